@@ -1,0 +1,1 @@
+"""Facts that hardware and software share: configuration, numbers, instructions, registers."""

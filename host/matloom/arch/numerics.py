@@ -1,0 +1,141 @@
+"""Number rules of the engine: every rounding, saturation and conversion, once.
+
+Written with operators only, so that one function takes Python integers or int64 arrays alike.
+"""
+
+import enum
+import math
+
+__all__ = [
+    "Rounding",
+    "clamp",
+    "quantize_multiplier",
+    "reciprocal",
+    "requantize",
+    "multiply_by_quantized_multiplier",
+    "rounding_divide_by_pot",
+    "saturating_rounding_doubling_high_mul",
+    "wrap32",
+]
+
+
+class Rounding(enum.IntEnum):
+    """How a product of accumulator and multiplier becomes an integer again.
+
+    ``DOUBLE``
+        gemmlowp's saturating rounding doubling high multiply, then a rounding divide by a power
+        of two: what TensorFlow Lite Micro's int8 kernels do.
+    ``SINGLE``
+        One rounding, half up: LiteRT's reference int8 fully connected kernel.
+    ``REDUCED16``
+        16-bit multiplier and one rounding: TensorFlow Lite Micro's int16 kernels, 64-bit bias.
+    ``FLOAT32``
+        Reserved: float32 product, half to even (XNNPACK, onnxruntime).
+    ``AVERAGE``
+        Quotient rounded half away from zero, by an exact reciprocal: average pooling.
+    """
+
+    DOUBLE = 0
+    SINGLE = 1
+    REDUCED16 = 2
+    FLOAT32 = 3
+    AVERAGE = 4
+
+
+#: The rules that the requantising lanes of today's engine implement.
+SUPPORTED_ROUNDINGS = (Rounding.DOUBLE, Rounding.SINGLE, Rounding.AVERAGE)
+
+
+def wrap32(x):
+    """Return `x` modulo 2**32 as a signed number, as 32-bit registers hold it."""
+    return ((x + 2**31) & (2**32 - 1)) - 2**31
+
+
+def clamp(x, low, high):
+    """Return `x` limited to ``low .. high``, with operators only."""
+    x = x + (low - x) * (x < low)
+    return x + (high - x) * (x > high)
+
+
+def saturating_rounding_doubling_high_mul(x, multiplier):
+    """Return ``round(x * multiplier / 2**31)``, halves up, for a multiplier of 0 or more.
+
+    gemmlowp adds a nudge of 2**30, or 1 - 2**30 to a negative product, and truncates towards
+    zero; for negative products that equals the floor of the product plus 2**30.
+    """
+    return (x * multiplier + 2**30) >> 31
+
+
+def rounding_divide_by_pot(x, exponent):
+    """Return ``x / 2**exponent``, halves away from zero (gemmlowp RoundingDivideByPOT)."""
+    half = (1 << exponent) >> 1
+    return (x + half - ((x < 0) & (exponent > 0))) >> exponent
+
+
+def multiply_by_quantized_multiplier(x, multiplier, shift):
+    """Return `x` times ``multiplier / 2**31 * 2**shift``, rounded twice.
+
+    `x` and the result are 32-bit integers, `multiplier` is 0 to 2**31 - 1, `shift` -31 to 30.
+    Source: MultiplyByQuantizedMultiplier of TensorFlow Lite Micro, double-rounding build.
+    """
+    return requantize(x, multiplier, shift, Rounding.DOUBLE)
+
+
+def requantize(x, multiplier, shift, rounding, pre_shift=0):
+    """Return `x` scaled by ``2**pre_shift * multiplier / 2**31 * 2**shift`` under `rounding`.
+
+    This is what one requantising lane computes. The left shifts (`pre_shift` and a positive
+    `shift`) happen first and wrap at 32 bits, as in the C kernels.
+
+    Parameters
+    ----------
+    x:
+        32-bit integers; under ``AVERAGE`` already offset by half the count, away from zero.
+    multiplier, shift:
+        As `quantize_multiplier` (or `reciprocal` for ``AVERAGE``) gives them.
+    """
+    left = shift * (shift > 0) + pre_shift
+    right = -shift * (shift < 0)
+    if rounding == Rounding.AVERAGE:
+        sign = 1 - 2 * (x < 0)
+        return sign * (((wrap32((x * sign) << left) * multiplier) >> 31) >> right)
+    x = wrap32(x << left)
+    if rounding == Rounding.DOUBLE:
+        return rounding_divide_by_pot(saturating_rounding_doubling_high_mul(x, multiplier), right)
+    if rounding == Rounding.SINGLE:
+        # Below 2**31 the product has one rounding bit; above, the bits under it cannot carry.
+        high = (x * multiplier + 2**30 * (right == 0)) >> 31
+        return (high + ((1 << right) >> 1)) >> right
+    raise ValueError(f"rounding must be one of {SUPPORTED_ROUNDINGS}, not {rounding!r}")
+
+
+def quantize_multiplier(real):
+    """Return ``(multiplier, shift)`` with ``real ~ multiplier / 2**31 * 2**shift``.
+
+    Source: QuantizeMultiplier of TensorFlow Lite (tensorflow/lite/kernels/internal/
+    quantization_util.cc): too small a number becomes zero.
+    """
+    if real == 0:
+        return 0, 0
+    fraction, shift = math.frexp(real)
+    multiplier = math.floor(fraction * 2**31 + 0.5)
+    if multiplier == 2**31:
+        multiplier //= 2
+        shift += 1
+    if shift < -31:
+        return 0, 0
+    if shift > 30:
+        raise ValueError(f"a scale ratio must be below 2**30, not {real!r}")
+    return multiplier, shift
+
+
+def reciprocal(count):
+    """Return ``(multiplier, shift)`` that divide exactly by `count` under ``AVERAGE``.
+
+    With s = 30 + floor(log2(count)) and multiplier = ceil(2**s / count), the quotient is exact
+    for every dividend below 2**s / count, far above the 129 * count of an int8 sum.
+    """
+    if not 1 <= count < 2**20:
+        raise ValueError(f"a pooling window must have 1 to 2**20 - 1 elements, not {count}")
+    exponent = 30 + count.bit_length() - 1
+    return -(-(2**exponent) // count), 31 - exponent
