@@ -7,12 +7,14 @@ import enum
 import math
 
 __all__ = [
+    "SUPPORTED_ROUNDINGS",
     "Rounding",
+    "add_bias",
     "clamp",
+    "multiply_by_quantized_multiplier",
     "quantize_multiplier",
     "reciprocal",
     "requantize",
-    "multiply_by_quantized_multiplier",
     "rounding_divide_by_pot",
     "saturating_rounding_doubling_high_mul",
     "wrap32",
@@ -55,6 +57,13 @@ def clamp(x, low, high):
     """Return `x` limited to ``low .. high``, with operators only."""
     x = x + (low - x) * (x < low)
     return x + (high - x) * (x > high)
+
+
+def add_bias(x, bias, rounding):
+    """Return ``x + bias`` at 32 bits; under ``AVERAGE`` the bias points away from zero."""
+    if rounding == Rounding.AVERAGE:
+        return wrap32(x + bias * (1 - 2 * (x < 0)))
+    return wrap32(x + bias)
 
 
 def saturating_rounding_doubling_high_mul(x, multiplier):

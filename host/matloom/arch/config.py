@@ -1,0 +1,324 @@
+"""The parameters of one engine, their rules, and what follows from them."""
+
+import dataclasses
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["INTERFACE_VERSION", "MAC_MODES", "PRESETS", "Config", "ConfigError", "load_config"]
+
+#: Changes with every change of the instruction or register layout.
+INTERFACE_VERSION = 1
+
+#: Every mode that has a number in the instruction set, in that order.
+MAC_MODES = (
+    "i8xi8",
+    "i8xi4",
+    "i4xi4",
+    "i16xi8",
+    "bf16",
+    "fp16",
+    "fp8_e4m3",
+    "fp8_e5m2",
+)
+
+#: The modes that the engine can be built with today.
+BUILT_MODES = ("i8xi8",)
+
+
+class ConfigError(ValueError):
+    """A configuration that cannot be built; the message names thing, rule and value."""
+
+
+def _power_of_two(value):
+    return value > 0 and value & (value - 1) == 0
+
+
+def _next_power_of_two(value):
+    return 1 << (value - 1).bit_length()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """One engine: array, memories, bus and queues.
+
+    Members
+    -------
+    rows:
+        Reduction elements that the array takes each cycle.
+    columns:
+        Output channels that the array makes each cycle.
+    hop:
+        Columns that share one activation register. 1 is the classical systolic array, `columns`
+        a pure broadcast; fewer registers and less latency against longer wires.
+    mac_modes:
+        Number formats, ``<activation>x<weight>``; each instruction picks one.
+    weight_rows:
+        Rows of weights written to the shadow registers each cycle.
+    spad_bytes, spad_banks:
+        Scratchpad capacity, and how many equal banks (high address bits) it consists of. Each
+        bank serves one read and one write a cycle.
+    acc_bytes:
+        Accumulator capacity; an entry is one 32-bit sum for each column.
+    lanes:
+        Requantising lanes: output values that post-processing makes each cycle.
+    bus_bits:
+        Width of the AXI4 data bus.
+    outstanding:
+        Read bursts, and write bursts, that may be on their way at a time.
+    burst_beats:
+        Longest AXI burst, in beats.
+    queue_depth:
+        Instructions that wait before each unit.
+    marks:
+        Entries of the completion-time table.
+    """
+
+    rows: int = 16
+    columns: int = 16
+    hop: int = 8
+    mac_modes: tuple[str, ...] = ("i8xi8",)
+    weight_rows: int = 2
+    spad_bytes: int = 320 * 1024
+    spad_banks: int = 5
+    acc_bytes: int = 64 * 1024
+    lanes: int = 16
+    bus_bits: int = 64
+    outstanding: int = 8
+    burst_beats: int = 32
+    queue_depth: int = 4
+    marks: int = 64
+
+    def __post_init__(self):
+        object.__setattr__(self, "mac_modes", tuple(self.mac_modes))
+        for check in (
+            self._check_types,
+            self._check_array,
+            self._check_modes,
+            self._check_memories,
+            self._check_bus,
+        ):
+            check()
+
+    def _check_types(self):
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if field.name != "mac_modes" and (type(value) is not int):
+                raise ConfigError(f"{field.name} must be an integer, not {value!r}")
+
+    def _require(self, name, rule, good):
+        if not good:
+            raise ConfigError(f"{name} must be {rule}, not {getattr(self, name)!r}")
+
+    def _check_array(self):
+        self._require("rows", "4 to 64", 4 <= self.rows <= 64)
+        self._require("rows", "a multiple of 4", self.rows % 4 == 0)
+        self._require("columns", "4 to 64", 4 <= self.columns <= 64)
+        self._require("columns", "a multiple of 4", self.columns % 4 == 0)
+        self._require(
+            "hop",
+            f"a divisor of columns ({self.columns})",
+            self.hop >= 1 and self.columns % self.hop == 0,
+        )
+        self._require(
+            "weight_rows",
+            f"a divisor of rows ({self.rows})",
+            self.weight_rows >= 1 and self.rows % self.weight_rows == 0,
+        )
+        self._require(
+            "lanes",
+            f"a divisor of columns ({self.columns})",
+            self.lanes >= 1 and self.columns % self.lanes == 0,
+        )
+
+    def _check_modes(self):
+        if not self.mac_modes:
+            raise ConfigError("mac_modes must name at least one mode, not ()")
+        for mode in self.mac_modes:
+            if mode not in MAC_MODES:
+                raise ConfigError(f"mac_modes must be of {', '.join(MAC_MODES)}, not {mode!r}")
+            if mode not in BUILT_MODES:
+                raise ConfigError(
+                    f"mac_modes must be of the modes built today ({', '.join(BUILT_MODES)}), "
+                    f"not {mode!r}"
+                )
+        if len(set(self.mac_modes)) != len(self.mac_modes):
+            raise ConfigError(f"mac_modes must name each mode once, not {self.mac_modes!r}")
+
+    def _check_memories(self):
+        self._require("spad_banks", "1 to 16", 1 <= self.spad_banks <= 16)
+        self._require(
+            "spad_bytes",
+            f"a power of two times spad_banks ({self.spad_banks})",
+            self.spad_bytes % self.spad_banks == 0 and _power_of_two(self.bank_bytes),
+        )
+        self._require(
+            "spad_bytes",
+            f"at least 16 lines of {self.line_bytes} bytes a bank",
+            self.bank_bytes >= 16 * self.line_bytes,
+        )
+        self._require("spad_bytes", "at most 16 MiB", self.spad_bytes <= 2**24)
+        self._require(
+            "acc_bytes",
+            f"a power of two times 4 * columns ({4 * self.columns})",
+            self.acc_bytes % (4 * self.columns) == 0 and _power_of_two(self.acc_entries),
+        )
+        self._require(
+            "acc_bytes", "16 to 32768 entries of all columns", 16 <= self.acc_entries <= 2**15
+        )
+
+    def _check_bus(self):
+        self._require("bus_bits", "32, 64, 128 or 256", self.bus_bits in (32, 64, 128, 256))
+        self._require("outstanding", "1 to 32", 1 <= self.outstanding <= 32)
+        self._require(
+            "burst_beats",
+            "a power of two from 1 to 256",
+            _power_of_two(self.burst_beats) and self.burst_beats <= 256,
+        )
+        self._require(
+            "burst_beats",
+            f"at most 4096 bytes of {self.bus_bytes}-byte beats",
+            self.burst_beats * self.bus_bytes <= 4096,
+        )
+        self._require("queue_depth", "1 to 32", 1 <= self.queue_depth <= 32)
+        self._require(
+            "marks",
+            "a power of two from 2 to 256",
+            _power_of_two(self.marks) and 2 <= self.marks <= 256,
+        )
+
+    @property
+    def bus_bytes(self) -> int:
+        """Bytes of one AXI beat."""
+        return self.bus_bits // 8
+
+    @property
+    def word_bytes(self) -> int:
+        """Widest scratchpad access, in bytes, at any byte address."""
+        return _next_power_of_two(
+            max(self.rows, self.columns, self.bus_bytes, self.weight_rows * self.columns)
+        )
+
+    @property
+    def line_bytes(self) -> int:
+        """Bytes of an even and an odd word side by side, which serve an unaligned access."""
+        return 2 * self.word_bytes
+
+    @property
+    def bank_bytes(self) -> int:
+        """Capacity of one scratchpad bank."""
+        return self.spad_bytes // self.spad_banks
+
+    @property
+    def tile_bytes(self) -> int:
+        """Bytes of one weight tile, rows x columns, row after row."""
+        return self.rows * self.columns
+
+    @property
+    def tile_load_cycles(self) -> int:
+        """Cycles that a weight tile takes to enter the shadow registers."""
+        return self.rows // self.weight_rows
+
+    @property
+    def acc_entries(self) -> int:
+        """Accumulator entries, each one 32-bit sum for every column."""
+        return self.acc_bytes // (4 * self.columns)
+
+    @property
+    def last_mark(self) -> int:
+        """Highest slot of the completion-time table."""
+        return self.marks - 1
+
+    @property
+    def digest(self) -> int:
+        """Handshake between hardware and programs: 32 bits of SHA-256 over the canonical JSON."""
+        text = json.dumps(
+            {"interface": INTERFACE_VERSION, **self.as_dict()},
+            sort_keys=True,
+            separators=(",", ":"),
+        )
+        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")
+
+    def as_dict(self) -> dict:
+        """Return the fields as JSON knows them."""
+        return {**dataclasses.asdict(self), "mac_modes": list(self.mac_modes)}
+
+    def to_json(self) -> str:
+        """Return the configuration as a JSON text that `from_json` reads."""
+        return json.dumps(self.as_dict(), indent=2) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> "Config":
+        """Return the configuration that a JSON text holds; raise `ConfigError` with the reason."""
+        try:
+            values = json.loads(text)
+        except ValueError as error:
+            raise ConfigError(f"a configuration must be JSON: {error}") from None
+        if not isinstance(values, dict):
+            raise ConfigError(f"a configuration must be a JSON object, not {values!r}")
+        known = {field.name for field in dataclasses.fields(cls)}
+        for name in values:
+            if name not in known:
+                raise ConfigError(
+                    f"a configuration has the fields {', '.join(sorted(known))}, not {name!r}"
+                )
+        modes = values.get("mac_modes", ())
+        if not isinstance(modes, list | tuple):
+            raise ConfigError(f"mac_modes must be a list, not {modes!r}")
+        return cls(**values)
+
+
+PRESETS = {
+    "nano": Config(
+        rows=4,
+        columns=4,
+        hop=4,
+        weight_rows=2,
+        spad_bytes=32 * 1024,
+        spad_banks=4,
+        acc_bytes=4 * 1024,
+        lanes=2,
+        bus_bits=32,
+        outstanding=4,
+        burst_beats=16,
+        queue_depth=2,
+    ),
+    "small": Config(
+        rows=8,
+        columns=8,
+        hop=8,
+        weight_rows=2,
+        spad_bytes=64 * 1024,
+        spad_banks=4,
+        acc_bytes=16 * 1024,
+        lanes=4,
+        bus_bits=64,
+        outstanding=4,
+    ),
+    "reference": Config(),
+    "large": Config(
+        rows=32,
+        columns=32,
+        weight_rows=2,
+        spad_bytes=1024 * 1024,
+        spad_banks=8,
+        acc_bytes=256 * 1024,
+        lanes=32,
+        bus_bits=128,
+    ),
+}
+
+
+def load_config(source: "str | Path | Config") -> Config:
+    """Return a preset by name, a configuration from a JSON file, or a Config unchanged."""
+    if isinstance(source, Config):
+        return source
+    if source in PRESETS:
+        return PRESETS[source]
+    path = Path(source)
+    if not path.is_file():
+        raise ConfigError(
+            f"config must be one of {', '.join(PRESETS)} or a JSON file, not {str(source)!r}"
+        )
+    return Config.from_json(path.read_text())

@@ -1,0 +1,220 @@
+"""The register map of the AXI4-Lite window: names, offsets, access and fields, once."""
+
+import enum
+from dataclasses import dataclass
+
+from matloom.arch.config import INTERFACE_VERSION
+from matloom.arch.isa import Region
+
+__all__ = [
+    "COUNTERS",
+    "EXEC_CAUSES",
+    "IDENTITY",
+    "MARKS_OFFSET",
+    "REGISTERS",
+    "WINDOW_BYTES",
+    "Access",
+    "BitField",
+    "Fault",
+    "Register",
+    "register",
+]
+
+#: Value of the ID register: "ML", and the interface version.
+IDENTITY = 0x4D4C_0000 | INTERFACE_VERSION
+
+#: Size of the register window.
+WINDOW_BYTES = 0x800
+
+#: The completion-time table: one 32-bit cycle number for each mark.
+MARKS_OFFSET = 0x400
+
+
+class Access(enum.Enum):
+    """How software may use a register; `W1C` bits clear where a one is written."""
+
+    R = "r"
+    RW = "rw"
+    W1C = "w1c"
+    WO = "wo"
+
+
+class Fault(enum.IntEnum):
+    """Causes in the fault record."""
+
+    NONE = 0
+    ILLEGAL_OPCODE = 1
+    ILLEGAL_FIELD = 2
+    SPAD_RANGE = 3
+    ACC_RANGE = 4
+    DRAM_RANGE = 5
+    READ_ONLY_REGION = 6
+    DEPENDENCY = 7
+    COMMAND_RANGE = 8
+    AXI_READ = 9
+    AXI_WRITE = 10
+    TIMEOUT = 11
+
+
+@dataclass(frozen=True, kw_only=True)
+class BitField:
+    """Bits of a register."""
+
+    name: str
+    shift: int
+    bits: int
+    doc: str
+
+    @property
+    def mask(self) -> int:
+        """Mask of the bits in place."""
+        return ((1 << self.bits) - 1) << self.shift
+
+
+@dataclass(frozen=True, kw_only=True)
+class Register:
+    """A 32-bit register at a byte offset."""
+
+    name: str
+    offset: int
+    access: Access
+    doc: str
+    fields: tuple[BitField, ...] = ()
+    reset: int = 0
+
+
+def _bits(*rows: tuple[str, int, int, str]) -> tuple[BitField, ...]:
+    return tuple(BitField(name=n, shift=s, bits=b, doc=d) for n, s, b, d in rows)
+
+
+_EVENTS = _bits(("done", 0, 1, "a command buffer ended"), ("fault", 1, 1, "a fault was recorded"))
+
+#: What the execute unit does with each cycle, one cause a cycle: they sum to `cycles`.
+EXEC_CAUSES = (
+    ("exec_stream", "a vector entered the array"),
+    ("exec_wait_command", "no instruction"),
+    ("exec_wait_load", "dependency on LOAD"),
+    ("exec_wait_post", "dependency on POST"),
+    ("exec_wait_store", "dependency on STORE"),
+    ("exec_wait_self", "dependency on an earlier EXEC"),
+    ("exec_wait_weights", "the next weight tile was not in the shadow registers"),
+    ("exec_wait_bank", "the scratchpad bank was busy"),
+    ("exec_setup", "an instruction was being taken up"),
+)
+
+#: Counters, cleared by start and frozen by done or fault, in register order.
+COUNTERS = (
+    ("cycles", "clock cycles from start to done or fault"),
+    ("instructions", "instructions dispatched"),
+    *EXEC_CAUSES,
+    ("load_busy", "cycles with a LOAD under way"),
+    ("post_busy", "cycles with a POST under way"),
+    ("store_busy", "cycles with a STORE under way"),
+    ("read_bursts", "AXI read bursts, commands included"),
+    ("read_beats", "AXI read beats, commands included"),
+    ("write_bursts", "AXI write bursts"),
+    ("write_beats", "AXI write beats"),
+)
+
+
+def _region_registers() -> tuple[Register, ...]:
+    return tuple(
+        Register(name=f"{region.name}_{kind}", offset=offset, access=Access.RW, doc=doc)
+        for region in Region
+        for kind, offset, doc in (
+            (
+                "BASE",
+                0x40 + 16 * region,
+                f"AXI byte address of region {region.name}, a multiple of the bus width",
+            ),
+            ("BYTES", 0x48 + 16 * region, f"size of region {region.name}"),
+        )
+    )
+
+
+REGISTERS = (
+    Register(name="ID", offset=0x00, access=Access.R, doc="identity and interface version"),
+    Register(name="DIGEST", offset=0x04, access=Access.R, doc="digest of the configuration"),
+    Register(
+        name="CONTROL",
+        offset=0x08,
+        access=Access.WO,
+        doc="commands",
+        fields=_bits(
+            ("start", 0, 1, "run the command buffer; ignored while busy or at fault"),
+            ("reset", 1, 1, "let bus transfers end, then reset every unit"),
+        ),
+    ),
+    Register(
+        name="STATUS",
+        offset=0x0C,
+        access=Access.R,
+        doc="state",
+        fields=_bits(
+            ("busy", 0, 1, "running"),
+            ("done", 1, 1, "the last run ended without fault"),
+            ("fault", 2, 1, "stopped by a fault; only a reset leaves this state"),
+            ("resetting", 3, 1, "waiting for bus transfers to end"),
+        ),
+    ),
+    Register(
+        name="IRQ_ENABLE", offset=0x10, access=Access.RW, doc="interrupt sources", fields=_EVENTS
+    ),
+    Register(
+        name="IRQ_STATUS", offset=0x14, access=Access.W1C, doc="interrupt causes", fields=_EVENTS
+    ),
+    Register(
+        name="COMMAND_OFFSET",
+        offset=0x18,
+        access=Access.RW,
+        doc="first byte of the command buffer in region PROGRAM, a multiple of 16",
+    ),
+    Register(
+        name="COMMAND_BYTES",
+        offset=0x1C,
+        access=Access.RW,
+        doc="size of the command buffer, a multiple of 16",
+    ),
+    Register(
+        name="TIMEOUT",
+        offset=0x20,
+        access=Access.RW,
+        doc="cycles without any progress that make a fault; 0 for never",
+        reset=1 << 20,
+    ),
+    Register(
+        name="FAULT",
+        offset=0x24,
+        access=Access.R,
+        doc="fault record",
+        fields=_bits(
+            ("cause", 0, 4, "see Fault"),
+            ("unit", 4, 3, "0 dispatch, 1 LOAD, 2 EXEC, 3 POST, 4 STORE"),
+            ("opcode", 8, 4, "opcode at fault"),
+        ),
+    ),
+    Register(
+        name="FAULT_INDEX",
+        offset=0x28,
+        access=Access.R,
+        doc="number of the instruction at fault, from 0; for AXI causes of the unit's own",
+    ),
+    Register(
+        name="FAULT_ADDRESS",
+        offset=0x2C,
+        access=Access.R,
+        doc="bus address for AXI causes, end of the extent for range causes",
+    ),
+    *_region_registers(),
+    *(
+        Register(name=name.upper(), offset=0x100 + 4 * index, access=Access.R, doc=doc)
+        for index, (name, doc) in enumerate(COUNTERS)
+    ),
+)
+
+_BY_NAME = {item.name: item for item in REGISTERS}
+
+
+def register(name: str) -> Register:
+    """Return a register by its upper-case name."""
+    return _BY_NAME[name]

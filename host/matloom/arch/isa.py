@@ -1,0 +1,494 @@
+"""The instruction set: opcodes, formats, what each instruction touches, packing and unpacking.
+
+Decoder, bounds checker, functional model, compiler, verifier, disassembler, C header, reference
+page and random stimuli all derive from the tables here.
+"""
+
+import enum
+from dataclasses import dataclass, field
+
+from matloom.arch.numerics import SUPPORTED_ROUNDINGS
+
+__all__ = [
+    "FORMATS",
+    "GRANULE_BYTES",
+    "HEAD",
+    "UNITS",
+    "WRITABLE_REGIONS",
+    "Destination",
+    "Extent",
+    "Field",
+    "Format",
+    "Instruction",
+    "IsaError",
+    "Memory",
+    "Opcode",
+    "Region",
+    "Source",
+    "extent_end",
+    "illegal_field",
+    "length_granules",
+    "pack",
+    "unpack",
+]
+
+#: Instructions are one to three granules long; the opcode tells how many.
+GRANULE_BYTES = 16
+
+
+class IsaError(ValueError):
+    """Bytes that are no instruction, or an instruction that does not fit its format."""
+
+
+class Opcode(enum.IntEnum):
+    """The operation; it also names the unit that executes it."""
+
+    END = 0
+    LOAD = 1
+    EXEC = 2
+    POST = 3
+    STORE = 4
+
+
+#: Units in the order of their `wait` fields and of their numbers in the fault record.
+UNITS = (Opcode.LOAD, Opcode.EXEC, Opcode.POST, Opcode.STORE)
+
+
+class Region(enum.IntEnum):
+    """Windows of external memory; each has a base and a size register."""
+
+    PROGRAM = 0
+    INPUT = 1
+    OUTPUT = 2
+    ARENA = 3
+
+
+#: STORE to any other region is a fault.
+WRITABLE_REGIONS = (Region.OUTPUT, Region.ARENA)
+
+
+class Source(enum.IntEnum):
+    """Where POST takes its values: accumulators, or int8 bytes of the scratchpad."""
+
+    ACC = 0
+    SPAD = 1
+
+
+class Destination(enum.IntEnum):
+    """Where POST puts its results: int8 bytes, or 32-bit sums set or added to."""
+
+    SPAD = 0
+    ACC_SET = 1
+    ACC_ADD = 2
+
+
+class Memory(enum.IntEnum):
+    """What an `Extent` lies in; capacities are in bytes, for ACC in entries."""
+
+    SPAD = 0
+    ACC = 1
+    DRAM = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Field:
+    """One bit field.
+
+    `low` and `high` bound the legal values (`high` may name a Config property); `None` means
+    the whole range of the bits.
+    """
+
+    name: str
+    bits: int
+    doc: str
+    signed: bool = False
+    low: int | None = None
+    high: int | str | None = None
+    choices: tuple[int, ...] | None = None
+
+    @property
+    def range(self) -> tuple[int, int]:
+        """Smallest and largest value that the bits hold."""
+        if self.signed:
+            return -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
+        return 0, (1 << self.bits) - 1
+
+    def limits(self, config) -> tuple[int, int]:
+        """Smallest and largest legal value for a configuration."""
+        smallest, largest = self.range
+        low = smallest if self.low is None else self.low
+        high = getattr(config, self.high) if isinstance(self.high, str) else self.high
+        return low, largest if high is None else high
+
+
+@dataclass(frozen=True, kw_only=True)
+class Extent:
+    """Addresses ``base .. base + sum of terms - 1`` that an instruction reads or writes.
+
+    Each term is a product of factors: ``"name"`` is a field, ``"name-1"`` a field less one,
+    ``"@name"`` a Config property, digits a constant. The extent counts only where every field
+    in `only` has the value given. DRAM extents are offsets in the region that field `region`
+    names.
+    """
+
+    memory: Memory
+    write: bool
+    base: str
+    terms: tuple[tuple[str, ...], ...]
+    only: tuple[tuple[str, tuple[int, ...]], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Format:
+    """The fields of one opcode behind the common head, and the memory it touches."""
+
+    opcode: Opcode
+    granules: int
+    doc: str
+    fields: tuple[Field, ...] = ()
+    extents: tuple[Extent, ...] = ()
+
+    @property
+    def all_fields(self) -> tuple[Field, ...]:
+        """Head and body fields, from bit 0 up; what is left of the granules must be zero."""
+        return HEAD + self.fields
+
+    @property
+    def bits(self) -> int:
+        """Bits of the instruction, reserved ones included."""
+        return self.granules * GRANULE_BYTES * 8
+
+    @property
+    def used_bits(self) -> int:
+        """Bits that belong to a field."""
+        return sum(item.bits for item in self.all_fields)
+
+
+_WAIT = "must have completed the instruction issued this many {} before; 0 waits for nothing"
+
+HEAD = (
+    Field(name="opcode", bits=4, doc="the operation", choices=tuple(Opcode)),
+    Field(
+        name="mark", bits=8, high="last_mark", doc="slot of the completion-time table, 0 for none"
+    ),
+    Field(name="wait_load", bits=6, doc="LOAD " + _WAIT.format("LOADs")),
+    Field(name="wait_exec", bits=6, doc="EXEC " + _WAIT.format("EXECs")),
+    Field(name="wait_post", bits=6, doc="POST " + _WAIT.format("POSTs")),
+    Field(name="wait_store", bits=6, doc="STORE " + _WAIT.format("STOREs")),
+)
+
+_TRANSFER = (
+    Field(name="region", bits=2, doc="window of external memory", choices=tuple(Region)),
+    Field(name="fill", bits=1, doc="1: write `fill_value` and read no external memory"),
+    Field(name="fill_value", bits=8, doc="byte that a fill writes"),
+    Field(name="dram_offset", bits=32, doc="first byte in the region"),
+    Field(name="spad_addr", bits=24, doc="first byte in the scratchpad"),
+    Field(name="row_bytes", bits=21, low=1, doc="contiguous bytes of a row"),
+    Field(name="rows", bits=12, low=1, doc="rows of a plane"),
+    Field(name="planes", bits=12, low=1, doc="planes"),
+    Field(name="dram_row_step", bits=24, doc="bytes from row to row in external memory"),
+    Field(name="dram_plane_step", bits=24, doc="bytes from plane to plane in external memory"),
+    Field(name="spad_row_step", bits=21, doc="bytes from row to row in the scratchpad"),
+    Field(name="spad_plane_step", bits=21, doc="bytes from plane to plane in the scratchpad"),
+)
+
+
+def _transfer_extents(load: bool) -> tuple[Extent, ...]:
+    def terms(side):
+        return (
+            ("rows-1", f"{side}_row_step"),
+            ("planes-1", f"{side}_plane_step"),
+            ("row_bytes",),
+        )
+
+    spad = Extent(memory=Memory.SPAD, write=load, base="spad_addr", terms=terms("spad"))
+    dram = Extent(
+        memory=Memory.DRAM,
+        write=not load,
+        base="dram_offset",
+        terms=terms("dram"),
+        only=(("fill", (0,)),),
+    )
+    return spad, dram
+
+
+_EXEC = (
+    Field(name="mode", bits=4, doc="number format, index in MAC_MODES", choices=(0,)),
+    Field(name="accumulate", bits=1, doc="1: the first step adds to what the entries hold"),
+    Field(name="maximum", bits=1, doc="1: keep the larger of sum and entry instead of adding"),
+    Field(name="weights_fixed", bits=1, doc="1: one weight tile serves every step"),
+    Field(name="input_addr", bits=24, doc="scratchpad byte of row 0, byte 0 of the input"),
+    Field(name="input_pitch", bits=20, doc="bytes from input row to input row"),
+    Field(name="input_rows", bits=12, low=1, doc="rows of the input; others read as padding"),
+    Field(name="input_row_bytes", bits=20, low=1, doc="bytes of an input row; others likewise"),
+    Field(name="first_row", bits=14, signed=True, doc="input row of output (0, 0), tap (0, 0)"),
+    Field(name="first_byte", bits=22, signed=True, doc="byte in the row of the same"),
+    Field(name="pad_value", bits=8, signed=True, doc="what a padding byte reads as"),
+    Field(name="width", bits=12, low=1, doc="output positions in a row"),
+    Field(name="height", bits=12, low=1, doc="output rows"),
+    Field(name="x_step", bits=16, doc="input bytes from output position to position"),
+    Field(name="y_step", bits=8, doc="input rows from output row to row"),
+    Field(name="kernel_rows", bits=8, low=1, doc="kernel taps downwards"),
+    Field(name="kernel_row_step", bits=8, doc="input rows from tap to tap"),
+    Field(name="kernel_cols", bits=8, low=1, doc="kernel taps sideways that are no single run"),
+    Field(name="kernel_col_step", bits=16, doc="input bytes from tap to tap"),
+    Field(name="blocks", bits=12, low=1, doc="blocks of `rows` contiguous bytes for each tap"),
+    Field(name="oc_blocks", bits=12, low=1, doc="blocks of `columns` output channels"),
+    Field(name="oc_step", bits=16, doc="input bytes from output block to block"),
+    Field(name="weight_addr", bits=24, doc="scratchpad byte of the first weight tile"),
+    Field(name="acc_addr", bits=16, doc="first accumulator entry"),
+)
+
+_EXEC_STEPS = ("oc_blocks", "kernel_rows", "kernel_cols", "blocks")
+
+_EXEC_EXTENTS = (
+    Extent(
+        memory=Memory.SPAD,
+        write=False,
+        base="input_addr",
+        terms=(("input_rows-1", "input_pitch"), ("input_row_bytes",)),
+    ),
+    Extent(
+        memory=Memory.SPAD,
+        write=False,
+        base="weight_addr",
+        terms=((*_EXEC_STEPS, "@tile_bytes"),),
+        only=(("weights_fixed", (0,)),),
+    ),
+    Extent(
+        memory=Memory.SPAD,
+        write=False,
+        base="weight_addr",
+        terms=(("@tile_bytes",),),
+        only=(("weights_fixed", (1,)),),
+    ),
+    Extent(
+        memory=Memory.ACC,
+        write=True,
+        base="acc_addr",
+        terms=(("oc_blocks", "height", "width"),),
+    ),
+)
+
+_POST = (
+    Field(name="source", bits=1, doc="0 accumulators, 1 scratchpad bytes", choices=tuple(Source)),
+    Field(
+        name="destination",
+        bits=2,
+        doc="0 scratchpad bytes, 1 set accumulators, 2 add to accumulators",
+        choices=tuple(Destination),
+    ),
+    Field(name="rounding", bits=3, doc="the rounding rule", choices=SUPPORTED_ROUNDINGS),
+    Field(name="channel_bias", bits=1, doc="1: `bias` for each channel from the parameters"),
+    Field(name="channel_scale", bits=1, doc="1: `multiplier` and `shift` likewise"),
+    Field(name="pre_shift", bits=5, doc="left shift before the multiplication"),
+    Field(name="bias", bits=32, signed=True, doc="added first, for all channels"),
+    Field(name="multiplier", bits=32, low=0, high=2**31 - 1, doc="Q0.31, for all channels"),
+    Field(name="shift", bits=8, signed=True, low=-31, high=30, doc="power of two, likewise"),
+    Field(name="output_zero", bits=8, signed=True, doc="zero point added to byte results"),
+    Field(name="clamp_low", bits=8, signed=True, doc="smallest byte result"),
+    Field(name="clamp_high", bits=8, signed=True, doc="largest byte result"),
+    Field(name="width", bits=12, low=1, doc="positions in a row"),
+    Field(name="height", bits=12, low=1, doc="rows"),
+    Field(name="oc_blocks", bits=12, low=1, doc="blocks of `columns` channels"),
+    Field(name="tail", bits=8, low=1, high="columns", doc="channels of the last block"),
+    Field(name="x_step", bits=16, doc="scratchpad bytes from position to position, both sides"),
+    Field(name="acc_addr", bits=16, doc="first accumulator entry"),
+    Field(name="source_addr", bits=24, doc="scratchpad byte of the first source value"),
+    Field(name="source_pitch", bits=20, doc="bytes from source row to row"),
+    Field(name="dest_addr", bits=24, doc="scratchpad byte of the first result"),
+    Field(name="dest_pitch", bits=20, doc="bytes from result row to row"),
+    Field(name="param_addr", bits=24, doc="scratchpad byte of the first parameter block"),
+)
+
+
+def _post_bytes(side: str, write: bool, only) -> Extent:
+    return Extent(
+        memory=Memory.SPAD,
+        write=write,
+        base=f"{side}_addr",
+        terms=(
+            ("height-1", f"{side}_pitch"),
+            ("width-1", "x_step"),
+            ("oc_blocks-1", "@columns"),
+            ("tail",),
+        ),
+        only=only,
+    )
+
+
+def _post_entries(write: bool, only) -> Extent:
+    return Extent(
+        memory=Memory.ACC,
+        write=write,
+        base="acc_addr",
+        terms=(("oc_blocks", "height", "width"),),
+        only=only,
+    )
+
+
+_POST_EXTENTS = (
+    _post_bytes("source", False, (("source", (Source.SPAD,)),)),
+    _post_bytes("dest", True, (("destination", (Destination.SPAD,)),)),
+    _post_entries(False, (("source", (Source.ACC,)),)),
+    _post_entries(True, (("destination", (Destination.ACC_SET, Destination.ACC_ADD)),)),
+    Extent(
+        memory=Memory.SPAD,
+        write=False,
+        base="param_addr",
+        terms=(
+            ("oc_blocks", "channel_bias", "4", "@columns"),
+            ("oc_blocks", "channel_scale", "5", "@columns"),
+        ),
+    ),
+)
+
+FORMATS = {
+    item.opcode: item
+    for item in (
+        Format(opcode=Opcode.END, granules=1, doc="wait for every unit, then report done"),
+        Format(
+            opcode=Opcode.LOAD,
+            granules=2,
+            doc="external memory, or a constant byte, to the scratchpad",
+            fields=_TRANSFER,
+            extents=_transfer_extents(load=True),
+        ),
+        Format(
+            opcode=Opcode.EXEC,
+            granules=3,
+            doc="stream an input through the array into accumulators",
+            fields=_EXEC,
+            extents=_EXEC_EXTENTS,
+        ),
+        Format(
+            opcode=Opcode.POST,
+            granules=3,
+            doc="requantise accumulators or bytes",
+            fields=_POST,
+            extents=_POST_EXTENTS,
+        ),
+        Format(
+            opcode=Opcode.STORE,
+            granules=2,
+            doc="scratchpad to external memory",
+            fields=_TRANSFER,
+            extents=_transfer_extents(load=False),
+        ),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """An opcode with field values; fields not given are zero."""
+
+    opcode: Opcode
+    values: dict[str, int] = field(default_factory=dict)
+
+    def __getattr__(self, name: str) -> int:
+        """Return a field by name."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        for item in FORMATS[self.opcode].all_fields:
+            if item.name == name:
+                return int(self.values.get(name, 0))
+        raise AttributeError(f"{self.opcode.name} has no field {name!r}")
+
+    def __hash__(self) -> int:
+        """Hash like the packed bytes, so that equal instructions meet."""
+        return hash(pack(self))
+
+
+def pack(instruction: Instruction) -> bytes:
+    """Return the instruction as 16, 32 or 48 little-endian bytes; raise `IsaError` if unfit."""
+    layout = FORMATS[instruction.opcode]
+    known = {item.name for item in layout.all_fields}
+    for name in instruction.values:
+        if name not in known:
+            raise IsaError(f"{instruction.opcode.name} has no field {name!r}")
+    word, position = 0, 0
+    for item in layout.all_fields:
+        value = (
+            int(instruction.opcode)
+            if item.name == "opcode"
+            else int(instruction.values.get(item.name, 0))
+        )
+        smallest, largest = item.range
+        if not smallest <= value <= largest:
+            raise IsaError(
+                f"{instruction.opcode.name}.{item.name} must be {smallest} to {largest}, "
+                f"not {value}"
+            )
+        word |= (value & ((1 << item.bits) - 1)) << position
+        position += item.bits
+    return word.to_bytes(layout.granules * GRANULE_BYTES, "little")
+
+
+def length_granules(first_byte: int) -> int:
+    """Return the granules of the instruction that starts with this byte."""
+    number = first_byte & 15
+    if number not in FORMATS:
+        raise IsaError(f"opcode must be one of {[int(op) for op in Opcode]}, not {number}")
+    return FORMATS[Opcode(number)].granules
+
+
+def unpack(data: bytes, offset: int = 0) -> tuple[Instruction, int]:
+    """Return the instruction at `offset` and the offset behind it; raise `IsaError` if none."""
+    if offset >= len(data):
+        raise IsaError(f"an instruction must start inside the {len(data)} bytes, not at {offset}")
+    end = offset + length_granules(data[offset]) * GRANULE_BYTES
+    if end > len(data):
+        raise IsaError(f"an instruction at {offset} must end by byte {len(data)}, not {end}")
+    word = int.from_bytes(data[offset:end], "little")
+    layout = FORMATS[Opcode(word & 15)]
+    values = {}
+    for item in layout.all_fields:
+        raw = word & ((1 << item.bits) - 1)
+        word >>= item.bits
+        if item.signed and raw >> (item.bits - 1):
+            raw -= 1 << item.bits
+        if item.name != "opcode":
+            values[item.name] = raw
+    if word:
+        raise IsaError(f"reserved bits of {layout.opcode.name} at {offset} must be zero")
+    return Instruction(layout.opcode, values), end
+
+
+def illegal_field(instruction: Instruction, config) -> str | None:
+    """Return a sentence on the first field outside its legal values, or None."""
+    for item in FORMATS[instruction.opcode].all_fields:
+        value = (
+            int(instruction.opcode) if item.name == "opcode" else getattr(instruction, item.name)
+        )
+        low, high = item.limits(config)
+        if item.choices is not None and value not in item.choices:
+            allowed = ", ".join(str(int(choice)) for choice in item.choices)
+            return f"{instruction.opcode.name}.{item.name} must be one of {allowed}, not {value}"
+        if not low <= value <= high:
+            return f"{instruction.opcode.name}.{item.name} must be {low} to {high}, not {value}"
+    return None
+
+
+def _factor(text: str, instruction: Instruction, config) -> int:
+    if text.isdigit():
+        return int(text)
+    if text.startswith("@"):
+        return getattr(config, text[1:])
+    if text.endswith("-1"):
+        return getattr(instruction, text[:-2]) - 1
+    return getattr(instruction, text)
+
+
+def extent_end(extent: Extent, instruction: Instruction, config) -> int | None:
+    """Return the first address behind an extent, or None where it does not apply."""
+    for name, values in extent.only:
+        if getattr(instruction, name) not in values:
+            return None
+    end = getattr(instruction, extent.base)
+    for term in extent.terms:
+        product = 1
+        for factor in term:
+            product *= _factor(factor, instruction, config)
+        end += product
+    return end
