@@ -1,0 +1,1 @@
+"""Networks and data that the package carries for its demonstration."""
