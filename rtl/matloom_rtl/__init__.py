@@ -1,0 +1,1 @@
+"""The matrix engine in Amaranth: units, core, chip top and Verilog."""

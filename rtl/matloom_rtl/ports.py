@@ -1,0 +1,169 @@
+"""Signatures between units; all are written from the initiator's view.
+
+Memories answer after a fixed number of cycles: a request granted in cycle t (`valid & ready`) has its
+data in cycle t + latency, once, with no back-pressure. Latencies are constants here because initiators
+align their own pipelines to them.
+"""
+
+from amaranth.hdl import signed
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from matloom.arch.config import Config
+from matloom.arch.isa import FORMATS, HEAD, Opcode
+
+__all__ = [
+    "ACC_READ_LATENCY",
+    "ACC_UPDATE_LATENCY",
+    "SPAD_READ_LATENCY",
+    "SPAD_WRITE_LATENCY",
+    "AccReadSignature",
+    "AccUpdateSignature",
+    "CommandSignature",
+    "FaultSignature",
+    "SpadReadSignature",
+    "SpadWriteSignature",
+    "body_layout",
+]
+
+#: Cycles from the grant of a scratchpad read to its data.
+SPAD_READ_LATENCY = 5
+
+#: Reads granted this many cycles after the grant of a write, or later, see it.
+SPAD_WRITE_LATENCY = 3
+
+#: Cycles from the grant of an accumulator read to its data.
+ACC_READ_LATENCY = 3
+
+#: Reads and updates granted this many cycles after the grant of an update, or later, see it.
+ACC_UPDATE_LATENCY = 4
+
+#: Byte addresses in the scratchpad.
+SPAD_ADDRESS_BITS = 24
+
+#: Accumulator entries.
+ACC_ADDRESS_BITS = 16
+
+
+class SpadReadSignature(wiring.Signature):
+    """Read `width` bytes at any byte address; `data` follows `SPAD_READ_LATENCY` later.
+
+    Bytes at or beyond the end of the scratchpad read as anything, and never block.
+    """
+
+    def __init__(self, width: int):
+        self.width = width
+        super().__init__(
+            {
+                "valid": Out(1),
+                "ready": In(1),
+                "address": Out(SPAD_ADDRESS_BITS),
+                "data": In(8 * width),
+            }
+        )
+
+
+class SpadWriteSignature(wiring.Signature):
+    """Write those of `width` bytes at any byte address whose `mask` bit is set.
+
+    `address` may be negative modulo 2**24, or beyond the end, where only masked-out bytes are.
+    """
+
+    def __init__(self, width: int):
+        self.width = width
+        super().__init__(
+            {
+                "valid": Out(1),
+                "ready": In(1),
+                "address": Out(SPAD_ADDRESS_BITS),
+                "data": Out(8 * width),
+                "mask": Out(width),
+            }
+        )
+
+
+class AccReadSignature(wiring.Signature):
+    """Read one entry: a signed 32-bit sum for each column, column 0 in the low bits."""
+
+    def __init__(self, config: Config):
+        super().__init__(
+            {
+                "valid": Out(1),
+                "ready": In(1),
+                "address": Out(ACC_ADDRESS_BITS),
+                "data": In(32 * config.columns),
+            }
+        )
+
+
+class AccUpdateSignature(wiring.Signature):
+    """Update those columns of an entry whose `mask` bit is set: replace, add or keep the larger.
+
+    `add` = 0 replaces. `maximum` (with `add`) keeps the larger. Sums wrap at 32 bits.
+    """
+
+    def __init__(self, config: Config):
+        super().__init__(
+            {
+                "valid": Out(1),
+                "ready": In(1),
+                "address": Out(ACC_ADDRESS_BITS),
+                "add": Out(1),
+                "maximum": Out(1),
+                "data": Out(32 * config.columns),
+                "mask": Out(config.columns),
+            }
+        )
+
+
+def body_layout(opcode: Opcode) -> data.StructLayout:
+    """Return the fields of an opcode that its unit needs: the mark, and the body in ISA order."""
+    fields = {"mark": next(item.bits for item in HEAD if item.name == "mark")}
+    for item in FORMATS[opcode].fields:
+        fields[item.name] = item.bits
+    return data.StructLayout(
+        {
+            name: (
+                signed(bits)
+                if any(item.name == name and item.signed for item in FORMATS[opcode].fields)
+                else bits
+            )
+            for name, bits in fields.items()
+        }
+    )
+
+
+class CommandSignature(wiring.Signature):
+    """What a unit shows the dispatcher, from the dispatcher's view.
+
+    Members
+    -------
+    command:
+        Instruction bodies whose dependencies are met (`body_layout`); taken when started.
+    busy:
+        The unit is executing.
+    done:
+        One cycle for each instruction completed, in order, when its effects are visible.
+    done_mark:
+        The mark of the instruction that completes.
+    progress:
+        Something moved; feeds the watchdog.
+    """
+
+    def __init__(self, opcode: Opcode):
+        super().__init__(
+            {
+                "command": Out(stream.Signature(body_layout(opcode))),
+                "busy": In(1),
+                "done": In(1),
+                "done_mark": In(8),
+                "progress": In(1),
+            }
+        )
+
+
+class FaultSignature(wiring.Signature):
+    """A bus fault: `valid` for one cycle, with `matloom.arch.csr.Fault` cause and bus address."""
+
+    def __init__(self):
+        super().__init__({"valid": Out(1), "cause": Out(4), "address": Out(32)})
