@@ -177,9 +177,11 @@ HEAD = (
     Field(name="wait_store", bits=6, doc="STORE " + _WAIT.format("STOREs")),
 )
 
+_LOAD_FILL = Field(name="fill", bits=1, doc="1: write `fill_value`, read no external memory")
+_STORE_FILL = Field(name="fill", bits=1, doc="must be 0", choices=(0,))
+
 _TRANSFER = (
     Field(name="region", bits=2, doc="window of external memory", choices=tuple(Region)),
-    Field(name="fill", bits=1, doc="1: write `fill_value` and read no external memory"),
     Field(name="fill_value", bits=8, doc="byte that a fill writes"),
     Field(name="dram_offset", bits=32, doc="first byte in the region"),
     Field(name="spad_addr", bits=24, doc="first byte in the scratchpad"),
@@ -351,7 +353,7 @@ FORMATS = {
             opcode=Opcode.LOAD,
             granules=2,
             doc="external memory, or a constant byte, to the scratchpad",
-            fields=_TRANSFER,
+            fields=(_LOAD_FILL, *_TRANSFER),
             extents=_transfer_extents(load=True),
         ),
         Format(
@@ -372,7 +374,7 @@ FORMATS = {
             opcode=Opcode.STORE,
             granules=2,
             doc="scratchpad to external memory",
-            fields=_TRANSFER,
+            fields=(_STORE_FILL, *_TRANSFER),
             extents=_transfer_extents(load=False),
         ),
     )
