@@ -1,0 +1,317 @@
+// Runs the Verilated chip beside a model of external memory, behind a C interface for ctypes.
+//
+// Timing of the memory: a read burst's first beat follows its address by `read_latency` cycles,
+// then one beat a cycle; latencies of outstanding bursts overlap, data return in order; reads and
+// writes are independent. Stalls, when asked for, withhold each handshake at random.
+
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <random>
+
+#include "Vmatloom.h"
+#include "verilated.h"
+#ifdef MATLOOM_TRACE
+#include "verilated_vcd_c.h"
+#endif
+
+namespace {
+
+constexpr uint8_t kOkay = 0, kSlaveError = 2, kDecodeError = 3;
+
+struct Timing {
+  uint32_t read_latency = 32;
+  uint32_t write_latency = 8;
+  uint32_t latency_jitter = 0;
+  uint32_t max_outstanding = 16;
+  uint32_t stall_per_1024 = 0;
+  uint32_t cycles_per_beat = 1;
+  uint64_t seed = 0;
+  uint64_t error_first = 0, error_end = 0;  // addresses that answer SLVERR
+  uint32_t frozen = 0;                      // the memory answers nothing
+};
+
+struct Burst {
+  uint64_t address;
+  uint32_t beats;
+  uint64_t due;
+  uint8_t id;
+};
+
+class Simulation {
+ public:
+  Simulation(uint8_t* memory, uint64_t base, uint64_t bytes)
+      : memory_(memory), base_(base), bytes_(bytes), top_(&context_) {
+    context_.randReset(0);
+    reset();
+  }
+
+  ~Simulation() {
+    stop_trace();
+    top_.final();
+  }
+
+  void reset() {
+    reads_.clear();
+    writes_.clear();
+    responses_.clear();
+    top_.s_axil_awvalid = top_.s_axil_wvalid = top_.s_axil_arvalid = 0;
+    top_.s_axil_bready = top_.s_axil_rready = 1;
+    top_.rst = 1;
+    for (int i = 0; i < 4; ++i) step();
+    top_.rst = 0;
+    step();
+  }
+
+  uint32_t read32(uint32_t address, uint32_t* response) {
+    top_.s_axil_araddr = address;
+    top_.s_axil_arvalid = 1;
+    for (int i = 0; i < kLiteTimeout; ++i) {
+      settle();
+      const bool taken = top_.s_axil_arvalid && top_.s_axil_arready;
+      const bool answered = top_.s_axil_rvalid;
+      const uint32_t data = top_.s_axil_rdata;
+      const uint8_t resp = top_.s_axil_rresp;
+      finish_cycle();
+      if (taken) top_.s_axil_arvalid = 0;
+      if (answered) {
+        *response = resp;
+        return data;
+      }
+    }
+    *response = kDecodeError;
+    return 0;
+  }
+
+  void write32(uint32_t address, uint32_t data, uint32_t* response) {
+    top_.s_axil_awaddr = address;
+    top_.s_axil_awvalid = top_.s_axil_wvalid = 1;
+    top_.s_axil_wdata = data;
+    top_.s_axil_wstrb = 15;
+    for (int i = 0; i < kLiteTimeout; ++i) {
+      settle();
+      const bool aw = top_.s_axil_awvalid && top_.s_axil_awready;
+      const bool w = top_.s_axil_wvalid && top_.s_axil_wready;
+      const bool answered = top_.s_axil_bvalid;
+      const uint8_t resp = top_.s_axil_bresp;
+      finish_cycle();
+      if (aw) top_.s_axil_awvalid = 0;
+      if (w) top_.s_axil_wvalid = 0;
+      if (answered) {
+        *response = resp;
+        return;
+      }
+    }
+    *response = kDecodeError;
+  }
+
+  uint64_t run(uint64_t limit) {
+    uint64_t count = 0;
+    while (count < limit && !top_.irq) {
+      step();
+      ++count;
+    }
+    return count;
+  }
+
+  void set_timing(const Timing& timing) {
+    timing_ = timing;
+    random_.seed(timing.seed);
+  }
+
+  uint64_t cycles() const { return cycle_; }
+  uint64_t stray_accesses() const { return stray_; }
+
+  int start_trace(const char* path) {
+#ifdef MATLOOM_TRACE
+    context_.traceEverOn(true);
+    trace_ = new VerilatedVcdC;
+    top_.trace(trace_, 99);
+    trace_->open(path);
+    return 0;
+#else
+    (void)path;
+    return -1;
+#endif
+  }
+
+  void stop_trace() {
+#ifdef MATLOOM_TRACE
+    if (trace_) {
+      trace_->close();
+      delete trace_;
+      trace_ = nullptr;
+    }
+#endif
+  }
+
+ private:
+  static constexpr int kLiteTimeout = 1000;
+  static constexpr uint32_t kBusBytes = MATLOOM_BUS_BYTES;
+
+  void step() {
+    settle();
+    finish_cycle();
+  }
+
+  bool stalled() { return timing_.stall_per_1024 && (random_() & 1023) < timing_.stall_per_1024; }
+
+  // Drives the memory's side of the bus for this cycle and lets combinational paths settle.
+  void settle() {
+    const bool live = !timing_.frozen;
+    top_.m_axi_arready = live && reads_.size() < timing_.max_outstanding && !stalled();
+    top_.m_axi_awready = live && writes_.size() < timing_.max_outstanding && !stalled();
+    top_.m_axi_wready = live && !writes_.empty() && !stalled();
+    // A valid once shown stays until it is taken, as the protocol demands.
+    if (!read_shown_) {
+      read_shown_ = live && !reads_.empty() && reads_.front().due <= cycle_ &&
+                    cycle_ >= next_beat_ && !stalled();
+    }
+    top_.m_axi_rvalid = read_shown_;
+    if (read_shown_) drive_read();
+    if (!response_shown_) {
+      response_shown_ =
+          live && !responses_.empty() && responses_.front().due <= cycle_ && !stalled();
+    }
+    top_.m_axi_bvalid = response_shown_;
+    if (response_shown_) {
+      top_.m_axi_bid = responses_.front().id;
+      top_.m_axi_bresp = response(responses_.front().address);
+    }
+    top_.clk = 0;
+    top_.eval();
+#ifdef MATLOOM_TRACE
+    if (trace_) trace_->dump(cycle_ * 10);
+#endif
+  }
+
+  void finish_cycle() {
+    const bool ar = top_.m_axi_arvalid && top_.m_axi_arready;
+    const bool r = top_.m_axi_rvalid && top_.m_axi_rready;
+    const bool aw = top_.m_axi_awvalid && top_.m_axi_awready;
+    const bool w = top_.m_axi_wvalid && top_.m_axi_wready;
+    const bool b = top_.m_axi_bvalid && top_.m_axi_bready;
+    Burst read{}, write{};
+    if (ar) read = burst(top_.m_axi_araddr, top_.m_axi_arlen, top_.m_axi_arid, true);
+    if (aw) write = burst(top_.m_axi_awaddr, top_.m_axi_awlen, top_.m_axi_awid, false);
+    if (w) take_write();
+    if (r) {
+      read_shown_ = false;
+      next_beat_ = cycle_ + timing_.cycles_per_beat;
+      reads_.front().address += kBusBytes;
+      if (--reads_.front().beats == 0) reads_.pop_front();
+    }
+    if (b) {
+      response_shown_ = false;
+      responses_.pop_front();
+    }
+    if (ar) reads_.push_back(read);
+    if (aw) writes_.push_back(write);
+    top_.clk = 1;
+    top_.eval();
+#ifdef MATLOOM_TRACE
+    if (trace_) trace_->dump(cycle_ * 10 + 5);
+#endif
+    ++cycle_;
+  }
+
+  Burst burst(uint64_t address, uint32_t length, uint8_t id, bool read) {
+    uint64_t due = cycle_ + (read ? timing_.read_latency : timing_.write_latency);
+    if (timing_.latency_jitter) due += random_() % timing_.latency_jitter;
+    return Burst{address / kBusBytes * kBusBytes, length + 1, due, id};
+  }
+
+  bool inside(uint64_t address) const {
+    return address >= base_ && address + kBusBytes <= base_ + bytes_;
+  }
+
+  uint8_t response(uint64_t address) const {
+    if (!inside(address)) return kDecodeError;
+    const bool broken = address >= timing_.error_first && address < timing_.error_end;
+    return broken ? kSlaveError : kOkay;
+  }
+
+  void drive_read() {
+    const Burst& front = reads_.front();
+    if (inside(front.address)) {
+      std::memcpy(&top_.m_axi_rdata, memory_ + (front.address - base_), kBusBytes);
+    } else {
+      std::memset(&top_.m_axi_rdata, 0, kBusBytes);
+    }
+    top_.m_axi_rid = front.id;
+    top_.m_axi_rlast = front.beats == 1;
+    top_.m_axi_rresp = response(front.address);
+  }
+
+  void take_write() {
+    Burst& front = writes_.front();
+    uint8_t bytes[kBusBytes];
+    std::memcpy(bytes, &top_.m_axi_wdata, kBusBytes);
+    const uint64_t strobes = top_.m_axi_wstrb;
+    if (strobes && !inside(front.address)) ++stray_;
+    if (inside(front.address)) {
+      for (uint32_t i = 0; i < kBusBytes; ++i) {
+        if (strobes >> i & 1) memory_[front.address - base_ + i] = bytes[i];
+      }
+    }
+    if (--front.beats == 0) {
+      responses_.push_back(Burst{front.address, 0, cycle_ + timing_.write_latency, front.id});
+      writes_.pop_front();
+    } else {
+      front.address += kBusBytes;
+    }
+  }
+
+  uint8_t* memory_;
+  uint64_t base_, bytes_;
+  VerilatedContext context_;
+  Vmatloom top_;
+  Timing timing_;
+  std::mt19937_64 random_;
+  std::deque<Burst> reads_, writes_, responses_;
+  bool read_shown_ = false, response_shown_ = false;
+  uint64_t cycle_ = 0, next_beat_ = 0, stray_ = 0;
+#ifdef MATLOOM_TRACE
+  VerilatedVcdC* trace_ = nullptr;
+#endif
+};
+
+}  // namespace
+
+extern "C" {
+
+void* matloom_create(uint8_t* memory, uint64_t base, uint64_t bytes) {
+  return new Simulation(memory, base, bytes);
+}
+void matloom_destroy(void* simulation) { delete static_cast<Simulation*>(simulation); }
+void matloom_reset(void* simulation) { static_cast<Simulation*>(simulation)->reset(); }
+uint32_t matloom_read32(void* simulation, uint32_t address, uint32_t* response) {
+  return static_cast<Simulation*>(simulation)->read32(address, response);
+}
+void matloom_write32(void* simulation, uint32_t address, uint32_t data, uint32_t* response) {
+  static_cast<Simulation*>(simulation)->write32(address, data, response);
+}
+uint64_t matloom_run(void* simulation, uint64_t limit) {
+  return static_cast<Simulation*>(simulation)->run(limit);
+}
+uint64_t matloom_cycles(void* simulation) {
+  return static_cast<Simulation*>(simulation)->cycles();
+}
+uint64_t matloom_stray_accesses(void* simulation) {
+  return static_cast<Simulation*>(simulation)->stray_accesses();
+}
+void matloom_timing(void* simulation, uint32_t read_latency, uint32_t write_latency,
+                    uint32_t latency_jitter, uint32_t max_outstanding, uint32_t stall_per_1024,
+                    uint32_t cycles_per_beat, uint64_t seed, uint64_t error_first,
+                    uint64_t error_end, uint32_t frozen) {
+  static_cast<Simulation*>(simulation)
+      ->set_timing({read_latency, write_latency, latency_jitter, max_outstanding, stall_per_1024,
+                    cycles_per_beat, seed, error_first, error_end, frozen});
+}
+int matloom_trace(void* simulation, const char* path) {
+  return static_cast<Simulation*>(simulation)->start_trace(path);
+}
+void matloom_trace_end(void* simulation) {
+  static_cast<Simulation*>(simulation)->stop_trace();
+}
+}

@@ -1,0 +1,199 @@
+"""The execute unit: commands in, scratchpad reads, array, sums out to the accumulators."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from matloom.arch.config import Config
+from matloom.arch.csr import EXEC_CAUSES
+from matloom.arch.isa import UNITS, Opcode
+from matloom_rtl.array.array import Array
+from matloom_rtl.array.loader import Loader
+from matloom_rtl.array.walk import Walk, vector_layout
+from matloom_rtl.ports import (
+    ACC_ADDRESS_BITS,
+    ACC_UPDATE_LATENCY,
+    SPAD_READ_LATENCY,
+    CommandSignature,
+    SpadReadSignature,
+)
+
+__all__ = ["Execute"]
+
+_TAG = data.StructLayout({"entry": ACC_ADDRESS_BITS, "add": 1, "maximum": 1, "last": 1, "mark": 8})
+
+
+class Execute(wiring.Component):
+    """Stream inputs through the array, tile after tile and instruction after instruction.
+
+    The head of the EXEC queue is taken when all it depends on has completed and the instruction
+    before has issued its last vector; its weights are fetched as soon as `met` shows the LOADs it
+    waits for. Vectors stall for the shadow registers, for the scratchpad, and for nothing else;
+    once granted, vectors and weights move in step to the array, and sums to the accumulators.
+
+    Latency: Walk 5, scratchpad `SPAD_READ_LATENCY`, padding 1, array, accumulators
+    `ACC_UPDATE_LATENCY` until `done`. Throughput: one vector a cycle; a step takes at least
+    `tile_load_cycles`.
+
+    Members
+    -------
+    unit: CommandSignature(EXEC), in
+        `command` is the head of the queue, valid whether or not it may start.
+    met: in
+        For each unit of `isa.UNITS`, the head's wait on it is satisfied.
+    cause: out
+        What this cycle was spent on, one bit of `csr.EXEC_CAUSES`.
+    input_read, weight_read: SpadReadSignature, out
+    sum_valid, sum_entry, sum_add, sum_maximum, sums: out
+        Update of an accumulator entry, never refused; 32 bits a column.
+    """
+
+    def __init__(self, config: Config):
+        self._config = config
+        super().__init__(
+            {
+                "unit": In(CommandSignature(Opcode.EXEC)),
+                "met": In(len(UNITS)),
+                "cause": Out(len(EXEC_CAUSES)),
+                "input_read": Out(SpadReadSignature(config.rows)),
+                "weight_read": Out(SpadReadSignature(config.weight_rows * config.columns)),
+                "sum_valid": Out(1),
+                "sum_entry": Out(ACC_ADDRESS_BITS),
+                "sum_add": Out(1),
+                "sum_maximum": Out(1),
+                "sums": Out(32 * config.columns),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.walk = walk = Walk(self._config)
+        m.submodules.loader = loader = Loader(self._config)
+        m.submodules.array = array = Array(self._config, _TAG)
+        connect(m, loader.read, flipped(self.weight_read))
+        m.d.comb += [
+            array.weight_valid.eq(loader.weight_valid),
+            array.weight_row.eq(loader.weight_row),
+            array.weight_data.eq(loader.weight_data),
+        ]
+        self._take_commands(m, walk, loader)
+        self._request(m, walk, loader)
+        self._pad(m, walk, array)
+        self._finish(m, walk, array)
+        return m
+
+    def _take_commands(self, m: Module, walk, loader):
+        """Show the head to the loader first, then to the walk, which removes it."""
+        command = self.unit.command
+        prefetched = Signal()
+        load_met = self.met[UNITS.index(Opcode.LOAD)]
+        m.d.comb += [
+            loader.i.payload.eq(command.payload),
+            loader.i.valid.eq(command.valid & load_met & ~prefetched),
+            walk.i.payload.eq(command.payload),
+            walk.i.valid.eq(command.valid & self.met.all() & prefetched),
+            command.ready.eq(walk.i.ready & self.met.all() & prefetched),
+        ]
+        with m.If(loader.i.valid & loader.i.ready):
+            m.d.sync += prefetched.eq(1)
+        with m.If(command.valid & command.ready):
+            m.d.sync += prefetched.eq(0)
+
+    def _request(self, m: Module, walk, loader):
+        """Request each vector, name what the cycle went into."""
+        vector, read = walk.o.payload, self.input_read
+        allowed = ~vector.switch | loader.full
+        fire = read.valid & read.ready
+        m.d.comb += [
+            read.valid.eq(walk.o.valid & allowed),
+            read.address.eq(vector.address),
+            walk.o.ready.eq(read.ready & allowed),
+            loader.release.eq(fire & vector.switch),
+            self.unit.progress.eq(fire | (self.weight_read.valid & self.weight_read.ready)),
+        ]
+        cause = {name: self.cause[index] for index, (name, _doc) in enumerate(EXEC_CAUSES)}
+        met = dict(zip(UNITS, self.met, strict=True))
+        with m.If(fire):
+            m.d.comb += cause["exec_stream"].eq(1)
+        with m.Elif(walk.o.valid & ~allowed):
+            m.d.comb += cause["exec_wait_weights"].eq(1)
+        with m.Elif(walk.o.valid):
+            m.d.comb += cause["exec_wait_bank"].eq(1)
+        with m.Elif(walk.active):
+            m.d.comb += cause["exec_setup"].eq(1)
+        with m.Elif(~self.unit.command.valid):
+            m.d.comb += cause["exec_wait_command"].eq(1)
+        with m.Elif(~met[Opcode.LOAD]):
+            m.d.comb += cause["exec_wait_load"].eq(1)
+        with m.Elif(~met[Opcode.POST]):
+            m.d.comb += cause["exec_wait_post"].eq(1)
+        with m.Elif(~met[Opcode.STORE]):
+            m.d.comb += cause["exec_wait_store"].eq(1)
+        with m.Elif(~met[Opcode.EXEC]):
+            m.d.comb += cause["exec_wait_self"].eq(1)
+        with m.Else():
+            m.d.comb += cause["exec_setup"].eq(1)
+
+    def _pad(self, m: Module, walk, array):
+        """Delay what is known of a vector until its bytes arrive, and put the padding in."""
+        known = Signal(vector_layout(self._config))
+        valid = Signal()
+        m.d.comb += [
+            known.eq(walk.o.payload),
+            valid.eq(self.input_read.valid & self.input_read.ready),
+        ]
+        for _stage in range(SPAD_READ_LATENCY):
+            known_next, valid_next = Signal.like(known, reset_less=True), Signal()
+            m.d.sync += [known_next.eq(known), valid_next.eq(valid)]
+            known, valid = known_next, valid_next
+
+        from_spad = self.input_read.data
+        padded = [
+            Mux(
+                known.row_valid & (index >= known.low) & (index < known.high),
+                from_spad.word_select(index, 8),
+                known.pad,
+            )
+            for index in range(self._config.rows)
+        ]
+        m.d.sync += array.valid.eq(valid)
+        m.d.sync += [array.switch.eq(known.switch & valid)]
+        with m.If(valid):
+            m.d.sync += array.vector.eq(Cat(padded))
+            m.d.sync += [
+                array.tag.entry.eq(known.entry),
+                array.tag.add.eq(known.add),
+                array.tag.maximum.eq(known.maximum),
+                array.tag.last.eq(known.last),
+                array.tag.mark.eq(known.mark),
+            ]
+
+    def _finish(self, m: Module, walk, array):
+        """Send sums on, and report an instruction when its last sum is visible."""
+        columns = self._config.columns
+        m.d.comb += [
+            self.sum_valid.eq(array.o_valid),
+            self.sum_entry.eq(array.o_tag.entry),
+            self.sum_add.eq(array.o_tag.add),
+            self.sum_maximum.eq(array.o_tag.maximum),
+            self.sums.eq(Cat(_extend(array.o_sums[column]) for column in range(columns))),
+        ]
+        done, mark = Signal(), Signal(8)
+        m.d.comb += [done.eq(array.o_valid & array.o_tag.last), mark.eq(array.o_tag.mark)]
+        for _stage in range(ACC_UPDATE_LATENCY):
+            done_next, mark_next = Signal(), Signal.like(mark)
+            m.d.sync += [done_next.eq(done), mark_next.eq(mark)]
+            done, mark = done_next, mark_next
+        under_way = Signal(range(64))
+        taken = self.unit.command.valid & self.unit.command.ready
+        m.d.sync += under_way.eq(under_way + taken - done)
+        m.d.comb += [
+            self.unit.done.eq(done),
+            self.unit.done_mark.eq(mark),
+            self.unit.busy.eq(under_way != 0),
+        ]
+
+
+def _extend(value):
+    """Return the bits of a signed value at 32 bits."""
+    return Cat(value, value[-1].replicate(32 - len(value)))

@@ -1,0 +1,118 @@
+"""Fetches weight tiles into the shadow registers, one tile ahead of the vectors."""
+
+from amaranth.hdl import Cat, Module, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from matloom.arch.config import Config
+from matloom.arch.isa import Opcode
+from matloom_rtl.ports import SPAD_ADDRESS_BITS, SPAD_READ_LATENCY, SpadReadSignature, body_layout
+
+__all__ = ["Loader"]
+
+
+class Loader(wiring.Component):
+    """Read the weight tiles of one EXEC after another, in the order of its steps.
+
+    Shadow registers hold one tile. `full` rises in the cycle after the last row of a tile is
+    granted and falls with `release`; the rows of the next tile are requested from the cycle of
+    `release` on, so a tile takes `tile_load_cycles` cycles and none between tiles. That is safe
+    because vectors and weights reach the array the same number of cycles after their grants.
+
+    Latency: a row reaches the array `SPAD_READ_LATENCY` + 1 cycles after its grant.
+
+    Members
+    -------
+    i: stream of `body_layout(EXEC)`, in
+        Commands; taken when the first row can be requested.
+    release: in
+        The array switches to the tile in the shadow registers.
+    full: out
+        A tile is complete.
+    read: SpadReadSignature, out
+        The rows of one cycle, `weight_rows * columns` bytes.
+    weight_valid, weight_row, weight_data: out
+        Rows to the array: group of rows, and its bytes.
+    """
+
+    def __init__(self, config: Config):
+        self._config = config
+        width = config.weight_rows * config.columns
+        super().__init__(
+            {
+                "i": In(stream.Signature(body_layout(Opcode.EXEC))),
+                "release": In(1),
+                "full": Out(1),
+                "read": Out(SpadReadSignature(width)),
+                "weight_valid": Out(1),
+                "weight_row": Out(range(config.tile_load_cycles)),
+                "weight_data": Out(8 * width),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        config, read = self._config, self.read
+        working = Signal()
+        tile_end, all_end = Signal(), Signal()
+        group = Signal(range(config.tile_load_cycles))
+        address = Signal(SPAD_ADDRESS_BITS)
+        fire = read.valid & read.ready
+
+        m.d.comb += [
+            read.valid.eq(working & (~self.full | self.release)),
+            read.address.eq(address),
+            tile_end.eq(fire & (group == config.tile_load_cycles - 1)),
+            self.i.ready.eq(~working | all_end),
+        ]
+        with m.If(fire):
+            m.d.sync += address.eq(address + config.weight_rows * config.columns)
+            m.d.sync += group.eq(group + 1)
+        with m.If(tile_end):
+            m.d.sync += group.eq(0)
+
+        with m.If(tile_end):
+            m.d.sync += self.full.eq(1)
+        with m.Elif(self.release):
+            m.d.sync += self.full.eq(0)
+
+        self._count_tiles(m, tile_end, all_end)
+        with m.If(self.i.ready):
+            m.d.sync += working.eq(self.i.valid)
+            with m.If(self.i.valid):
+                m.d.sync += address.eq(self.i.payload.weight_addr)
+        self._deliver(m, fire, group)
+        return m
+
+    def _count_tiles(self, m: Module, tile_end, all_end):
+        """Count the step loops down: a product would need a multiplier."""
+        incoming = self.i.payload
+        carry = tile_end
+        for name in ("blocks", "kernel_cols", "kernel_rows", "oc_blocks"):
+            bits = len(incoming[name])
+            left, reload = Signal(bits, name=f"left_{name}"), Signal(bits, name=f"reload_{name}")
+            with m.If(carry):
+                m.d.sync += left.eq(left - 1)
+                with m.If(left == 0):
+                    m.d.sync += left.eq(reload)
+            with m.If(self.i.ready & self.i.valid):
+                # One fixed tile serves all steps: every loop is then a single pass.
+                with m.If(incoming.weights_fixed):
+                    m.d.sync += [left.eq(0), reload.eq(0)]
+                with m.Else():
+                    m.d.sync += [left.eq(incoming[name] - 1), reload.eq(incoming[name] - 1)]
+            carry = carry & (left == 0)
+        m.d.comb += all_end.eq(carry)
+
+    def _deliver(self, m: Module, fire, group):
+        valid, row = fire, group
+        for _stage in range(SPAD_READ_LATENCY):
+            valid_next, row_next = Signal(), Signal.like(group)
+            m.d.sync += [valid_next.eq(valid), row_next.eq(row)]
+            valid, row = valid_next, row_next
+        # One register more, as the vectors have one for their padding.
+        m.d.sync += [
+            self.weight_valid.eq(valid),
+            self.weight_row.eq(row),
+            self.weight_data.eq(Cat(self.read.data)),
+        ]

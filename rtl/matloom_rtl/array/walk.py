@@ -1,0 +1,284 @@
+"""Addresses, padding and accumulator entries of every vector that an EXEC streams."""
+
+from amaranth.hdl import Module, Mux, Signal, signed
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from matloom.arch.config import Config
+from matloom.arch.isa import Opcode
+from matloom_rtl.ports import ACC_ADDRESS_BITS, ACC_UPDATE_LATENCY, SPAD_ADDRESS_BITS, body_layout
+
+__all__ = ["Walk", "vector_layout"]
+
+#: Wide enough that no legal sum of steps wraps: 2**21 + 2 * 2**28 + 2**24 + 2**18 < 2**30.
+_BYTE_BITS = 31
+
+#: Likewise for rows: 2**13 + 4095 * 255 + 255 * 255 < 2**21.
+_ROW_BITS = 22
+
+
+def vector_layout(config: Config) -> data.StructLayout:
+    """Return what is known of a vector when its read is requested.
+
+    Elements ``low .. high - 1`` come from the scratchpad, the others, and all where `row_valid`
+    is 0, are `pad`.
+    """
+    return data.StructLayout(
+        {
+            "address": SPAD_ADDRESS_BITS,
+            "low": range(config.rows + 1),
+            "high": range(config.rows + 1),
+            "row_valid": 1,
+            "pad": 8,
+            "switch": 1,
+            "entry": ACC_ADDRESS_BITS,
+            "add": 1,
+            "maximum": 1,
+            "last": 1,
+            "mark": 8,
+        }
+    )
+
+
+class Walk(wiring.Component):
+    """Walk the six loops of an EXEC, one vector a cycle.
+
+    Loops, outermost first: output block, kernel row, kernel column, block, output row, output
+    column. The next command is taken in the cycle of the last vector, so that instructions follow
+    each other without a gap.
+
+    Latency: 5 cycles from the command to its first vector. Throughput: one vector a cycle, but a
+    step (one weight tile) takes `ACC_UPDATE_LATENCY` cycles at least, and a command with
+    `accumulate` starts that much later, because an entry must be written before it is read again.
+    Stalled output: everything holds, so gaps between vectors never close.
+
+    Members
+    -------
+    i: stream of `body_layout(EXEC)`, in
+    o: stream of `vector_layout`, out
+    active: out
+        A command is under way or a vector is on its way to `o`.
+    """
+
+    def __init__(self, config: Config):
+        self._config = config
+        super().__init__(
+            {
+                "i": In(stream.Signature(body_layout(Opcode.EXEC))),
+                "o": Out(stream.Signature(vector_layout(config))),
+                "active": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        advance = Signal()
+        m.d.comb += advance.eq(~self.o.valid | self.o.ready)
+
+        walking = Signal()
+        command = Signal(body_layout(Opcode.EXEC))
+        step = self._loops(m, command, advance, walking)
+        self._addresses(m, command, advance, walking, step)
+
+        m.d.comb += self.i.ready.eq(advance & (~walking | step["end"]))
+        with m.If(self.i.ready):
+            m.d.sync += walking.eq(self.i.valid)
+            with m.If(self.i.valid):
+                m.d.sync += command.eq(self.i.payload)
+        return m
+
+    def _loops(self, m: Module, command, advance, walking) -> dict:
+        """Count the loops; return the registers of the vector at hand and its flags."""
+        incoming = self.i.payload
+        take = self.i.ready & self.i.valid
+        names = ("oc_blocks", "kernel_rows", "kernel_cols", "blocks", "height", "width")
+        left = {name: Signal(12, name=f"left_{name}") for name in names}
+        at_last = {name: Signal(name=f"last_{name}") for name in names}
+
+        cooling = Signal(range(ACC_UPDATE_LATENCY + 1))
+        age = Signal(range(ACC_UPDATE_LATENCY), init=0)
+        step_end = at_last["width"] & at_last["height"]
+        young = age < ACC_UPDATE_LATENCY - 1
+        hold = (cooling != 0) | (step_end & young)
+        # A step that is too short repeats nothing: its last vector waits instead.
+        issue = Signal()
+        m.d.comb += issue.eq(walking & ~hold)
+
+        with m.If(advance & walking):
+            with m.If(cooling != 0):
+                m.d.sync += cooling.eq(cooling - 1)
+            with m.Elif(issue & step_end):
+                m.d.sync += age.eq(0)
+            with m.Elif(young):
+                m.d.sync += age.eq(age + 1)
+
+        moves = {}
+        carry = issue & advance
+        for name in reversed(names):
+            moves[name] = Signal(name=f"move_{name}")
+            m.d.comb += moves[name].eq(carry & ~at_last[name])
+            with m.If(carry):
+                with m.If(at_last[name]):
+                    m.d.sync += [
+                        left[name].eq(command[name] - 1),
+                        at_last[name].eq(command[name] == 1),
+                    ]
+                with m.Else():
+                    m.d.sync += [
+                        left[name].eq(left[name] - 1),
+                        at_last[name].eq(left[name] == 1),
+                    ]
+            carry = carry & at_last[name]
+        end = Signal()
+        m.d.comb += end.eq(carry)
+
+        with m.If(take):
+            for name in names:
+                m.d.sync += [
+                    left[name].eq(incoming[name] - 1),
+                    at_last[name].eq(incoming[name] == 1),
+                ]
+            m.d.sync += [
+                age.eq(0),
+                cooling.eq(Mux(incoming.accumulate, ACC_UPDATE_LATENCY, 0)),
+            ]
+        return {
+            "issue": issue,
+            "end": end,
+            "take": take,
+            "moves": moves,
+            "step_end": step_end,
+            "instruction_end": step_end
+            & at_last["blocks"]
+            & at_last["kernel_cols"]
+            & at_last["kernel_rows"]
+            & at_last["oc_blocks"],
+        }
+
+    def _addresses(self, m: Module, command, advance, walking, step):
+        byte, row = self._positions(m, command, step)
+        entry, first_step, step_start, start = self._entries(m, step)
+
+        issue = step["issue"]
+        s1 = Signal(vector_layout(self._config))
+        s1_valid = Signal()
+        s1_byte, s1_row = Signal(signed(_BYTE_BITS)), Signal(signed(_ROW_BITS))
+        s1_geometry = Signal(
+            data.StructLayout({"input_addr": 24, "pitch": 20, "rows": 12, "row_bytes": 20})
+        )
+        with m.If(advance):
+            m.d.sync += [
+                s1_valid.eq(issue),
+                s1_byte.eq(byte),
+                s1_row.eq(row),
+                s1.pad.eq(command.pad_value),
+                s1.switch.eq(step_start & (start | ~command.weights_fixed)),
+                s1.entry.eq(entry),
+                s1.add.eq(~first_step | command.accumulate),
+                s1.maximum.eq(command.maximum),
+                s1.last.eq(step["instruction_end"]),
+                s1.mark.eq(command.mark),
+                s1_geometry.input_addr.eq(command.input_addr),
+                s1_geometry.pitch.eq(command.input_pitch),
+                s1_geometry.rows.eq(command.input_rows),
+                s1_geometry.row_bytes.eq(command.input_row_bytes),
+            ]
+        self._bounds(m, advance, walking, s1, s1_valid, s1_byte, s1_row, s1_geometry)
+
+    def _positions(self, m: Module, command, step):
+        """Keep byte-in-row and row of the vector at hand, by one addition a loop level."""
+        incoming, moves = self.i.payload, step["moves"]
+        rows = self._config.rows
+        byte_oc, byte_col, byte_block, byte = (
+            Signal(signed(_BYTE_BITS), name=f"byte_{name}") for name in ("oc", "col", "block", "x")
+        )
+        row_kernel, row = Signal(signed(_ROW_BITS)), Signal(signed(_ROW_BITS))
+        base, addend = Signal(signed(_BYTE_BITS)), Signal(17)
+        target = Signal(signed(_BYTE_BITS))
+        m.d.comb += target.eq(base + addend)
+
+        with m.If(moves["width"]):
+            m.d.comb += [base.eq(byte), addend.eq(command.x_step)]
+            m.d.sync += byte.eq(target)
+        with m.Elif(moves["height"]):
+            m.d.sync += [byte.eq(byte_block), row.eq(row + command.y_step)]
+        with m.Elif(moves["blocks"]):
+            m.d.comb += [base.eq(byte_block), addend.eq(rows)]
+            m.d.sync += [byte.eq(target), byte_block.eq(target), row.eq(row_kernel)]
+        with m.Elif(moves["kernel_cols"]):
+            m.d.comb += [base.eq(byte_col), addend.eq(command.kernel_col_step)]
+            m.d.sync += [byte.eq(target), byte_block.eq(target), byte_col.eq(target)]
+            m.d.sync += row.eq(row_kernel)
+        with m.Elif(moves["kernel_rows"]):
+            m.d.sync += [byte.eq(byte_oc), byte_block.eq(byte_oc), byte_col.eq(byte_oc)]
+            m.d.sync += [
+                row_kernel.eq(row_kernel + command.kernel_row_step),
+                row.eq(row_kernel + command.kernel_row_step),
+            ]
+        with m.Elif(moves["oc_blocks"]):
+            m.d.comb += [base.eq(byte_oc), addend.eq(command.oc_step)]
+            m.d.sync += [each.eq(target) for each in (byte, byte_block, byte_col, byte_oc)]
+            m.d.sync += [row.eq(command.first_row), row_kernel.eq(command.first_row)]
+        with m.If(step["take"]):
+            m.d.sync += [
+                each.eq(incoming.first_byte) for each in (byte, byte_block, byte_col, byte_oc)
+            ]
+            m.d.sync += [row.eq(incoming.first_row), row_kernel.eq(incoming.first_row)]
+        return byte, row
+
+    def _entries(self, m: Module, step):
+        """Keep the accumulator entry, and whether this is the first step of its output block."""
+        incoming, moves = self.i.payload, step["moves"]
+        entry, entry_oc = Signal(ACC_ADDRESS_BITS), Signal(ACC_ADDRESS_BITS)
+        first_step, step_start, start = Signal(), Signal(), Signal()
+        following = Signal(ACC_ADDRESS_BITS)
+        m.d.comb += following.eq(entry + 1)
+        within = moves["width"] | moves["height"]
+        next_step = moves["blocks"] | moves["kernel_cols"] | moves["kernel_rows"]
+        with m.If(within):
+            m.d.sync += [entry.eq(following), step_start.eq(0), start.eq(0)]
+        with m.Elif(next_step):
+            m.d.sync += [entry.eq(entry_oc), first_step.eq(0), step_start.eq(1), start.eq(0)]
+        with m.Elif(moves["oc_blocks"]):
+            m.d.sync += [entry.eq(following), entry_oc.eq(following), first_step.eq(1)]
+            m.d.sync += [step_start.eq(1), start.eq(0)]
+        with m.If(step["take"]):
+            m.d.sync += [entry.eq(incoming.acc_addr), entry_oc.eq(incoming.acc_addr)]
+            m.d.sync += [first_step.eq(1), step_start.eq(1), start.eq(1)]
+        return entry, first_step, step_start, start
+
+    def _bounds(self, m: Module, advance, walking, s1, s1_valid, s1_byte, s1_row, geometry):
+        """Multiply the row, add the base, and cut the vector to the row: three stages."""
+        rows = self._config.rows
+        layout = vector_layout(self._config)
+        s2, s3, s4 = Signal(layout), Signal(layout), Signal(layout)
+        valid2, valid3, valid4 = Signal(), Signal(), Signal()
+
+        row_bits, base2, room2 = Signal(12), Signal(24), Signal(signed(_BYTE_BITS + 1))
+        pitch2, under2 = Signal(20), Signal(signed(_BYTE_BITS))
+        product3, base3 = Signal(24), Signal(24)
+        with m.If(advance):
+            m.d.sync += [
+                s2.eq(s1),
+                valid2.eq(s1_valid),
+                s2.row_valid.eq((s1_row >= 0) & (s1_row < geometry.rows)),
+                row_bits.eq(s1_row[:12]),
+                pitch2.eq(geometry.pitch),
+                base2.eq(geometry.input_addr + s1_byte),
+                room2.eq(geometry.row_bytes - s1_byte),
+                under2.eq(s1_byte),
+            ]
+            m.d.sync += [
+                s3.eq(s2),
+                valid3.eq(valid2),
+                product3.eq(row_bits * pitch2),
+                base3.eq(base2),
+                s3.low.eq(Mux(under2 >= 0, 0, Mux(under2 <= -rows, rows, -under2))),
+                s3.high.eq(Mux(room2 >= rows, rows, Mux(room2 <= 0, 0, room2))),
+            ]
+            m.d.sync += [s4.eq(s3), valid4.eq(valid3), s4.address.eq(base3 + product3)]
+        m.d.comb += [
+            self.o.valid.eq(valid4),
+            self.o.payload.eq(s4),
+            self.active.eq(walking | s1_valid | valid2 | valid3 | valid4),
+        ]
