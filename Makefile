@@ -1,0 +1,68 @@
+# Every verb of the repository; `make` alone lists them. PYTHON chooses the interpreter of .venv,
+# ARGS reaches the tool behind the verb: make test ARGS="-k isa -x".
+PYTHON ?= python3
+CONFIG ?= reference
+ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/installed
+PYTEST := $(BIN)/python -m pytest
+
+.DEFAULT_GOAL := help
+.PHONY: help check setup demo test test-all sim lint bench bench-check verilog size
+
+help: ## List the verbs.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+
+check: # Names every program of the machine that is missing, and the way to get it.
+	@missing=; \
+	for program in $(PYTHON) g++ make perl git; do \
+	  command -v "$$program" >/dev/null || missing="$$missing $$program"; done; \
+	if [ -n "$$missing" ]; then \
+	  echo "missing:$$missing; on Debian or Ubuntu: apt install python3 python3-venv g++ make perl git" >&2; \
+	  exit 1; fi; \
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "$(PYTHON) must be 3.11 or newer, not " \
+	  + sys.version.split()[0] + "; choose another with make PYTHON=python3.12")'; \
+	$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "missing: the venv module; on Debian or Ubuntu: apt install python3-venv" >&2; exit 1; }
+
+# The stamp is as new as pyproject.toml, so an unchanged environment costs nothing.
+$(STAMP): pyproject.toml
+	@$(MAKE) --no-print-directory check
+	@echo "installing into $(VENV) (a minute or two, once)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[sim,reference,demo,fpga,dev]'
+	@touch $@
+
+setup: $(STAMP) ## Make .venv and install everything into it.
+
+demo: $(STAMP) ## Classify handwritten digits on the simulated chip.
+	@$(BIN)/matloom demo $(ARGS)
+
+test: $(STAMP) ## Run the fast tests (minutes).
+	$(PYTEST) -q -n 2 $(ARGS)
+
+test-all: $(STAMP) ## Run all tests, the slow ones too.
+	$(PYTEST) -q -n 2 -m "" $(ARGS)
+
+sim: $(STAMP) ## Run the cocotb regression of the generated chip.
+	$(PYTEST) -m "" sim_tests $(ARGS)
+
+lint: $(STAMP) ## Check style, format, types and spelling.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/codespell
+
+bench: $(STAMP) ## Measure cycles and speed, and write the benchmark report.
+	$(BIN)/matloom bench $(ARGS)
+
+bench-check: $(STAMP) ## Compare the benchmark with the committed report.
+	$(BIN)/matloom bench --check $(ARGS)
+
+verilog: $(STAMP) ## Generate the chip into build/verilog (CONFIG=preset or file).
+	$(BIN)/matloom generate --config $(CONFIG) -o build/verilog $(ARGS)
+
+size: $(STAMP) ## Report area and clock of the chip on an ECP5-85F (CONFIG=preset or file).
+	$(BIN)/matloom generate --config $(CONFIG) --fpga-report ecp5-85k -o build/size $(ARGS)

@@ -1,0 +1,23 @@
+"""Matloom's front door: load a network, compile it, open a device.
+
+The names below are imported on first use, so that `import matloom` costs next to nothing.
+"""
+
+from importlib import import_module
+
+__version__ = "0.1.0"
+
+#: Where each public name lives.
+_HOMES: dict[str, str] = {}
+
+__all__ = ["__version__", *sorted(_HOMES)]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'matloom' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})
