@@ -1,0 +1,120 @@
+"""The core: control, DMA, scratchpad, array and post-processing, connected."""
+
+from amaranth.hdl import Cat, Module, ResetInserter
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from matloom.arch.config import Config
+from matloom_rtl.array.accumulators import Accumulators
+from matloom_rtl.array.execute import Execute
+from matloom_rtl.bus.axi import AxiReadSignature, AxiWriteSignature
+from matloom_rtl.bus.axi_lite import AxiLiteSignature
+from matloom_rtl.control.control import Control
+from matloom_rtl.dma.fetch import Fetch
+from matloom_rtl.dma.load import Load
+from matloom_rtl.dma.read_port import ReadPort
+from matloom_rtl.dma.store import Store
+from matloom_rtl.memory.scratchpad import Scratchpad
+from matloom_rtl.post.post import Post
+
+__all__ = ["Core"]
+
+
+class Core(wiring.Component):
+    """Everything between the registers and the memory bus.
+
+    Control survives a reset by software; all else is reset by it, once the bus is quiet.
+
+    Members
+    -------
+    axi_lite: AxiLiteSignature, in
+        Registers.
+    axi_read, axi_write: AxiReadSignature, AxiWriteSignature, out
+        External memory.
+    irq: out
+        Interrupt, level.
+    """
+
+    def __init__(self, config: Config):
+        self._config = config
+        super().__init__(
+            {
+                "axi_lite": In(AxiLiteSignature()),
+                "axi_read": Out(AxiReadSignature(config.bus_bits)),
+                "axi_write": Out(AxiWriteSignature(config.bus_bits)),
+                "irq": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self._config
+        m.submodules.control = control = Control(config)
+        connect(m, flipped(self.axi_lite), control.axi_lite)
+        m.d.comb += self.irq.eq(control.irq)
+
+        def unit(name, component):
+            m.submodules[name] = ResetInserter(control.core_reset)(component)
+            return component
+
+        fetch, load = unit("fetch", Fetch(config)), unit("load", Load(config))
+        store, read_port = unit("store", Store(config)), unit("read_port", ReadPort(config))
+        execute, post = unit("execute", Execute(config)), unit("post", Post(config))
+        accumulators = unit("accumulators", Accumulators(config))
+        spad = unit("scratchpad", self._scratchpad())
+
+        self._connect_memories(m, spad, accumulators, execute, post, load, store)
+        self._connect_bus(m, control, fetch, load, store, read_port)
+        connect(m, control.load, load.unit)
+        connect(m, control.exec, execute.unit)
+        connect(m, control.post, post.unit)
+        connect(m, control.store, store.unit)
+        m.d.comb += [execute.met.eq(control.exec_met), control.exec_cause.eq(execute.cause)]
+        return m
+
+    def _scratchpad(self) -> Scratchpad:
+        """Order is priority: the array first, the bus last."""
+        config = self._config
+        weights = config.weight_rows * config.columns
+        return Scratchpad(
+            config,
+            read_widths=[config.rows, weights, config.columns, config.bus_bytes],
+            write_widths=[config.columns, config.bus_bytes],
+        )
+
+    def _connect_memories(self, m: Module, spad, accumulators, execute, post, load, store):
+        connect(m, execute.input_read, spad.read_0)
+        connect(m, execute.weight_read, spad.read_1)
+        connect(m, post.spad_read, spad.read_2)
+        connect(m, store.spad_read, spad.read_3)
+        connect(m, post.spad_write, spad.write_0)
+        connect(m, load.spad_write, spad.write_1)
+        connect(m, post.acc_read, accumulators.read)
+        connect(m, post.acc_update, accumulators.update)
+        m.d.comb += [
+            accumulators.sum_valid.eq(execute.sum_valid),
+            accumulators.sum_entry.eq(execute.sum_entry),
+            accumulators.sum_add.eq(execute.sum_add),
+            accumulators.sum_maximum.eq(execute.sum_maximum),
+            accumulators.sums.eq(execute.sums),
+        ]
+
+    def _connect_bus(self, m: Module, control, fetch, load, store, read_port):
+        connect(m, fetch.axi, read_port.fetch)
+        connect(m, load.axi, read_port.load)
+        connect(m, read_port.axi, flipped(self.axi_read))
+        connect(m, store.axi, flipped(self.axi_write))
+        connect(m, fetch.o, control.granules)
+        for unit in (fetch, load, store):
+            m.d.comb += unit.halt.eq(control.halt)
+        m.d.comb += [
+            control.quiet.eq(Cat(fetch.quiet, load.quiet, store.quiet).all()),
+            fetch.start.eq(control.fetch_start),
+            fetch.address.eq(control.fetch_address),
+            fetch.bytes.eq(control.fetch_bytes),
+            load.region_base.eq(control.region_base),
+            store.region_base.eq(control.region_base),
+        ]
+        connect(m, fetch.fault, control.fetch_fault)
+        connect(m, load.fault, control.load_fault)
+        connect(m, store.fault, control.store_fault)

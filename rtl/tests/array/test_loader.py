@@ -1,0 +1,157 @@
+"""Loader: rows of weight tiles in step order, one tile ahead, and the cycles between tiles."""
+
+import random
+
+import pytest
+from amaranth.hdl import ResetInserter, Signal
+
+from matloom.arch.config import Config
+from matloom_rtl.array.loader import Loader
+from matloom_rtl.ports import SPAD_READ_LATENCY
+from matloom_rtl.testing import simulate
+
+CONFIGS = {
+    "two_rows": Config(rows=8, columns=4, hop=4, weight_rows=2, lanes=4, acc_bytes=1024),
+    "whole_tile": Config(rows=4, columns=4, hop=4, weight_rows=4, lanes=4, acc_bytes=1024),
+}
+LOOPS = ("oc_blocks", "kernel_rows", "kernel_cols", "blocks")
+
+
+def command(address, loops, fixed=0):
+    return {
+        "weight_addr": address,
+        "weights_fixed": fixed,
+        **dict(zip(LOOPS, loops, strict=True)),
+    }
+
+
+def tiles_of(item):
+    count = 1
+    for name in LOOPS:
+        count *= item[name]
+    return 1 if item["weights_fixed"] else count
+
+
+def run(config, commands, *, refuse=0.0, idle=0.0, seed=0, reset_at=None):
+    """Return the addresses granted, the cycle of each, and the rows delivered."""
+    dut, reset = Loader(config), Signal()
+    generator = random.Random(seed)
+    groups = config.tile_load_cycles
+    wanted = sum(tiles_of(item) for item in commands) * groups
+    width = config.weight_rows * config.columns
+    granted, cycles, delivered = [], [], []
+
+    async def feed(ctx):
+        if reset_at is not None:
+            ctx.set(dut.i.payload, command(0, (3, 3, 3, 3)))
+            ctx.set(dut.i.valid, 1)
+            await ctx.tick()
+            ctx.set(dut.i.valid, 0)
+            await ctx.tick().repeat(reset_at)
+            ctx.set(reset, 1)
+            await ctx.tick()
+            ctx.set(reset, 0)
+            await ctx.tick()
+            for each in (granted, cycles, delivered):
+                each.clear()
+        for item in commands:
+            ctx.set(dut.i.payload, item)
+            ctx.set(dut.i.valid, 1)
+            await ctx.tick().until(dut.i.ready)
+            ctx.set(dut.i.valid, 0)
+
+    async def scratchpad(ctx):
+        pipeline = [0] * (SPAD_READ_LATENCY - 1)
+        cycle = 0
+        while len(delivered) < wanted:
+            # The array takes a tile as soon as it may, or idles.
+            full = ctx.get(dut.full)
+            ctx.set(dut.release, int(full and generator.random() >= idle))
+            ctx.set(dut.read.ready, generator.random() >= refuse)
+            _c, _r, valid, ready, address, row_valid, row, data = await ctx.tick().sample(
+                dut.read.valid,
+                dut.read.ready,
+                dut.read.address,
+                dut.weight_valid,
+                dut.weight_row,
+                dut.weight_data,
+            )
+            if row_valid:
+                delivered.append((row, data))
+            if valid and ready:
+                granted.append(address)
+                cycles.append(cycle)
+            pipeline.append(pattern(address, width))
+            ctx.set(dut.read.data, pipeline.pop(0))
+            cycle += 1
+
+    simulate(ResetInserter(reset)(dut), feed, scratchpad, cycles=4000)
+    return granted, cycles, delivered
+
+
+def pattern(address, width):
+    """Tell bytes of different addresses apart."""
+    return int.from_bytes(bytes((37 * (address + i)) % 256 for i in range(width)), "little")
+
+
+def expected(config, commands):
+    width, addresses, rows = config.weight_rows * config.columns, [], []
+    for item in commands:
+        for tile in range(tiles_of(item)):
+            for group in range(config.tile_load_cycles):
+                address = item["weight_addr"] + tile * config.tile_bytes + group * width
+                addresses.append(address)
+                rows.append((group, pattern(address, width)))
+    return addresses, rows
+
+
+COMMANDS = [
+    command(64, (2, 3, 1, 2)),
+    command(4096, (2, 2, 2, 2), fixed=1),
+    command(7, (1, 1, 2, 1)),
+]
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_rows_in_order_without_gaps(name):
+    config = CONFIGS[name]
+    granted, cycles, delivered = run(config, COMMANDS)
+    assert (granted, delivered) == expected(config, COMMANDS)
+    within = [b - a for a, b in zip(cycles, cycles[1:], strict=False)]
+    # Within one command a row is granted every cycle: the release comes with the next row.
+    first = tiles_of(COMMANDS[0]) * config.tile_load_cycles
+    assert set(within[: first - 1]) == {1}
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize(("refuse", "idle"), [(0.5, 0), (0, 0.7), (0.5, 0.7)])
+def test_refused_and_idle(seed, name, refuse, idle):
+    config = CONFIGS[name]
+    granted, _cycles, delivered = run(config, COMMANDS, refuse=refuse, idle=idle, seed=seed)
+    assert (granted, delivered) == expected(config, COMMANDS)
+
+
+def test_holds_one_tile_until_released():
+    config = CONFIGS["two_rows"]
+    dut = Loader(config)
+
+    async def bench(ctx):
+        ctx.set(dut.i.payload, command(0, (1, 1, 1, 5)))
+        ctx.set(dut.i.valid, 1)
+        ctx.set(dut.read.ready, 1)
+        await ctx.tick()
+        ctx.set(dut.i.valid, 0)
+        await ctx.tick().repeat(config.tile_load_cycles)
+        assert ctx.get(dut.full)
+        for _cycle in range(20):
+            assert not ctx.get(dut.read.valid)
+            await ctx.tick()
+
+    simulate(dut, bench, cycles=100)
+
+
+def test_reset_midway():
+    config = CONFIGS["two_rows"]
+    granted, _cycles, delivered = run(config, COMMANDS, reset_at=9)
+    assert granted == expected(config, COMMANDS)[0]
+    assert delivered[-len(granted) :] == expected(config, COMMANDS)[1]

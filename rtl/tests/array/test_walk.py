@@ -1,0 +1,200 @@
+"""Walk: addresses, padding and entries of every vector, and the cycles they take."""
+
+import random
+
+import pytest
+from amaranth.hdl import ResetInserter, Signal
+
+from matloom.arch.config import PRESETS
+from matloom.arch.isa import Opcode
+from matloom_rtl.array.walk import Walk
+from matloom_rtl.ports import ACC_UPDATE_LATENCY, body_layout
+from matloom_rtl.testing import simulate
+
+CONFIG = PRESETS["nano"]
+
+PLAIN = {
+    "mark": 3,
+    "input_addr": 100,
+    "input_pitch": 40,
+    "input_rows": 5,
+    "input_row_bytes": 33,
+    "first_row": -1,
+    "first_byte": -3,
+    "pad_value": -7,
+    "width": 3,
+    "height": 2,
+    "x_step": 6,
+    "y_step": 2,
+    "kernel_rows": 3,
+    "kernel_row_step": 1,
+    "kernel_cols": 2,
+    "kernel_col_step": 3,
+    "blocks": 2,
+    "oc_blocks": 2,
+    "oc_step": 4,
+    "acc_addr": 9,
+}
+
+
+def expected_vectors(command):
+    """Compute what the loops say, straight from the definition in the instruction set."""
+    c = {name: 0 for name, _ in body_layout(Opcode.EXEC)} | command
+    rows, found = CONFIG.rows, []
+    for block_oc in range(c["oc_blocks"]):
+        for kernel_row in range(c["kernel_rows"]):
+            for kernel_col in range(c["kernel_cols"]):
+                for block in range(c["blocks"]):
+                    for y in range(c["height"]):
+                        for x in range(c["width"]):
+                            row = c["first_row"] + y * c["y_step"]
+                            row += kernel_row * c["kernel_row_step"]
+                            byte = c["first_byte"] + x * c["x_step"] + block * rows
+                            byte += kernel_col * c["kernel_col_step"] + block_oc * c["oc_step"]
+                            row_valid = 0 <= row < c["input_rows"]
+                            valid = [
+                                row_valid and 0 <= byte + i < c["input_row_bytes"]
+                                for i in range(rows)
+                            ]
+                            address = c["input_addr"] + row * c["input_pitch"] + byte
+                            entry = c["acc_addr"] + (block_oc * c["height"] + y) * c["width"] + x
+                            first = kernel_row == kernel_col == block == 0
+                            start = x == y == 0
+                            switch = start and (not c["weights_fixed"] or (first and block_oc == 0))
+                            found.append(
+                                {
+                                    "valid": valid,
+                                    "address": address % 2**24 if any(valid) else None,
+                                    "entry": entry,
+                                    "add": int(not first or c["accumulate"]),
+                                    "maximum": c["maximum"],
+                                    "switch": int(switch),
+                                    "pad": c["pad_value"] % 256,
+                                    "last": 0,
+                                    "mark": c["mark"],
+                                }
+                            )
+    found[-1]["last"] = 1
+    return found
+
+
+def observed(payload):
+    valid = [
+        bool(payload.row_valid and payload.low <= i < payload.high) for i in range(CONFIG.rows)
+    ]
+    return {
+        "valid": valid,
+        "address": int(payload.address) if any(valid) else None,
+        **{
+            name: int(payload[name])
+            for name in ("entry", "add", "maximum", "switch", "pad", "last", "mark")
+        },
+    }
+
+
+def run(commands, *, gaps=0.0, stalls=0.0, seed=0, reset_at=None, limit=20000):
+    """Return the vectors seen and the cycle of each."""
+    dut = Walk(CONFIG)
+    generator = random.Random(seed)
+    reset = Signal()
+    wanted = sum(len(expected_vectors(command)) for command in commands)
+    vectors, cycles = [], []
+
+    async def feed(ctx):
+        if reset_at is not None:
+            ctx.set(dut.i.payload, {**commands[0], "width": 4000})
+            ctx.set(dut.i.valid, 1)
+            for cycle in range(reset_at):
+                await ctx.tick()
+                if cycle == 1:
+                    ctx.set(dut.i.valid, 0)
+            ctx.set(reset, 1)
+            await ctx.tick()
+            ctx.set(reset, 0)
+            vectors.clear()
+            cycles.clear()
+        for command in commands:
+            while generator.random() < gaps:
+                await ctx.tick()
+            ctx.set(dut.i.payload, command)
+            ctx.set(dut.i.valid, 1)
+            await ctx.tick().until(dut.i.ready)
+            ctx.set(dut.i.valid, 0)
+
+    async def collect(ctx):
+        cycle = 0
+        while len(vectors) < wanted:
+            ctx.set(dut.o.ready, generator.random() >= stalls)
+            _clk, _rst, valid, ready, payload = await ctx.tick().sample(
+                dut.o.valid, dut.o.ready, dut.o.payload
+            )
+            if valid and ready and not (reset_at is not None and cycle <= reset_at):
+                vectors.append(observed(payload))
+                cycles.append(cycle)
+            cycle += 1
+
+    wrapped = ResetInserter(reset)(dut)
+    simulate(wrapped, feed, collect, cycles=limit)
+    return vectors, cycles
+
+
+def random_command(generator):
+    command = {name: value for name, value in PLAIN.items()}
+    for name, high in {
+        "width": 6,
+        "height": 4,
+        "kernel_rows": 3,
+        "kernel_cols": 2,
+        "blocks": 3,
+        "oc_blocks": 2,
+    }.items():
+        command[name] = generator.randint(1, high)
+    for name in ("accumulate", "maximum", "weights_fixed"):
+        command[name] = generator.randint(0, 1)
+    command["first_row"] = generator.randint(-4, 4)
+    command["first_byte"] = generator.randint(-12, 40)
+    command["x_step"] = generator.choice([0, 1, 6, 65535])
+    command["y_step"] = generator.choice([0, 1, 2, 255])
+    command["kernel_col_step"] = generator.choice([0, 3, 65535])
+    return command
+
+
+def test_values_and_one_vector_a_cycle():
+    vectors, cycles = run([PLAIN, PLAIN])
+    assert vectors == expected_vectors(PLAIN) * 2
+    # The second command follows without a gap: one vector a cycle throughout.
+    assert [after - before for before, after in zip(cycles, cycles[1:], strict=False)] == [1] * (
+        len(cycles) - 1
+    )
+
+
+@pytest.mark.parametrize(("gaps", "stalls"), [(0, 0.5), (0.9, 0), (0.5, 0.5)])
+def test_stalled_either_side(seed, gaps, stalls):
+    generator = random.Random(seed)
+    commands = [random_command(generator) for _ in range(12)]
+    vectors, _cycles = run(commands, gaps=gaps, stalls=stalls, seed=seed)
+    assert vectors == [item for command in commands for item in expected_vectors(command)]
+
+
+def test_an_entry_is_never_revisited_too_early(seed):
+    """Short steps and accumulating commands leave the accumulators time to write."""
+    single = PLAIN | {"width": 1, "height": 1, "oc_blocks": 1}
+    commands = [single, single | {"accumulate": 1}, single | {"accumulate": 1, "width": 2}]
+    vectors, cycles = run(commands, stalls=0.3, seed=seed)
+    visited = {}
+    for vector, cycle in zip(vectors, cycles, strict=True):
+        if vector["add"]:
+            assert cycle - visited.get(vector["entry"], -99) >= ACC_UPDATE_LATENCY
+        visited[vector["entry"]] = cycle
+
+
+def test_short_steps_take_the_update_latency():
+    single = PLAIN | {"width": 1, "height": 1}
+    _vectors, cycles = run([single])
+    gaps = {after - before for before, after in zip(cycles, cycles[1:], strict=False)}
+    assert gaps == {ACC_UPDATE_LATENCY}
+
+
+def test_reset_midway():
+    vectors, _cycles = run([PLAIN], reset_at=40)
+    assert vectors == expected_vectors(PLAIN)
