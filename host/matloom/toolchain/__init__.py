@@ -1,0 +1,1 @@
+"""Programs of the machine that Matloom drives: found, prepared and run."""

@@ -1,0 +1,68 @@
+"""Running a program of the machine while passing on what it prints."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+
+class ToolError(OSError):
+    """A program of the machine is missing, too old, or has failed."""
+
+
+def run(
+    command: Sequence[str | Path],
+    *,
+    environment: Mapping[str, str] | None = None,
+    on_line: Callable[[str], None] | None = None,
+) -> list[str]:
+    """Run a program to its end and return the lines it printed on either stream.
+
+    Parameters
+    ----------
+    environment
+        Variables added to this process's own.
+    on_line
+        Called with each line as it appears.
+
+    Raises
+    ------
+    ToolError
+        The program cannot be started, or ends with a status other than 0; names its first error.
+    """
+    words = [str(word) for word in command]
+    name = Path(words[0]).name
+    try:
+        # A session of its own, so that an interruption ends the compilers it started as well.
+        process = subprocess.Popen(
+            words,
+            env=os.environ | dict(environment or {}),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise ToolError(f"{name} cannot be started: {error.strerror}") from error
+    lines = []
+    with process:
+        try:
+            for line in process.stdout or ():
+                lines.append(line.rstrip("\n"))
+                if on_line:
+                    on_line(lines[-1])
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    if process.returncode:
+        raise ToolError(f"{name} failed with status {process.returncode}: {_first_error(lines)}")
+    return lines
+
+
+def _first_error(lines: list[str]) -> str:
+    """The line that says what went wrong: the first that calls itself an error, else the last."""
+    errors = (line for line in lines if "error" in line.lower())
+    return next(errors, lines[-1] if lines else "it printed nothing").strip()

