@@ -1,0 +1,180 @@
+"""The weight-stationary array: a vector of activations in, a sum for each column out."""
+
+from amaranth.hdl import Module, Signal, signed
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from matloom.arch.config import Config
+
+__all__ = ["Array"]
+
+
+class Array(wiring.Component):
+    """Multiply each vector by the active weights and add down the columns.
+
+    A vector of `rows` bytes enters in any cycle; `latency` cycles later its `columns` sums leave,
+    exactly, with its tag. There is no back-pressure: nothing ever stalls.
+
+    Every cell has an active and a shadow weight. A row of weights presented in cycle t is in the
+    shadow registers for a vector with `switch` presented in cycle t + 1 or later; a switch in
+    cycle t itself still activates what the shadow registers held before.
+
+    Activations, switches and weights pass from one group of `hop` columns to the next through one
+    register, so group g works g cycles behind group 0 on the same order of events; earlier groups'
+    sums wait for the last group. A cell is two weight registers and a multiplier with a register
+    behind it; the products of a column meet in a binary tree with a register at each level.
+
+    Only `o_valid` and what moves weights is reset: a vector and a tile presented before a reset
+    are lost.
+
+    Parameters
+    ----------
+    tag: ShapeLike
+        What travels beside each vector.
+
+    Members
+    -------
+    valid, vector, switch, tag: in
+        Activations, row 0 lowest; `switch` marks the first vector that uses the shadow weights.
+    weight_valid, weight_row, weight_data: in
+        `weight_rows` rows from row ``weight_row * weight_rows`` on, row after row, column 0 lowest.
+    o_valid, o_tag, o_sums: out
+        Sums of `sum_bits` bits, signed, column 0 lowest.
+    """
+
+    def __init__(self, config: Config, tag):
+        self._config = config
+        weight_bytes = config.weight_rows * config.columns
+        super().__init__(
+            {
+                "valid": In(1),
+                "vector": In(8 * config.rows),
+                "switch": In(1),
+                "tag": In(tag),
+                "weight_valid": In(1),
+                "weight_row": In(range(config.tile_load_cycles)),
+                "weight_data": In(8 * weight_bytes),
+                "o_valid": Out(1),
+                "o_tag": Out(tag),
+                "o_sums": Out(data.ArrayLayout(signed(self.sum_bits), config.columns)),
+            }
+        )
+
+    @property
+    def sum_bits(self) -> int:
+        """Bits of a sum of `rows` products that never overflows."""
+        return 16 + self._tree_levels
+
+    @property
+    def latency(self) -> int:
+        """Cycles from a vector to its sums."""
+        return 2 + self._tree_levels + self._last_group
+
+    @property
+    def _tree_levels(self) -> int:
+        return (self._config.rows - 1).bit_length()
+
+    @property
+    def _last_group(self) -> int:
+        return self._config.columns // self._config.hop - 1
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self._config
+        valid, switch = self.valid, Signal()
+        m.d.comb += switch.eq(self.valid & self.switch)
+        vector = _bytes(self.vector)
+        writes = [
+            self.weight_valid & (self.weight_row == index)
+            for index in range(config.tile_load_cycles)
+        ]
+        weights = _bytes(self.weight_data)
+
+        for group in range(self._last_group + 1):
+            activations = [
+                Signal(signed(8), name=f"activation_{group}_{row}", reset_less=True)
+                for row in range(config.rows)
+            ]
+            # A held vector keeps its products from toggling.
+            with m.If(valid):
+                m.d.sync += [held.eq(byte) for held, byte in zip(activations, vector, strict=True)]
+            for column in range(group * config.hop, (group + 1) * config.hop):
+                active = self._weights(m, column, writes, weights, switch)
+                products = _cells(m, column, activations, active)
+                total = _tree(m, column, products)
+                for _group in range(group, self._last_group):
+                    total = _delay(m, total)
+                m.d.comb += self.o_sums[column].eq(total)
+            if group < self._last_group:
+                valid, switch = _delay(m, valid, reset=True), _delay(m, switch, reset=True)
+                vector = activations
+                writes = [_delay(m, write, reset=True) for write in writes]
+                weights = [
+                    _delay(m, byte) if index % config.columns >= (group + 1) * config.hop else None
+                    for index, byte in enumerate(weights)
+                ]
+        self._follow(m)
+        return m
+
+    def _weights(self, m: Module, column: int, writes, weights, switch):
+        """Return the active weights of a column."""
+        config = self._config
+        actives = []
+        for row in range(config.rows):
+            group, index = divmod(row, config.weight_rows)
+            shadow = Signal(signed(8), name=f"shadow_{column}_{row}", reset_less=True)
+            active = Signal(signed(8), name=f"active_{column}_{row}", reset_less=True)
+            with m.If(writes[group]):
+                m.d.sync += shadow.eq(weights[index * config.columns + column])
+            with m.If(switch):
+                m.d.sync += active.eq(shadow)
+            actives.append(active)
+        return actives
+
+    def _follow(self, m: Module):
+        """Take valid and tag along."""
+        valid, tag = self.valid, self.tag
+        for _cycle in range(self.latency):
+            valid, tag = _delay(m, valid, reset=True), _delay(m, tag)
+        m.d.comb += [self.o_valid.eq(valid), self.o_tag.eq(tag)]
+
+
+def _bytes(value):
+    return [value.word_select(index, 8) for index in range(len(value) // 8)]
+
+
+def _delay(m: Module, value, *, reset=False):
+    """Return the value one cycle later."""
+    later = Signal.like(value, name="delayed", reset_less=not reset)
+    m.d.sync += later.eq(value)
+    return later
+
+
+def _cells(m: Module, column: int, activations, weights):
+    """Return the products of a column, a register behind each multiplier.
+
+    The place where another `mac_mode` changes the cell: two narrow weights in a cell give two
+    products, and two trees.
+    """
+    products = []
+    for row, (activation, weight) in enumerate(zip(activations, weights, strict=True)):
+        product = Signal(signed(16), name=f"product_{column}_{row}", reset_less=True)
+        m.d.sync += product.eq(activation * weight)
+        products.append(product)
+    return products
+
+
+def _tree(m: Module, column: int, terms):
+    """Return the sum of the terms; each level is registered and a bit wider."""
+    level = 0
+    while len(terms) > 1:
+        level += 1
+        pairs = [terms[index : index + 2] for index in range(0, len(terms), 2)]
+        terms = []
+        for index, pair in enumerate(pairs):
+            total = pair[0] + pair[1] if len(pair) == 2 else pair[0]
+            name = f"sum_{column}_{level}_{index}"
+            term = Signal(signed(len(total)), name=name, reset_less=True)
+            m.d.sync += term.eq(total)
+            terms.append(term)
+    return terms[0]

@@ -1,0 +1,195 @@
+"""The array against exact integer arithmetic: every sum, its tag and its cycle."""
+
+import numpy as np
+import pytest
+from amaranth.hdl import ResetInserter, Signal
+
+from matloom.arch.config import PRESETS, Config
+from matloom_rtl.array.array import Array
+from matloom_rtl.testing import simulate
+
+MEMORIES = {"spad_bytes": 16384, "spad_banks": 1, "acc_bytes": 16 * 4 * 16}
+CONFIGS = {
+    "nano": PRESETS["nano"],
+    "small": PRESETS["small"],
+    "systolic": Config(rows=4, columns=4, hop=1, weight_rows=4, lanes=4, **MEMORIES),
+    "rows12": Config(
+        rows=12, columns=8, hop=2, weight_rows=3, lanes=4, spad_bytes=16384, spad_banks=1,
+        acc_bytes=8 * 4 * 16,
+    ),
+    "8x16": Config(rows=8, columns=16, hop=8, bus_bits=128),
+}  # fmt: skip
+
+
+class Oracle:
+    """Shadow and active weights as matrices; one call is one cycle."""
+
+    def __init__(self, config):
+        self.config = config
+        self.shadow = np.zeros((config.rows, config.columns), np.int64)
+        self.active = self.shadow.copy()
+
+    def step(self, vector=None, switch=False, write=None):
+        sums = None
+        if vector is not None:
+            if switch:
+                self.active = self.shadow.copy()
+            sums = vector.astype(np.int64) @ self.active
+        if write is not None:
+            group, rows = write
+            first = group * self.config.weight_rows
+            self.shadow[first : first + self.config.weight_rows] = rows
+        return sums
+
+
+def draw(config, rng, cycles, vector_rate, write_rate):
+    """Return what happens in each cycle; the extremes of int8 are frequent."""
+    groups = config.tile_load_cycles
+
+    def numbers(*shape):
+        values = rng.integers(-128, 128, shape)
+        return np.where(rng.random(shape) < 0.2, rng.choice([-128, 127], shape), values)
+
+    def write(group):
+        return group, numbers(config.weight_rows, config.columns)
+
+    # A whole tile first, so that no sum depends on registers never written.
+    events = [{"write": write(group)} for group in range(groups)]
+    events.append({"vector": numbers(config.rows), "switch": True})
+    for _cycle in range(cycles):
+        event = {}
+        if rng.random() < vector_rate:
+            event = {"vector": numbers(config.rows), "switch": bool(rng.random() < 0.3)}
+        if rng.random() < write_rate:
+            event["write"] = write(int(rng.integers(groups)))
+        events.append(event)
+    return events
+
+
+def present(ctx, dut, event, tag):
+    vector, write = event.get("vector"), event.get("write")
+    ctx.set(dut.valid, vector is not None)
+    ctx.set(dut.switch, event.get("switch", False))
+    ctx.set(dut.tag, tag)
+    if vector is not None:
+        ctx.set(dut.vector, int.from_bytes(vector.astype(np.int8).tobytes(), "little"))
+    ctx.set(dut.weight_valid, write is not None)
+    if write is not None:
+        ctx.set(dut.weight_row, write[0])
+        ctx.set(dut.weight_data, int.from_bytes(write[1].astype(np.int8).tobytes(), "little"))
+
+
+def play(config, events):
+    """Present the events; compare every cycle's outputs."""
+    dut = Array(config, 8)
+    oracle, expected = Oracle(config), {}
+
+    async def drive(ctx):
+        for cycle in range(len(events) + dut.latency + 1):
+            event = events[cycle] if cycle < len(events) else {}
+            present(ctx, dut, event, cycle % 256)
+            sums = oracle.step(**event)
+            if sums is not None:
+                expected[cycle + dut.latency] = sums
+            assert ctx.get(dut.o_valid) == (cycle in expected)
+            if cycle in expected:
+                assert ctx.get(dut.o_tag) == (cycle - dut.latency) % 256
+                actual = [ctx.get(dut.o_sums[column]) for column in range(config.columns)]
+                assert actual == expected[cycle].tolist()
+            await ctx.tick()
+
+    simulate(dut, drive, cycles=len(events) + dut.latency + 2)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize(("vector_rate", "write_rate"), [(1, 1), (0.5, 0.5)], ids=str)
+def test_sums_match_integer_products(name, vector_rate, write_rate):
+    config = CONFIGS[name]
+    play(config, draw(config, np.random.default_rng(1), 60, vector_rate, write_rate))
+
+
+def test_reference():
+    config = PRESETS["reference"]
+    play(config, draw(config, np.random.default_rng(2), 20, 0.9, 0.9))
+
+
+def test_tiles_follow_without_a_gap():
+    """Weights of the next tile load while this one streams; each switch meets its own tile."""
+    config, rng = PRESETS["small"], np.random.default_rng(3)
+    groups = config.tile_load_cycles
+    events = draw(config, rng, 0, 0, 0)
+    for _tile in range(6):
+        for group in range(groups):
+            rows = rng.integers(-128, 128, (config.weight_rows, config.columns))
+            # The first row of the next tile arrives together with the switch to this one.
+            events.append(
+                {
+                    "vector": rng.integers(-128, 128, config.rows),
+                    "switch": group == 0,
+                    "write": (group, rows),
+                }
+            )
+    play(config, events)
+
+
+def test_largest_sum():
+    config = PRESETS["reference"]
+    tile = np.full((config.rows, config.columns), -128)
+    events = [
+        {"write": (group, tile[: config.weight_rows])} for group in range(config.tile_load_cycles)
+    ]
+    events.append({"vector": np.full(config.rows, -128), "switch": True})
+    play(config, events)
+
+
+def test_switch_without_vector_is_ignored():
+    config, rng = PRESETS["nano"], np.random.default_rng(4)
+    events = draw(config, rng, 0, 0, 0)
+    events += [{"write": (0, rng.integers(-128, 128, (2, 4)))}, {}, {}]
+    events.append({"vector": rng.integers(-128, 128, 4)})
+    dut = Array(config, 8)
+    tile = Oracle(config)
+    for event in events:
+        sums = tile.step(**event)
+
+    async def drive(ctx):
+        for event in events:
+            present(ctx, dut, event, 0)
+            ctx.set(dut.switch, event.get("switch", "vector" not in event))
+            await ctx.tick()
+        present(ctx, dut, {}, 0)
+        await ctx.tick().repeat(dut.latency - 1)
+        assert [ctx.get(dut.o_sums[column]) for column in range(4)] == sums.tolist()
+
+    simulate(dut, drive, cycles=40)
+
+
+@pytest.mark.parametrize("name", ["nano", "systolic"])
+def test_reset_midway(name):
+    config, rng = CONFIGS[name], np.random.default_rng(5)
+    dut, reset = Array(config, 8), Signal()
+    before, after = draw(config, rng, 20, 1, 1), draw(config, rng, 20, 0.7, 0.7)
+    outputs = []
+
+    async def drive(ctx):
+        for event in before:
+            present(ctx, dut, event, 1)
+            await ctx.tick()
+        present(ctx, dut, {}, 0)
+        ctx.set(reset, 1)
+        await ctx.tick()
+        ctx.set(reset, 0)
+        oracle = Oracle(config)
+        expected = []
+        for event in [*after, *[{}] * dut.latency]:
+            present(ctx, dut, event, 2)
+            sums = oracle.step(**event)
+            if sums is not None:
+                expected.append(sums.tolist())
+            await ctx.tick()
+            if ctx.get(dut.o_valid):
+                assert ctx.get(dut.o_tag) == 2
+                outputs.append([ctx.get(dut.o_sums[c]) for c in range(config.columns)])
+        assert outputs == expected
+
+    simulate(ResetInserter(reset)(dut), drive, cycles=200)
