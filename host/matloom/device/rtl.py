@@ -1,0 +1,233 @@
+"""The generated chip in Verilator, behind the four calls of a transport."""
+
+import ctypes
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from matloom.arch.config import Config
+from matloom.toolchain.cache import cache_folder
+from matloom.toolchain.verilator import build_arguments, build_library, find_verilator
+
+__all__ = ["MemoryTiming", "RtlTransport", "build"]
+
+_HARNESS = Path(__file__).with_name("harness") / "harness.cpp"
+
+#: Bus address at which the external memory of the simulation begins.
+MEMORY_BASE = 0x8000_0000
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryTiming:
+    """Timing of the external memory model, in cycles of the bus.
+
+    Members
+    -------
+    read_latency:
+        From the handshake of a read address to the first beat.
+    write_latency:
+        From the last beat of a write to its response.
+    latency_jitter:
+        Up to this many cycles more, at random.
+    max_outstanding:
+        Bursts the memory accepts before it answers the first.
+    stall_per_1024:
+        In how many of 1,024 cycles each handshake is withheld, at random.
+    cycles_per_beat:
+        1 is one beat a cycle.
+    seed:
+        Of the randomness.
+    error_first, error_end:
+        Bus addresses that answer SLVERR.
+    frozen:
+        The memory answers nothing at all.
+    """
+
+    read_latency: int = 32
+    write_latency: int = 8
+    latency_jitter: int = 0
+    max_outstanding: int = 16
+    stall_per_1024: int = 0
+    cycles_per_beat: int = 1
+    seed: int = 0
+    error_first: int = 0
+    error_end: int = 0
+    frozen: bool = False
+
+
+def build(
+    config: Config, trace: bool = False, on_line: Callable[[str], None] | None = None
+) -> Path:
+    """Return the simulator library of a configuration, from the cache or built now.
+
+    The cache key covers the generated Verilog, the harness, the Verilator and the flags: an edit
+    of the hardware can never meet a stale library.
+    """
+    # The one place of the host that asks for hardware.
+    from matloom_rtl.generate import TOP_NAME, generate
+
+    chip = generate(config)
+    flags = ["-CFLAGS", f"-DMATLOOM_BUS_BYTES={config.bus_bytes}"]
+    if trace:
+        flags += ["--trace-vcd", "-CFLAGS", "-DMATLOOM_TRACE"]
+    key = hashlib.sha256()
+    arguments = json.dumps([*build_arguments(TOP_NAME), *flags])
+    for part in (chip.verilog, _HARNESS.read_text(), find_verilator().version, arguments):
+        key.update(part.encode() + b"\0")
+    folder = cache_folder() / "simulators" / f"{config.digest:08x}-{key.hexdigest()[:16]}"
+    library = folder / "libmatloom.so"
+    if not library.exists():
+        chip.write(folder)
+        build_library(
+            sources=[folder / f"{TOP_NAME}.v"],
+            top=TOP_NAME,
+            harness=[_HARNESS],
+            output=library,
+            flags=flags,
+            on_line=on_line,
+        )
+    return library
+
+
+def _load(path: Path) -> ctypes.CDLL:
+    library = ctypes.CDLL(str(path))
+    signatures: dict[str, tuple[Any, Sequence[Any]]] = {
+        "create": (ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64]),
+        "destroy": (None, [ctypes.c_void_p]),
+        "reset": (None, [ctypes.c_void_p]),
+        "read32": (
+            ctypes.c_uint32,
+            [ctypes.c_void_p, ctypes.c_uint32, ctypes.POINTER(ctypes.c_uint32)],
+        ),
+        "write32": (
+            None,
+            [
+                ctypes.c_void_p,
+                ctypes.c_uint32,
+                ctypes.c_uint32,
+                ctypes.POINTER(ctypes.c_uint32),
+            ],
+        ),
+        "run": (ctypes.c_uint64, [ctypes.c_void_p, ctypes.c_uint64]),
+        "cycles": (ctypes.c_uint64, [ctypes.c_void_p]),
+        "stray_accesses": (ctypes.c_uint64, [ctypes.c_void_p]),
+        "timing": (
+            None,
+            [ctypes.c_void_p] + [ctypes.c_uint32] * 6 + [ctypes.c_uint64] * 3 + [ctypes.c_uint32],
+        ),
+        "trace": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_char_p]),
+        "trace_end": (None, [ctypes.c_void_p]),
+    }
+    for name, (result, arguments) in signatures.items():
+        function = getattr(library, f"matloom_{name}")
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+class RtlTransport:
+    """Registers and external memory of a simulated chip.
+
+    Errors
+    ------
+    OSError
+        A register access was answered with an error.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        memory_bytes: int = 1 << 24,
+        timing: MemoryTiming | None = None,
+        waves: Path | None = None,
+        on_line: Callable[[str], None] | None = None,
+    ) -> None:
+        self.memory_base = MEMORY_BASE
+        self.memory: NDArray[np.uint8] = np.zeros(memory_bytes, np.uint8)
+        self._library = _load(build(config, trace=waves is not None, on_line=on_line))
+        self._handle = self._library.matloom_create(
+            self.memory.ctypes.data, MEMORY_BASE, memory_bytes
+        )
+        self.set_timing(timing or MemoryTiming())
+        if waves is not None:
+            self._library.matloom_trace(self._handle, str(waves).encode())
+
+    def set_timing(self, timing: MemoryTiming) -> None:
+        """Change the timing of the external memory from the next cycle on."""
+        self._library.matloom_timing(
+            self._handle,
+            timing.read_latency,
+            timing.write_latency,
+            timing.latency_jitter,
+            timing.max_outstanding,
+            timing.stall_per_1024,
+            timing.cycles_per_beat,
+            timing.seed,
+            timing.error_first,
+            timing.error_end,
+            int(timing.frozen),
+        )
+
+    def read32(self, address: int) -> int:
+        """Return a register."""
+        response = ctypes.c_uint32()
+        value = self._library.matloom_read32(self._handle, address, ctypes.byref(response))
+        if response.value:
+            raise OSError(f"reading register {address:#x} must answer OKAY, not {response.value}")
+        return int(value)
+
+    def write32(self, address: int, value: int) -> None:
+        """Write a register."""
+        response = ctypes.c_uint32()
+        self._library.matloom_write32(self._handle, address, value, ctypes.byref(response))
+        if response.value:
+            raise OSError(f"writing register {address:#x} must answer OKAY, not {response.value}")
+
+    def _offset(self, address: int, size: int) -> int:
+        offset = address - MEMORY_BASE
+        if not 0 <= offset <= offset + size <= self.memory.size:
+            raise OSError(
+                f"external memory must hold {address:#x} + {size}: it has {MEMORY_BASE:#x} + "
+                f"{self.memory.size}"
+            )
+        return offset
+
+    def read_block(self, address: int, size: int) -> bytes:
+        """Return bytes of external memory."""
+        offset = self._offset(address, size)
+        return self.memory[offset : offset + size].tobytes()
+
+    def write_block(self, address: int, data: bytes) -> None:
+        """Write bytes of external memory."""
+        offset = self._offset(address, len(data))
+        self.memory[offset : offset + len(data)] = np.frombuffer(data, np.uint8)
+
+    def wait_interrupt(self, cycles: int) -> int:
+        """Let the chip run until its interrupt rises, `cycles` cycles at most; return how many."""
+        return int(self._library.matloom_run(self._handle, cycles))
+
+    @property
+    def elapsed(self) -> int:
+        """Cycles simulated so far, resets and register accesses included."""
+        return int(self._library.matloom_cycles(self._handle))
+
+    @property
+    def stray_accesses(self) -> int:
+        """Beats that the chip wrote outside the external memory."""
+        return int(self._library.matloom_stray_accesses(self._handle))
+
+    def reset(self) -> None:
+        """Assert the chip's reset for some cycles; external memory keeps its contents."""
+        self._library.matloom_reset(self._handle)
+
+    def close(self) -> None:
+        """End the simulation and its waveforms."""
+        if self._handle:
+            self._library.matloom_trace_end(self._handle)
+            self._library.matloom_destroy(self._handle)
+            self._handle = None

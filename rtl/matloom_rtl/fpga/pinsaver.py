@@ -1,0 +1,48 @@
+"""Wraps a chip with hundreds of ports behind four pins, so that any device can place it."""
+
+import re
+
+from matloom_rtl.generate import TOP_NAME, Chip
+
+__all__ = ["WRAPPER_NAME", "wrap"]
+
+#: Name of the wrapper module.
+WRAPPER_NAME = "matloom_pins"
+
+
+def wrap(chip: Chip) -> str:
+    """Return Verilog of the chip behind pins `clk`, `rst`, `si`, `so`.
+
+    Inputs come from a shift register and outputs are captured into another, so that every port
+    starts or ends at a register and nothing is optimised away.
+    """
+    ports = [port for port in chip.sidecar["ports"] if port["name"] not in ("clk", "rst")]
+    inputs = [port for port in ports if port["direction"] == "input"]
+    outputs = [port for port in ports if port["direction"] == "output"]
+    in_bits = sum(port["width"] for port in inputs)
+    out_bits = sum(port["width"] for port in outputs)
+    lines = [
+        f"module {WRAPPER_NAME}(input clk, input rst, input si, output so);",
+        f"  reg [{in_bits - 1}:0] in_shift;",
+        f"  reg [{out_bits - 1}:0] out_shift;",
+        f"  wire [{out_bits - 1}:0] outs;",
+        "  reg load;",
+        "  assign so = out_shift[0];",
+        "  always @(posedge clk) begin",
+        "    load <= si ^ load;",
+        f"    in_shift <= {{in_shift[{in_bits - 2}:0], si}};",
+        "    out_shift <= load ? outs : {1'b0, out_shift[" + f"{out_bits - 1}:1]}};",
+        "  end",
+        f"  {TOP_NAME} chip(.clk(clk), .rst(rst)" + _slices(inputs, "in_shift"),
+        "  " + _slices(outputs, "outs") + ");",
+        "endmodule",
+    ]
+    return chip.verilog + "\n" + re.sub(r"\n\s+\n", "\n", "\n".join(lines)) + "\n"
+
+
+def _slices(ports: list[dict], vector: str) -> str:
+    text, position = "", 0
+    for port in ports:
+        text += f", .{port['name']}({vector}[{position + port['width'] - 1}:{position}])"
+        position += port["width"]
+    return text

@@ -1,0 +1,211 @@
+"""Execute: sums of whole instructions, their cycles, causes of idle cycles, stalls and reset."""
+
+import random
+
+import numpy as np
+import pytest
+from amaranth.hdl import ResetInserter, Signal
+
+from matloom.arch.config import Config
+from matloom.arch.csr import EXEC_CAUSES
+from matloom.arch.isa import Opcode
+from matloom_rtl.array.execute import Execute
+from matloom_rtl.ports import SPAD_READ_LATENCY, body_layout
+from matloom_rtl.testing import simulate
+
+CONFIG = Config(
+    rows=8, columns=4, hop=2, weight_rows=2, lanes=4, acc_bytes=1024, spad_bytes=4096, spad_banks=1
+)
+CAUSES = [name for name, _doc in EXEC_CAUSES]
+
+PLAIN = {
+    "mark": 5,
+    "input_addr": 1000,
+    "input_pitch": 40,
+    "input_rows": 6,
+    "input_row_bytes": 37,
+    "first_row": -1,
+    "first_byte": -6,
+    "pad_value": -3,
+    "width": 4,
+    "height": 3,
+    "x_step": 6,
+    "y_step": 2,
+    "kernel_rows": 3,
+    "kernel_row_step": 1,
+    "kernel_cols": 1,
+    "blocks": 2,
+    "oc_blocks": 2,
+    "oc_step": 0,
+    "weight_addr": 16,
+    "acc_addr": 7,
+}
+
+
+def expected_sums(spad, command):
+    """Compute entry -> sums by the definition, accumulating over the steps."""
+    c = {name: 0 for name, _ in body_layout(Opcode.EXEC)} | command
+    rows, columns = CONFIG.rows, CONFIG.columns
+    sums, tile = {}, 0
+    for block_oc in range(c["oc_blocks"]):
+        for kernel_row in range(c["kernel_rows"]):
+            for kernel_col in range(c["kernel_cols"]):
+                for block in range(c["blocks"]):
+                    start = c["weight_addr"] + tile * rows * columns
+                    weights = spad[start : start + rows * columns].reshape(rows, columns)
+                    tile += 0 if c["weights_fixed"] else 1
+                    for y in range(c["height"]):
+                        for x in range(c["width"]):
+                            row = c["first_row"] + y * c["y_step"]
+                            row += kernel_row * c["kernel_row_step"]
+                            byte = c["first_byte"] + x * c["x_step"] + block * rows
+                            byte += kernel_col * c["kernel_col_step"] + block_oc * c["oc_step"]
+                            vector = [
+                                spad[c["input_addr"] + row * c["input_pitch"] + byte + i]
+                                if 0 <= row < c["input_rows"]
+                                and 0 <= byte + i < c["input_row_bytes"]
+                                else c["pad_value"]
+                                for i in range(rows)
+                            ]
+                            entry = c["acc_addr"] + (block_oc * c["height"] + y) * c["width"] + x
+                            product = np.array(vector, np.int64) @ weights.astype(np.int64)
+                            first = kernel_row == kernel_col == block == 0
+                            sums[entry] = product + (0 if first else sums[entry])
+    return sums
+
+
+def run(commands, *, refuse=0.0, unmet=0.0, seed=0, reset_at=None):
+    """Return entry -> sums, marks in order of completion, and cycles by cause."""
+    generator = random.Random(seed)
+    spad = np.random.default_rng(seed).integers(-128, 128, CONFIG.spad_bytes, np.int8)
+    dut, reset = Execute(CONFIG), Signal()
+    entries, marks, causes = {}, [], dict.fromkeys(CAUSES, 0)
+    phase = {"started": reset_at is None}
+
+    async def feed(ctx):
+        ctx.set(dut.met, 15)
+        if reset_at is not None:
+            ctx.set(dut.unit.command.payload, commands[0])
+            ctx.set(dut.unit.command.valid, 1)
+            await ctx.tick().repeat(reset_at)
+            ctx.set(dut.unit.command.valid, 0)
+            ctx.set(reset, 1)
+            await ctx.tick().repeat(2)
+            ctx.set(reset, 0)
+            # Vectors already granted drain unseen: the array resets no data, only its valids.
+            await ctx.tick().repeat(20)
+            phase["started"] = True
+        for command in commands:
+            ctx.set(dut.unit.command.payload, command)
+            ctx.set(dut.unit.command.valid, 1)
+            while True:
+                ctx.set(dut.met, 15 if generator.random() >= unmet else generator.randint(0, 15))
+                _c, _r, ready = await ctx.tick().sample(dut.unit.command.ready)
+                if ready:
+                    break
+            ctx.set(dut.unit.command.valid, 0)
+            ctx.set(dut.met, 15)
+
+    def word(port, address):
+        width = len(port.data) // 8
+        picked = np.take(spad, range(address, address + width), mode="wrap")
+        return int.from_bytes(picked.tobytes(), "little")
+
+    async def memory(ctx):
+        ports = (dut.input_read, dut.weight_read)
+        pipelines = [[0] * (SPAD_READ_LATENCY - 1) for _ in ports]
+        while len(marks) < len(commands):
+            for port in ports:
+                ctx.set(port.ready, generator.random() >= refuse)
+            samples = await ctx.tick().sample(
+                dut.input_read.valid,
+                dut.input_read.ready,
+                dut.input_read.address,
+                dut.weight_read.valid,
+                dut.weight_read.ready,
+                dut.weight_read.address,
+                dut.sum_valid,
+                dut.sum_entry,
+                dut.sum_add,
+                dut.sums,
+                dut.unit.done,
+                dut.unit.done_mark,
+                dut.cause,
+                reset,
+            )
+            in_valid, in_ready, in_address, w_valid, w_ready, w_address = samples[2:8]
+            sum_valid, entry, add, sums, done, mark, cause, resetting = samples[8:]
+            granted = ((in_valid and in_ready, in_address), (w_valid and w_ready, w_address))
+            for port, pipeline, (valid, address) in zip(ports, pipelines, granted, strict=True):
+                pipeline.append(word(port, address) if valid else 0)
+                ctx.set(port.data, pipeline.pop(0))
+            if not phase["started"] or resetting:
+                continue
+            assert bin(cause).count("1") == 1, "each cycle has exactly one cause"
+            causes[CAUSES[cause.bit_length() - 1]] += 1
+            if sum_valid:
+                vector = np.frombuffer(sums.to_bytes(4 * CONFIG.columns, "little"), np.int32)
+                entries[entry] = vector.astype(np.int64) + (entries[entry] if add else 0)
+            if done:
+                marks.append(mark)
+
+    simulate(ResetInserter(reset)(dut), feed, memory, cycles=30000)
+    return spad, entries, marks, causes
+
+
+def check(entries, wanted):
+    assert entries.keys() == wanted.keys()
+    for entry, sums in wanted.items():
+        assert np.array_equal(entries[entry], sums), f"entry {entry}"
+
+
+def vectors_of(command):
+    count = 1
+    for name in ("oc_blocks", "kernel_rows", "kernel_cols", "blocks", "height", "width"):
+        count *= command[name]
+    return count
+
+
+def test_sums_and_no_idle_cycle_between_tiles():
+    second = PLAIN | {"mark": 6, "acc_addr": 100, "input_addr": 1200}
+    spad, entries, marks, causes = run([PLAIN, second])
+    check(entries, expected_sums(spad, PLAIN) | expected_sums(spad, second))
+    assert marks == [5, 6]
+    assert causes["exec_stream"] == 2 * vectors_of(PLAIN)
+    # Steps of 12 vectors hide the 4 cycles of a tile's weights; nothing waits once running.
+    assert causes["exec_wait_weights"] <= 10
+    assert causes["exec_wait_bank"] == 0
+
+
+def test_short_steps_wait_for_weights_only():
+    """A dense layer at one position takes `tile_load_cycles` for each tile."""
+    dense = PLAIN | {"width": 1, "height": 1, "kernel_rows": 1, "blocks": 8, "first_row": 0}
+    dense |= {"first_byte": 0, "input_row_bytes": 64, "input_rows": 1}
+    spad, entries, _marks, causes = run([dense])
+    check(entries, expected_sums(spad, dense))
+    tiles = 16
+    assert causes["exec_stream"] == tiles
+    assert causes["exec_wait_weights"] + causes["exec_setup"] < tiles * 4 + 16
+
+
+def test_one_fixed_tile():
+    pool = PLAIN | {"weights_fixed": 1, "blocks": 1, "oc_step": 4}
+    spad, entries, _marks, _causes = run([pool])
+    check(entries, expected_sums(spad, pool))
+
+
+@pytest.mark.parametrize(("refuse", "unmet"), [(0.5, 0), (0, 0.9), (0.4, 0.5)])
+def test_refused_reads_and_late_dependencies(seed, refuse, unmet):
+    commands = [PLAIN | {"acc_addr": 40 * i, "mark": i} for i in range(3)]
+    spad, entries, marks, _causes = run(commands, refuse=refuse, unmet=unmet, seed=seed)
+    wanted = {}
+    for command in commands:
+        wanted |= expected_sums(spad, command)
+    check(entries, wanted)
+    assert marks == [0, 1, 2]
+
+
+def test_reset_midway():
+    spad, entries, marks, _causes = run([PLAIN], reset_at=60)
+    check(entries, expected_sums(spad, PLAIN))
+    assert marks == [5]
