@@ -1,8 +1,8 @@
 """Signatures between units; all are written from the initiator's view.
 
-Memories answer after a fixed number of cycles: a request granted in cycle t (`valid & ready`) has its
-data in cycle t + latency, once, with no back-pressure. Latencies are constants here because initiators
-align their own pipelines to them.
+Memories answer after a fixed number of cycles: a request granted in cycle t (`valid & ready`) has
+its data in cycle t + latency, once, with no back-pressure. Latencies are constants here because
+initiators align their own pipelines to them.
 """
 
 from amaranth.hdl import signed

@@ -1,5 +1,6 @@
 """Loader: rows of weight tiles in step order, one tile ahead, and the cycles between tiles."""
 
+import itertools
 import random
 
 import pytest
@@ -117,7 +118,7 @@ def test_rows_in_order_without_gaps(name):
     config = CONFIGS[name]
     granted, cycles, delivered = run(config, COMMANDS)
     assert (granted, delivered) == expected(config, COMMANDS)
-    within = [b - a for a, b in zip(cycles, cycles[1:], strict=False)]
+    within = [b - a for a, b in itertools.pairwise(cycles)]
     # Within one command a row is granted every cycle: the release comes with the next row.
     first = tiles_of(COMMANDS[0]) * config.tile_load_cycles
     assert set(within[: first - 1]) == {1}

@@ -1,5 +1,6 @@
 """Walk: addresses, padding and entries of every vector, and the cycles they take."""
 
+import itertools
 import random
 
 import pytest
@@ -163,7 +164,7 @@ def test_values_and_one_vector_a_cycle():
     vectors, cycles = run([PLAIN, PLAIN])
     assert vectors == expected_vectors(PLAIN) * 2
     # The second command follows without a gap: one vector a cycle throughout.
-    assert [after - before for before, after in zip(cycles, cycles[1:], strict=False)] == [1] * (
+    assert [after - before for before, after in itertools.pairwise(cycles)] == [1] * (
         len(cycles) - 1
     )
 
@@ -191,7 +192,7 @@ def test_an_entry_is_never_revisited_too_early(seed):
 def test_short_steps_take_the_update_latency():
     single = PLAIN | {"width": 1, "height": 1}
     _vectors, cycles = run([single])
-    gaps = {after - before for before, after in zip(cycles, cycles[1:], strict=False)}
+    gaps = {after - before for before, after in itertools.pairwise(cycles)}
     assert gaps == {ACC_UPDATE_LATENCY}
 
 
