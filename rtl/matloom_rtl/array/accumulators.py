@@ -1,0 +1,164 @@
+"""The accumulators: two banks of 32-bit sums that the array and post-processing update."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In
+
+from matloom.arch.config import Config
+from matloom_rtl.ports import ACC_ADDRESS_BITS, AccReadSignature, AccUpdateSignature
+
+__all__ = ["Accumulators"]
+
+
+class Accumulators(wiring.Component):
+    """Serve, in each of two banks and each cycle, one update or one read.
+
+    The highest bit of the entry's number selects the bank. The array is always served; an update
+    from post-processing waits for the array, a read for both, where they meet in a bank. `ready`
+    depends on the other requests' `valid` and `address`, not on its own `valid`.
+
+    A request granted in cycle t reads its bank at the end of t; the word is registered in t + 2.
+    A read's data follow in t + 3 (`ACC_READ_LATENCY`), chosen between the banks. An update adds
+    in t + 2 and writes in t + 3, for requests granted in t + 4 or later (`ACC_UPDATE_LATENCY`):
+    nothing is forwarded, initiators keep this distance. Throughput is one request a cycle and
+    bank. A reset forgets updates granted in the last three cycles, not what is stored.
+
+    Members
+    -------
+    sum_valid, sum_entry, sum_add, sum_maximum, sums: in
+        The array's update of all columns, as `AccUpdateSignature` without `ready`.
+    update: AccUpdateSignature, in
+    read: AccReadSignature, in
+    """
+
+    def __init__(self, config: Config):
+        self._columns = config.columns
+        self._bank_entries = config.acc_entries // 2
+        super().__init__(
+            {
+                "sum_valid": In(1),
+                "sum_entry": In(ACC_ADDRESS_BITS),
+                "sum_add": In(1),
+                "sum_maximum": In(1),
+                "sums": In(32 * config.columns),
+                "update": In(AccUpdateSignature(config)),
+                "read": In(AccReadSignature(config)),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        bits = (self._bank_entries - 1).bit_length()
+        update, read = self.update, self.read
+        sum_bank, update_bank, read_bank = (
+            address[bits] for address in (self.sum_entry, update.address, read.address)
+        )
+        m.d.comb += [
+            update.ready.eq(~(self.sum_valid & (sum_bank == update_bank))),
+            read.ready.eq(
+                ~(self.sum_valid & (sum_bank == read_bank))
+                & ~(update.valid & (update_bank == read_bank))
+            ),
+        ]
+
+        # Numbers to be added wait here while the memories are read.
+        sums = Signal(32 * self._columns, reset_less=True)
+        values = Signal(32 * self._columns, reset_less=True)
+        mask = Signal(self._columns, reset_less=True)
+        with m.If(self.sum_valid):
+            m.d.sync += sums.eq(self.sums)
+        with m.If(update.valid):
+            m.d.sync += [values.eq(update.data), mask.eq(update.mask)]
+
+        words = []
+        for index in range(2):
+            request = Signal(_request_layout(bits), name=f"request_{index}")
+            with m.If(self.sum_valid & (sum_bank == index)):
+                m.d.comb += [
+                    request.sum.eq(1),
+                    request.add.eq(self.sum_add),
+                    request.maximum.eq(self.sum_maximum),
+                    request.address.eq(self.sum_entry),
+                ]
+            with m.Elif(update.valid & (update_bank == index)):
+                m.d.comb += [
+                    request.update.eq(1),
+                    request.add.eq(update.add),
+                    request.maximum.eq(update.maximum),
+                    request.address.eq(update.address),
+                ]
+            with m.Else():
+                m.d.comb += [
+                    request.read.eq(read.valid & (read_bank == index)),
+                    request.add.eq(1),
+                    request.address.eq(read.address),
+                ]
+            words.append(self._bank(m, index, request, sums, values, mask))
+        self._answer(m, read_bank, words)
+        return m
+
+    def _bank(self, m: Module, index: int, request, sums, values, mask):
+        """Read, add, write; return the word read, two cycles after its request."""
+        width = 32 * self._columns
+        m.submodules[f"bank_{index}"] = memory = Memory(
+            shape=width, depth=self._bank_entries, init=[]
+        )
+        fetch, store = memory.read_port(), memory.write_port(granularity=32)
+        m.d.comb += [
+            fetch.addr.eq(request.address),
+            fetch.en.eq(request.sum | request.update | request.read),
+        ]
+        fetched = Signal(_request_layout(request.address.shape().width), name=f"fetched_{index}")
+        m.d.sync += fetched.eq(request)
+
+        word = Signal(width, name=f"word_{index}", reset_less=True)
+        operand = Signal(width, name=f"operand_{index}", reset_less=True)
+        columns = Signal(self._columns, name=f"columns_{index}")
+        maximum = Signal(name=f"maximum_{index}", reset_less=True)
+        address = Signal.like(fetched.address, name=f"address_{index}", reset_less=True)
+        m.d.sync += [
+            columns.eq(0),
+            maximum.eq(fetched.maximum & fetched.add),
+            address.eq(fetched.address),
+        ]
+        with m.If(fetched.sum | fetched.update | fetched.read):
+            # To replace is to add to nothing.
+            m.d.sync += word.eq(Mux(fetched.add, fetch.data, 0))
+        with m.If(fetched.sum):
+            m.d.sync += [operand.eq(sums), columns.eq(~0)]
+        with m.Elif(fetched.update):
+            m.d.sync += [operand.eq(values), columns.eq(mask)]
+
+        result = Signal(width, name=f"result_{index}", reset_less=True)
+        m.d.sync += [store.en.eq(columns), store.addr.eq(address)]
+        with m.If(columns.any()):
+            m.d.sync += result.eq(self._combine(word, operand, maximum))
+        m.d.comb += store.data.eq(result)
+        return word
+
+    def _combine(self, word, operand, maximum):
+        lanes = []
+        for column in range(self._columns):
+            a = word.word_select(column, 32).as_signed()
+            b = operand.word_select(column, 32).as_signed()
+            lanes.append(Mux(maximum, Mux(a > b, a, b), (a + b)[:32])[:32])
+        return Cat(lanes)
+
+    def _answer(self, m: Module, read_bank, words):
+        """Choose between the banks two cycles after the request."""
+        valid, bank = self.read.valid & self.read.ready, read_bank
+        for _cycle in range(2):
+            valid_next, bank_next = Signal(), Signal(reset_less=True)
+            m.d.sync += [valid_next.eq(valid), bank_next.eq(bank)]
+            valid, bank = valid_next, bank_next
+        answer = Signal(32 * self._columns, reset_less=True)
+        with m.If(valid):
+            m.d.sync += answer.eq(Mux(bank, words[1], words[0]))
+        m.d.comb += self.read.data.eq(answer)
+
+
+def _request_layout(address_bits: int) -> data.StructLayout:
+    return data.StructLayout(
+        {"sum": 1, "update": 1, "read": 1, "add": 1, "maximum": 1, "address": address_bits}
+    )

@@ -1,0 +1,213 @@
+"""The accumulators against a NumPy array: values, grants and the latencies of `ports`."""
+
+import numpy as np
+import pytest
+from amaranth.hdl import ResetInserter, Signal
+
+from matloom.arch.config import PRESETS, Config
+from matloom_rtl.array.accumulators import Accumulators
+from matloom_rtl.ports import ACC_READ_LATENCY, ACC_UPDATE_LATENCY
+from matloom_rtl.testing import simulate
+
+CONFIGS = {
+    "nano": PRESETS["nano"],
+    "few": Config(rows=4, columns=4, hop=4, lanes=4, acc_bytes=16 * 16),
+    "8x16": Config(rows=8, columns=16, bus_bits=128, acc_bytes=16 * 64),
+}
+
+
+def number(values):
+    return int.from_bytes(np.asarray(values).astype("<i4").tobytes(), "little")
+
+
+def values_of(word, columns):
+    return np.frombuffer(int(word).to_bytes(4 * columns, "little"), "<i4").tolist()
+
+
+class Bench:
+    """Presents requests, checks grants, and follows what the entries must hold."""
+
+    def __init__(self, config):
+        self.dut = Accumulators(config)
+        self.columns, self.half = config.columns, config.acc_entries // 2
+        self.entries = np.zeros((config.acc_entries, config.columns), np.int64)
+        self.cycle = 0
+        self.updated = {}
+        self.due = {}
+
+    def settled(self, entry):
+        return self.cycle - self.updated.get(entry, -100) >= ACC_UPDATE_LATENCY
+
+    def apply(self, entry, request, mask):
+        old, new = self.entries[entry], np.asarray(request["values"], np.int64)
+        if request["add"]:
+            new = np.maximum(old, new) if request["maximum"] else old + new
+        new = (new + 2**31) % 2**32 - 2**31
+        chosen = [mask >> column & 1 for column in range(self.columns)]
+        self.entries[entry] = np.where(chosen, new, old)
+        self.updated[entry] = self.cycle
+
+    async def step(self, ctx, array=None, update=None, read=None):
+        """Present up to three requests for one cycle; return whether update and read went."""
+        dut = self.dut
+        ctx.set(dut.sum_valid, array is not None)
+        if array:
+            ctx.set(dut.sum_entry, array["entry"])
+            ctx.set(dut.sum_add, array["add"])
+            ctx.set(dut.sum_maximum, array["maximum"])
+            ctx.set(dut.sums, number(array["values"]))
+        ctx.set(dut.update.valid, update is not None)
+        if update:
+            ctx.set(dut.update.address, update["entry"])
+            ctx.set(dut.update.add, update["add"])
+            ctx.set(dut.update.maximum, update["maximum"])
+            ctx.set(dut.update.data, number(update["values"]))
+            ctx.set(dut.update.mask, update["mask"])
+        ctx.set(dut.read.valid, read is not None)
+        if read is not None:
+            ctx.set(dut.read.address, read)
+
+        bank = {
+            name: None if entry is None else entry // self.half
+            for name, entry in (
+                ("array", array and array["entry"]),
+                ("update", update and update["entry"]),
+                ("read", read),
+            )
+        }
+        update_goes = update is not None and bank["update"] != bank["array"]
+        read_goes = read is not None and bank["read"] not in (bank["array"], bank["update"])
+        assert (ctx.get(dut.update.ready) and update is not None) == update_goes
+        assert (ctx.get(dut.read.ready) and read is not None) == read_goes
+        if self.cycle in self.due:
+            assert values_of(ctx.get(dut.read.data), self.columns) == self.due[self.cycle]
+        if read_goes:
+            self.due[self.cycle + ACC_READ_LATENCY] = self.entries[read].tolist()
+        if array:
+            self.apply(array["entry"], array, -1)
+        if update_goes:
+            self.apply(update["entry"], update, update["mask"])
+        await ctx.tick()
+        self.cycle += 1
+        return update_goes, read_goes
+
+    async def drain(self, ctx):
+        for _cycle in range(ACC_UPDATE_LATENCY):
+            await self.step(ctx)
+
+    async def check_all(self, ctx):
+        await self.drain(ctx)
+        for entry in range(2 * self.half):
+            await self.step(ctx, read=entry)
+        await self.drain(ctx)
+
+
+def draw(rng, columns, entry, masked):
+    wide = rng.integers(-(2**31), 2**31, columns)
+    request = {
+        "entry": entry,
+        "add": bool(rng.random() < 0.7),
+        "maximum": bool(rng.random() < 0.4),
+        "values": np.where(rng.random(columns) < 0.5, wide, wide >> 20),
+    }
+    return request | {"mask": int(rng.integers(2**columns))} if masked else request
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("rates", [(1, 0, 0), (1, 1, 1), (0.4, 0.5, 0.6), (0, 0.7, 0.7)], ids=str)
+def test_random_requests(name, rates):
+    bench, rng = Bench(CONFIGS[name]), np.random.default_rng(1)
+    few = min(2 * bench.half, 24)
+
+    def pick(rate):
+        # Entries of both banks that may be touched again already.
+        if rng.random() >= rate:
+            return None
+        near = [entry * 2 * bench.half // few for entry in range(few)]
+        settled = [entry for entry in near if bench.settled(entry)]
+        return int(rng.choice(settled)) if settled else None
+
+    async def drive(ctx):
+        update = read = None
+        for _cycle in range(250):
+            # A request that waits stays as it is; nothing may overtake it on its entry.
+            taken = {None, read, update and update["entry"]}
+            if (entry := pick(rates[0])) not in taken:
+                array = draw(rng, bench.columns, entry, False)
+                taken.add(entry)
+            else:
+                array = None
+            if update is None and (entry := pick(rates[1])) not in taken:
+                update = draw(rng, bench.columns, entry, True)
+                taken.add(entry)
+            if read is None and (entry := pick(rates[2])) not in taken:
+                read = entry
+            update_went, read_went = await bench.step(ctx, array, update, read)
+            update = None if update_went else update
+            read = None if read_went else read
+        await bench.check_all(ctx)
+
+    simulate(bench.dut, drive, cycles=300 + 2 * bench.half + 2 * ACC_UPDATE_LATENCY)
+
+
+def test_entry_is_updated_every_fourth_cycle():
+    """The shortest distance that initiators may keep, from each side, read back at once."""
+    bench = Bench(PRESETS["nano"])
+
+    async def drive(ctx):
+        add = {"entry": 5, "add": True, "maximum": False, "values": [2**30, -7, 1, 0]}
+        await bench.step(ctx, array=add | {"add": False})
+        for _round in range(4):
+            for _wait in range(ACC_UPDATE_LATENCY - 1):
+                await bench.step(ctx)
+            await bench.step(ctx, array=add)
+            for _wait in range(ACC_UPDATE_LATENCY - 1):
+                await bench.step(ctx)
+            await bench.step(ctx, update=add | {"mask": 0b0111})
+        for _wait in range(ACC_UPDATE_LATENCY - 1):
+            await bench.step(ctx)
+        await bench.step(ctx, read=5)
+        await bench.drain(ctx)
+
+    simulate(bench.dut, drive, cycles=60)
+    assert bench.entries[5].tolist() == [9 * 2**30 - 2 * 2**32, -63, 9, 0]
+
+
+def test_maximum_replaces_without_add():
+    bench = Bench(PRESETS["nano"])
+    request = {"entry": 0, "add": False, "maximum": True, "values": [-5, -5, -5, -5]}
+
+    async def drive(ctx):
+        await bench.step(ctx, array=request)
+        await bench.drain(ctx)
+        await bench.step(ctx, read=0)
+        await bench.drain(ctx)
+
+    simulate(bench.dut, drive, cycles=20)
+    assert bench.entries[0].tolist() == [-5] * 4
+
+
+def test_reset_midway():
+    """What is stored stays; an update under way is forgotten and the next ones are exact."""
+    bench, reset = Bench(PRESETS["nano"]), Signal()
+    rng = np.random.default_rng(2)
+
+    async def drive(ctx):
+        await bench.step(ctx, array=draw(rng, 4, 3, False) | {"add": False})
+        await bench.drain(ctx)
+        dut = bench.dut
+        ctx.set(dut.sum_valid, 1)
+        ctx.set(dut.sums, number([1, 2, 3, 4]))
+        await ctx.tick()
+        ctx.set(dut.sum_valid, 0)
+        ctx.set(reset, 1)
+        await ctx.tick()
+        ctx.set(reset, 0)
+        bench.cycle += 2
+        await bench.step(ctx, read=3)
+        await bench.step(ctx, array=draw(rng, 4, 3, False) | {"add": True})
+        await bench.drain(ctx)
+        await bench.step(ctx, read=3)
+        await bench.drain(ctx)
+
+    simulate(ResetInserter(reset)(bench.dut), drive, cycles=60)
