@@ -1,0 +1,105 @@
+"""From stages to instructions: tiles, homes in the scratchpad, order, waits, predicted cycles."""
+
+from dataclasses import dataclass
+
+from matloom.arch.config import Config
+from matloom.arch.isa import Instruction, Region
+from matloom.schedule.cost import Prediction, predict
+from matloom.schedule.emit import emit
+from matloom.schedule.errors import CompileError
+from matloom.schedule.fit import fit
+from matloom.schedule.image import Image
+from matloom.schedule.memory import Space
+from matloom.schedule.options import CompileOptions
+from matloom.schedule.plan import Plan
+from matloom.schedule.segment import Place, Segment
+from matloom.schedule.stage import ArrayStage
+from matloom.schedule.tiles import chunks
+
+__all__ = [
+    "CompileError",
+    "CompileOptions",
+    "Image",
+    "Place",
+    "Scheduled",
+    "Segment",
+    "schedule_segment",
+]
+
+_ARENA_LIMIT = 2**31
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scheduled:
+    """A segment's instructions, how they came about, and what they need.
+
+    Members
+    -------
+    arena_end:
+        First byte of the ARENA window that the segment does not use.
+    """
+
+    instructions: list[Instruction]
+    plan: Plan
+    prediction: Prediction
+    arena_end: int
+
+
+def _arena_places(
+    segment: Segment, plan: Plan, config: Config, arena_start: int
+) -> tuple[dict[str, Place], int]:
+    """Give the tensors that the plan keeps in external memory a place in the arena."""
+    space = Space(_ARENA_LIMIT, config, spread=False)
+    places = dict(segment.sources)
+    for name in sorted(plan.policy.spilled, key=lambda item: -segment.sizes[item]):
+        if name in segment.sources or name in segment.results:
+            continue
+        uses = [
+            index
+            for index, stage in enumerate(segment.stages)
+            if name == stage.output or name in stage.inputs
+        ]
+        offset = space.place(segment.sizes[name], min(uses), max(uses), high=False)
+        places[name] = Place(region=Region.ARENA, offset=arena_start + offset)
+    return {**places, **segment.results}, arena_start + space.peak
+
+
+def _chunk_offsets(segment: Segment, plan: Plan, image: Image) -> dict[tuple[int, int], int]:
+    offsets = {}
+    for index, (stage, limits) in enumerate(zip(segment.stages, plan.policy.limits, strict=True)):
+        if not isinstance(stage, ArrayStage):
+            continue
+        for number, (first, end) in enumerate(chunks(stage, limits)):
+            last = first + 1 if stage.walk.weights_fixed else end
+            data = stage.weights[first:last].tobytes() + stage.params[first:end].tobytes()
+            offsets[index, number] = image.add(data)
+    return offsets
+
+
+def schedule_segment(
+    segment: Segment,
+    config: Config,
+    options: CompileOptions,
+    image: Image,
+    *,
+    arena_start: int,
+    output_bytes: int,
+) -> Scheduled:
+    """Return the instructions of a segment; its constants go into `image`.
+
+    Raises
+    ------
+    CompileError
+        Where the scratchpad is too small for the smallest tiles.
+    """
+    plan = fit(segment, config, options)
+    places, arena_end = _arena_places(segment, plan, config, arena_start)
+    dram_bytes = {Region.OUTPUT: max(1, output_bytes), Region.ARENA: max(1, arena_end)}
+    offsets = _chunk_offsets(segment, plan, image)
+    instructions = emit(segment, plan, config, places, offsets, dram_bytes)
+    return Scheduled(
+        instructions=instructions,
+        plan=plan,
+        prediction=predict(instructions, config),
+        arena_end=arena_end,
+    )

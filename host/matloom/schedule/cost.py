@@ -1,0 +1,117 @@
+"""Predicted cycles of a command buffer: decoupled units, their queues and their waits."""
+
+from dataclasses import dataclass
+
+from matloom.arch.config import Config
+from matloom.arch.isa import FORMATS, GRANULE_BYTES, UNITS, Instruction, Opcode
+
+__all__ = ["Prediction", "predict"]
+
+#: Cycles from start to the first instruction at the dispatcher: a burst of commands.
+_START = 45
+
+#: Cycles from a LOAD's start to its first beat, and from its last beat to its completion.
+_LOAD_LATENCY = 40
+
+#: Cycles from a STORE's start to its first beat, with the response at its end.
+_STORE_LATENCY = 45
+
+#: Cycles from the last vector of an EXEC to its last sum in the accumulators.
+_EXEC_LATENCY = 20
+
+#: Cycles from the start of a POST to its first result and from its last result to the end.
+_POST_LATENCY = 25
+
+#: Cycles between the end of what an instruction waits for and its first action.
+_HANDOVER = 3
+
+_WAITS = ("wait_load", "wait_exec", "wait_post", "wait_store")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prediction:
+    """Cycles of a command buffer.
+
+    Members
+    -------
+    cycles:
+        From the doorbell to done.
+    marks:
+        Completion time of each mark.
+    busy:
+        Cycles that each unit works, by its name in lower case.
+    """
+
+    cycles: int
+    marks: dict[int, int]
+    busy: dict[str, int]
+
+
+def exec_cycles(values: dict[str, int], config: Config) -> int:
+    """Return the cycles for which an EXEC streams."""
+    load = 0 if values["weights_fixed"] else config.tile_load_cycles
+    step = max(values["width"] * values["height"], load, 4)
+    taps = values["kernel_rows"] * values["kernel_cols"] * values["blocks"]
+    return step * taps * values["oc_blocks"]
+
+
+def post_cycles(values: dict[str, int], config: Config) -> int:
+    """Return the cycles for which a POST makes results."""
+    vectors = values["width"] * values["height"] * values["oc_blocks"]
+    return vectors * (config.columns // config.lanes)
+
+
+def _transfer_cycles(values: dict[str, int], config: Config) -> int:
+    """Return the beats of a LOAD or STORE, with one cycle a row for its setup."""
+    rows = values["rows"] * values["planes"]
+    beats = -(-values["row_bytes"] // config.bus_bytes) + (1 if rows > 1 else 0)
+    return rows * beats
+
+
+def _duration(instruction: Instruction, config: Config) -> tuple[int, int]:
+    """Return for how long an instruction keeps its unit, and what passes until it completes."""
+    values = instruction.values
+    if instruction.opcode is Opcode.EXEC:
+        return exec_cycles(values, config), _EXEC_LATENCY
+    if instruction.opcode is Opcode.POST:
+        return post_cycles(values, config) + _POST_LATENCY, 0
+    latency = _LOAD_LATENCY if instruction.opcode is Opcode.LOAD else _STORE_LATENCY
+    return _transfer_cycles(values, config) + latency, 0
+
+
+def predict(instructions: list[Instruction], config: Config) -> Prediction:
+    """Return the predicted cycles of a command buffer that ends with END."""
+    done: dict[Opcode, list[int]] = {unit: [] for unit in UNITS}
+    started: dict[Opcode, list[int]] = {unit: [] for unit in UNITS}
+    free = dict.fromkeys(UNITS, 0)
+    busy = dict.fromkeys(UNITS, 0)
+    marks: dict[int, int] = {}
+    dispatch = _START
+    for instruction in instructions:
+        unit = instruction.opcode
+        if unit is Opcode.END:
+            break
+        granules = FORMATS[unit].granules
+        dispatch += max(1, granules * GRANULE_BYTES // config.bus_bytes // 2)
+        queue = started[unit]
+        if len(queue) > config.queue_depth:
+            dispatch = max(dispatch, queue[-config.queue_depth - 1])
+        start = max(dispatch + _HANDOVER, free[unit])
+        for field, other in zip(_WAITS, UNITS, strict=True):
+            wait = instruction.values.get(field, 0)
+            if wait:
+                start = max(start, done[other][-wait] + _HANDOVER)
+        hold, more = _duration(instruction, config)
+        queue.append(start)
+        free[unit] = start + hold
+        busy[unit] += hold
+        done[unit].append(start + hold + more)
+        mark = instruction.values.get("mark", 0)
+        if mark:
+            marks[mark] = done[unit][-1]
+    cycles = max((times[-1] for times in done.values() if times), default=dispatch) + _HANDOVER
+    return Prediction(
+        cycles=cycles,
+        marks=marks,
+        busy={unit.name.lower(): count for unit, count in busy.items()},
+    )

@@ -1,0 +1,281 @@
+"""Instructions of a planned segment, in program order."""
+
+from matloom.arch.config import Config
+from matloom.arch.isa import Destination, Instruction, Opcode, Source
+from matloom.arch.isa import Region as Window
+from matloom.schedule.order import Order
+from matloom.schedule.plan import Load, Plan
+from matloom.schedule.segment import Place, Segment
+from matloom.schedule.sequence import Tick, finished_bytes
+from matloom.schedule.stage import ArrayStage, VectorStage
+from matloom.schedule.tiles import chunks, input_rows
+
+__all__ = ["emit"]
+
+_LONGEST_ROW = 2**21 - 1
+_MOST_ROWS = 4095
+
+
+class _Emitter:
+    """Turns ticks into instructions; DRAM places of tensors and chunks are given."""
+
+    def __init__(
+        self,
+        segment: Segment,
+        plan: Plan,
+        config: Config,
+        places: dict[str, Place],
+        chunk_offsets: dict[tuple[int, int], int],
+        dram_bytes: dict[int, int],
+    ):
+        self.segment, self.plan, self.config = segment, plan, config
+        self.places, self.chunk_offsets = places, chunk_offsets
+        self.order = Order(config, dram_bytes)
+        self.stored = dict.fromkeys(segment.results, 0)
+        self.half = 0
+        self.marks = [
+            min(segment.first_mark + index, config.last_mark)
+            for index in range(len(segment.stages))
+        ]
+
+    def load(self, load: Load) -> None:
+        """Issue the LOADs of a transfer, cut where a row is too long."""
+        if load.what[0] == "chunk":
+            place = Place(region=Window.PROGRAM, offset=self.chunk_offsets[load.what[1:]])
+            start = place.offset
+        else:
+            place = self.places[load.what[1]]
+            start = place.offset + load.what[2]
+        for done in range(0, load.size, _LONGEST_ROW):
+            self.order.append(
+                Opcode.LOAD,
+                region=place.region,
+                dram_offset=start + done,
+                spad_addr=load.buffer.address + load.offset + done,
+                row_bytes=min(_LONGEST_ROW, load.size - done),
+                rows=1,
+                planes=1,
+            )
+
+    def tick(self, number: int, tick: Tick) -> None:
+        """Issue the tile of a tick, and the STOREs of what it finishes."""
+        stage = self.segment.stages[tick.stage]
+        results = stage.output in self.segment.results
+        staging = self.plan.stagings.get(number)
+        mark = self.marks[tick.stage] if tick.last else 0
+        stores = staging is not None or (results and self._completes(stage, tick.tile))
+        post_mark = 0 if stores else mark
+        if isinstance(stage, ArrayStage):
+            self._array(number, stage, tick.tile, post_mark)
+        else:
+            self._vector(number, stage, tick.tile, post_mark)
+        if not stores:
+            return
+        if staging is None:
+            self._store_home(stage, tick.tile, mark)
+        elif isinstance(stage, ArrayStage):
+            self._store_tile(stage, tick.tile, staging.address, mark)
+        else:
+            self._store_linear(stage.output, tick.tile.start, tick.tile.end, staging.address, mark)
+
+    def _completes(self, stage, tile) -> bool:
+        return finished_bytes(stage, tile) > self.stored[stage.output]
+
+    def _source(self, number: int, name: str, first_byte: int) -> int:
+        """Return the scratchpad address of a byte of a tensor."""
+        if name in self.plan.homes:
+            return self.plan.homes[name].address + first_byte
+        buffer, start = self.plan.slabs[number, name]
+        return buffer.address + first_byte - start
+
+    def _array(self, number: int, stage: ArrayStage, tile, mark: int) -> None:
+        walk = stage.walk
+        low, high = input_rows(stage, tile)
+        entry = self.half * (self.config.acc_entries // 2)
+        self.half ^= 1
+        weights, params = self._chunk_addresses(number, stage, tile)
+        first_byte = tile.first_x * walk.x_step - walk.pad_left_bytes
+        first_byte += tile.first_block * walk.oc_step
+        self.order.append(
+            Opcode.EXEC,
+            mode=0,
+            maximum=int(walk.maximum),
+            weights_fixed=int(walk.weights_fixed),
+            input_addr=self._source(
+                number, stage.inputs[0], (tile.image * stage.in_rows + low) * stage.in_row_bytes
+            ),
+            input_pitch=stage.in_row_bytes if high - low > 1 else 0,
+            input_rows=high - low,
+            input_row_bytes=stage.in_row_bytes,
+            first_row=tile.first_row * walk.y_step - walk.pad_top - low,
+            first_byte=first_byte,
+            pad_value=walk.pad_value,
+            width=tile.end_x - tile.first_x,
+            height=tile.end_row - tile.first_row,
+            x_step=walk.x_step,
+            y_step=walk.y_step,
+            kernel_rows=walk.kernel_rows,
+            kernel_row_step=walk.kernel_row_step,
+            kernel_cols=walk.kernel_cols,
+            kernel_col_step=walk.kernel_col_step,
+            blocks=walk.blocks,
+            oc_blocks=tile.end_block - tile.first_block,
+            oc_step=walk.oc_step,
+            weight_addr=weights,
+            acc_addr=entry,
+        )
+        dest, x_step, pitch = self._destination(number, stage, tile)
+        self.order.append(
+            Opcode.POST,
+            mark=mark,
+            source=Source.ACC,
+            destination=Destination.SPAD,
+            width=tile.end_x - tile.first_x,
+            height=tile.end_row - tile.first_row,
+            oc_blocks=tile.end_block - tile.first_block,
+            tail=self._tail(stage, tile),
+            x_step=x_step,
+            acc_addr=entry,
+            dest_addr=dest,
+            dest_pitch=pitch,
+            param_addr=params,
+            **tile.post,
+        )
+
+    def _tail(self, stage: ArrayStage, tile) -> int:
+        return stage.tail if tile.end_block == stage.oc_blocks else stage.block_bytes
+
+    def _tile_bytes(self, stage: ArrayStage, tile) -> int:
+        """Return the bytes of a position that a tile makes."""
+        return (tile.end_block - tile.first_block - 1) * stage.block_bytes + self._tail(stage, tile)
+
+    def _destination(self, number: int, stage: ArrayStage, tile) -> tuple[int, int, int]:
+        """Return address, bytes from position to position, bytes from row to row."""
+        if number in self.plan.stagings:
+            x_step = self._tile_bytes(stage, tile)
+            pitch = x_step * (tile.end_x - tile.first_x)
+            return self.plan.stagings[number].address, x_step, pitch
+        address = self.plan.homes[stage.output].address
+        address += (tile.image * stage.out_rows + tile.first_row) * stage.row_bytes
+        address += tile.first_x * stage.position_bytes + tile.first_block * stage.block_bytes
+        return address, stage.position_bytes, stage.row_bytes
+
+    def _chunk_addresses(self, number: int, stage: ArrayStage, tile) -> tuple[int, int]:
+        """Return the addresses of a tile's first weights and first parameters."""
+        limits = self.plan.policy.limits[self.plan.ticks[number].stage]
+        first, end = chunks(stage, limits)[tile.chunk]
+        base = self.plan.weights[number].address
+        size = stage.weights.shape[1]
+        if stage.walk.weights_fixed:
+            return base, base + size + tile.first_block * stage.params.shape[1]
+        params = base + (end - first) * size
+        offset = tile.first_block - first
+        return base + offset * size, params + offset * stage.params.shape[1]
+
+    def _vector(self, number: int, stage: VectorStage, tile, mark: int) -> None:
+        size, columns = tile.end - tile.start, self.config.columns
+        blocks = -(-size // columns)
+        entry = (self.half ^ 1) * (self.config.acc_entries // 2)
+        if number in self.plan.stagings:
+            dest = self.plan.stagings[number].address
+        else:
+            dest = self.plan.homes[stage.output].address + tile.start
+        for index, (source, post) in enumerate(stage.posts):
+            addresses = {"dest_addr": dest} if post["destination"] == Destination.SPAD else {}
+            if source is not None:
+                addresses["source_addr"] = self._source(number, stage.inputs[source], tile.start)
+            self.order.append(
+                Opcode.POST,
+                mark=mark if index + 1 == len(stage.posts) else 0,
+                width=1,
+                height=1,
+                oc_blocks=blocks,
+                tail=size - (blocks - 1) * columns,
+                acc_addr=entry,
+                **addresses,
+                **post,
+            )
+
+    def _place(self, name: str) -> Place:
+        return self.segment.results.get(name) or self.places[name]
+
+    def _store_home(self, stage, tile, mark: int) -> None:
+        end = finished_bytes(stage, tile)
+        start = self.stored[stage.output]
+        self.stored[stage.output] = end
+        address = self.plan.homes[stage.output].address + start
+        self._store_linear(stage.output, start, end, address, mark)
+
+    def _store_linear(self, name: str, start: int, end: int, address: int, mark: int) -> None:
+        place = self._place(name)
+        for done in range(start, end, _LONGEST_ROW):
+            size = min(_LONGEST_ROW, end - done)
+            self.order.append(
+                Opcode.STORE,
+                mark=mark if done + size == end else 0,
+                region=place.region,
+                dram_offset=place.offset + done,
+                spad_addr=address + done - start,
+                row_bytes=size,
+                rows=1,
+                planes=1,
+            )
+
+    def _store_tile(self, stage: ArrayStage, tile, address: int, mark: int) -> None:
+        width, height = tile.end_x - tile.first_x, tile.end_row - tile.first_row
+        size = self._tile_bytes(stage, tile)
+        start = (tile.image * stage.out_rows + tile.first_row) * stage.row_bytes
+        start += tile.first_x * stage.position_bytes + tile.first_block * stage.block_bytes
+        if size == stage.position_bytes and width == stage.width:
+            end = start + height * stage.row_bytes
+            self._store_linear(stage.output, start, end, address, mark)
+            return
+        rows, row_bytes, step = width, size, stage.position_bytes
+        if size == stage.position_bytes:
+            rows, row_bytes, step = 1, width * size, 0
+        place = self._place(stage.output)
+        self.order.append(
+            Opcode.STORE,
+            mark=mark,
+            region=place.region,
+            dram_offset=place.offset + start,
+            spad_addr=address,
+            row_bytes=row_bytes,
+            rows=rows,
+            planes=height,
+            dram_row_step=step,
+            dram_plane_step=stage.row_bytes if height > 1 else 0,
+            spad_row_step=size if rows > 1 else 0,
+            spad_plane_step=width * size if height > 1 else 0,
+        )
+
+
+def emit(
+    segment: Segment,
+    plan: Plan,
+    config: Config,
+    places: dict[str, Place],
+    chunk_offsets: dict[tuple[int, int], int],
+    dram_bytes: dict[int, int],
+) -> list[Instruction]:
+    """Return the instructions of a segment, END last.
+
+    Parameters
+    ----------
+    places:
+        External memory of sources and of tensors that the plan keeps there.
+    chunk_offsets:
+        Offset in the program image of each (stage, chunk) of weights and parameters.
+    dram_bytes:
+        Sizes of the windows that STORE may write.
+    """
+    emitter = _Emitter(segment, plan, config, places, chunk_offsets, dram_bytes)
+    loads = iter(plan.loads)
+    load = next(loads, None)
+    for number, tick in enumerate(plan.ticks):
+        while load is not None and load.tick <= number:
+            emitter.load(load)
+            load = next(loads, None)
+        emitter.tick(number, tick)
+    emitter.order.end()
+    return emitter.order.instructions

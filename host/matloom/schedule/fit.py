@@ -1,0 +1,101 @@
+"""Search for a plan that fits the scratchpad, from the fastest choices to the smallest."""
+
+from dataclasses import replace
+
+from matloom.arch.config import Config
+from matloom.schedule.errors import CompileError
+from matloom.schedule.options import CompileOptions
+from matloom.schedule.plan import Full, Plan, Policy, make_plan
+from matloom.schedule.segment import Segment
+from matloom.schedule.tiles import Limits
+
+__all__ = ["fit"]
+
+_ATTEMPTS = 400
+_SMALLEST_TILE = 64
+
+
+def _alive(segment: Segment, index: int) -> list[str]:
+    """Return the tensors that are needed at or across a stage, largest first."""
+    names = []
+    for name, size in segment.sizes.items():
+        uses = [
+            number
+            for number, stage in enumerate(segment.stages)
+            if name == stage.output or name in stage.inputs
+        ]
+        begin = -1 if name in segment.sources else min(uses, default=0)
+        if uses and begin <= index <= max(uses):
+            names.append((size, name))
+    return [name for _, name in sorted(names, reverse=True)]
+
+
+def _limit(policy: Policy, index: int, **changes) -> Policy:
+    limits = list(policy.limits)
+    limits[index] = replace(limits[index], **changes)
+    return replace(policy, limits=tuple(limits))
+
+
+def _spill(segment: Segment, policy: Policy, full: Full, config: Config) -> Policy | None:
+    """Keep the largest tensor that is alive in external memory, and bound its users' tiles."""
+    for name in _alive(segment, full.stage):
+        if name in policy.spilled:
+            continue
+        policy = replace(policy, spilled=policy.spilled | {name})
+        for index, stage in enumerate(segment.stages):
+            if name == stage.output or name in stage.inputs:
+                bound = min(policy.limits[index].tile_bytes, config.spad_bytes // 4)
+                policy = _limit(policy, index, tile_bytes=bound)
+        return policy
+    return None
+
+
+def _tighten(segment: Segment, policy: Policy, full: Full, config: Config) -> Policy | None:
+    """Return the next policy to try after a plan did not fit, or None."""
+    if policy.spread:
+        return replace(policy, spread=False)
+    limits = policy.limits[full.stage]
+    stage = segment.stages[full.stage]
+    if full.kind == "tensor":
+        return _spill(segment, policy, full, config)
+    if full.kind == "weights":
+        if limits.resident:
+            return _limit(policy, full.stage, resident=False)
+        block_bytes = stage.weights.shape[1] + stage.params.shape[1]
+        if limits.chunk_bytes > max(block_bytes, config.spad_bytes // 16):
+            return _limit(policy, full.stage, chunk_bytes=limits.chunk_bytes // 2)
+    bounded = limits.tile_bytes < 1 << 30
+    if bounded and limits.tile_bytes > config.spad_bytes // 16:
+        return _limit(policy, full.stage, tile_bytes=limits.tile_bytes // 2)
+    spilled = _spill(segment, policy, full, config)
+    if spilled is not None:
+        return spilled
+    if full.kind == "weights" and limits.chunk_bytes > block_bytes:
+        return _limit(policy, full.stage, chunk_bytes=limits.chunk_bytes // 2)
+    if limits.tile_bytes > _SMALLEST_TILE:
+        return _limit(policy, full.stage, tile_bytes=limits.tile_bytes // 2)
+    return None
+
+
+def fit(segment: Segment, config: Config, options: CompileOptions) -> Plan:
+    """Return a plan that fits; raise `CompileError` where even the smallest does not."""
+    half = config.spad_bytes // 2
+    limits = []
+    for stage in segment.stages:
+        weights = getattr(stage, "weights", None)
+        small = weights is None or stage.walk.weights_fixed or weights.nbytes <= half
+        limits.append(Limits(resident=small, chunk_bytes=min(16 * 1024, config.spad_bytes // 8)))
+    policy = Policy(limits=tuple(limits), spread=True, seed=options.tiling_seed)
+    for _ in range(_ATTEMPTS):
+        try:
+            return make_plan(segment, policy, config)
+        except Full as full:
+            tighter = _tighten(segment, policy, full, config)
+            if tighter is None:
+                raise CompileError(
+                    f"stage {segment.stages[full.stage].name} needs {full.size} bytes of "
+                    f"scratchpad for {full.kind} beside its other buffers, more than the "
+                    f"{config.spad_bytes} bytes there are leave free"
+                ) from None
+            policy = tighter
+    raise CompileError(f"no plan in {_ATTEMPTS} attempts fits {config.spad_bytes} bytes")

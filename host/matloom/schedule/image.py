@@ -1,0 +1,25 @@
+"""The constants of a program: weights and parameters, each sequence of bytes once."""
+
+__all__ = ["Image"]
+
+_ALIGNMENT = 64
+
+
+class Image:
+    """Bytes that grow; equal constants share their place."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+        self._known: dict[bytes, int] = {}
+
+    def add(self, data: bytes) -> int:
+        """Return the offset of `data`, a multiple of 64, adding it if it is new."""
+        if data not in self._known:
+            self._data.extend(bytes(-len(self._data) % _ALIGNMENT))
+            self._known[data] = len(self._data)
+            self._data.extend(data)
+        return self._known[data]
+
+    def __bytes__(self) -> bytes:
+        """Return all constants."""
+        return bytes(self._data)

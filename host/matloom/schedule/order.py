@@ -1,0 +1,90 @@
+"""Waits between units, derived from what each instruction reads and writes."""
+
+import numpy as np
+
+from matloom.arch.config import Config
+from matloom.arch.isa import FORMATS, UNITS, Extent, Instruction, Memory, Opcode, extent_end
+
+__all__ = ["Order"]
+
+_WAIT_FIELDS = ("wait_load", "wait_exec", "wait_post", "wait_store")
+_LONGEST_WAIT = 63
+_NEVER = -1
+
+
+#: External memory is tracked in lines of this many bytes, which may add waits, never lose one.
+_DRAM_LINE = 64
+
+
+class _Accesses:
+    """For each unit the number of its last instruction that read, and wrote, each line."""
+
+    def __init__(self, size: int, line: int = 1):
+        self.line = line
+        size = -(-size // line)
+        self.last_read = np.full((len(UNITS), size), _NEVER, np.int32)
+        self.last_write = np.full((len(UNITS), size), _NEVER, np.int32)
+
+
+class Order:
+    """Appends instructions and gives each the waits that its memory accesses need.
+
+    Extents are the boxes of `matloom.arch.isa`, so a wait may be stronger than needed, never
+    weaker. The program region is constant and the input region is only read: they need none.
+    """
+
+    def __init__(self, config: Config, dram_bytes: dict[int, int]):
+        self.config = config
+        self.instructions: list[Instruction] = []
+        self._issued = [0] * len(UNITS)
+        self._on_chip = {
+            Memory.SPAD: _Accesses(config.spad_bytes),
+            Memory.ACC: _Accesses(config.acc_entries),
+        }
+        self._dram = {region: _Accesses(size, _DRAM_LINE) for region, size in dram_bytes.items()}
+
+    def _accesses(self, extent: Extent, instruction: Instruction) -> _Accesses | None:
+        if extent.memory is Memory.DRAM:
+            return self._dram.get(instruction.values["region"])
+        return self._on_chip[extent.memory]
+
+    def append(self, opcode: Opcode, **values: int) -> Instruction:
+        """Issue an instruction behind all others; return it with its waits."""
+        bare = Instruction(opcode, values)
+        unit = UNITS.index(opcode)
+        number = self._issued[unit]
+        latest = [_NEVER] * len(UNITS)
+        touched = []
+        for extent in FORMATS[opcode].extents:
+            end = extent_end(extent, bare, self.config)
+            if end is None:
+                continue
+            start = values.get(extent.base, 0)
+            accesses = self._accesses(extent, bare)
+            if accesses is None or end <= start:
+                continue
+            start, end = start // accesses.line, -(-end // accesses.line)
+            touched.append((accesses, start, end, extent.write))
+            for other in range(len(UNITS)):
+                if other == unit:
+                    continue
+                past = int(accesses.last_write[other, start:end].max(initial=_NEVER))
+                if extent.write:
+                    read = int(accesses.last_read[other, start:end].max(initial=_NEVER))
+                    past = max(past, read)
+                latest[other] = max(latest[other], past)
+        for accesses, start, end, write in touched:
+            (accesses.last_write if write else accesses.last_read)[unit, start:end] = number
+        waits = {
+            _WAIT_FIELDS[other]: min(self._issued[other] - latest[other], _LONGEST_WAIT)
+            for other in range(len(UNITS))
+            if latest[other] != _NEVER
+        }
+        self._issued[unit] += 1
+        instruction = Instruction(opcode, {**values, **waits})
+        self.instructions.append(instruction)
+        return instruction
+
+    def end(self) -> None:
+        """Append the END."""
+        self.instructions.append(Instruction(Opcode.END, {}))

@@ -1,0 +1,256 @@
+"""Which buffers the tiles of a segment need, when, and where they lie."""
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+
+from matloom.arch.config import Config
+from matloom.schedule.memory import Space
+from matloom.schedule.segment import Segment
+from matloom.schedule.sequence import Tick, sequence, tick_cycles
+from matloom.schedule.stage import ArrayStage, VectorStage
+from matloom.schedule.tiles import Limits, chunks, cut, input_rows
+
+__all__ = ["Buffer", "Full", "Load", "Plan", "Policy", "make_plan"]
+
+#: Cycles from the issue of a LOAD to its first byte, assumed when placing LOADs.
+_LATENCY = 60
+
+#: Cycles that a LOAD should be done before its bytes are needed.
+_MARGIN = 200
+
+
+@dataclass(eq=False)
+class Buffer:
+    """Bytes in the scratchpad that live from tick `first` to tick `last`, inclusive."""
+
+    size: int
+    first: int
+    last: int
+    stage: int
+    high: bool = False
+    address: int = -1
+
+
+@dataclass(eq=False)
+class Load:
+    """A transfer into `buffer`, needed at tick `use` and issued before tick `tick`.
+
+    `what` names the source: ``("tensor", name, first byte)`` or ``("chunk", stage, chunk)``.
+    """
+
+    buffer: Buffer
+    what: tuple
+    offset: int
+    size: int
+    use: int
+    tick: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """The choices that a plan follows: tensors kept in external memory, limits by stage."""
+
+    spilled: frozenset[str] = frozenset()
+    limits: tuple[Limits, ...] = ()
+    spread: bool = True
+    seed: int | None = None
+
+
+class Full(Exception):
+    """No room: at which tick, for which stage, for what kind of buffer of which size."""
+
+    def __init__(self, tick: int, stage: int, kind: str, size: int):
+        super().__init__(f"{size} bytes for {kind} of stage {stage} at tick {tick}")
+        self.tick, self.stage, self.kind, self.size = tick, stage, kind, size
+
+
+@dataclass
+class Plan:
+    """Ticks, and for each tick the buffers of its tile and the LOADs to issue before it."""
+
+    policy: Policy
+    ticks: list[Tick]
+    homes: dict[str, Buffer]
+    weights: dict[int, Buffer] = field(default_factory=dict)
+    slabs: dict[tuple[int, str], tuple[Buffer, int]] = field(default_factory=dict)
+    stagings: dict[int, Buffer] = field(default_factory=dict)
+    loads: list[Load] = field(default_factory=list)
+    peak: int = 0
+
+
+def _home_of(segment: Segment, policy: Policy, ticks: list[Tick]) -> dict[str, Buffer]:
+    """Return a buffer for each tensor on chip; in-place results share their input's."""
+    first: dict[str, int] = {}
+    last: dict[str, int] = {}
+    for number, tick in enumerate(ticks):
+        stage = segment.stages[tick.stage]
+        for name in (*stage.inputs, stage.output):
+            first.setdefault(name, number)
+            last[name] = number
+    homes: dict[str, Buffer] = {}
+    for index, stage in enumerate(segment.stages):
+        for name in (*stage.inputs, stage.output):
+            if name not in homes and name not in policy.spilled:
+                homes[name] = Buffer(segment.sizes[name], first[name], last[name], index)
+        if isinstance(stage, VectorStage) and stage.output in homes:
+            _overlay(segment, stage, homes, ticks, index)
+    return homes
+
+
+def _overlay(segment, stage, homes, ticks, index):
+    """Let an element-wise stage write over an input that nobody reads afterwards."""
+    begin = next(number for number, tick in enumerate(ticks) if tick.stage == index)
+    for name in stage.inputs:
+        if name not in homes or segment.sizes[name] != stage.size or name in segment.results:
+            continue
+        readers = [
+            number
+            for number, tick in enumerate(ticks)
+            if tick.stage != index
+            and any(homes.get(other) is homes[name] for other in segment.stages[tick.stage].inputs)
+        ]
+        if max(readers, default=-1) < begin and stage.inputs.count(name) == 1:
+            home, result = homes[name], homes[stage.output]
+            home.last = max(home.last, result.last)
+            homes[stage.output] = home
+            return
+
+
+class _Builder:
+    """Collects the buffers and LOADs of a plan, tick by tick."""
+
+    def __init__(self, segment: Segment, plan: Plan, config: Config):
+        self.segment, self.plan, self.config = segment, plan, config
+        self.parts = [
+            chunks(stage, limits) if isinstance(stage, ArrayStage) else []
+            for stage, limits in zip(segment.stages, plan.policy.limits, strict=True)
+        ]
+        self.transient: list[tuple[str, Buffer]] = []
+        self._chunk: dict[tuple[int, int], Buffer] = {}
+        self._slab: dict[str, tuple[int, int, int, Buffer]] = {}
+        self._loaded = dict.fromkeys(segment.sources, 0)
+
+    def add(self, number: int, tick: Tick):
+        stage, tile = self.segment.stages[tick.stage], tick.tile
+        if isinstance(stage, ArrayStage):
+            self._add_weights(number, tick.stage, stage, tile)
+            low, high = input_rows(stage, tile)
+            plane = tile.image * stage.in_rows
+            start, end = (plane + low) * stage.in_row_bytes, (plane + high) * stage.in_row_bytes
+            size = tile.positions * sum(
+                stage.tail if block + 1 == stage.oc_blocks else stage.block_bytes
+                for block in range(tile.first_block, tile.end_block)
+            )
+        else:
+            start, end = tile.start, tile.end
+            size = end - start
+        for name in dict.fromkeys(stage.inputs):
+            self._add_input(number, tick.stage, name, start, end)
+        if stage.output in self.plan.policy.spilled:
+            staging = Buffer(size, number, number + 1, tick.stage)
+            self.plan.stagings[number] = staging
+            self.transient.append(("output tile", staging))
+
+    def _add_weights(self, number, index, stage, tile):
+        first, end = self.parts[index][tile.chunk]
+        size = (end - first) * stage.params.shape[1]
+        size += stage.weights.shape[1] * (1 if stage.walk.weights_fixed else end - first)
+        key = (index, tile.chunk)
+        if key not in self._chunk:
+            buffer = Buffer(size, number, number, index, high=True)
+            self._chunk[key] = buffer
+            self.transient.append(("weights", buffer))
+            self.plan.loads.append(Load(buffer, ("chunk", index, tile.chunk), 0, size, number))
+        self._chunk[key].last = number
+        self.plan.weights[number] = self._chunk[key]
+
+    def _add_input(self, number, index, name, start, end):
+        if name in self.plan.homes:
+            done = self._loaded.get(name)
+            if done is not None and done < end:
+                what = ("tensor", name, done)
+                home = self.plan.homes[name]
+                self.plan.loads.append(Load(home, what, done, end - done, number))
+                self._loaded[name] = end
+            return
+        known = self._slab.get(name)
+        if known is None or known[:3] != (index, start, end):
+            buffer = Buffer(end - start, number, number, index)
+            self._slab[name] = known = (index, start, end, buffer)
+            self.transient.append(("input tile", buffer))
+            what = ("tensor", name, start)
+            self.plan.loads.append(Load(buffer, what, 0, end - start, number))
+        known[3].last = number
+        self.plan.slabs[number, name] = (known[3], start)
+
+
+def _time_loads(segment: Segment, plan: Plan, config: Config) -> None:
+    """Choose the tick before which each LOAD is issued: early enough, no earlier than needed.
+
+    A LOAD in a full queue blocks everything behind it, so at most a queue of LOADs runs ahead
+    of the tile that needs the oldest. A LOAD of a tensor must follow the STORE of its bytes.
+    """
+    times = [0]
+    for tick in plan.ticks:
+        times.append(times[-1] + tick_cycles(segment, tick, config))
+    begin = float(times[-1])
+    for load in reversed(plan.loads):
+        cycles = load.size / config.bus_bytes + _LATENCY
+        begin = min(times[load.use] - _MARGIN, begin) - cycles
+        load.tick = min(max(0, bisect_right(times, begin) - 1), load.use)
+    written: dict[str, list[tuple[int, int]]] = {}
+    for number, tick in enumerate(plan.ticks):
+        written.setdefault(segment.stages[tick.stage].output, []).append((number, tick.stage))
+    earliest = 0
+    for index, load in enumerate(plan.loads):
+        if index >= config.queue_depth:
+            earliest = max(earliest, plan.loads[index - config.queue_depth].use)
+        if load.what[0] == "tensor" and load.what[1] in written:
+            producers = [number for number, _ in written[load.what[1]] if number < load.use]
+            earliest = max(earliest, producers[-1] + 1) if producers else earliest
+        load.tick = earliest = min(max(load.tick, earliest), load.use)
+
+
+def _place(plan: Plan, builder: _Builder, config: Config) -> None:
+    policy = plan.policy
+    space = Space(
+        config.spad_bytes, config, spread=policy.spread, seed=policy.seed if policy.spread else None
+    )
+    distinct = {id(home): home for home in plan.homes.values()}
+    for home in sorted(distinct.values(), key=lambda item: (-item.size, item.first)):
+        address = space.place(home.size, home.first, home.last, high=False)
+        if address is None:
+            raise Full(home.first, home.stage, "tensor", home.size)
+        home.address = address
+    by_buffer = {id(load.buffer): load for load in plan.loads if load.buffer.address < 0}
+    for kind, buffer in sorted(builder.transient, key=lambda item: item[1].first):
+        use = by_buffer[id(buffer)].use if id(buffer) in by_buffer else buffer.first
+        for tick in range(buffer.first, use + 1):
+            address = space.place(buffer.size, tick, buffer.last, high=buffer.high)
+            if address is not None:
+                break
+        else:
+            raise Full(use, buffer.stage, kind, buffer.size)
+        buffer.address, buffer.first = address, tick
+        if id(buffer) in by_buffer:
+            by_buffer[id(buffer)].tick = tick
+    plan.peak = space.peak
+
+
+def make_plan(segment: Segment, policy: Policy, config: Config) -> Plan:
+    """Return the plan of a segment under a policy; raise `Full` where it does not fit."""
+    tiles = [
+        cut(stage, limits, config, None if policy.seed is None else policy.seed + index)
+        for index, (stage, limits) in enumerate(zip(segment.stages, policy.limits, strict=True))
+    ]
+    ticks = sequence(segment, tiles)
+    plan = Plan(policy, ticks, _home_of(segment, policy, ticks))
+    builder = _Builder(segment, plan, config)
+    for number, tick in enumerate(ticks):
+        builder.add(number, tick)
+    _time_loads(segment, plan, config)
+    for load in plan.loads:
+        load.buffer.first = min(load.buffer.first, load.tick)
+    _place(plan, builder, config)
+    plan.loads.sort(key=lambda load: load.tick)
+    return plan

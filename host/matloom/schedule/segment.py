@@ -1,0 +1,37 @@
+"""A run of stages that the engine executes without the host, and where its tensors begin and end."""
+
+from dataclasses import dataclass, field
+
+from matloom.arch.isa import Region
+from matloom.schedule.stage import Stage
+
+__all__ = ["Place", "Segment"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where a tensor lies in external memory."""
+
+    region: Region
+    offset: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Segment:
+    """Stages in order, sizes of their tensors in bytes, and the tensors that outlive it.
+
+    Members
+    -------
+    sources:
+        Tensors that are in external memory before the segment starts.
+    results:
+        Tensors that must be there when it ends.
+    first_mark:
+        Mark of the first stage; the others follow, capped at the last slot.
+    """
+
+    stages: tuple[Stage, ...]
+    sizes: dict[str, int] = field(repr=False)
+    sources: dict[str, Place]
+    results: dict[str, Place]
+    first_mark: int = 1

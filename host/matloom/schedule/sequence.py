@@ -1,0 +1,78 @@
+"""The order of tiles: stage by stage, with element-wise stages woven into their producer."""
+
+from dataclasses import dataclass
+
+from matloom.arch.config import Config
+from matloom.schedule.segment import Segment
+from matloom.schedule.stage import ArrayStage, VectorStage
+from matloom.schedule.tiles import ArrayTile, VectorTile
+
+__all__ = ["Tick", "sequence", "tick_cycles"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tick:
+    """One tile in program order; `stage` is its index in the segment."""
+
+    stage: int
+    tile: ArrayTile | VectorTile
+    last: bool
+
+
+def finished_bytes(stage, tile) -> int:
+    """Return how many leading bytes of the output are complete when this tile is."""
+    if isinstance(stage, VectorStage):
+        return tile.end
+    if tile.end_block < stage.oc_blocks or tile.end_x < stage.width:
+        return 0
+    return (tile.image * stage.out_rows + tile.end_row) * stage.row_bytes
+
+
+def _weave(segment: Segment, index: int, finished: dict[str, int]) -> int | None:
+    """Return the next stage if it can follow the tiles of this one closely."""
+    if index + 1 == len(segment.stages):
+        return None
+    follower = segment.stages[index + 1]
+    output = segment.stages[index].output
+    if not isinstance(follower, VectorStage) or output not in follower.inputs:
+        return None
+    for name in follower.inputs:
+        if name != output and finished.get(name, segment.sizes[name]) < segment.sizes[name]:
+            return None
+    return index + 1
+
+
+def sequence(segment: Segment, tiles: list[list]) -> list[Tick]:
+    """Return all tiles in the order in which they are emitted."""
+    ticks: list[Tick] = []
+    produced = {stage.output: 0 for stage in segment.stages}
+    woven = set()
+    for index, stage in enumerate(segment.stages):
+        if index in woven:
+            continue
+        follower = _weave(segment, index, produced)
+        waiting = [] if follower is None else list(tiles[follower])
+        if follower is not None:
+            woven.add(follower)
+        for tile in tiles[index]:
+            ticks.append(Tick(stage=index, tile=tile, last=tile is tiles[index][-1]))
+            produced[stage.output] = max(produced[stage.output], finished_bytes(stage, tile))
+            while waiting and waiting[0].end <= produced[stage.output]:
+                ticks.append(Tick(stage=follower, tile=waiting.pop(0), last=not waiting))
+        if follower is not None:
+            produced[segment.stages[follower].output] = segment.sizes[
+                segment.stages[follower].output
+            ]
+    return ticks
+
+
+def tick_cycles(segment: Segment, tick: Tick, config: Config) -> int:
+    """Return the cycles that a tile keeps the array, or post-processing, busy."""
+    stage, tile = segment.stages[tick.stage], tick.tile
+    passes = config.columns // config.lanes
+    if isinstance(stage, ArrayStage):
+        load = 0 if stage.walk.weights_fixed else config.tile_load_cycles
+        step = max(tile.positions, load, 4)
+        steps = stage.walk.steps * (tile.end_block - tile.first_block)
+        return max(step * steps, tile.entries * passes)
+    return -(-(tile.end - tile.start) // config.columns) * passes * len(stage.posts) // 4

@@ -1,0 +1,117 @@
+"""Stages: operators in the terms of the engine, before they are cut into tiles."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+__all__ = ["ArrayStage", "Region", "Stage", "VectorStage", "Walk"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Walk:
+    """How EXEC walks over the input: its fields that do not depend on the tile."""
+
+    kernel_rows: int
+    kernel_row_step: int
+    kernel_cols: int
+    kernel_col_step: int
+    blocks: int
+    oc_step: int
+    x_step: int
+    y_step: int
+    pad_top: int
+    pad_left_bytes: int
+    pad_value: int
+    maximum: bool = False
+    weights_fixed: bool = False
+
+    @property
+    def steps(self) -> int:
+        """Reduction steps of one output block."""
+        return self.kernel_rows * self.kernel_cols * self.blocks
+
+
+@dataclass(frozen=True, kw_only=True)
+class Region:
+    """A rectangle of output positions whose POST has the same fields; limits are half open."""
+
+    first_row: int
+    end_row: int
+    first_x: int
+    end_x: int
+    post: dict[str, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArrayStage:
+    """An operator that streams through the array: convolution, dense layer, pooling.
+
+    Members
+    -------
+    name, nodes:
+        The operator, and the numbers of the graph's nodes that it stands for.
+    inputs, output:
+        Tensor names; one input.
+    images, in_rows, in_row_bytes:
+        The input: `images` planes of rows, dense.
+    out_rows, width, position_bytes:
+        The output: for each image `out_rows` rows of `width` positions of contiguous bytes.
+    oc_blocks, block_bytes, tail:
+        Output blocks of a position, bytes from block to block, bytes of the last block. Where
+        `block_bytes` is less than the array's columns, each block needs instructions of its own.
+    weights, params:
+        uint8 arrays (oc_blocks, bytes): weight tiles in the order of the loops, and parameter
+        blocks. With `weights_fixed` all rows of `weights` are the same.
+    """
+
+    name: str
+    nodes: tuple[int, ...]
+    inputs: tuple[str, ...]
+    output: str
+    images: int
+    in_rows: int
+    in_row_bytes: int
+    out_rows: int
+    width: int
+    position_bytes: int
+    oc_blocks: int
+    block_bytes: int
+    tail: int
+    walk: Walk
+    regions: tuple[Region, ...]
+    weights: np.ndarray = field(repr=False)
+    params: np.ndarray = field(repr=False)
+    macs: int
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of an output row."""
+        return self.width * self.position_bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class VectorStage:
+    """An element-wise operator: some POSTs over the same flat range of bytes.
+
+    Members
+    -------
+    size:
+        Bytes of each input and of the output.
+    granule:
+        Bytes that tiles are multiples of (a row of the tensor), so that they fit their
+        neighbours' tiles.
+    posts:
+        For each POST the number of its input (None where it reads accumulators) and its fields.
+    """
+
+    name: str
+    nodes: tuple[int, ...]
+    inputs: tuple[str, ...]
+    output: str
+    size: int
+    granule: int
+    posts: tuple[tuple[int | None, dict[str, int]], ...]
+    macs: int = 0
+
+
+Stage = ArrayStage | VectorStage

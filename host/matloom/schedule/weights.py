@@ -1,0 +1,121 @@
+"""Weight tiles and parameter blocks in the order in which the engine reads them."""
+
+import numpy as np
+
+from matloom.arch.config import Config
+
+__all__ = [
+    "block_diagonal",
+    "depthwise_as_dense",
+    "fold_zero_point",
+    "identity_tile",
+    "parameter_blocks",
+    "run_matrices",
+    "weight_tiles",
+]
+
+
+def run_matrices(filters: np.ndarray, *, single_run: bool, pack: int, shift: int) -> np.ndarray:
+    """Return filters as matrices (kernel_rows, kernel_cols, run, columns), int8.
+
+    Parameters
+    ----------
+    filters:
+        int8 (output channels, kernel rows, kernel columns, input channels).
+    single_run:
+        A kernel row is one run of contiguous bytes, else each tap is a run of its own.
+    pack, shift:
+        Output positions side by side in the columns, and input bytes from one to the next.
+    """
+    channels, rows, columns, depth = filters.shape
+    taps, run = (1, columns * depth) if single_run else (columns, depth)
+    matrix = filters.reshape(channels, rows, taps, run).transpose(1, 2, 3, 0)
+    if pack == 1:
+        return matrix
+    packed = np.zeros((rows, taps, run + (pack - 1) * shift, pack * channels), np.int8)
+    for position in range(pack):
+        packed[
+            :,
+            :,
+            position * shift : position * shift + run,
+            position * channels : (position + 1) * channels,
+        ] = matrix
+    return packed
+
+
+def _padded(matrix: np.ndarray, axis: int, multiple: int) -> np.ndarray:
+    missing = -matrix.shape[axis] % multiple
+    widths = [(0, 0)] * matrix.ndim
+    widths[axis] = (0, missing)
+    return np.pad(matrix, widths) if missing else matrix
+
+
+def weight_tiles(matrices: np.ndarray, config: Config) -> np.ndarray:
+    """Cut `run_matrices` into tiles: uint8 (output blocks, bytes), rest zero."""
+    full = _padded(_padded(matrices, 2, config.rows), 3, config.columns)
+    rows, taps, run, columns = full.shape
+    split = full.reshape(
+        rows, taps, run // config.rows, config.rows, columns // config.columns, config.columns
+    )
+    tiles = split.transpose(4, 0, 1, 2, 3, 5)
+    return np.ascontiguousarray(tiles).reshape(columns // config.columns, -1).view(np.uint8)
+
+
+def depthwise_as_dense(filters: np.ndarray, depth: int) -> np.ndarray:
+    """Return depthwise filters (rows, columns, output channels) as dense ones, mostly zero."""
+    rows, columns, channels = filters.shape
+    dense = np.zeros((channels, rows, columns, depth), np.int8)
+    index = np.arange(channels)
+    dense[index, :, :, index * depth // channels] = filters.transpose(2, 0, 1)
+    return dense
+
+
+def block_diagonal(filters: np.ndarray, depth: int, config: Config) -> np.ndarray:
+    """Return the tiles of depthwise filters (rows, columns, output channels), block by block.
+
+    The multiplier must divide the array's columns, so that each output block reads the same
+    number of input channels. uint8 (output blocks, bytes).
+    """
+    rows, columns, channels = filters.shape
+    multiplier = channels // depth
+    span = config.columns // multiplier
+    padded = _padded(filters, 2, config.columns)
+    blocks = padded.shape[2] // config.columns
+    height = -(-span // config.rows) * config.rows
+    tiles = np.zeros((blocks, rows, columns, height, config.columns), np.int8)
+    index = np.arange(config.columns)
+    tiles[:, :, :, index // multiplier, index] = padded.reshape(
+        rows, columns, blocks, config.columns
+    ).transpose(2, 0, 1, 3)
+    return tiles.reshape(blocks, -1).view(np.uint8)
+
+
+def identity_tile(config: Config) -> np.ndarray:
+    """Return the tile that passes byte r on to column r, as uint8 bytes."""
+    return np.eye(config.rows, config.columns, dtype=np.int8).reshape(-1).view(np.uint8)
+
+
+def fold_zero_point(bias: np.ndarray, sums: np.ndarray, input_zero: int) -> np.ndarray:
+    """Return ``bias - input_zero * sums`` modulo 2**32 as int32; `sums` are those of weights."""
+    folded = bias.astype(np.int64) - int(input_zero) * sums.astype(np.int64)
+    return folded.astype(np.uint64).astype(np.uint32).view(np.int32)
+
+
+def parameter_blocks(
+    bias: np.ndarray,
+    scale: tuple[np.ndarray, np.ndarray] | None,
+    config: Config,
+) -> np.ndarray:
+    """Return the parameter blocks of POST: uint8 (output blocks, 9 or 4 bytes a column).
+
+    A block holds the biases of its channels as int32, then, where scales differ by channel,
+    their multipliers as int32 and their shifts as int8.
+    """
+    columns = [_padded(bias.astype("<i4"), 0, config.columns).reshape(-1, config.columns)]
+    if scale is not None:
+        multiplier, shift = scale
+        columns.append(
+            _padded(multiplier.astype("<i4"), 0, config.columns).reshape(-1, config.columns)
+        )
+        columns.append(_padded(shift.astype("i1"), 0, config.columns).reshape(-1, config.columns))
+    return np.concatenate([np.ascontiguousarray(part).view(np.uint8) for part in columns], axis=1)
