@@ -140,9 +140,6 @@ def _cache() -> str:
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryFile(dir=folder):
         pass
-    size_bytes = sum(
-        path.lstat().st_size
-        for path in folder.rglob("*")
-        if not path.is_symlink() and path.is_file()
-    )
+    files = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+    size_bytes = sum(path.stat().st_size for path in files)
     return f"{folder}, {size_bytes / 1e6:.0f} MB"

@@ -1,0 +1,64 @@
+"""Imports follow data: arch needs nothing, hardware needs arch, the host needs no hardware."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+RTL = sorted((ROOT / "rtl" / "matloom_rtl").rglob("*.py"))
+HOST = sorted((ROOT / "host" / "matloom").rglob("*.py"))
+ARCH = [path for path in HOST if path.is_relative_to(ROOT / "host" / "matloom" / "arch")]
+#: The only host files that ask for hardware: the simulated device and the command line.
+GENERATORS = {"device/rtl.py", "cli.py"}
+
+
+def imported(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports must be absolute"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def strangers(path, friends):
+    allowed = tuple(f"{name}." for name in (*friends, *sys.stdlib_module_names))
+    return [name for name in imported(path) if not f"{name}.".startswith(allowed)]
+
+
+@pytest.mark.parametrize("path", ARCH, ids=lambda path: path.name)
+def test_arch_needs_the_standard_library_only(path):
+    assert strangers(path, ["matloom.arch"]) == []
+
+
+@pytest.mark.parametrize("path", RTL, ids=lambda path: path.name)
+def test_hardware_needs_arch_and_amaranth_only(path):
+    assert strangers(path, ["matloom.arch", "matloom_rtl", "amaranth"]) == []
+
+
+def test_host_needs_no_hardware():
+    guilty = {
+        path.relative_to(ROOT / "host" / "matloom").as_posix()
+        for path in HOST
+        for name in imported(path)
+        if name.split(".")[0] in ("matloom_rtl", "amaranth")
+    }
+    assert guilty <= GENERATORS
+
+
+def test_front_door_loads_nothing_heavy():
+    script = "import sys, matloom; print(*sys.modules)"
+    command = [sys.executable, "-c", script]
+    loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert not {"numpy", "amaranth", "click", "rich", "tflite"} & set(loaded)
+
+
+@pytest.mark.parametrize("name", ["lode"])
+def test_unknown_name_is_refused(name):
+    import matloom
+
+    with pytest.raises(AttributeError, match="module 'matloom' has no attribute 'lode'"):
+        getattr(matloom, name)

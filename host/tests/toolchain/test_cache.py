@@ -1,0 +1,22 @@
+"""Where the cache folder is."""
+
+import pytest
+
+from matloom.toolchain.cache import cache_folder
+
+
+def test_environment_chooses(monkeypatch, tmp_path):
+    monkeypatch.setenv("MATLOOM_CACHE", str(tmp_path / "here"))
+    assert cache_folder() == tmp_path / "here"
+
+
+def test_default_is_the_users(monkeypatch, tmp_path):
+    monkeypatch.delenv("MATLOOM_CACHE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_folder().name == "matloom"
+
+
+def test_space_is_refused(monkeypatch, tmp_path):
+    monkeypatch.setenv("MATLOOM_CACHE", str(tmp_path / "my cache"))
+    with pytest.raises(ValueError, match=r"no space in its path, not '.*my cache'"):
+        cache_folder()

@@ -1,0 +1,126 @@
+"""Verilator: which is taken, what it complains of, and a counter simulated through ctypes."""
+
+import ctypes
+import os
+from textwrap import dedent
+
+import pytest
+
+from matloom.toolchain.process import ToolError
+from matloom.toolchain.verilator import build_library, find_verilator, lint
+
+COUNTER = """
+    module counter(input wire clk, input wire [7:0] step, output reg [7:0] count);
+        initial count = 0;
+        always @(posedge clk) count <= count + step;
+    endmodule
+"""
+HARNESS = """
+    #include "Vcounter.h"
+    extern "C" unsigned count_to(unsigned step, unsigned cycles) {
+        VerilatedContext context;
+        Vcounter counter{&context};
+        counter.step = step;
+        for (unsigned cycle = 0; cycle < cycles; cycle++) {
+            counter.clk = 0;
+            counter.eval();
+            counter.clk = 1;
+            counter.eval();
+        }
+        return counter.count;
+    }
+"""
+
+
+def write(path, text):
+    path.write_text(dedent(text))
+    return path
+
+
+@pytest.fixture
+def counter(tmp_path):
+    return write(tmp_path / "counter.v", COUNTER)
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch):
+    """Put a stand-in named `verilator` first on PATH, and forget what was found before."""
+
+    def install(version):
+        folder = tmp_path / "bin"
+        folder.mkdir()
+        case = f'[ "$1" = --version ] && echo "Verilator {version} 2025-01-01" || echo /share/root'
+        write(folder / "verilator", f"#!/bin/sh\n{case}\n").chmod(0o755)
+        monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+        return folder / "verilator"
+
+    find_verilator.cache_clear()
+    yield install
+    find_verilator.cache_clear()
+
+
+def test_counter_counts(counter, tmp_path):
+    harness = write(tmp_path / "harness.cpp", HARNESS)
+    output = tmp_path / "out" / "libcounter.so"
+    lines = []
+    assert build_library([counter], "counter", [harness], output, on_line=lines.append) == output
+    assert list(output.parent.iterdir()) == [output]
+    assert any("g++" in line for line in lines)
+    library = ctypes.CDLL(str(output))
+    assert library.count_to(3, 100) == 300 % 256
+
+
+def test_broken_harness_is_named_and_leaves_nothing(counter, tmp_path):
+    harness = write(tmp_path / "harness.cpp", "int broken = nonsense;\n")
+    output = tmp_path / "out" / "libcounter.so"
+    with pytest.raises(ToolError, match=r"error: .nonsense. was not declared"):
+        build_library([counter], "counter", [harness], output)
+    assert list(output.parent.iterdir()) == []
+
+
+def test_folder_with_a_space_is_refused(counter, tmp_path):
+    with pytest.raises(ToolError, match=r"a space in its path: '.*my build"):
+        build_library([counter], "counter", [], tmp_path / "my build" / "lib.so")
+
+
+def test_lint_lists_what_is_not_waived(tmp_path):
+    source = write(
+        tmp_path / "narrow.v",
+        """
+        module narrow(input wire [7:0] a, input wire unused, output wire [3:0] b);
+            assign b = a;
+        endmodule
+        """,
+    )
+    kinds = [warning.kind for warning in lint([source], "narrow")]
+    assert sorted(kinds) == ["UNUSEDSIGNAL", "WIDTHTRUNC"]
+    (left,) = lint([source], "narrow", ["UNUSEDSIGNAL"])
+    assert left.place.startswith(f"{source}:3:")
+    assert str(left).startswith("WIDTHTRUNC: ")
+
+
+def test_lint_refuses_what_is_not_verilog(tmp_path):
+    source = write(tmp_path / "bad.v", "module bad(; endmodule\n")
+    with pytest.raises(ToolError, match="syntax error"):
+        lint([source], "bad")
+
+
+def test_new_program_of_the_machine_is_preferred(program):
+    path = program("5.036")
+    found = find_verilator()
+    assert (found.binary, found.version, found.environment) == (path, "5.036", {})
+    assert str(found.root) == "/share/root"
+
+
+def test_old_program_of_the_machine_is_passed_over(program):
+    path = program("5.006")
+    found = find_verilator()
+    assert found.binary != path
+    assert found.environment["PATH"].startswith(str(found.binary.parent))
+    assert found.environment["VERILATOR_ROOT"] == str(found.root)
+
+
+def test_missing_compiler_is_named(program, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ToolError, match=r"g\+\+ is missing.*apt install g\+\+ make perl"):
+        find_verilator()
