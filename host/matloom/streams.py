@@ -1,0 +1,250 @@
+"""Random legal instruction streams: raw stimuli for comparing devices, from the ISA's tables."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from matloom.arch.config import Config
+from matloom.arch.isa import (
+    FORMATS,
+    WRITABLE_REGIONS,
+    Destination,
+    Instruction,
+    Memory,
+    Opcode,
+    Region,
+    Source,
+    extent_end,
+    illegal_field,
+    pack,
+)
+from matloom.arch.numerics import SUPPORTED_ROUNDINGS
+from matloom.schedule.order import Order
+
+__all__ = ["Stream", "random_stream"]
+
+#: Size of each region of external memory that a stream uses, in bytes.
+REGION_BYTES = 6000
+
+#: An instruction that takes longer than this many element steps is drawn again.
+_MOST_STEPS = 1500
+
+_SMALL = (1, 1, 2, 3, 4, 7)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stream:
+    """A command buffer with the contents of the regions before it runs.
+
+    Members
+    -------
+    instructions:
+        END last.
+    commands:
+        The same, packed.
+    regions:
+        Contents of each region except PROGRAM, whose constants begin behind the commands.
+    """
+
+    instructions: tuple[Instruction, ...]
+    commands: bytes
+    regions: dict[Region, bytes]
+
+
+def random_stream(seed: int, config: Config, length: int = 12) -> Stream:
+    """Return a legal, hazard-free stream of about `length` instructions.
+
+    Fields, addresses, strides and overlaps are random; waits are those that the accesses need,
+    so units overlap as far as the dependencies let them.
+    """
+    generator = random.Random(f"{seed}-{config.digest}")
+    regions = {
+        region: generator.randbytes(REGION_BYTES) for region in Region if region != Region.PROGRAM
+    }
+    order = Order(config, dict.fromkeys(WRITABLE_REGIONS, REGION_BYTES))
+    for values in _fill_scratchpad(config, generator):
+        order.append(Opcode.LOAD, **values)
+    for _number in range(length):
+        opcode, values = _instruction(generator, config)
+        values["mark"] = generator.randrange(config.marks)
+        order.append(opcode, **values)
+    for region in WRITABLE_REGIONS:
+        values = _random_values(generator, config, Opcode.STORE)
+        order.append(Opcode.STORE, **{**values, "region": region})
+    order.end()
+    instructions = tuple(order.instructions)
+    return Stream(
+        instructions=instructions,
+        commands=b"".join(pack(instruction) for instruction in instructions),
+        regions=regions,
+    )
+
+
+def _fill_scratchpad(config: Config, generator: random.Random) -> Iterator[dict[str, int]]:
+    """Put noise into some of the scratchpad, so that reads meet more than zeros."""
+    for _number in range(3):
+        size = min(REGION_BYTES, config.spad_bytes // 2)
+        yield {
+            "region": Region.INPUT,
+            "dram_offset": 0,
+            "spad_addr": generator.randrange(config.spad_bytes - size + 1),
+            "row_bytes": size,
+            "rows": 1,
+            "planes": 1,
+        }
+
+
+def _instruction(generator: random.Random, config: Config) -> tuple[Opcode, dict[str, int]]:
+    opcode = generator.choices((Opcode.LOAD, Opcode.EXEC, Opcode.POST, Opcode.STORE), (3, 4, 4, 2))[
+        0
+    ]
+    return opcode, _random_values(generator, config, opcode)
+
+
+def _random_values(generator: random.Random, config: Config, opcode: Opcode) -> dict[str, int]:
+    """Draw fields until all extents fit; addresses are placed last."""
+    draw = {
+        Opcode.LOAD: _transfer,
+        Opcode.STORE: _transfer,
+        Opcode.EXEC: _exec,
+        Opcode.POST: _post,
+    }[opcode]
+    while True:
+        values, steps = draw(generator, config, opcode)
+        if steps <= _MOST_STEPS and _place(generator, config, opcode, values):
+            return values
+
+
+def _place(
+    generator: random.Random, config: Config, opcode: Opcode, values: dict[str, int]
+) -> bool:
+    """Choose the base of every extent so that it fits; False where none does."""
+    capacity = {
+        Memory.SPAD: config.spad_bytes,
+        Memory.ACC: config.acc_entries,
+        Memory.DRAM: REGION_BYTES,
+    }
+    sizes: dict[str, int] = {}
+    for extent in FORMATS[opcode].extents:
+        values[extent.base] = 0
+    for extent in FORMATS[opcode].extents:
+        size = extent_end(extent, Instruction(opcode, values), config)
+        if size is not None:
+            sizes[extent.base] = max(size, sizes.get(extent.base, 0))
+            if size > capacity[extent.memory]:
+                return False
+    for extent in FORMATS[opcode].extents:
+        if extent.base in sizes:
+            room = capacity[extent.memory] - sizes[extent.base]
+            values[extent.base] = generator.choice((0, room, generator.randint(0, room)))
+    instruction = Instruction(opcode, values)
+    return illegal_field(instruction, config) is None and not _overlaps_itself(instruction, config)
+
+
+def _overlaps_itself(instruction: Instruction, config: Config) -> bool:
+    """Return whether scratchpad bytes written are also read, other than in place.
+
+    An instruction reads ahead of what it writes by as much as its pipeline is long, which is
+    not promised. In place, each value is read before it is replaced.
+    """
+    reads, writes = [], []
+    for extent in FORMATS[instruction.opcode].extents:
+        end = extent_end(extent, instruction, config)
+        if end is not None and extent.memory is Memory.SPAD:
+            start = getattr(instruction, extent.base)
+            (writes if extent.write else reads).append((start, end))
+    return any(
+        write != read and write[0] < read[1] and read[0] < write[1]
+        for write in writes
+        for read in reads
+    )
+
+
+def _transfer(
+    generator: random.Random, config: Config, opcode: Opcode
+) -> tuple[dict[str, int], int]:
+    store = opcode is Opcode.STORE
+    row_bytes = generator.choice((1, 3, config.bus_bytes, generator.randint(1, 700)))
+    rows, planes = generator.choice(_SMALL), generator.choice(_SMALL)
+    # Rows that overlap in the destination would be written in an order that is not promised.
+    row_step = row_bytes + generator.choice((0, 0, 1, 13))
+    plane_step = rows * row_step + generator.choice((0, 0, 5))
+    loose = generator.choice((0, row_bytes, row_bytes + 7))
+    destination = "dram" if store else "spad"
+    source = "spad" if store else "dram"
+    values = {
+        "region": generator.choice(WRITABLE_REGIONS if store else (Region.INPUT, Region.ARENA)),
+        "fill": 0 if store else int(generator.random() < 0.2),
+        "fill_value": generator.randrange(256),
+        "row_bytes": row_bytes,
+        "rows": rows,
+        "planes": planes,
+        f"{destination}_row_step": row_step,
+        f"{destination}_plane_step": plane_step,
+        f"{source}_row_step": loose,
+        f"{source}_plane_step": generator.choice((0, rows * loose, 31)),
+    }
+    return values, rows * planes * (row_bytes // config.bus_bytes + 8)
+
+
+def _exec(generator: random.Random, config: Config, _opcode: Opcode) -> tuple[dict[str, int], int]:
+    rows, row_bytes = generator.randint(1, 12), generator.randint(1, 150)
+    values = {
+        "mode": 0,
+        "accumulate": generator.randint(0, 1),
+        "maximum": int(generator.random() < 0.2),
+        "weights_fixed": int(generator.random() < 0.2),
+        "input_rows": rows,
+        "input_row_bytes": row_bytes,
+        "input_pitch": row_bytes + generator.choice((0, 0, 1, 9)),
+        "first_row": generator.randint(-3, rows),
+        "first_byte": generator.randint(-20, row_bytes + 3),
+        "pad_value": generator.randint(-128, 127),
+        "width": generator.choice((1, 2, 3, 5, 8, 17)),
+        "height": generator.choice(_SMALL),
+        "x_step": generator.choice((0, 1, 3, config.rows, 65535)),
+        "y_step": generator.choice((0, 1, 2, 255)),
+        "kernel_rows": generator.choice(_SMALL),
+        "kernel_row_step": generator.choice((0, 1, 2, 255)),
+        "kernel_cols": generator.choice((1, 1, 2, 3)),
+        "kernel_col_step": generator.choice((0, 2, config.rows, 65535)),
+        "blocks": generator.choice((1, 1, 2, 4)),
+        "oc_blocks": generator.choice((1, 2, 3)),
+        "oc_step": generator.choice((0, config.columns, 65535)),
+    }
+    tiles = 1
+    for name in ("oc_blocks", "kernel_rows", "kernel_cols", "blocks"):
+        tiles *= values[name]
+    return values, tiles * max(values["width"] * values["height"], config.tile_load_cycles)
+
+
+def _post(generator: random.Random, config: Config, _opcode: Opcode) -> tuple[dict[str, int], int]:
+    width, height = generator.choice((1, 2, 5, 16)), generator.choice(_SMALL)
+    blocks, tail = generator.choice((1, 2, 3)), generator.randint(1, config.columns)
+    # Positions do not overlap: results would otherwise depend on their order.
+    position = (blocks - 1) * config.columns + tail + generator.choice((0, 0, 3))
+    pitch = width * position + generator.choice((0, 0, 11))
+    low = generator.choice((-128, -128, generator.randint(-128, 127)))
+    values = {
+        "source": generator.choice(tuple(Source)),
+        "destination": generator.choice(tuple(Destination)),
+        "rounding": generator.choice(SUPPORTED_ROUNDINGS),
+        "channel_bias": generator.randint(0, 1),
+        # Noise in memory is no legal multiplier or shift: compiled layers cover this flag.
+        "channel_scale": 0,
+        "pre_shift": generator.choice((0, 0, 20, generator.randint(0, 31))),
+        "bias": generator.choice((0, generator.randint(-(2**31), 2**31 - 1))),
+        "multiplier": generator.choice((0, 2**30, generator.randint(0, 2**31 - 1))),
+        "shift": generator.choice((0, -5, generator.randint(-31, 30))),
+        "output_zero": generator.randint(-128, 127),
+        "clamp_low": low,
+        "clamp_high": generator.choice((127, generator.randint(low, 127))),
+        "width": width,
+        "height": height,
+        "oc_blocks": blocks,
+        "tail": tail,
+        "x_step": position,
+        "source_pitch": pitch,
+        "dest_pitch": pitch,
+    }
+    return values, width * height * blocks * config.columns // config.lanes
