@@ -60,6 +60,7 @@ def _arena_places(
             if name == stage.output or name in stage.inputs
         ]
         offset = space.place(segment.sizes[name], min(uses), max(uses), high=False)
+        assert offset is not None
         places[name] = Place(region=Region.ARENA, offset=arena_start + offset)
     return {**places, **segment.results}, arena_start + space.peak
 

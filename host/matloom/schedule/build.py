@@ -231,7 +231,15 @@ def depthwise_stage(
     )
 
 
-def _tap_walk(window: Window, pad_value: int, *, blocks: int, oc_step: int, **more) -> Walk:
+def _tap_walk(
+    window: Window,
+    pad_value: int,
+    *,
+    blocks: int,
+    oc_step: int,
+    maximum: bool = False,
+    fixed: bool = False,
+) -> Walk:
     """Return a walk in which each tap is a step of its own."""
     return Walk(
         kernel_rows=window.kernel_height,
@@ -245,7 +253,8 @@ def _tap_walk(window: Window, pad_value: int, *, blocks: int, oc_step: int, **mo
         pad_top=window.pad_top,
         pad_left_bytes=window.pad_left * window.depth,
         pad_value=pad_value,
-        **more,
+        maximum=maximum,
+        weights_fixed=fixed,
     )
 
 
@@ -303,7 +312,7 @@ def maximum_stage(
 ) -> ArrayStage:
     """Return a maximum pooling, clamped to ``low .. high``."""
     block = min(config.rows, config.columns)
-    walk = _tap_walk(window, -128, blocks=1, oc_step=block, maximum=True, weights_fixed=True)
+    walk = _tap_walk(window, -128, blocks=1, oc_step=block, maximum=True, fixed=True)
     scale = Requantisation(multiplier=2**30, shift=1, zero=0, low=low, high=high)
     regions = _whole(window, window.out_width, scale.post())
     return _pooling_stage(name, nodes, tensors, window, walk, regions, config)
@@ -334,7 +343,7 @@ def average_stage(
 ) -> ArrayStage:
     """Return an average pooling over the valid taps of each window, clamped to ``low .. high``."""
     block = min(config.rows, config.columns)
-    walk = _tap_walk(window, 0, blocks=1, oc_step=block, weights_fixed=True)
+    walk = _tap_walk(window, 0, blocks=1, oc_step=block, fixed=True)
     regions = []
     for first_row, end_row, valid_rows in _spans(
         window.in_height, window.out_height, window.kernel_height, window.stride_y, window.pad_top

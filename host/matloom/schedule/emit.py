@@ -7,8 +7,8 @@ from matloom.schedule.order import Order
 from matloom.schedule.plan import Load, Plan
 from matloom.schedule.segment import Place, Segment
 from matloom.schedule.sequence import Tick, finished_bytes
-from matloom.schedule.stage import ArrayStage, VectorStage
-from matloom.schedule.tiles import chunks, input_rows
+from matloom.schedule.stage import ArrayStage, Stage, VectorStage
+from matloom.schedule.tiles import ArrayTile, Tile, VectorTile, chunks, input_rows
 
 __all__ = ["emit"]
 
@@ -26,7 +26,7 @@ class _Emitter:
         config: Config,
         places: dict[str, Place],
         chunk_offsets: dict[tuple[int, int], int],
-        dram_bytes: dict[int, int],
+        dram_bytes: dict[Window, int],
     ):
         self.segment, self.plan, self.config = segment, plan, config
         self.places, self.chunk_offsets = places, chunk_offsets
@@ -41,10 +41,12 @@ class _Emitter:
     def load(self, load: Load) -> None:
         """Issue the LOADs of a transfer, cut where a row is too long."""
         if load.what[0] == "chunk":
-            place = Place(region=Window.PROGRAM, offset=self.chunk_offsets[load.what[1:]])
+            place = Place(
+                region=Window.PROGRAM, offset=self.chunk_offsets[int(load.what[1]), load.what[2]]
+            )
             start = place.offset
         else:
-            place = self.places[load.what[1]]
+            place = self.places[str(load.what[1])]
             start = place.offset + load.what[2]
         for done in range(0, load.size, _LONGEST_ROW):
             self.order.append(
@@ -65,20 +67,24 @@ class _Emitter:
         mark = self.marks[tick.stage] if tick.last else 0
         stores = staging is not None or (results and self._completes(stage, tick.tile))
         post_mark = 0 if stores else mark
-        if isinstance(stage, ArrayStage):
-            self._array(number, stage, tick.tile, post_mark)
+        tile = tick.tile
+        if isinstance(tile, ArrayTile):
+            assert isinstance(stage, ArrayStage)
+            self._array(number, stage, tile, post_mark)
         else:
-            self._vector(number, stage, tick.tile, post_mark)
+            assert isinstance(stage, VectorStage)
+            self._vector(number, stage, tile, post_mark)
         if not stores:
             return
         if staging is None:
-            self._store_home(stage, tick.tile, mark)
-        elif isinstance(stage, ArrayStage):
-            self._store_tile(stage, tick.tile, staging.address, mark)
+            self._store_home(stage, tile, mark)
+        elif isinstance(tile, ArrayTile):
+            assert isinstance(stage, ArrayStage)
+            self._store_tile(stage, tile, staging.address, mark)
         else:
-            self._store_linear(stage.output, tick.tile.start, tick.tile.end, staging.address, mark)
+            self._store_linear(stage.output, tile.start, tile.end, staging.address, mark)
 
-    def _completes(self, stage, tile) -> bool:
+    def _completes(self, stage: Stage, tile: Tile) -> bool:
         return finished_bytes(stage, tile) > self.stored[stage.output]
 
     def _source(self, number: int, name: str, first_byte: int) -> int:
@@ -88,7 +94,7 @@ class _Emitter:
         buffer, start = self.plan.slabs[number, name]
         return buffer.address + first_byte - start
 
-    def _array(self, number: int, stage: ArrayStage, tile, mark: int) -> None:
+    def _array(self, number: int, stage: ArrayStage, tile: ArrayTile, mark: int) -> None:
         walk = stage.walk
         low, high = input_rows(stage, tile)
         entry = self.half * (self.config.acc_entries // 2)
@@ -142,14 +148,14 @@ class _Emitter:
             **tile.post,
         )
 
-    def _tail(self, stage: ArrayStage, tile) -> int:
+    def _tail(self, stage: ArrayStage, tile: ArrayTile) -> int:
         return stage.tail if tile.end_block == stage.oc_blocks else stage.block_bytes
 
-    def _tile_bytes(self, stage: ArrayStage, tile) -> int:
+    def _tile_bytes(self, stage: ArrayStage, tile: ArrayTile) -> int:
         """Return the bytes of a position that a tile makes."""
         return (tile.end_block - tile.first_block - 1) * stage.block_bytes + self._tail(stage, tile)
 
-    def _destination(self, number: int, stage: ArrayStage, tile) -> tuple[int, int, int]:
+    def _destination(self, number: int, stage: ArrayStage, tile: ArrayTile) -> tuple[int, int, int]:
         """Return address, bytes from position to position, bytes from row to row."""
         if number in self.plan.stagings:
             x_step = self._tile_bytes(stage, tile)
@@ -160,7 +166,7 @@ class _Emitter:
         address += tile.first_x * stage.position_bytes + tile.first_block * stage.block_bytes
         return address, stage.position_bytes, stage.row_bytes
 
-    def _chunk_addresses(self, number: int, stage: ArrayStage, tile) -> tuple[int, int]:
+    def _chunk_addresses(self, number: int, stage: ArrayStage, tile: ArrayTile) -> tuple[int, int]:
         """Return the addresses of a tile's first weights and first parameters."""
         limits = self.plan.policy.limits[self.plan.ticks[number].stage]
         first, end = chunks(stage, limits)[tile.chunk]
@@ -172,7 +178,7 @@ class _Emitter:
         offset = tile.first_block - first
         return base + offset * size, params + offset * stage.params.shape[1]
 
-    def _vector(self, number: int, stage: VectorStage, tile, mark: int) -> None:
+    def _vector(self, number: int, stage: VectorStage, tile: VectorTile, mark: int) -> None:
         size, columns = tile.end - tile.start, self.config.columns
         blocks = -(-size // columns)
         entry = (self.half ^ 1) * (self.config.acc_entries // 2)
@@ -199,7 +205,7 @@ class _Emitter:
     def _place(self, name: str) -> Place:
         return self.segment.results.get(name) or self.places[name]
 
-    def _store_home(self, stage, tile, mark: int) -> None:
+    def _store_home(self, stage: Stage, tile: Tile, mark: int) -> None:
         end = finished_bytes(stage, tile)
         start = self.stored[stage.output]
         self.stored[stage.output] = end
@@ -221,7 +227,7 @@ class _Emitter:
                 planes=1,
             )
 
-    def _store_tile(self, stage: ArrayStage, tile, address: int, mark: int) -> None:
+    def _store_tile(self, stage: ArrayStage, tile: ArrayTile, address: int, mark: int) -> None:
         width, height = tile.end_x - tile.first_x, tile.end_row - tile.first_row
         size = self._tile_bytes(stage, tile)
         start = (tile.image * stage.out_rows + tile.first_row) * stage.row_bytes
@@ -256,7 +262,7 @@ def emit(
     config: Config,
     places: dict[str, Place],
     chunk_offsets: dict[tuple[int, int], int],
-    dram_bytes: dict[int, int],
+    dram_bytes: dict[Window, int],
 ) -> list[Instruction]:
     """Return the instructions of a segment, END last.
 

@@ -7,6 +7,7 @@ from matloom.schedule.errors import CompileError
 from matloom.schedule.options import CompileOptions
 from matloom.schedule.plan import Full, Plan, Policy, make_plan
 from matloom.schedule.segment import Segment
+from matloom.schedule.stage import ArrayStage, VectorStage
 from matloom.schedule.tiles import Limits
 
 __all__ = ["fit"]
@@ -30,10 +31,10 @@ def _alive(segment: Segment, index: int) -> list[str]:
     return [name for _, name in sorted(names, reverse=True)]
 
 
-def _limit(policy: Policy, index: int, **changes) -> Policy:
-    limits = list(policy.limits)
-    limits[index] = replace(limits[index], **changes)
-    return replace(policy, limits=tuple(limits))
+def _limit(policy: Policy, index: int, limits: Limits) -> Policy:
+    changed = list(policy.limits)
+    changed[index] = limits
+    return replace(policy, limits=tuple(changed))
 
 
 def _spill(segment: Segment, policy: Policy, full: Full, config: Config) -> Policy | None:
@@ -45,7 +46,7 @@ def _spill(segment: Segment, policy: Policy, full: Full, config: Config) -> Poli
         for index, stage in enumerate(segment.stages):
             if name == stage.output or name in stage.inputs:
                 bound = min(policy.limits[index].tile_bytes, config.spad_bytes // 4)
-                policy = _limit(policy, index, tile_bytes=bound)
+                policy = _limit(policy, index, replace(policy.limits[index], tile_bytes=bound))
         return policy
     return None
 
@@ -58,22 +59,24 @@ def _tighten(segment: Segment, policy: Policy, full: Full, config: Config) -> Po
     stage = segment.stages[full.stage]
     if full.kind == "tensor":
         return _spill(segment, policy, full, config)
+    block_bytes = 0
+    if isinstance(stage, ArrayStage):
+        block_bytes = stage.weights.shape[1] + stage.params.shape[1]
     if full.kind == "weights":
         if limits.resident:
-            return _limit(policy, full.stage, resident=False)
-        block_bytes = stage.weights.shape[1] + stage.params.shape[1]
+            return _limit(policy, full.stage, replace(limits, resident=False))
         if limits.chunk_bytes > max(block_bytes, config.spad_bytes // 16):
-            return _limit(policy, full.stage, chunk_bytes=limits.chunk_bytes // 2)
+            return _limit(policy, full.stage, replace(limits, chunk_bytes=limits.chunk_bytes // 2))
     bounded = limits.tile_bytes < 1 << 30
     if bounded and limits.tile_bytes > config.spad_bytes // 16:
-        return _limit(policy, full.stage, tile_bytes=limits.tile_bytes // 2)
+        return _limit(policy, full.stage, replace(limits, tile_bytes=limits.tile_bytes // 2))
     spilled = _spill(segment, policy, full, config)
     if spilled is not None:
         return spilled
     if full.kind == "weights" and limits.chunk_bytes > block_bytes:
-        return _limit(policy, full.stage, chunk_bytes=limits.chunk_bytes // 2)
+        return _limit(policy, full.stage, replace(limits, chunk_bytes=limits.chunk_bytes // 2))
     if limits.tile_bytes > _SMALLEST_TILE:
-        return _limit(policy, full.stage, tile_bytes=limits.tile_bytes // 2)
+        return _limit(policy, full.stage, replace(limits, tile_bytes=limits.tile_bytes // 2))
     return None
 
 
@@ -82,8 +85,11 @@ def fit(segment: Segment, config: Config, options: CompileOptions) -> Plan:
     half = config.spad_bytes // 2
     limits = []
     for stage in segment.stages:
-        weights = getattr(stage, "weights", None)
-        small = weights is None or stage.walk.weights_fixed or weights.nbytes <= half
+        small = (
+            isinstance(stage, VectorStage)
+            or stage.walk.weights_fixed
+            or stage.weights.nbytes <= half
+        )
         limits.append(Limits(resident=small, chunk_bytes=min(16 * 1024, config.spad_bytes // 8)))
     policy = Policy(limits=tuple(limits), spread=True, seed=options.tiling_seed)
     for _ in range(_ATTEMPTS):

@@ -56,7 +56,7 @@ class Space:
         return gaps
 
     def _candidates(self, size: int, gaps: list[tuple[int, int]]) -> list[int]:
-        candidates = set()
+        candidates: set[int] = set()
         for low, high in gaps:
             low += -low % self._align
             top = (high - size) // self._align * self._align

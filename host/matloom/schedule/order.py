@@ -3,7 +3,7 @@
 import numpy as np
 
 from matloom.arch.config import Config
-from matloom.arch.isa import FORMATS, UNITS, Extent, Instruction, Memory, Opcode, extent_end
+from matloom.arch.isa import FORMATS, UNITS, Extent, Instruction, Memory, Opcode, Region, extent_end
 
 __all__ = ["Order"]
 
@@ -33,7 +33,7 @@ class Order:
     weaker. The program region is constant and the input region is only read: they need none.
     """
 
-    def __init__(self, config: Config, dram_bytes: dict[int, int]):
+    def __init__(self, config: Config, dram_bytes: dict[Region, int]):
         self.config = config
         self.instructions: list[Instruction] = []
         self._issued = [0] * len(UNITS)
@@ -45,7 +45,7 @@ class Order:
 
     def _accesses(self, extent: Extent, instruction: Instruction) -> _Accesses | None:
         if extent.memory is Memory.DRAM:
-            return self._dram.get(instruction.values["region"])
+            return self._dram.get(Region(instruction.values["region"]))
         return self._on_chip[extent.memory]
 
     def append(self, opcode: Opcode, **values: int) -> Instruction:

@@ -8,7 +8,7 @@ from matloom.schedule.memory import Space
 from matloom.schedule.segment import Segment
 from matloom.schedule.sequence import Tick, sequence, tick_cycles
 from matloom.schedule.stage import ArrayStage, VectorStage
-from matloom.schedule.tiles import Limits, chunks, cut, input_rows
+from matloom.schedule.tiles import ArrayTile, Limits, chunks, cut, input_rows
 
 __all__ = ["Buffer", "Full", "Load", "Plan", "Policy", "make_plan"]
 
@@ -39,7 +39,7 @@ class Load:
     """
 
     buffer: Buffer
-    what: tuple
+    what: tuple[str, str | int, int]
     offset: int
     size: int
     use: int
@@ -97,7 +97,13 @@ def _home_of(segment: Segment, policy: Policy, ticks: list[Tick]) -> dict[str, B
     return homes
 
 
-def _overlay(segment, stage, homes, ticks, index):
+def _overlay(
+    segment: Segment,
+    stage: VectorStage,
+    homes: dict[str, Buffer],
+    ticks: list[Tick],
+    index: int,
+) -> None:
     """Let an element-wise stage write over an input that nobody reads afterwards."""
     begin = next(number for number, tick in enumerate(ticks) if tick.stage == index)
     for name in stage.inputs:
@@ -130,9 +136,11 @@ class _Builder:
         self._slab: dict[str, tuple[int, int, int, Buffer]] = {}
         self._loaded = dict.fromkeys(segment.sources, 0)
 
-    def add(self, number: int, tick: Tick):
+    def add(self, number: int, tick: Tick) -> None:
+        """Note what a tick needs."""
         stage, tile = self.segment.stages[tick.stage], tick.tile
-        if isinstance(stage, ArrayStage):
+        if isinstance(tile, ArrayTile):
+            assert isinstance(stage, ArrayStage)
             self._add_weights(number, tick.stage, stage, tile)
             low, high = input_rows(stage, tile)
             plane = tile.image * stage.in_rows
@@ -151,7 +159,7 @@ class _Builder:
             self.plan.stagings[number] = staging
             self.transient.append(("output tile", staging))
 
-    def _add_weights(self, number, index, stage, tile):
+    def _add_weights(self, number: int, index: int, stage: ArrayStage, tile: ArrayTile) -> None:
         first, end = self.parts[index][tile.chunk]
         size = (end - first) * stage.params.shape[1]
         size += stage.weights.shape[1] * (1 if stage.walk.weights_fixed else end - first)
@@ -164,7 +172,7 @@ class _Builder:
         self._chunk[key].last = number
         self.plan.weights[number] = self._chunk[key]
 
-    def _add_input(self, number, index, name, start, end):
+    def _add_input(self, number: int, index: int, name: str, start: int, end: int) -> None:
         if name in self.plan.homes:
             done = self._loaded.get(name)
             if done is not None and done < end:

@@ -1,4 +1,4 @@
-"""A run of stages that the engine executes without the host, and where its tensors begin and end."""
+"""Stages that the engine executes without the host, and where their tensors come from and go."""
 
 from dataclasses import dataclass, field
 

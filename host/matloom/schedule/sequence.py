@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 from matloom.arch.config import Config
 from matloom.schedule.segment import Segment
-from matloom.schedule.stage import ArrayStage, VectorStage
-from matloom.schedule.tiles import ArrayTile, VectorTile
+from matloom.schedule.stage import ArrayStage, Stage, VectorStage
+from matloom.schedule.tiles import ArrayTile, Tile, VectorTile
 
-__all__ = ["Tick", "sequence", "tick_cycles"]
+__all__ = ["Tick", "finished_bytes", "sequence", "tick_cycles"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,14 +15,15 @@ class Tick:
     """One tile in program order; `stage` is its index in the segment."""
 
     stage: int
-    tile: ArrayTile | VectorTile
+    tile: Tile
     last: bool
 
 
-def finished_bytes(stage, tile) -> int:
+def finished_bytes(stage: Stage, tile: Tile) -> int:
     """Return how many leading bytes of the output are complete when this tile is."""
-    if isinstance(stage, VectorStage):
+    if isinstance(tile, VectorTile):
         return tile.end
+    assert isinstance(stage, ArrayStage)
     if tile.end_block < stage.oc_blocks or tile.end_x < stage.width:
         return 0
     return (tile.image * stage.out_rows + tile.end_row) * stage.row_bytes
@@ -42,22 +43,23 @@ def _weave(segment: Segment, index: int, finished: dict[str, int]) -> int | None
     return index + 1
 
 
-def sequence(segment: Segment, tiles: list[list]) -> list[Tick]:
+def sequence(segment: Segment, tiles: list[list[Tile]]) -> list[Tick]:
     """Return all tiles in the order in which they are emitted."""
     ticks: list[Tick] = []
     produced = {stage.output: 0 for stage in segment.stages}
-    woven = set()
+    woven: set[int] = set()
     for index, stage in enumerate(segment.stages):
         if index in woven:
             continue
         follower = _weave(segment, index, produced)
-        waiting = [] if follower is None else list(tiles[follower])
+        waiting: list[VectorTile] = []
         if follower is not None:
+            waiting = [tile for tile in tiles[follower] if isinstance(tile, VectorTile)]
             woven.add(follower)
         for tile in tiles[index]:
             ticks.append(Tick(stage=index, tile=tile, last=tile is tiles[index][-1]))
             produced[stage.output] = max(produced[stage.output], finished_bytes(stage, tile))
-            while waiting and waiting[0].end <= produced[stage.output]:
+            while follower is not None and waiting and waiting[0].end <= produced[stage.output]:
                 ticks.append(Tick(stage=follower, tile=waiting.pop(0), last=not waiting))
         if follower is not None:
             produced[segment.stages[follower].output] = segment.sizes[
@@ -70,9 +72,13 @@ def tick_cycles(segment: Segment, tick: Tick, config: Config) -> int:
     """Return the cycles that a tile keeps the array, or post-processing, busy."""
     stage, tile = segment.stages[tick.stage], tick.tile
     passes = config.columns // config.lanes
-    if isinstance(stage, ArrayStage):
+    if isinstance(tile, ArrayTile):
+        assert isinstance(stage, ArrayStage)
         load = 0 if stage.walk.weights_fixed else config.tile_load_cycles
         step = max(tile.positions, load, 4)
         steps = stage.walk.steps * (tile.end_block - tile.first_block)
         return max(step * steps, tile.entries * passes)
-    return -(-(tile.end - tile.start) // config.columns) * passes * len(stage.posts) // 4
+    assert isinstance(stage, VectorStage)
+    vectors = -(-(tile.end - tile.start) // config.columns)
+    # Most of it runs behind the array.
+    return vectors * passes * len(stage.posts) // 4

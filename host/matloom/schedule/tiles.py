@@ -1,12 +1,13 @@
 """Cutting stages into tiles: which outputs one EXEC and POST, or one set of POSTs, make."""
 
+import itertools
 import random
 from dataclasses import dataclass
 
 from matloom.arch.config import Config
 from matloom.schedule.stage import ArrayStage, Region, VectorStage
 
-__all__ = ["ArrayTile", "Limits", "VectorTile", "chunks", "cut", "input_rows"]
+__all__ = ["ArrayTile", "Limits", "Tile", "VectorTile", "chunks", "cut", "input_rows"]
 
 #: Tiles that a stage has at least where its rows allow, so that the next stage can start
 #: while the last tile is post-processed.
@@ -71,6 +72,9 @@ class VectorTile:
     end: int
 
 
+Tile = ArrayTile | VectorTile
+
+
 def input_rows(stage: ArrayStage, tile: ArrayTile) -> tuple[int, int]:
     """Return the rows of the image (half open, at least one) that a tile reads."""
     walk = stage.walk
@@ -89,20 +93,28 @@ def chunks(stage: ArrayStage, limits: Limits) -> list[tuple[int, int]]:
     blocks = max(1, min(limits.chunk_bytes // max(1, block_bytes), stage.oc_blocks))
     count = -(-stage.oc_blocks // blocks)
     edges = [stage.oc_blocks * index // count for index in range(count + 1)]
-    return list(zip(edges, edges[1:], strict=False))
+    return list(itertools.pairwise(edges))
 
 
 def _pieces(first: int, end: int, size: int) -> list[tuple[int, int]]:
     """Cut a range into the fewest pieces of at most `size`, as equal as can be."""
     count = -(-(end - first) // size)
     edges = [first + (end - first) * index // count for index in range(count + 1)]
-    return list(zip(edges, edges[1:], strict=False))
+    return list(itertools.pairwise(edges))
 
 
 class _Sizes:
     """Rows, positions and blocks of a tile in a region."""
 
-    def __init__(self, stage, region: Region, limits: Limits, config: Config, blocks: int, draw):
+    def __init__(
+        self,
+        stage: ArrayStage,
+        region: Region,
+        limits: Limits,
+        config: Config,
+        blocks: int,
+        draw: random.Random | None,
+    ):
         half = config.acc_entries // 2
         width = region.end_x - region.first_x
         height = region.end_row - region.first_row
@@ -173,9 +185,9 @@ def _cut_vector(
 
 def cut(
     stage: ArrayStage | VectorStage, limits: Limits, config: Config, seed: int | None
-) -> list[ArrayTile] | list[VectorTile]:
+) -> list[Tile]:
     """Return the tiles of a stage in the order in which they run."""
     draw = None if seed is None else random.Random(seed)
     if isinstance(stage, ArrayStage):
-        return _cut_array(stage, limits, config, draw)
-    return _cut_vector(stage, limits, config, draw)
+        return list(_cut_array(stage, limits, config, draw))
+    return list(_cut_vector(stage, limits, config, draw))
