@@ -1,0 +1,1 @@
+"""The scratchpad: banks of bytes that serve unaligned accesses of several widths."""

@@ -1,0 +1,63 @@
+"""Moves the bytes of one write to their places in a line."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from matloom_rtl.memory.rotate import rotate_left
+
+__all__ = ["Scatter"]
+
+
+class Scatter(wiring.Component):
+    """Rotate data and mask of a write so that they fit the line.
+
+    In a window of `span` bytes (`width`, or the next power of two) each remainder modulo `span`
+    occurs once, so the data need to rotate within `span` bytes only and repeat along the line;
+    the mask tells which repetition counts. A write granted in cycle t leaves in t + 2. One a cycle.
+
+    Members
+    -------
+    valid, offset, data, mask: in
+        A write is granted: its first byte's position in the line, bytes and mask.
+    o_data, o_mask: out
+        Bytes and mask of an even and an odd word.
+    """
+
+    def __init__(self, *, width: int, word_bytes: int):
+        self._span = 1 << (width - 1).bit_length()
+        self._line_bytes = 2 * word_bytes
+        super().__init__(
+            {
+                "valid": In(1),
+                "offset": In(range(2 * word_bytes)),
+                "data": In(8 * width),
+                "mask": In(width),
+                "o_data": Out(16 * word_bytes),
+                "o_mask": Out(2 * word_bytes),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        granted = Signal()
+        offset = Signal.like(self.offset, reset_less=True)
+        values = Signal(8 * self._span, reset_less=True)
+        mask = Signal(self._line_bytes, reset_less=True)
+        m.d.sync += granted.eq(self.valid)
+        with m.If(self.valid):
+            m.d.sync += [offset.eq(self.offset), values.eq(self.data), mask.eq(self.mask)]
+
+        turned = Signal.like(values, reset_less=True)
+        turned_mask = Signal.like(mask, reset_less=True)
+        turn = offset[: (self._span - 1).bit_length()]
+        with m.If(granted):
+            m.d.sync += [
+                turned.eq(rotate_left(values, turn, 8)),
+                turned_mask.eq(rotate_left(mask, offset)),
+            ]
+        m.d.comb += [
+            self.o_data.eq(turned.replicate(self._line_bytes // self._span)),
+            self.o_mask.eq(turned_mask),
+        ]
+        return m

@@ -1,0 +1,215 @@
+"""The scratchpad: banks, their arbiters, and the ports of the units."""
+
+from dataclasses import dataclass
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In
+
+from matloom.arch.config import Config
+from matloom_rtl.memory.bank import Bank
+from matloom_rtl.memory.gather import Gather
+from matloom_rtl.memory.scatter import Scatter
+from matloom_rtl.ports import SpadReadSignature, SpadWriteSignature
+
+__all__ = ["Scratchpad"]
+
+
+class Scratchpad(wiring.Component):
+    """Serve in each bank and each cycle one read and one write, at any byte address.
+
+    The place in the list of widths is the priority, 0 the highest. A request claims the bank of
+    its first byte and, if it goes on there, the next; it is granted in a cycle in which no valid
+    request of higher priority claims one of them. `ready` depends on the address of the request
+    and on the other requests, not on its own `valid`. What claims no bank is always granted.
+
+    Data follow a read's grant after `SPAD_READ_LATENCY` and stay until the port's next data; a
+    write is seen by reads granted `SPAD_WRITE_LATENCY` cycles later or after. Reads and writes do
+    not meet otherwise. A reset drops what is under way and keeps what is stored.
+
+    Parameters
+    ----------
+    read_widths, write_widths:
+        Bytes of each port, at most `word_bytes`.
+
+    Members
+    -------
+    read_0, ...: SpadReadSignature, in
+    write_0, ...: SpadWriteSignature, in
+    """
+
+    def __init__(self, config: Config, *, read_widths: list[int], write_widths: list[int]):
+        for name, widths in (("read_widths", read_widths), ("write_widths", write_widths)):
+            for width in widths:
+                if not 1 <= width <= config.word_bytes:
+                    raise ValueError(
+                        f"{name} must be 1 to word_bytes ({config.word_bytes}), not {width}"
+                    )
+        self._config = config
+        self._read_widths = read_widths
+        self._write_widths = write_widths
+        reads = {f"read_{i}": In(SpadReadSignature(w)) for i, w in enumerate(read_widths)}
+        writes = {f"write_{i}": In(SpadWriteSignature(w)) for i, w in enumerate(write_widths)}
+        super().__init__(reads | writes)
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self._config
+        lines = config.bank_bytes // config.line_bytes
+        banks = [Bank(word_bytes=config.word_bytes, lines=lines) for _ in range(config.spad_banks)]
+        for index, bank in enumerate(banks):
+            m.submodules[f"bank_{index}"] = bank
+        self._read(m, banks)
+        self._write(m, banks)
+        return m
+
+    def _read(self, m: Module, banks):
+        config = self._config
+        ports = [getattr(self, f"read_{index}") for index in range(len(self._read_widths))]
+        places = [
+            _locate(m, port.address, width, config)
+            for port, width in zip(ports, self._read_widths, strict=True)
+        ]
+        grants = _arbitrate(m, ports, places)
+        for index, (place, grant) in enumerate(zip(places, grants, strict=True)):
+            m.submodules[f"gather_{index}"] = gather = Gather(
+                width=self._read_widths[index],
+                word_bytes=config.word_bytes,
+                banks=config.spad_banks,
+            )
+            m.d.comb += [
+                gather.valid.eq(grant),
+                gather.request.offset.eq(place.offset),
+                gather.request.even_bank.eq(place.bank + place.crosses),
+                gather.request.odd_bank.eq(place.bank),
+                ports[index].data.eq(gather.data),
+            ]
+            for number, bank in enumerate(banks):
+                m.d.comb += [gather.even[number].eq(bank.even), gather.odd[number].eq(bank.odd)]
+
+        for number, bank in enumerate(banks):
+            granted = Cat(
+                grant & place.claims[number] for grant, place in zip(grants, places, strict=True)
+            )
+            m.d.comb += bank.read_valid.eq(granted.any())
+            # The address is that of the first claim, granted or not: a shorter path.
+            for port, place in reversed(list(zip(ports, places, strict=True))):
+                with m.If(port.valid & place.claims[number]):
+                    m.d.comb += [
+                        bank.read_line.eq(place.line),
+                        bank.read_carry.eq(place.carry),
+                    ]
+
+    def _write(self, m: Module, banks):
+        config = self._config
+        ports = [getattr(self, f"write_{index}") for index in range(len(self._write_widths))]
+        places = [
+            _locate(m, port.address, width, config)
+            for port, width in zip(ports, self._write_widths, strict=True)
+        ]
+        grants = _arbitrate(m, ports, places)
+        for index, (port, place, grant) in enumerate(zip(ports, places, grants, strict=True)):
+            m.submodules[f"scatter_{index}"] = scatter = Scatter(
+                width=self._write_widths[index], word_bytes=config.word_bytes
+            )
+            m.d.comb += [
+                scatter.valid.eq(grant),
+                scatter.offset.eq(place.offset),
+                scatter.data.eq(port.data),
+                scatter.mask.eq(port.mask),
+            ]
+            line, carry = _follow(m, place.line), _follow(m, place.carry)
+            even = _follow(m, Mux(grant, place.even, 0), reset=True)
+            odd = _follow(m, Mux(grant, place.odd, 0), reset=True)
+            even_mask, odd_mask = (
+                scatter.o_mask.word_select(half, config.word_bytes) for half in range(2)
+            )
+            for number, bank in enumerate(banks):
+                # Grants of one bank exclude each other.
+                with m.If(even[number] | odd[number]):
+                    m.d.comb += [
+                        bank.write_valid.eq(1),
+                        bank.write_line.eq(line),
+                        bank.write_carry.eq(carry),
+                        bank.write_data.eq(scatter.o_data),
+                        bank.write_mask.eq(
+                            Cat(
+                                even_mask & even[number].replicate(config.word_bytes),
+                                odd_mask & odd[number].replicate(config.word_bytes),
+                            )
+                        ),
+                    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Place:
+    """Where an access lies.
+
+    An access that starts in the odd word of a line (`carry`) has its even word in the next line;
+    from the last line of a bank it `crosses` into the next bank.
+
+    Members
+    -------
+    bank, line, carry, offset:
+        Of the first byte: bank, line in the bank, whether in its odd word, byte in the line.
+    even, odd, claims:
+        A bit for each bank that holds the even word, the odd word, either.
+    """
+
+    bank: Value
+    line: Value
+    carry: Value
+    offset: Value
+    crosses: Value
+    even: Value
+    odd: Value
+    claims: Value
+
+
+def _locate(m: Module, address, width: int, config: Config) -> _Place:
+    """Return where `width` bytes lie; bank numbers wrap at 2**24 as negative addresses do."""
+    offset_bits = (config.line_bytes - 1).bit_length()
+    bank_bits = (config.bank_bytes - 1).bit_length()
+    bank = address[bank_bits:]
+    crosses = Signal(name="crosses")
+    even, odd, claims = (Signal(config.spad_banks, name=name) for name in ("even", "odd", "claims"))
+    m.d.comb += [
+        crosses.eq(address[:bank_bits] > config.bank_bytes - width),
+        claims.eq(even | odd),
+    ]
+    for number in range(config.spad_banks):
+        before = (number - 1) % (1 << len(bank))
+        m.d.comb += [
+            odd[number].eq(bank == number),
+            even[number].eq(Mux(crosses, bank == before, bank == number)),
+        ]
+    return _Place(
+        bank=bank,
+        line=address[offset_bits:bank_bits],
+        carry=address[offset_bits - 1],
+        offset=address[:offset_bits],
+        crosses=crosses,
+        even=even,
+        odd=odd,
+        claims=claims,
+    )
+
+
+def _arbitrate(m: Module, ports, places):
+    """Set `ready` of the ports; return whether each is granted."""
+    for index, (port, place) in enumerate(zip(ports, places, strict=True)):
+        blocked = Cat(
+            other.valid & (other_place.claims & place.claims).any()
+            for other, other_place in zip(ports[:index], places[:index], strict=True)
+        )
+        m.d.comb += port.ready.eq(~blocked.any())
+    return [port.valid & port.ready for port in ports]
+
+
+def _follow(m: Module, value, *, reset=False):
+    """Return the value two cycles later, when the bytes of its write are in their places."""
+    for _cycle in range(2):
+        later = Signal(len(value), name="followed", reset_less=not reset)
+        m.d.sync += later.eq(value)
+        value = later
+    return value
