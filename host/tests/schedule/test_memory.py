@@ -1,0 +1,41 @@
+import random
+
+import pytest
+
+from matloom.arch.config import PRESETS
+from matloom.schedule.memory import Space
+
+CONFIG = PRESETS["small"]
+
+
+@pytest.mark.parametrize("spread", [False, True])
+@pytest.mark.parametrize("seed", [None, 7])
+def test_buffers_alive_together_never_overlap(spread, seed):
+    draw = random.Random(1)
+    space = Space(CONFIG.spad_bytes, CONFIG, spread=spread, seed=seed)
+    placed = []
+    for _ in range(400):
+        size, first = draw.randint(1, 9000), draw.randint(0, 300)
+        last = first + draw.choice((0, 3, 80))
+        address = space.place(size, first, last, high=draw.random() < 0.5)
+        if address is not None:
+            assert 0 <= address <= CONFIG.spad_bytes - size
+            placed.append((address, address + size, first, last))
+    assert len(placed) > 50
+    for index, (start, end, first, last) in enumerate(placed):
+        for other in placed[:index]:
+            apart = end <= other[0] or other[1] <= start or last < other[2] or other[3] < first
+            assert apart
+
+
+def test_spread_buffers_lie_in_different_banks():
+    space = Space(CONFIG.spad_bytes, CONFIG, spread=True)
+    banks = {space.place(4096, 0, 9, high=False) // CONFIG.bank_bytes for _ in range(4)}
+    assert banks == {0, 1, 2, 3}
+
+
+def test_a_full_space_says_so():
+    space = Space(CONFIG.spad_bytes, CONFIG, spread=False)
+    assert space.place(CONFIG.spad_bytes, 0, 5, high=False) == 0
+    assert space.place(1, 5, 6, high=True) is None
+    assert space.place(CONFIG.spad_bytes, 6, 6, high=True) == 0
