@@ -1,0 +1,147 @@
+"""The engine's state, its checks, and the order in which instructions take effect."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from matloom.arch.config import Config
+from matloom.arch.csr import Fault
+from matloom.arch.isa import (
+    FORMATS,
+    GRANULE_BYTES,
+    UNITS,
+    WRITABLE_REGIONS,
+    Instruction,
+    IsaError,
+    Memory,
+    Opcode,
+    Region,
+    extent_end,
+    illegal_field,
+    length_granules,
+    unpack,
+)
+from matloom.device.model.execute import execute
+from matloom.device.model.post import post
+
+__all__ = ["Engine", "EngineFault"]
+
+_RANGE_FAULTS = {
+    Memory.SPAD: Fault.SPAD_RANGE,
+    Memory.ACC: Fault.ACC_RANGE,
+    Memory.DRAM: Fault.DRAM_RANGE,
+}
+
+
+class EngineFault(Exception):
+    """What the chip would put into its fault record."""
+
+    def __init__(self, cause: Fault, index: int, opcode: int, address: int = 0):
+        super().__init__(f"{cause.name} at instruction {index}")
+        self.cause, self.index, self.opcode, self.address = cause, index, opcode, address
+
+
+@dataclass
+class Engine:
+    """Scratchpad, accumulators and regions; `run` executes a command buffer.
+
+    Instructions run one after another in program order, which is what any order that obeys the
+    waits of a hazard-free program comes to. Checks come before execution, in the order of the
+    dispatcher: opcode, fields, read-only region, waits, extents.
+    """
+
+    config: Config
+    regions: dict[Region, NDArray[np.uint8]] = field(default_factory=dict)
+    executed: int = 0
+
+    def __post_init__(self) -> None:
+        self.spad: NDArray[np.uint8] = np.zeros(self.config.spad_bytes, np.uint8)
+        self.accumulators: NDArray[np.int32] = np.zeros(
+            (self.config.acc_entries, self.config.columns), np.int32
+        )
+
+    def run(self, commands: bytes) -> None:
+        """Execute until END; raise `EngineFault` where the chip would stop."""
+        offset = 0
+        issued = dict.fromkeys(UNITS, 0)
+        self.executed = 0
+        while True:
+            index = self.executed
+            instruction, offset = self._decode(commands, offset, index)
+            self._check(instruction, index, issued)
+            self.executed += 1
+            if instruction.opcode is Opcode.END:
+                return
+            self._execute(instruction)
+            issued[instruction.opcode] += 1
+
+    def _decode(self, commands: bytes, offset: int, index: int) -> tuple[Instruction, int]:
+        if offset >= len(commands):
+            raise EngineFault(Fault.COMMAND_RANGE, index, 0)
+        number = commands[offset] & 15
+        try:
+            granules = length_granules(commands[offset])
+        except IsaError:
+            raise EngineFault(Fault.ILLEGAL_OPCODE, index, number) from None
+        if offset + granules * GRANULE_BYTES > len(commands):
+            raise EngineFault(Fault.COMMAND_RANGE, index, number)
+        try:
+            return unpack(commands, offset)
+        except IsaError:
+            raise EngineFault(Fault.ILLEGAL_FIELD, index, number) from None
+
+    def _check(self, instruction: Instruction, index: int, issued: dict[Opcode, int]) -> None:
+        opcode = instruction.opcode
+        if illegal_field(instruction, self.config):
+            raise EngineFault(Fault.ILLEGAL_FIELD, index, opcode)
+        if opcode is Opcode.STORE and instruction.region not in WRITABLE_REGIONS:
+            raise EngineFault(Fault.READ_ONLY_REGION, index, opcode)
+        for unit in UNITS:
+            if getattr(instruction, f"wait_{unit.name.lower()}") > issued[unit]:
+                raise EngineFault(Fault.DEPENDENCY, index, opcode)
+        for extent in FORMATS[opcode].extents:
+            end = extent_end(extent, instruction, self.config)
+            if end is not None and end > self._capacity(extent.memory, instruction):
+                raise EngineFault(_RANGE_FAULTS[extent.memory], index, opcode, end & 0xFFFFFFFF)
+
+    def _capacity(self, memory: Memory, instruction: Instruction) -> int:
+        if memory is Memory.SPAD:
+            return self.config.spad_bytes
+        if memory is Memory.ACC:
+            return self.config.acc_entries
+        region = self.regions.get(Region(instruction.region))
+        return 0 if region is None else region.size
+
+    def _execute(self, instruction: Instruction) -> None:
+        if instruction.opcode is Opcode.EXEC:
+            execute(instruction, self.spad, self.accumulators, self.config)
+        elif instruction.opcode is Opcode.POST:
+            post(instruction, self.spad, self.accumulators, self.config)
+        else:
+            self._transfer(instruction)
+
+    def _transfer(self, instruction: Instruction) -> None:
+        """Copy planes of rows of bytes, one way or the other."""
+        fields = instruction.values
+        region = self.regions.get(Region(fields["region"]))
+        size = fields["row_bytes"]
+        for plane in range(fields["planes"]):
+            for row in range(fields["rows"]):
+                spad_at = (
+                    fields["spad_addr"]
+                    + plane * fields["spad_plane_step"]
+                    + row * fields["spad_row_step"]
+                )
+                dram_at = (
+                    fields["dram_offset"]
+                    + plane * fields["dram_plane_step"]
+                    + row * fields["dram_row_step"]
+                )
+                on_chip = self.spad[spad_at : spad_at + size]
+                if fields["fill"]:
+                    on_chip[...] = fields["fill_value"]
+                elif region is not None and instruction.opcode is Opcode.LOAD:
+                    on_chip[...] = region[dram_at : dram_at + size]
+                elif region is not None:
+                    region[dram_at : dram_at + size] = on_chip

@@ -1,0 +1,116 @@
+"""EXEC in NumPy: gather every window of an instruction, multiply once."""
+
+import functools
+
+import numpy as np
+from numpy.typing import NDArray
+
+from matloom.arch.config import Config
+from matloom.arch.isa import Instruction
+
+__all__ = ["execute"]
+
+#: Products of int8 are at most 2**14, so this many sum exactly in float32 (24 bits of mantissa).
+_EXACT_IN_FLOAT32 = 2**24 // 2**14
+
+
+@functools.lru_cache(maxsize=4096)
+def _walk(
+    geometry: tuple[int, ...], rows: int
+) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
+    """Return offsets into the input, (positions, steps x rows), and which are inside it."""
+    (
+        pitch, in_rows, in_row_bytes, first_row, first_byte, width, height, x_step, y_step,
+        kernel_rows, kernel_row_step, kernel_cols, kernel_col_step, blocks,
+    ) = geometry  # fmt: skip
+    row = (
+        first_row
+        + np.arange(height).reshape(-1, 1, 1, 1, 1, 1) * y_step
+        + np.arange(kernel_rows).reshape(1, 1, -1, 1, 1, 1) * kernel_row_step
+    )
+    byte = (
+        first_byte
+        + np.arange(width).reshape(1, -1, 1, 1, 1, 1) * x_step
+        + np.arange(kernel_cols).reshape(1, 1, 1, -1, 1, 1) * kernel_col_step
+        + np.arange(blocks).reshape(1, 1, 1, 1, -1, 1) * rows
+        + np.arange(rows).reshape(1, 1, 1, 1, 1, -1)
+    )
+    inside = (row >= 0) & (row < in_rows) & (byte >= 0) & (byte < in_row_bytes)
+    offsets = np.where(inside, row * pitch + byte, 0)
+    shape = (width * height, kernel_rows * kernel_cols * blocks * rows)
+    if inside.all():
+        return offsets.reshape(shape), None
+    return offsets.reshape(shape), ~inside.reshape(shape)
+
+
+def execute(
+    instruction: Instruction,
+    spad: NDArray[np.uint8],
+    accumulators: NDArray[np.int32],
+    config: Config,
+) -> None:
+    """Run one EXEC on scratchpad bytes (n,) and accumulators (entries, columns)."""
+    fields = instruction.values
+    steps = fields["kernel_rows"] * fields["kernel_cols"] * fields["blocks"]
+    positions = fields["width"] * fields["height"]
+    reduction = steps * config.rows
+    signed = spad.view(np.int8)
+    dtype = np.float32 if reduction <= _EXACT_IN_FLOAT32 else np.float64
+    for block in range(fields["oc_blocks"]):
+        inputs = _inputs(fields, block, signed, config.rows)
+        weights = _weights(fields, block, steps, signed, config)
+        entry = fields["acc_addr"] + block * positions
+        target = accumulators[entry : entry + positions]
+        if fields["maximum"]:
+            _keep_larger(inputs, weights, steps, target, bool(fields["accumulate"]))
+            continue
+        # Exact: no partial sum exceeds the mantissa.
+        sums = (inputs.astype(dtype) @ weights.astype(dtype)).astype(np.int64)
+        if fields["accumulate"]:
+            sums += target
+        target[...] = sums.astype(np.int32)
+
+
+def _inputs(
+    fields: dict[str, int], block: int, signed: NDArray[np.int8], rows: int
+) -> NDArray[np.int8]:
+    """Return (positions, steps x rows) input bytes of an output block, padding put in."""
+    geometry = tuple(
+        fields[name]
+        for name in (
+            "input_pitch", "input_rows", "input_row_bytes", "first_row", "first_byte", "width",
+            "height", "x_step", "y_step", "kernel_rows", "kernel_row_step", "kernel_cols",
+            "kernel_col_step", "blocks",
+        )
+    )  # fmt: skip
+    first_byte = fields["first_byte"] + block * fields["oc_step"]
+    offsets, outside = _walk((*geometry[:4], first_byte, *geometry[5:]), rows)
+    gathered = signed[fields["input_addr"] :].take(offsets)
+    if outside is not None:
+        gathered[outside] = fields["pad_value"]
+    return gathered
+
+
+def _weights(
+    fields: dict[str, int], block: int, steps: int, signed: NDArray[np.int8], config: Config
+) -> NDArray[np.int8]:
+    """Return (steps x rows, columns) weights of an output block."""
+    tile = config.tile_bytes
+    if fields["weights_fixed"]:
+        one = signed[fields["weight_addr"] : fields["weight_addr"] + tile]
+        return np.tile(one.reshape(config.rows, config.columns), (steps, 1))
+    start = fields["weight_addr"] + block * steps * tile
+    return signed[start : start + steps * tile].reshape(-1, config.columns)
+
+
+def _keep_larger(
+    inputs: NDArray[np.int8],
+    weights: NDArray[np.int8],
+    steps: int,
+    target: NDArray[np.int32],
+    accumulate: bool,
+) -> None:
+    by_step = inputs.reshape(len(inputs), steps, -1).astype(np.int64)
+    tiles = weights.reshape(steps, by_step.shape[2], -1).astype(np.int64)
+    largest = np.einsum("psr,src->spc", by_step, tiles).max(axis=0)
+    target[...] = np.maximum(target, largest) if accumulate else largest

@@ -1,0 +1,83 @@
+"""POST in NumPy: every value of an instruction at once."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from matloom.arch.config import Config
+from matloom.arch.isa import Destination, Instruction, Source
+from matloom.arch.numerics import Rounding, add_bias, clamp, requantize, wrap32
+
+__all__ = ["post"]
+
+
+def post(
+    instruction: Instruction,
+    spad: NDArray[np.uint8],
+    accumulators: NDArray[np.int32],
+    config: Config,
+) -> None:
+    """Run one POST on scratchpad bytes (n,) and accumulators (entries, columns)."""
+    fields, columns = instruction.values, config.columns
+    blocks, height, width = fields["oc_blocks"], fields["height"], fields["width"]
+    shape = (blocks, height, width, columns)
+    entries = slice(fields["acc_addr"], fields["acc_addr"] + blocks * height * width)
+    channels = np.full((blocks, 1, 1, 1), columns)
+    channels[-1] = fields["tail"]
+    valid = np.broadcast_to(np.arange(columns) < channels, shape)
+    if fields["source"] == Source.ACC:
+        values = accumulators[entries].reshape(shape).astype(np.int64)
+    else:
+        addresses = _addresses(fields, "source", shape)
+        values = spad.view(np.int8).take(addresses, mode="clip").astype(np.int64)
+    bias, multiplier, shift = _parameters(fields, spad, columns)
+    rounding = Rounding(fields["rounding"])
+    biased = add_bias(values, bias, rounding)
+    results = requantize(biased, multiplier, shift, rounding, fields["pre_shift"])
+    if fields["destination"] == Destination.SPAD:
+        low, high = fields["clamp_low"], fields["clamp_high"]
+        results = clamp(results + fields["output_zero"], low, high)
+        # The low byte: what is left where the limits cross.
+        written = (results & 255).astype(np.uint8)
+        spad[_addresses(fields, "dest", shape)[valid]] = written[valid]
+        return
+    target = accumulators[entries].reshape(shape)
+    if fields["destination"] == Destination.ACC_ADD:
+        results = wrap32(results + target)
+    target[valid] = results.astype(np.int32)[valid]
+
+
+def _addresses(fields: dict[str, int], side: str, shape: tuple[int, ...]) -> NDArray[np.int64]:
+    blocks, height, width, columns = shape
+    grid: NDArray[np.int64] = (
+        fields[f"{side}_addr"]
+        + np.arange(blocks).reshape(-1, 1, 1, 1) * columns
+        + np.arange(height).reshape(1, -1, 1, 1) * fields[f"{side}_pitch"]
+        + np.arange(width).reshape(1, 1, -1, 1) * fields["x_step"]
+        + np.arange(columns)
+    )
+    return grid
+
+
+def _parameters(
+    fields: dict[str, int], spad: NDArray[np.uint8], columns: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return bias, multiplier and shift, each broadcastable to (blocks, height, width, columns)."""
+    blocks = fields["oc_blocks"]
+    bias_bytes = 4 * columns * fields["channel_bias"]
+    size = bias_bytes + 5 * columns * fields["channel_scale"]
+    start = fields["param_addr"]
+    raw = spad[start : start + blocks * size].reshape(blocks, size)
+
+    def channelwise(first: int, dtype: str, count: int) -> NDArray[np.int64]:
+        picked = np.ascontiguousarray(raw[:, first : first + count]).view(dtype)
+        return picked.astype(np.int64).reshape(blocks, 1, 1, columns)
+
+    bias, multiplier, shift = (
+        np.array(fields[name], np.int64) for name in ("bias", "multiplier", "shift")
+    )
+    if fields["channel_bias"]:
+        bias = channelwise(0, "<i4", 4 * columns)
+    if fields["channel_scale"]:
+        multiplier = channelwise(bias_bytes, "<i4", 4 * columns)
+        shift = channelwise(bias_bytes + 4 * columns, "i1", columns)
+    return bias, multiplier, shift
