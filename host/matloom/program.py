@@ -1,0 +1,279 @@
+"""Program: one file with everything that a device and its host need to run a network."""
+
+import dataclasses
+import json
+import struct
+import zlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from matloom.arch.config import Config
+from matloom.arch.isa import Region
+
+__all__ = [
+    "FORMAT_VERSION",
+    "Binding",
+    "EngineStep",
+    "HostStep",
+    "LayerInfo",
+    "Program",
+    "ProgramError",
+    "Quantised",
+    "TensorInfo",
+]
+
+#: Changes with every change of the file's layout.
+FORMAT_VERSION = 1
+
+_MAGIC = b"MLOOMPRG"
+#: Magic, format version, bytes of metadata, bytes of the image, CRC-32 of both.
+_HEADER = struct.Struct("<8sIIII")
+
+
+class ProgramError(ValueError):
+    """A Program that cannot be used; the message names thing, rule and value."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quantised:
+    """Scale and zero point of a tensor that has one of each."""
+
+    scale: float
+    zero_point: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Binding:
+    """A tensor in a region of external memory.
+
+    Members
+    -------
+    name:
+        The tensor's name; for inputs and outputs of the network the model file's.
+    region, offset:
+        Where its dense bytes begin.
+    shape, dtype:
+        As NumPy knows them.
+    """
+
+    name: str
+    region: Region
+    offset: int
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorInfo:
+    """A tensor of the host: inputs and outputs of the network, and what host steps pass on."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    quantised: Quantised | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineStep:
+    """Run commands on the engine: write `inputs`, ring, read `outputs`.
+
+    `command_offset` and `command_bytes` lie in the program image; `predicted_cycles` is the
+    compiler's estimate from doorbell to done.
+    """
+
+    command_offset: int
+    command_bytes: int
+    inputs: tuple[Binding, ...]
+    outputs: tuple[Binding, ...]
+    predicted_cycles: int
+    kind: str = "engine"
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostStep:
+    """Run one operator on the host.
+
+    `inputs` and `outputs` are tensor names; `attributes` is what the operator's kernel needs, as
+    JSON; `reason` says why the engine does not run it.
+    """
+
+    operator: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: dict[str, Any] = field(default_factory=dict)
+    reason: str = ""
+    kind: str = "host"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerInfo:
+    """An operator of the network and what became of it.
+
+    `mark` is its slot in the completion-time table, 0 for none; `where` is ``"engine"``,
+    ``"host"`` or ``"none"`` for operators that cost nothing; `reason` says why not the engine.
+    """
+
+    name: str
+    operator: str
+    where: str
+    mark: int = 0
+    macs: int = 0
+    predicted_cycles: int = 0
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """Instructions, constants, buffers and host steps of a network for one configuration.
+
+    Members
+    -------
+    name:
+        Of the network.
+    config:
+        The configuration it was compiled for.
+    image:
+        Contents of region PROGRAM: constants and commands.
+    region_bytes:
+        Size that each region needs.
+    inputs, outputs:
+        The network's, in the model file's order.
+    tensors:
+        Every tensor that steps name.
+    steps:
+        Engine and host steps in order of execution.
+    layers:
+        For reports.
+    """
+
+    name: str
+    config: Config
+    image: bytes
+    region_bytes: dict[Region, int]
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+    tensors: tuple[TensorInfo, ...]
+    steps: tuple[EngineStep | HostStep, ...]
+    layers: tuple[LayerInfo, ...] = ()
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of the network's operators, as the model file states them."""
+        return sum(layer.macs for layer in self.layers)
+
+    @property
+    def predicted_cycles(self) -> int:
+        """Estimated cycles of all engine steps."""
+        return sum(step.predicted_cycles for step in self.steps if isinstance(step, EngineStep))
+
+    def require(self, config: Config) -> None:
+        """Raise `ProgramError` unless the program was made for this configuration."""
+        if config.digest != self.config.digest:
+            raise ProgramError(
+                f"a program must be made for the device's configuration {config.digest:08x}, "
+                f"not {self.config.digest:08x}"
+            )
+
+    def to_bytes(self) -> bytes:
+        """Return the file's contents."""
+        metadata = json.dumps(_metadata(self), separators=(",", ":")).encode()
+        body = metadata + self.image
+        head = (_MAGIC, FORMAT_VERSION, len(metadata), len(self.image))
+        return _HEADER.pack(*head, zlib.crc32(body)) + body
+
+    def save(self, path: str | Path) -> None:
+        """Write the file."""
+        Path(path).write_bytes(self.to_bytes())
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Program":
+        """Read a file; raise `ProgramError` where it is none, or damaged."""
+        path = Path(path)
+        if not path.is_file():
+            raise ProgramError(f"a program must be a file, not {str(path)!r}")
+        return cls.from_bytes(path.read_bytes())
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "Program":
+        """Read a file's contents; raise `ProgramError` where they are none, or damaged."""
+        if len(data) < _HEADER.size:
+            raise ProgramError(f"a program must have {_HEADER.size} bytes or more, not {len(data)}")
+        magic, version, metadata_bytes, image_bytes, checksum = _HEADER.unpack_from(data)
+        if magic != _MAGIC:
+            raise ProgramError(f"a program must begin with {_MAGIC!r}, not {magic!r}")
+        if version != FORMAT_VERSION:
+            raise ProgramError(f"a program's format must be {FORMAT_VERSION}, not {version}")
+        body = data[_HEADER.size :]
+        if len(body) != metadata_bytes + image_bytes:
+            raise ProgramError(
+                f"a program must have {metadata_bytes + image_bytes} bytes behind its header, "
+                f"not {len(body)}"
+            )
+        if zlib.crc32(body) != checksum:
+            raise ProgramError(
+                f"a program's checksum must be {checksum:08x}, not {zlib.crc32(body):08x}"
+            )
+        try:
+            return _from_metadata(json.loads(body[:metadata_bytes]), body[metadata_bytes:])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ProgramError(f"a program's metadata must be whole: {error}") from None
+
+
+def _metadata(program: Program) -> dict[str, Any]:
+    named = {
+        item.name: dataclasses.asdict(program)[item.name]
+        for item in dataclasses.fields(program)
+        if item.name not in ("config", "image", "region_bytes")
+    }
+    regions = {region.name: size for region, size in program.region_bytes.items()}
+    return {**named, "config": program.config.as_dict(), "region_bytes": regions}
+
+
+def _tensor(values: dict[str, Any]) -> TensorInfo:
+    quantised = values["quantised"]
+    return TensorInfo(
+        **{
+            **values,
+            "shape": tuple(values["shape"]),
+            "quantised": None if quantised is None else Quantised(**quantised),
+        }
+    )
+
+
+def _binding(values: dict[str, Any]) -> Binding:
+    return Binding(
+        **{**values, "shape": tuple(values["shape"]), "region": Region(values["region"])}
+    )
+
+
+def _step(values: dict[str, Any]) -> EngineStep | HostStep:
+    if values["kind"] == "host":
+        return HostStep(
+            **{
+                **values,
+                "inputs": tuple(values["inputs"]),
+                "outputs": tuple(values["outputs"]),
+            }
+        )
+    return EngineStep(
+        **{
+            **values,
+            "inputs": tuple(_binding(item) for item in values["inputs"]),
+            "outputs": tuple(_binding(item) for item in values["outputs"]),
+        }
+    )
+
+
+def _from_metadata(values: dict[str, Any], image: bytes) -> Program:
+    return Program(
+        name=values["name"],
+        config=Config.from_json(json.dumps(values["config"])),
+        image=image,
+        region_bytes={Region[name]: size for name, size in values["region_bytes"].items()},
+        inputs=tuple(_tensor(item) for item in values["inputs"]),
+        outputs=tuple(_tensor(item) for item in values["outputs"]),
+        tensors=tuple(_tensor(item) for item in values["tensors"]),
+        steps=tuple(_step(item) for item in values["steps"]),
+        layers=tuple(LayerInfo(**item) for item in values["layers"]),
+    )
