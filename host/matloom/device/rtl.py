@@ -147,7 +147,7 @@ class RtlTransport:
         waves: Path | None = None,
         on_line: Callable[[str], None] | None = None,
     ) -> None:
-        self.memory_base = MEMORY_BASE
+        self.memory_base, self.memory_bytes = MEMORY_BASE, memory_bytes
         self.memory: NDArray[np.uint8] = np.zeros(memory_bytes, np.uint8)
         self._library = _load(build(config, trace=waves is not None, on_line=on_line))
         self._handle = self._library.matloom_create(

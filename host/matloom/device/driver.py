@@ -1,0 +1,174 @@
+"""The driver: loads a program image, runs command buffers, decodes faults, reads counters."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from matloom.arch.config import Config
+from matloom.arch.csr import COUNTERS, IDENTITY, MARKS_OFFSET, Fault, register
+from matloom.arch.isa import Region
+from matloom.device.errors import UNIT_NAMES, DeviceError, DeviceFault, DeviceTimeout
+from matloom.device.transport import Interruptible, Transport
+
+__all__ = ["Counters", "Driver"]
+
+#: Regions begin on this boundary: the widest bus, and the 4 KiB that no burst may cross.
+_ALIGNMENT = 4096
+
+_START, _RESET = 1, 2
+_BUSY, _DONE, _FAULT, _RESETTING = 1, 2, 4, 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counters:
+    """What one run cost: counters by name, and the completion cycle of each mark used."""
+
+    values: dict[str, int]
+    marks: dict[int, int]
+
+    @property
+    def cycles(self) -> int:
+        """Cycles from start to done."""
+        return self.values["cycles"]
+
+
+class Driver:
+    """One engine behind a transport.
+
+    Opening checks identity, interface version and configuration digest.
+
+    Parameters
+    ----------
+    transport:
+        The four calls; where it is `Interruptible`, waits sleep on the interrupt.
+    config:
+        What the device must have been built with.
+    timeout:
+        Seconds that a run may take.
+    timeout_cycles:
+        Cycles that a run may take, where the transport counts them.
+
+    Errors
+    ------
+    DeviceError
+        Another device, another configuration, too little memory.
+    DeviceFault
+        The engine stopped with a fault; `reset` makes it usable again.
+    DeviceTimeout
+        No end within the limits.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        config: Config,
+        timeout: float = 60.0,
+        timeout_cycles: int = 100_000_000,
+    ) -> None:
+        self.transport, self.config = transport, config
+        self.timeout, self.timeout_cycles = timeout, timeout_cycles
+        self._bases: dict[Region, int] = {}
+        identity = self.read("ID")
+        if identity != IDENTITY:
+            raise DeviceError(f"a device's ID must be {IDENTITY:#010x}, not {identity:#010x}")
+        digest = self.read("DIGEST")
+        if digest != config.digest:
+            raise DeviceError(
+                f"a device's configuration digest must be {config.digest:08x}, not {digest:08x}"
+            )
+
+    def read(self, name: str) -> int:
+        """Return a register by name."""
+        return self.transport.read32(register(name).offset)
+
+    def write(self, name: str, value: int) -> None:
+        """Write a register by name."""
+        self.transport.write32(register(name).offset, value)
+
+    def reset(self) -> None:
+        """Let bus transfers end and reset every unit; also leaves the fault state."""
+        self.write("CONTROL", _RESET)
+        deadline = time.monotonic() + self.timeout
+        while self.read("STATUS") & (_RESETTING | _BUSY | _FAULT):
+            if time.monotonic() > deadline:
+                raise DeviceTimeout(f"a reset must end within {self.timeout} s")
+        self.write("IRQ_STATUS", 3)
+
+    def allocate(self, region_bytes: Mapping[Region, int]) -> dict[Region, int]:
+        """Place the regions in external memory one behind the other; return their addresses."""
+        address = self.transport.memory_base
+        for region in Region:
+            size = region_bytes.get(region, 0)
+            self._bases[region] = address
+            self.write(f"{region.name}_BASE", address)
+            self.write(f"{region.name}_BYTES", size)
+            address += -(-size // _ALIGNMENT) * _ALIGNMENT
+        used = address - self.transport.memory_base
+        if used > self.transport.memory_bytes:
+            raise DeviceError(
+                f"a program must need at most the {self.transport.memory_bytes} bytes of the "
+                f"device's memory, not {used}"
+            )
+        return dict(self._bases)
+
+    def write_region(self, region: Region, offset: int, data: bytes) -> None:
+        """Write bytes into a region."""
+        self.transport.write_block(self._bases[region] + offset, data)
+
+    def read_region(self, region: Region, offset: int, size: int) -> bytes:
+        """Return bytes of a region."""
+        return self.transport.read_block(self._bases[region] + offset, size)
+
+    def run(self, command_offset: int, command_bytes: int) -> Counters:
+        """Run a command buffer in region PROGRAM to its end; return what it cost."""
+        self.write("COMMAND_OFFSET", command_offset)
+        self.write("COMMAND_BYTES", command_bytes)
+        self.write("IRQ_STATUS", 3)
+        self.write("IRQ_ENABLE", 3)
+        self.write("CONTROL", _START)
+        status = self._wait()
+        if status & _FAULT:
+            raise self.fault()
+        return self.counters()
+
+    def _wait(self) -> int:
+        """Return the status once it says done or fault."""
+        deadline = time.monotonic() + self.timeout
+        cycles = 0
+        while True:
+            if isinstance(self.transport, Interruptible):
+                cycles += self.transport.wait_interrupt(1 << 20)
+            status = self.read("STATUS")
+            if status & (_DONE | _FAULT) and not status & _BUSY:
+                return status
+            if time.monotonic() > deadline or cycles > self.timeout_cycles:
+                raise DeviceTimeout(
+                    f"a run must end within {self.timeout} s or {self.timeout_cycles} cycles; "
+                    f"status {status:#x} after {cycles} cycles"
+                )
+
+    def fault(self) -> DeviceFault:
+        """Return the fault record as an exception."""
+        record = {item.name: item for item in register("FAULT").fields}
+        value = self.read("FAULT")
+
+        def bits(name: str) -> int:
+            return (value & record[name].mask) >> record[name].shift
+
+        return DeviceFault(
+            cause=Fault(bits("cause")),
+            unit=UNIT_NAMES[bits("unit")],
+            opcode=bits("opcode"),
+            index=self.read("FAULT_INDEX"),
+            address=self.read("FAULT_ADDRESS"),
+        )
+
+    def counters(self) -> Counters:
+        """Return the counters and marks of the last run."""
+        marks = {}
+        for slot in range(1, self.config.marks):
+            cycle = self.transport.read32(MARKS_OFFSET + 4 * slot)
+            if cycle:
+                marks[slot] = cycle
+        values = {name: self.read(name.upper()) for name, _doc in COUNTERS}
+        return Counters(values=values, marks=marks)

@@ -1,0 +1,34 @@
+"""What can go wrong on a device."""
+
+from matloom.arch.csr import Fault
+
+__all__ = ["DeviceError", "DeviceFault", "DeviceTimeout"]
+
+#: Names of the unit numbers in the fault record.
+UNIT_NAMES = ("dispatch", "LOAD", "EXEC", "POST", "STORE")
+
+
+class DeviceError(OSError):
+    """A device cannot be used; the message names thing, rule and value."""
+
+
+class DeviceTimeout(DeviceError):
+    """A device did not answer within its time."""
+
+
+class DeviceFault(DeviceError):
+    """The engine stopped with a fault record.
+
+    Members
+    -------
+    cause, unit, opcode, index, address:
+        As in registers FAULT, FAULT_INDEX and FAULT_ADDRESS.
+    """
+
+    def __init__(self, *, cause: Fault, unit: str, opcode: int, index: int, address: int):
+        super().__init__(
+            f"the engine stopped: {cause.name} in {unit}, instruction {index} "
+            f"(opcode {opcode}), address {address:#x}"
+        )
+        self.cause, self.unit, self.opcode = cause, unit, opcode
+        self.index, self.address = index, address

@@ -1,0 +1,106 @@
+"""The functional model behind the register map, so that the one driver serves it too."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from matloom.arch.config import Config
+from matloom.arch.csr import COUNTERS, IDENTITY, MARKS_OFFSET, WINDOW_BYTES, Access, Fault, register
+from matloom.arch.csr import REGISTERS as _REGISTERS
+from matloom.arch.isa import Region
+from matloom.device.model.engine import Engine, EngineFault
+
+__all__ = ["ModelTransport"]
+
+_START, _RESET = 1, 2
+_DONE, _FAULT = 1, 2
+
+
+class ModelTransport:
+    """Registers and external memory of the functional model.
+
+    A start runs the whole command buffer before the write returns. Cycle counters read as zero:
+    the model knows no time.
+    """
+
+    def __init__(self, config: Config, memory_bytes: int = 1 << 24) -> None:
+        self.config = config
+        self.memory_base, self.memory_bytes = 0, memory_bytes
+        self.memory: NDArray[np.uint8] = np.zeros(memory_bytes, np.uint8)
+        self.engine = Engine(config)
+        self._registers = {item.offset: item.reset for item in _REGISTERS}
+        self._registers[register("ID").offset] = IDENTITY
+        self._registers[register("DIGEST").offset] = config.digest
+
+    def _get(self, name: str) -> int:
+        return self._registers[register(name).offset]
+
+    def _set(self, name: str, value: int) -> None:
+        self._registers[register(name).offset] = value & 0xFFFFFFFF
+
+    def read32(self, address: int) -> int:
+        """Return a register; raise OSError where there is none."""
+        if MARKS_OFFSET <= address < MARKS_OFFSET + 4 * self.config.marks:
+            return 0
+        if address not in self._registers:
+            raise OSError(f"a register must be at one of the offsets, not {address:#x}")
+        return self._registers[address]
+
+    def write32(self, address: int, value: int) -> None:
+        """Write a register; raise OSError where none can be written."""
+        found = next((item for item in _REGISTERS if item.offset == address), None)
+        if found is None or found.access is Access.R or address >= WINDOW_BYTES:
+            raise OSError(f"a register must be writable, not {address:#x}")
+        if found.name == "CONTROL":
+            self._control(value)
+        elif found.access is Access.W1C:
+            self._registers[address] &= ~value
+        else:
+            self._registers[address] = value
+
+    def _control(self, value: int) -> None:
+        if value & _RESET:
+            for name in ("STATUS", "FAULT", "FAULT_INDEX", "FAULT_ADDRESS"):
+                self._set(name, 0)
+        elif value & _START and not self._get("STATUS") & 4:
+            self._run()
+
+    def _run(self) -> None:
+        for name, _doc in COUNTERS:
+            self._set(name.upper(), 0)
+        for region in Region:
+            base = self._get(f"{region.name}_BASE")
+            size = self._get(f"{region.name}_BYTES")
+            self.engine.regions[region] = self.memory[base : base + size]
+        program = self.engine.regions[Region.PROGRAM]
+        start, size = self._get("COMMAND_OFFSET"), self._get("COMMAND_BYTES")
+        try:
+            self.engine.run(program[start : start + size].tobytes())
+        except EngineFault as fault:
+            self._record(fault)
+        else:
+            self._set("STATUS", 2)
+            self._set("IRQ_STATUS", self._get("IRQ_STATUS") | _DONE)
+        self._set("INSTRUCTIONS", self.engine.executed)
+
+    def _record(self, fault: EngineFault) -> None:
+        self._set("STATUS", 4)
+        self._set("IRQ_STATUS", self._get("IRQ_STATUS") | _FAULT)
+        self._set("FAULT", int(Fault(fault.cause)) | fault.opcode << 8)
+        self._set("FAULT_INDEX", fault.index)
+        self._set("FAULT_ADDRESS", fault.address)
+
+    def read_block(self, address: int, size: int) -> bytes:
+        """Return bytes of external memory."""
+        self._require(address, size)
+        return self.memory[address : address + size].tobytes()
+
+    def write_block(self, address: int, data: bytes) -> None:
+        """Write bytes of external memory."""
+        self._require(address, len(data))
+        self.memory[address : address + len(data)] = np.frombuffer(data, np.uint8)
+
+    def _require(self, address: int, size: int) -> None:
+        if address + size > self.memory_bytes:
+            raise OSError(
+                f"external memory must hold {address:#x} + {size}: it has {self.memory_bytes}"
+            )

@@ -1,0 +1,36 @@
+"""The four calls that every device offers."""
+
+from typing import Protocol, runtime_checkable
+
+__all__ = ["Interruptible", "Transport"]
+
+
+class Transport(Protocol):
+    """Registers and external memory of a device.
+
+    `memory_base` is the bus address of the first byte of external memory that programs may use,
+    `memory_bytes` how many there are.
+    """
+
+    memory_base: int
+    memory_bytes: int
+
+    def read32(self, address: int) -> int:
+        """Return the register at a byte offset."""
+
+    def write32(self, address: int, value: int) -> None:
+        """Write the register at a byte offset."""
+
+    def read_block(self, address: int, size: int) -> bytes:
+        """Return bytes of external memory from a bus address on."""
+
+    def write_block(self, address: int, data: bytes) -> None:
+        """Write bytes of external memory from a bus address on."""
+
+
+@runtime_checkable
+class Interruptible(Protocol):
+    """A transport that can sleep until the interrupt, instead of being asked again and again."""
+
+    def wait_interrupt(self, cycles: int) -> int:
+        """Return after the interrupt rose or `cycles` cycles passed, with the cycles that did."""
