@@ -1,0 +1,74 @@
+"""Bounded access to the vectors of a TensorFlow Lite flatbuffer."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from matloom.frontend.errors import ModelError
+from matloom.ir.graph import Array
+
+__all__ = ["enum_name", "numbers", "options", "records", "text"]
+
+#: No model has more operators, tensors or axes; a corrupted length is stopped here.
+MAX_LENGTH = 1_000_000
+
+
+def _length(owner: Any, field: str) -> int:
+    length = int(getattr(owner, f"{field}Length")())
+    if not 0 <= length <= MAX_LENGTH:
+        raise ModelError(f"{field} must have at most {MAX_LENGTH} entries, not {length}")
+    return length
+
+
+def records(owner: Any, field: str) -> Iterator[Any]:
+    """Yield the tables of a vector of `owner`."""
+    item = getattr(owner, field)
+    for at in range(_length(owner, field)):
+        yield item(at)
+
+
+def numbers(owner: Any, field: str) -> Array:
+    """Return a vector of numbers; an absent one is empty."""
+    if _length(owner, field) == 0:
+        return np.empty(0, np.int64)
+    values: Array = getattr(owner, f"{field}AsNumpy")()
+    if values.size != _length(owner, field):
+        raise ModelError(f"{field} must have {_length(owner, field)} entries, not {values.size}")
+    return values
+
+
+def text(raw: bytes | None) -> str:
+    """Return a string field; an absent one is empty."""
+    return "" if raw is None else raw.decode("utf-8", errors="replace")
+
+
+def enum_name(kind: type, value: int) -> str:
+    """Return the name of an enumerated value, or the number if it has none."""
+    for name, number in vars(kind).items():
+        if number == value and not name.startswith("_"):
+            return name
+    return str(value)
+
+
+def options(operator: Any, kind: type) -> Any:
+    """Return the options table of an operator; absent options read as their defaults.
+
+    Raises
+    ------
+    ModelError
+        The table is of another operator's kind.
+    """
+    import tflite
+
+    expected = getattr(tflite.BuiltinOptions, kind.__name__)
+    given = operator.BuiltinOptionsType()
+    table = kind()
+    source = operator.BuiltinOptions()
+    if given == tflite.BuiltinOptions.NONE or source is None:
+        raise ModelError(f"must have {kind.__name__}, not none")
+    if given != expected:
+        name = enum_name(tflite.BuiltinOptions, given)
+        raise ModelError(f"must have {kind.__name__}, not {name}")
+    table.Init(source.Bytes, source.Pos)
+    return table

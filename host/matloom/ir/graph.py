@@ -1,0 +1,151 @@
+"""The graph itself: tensors by number, operators in order of execution."""
+
+import enum
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from matloom.ir.attributes import Attributes
+
+__all__ = ["Array", "Graph", "Node", "Op", "Quantisation", "Tensor"]
+
+Array = npt.NDArray[Any]
+Kind = TypeVar("Kind", bound=Attributes)
+
+
+class Op(enum.StrEnum):
+    """The operators that the graph knows, under TensorFlow Lite's names."""
+
+    ADD = "ADD"
+    AVERAGE_POOL_2D = "AVERAGE_POOL_2D"
+    CONV_2D = "CONV_2D"
+    DEPTHWISE_CONV_2D = "DEPTHWISE_CONV_2D"
+    DEQUANTIZE = "DEQUANTIZE"
+    FULLY_CONNECTED = "FULLY_CONNECTED"
+    LOG_SOFTMAX = "LOG_SOFTMAX"
+    MAX_POOL_2D = "MAX_POOL_2D"
+    QUANTIZE = "QUANTIZE"
+    RESHAPE = "RESHAPE"
+    SOFTMAX = "SOFTMAX"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quantisation:
+    """What integers stand for: ``scale * (integer - zero_point)``.
+
+    Members
+    -------
+    scale:
+        One for the tensor, or one for each channel: float32 numbers, held in Python floats.
+    zero_point:
+        As many as there are scales.
+    axis:
+        The axis of the channels; None where one scale serves all.
+    """
+
+    scale: tuple[float, ...]
+    zero_point: tuple[int, ...]
+    axis: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Tensor:
+    """A tensor; its `data` is None unless it is constant.
+
+    `name` is the model file's and may occur twice; `dtype` is the NumPy name of the type.
+    Only integers of 8 and 16 bits have a `quantisation`: a bias has the product of the scales of
+    its input and its weights.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    quantisation: Quantisation | None = None
+    data: Array | None = field(default=None, repr=False)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def size_bytes(self) -> int:
+        """Number of bytes."""
+        return self.size * np.dtype(self.dtype).itemsize
+
+    @property
+    def scale(self) -> float:
+        """The only scale, for a tensor that has one."""
+        assert self.quantisation is not None
+        (scale,) = self.quantisation.scale
+        return scale
+
+    @property
+    def zero_point(self) -> int:
+        """The only zero point, for a tensor that has one."""
+        assert self.quantisation is not None
+        (zero_point,) = self.quantisation.zero_point
+        return zero_point
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """An operator; `inputs` and `outputs` are numbers of tensors.
+
+    An optional input that is absent (a bias) is left out. `index` is the operator's place in the
+    model file; nodes that a pass makes inherit it.
+    """
+
+    op: Op
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    attributes: Attributes = Attributes()
+    index: int
+
+    def __str__(self) -> str:
+        return f"operator {self.index} ({self.op})"
+
+    @property
+    def output(self) -> int:
+        """The only output."""
+        (output,) = self.outputs
+        return output
+
+    def attributes_as(self, kind: type[Kind]) -> Kind:
+        """Return the attributes, known to be of `kind`."""
+        assert isinstance(self.attributes, kind), f"{self}: {self.attributes}"
+        return self.attributes
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Graph:
+    """A network: what enters, what leaves, and the operators between in order of execution.
+
+    Tensor numbers are those of the model file, so that other runtimes can be asked for the same
+    tensor; passes that need more take ``max(graph.tensors) + 1``.
+    """
+
+    name: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    tensors: Mapping[int, Tensor]
+    nodes: tuple[Node, ...]
+
+    @cached_property
+    def producers(self) -> dict[int, int]:
+        """The position in `nodes` of each computed tensor's producer."""
+        return {tensor: at for at, node in enumerate(self.nodes) for tensor in node.outputs}
+
+    @cached_property
+    def consumers(self) -> dict[int, tuple[int, ...]]:
+        """The positions in `nodes` of each tensor's readers, in order."""
+        readers: dict[int, tuple[int, ...]] = {number: () for number in self.tensors}
+        for at, node in enumerate(self.nodes):
+            for tensor in dict.fromkeys(node.inputs):
+                readers[tensor] = (*readers[tensor], at)
+        return readers

@@ -1,0 +1,163 @@
+"""The output shape of each operator, from its inputs' shapes and its attributes."""
+
+from collections.abc import Callable, Sequence
+
+from matloom.ir.attributes import (
+    Attributes,
+    Conv2D,
+    DepthwiseConv2D,
+    FullyConnected,
+    Padding,
+    Pool2D,
+)
+
+__all__ = [
+    "Shape",
+    "broadcast_shape",
+    "convolution_shape",
+    "dense_shape",
+    "depthwise_shape",
+    "pooling_shape",
+    "same_padding",
+    "same_shape",
+    "window_shape",
+]
+
+Shape = tuple[int, ...]
+ShapeRule = Callable[[Sequence[Shape], Attributes], Shape]
+
+
+def _reach(kernel: int, dilation: int) -> int:
+    """Return the number of elements between the first and the last tap, both included."""
+    return (kernel - 1) * dilation + 1
+
+
+def same_padding(
+    image: tuple[int, int],
+    kernel: tuple[int, int],
+    stride: tuple[int, int],
+    dilation: tuple[int, int] = (1, 1),
+) -> Padding:
+    """Return the padding that TensorFlow calls SAME: ``ceil(image / stride)`` outputs.
+
+    An odd element goes to the bottom and to the right.
+    """
+    totals = []
+    for axis in range(2):
+        outputs = -(-image[axis] // stride[axis])
+        reach = _reach(kernel[axis], dilation[axis])
+        totals.append(max((outputs - 1) * stride[axis] + reach - image[axis], 0))
+    top, left = (total // 2 for total in totals)
+    return Padding(top=top, bottom=totals[0] - top, left=left, right=totals[1] - left)
+
+
+def window_shape(
+    image: tuple[int, int],
+    kernel: tuple[int, int],
+    stride: tuple[int, int],
+    dilation: tuple[int, int],
+    padding: Padding,
+) -> tuple[int, int]:
+    """Return the number of window positions, vertically and horizontally."""
+    height = image[0] + padding.top + padding.bottom - _reach(kernel[0], dilation[0])
+    width = image[1] + padding.left + padding.right - _reach(kernel[1], dilation[1])
+    if height < 0 or width < 0:
+        raise ValueError(f"a kernel of {kernel} must fit the padded image {image}")
+    return height // stride[0] + 1, width // stride[1] + 1
+
+
+def _ranks(shapes: Sequence[Shape], *ranks: int) -> None:
+    for shape, rank in zip(shapes, ranks, strict=False):
+        if len(shape) != rank:
+            raise ValueError(f"an input must have {rank} dimensions, not {shape}")
+
+
+def _bias(shapes: Sequence[Shape], channels: int) -> None:
+    if len(shapes) == 3 and shapes[2] != (channels,):
+        raise ValueError(f"the bias must have the shape {(channels,)}, not {shapes[2]}")
+
+
+def convolution_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
+    """Image (batch, height, width, channels); weights (outputs, height, width, channels)."""
+    assert isinstance(attributes, Conv2D)
+    _ranks(shapes, 4, 4, 1)
+    (batch, height, width, channels), (outputs, rows, columns, depth) = shapes[:2]
+    if depth != channels:
+        raise ValueError(f"the weights must have {channels} input channels, not {depth}")
+    _bias(shapes, outputs)
+    positions = window_shape(
+        (height, width),
+        (rows, columns),
+        attributes.stride,
+        attributes.dilation,
+        attributes.padding,
+    )
+    return (batch, *positions, outputs)
+
+
+def depthwise_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
+    """Image (batch, height, width, channels); weights (1, height, width, outputs)."""
+    assert isinstance(attributes, DepthwiseConv2D)
+    _ranks(shapes, 4, 4, 1)
+    (batch, height, width, channels), (one, rows, columns, outputs) = shapes[:2]
+    expected = channels * attributes.depth_multiplier
+    if (one, outputs) != (1, expected):
+        raise ValueError(
+            f"the weights must have the shape (1, {rows}, {columns}, {expected}), not {shapes[1]}"
+        )
+    _bias(shapes, outputs)
+    positions = window_shape(
+        (height, width),
+        (rows, columns),
+        attributes.stride,
+        attributes.dilation,
+        attributes.padding,
+    )
+    return (batch, *positions, outputs)
+
+
+def dense_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
+    """Return the shape for weights (units, depth) and an input of ``n * depth`` elements."""
+    assert isinstance(attributes, FullyConnected)
+    _ranks(shapes[1:], 2, 1)
+    units, depth = shapes[1]
+    _bias(shapes, units)
+    size = 1
+    for length in shapes[0]:
+        size *= length
+    if attributes.keep_num_dims:
+        if shapes[0][-1:] != (depth,):
+            raise ValueError(f"the input's last dimension must be {depth}, not {shapes[0]}")
+        return (*shapes[0][:-1], units)
+    if size % depth:
+        raise ValueError(f"the input's size must be a multiple of {depth}, not {size}")
+    return (size // depth, units)
+
+
+def pooling_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
+    """Image (batch, height, width, channels)."""
+    assert isinstance(attributes, Pool2D)
+    _ranks(shapes, 4)
+    batch, height, width, channels = shapes[0]
+    positions = window_shape(
+        (height, width), attributes.window, attributes.stride, (1, 1), attributes.padding
+    )
+    return (batch, *positions, channels)
+
+
+def broadcast_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
+    """Return the shape of an elementwise operator, under NumPy's rule for lengths of one."""
+    rank = max(map(len, shapes))
+    padded = [(1,) * (rank - len(shape)) + shape for shape in shapes]
+    result = []
+    for lengths in zip(*padded, strict=True):
+        longest = max(lengths)
+        if any(length not in (1, longest) for length in lengths):
+            raise ValueError(f"the inputs must broadcast, unlike {' and '.join(map(str, shapes))}")
+        result.append(longest)
+    return tuple(result)
+
+
+def same_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
+    """Return the input's shape."""
+    return shapes[0]

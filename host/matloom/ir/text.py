@@ -1,0 +1,50 @@
+"""A graph as text, for people."""
+
+from dataclasses import fields
+
+from matloom.ir.attributes import Attributes, Padding
+from matloom.ir.graph import Graph, Node, Quantisation, Tensor
+
+__all__ = ["to_text"]
+
+
+def to_text(graph: Graph) -> str:
+    """Return `graph` with one line for each tensor that enters or leaves, and each operator."""
+    lines = [f"graph {graph.name}"]
+    for kind, numbers in (("input", graph.inputs), ("output", graph.outputs)):
+        lines += [
+            f"{kind} {_tensor(number, graph.tensors[number])} {graph.tensors[number].name!r}"
+            for number in numbers
+        ]
+    return "\n".join([*lines, *(_node(graph, node) for node in graph.nodes)]) + "\n"
+
+
+def _node(graph: Graph, node: Node) -> str:
+    operands = ", ".join(_tensor(number, graph.tensors[number]) for number in node.inputs)
+    results = ", ".join(_tensor(number, graph.tensors[number]) for number in node.outputs)
+    return f"{node.index}: {results} = {node.op}({operands}){_attributes(node.attributes)}"
+
+
+def _tensor(number: int, tensor: Tensor) -> str:
+    shape = "x".join(map(str, tensor.shape))
+    sign = "%" if tensor.data is None else "#"
+    return f"{sign}{number}:{tensor.dtype}[{shape}]{_quantisation(tensor.quantisation)}"
+
+
+def _quantisation(quantisation: Quantisation | None) -> str:
+    if quantisation is None:
+        return ""
+    if quantisation.axis is None:
+        return f"{{{quantisation.scale[0]:.6g}, {quantisation.zero_point[0]}}}"
+    return f"{{{len(quantisation.scale)} scales on axis {quantisation.axis}}}"
+
+
+def _attributes(attributes: Attributes) -> str:
+    pairs = []
+    for item in fields(attributes):
+        value = getattr(attributes, item.name)
+        if isinstance(value, Padding):
+            value = (value.top, value.bottom, value.left, value.right)
+        text = "x".join(map(str, value)) if isinstance(value, tuple) else value
+        pairs.append(f" {item.name}={text}")
+    return "".join(pairs)
