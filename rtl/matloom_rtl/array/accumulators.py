@@ -102,7 +102,7 @@ class Accumulators(wiring.Component):
         """Read, add, write; return the word read, two cycles after its request."""
         width = 32 * self._columns
         m.submodules[f"bank_{index}"] = memory = Memory(
-            shape=width, depth=self._bank_entries, init=[]
+            shape=width, depth=self._bank_entries, init=[], attrs={"no_rw_check": 1}
         )
         fetch, store = memory.read_port(), memory.write_port(granularity=32)
         m.d.comb += [

@@ -70,7 +70,7 @@ class Bank(wiring.Component):
 
         for index, (name, word) in enumerate((("even", self.even), ("odd", self.odd))):
             m.submodules[name] = memory = Memory(
-                shape=8 * self._word_bytes, depth=self._lines, init=[]
+                shape=8 * self._word_bytes, depth=self._lines, init=[], attrs={"no_rw_check": 1}
             )
             fetch, store = memory.read_port(), memory.write_port(granularity=8)
             m.d.comb += [
