@@ -104,7 +104,7 @@ class Node:
     op: Op
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-    attributes: Attributes = Attributes()
+    attributes: Attributes = field(default_factory=Attributes)
     index: int
 
     def __str__(self) -> str:

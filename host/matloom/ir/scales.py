@@ -1,6 +1,5 @@
 """Integer multipliers and limits from scales, exactly as TensorFlow Lite Micro derives them."""
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +22,7 @@ __all__ = [
 ADD_LEFT_SHIFT = 20
 
 
-def round_half_away(x: Array) -> Array:
+def round_half_away(x: Array | np.float32) -> Array:
     """Return `x` rounded to integers in float64, halves away from zero (C's ``round``).
 
     For float32 values, where adding a half in float64 is exact.
@@ -95,8 +94,8 @@ def activation_range(activation: Activation, output: Tensor) -> tuple[int, int]:
     low, high = int(limits.min), int(limits.max)
 
     def integer(value: float) -> int:
-        quotient = float(np.float32(value) / np.float32(output.scale))
-        return output.zero_point + math.floor(abs(quotient) + 0.5) * (-1 if quotient < 0 else 1)
+        quotient = np.float32(value) / np.float32(output.scale)
+        return output.zero_point + int(round_half_away(quotient))
 
     if activation in (Activation.RELU, Activation.RELU6):
         low = max(low, integer(0.0))

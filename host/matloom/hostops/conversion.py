@@ -1,0 +1,42 @@
+"""Change of type or shape: QUANTIZE, DEQUANTIZE, RESHAPE."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from matloom.arch.numerics import clamp
+from matloom.hostops.requantise import scale
+from matloom.ir.graph import Array, Graph, Node
+from matloom.ir.scales import rescale_multiplier, round_half_away
+
+__all__ = ["dequantize", "quantize", "reshape"]
+
+
+def quantize(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """QUANTIZE: float32 to integers, or integers to another scale.
+
+    The float32 quotient is rounded, halves away from zero; what is not a number becomes the zero
+    point.
+    """
+    given, output = graph.tensors[node.inputs[0]], graph.tensors[node.output]
+    limits = np.iinfo(output.dtype)
+    if given.dtype == "float32":
+        with np.errstate(over="ignore"):
+            quotients = inputs[0] / np.float32(output.scale)
+        rounded = round_half_away(np.nan_to_num(quotients)) + output.zero_point
+        return np.clip(rounded, limits.min, limits.max).astype(output.dtype)
+    centred = inputs[0].astype(np.int64) - given.zero_point
+    values = scale(centred, *rescale_multiplier(given, output)) + output.zero_point
+    result: Array = clamp(values, int(limits.min), int(limits.max)).astype(output.dtype)
+    return result
+
+
+def dequantize(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """DEQUANTIZE: integers to float32."""
+    given = graph.tensors[node.inputs[0]]
+    return (given.scale * (inputs[0].astype(np.float64) - given.zero_point)).astype(np.float32)
+
+
+def reshape(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """RESHAPE: the same elements in the output's shape."""
+    return inputs[0].reshape(graph.tensors[node.output].shape)

@@ -1,0 +1,60 @@
+"""Runs a graph on the host's kernels: the definition of what a graph means."""
+
+from collections.abc import Mapping
+
+from matloom.hostops.kernels import KERNELS
+from matloom.ir.graph import Array, Graph, Node
+
+__all__ = ["check_input", "interpret", "run_node"]
+
+
+def check_input(graph: Graph, number: int, array: Array) -> None:
+    """Raise ValueError unless `array` has the shape and type of a tensor of `graph`."""
+    tensor = graph.tensors[number]
+    if (array.shape, array.dtype.name) != (tensor.shape, tensor.dtype):
+        raise ValueError(
+            f"input {tensor.name!r} must be {tensor.dtype} {tensor.shape}, "
+            f"not {array.dtype.name} {array.shape}"
+        )
+
+
+def run_node(graph: Graph, node: Node, known: Mapping[int, Array]) -> Array:
+    """Return the output of one node; constants come from the graph, the rest from `known`."""
+    inputs = []
+    for number in node.inputs:
+        data = graph.tensors[number].data
+        inputs.append(known[number] if data is None else data)
+    return KERNELS[node.op](graph, node, inputs)
+
+
+def interpret(graph: Graph, inputs: Mapping[int, Array], *, keep: bool = False) -> dict[int, Array]:
+    """Return the graph's outputs, by tensor number, for its `inputs`, likewise.
+
+    Parameters
+    ----------
+    graph:
+        A graph that `verify` accepts.
+    inputs:
+        One array for each of ``graph.inputs``, of its tensor's shape and type.
+    keep:
+        Return every tensor that was computed or given, not the outputs alone.
+
+    Raises
+    ------
+    ValueError
+        An input is missing, unknown, or of another shape or type.
+    """
+    if set(inputs) != set(graph.inputs):
+        raise ValueError(f"inputs must be tensors {sorted(graph.inputs)}, not {sorted(inputs)}")
+    for number, array in inputs.items():
+        check_input(graph, number, array)
+    known = dict(inputs)
+    for node in graph.nodes:
+        known[node.output] = run_node(graph, node, known)
+    if keep:
+        return known
+    outputs = {}
+    for number in graph.outputs:
+        data = graph.tensors[number].data
+        outputs[number] = known[number] if data is None else data
+    return outputs

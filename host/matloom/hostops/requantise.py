@@ -1,0 +1,36 @@
+"""From 32-bit sums to the output's integers: the last step of every integer kernel."""
+
+import numpy as np
+
+from matloom.arch.numerics import clamp, multiply_by_quantized_multiplier, wrap32
+from matloom.ir.attributes import Activation
+from matloom.ir.graph import Array, Graph, Node, Tensor
+from matloom.ir.scales import activation_range, channel_multipliers
+
+__all__ = ["finish", "requantise_sums", "scale"]
+
+
+def scale(x: Array, multiplier: int | Array, shift: int | Array) -> Array:
+    """Return int64 `x` scaled with double rounding; multipliers may differ along the last axis."""
+    result: Array = multiply_by_quantized_multiplier(x, multiplier, shift)
+    return result
+
+
+def finish(x: Array, activation: Activation, output: Tensor) -> Array:
+    """Return scaled sums with the output's zero point, limits and type."""
+    low, high = activation_range(activation, output)
+    result: Array = clamp(x + output.zero_point, low, high).astype(output.dtype)
+    return result
+
+
+def requantise_sums(
+    graph: Graph, node: Node, sums: Array, bias: Array | None, activation: Activation
+) -> Array:
+    """Return the output of a layer with weights from its int64 sums (any, output channels)."""
+    if bias is not None:
+        sums = sums + bias.astype(np.int64)
+    # Kernels in C add at 32 bits.
+    sums = wrap32(sums)
+    multipliers, shifts = channel_multipliers(graph, node)
+    output = graph.tensors[node.output]
+    return finish(scale(sums, multipliers, shifts), activation, output).reshape(output.shape)

@@ -1,0 +1,66 @@
+"""Layers with weights: CONV_2D, DEPTHWISE_CONV_2D and FULLY_CONNECTED of 8-bit integers.
+
+Sums are exact: products of 9 and 8 bits add up far below the 2**53 that float64 holds, whose
+matrix product is much faster than that of integers.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from matloom.hostops.requantise import requantise_sums
+from matloom.hostops.windows import pad, windows
+from matloom.ir.attributes import Conv2D, DepthwiseConv2D, FullyConnected
+from matloom.ir.graph import Array, Graph, Node
+
+__all__ = ["convolution", "dense", "depthwise"]
+
+
+def _bias(inputs: Sequence[Array]) -> Array | None:
+    return inputs[2] if len(inputs) == 3 else None
+
+
+def _product(rows: Array, weights: Array) -> Array:
+    """Return ``rows @ weights.T`` of small integers as int64."""
+    return (rows.astype(np.float64) @ weights.T.astype(np.float64)).astype(np.int64)
+
+
+def convolution(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """CONV_2D: int8 image, int8 weights, int32 bias or none, to int8."""
+    attributes = node.attributes_as(Conv2D)
+    image, weights = inputs[:2]
+    image = image.astype(np.int16) - graph.tensors[node.inputs[0]].zero_point
+    patches = windows(
+        pad(image, attributes.padding, 0),
+        (weights.shape[1], weights.shape[2]),
+        attributes.stride,
+        attributes.dilation,
+    )
+    outputs = weights.shape[0]
+    sums = _product(patches.reshape(-1, weights[0].size), weights.reshape(outputs, -1))
+    return requantise_sums(graph, node, sums, _bias(inputs), attributes.activation)
+
+
+def depthwise(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """DEPTHWISE_CONV_2D: int8 image, int8 weights, int32 bias or none, to int8."""
+    attributes = node.attributes_as(DepthwiseConv2D)
+    image, weights = inputs[:2]
+    image = image.astype(np.int64) - graph.tensors[node.inputs[0]].zero_point
+    image = np.repeat(image, attributes.depth_multiplier, axis=3)
+    kernel = (weights.shape[1], weights.shape[2])
+    patches = windows(
+        pad(image, attributes.padding, 0), kernel, attributes.stride, attributes.dilation
+    )
+    sums = np.zeros((*patches.shape[:3], weights.shape[3]), np.int64)
+    for row, column in np.ndindex(kernel):
+        sums += patches[..., row, column, :] * weights[0, row, column]
+    return requantise_sums(graph, node, sums, _bias(inputs), attributes.activation)
+
+
+def dense(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """FULLY_CONNECTED: int8 rows, int8 weights, int32 bias or none, to int8."""
+    activation = node.attributes_as(FullyConnected).activation
+    rows, weights = inputs[:2]
+    rows = rows.astype(np.int16) - graph.tensors[node.inputs[0]].zero_point
+    sums = _product(rows.reshape(-1, weights.shape[1]), weights)
+    return requantise_sums(graph, node, sums, _bias(inputs), activation)

@@ -1,0 +1,32 @@
+"""Windows of an image, one for each output position."""
+
+import numpy as np
+
+from matloom.ir.attributes import Padding
+from matloom.ir.graph import Array
+
+__all__ = ["pad", "windows"]
+
+
+def pad(image: Array, padding: Padding, value: int) -> Array:
+    """Return an image (batch, height, width, channels) with an edge of `value` around it."""
+    edges = (
+        (0, 0),
+        (padding.top, padding.bottom),
+        (padding.left, padding.right),
+        (0, 0),
+    )
+    return np.pad(image, edges, constant_values=value)
+
+
+def windows(
+    image: Array,
+    kernel: tuple[int, int],
+    stride: tuple[int, int],
+    dilation: tuple[int, int] = (1, 1),
+) -> Array:
+    """Return a view (batch, rows, columns, kernel height, kernel width, channels) of an image."""
+    reach = tuple((k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True))
+    view = np.lib.stride_tricks.sliding_window_view(image, reach, axis=(1, 2))
+    view = view[:, :: stride[0], :: stride[1], :, :: dilation[0], :: dilation[1]]
+    return np.moveaxis(view, 3, 5)
