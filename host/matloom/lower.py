@@ -1,0 +1,236 @@
+"""From scheduled runs to a Program: the image, the regions, the steps, the layers."""
+
+import dataclasses
+from dataclasses import dataclass, field
+
+from matloom.arch.config import Config
+from matloom.arch.isa import GRANULE_BYTES, Instruction, Region, illegal_field, pack
+from matloom.ir.graph import Graph, Node, Tensor
+from matloom.program import (
+    Binding,
+    EngineStep,
+    HostStep,
+    LayerInfo,
+    Program,
+    Quantised,
+    TensorInfo,
+)
+from matloom.schedule import CompileError, CompileOptions, Image, Place, Segment, schedule_segment
+from matloom.schedule.partition import EngineRun, HostRun, Partition
+
+__all__ = ["lower"]
+
+_ALIGNMENT = 64
+
+
+def _tensor_info(name: str, tensor: Tensor) -> TensorInfo:
+    quantised = None
+    if tensor.quantisation is not None and len(tensor.quantisation.scale) == 1:
+        quantised = Quantised(scale=tensor.scale, zero_point=tensor.zero_point)
+    return TensorInfo(name=name, shape=tensor.shape, dtype=tensor.dtype, quantised=quantised)
+
+
+def _packed(instructions: list[Instruction], config: Config) -> bytes:
+    """Return the command buffer; raise `CompileError` where a field is out of range."""
+    for instruction in instructions:
+        problem = illegal_field(instruction, config)
+        if problem is not None:
+            raise CompileError(f"the network does not fit the instruction set: {problem}")
+    return b"".join(pack(instruction) for instruction in instructions)
+
+
+@dataclass
+class _Lowering:
+    """What grows while the runs are lowered, one after another."""
+
+    graph: Graph
+    parts: Partition
+    names: dict[int, str]
+    config: Config
+    options: CompileOptions
+    image: Image = field(default_factory=Image)
+    commands: list[bytes] = field(default_factory=list)
+    steps: list[EngineStep | HostStep] = field(default_factory=list)
+    layers: list[LayerInfo] = field(default_factory=list)
+    region_bytes: dict[Region, int] = field(default_factory=dict)
+    next_mark: int = 1
+
+    def _bindings(self, region: Region, numbers: tuple[int, ...]) -> tuple[Binding, ...]:
+        """Give tensors places in a region; those that share bytes share their place."""
+        offsets: dict[int, int] = {}
+        end = 0
+        for number in numbers:
+            root = self.parts.roots[number]
+            if root not in offsets:
+                offsets[root] = end
+                end += -(-self.graph.tensors[number].size_bytes // _ALIGNMENT) * _ALIGNMENT
+        self.region_bytes[region] = max(self.region_bytes.get(region, 0), end)
+        return tuple(
+            Binding(
+                name=self.names[number],
+                region=region,
+                offset=offsets[self.parts.roots[number]],
+                shape=self.graph.tensors[number].shape,
+                dtype=self.graph.tensors[number].dtype,
+            )
+            for number in numbers
+        )
+
+    def _places(self, bindings: tuple[Binding, ...], numbers: tuple[int, ...]) -> dict[str, Place]:
+        return {
+            self.names[self.parts.roots[number]]: Place(
+                region=binding.region, offset=binding.offset
+            )
+            for number, binding in zip(numbers, bindings, strict=True)
+        }
+
+    def engine(self, run: EngineRun) -> None:
+        """Schedule a run and append its step; the offset of its commands follows at the end."""
+        inputs = self._bindings(Region.INPUT, run.consumed)
+        outputs = self._bindings(Region.OUTPUT, run.produced)
+        sizes = {}
+        for node in run.nodes:
+            for number in (*node.inputs, *node.outputs):
+                if self.graph.tensors[number].data is None:
+                    root = self.parts.roots[number]
+                    sizes[self.names[root]] = self.graph.tensors[root].size_bytes
+        segment = Segment(
+            stages=run.stages,
+            sizes=sizes,
+            sources=self._places(inputs, run.consumed),
+            results=self._places(outputs, run.produced),
+            first_mark=self.next_mark,
+        )
+        scheduled = schedule_segment(
+            segment,
+            self.config,
+            self.options,
+            self.image,
+            arena_start=0,
+            output_bytes=self.region_bytes[Region.OUTPUT],
+        )
+        arena = max(self.region_bytes.get(Region.ARENA, 0), scheduled.arena_end)
+        self.region_bytes[Region.ARENA] = arena
+        commands = _packed(scheduled.instructions, self.config)
+        self._engine_layers(run, scheduled.prediction.marks)
+        self.steps.append(
+            EngineStep(
+                command_offset=len(self.commands),
+                command_bytes=len(commands),
+                inputs=inputs,
+                outputs=outputs,
+                predicted_cycles=scheduled.prediction.cycles,
+            )
+        )
+        self.commands.append(commands)
+
+    def _engine_layers(self, run: EngineRun, marks: dict[int, int]) -> None:
+        before = 0
+        for node, stage in zip(run.nodes, run.stages, strict=True):
+            mark = min(self.next_mark, self.config.last_mark)
+            self.next_mark += 1
+            done = marks.get(mark, before)
+            self.layers.append(
+                LayerInfo(
+                    name=self.names[node.output],
+                    operator=str(node.op),
+                    where="engine",
+                    mark=mark,
+                    macs=stage.macs,
+                    predicted_cycles=max(0, done - before),
+                )
+            )
+            before = max(before, done)
+
+    def host(self, run: HostRun) -> None:
+        """Append a step of the host."""
+        node = run.node
+        inputs = self._host_inputs(node)
+        self.steps.append(
+            HostStep(
+                operator=str(node.op),
+                inputs=inputs,
+                outputs=tuple(self.names[number] for number in node.outputs),
+                attributes=dataclasses.asdict(node.attributes),
+                reason=run.reason,
+            )
+        )
+        self.layers.append(
+            LayerInfo(
+                name=self.names[node.output],
+                operator=str(node.op),
+                where="host",
+                reason=run.reason,
+            )
+        )
+
+    def _host_inputs(self, node: Node) -> tuple[str, ...]:
+        for number in node.inputs:
+            if self.graph.tensors[number].data is not None:
+                raise CompileError(
+                    f"{node} must have no constant input to run on the host, not "
+                    f"{self.graph.tensors[number].name!r}"
+                )
+        return tuple(self.names[number] for number in node.inputs)
+
+    def program(self) -> Program:
+        """Return the program: constants first, command buffers behind them."""
+        image = bytearray(bytes(self.image))
+        offsets = []
+        for commands in self.commands:
+            image.extend(bytes(-len(image) % _ALIGNMENT))
+            offsets.append(len(image))
+            image.extend(commands)
+        assert all(offset % GRANULE_BYTES == 0 for offset in offsets)
+        steps = tuple(
+            dataclasses.replace(step, command_offset=offsets[step.command_offset])
+            if isinstance(step, EngineStep)
+            else step
+            for step in self.steps
+        )
+        named = {
+            self.names[number]: _tensor_info(self.names[number], tensor)
+            for number, tensor in self.graph.tensors.items()
+            if tensor.data is None
+        }
+        used = {self.names[number] for number in (*self.graph.inputs, *self.graph.outputs)}
+        for step in steps:
+            for item in (*step.inputs, *step.outputs):
+                used.add(item.name if isinstance(item, Binding) else item)
+        return Program(
+            name=self.graph.name,
+            config=self.config,
+            image=bytes(image),
+            region_bytes={
+                region: len(image) if region is Region.PROGRAM else self.region_bytes.get(region, 0)
+                for region in Region
+            },
+            inputs=tuple(named[self.names[number]] for number in self.graph.inputs),
+            outputs=tuple(named[self.names[number]] for number in self.graph.outputs),
+            tensors=tuple(info for name, info in named.items() if name in used),
+            steps=steps,
+            layers=tuple(self.layers),
+        )
+
+
+def lower(
+    graph: Graph,
+    parts: Partition,
+    names: dict[int, str],
+    config: Config,
+    options: CompileOptions,
+) -> Program:
+    """Return the program of a partitioned graph; `names` must differ between its tensors.
+
+    Raises
+    ------
+    CompileError
+        Where a run does not fit the engine, or the host has no constants for an operator.
+    """
+    lowering = _Lowering(graph=graph, parts=parts, names=names, config=config, options=options)
+    for run in parts.runs:
+        if isinstance(run, EngineRun):
+            lowering.engine(run)
+        else:
+            lowering.host(run)
+    return lowering.program()

@@ -1,0 +1,25 @@
+"""The passes over the graph, in order: each a pure function, none changes a result."""
+
+import os
+from collections.abc import Callable
+
+from matloom.ir.graph import Graph
+from matloom.ir.verify import verify
+from matloom.passes.drop_unused import drop_unused
+from matloom.passes.order_branches import order_branches
+
+__all__ = ["PASSES", "run_passes"]
+
+PASSES: tuple[Callable[[Graph], Graph], ...] = (
+    drop_unused,
+    order_branches,
+)
+
+
+def run_passes(graph: Graph) -> Graph:
+    """Return the graph behind all passes; with ``MATLOOM_VERIFY=1`` check it after each."""
+    for change in PASSES:
+        graph = change(graph)
+        if os.environ.get("MATLOOM_VERIFY") == "1":
+            verify(graph, change.__name__)
+    return graph

@@ -1,0 +1,164 @@
+"""Cut a graph into runs of the engine and operators of the host, in order."""
+
+from dataclasses import dataclass
+
+from matloom.arch.config import Config
+from matloom.ir.graph import Graph, Node, Op
+from matloom.schedule.operators import Unfit, stage_of
+from matloom.schedule.stage import Stage
+
+__all__ = ["EngineRun", "HostRun", "Partition", "partition"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineRun:
+    """Stages for one command buffer, with their nodes.
+
+    `consumed` and `produced` are the tensors that enter from and leave to the outside.
+    """
+
+    nodes: tuple[Node, ...]
+    stages: tuple[Stage, ...]
+    consumed: tuple[int, ...]
+    produced: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostRun:
+    """One operator of the host, and why the engine does not run it."""
+
+    node: Node
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Partition:
+    """The runs in order, and for each tensor the one (its root) whose bytes it shares."""
+
+    runs: tuple[EngineRun | HostRun, ...]
+    roots: dict[int, int]
+
+
+def _roots(graph: Graph) -> dict[int, int]:
+    roots = {number: number for number in graph.tensors}
+    for node in graph.nodes:
+        if node.op is Op.RESHAPE:
+            roots[node.output] = roots[node.inputs[0]]
+    return roots
+
+
+def _computed(graph: Graph, node: Node) -> list[int]:
+    return [number for number in node.inputs if graph.tensors[number].data is None]
+
+
+def _groups(
+    graph: Graph, roots: dict[int, int], stages: dict[int, Stage]
+) -> list[tuple[bool, list[Node]]]:
+    """Order nodes so that runs of the engine are as long as the data allow."""
+    ready = {roots[number] for number in graph.inputs}
+    ready.update(number for number, tensor in graph.tensors.items() if tensor.data is not None)
+    waiting = [node for node in graph.nodes if node.op is not Op.RESHAPE]
+    groups: list[tuple[bool, list[Node]]] = []
+    on_engine = True
+    while waiting:
+        taken, rest = [], []
+        for node in waiting:
+            inputs = {roots[number] for number in node.inputs}
+            if (id(node) in stages) == on_engine and inputs <= ready:
+                ready.update(node.outputs)
+                taken.append(node)
+            else:
+                rest.append(node)
+        if taken:
+            groups.append((on_engine, taken))
+        waiting, on_engine = rest, not on_engine
+    return groups
+
+
+def _host_tensors(graph: Graph, stages: dict[int, Stage]) -> set[int]:
+    """Return the tensors that must be there on the host: what it reads, and the results."""
+    wanted = set(graph.outputs)
+    for node in graph.nodes:
+        if node.op is not Op.RESHAPE and id(node) not in stages:
+            wanted.update(_computed(graph, node))
+    return wanted
+
+
+def partition(graph: Graph, config: Config, names: dict[int, str]) -> Partition:
+    """Return the runs of a graph; `names` differ between its tensors.
+
+    A tensor that leaves the engine does so under each name and shape that the host asks for;
+    one that a later run of the engine reads, under its root's.
+    """
+    roots = _roots(graph)
+    shared = {number: names[root] for number, root in roots.items()}
+    stages: dict[int, Stage] = {}
+    reasons: dict[int, str] = {}
+    for node in graph.nodes:
+        if node.op is Op.RESHAPE:
+            continue
+        try:
+            stages[id(node)] = stage_of(node, graph, shared, config)
+        except Unfit as unfit:
+            reasons[id(node)] = str(unfit)
+    groups = _groups(graph, roots, stages)
+    wanted = _host_tensors(graph, stages)
+    for on_engine, nodes in groups:
+        if on_engine:
+            made = {node.output for node in nodes}
+            for node in nodes:
+                wanted.update(
+                    roots[number] for number in _computed(graph, node) if roots[number] not in made
+                )
+    runs: list[EngineRun | HostRun] = []
+    on_host = set(graph.inputs)
+    for on_engine, nodes in groups:
+        if on_engine:
+            run = _engine_run(graph, roots, stages, wanted, nodes)
+            on_host.update(run.produced)
+            runs.append(run)
+            continue
+        for node in nodes:
+            runs.extend(_reshapes(graph, roots, on_host, _computed(graph, node)))
+            on_host.update(node.outputs)
+            runs.append(HostRun(node=node, reason=reasons[id(node)]))
+    runs.extend(_reshapes(graph, roots, on_host, list(graph.outputs)))
+    return Partition(runs=tuple(runs), roots=roots)
+
+
+def _engine_run(
+    graph: Graph,
+    roots: dict[int, int],
+    stages: dict[int, Stage],
+    wanted: set[int],
+    nodes: list[Node],
+) -> EngineRun:
+    made = {node.output for node in nodes}
+    consumed = [
+        roots[number]
+        for node in nodes
+        for number in _computed(graph, node)
+        if roots[number] not in made
+    ]
+    return EngineRun(
+        nodes=tuple(nodes),
+        stages=tuple(stages[id(node)] for node in nodes),
+        consumed=tuple(dict.fromkeys(consumed)),
+        produced=tuple(number for number in sorted(wanted) if roots[number] in made),
+    )
+
+
+def _reshapes(
+    graph: Graph, roots: dict[int, int], on_host: set[int], needed: list[int]
+) -> list[HostRun]:
+    """Return the host's reshapes of what it has only under another shape."""
+    runs = []
+    for number in needed:
+        if number not in on_host:
+            node = next(node for node in graph.nodes if number in node.outputs)
+            inner = Node(
+                op=Op.RESHAPE, inputs=(roots[number],), outputs=(number,), index=node.index
+            )
+            runs.append(HostRun(node=inner, reason="another shape for the host"))
+            on_host.add(number)
+    return runs
