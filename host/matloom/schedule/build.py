@@ -67,7 +67,7 @@ class Requantisation:
     @property
     def by_channel(self) -> bool:
         """Whether channels differ."""
-        return np.ndim(self.multiplier) > 0 and len(set(self.pairs)) > 1
+        return len(set(self.pairs)) > 1
 
     @property
     def pairs(self) -> list[tuple[int, int]]:

@@ -90,7 +90,7 @@ def fit(segment: Segment, config: Config, options: CompileOptions) -> Plan:
             or stage.walk.weights_fixed
             or stage.weights.nbytes <= half
         )
-        limits.append(Limits(resident=small, chunk_bytes=min(16 * 1024, config.spad_bytes // 8)))
+        limits.append(Limits(resident=small, chunk_bytes=min(24 * 1024, config.spad_bytes // 8)))
     policy = Policy(limits=tuple(limits), spread=True, seed=options.tiling_seed)
     for _ in range(_ATTEMPTS):
         try:

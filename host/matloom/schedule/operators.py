@@ -6,17 +6,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from matloom.arch.config import Config
-from matloom.ir.attributes import Arithmetic, Conv2D, DepthwiseConv2D, FullyConnected, Pool2D
-from matloom.ir.graph import Array, Graph, Node, Op, Tensor
-from matloom.schedule.arithmetic import (
-    ADD_LEFT_SHIFT,
-    activation_limits,
-    add_scales,
-    convolution_scale,
-    dense_scale,
-    rescale,
+from matloom.ir.attributes import (
+    Activation,
+    Arithmetic,
+    Conv2D,
+    DepthwiseConv2D,
+    FullyConnected,
+    Pool2D,
 )
+from matloom.ir.graph import Array, Graph, Node, Op, Tensor
+from matloom.ir.scales import activation_range, addition, channel_multipliers, rescale_multiplier
 from matloom.schedule.build import (
+    Requantisation,
     Window,
     add_stage,
     average_stage,
@@ -55,10 +56,17 @@ class _Context:
     """A node, its tensors, and the names of the buffers that hold them."""
 
     node: Node
-    inputs: tuple[Tensor, ...]
-    output: Tensor
+    graph: Graph
     names: tuple[str, ...]
     config: Config
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        return tuple(self.graph.tensors[number] for number in self.node.inputs)
+
+    @property
+    def output(self) -> Tensor:
+        return self.graph.tensors[self.node.output]
 
     @property
     def name(self) -> str:
@@ -85,6 +93,16 @@ class _Context:
 
     def bias(self, channels: int) -> Array:
         return self.constant(2).reshape(-1) if len(self.inputs) > 2 else np.zeros(channels, int)
+
+    def result(
+        self, multiplier: Array | int, shift: Array | int, activation: Activation
+    ) -> Requantisation:
+        low, high = activation_range(activation, self.output)
+        zero = self.output.zero_point
+        return Requantisation(multiplier=multiplier, shift=shift, zero=zero, low=low, high=high)
+
+    def by_channel(self, activation: Activation) -> Requantisation:
+        return self.result(*channel_multipliers(self.graph, self.node), activation)
 
 
 def _window(context: _Context, attributes: Conv2D | Pool2D, kernel: tuple[int, int]) -> Window:
@@ -119,7 +137,7 @@ def _convolution(context: _Context) -> Stage:
         filters=context.constant(1),
         bias=context.bias(weights.shape[0]),
         input_zero=data.zero_point,
-        scale=convolution_scale(data, weights, context.output, attributes.activation),
+        scale=context.by_channel(attributes.activation),
         config=context.config,
     )
 
@@ -135,7 +153,7 @@ def _depthwise(context: _Context) -> Stage:
         filters=context.constant(1)[0],
         bias=context.bias(weights.shape[3]),
         input_zero=data.zero_point,
-        scale=convolution_scale(data, weights, context.output, attributes.activation),
+        scale=context.by_channel(attributes.activation),
         config=context.config,
     )
 
@@ -165,7 +183,7 @@ def _dense(context: _Context) -> Stage:
         filters=context.constant(1).reshape(channels, 1, 1, depth),
         bias=context.bias(channels),
         input_zero=data.zero_point,
-        scale=dense_scale(data, weights, context.output, attributes.activation),
+        scale=context.by_channel(attributes.activation),
         config=context.config,
     )
 
@@ -175,7 +193,7 @@ def _pooling(
 ) -> Callable[[_Context], Stage]:
     def pool(context: _Context) -> Stage:
         attributes = context.node.attributes_as(Pool2D)
-        low, high = activation_limits(attributes.activation, context.output)
+        low, high = activation_range(attributes.activation, context.output)
         return make(
             name=context.name,
             nodes=context.nodes,
@@ -194,7 +212,7 @@ def _add(context: _Context) -> Stage:
     first, second = context.inputs
     if first.shape != second.shape:
         raise Unfit(f"shapes {first.shape} and {second.shape} differ")
-    scales, result = add_scales(first, second, context.output, attributes.activation)
+    scales = addition(context.graph, context.node)
     return add_stage(
         name=context.name,
         nodes=context.nodes,
@@ -203,9 +221,9 @@ def _add(context: _Context) -> Stage:
         size=context.output.size,
         granule=context.granule,
         zeros=(first.zero_point, second.zero_point),
-        scales=scales,
-        left_shift=ADD_LEFT_SHIFT,
-        result=result,
+        scales=scales.inputs,
+        left_shift=scales.left_shift,
+        result=context.result(*scales.output, attributes.activation),
     )
 
 
@@ -218,7 +236,7 @@ def _quantize(context: _Context) -> Stage:
         size=data.size,
         granule=context.granule,
         input_zero=data.zero_point,
-        scale=rescale(data, context.output),
+        scale=context.result(*rescale_multiplier(data, context.output), Activation.NONE),
     )
 
 
@@ -274,8 +292,7 @@ def stage_of(node: Node, graph: Graph, names: dict[int, str], config: Config) ->
     computed = [number for number in node.inputs if graph.tensors[number].data is None]
     context = _Context(
         node=node,
-        inputs=inputs,
-        output=output,
+        graph=graph,
         names=(*(names[number] for number in computed), names[node.output]),
         config=config,
     )

@@ -14,7 +14,7 @@ __all__ = ["ArrayTile", "Limits", "Tile", "VectorTile", "chunks", "cut", "input_
 _TILES = 4
 
 #: Bytes of weights that arrive in one LOAD where they fit: long enough to hide its latency.
-_CHUNK_BYTES = 16 * 1024
+_CHUNK_BYTES = 24 * 1024
 
 _LARGEST_FIELD = 4095
 
