@@ -24,7 +24,8 @@ def quantize(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
         with np.errstate(over="ignore"):
             quotients = inputs[0] / np.float32(output.scale)
         rounded = round_half_away(np.nan_to_num(quotients)) + output.zero_point
-        return np.clip(rounded, limits.min, limits.max).astype(output.dtype)
+        clipped: Array = np.clip(rounded, limits.min, limits.max).astype(output.dtype)
+        return clipped
     centred = inputs[0].astype(np.int64) - given.zero_point
     values = scale(centred, *rescale_multiplier(given, output)) + output.zero_point
     result: Array = clamp(values, int(limits.min), int(limits.max)).astype(output.dtype)

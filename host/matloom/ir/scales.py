@@ -54,7 +54,8 @@ def channel_multipliers(graph: Graph, node: Node) -> tuple[Array, Array]:
 
 def rescale_multiplier(source: Tensor, target: Tensor) -> tuple[int, int]:
     """Return multiplier and shift from one tensor's scale to another's."""
-    return quantize_multiplier(source.scale / target.scale)
+    pair: tuple[int, int] = quantize_multiplier(source.scale / target.scale)
+    return pair
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +86,8 @@ def addition(graph: Graph, node: Node) -> Addition:
 def softmax_scale(graph: Graph, node: Node) -> tuple[int, int]:
     """Return multiplier and left shift that take differences of inputs to Q5.26."""
     beta = node.attributes_as(Softmax).beta
-    return quantize_multiplier(beta * graph.tensors[node.inputs[0]].scale * 2**26)
+    pair: tuple[int, int] = quantize_multiplier(beta * graph.tensors[node.inputs[0]].scale * 2**26)
+    return pair
 
 
 def activation_range(activation: Activation, output: Tensor) -> tuple[int, int]:
