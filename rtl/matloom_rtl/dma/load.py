@@ -1,0 +1,167 @@
+"""Executes LOAD: external memory, or a constant byte, to the scratchpad."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.fifo import SyncFIFO
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from matloom.arch.config import Config
+from matloom.arch.csr import Fault
+from matloom.arch.isa import Opcode
+from matloom_rtl.bus.axi import AxiReadSignature
+from matloom_rtl.dma.bursts import Bursts, burst_layout
+from matloom_rtl.dma.rows import REGION_BASES, Rows
+from matloom_rtl.ports import (
+    SPAD_WRITE_LATENCY,
+    CommandSignature,
+    FaultSignature,
+    SpadWriteSignature,
+)
+
+__all__ = ["Load"]
+
+#: Bursts that the pipeline holds besides those on their way: row, burst, write and its latency.
+_STAGES = 3 + SPAD_WRITE_LATENCY
+
+
+class Load(wiring.Component):
+    """Read bursts on one side, unaligned masked writes of the beats on the other.
+
+    Addresses run ahead of data, across rows, planes and instructions; a queue of `outstanding`
+    bursts tells where the beats go. Beat k of a row whose first byte is byte m of a beat is written
+    to row address - m + k * bus_bytes under a mask of the row's bytes, so nothing is shifted. A
+    fill is a burst that makes its own beats.
+
+    Latency: `ar` follows an instruction by 3 cycles, a write its beat by 1; `done` comes when the
+    last write is visible, `SPAD_WRITE_LATENCY` after its grant. Instructions complete in order.
+    Throughput: a burst a cycle, a beat a cycle. What memory latency leaves of it is at most
+    `outstanding` bursts per latency, which matters for short rows alone.
+    Stalls: `r.ready` falls with a refused write; `ar` waits for room in the queue.
+
+    Members
+    -------
+    unit: CommandSignature(LOAD), in
+        Instructions and their completion. `busy` while one is not done.
+    region_base: array of 4 x 32 bits, in
+        Bus address of every region.
+    axi: AxiReadSignature, out
+        Id 0; a read port sets its own.
+    spad_write: SpadWriteSignature, out
+        Writes of a beat. A halt withdraws a refused one.
+    halt: in
+        Send no new address, drop the data that come; until reset.
+    quiet: out
+        No address waits and no burst is on its way.
+    fault: FaultSignature, out
+        AXI_READ and the burst's address for each beat with an error, one cycle after the beat.
+    """
+
+    def __init__(self, config: Config):
+        self._config = config
+        super().__init__(
+            {
+                "unit": In(CommandSignature(Opcode.LOAD)),
+                "region_base": In(REGION_BASES),
+                "axi": Out(AxiReadSignature(config.bus_bits)),
+                "spad_write": Out(SpadWriteSignature(config.bus_bytes)),
+                "halt": In(1),
+                "quiet": Out(1),
+                "fault": Out(FaultSignature()),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self._config
+        m.submodules.rows = rows = Rows(Opcode.LOAD)
+        m.submodules.bursts = bursts = Bursts(
+            bus_bytes=config.bus_bytes, burst_beats=config.burst_beats
+        )
+        layout = burst_layout(config.bus_bytes)
+        m.submodules.queue = queue = SyncFIFO(width=layout.size, depth=config.outstanding)
+        connect(m, flipped(self.unit.command), rows.i)
+        connect(m, rows.o, bursts.i)
+        m.d.comb += rows.region_base.eq(self.region_base)
+
+        self._address(m, bursts.o, queue)
+        granted_last = self._data(m, data.View(layout, queue.r_data), queue)
+        self._complete(m, granted_last)
+        return m
+
+    def _address(self, m: Module, burst, queue):
+        """Move bursts to the bus and to the queue at once."""
+        ar = self.axi.ar
+        move = Signal()
+        m.d.comb += [
+            burst.ready.eq(queue.w_rdy & ~self.halt & (burst.payload.fill | ~ar.valid | ar.ready)),
+            move.eq(burst.valid & burst.ready),
+            queue.w_en.eq(move),
+            queue.w_data.eq(burst.payload),
+            self.quiet.eq(~ar.valid & (queue.level == 0)),
+        ]
+        with m.If(ar.ready):
+            m.d.sync += ar.valid.eq(0)
+        with m.If(move & ~burst.payload.fill):
+            m.d.sync += [
+                ar.valid.eq(1),
+                ar.payload.addr.eq(burst.payload.address),
+                ar.payload.len.eq(burst.payload.len),
+            ]
+
+    def _data(self, m: Module, burst, queue):
+        """Turn beats into writes; return the grant of an instruction's last, and its mark."""
+        beats, write = self.axi.r, self.spad_write
+        width = self._config.bus_bytes
+        pending, pending_last, pending_mark = Signal(), Signal(), Signal(8)
+        number = Signal(8)
+        free, take, final = Signal(), Signal(), Signal()
+        m.d.comb += [
+            write.valid.eq(pending & ~self.halt),
+            free.eq(~pending | write.ready | self.halt),
+            beats.ready.eq(queue.r_rdy & ~burst.fill & free),
+            take.eq(queue.r_rdy & free & (burst.fill | beats.valid)),
+            final.eq(number == burst.len),
+            queue.r_en.eq(take & final),
+        ]
+        with m.If(free):
+            m.d.sync += pending.eq(take & ~self.halt)
+        with m.If(take):
+            m.d.sync += [
+                number.eq(Mux(final, 0, number + 1)),
+                write.address.eq(burst.spad + number * width),
+                write.data.eq(
+                    Mux(burst.fill, burst.fill_value.replicate(width), beats.payload.data)
+                ),
+                write.mask.eq(
+                    Cat(
+                        ((number != 0) | (burst.first <= index)) & (~final | (burst.final >= index))
+                        for index in range(width)
+                    )
+                ),
+                pending_last.eq(burst.last & final),
+                pending_mark.eq(burst.mark),
+            ]
+        m.d.sync += [
+            self.fault.valid.eq(beats.valid & beats.ready & beats.payload.resp[1]),
+            self.fault.cause.eq(Fault.AXI_READ),
+            self.fault.address.eq(burst.address),
+        ]
+        m.d.comb += self.unit.progress.eq(take | (write.valid & write.ready))
+        return write.valid & write.ready & pending_last, pending_mark
+
+    def _complete(self, m: Module, granted_last):
+        """Report completion when the last write is visible, and count what is under way."""
+        done, mark = granted_last
+        for _stage in range(SPAD_WRITE_LATENCY):
+            done_next, mark_next = Signal(), Signal(8)
+            m.d.sync += [done_next.eq(done), mark_next.eq(mark)]
+            done, mark = done_next, mark_next
+        command = self.unit.command
+        started = command.valid & command.ready
+        under_way = Signal(range(self._config.outstanding + _STAGES + 1))
+        m.d.sync += under_way.eq(under_way + started - done)
+        m.d.comb += [
+            self.unit.done.eq(done),
+            self.unit.done_mark.eq(mark),
+            self.unit.busy.eq(under_way != 0),
+        ]

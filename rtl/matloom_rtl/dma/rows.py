@@ -1,0 +1,106 @@
+"""Walks the planes and rows of LOAD and STORE instructions."""
+
+from amaranth.hdl import Module, Mux, Signal, unsigned
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from matloom.arch.isa import Opcode, Region
+from matloom_rtl.dma.bursts import row_layout
+from matloom_rtl.ports import body_layout
+
+__all__ = ["REGION_BASES", "Rows"]
+
+#: The bus address of every region, by number.
+REGION_BASES = data.ArrayLayout(unsigned(32), len(Region))
+
+
+class Rows(wiring.Component):
+    """Turn instructions into rows, planes outermost, with both addresses of each.
+
+    A fill touches no external memory: its rows lie at address 0, so that no beat is wasted.
+
+    Latency: an instruction taken in cycle t shows its first row in t + 1.
+    Throughput: one row a cycle, also across instructions.
+    Stalls: `o` holds its row until taken; `i` is taken with the last row of the instruction before.
+
+    Members
+    -------
+    i: stream of `body_layout(opcode)`, in
+        Instructions, LOAD or STORE.
+    region_base: array of 4 x 32 bits, in
+        Bus address of every region; stable while instructions come.
+    o: stream of `row_layout()`, out
+        Rows.
+    """
+
+    def __init__(self, opcode: Opcode):
+        super().__init__(
+            {
+                "i": In(stream.Signature(body_layout(opcode))),
+                "region_base": In(REGION_BASES),
+                "o": Out(stream.Signature(row_layout())),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        command, row = self.i.payload, self.o.payload
+        current = Signal.like(command)
+        working, plane_end, end = Signal(), Signal(), Signal()
+        rows_left, planes_left = Signal.like(command.rows), Signal.like(command.planes)
+        plane_address, plane_spad = Signal.like(row.address), Signal.like(row.spad)
+
+        m.d.comb += [
+            plane_end.eq(rows_left == 1),
+            end.eq(plane_end & (planes_left == 1)),
+            self.o.valid.eq(working),
+            row.bytes.eq(current.row_bytes),
+            row.last.eq(end),
+            row.mark.eq(current.mark),
+            row.fill.eq(current.fill),
+            row.fill_value.eq(current.fill_value),
+            self.i.ready.eq(~working | (self.o.ready & end)),
+        ]
+
+        next_address, next_spad = Signal.like(row.address), Signal.like(row.spad)
+        m.d.comb += [
+            next_address.eq(
+                Mux(plane_end, plane_address, row.address)
+                + Mux(plane_end, current.dram_plane_step, current.dram_row_step)
+            ),
+            next_spad.eq(
+                Mux(plane_end, plane_spad, row.spad)
+                + Mux(plane_end, current.spad_plane_step, current.spad_row_step)
+            ),
+        ]
+        with m.If(self.o.ready & working):
+            m.d.sync += [
+                row.address.eq(Mux(current.fill, 0, next_address)),
+                row.spad.eq(next_spad),
+                rows_left.eq(rows_left - 1),
+            ]
+            with m.If(plane_end):
+                m.d.sync += [
+                    plane_address.eq(next_address),
+                    plane_spad.eq(next_spad),
+                    rows_left.eq(current.rows),
+                    planes_left.eq(planes_left - 1),
+                ]
+
+        start = Signal.like(row.address)
+        m.d.comb += start.eq(
+            Mux(command.fill, 0, self.region_base[command.region] + command.dram_offset)
+        )
+        with m.If(self.i.ready):
+            m.d.sync += working.eq(self.i.valid)
+            with m.If(self.i.valid):
+                m.d.sync += [
+                    current.eq(command),
+                    rows_left.eq(command.rows),
+                    planes_left.eq(command.planes),
+                    row.address.eq(start),
+                    plane_address.eq(start),
+                    row.spad.eq(command.spad_addr),
+                    plane_spad.eq(command.spad_addr),
+                ]
+        return m

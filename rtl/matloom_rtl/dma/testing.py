@@ -1,0 +1,113 @@
+"""A behavioural scratchpad port and an instruction driver for pysim."""
+
+import random
+from collections import deque
+
+from matloom_rtl.ports import SPAD_READ_LATENCY
+
+__all__ = ["Commands", "SpadPort"]
+
+
+class SpadPort:
+    """Grant reads or writes of one port, refusing some; run `read` or `write` in the background.
+
+    Parameters
+    ----------
+    port:
+        The initiator's port.
+    contents:
+        Bytes from address 0 on; writes change them.
+    stall:
+        Probability of a refusal in a cycle.
+    """
+
+    def __init__(self, port, contents, *, stall=0.0, seed=0):
+        self.contents = contents
+        self.grants = []
+        self.cycle = 0
+        self._port, self._stall = port, stall
+        self._width = port.signature.width
+        self._random = random.Random(seed)
+
+    async def write(self, ctx):
+        """Serve writes for ever; `grants` holds the cycle of each."""
+        port = self._port
+        while True:
+            ready = self._random.random() >= self._stall
+            ctx.set(port.ready, ready)
+            _, _, valid, address, value, mask = await ctx.tick().sample(
+                port.valid, port.address, port.data, port.mask
+            )
+            if valid and ready:
+                self.grants.append(self.cycle)
+                for index in range(self._width):
+                    if mask >> index & 1:
+                        place = (address + index) % 2**24
+                        assert place < len(self.contents), f"write to byte {place}"
+                        self.contents[place] = value >> 8 * index & 255
+            self.cycle += 1
+
+    async def read(self, ctx):
+        """Serve reads for ever; data are noise except in the one cycle that is theirs."""
+        port, bits = self._port, 8 * self._width
+        pipeline = deque([None] * (SPAD_READ_LATENCY - 1))
+        while True:
+            ready = self._random.random() >= self._stall
+            ctx.set(port.ready, ready)
+            _, _, valid, address = await ctx.tick().sample(port.valid, port.address)
+            granted = None
+            if valid and ready:
+                self.grants.append(self.cycle)
+                places = [(address + index) % 2**24 for index in range(self._width)]
+                granted = bytes(
+                    self.contents[place] if place < len(self.contents) else 0xEE for place in places
+                )
+            pipeline.append(granted)
+            shown = pipeline.popleft()
+            noise = self._random.getrandbits(bits)
+            ctx.set(port.data, noise if shown is None else int.from_bytes(shown, "little"))
+            self.cycle += 1
+
+
+class Commands:
+    """Drive a unit's instructions; `issue` returns when all are done.
+
+    Parameters
+    ----------
+    unit:
+        The unit's CommandSignature port.
+    bodies:
+        Field values of each instruction.
+    stall:
+        Probability that no instruction is offered in a cycle.
+    """
+
+    def __init__(self, unit, bodies, *, stall=0.0, seed=0):
+        self.done = []
+        self.taken = []
+        self.cycle = 0
+        self._unit, self._bodies, self._stall = unit, bodies, stall
+        self._random = random.Random(seed)
+
+    async def issue(self, ctx):
+        """Offer the instructions in order and await the last; keep cycle and mark of each."""
+        unit, waiting, offered = self._unit, deque(self._bodies), False
+        while len(self.done) < len(self._bodies):
+            if waiting and not offered and self._random.random() >= self._stall:
+                ctx.set(unit.command.payload, waiting[0])
+                offered = True
+            ctx.set(unit.command.valid, offered)
+            _, _, ready, done, mark, busy = await ctx.tick().sample(
+                unit.command.ready, unit.done, unit.done_mark, unit.busy
+            )
+            if done:
+                assert busy, "done while not busy"
+                self.done.append((self.cycle, mark))
+            if offered and ready:
+                self.taken.append(self.cycle)
+                waiting.popleft()
+                offered = False
+            self.cycle += 1
+        ctx.set(unit.command.valid, 0)
+        await ctx.delay(1e-9)
+        assert not ctx.get(unit.busy), "busy after the last instruction"

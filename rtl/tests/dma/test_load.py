@@ -1,0 +1,268 @@
+"""LOAD against plain loops over bytes: every alignment and width, cycles, stalls, errors, halt."""
+
+import random
+
+import pytest
+from amaranth.hdl import ResetInserter, Signal
+
+from matloom.arch.config import Config
+from matloom.arch.csr import Fault
+from matloom_rtl.bus.testing import AxiMemory
+from matloom_rtl.dma.load import Load
+from matloom_rtl.dma.testing import Commands, SpadPort
+from matloom_rtl.testing import simulate
+
+BASES = [0x0000, 0x1000, 0x2000, 0x2100]
+DRAM_BYTES = 0x8000
+SPAD_BYTES = 0x2000
+BUSES = [32, 64, 128, 256]
+
+
+def make_config(bus_bits=64):
+    return Config(bus_bits=bus_bits, burst_beats={32: 16, 64: 32, 128: 32, 256: 16}[bus_bits])
+
+
+def linear(offset, size, spad, **other):
+    return {
+        "dram_offset": offset,
+        "spad_addr": spad,
+        "row_bytes": size,
+        "rows": 1,
+        "planes": 1,
+    } | other
+
+
+def reference(bodies, dram, spad):
+    """Execute by the definition of the fields."""
+    for body in bodies:
+        get = {"region": 0, "fill": 0}.__or__(body).get
+        for plane in range(get("planes")):
+            for row in range(get("rows")):
+                source = (
+                    BASES[get("region")]
+                    + get("dram_offset")
+                    + row * get("dram_row_step", 0)
+                    + plane * get("dram_plane_step", 0)
+                )
+                target = (
+                    get("spad_addr")
+                    + row * get("spad_row_step", 0)
+                    + plane * get("spad_plane_step", 0)
+                )
+                size = get("row_bytes")
+                values = dram[source : source + size]
+                spad[target : target + size] = (
+                    bytes([get("fill_value")]) * size if get("fill") else values
+                )
+    return spad
+
+
+class Bench:
+    """A Load between memories; `run` executes instructions and compares the scratchpad."""
+
+    def __init__(self, config, bodies, *, stall=0.0, memory_stall=0.0, spad_stall=0.0, **memory):
+        chance = random.Random(5)
+        self.bodies = bodies
+        self.dut = dut = Load(config)
+        self.dram = chance.randbytes(DRAM_BYTES)
+        self.before = bytearray(chance.randbytes(SPAD_BYTES))
+        self.memory = AxiMemory(
+            dut.axi, self.dram, burst_beats=config.burst_beats, stall=memory_stall, **memory
+        )
+        self.spad = SpadPort(dut.spad_write, bytearray(self.before), stall=spad_stall)
+        self.commands = Commands(dut.unit, bodies, stall=stall)
+
+    async def setup(self, ctx):
+        ctx.set(self.dut.region_base, BASES)
+
+    def run(self, limit=20000):
+        cycles = simulate(
+            self.dut,
+            self.setup,
+            self.commands.issue,
+            cycles=limit,
+            background=(self.memory.read, self.spad.write),
+        )
+        assert self.spad.contents == reference(self.bodies, self.dram, bytearray(self.before))
+        assert [mark for _, mark in self.commands.done] == [
+            body.get("mark", 0) for body in self.bodies
+        ]
+        return cycles
+
+
+def random_body(chance):
+    """Return rows inside memories of the sizes above, with strides in both."""
+    rows, planes = chance.randrange(1, 5), chance.randrange(1, 4)
+    return {
+        "mark": chance.randrange(64),
+        "region": chance.randrange(4),
+        "fill": chance.random() < 0.15,
+        "fill_value": chance.randrange(256),
+        "dram_offset": chance.randrange(0x1000),
+        "spad_addr": chance.choice((0, 1, chance.randrange(0x800))),
+        "row_bytes": chance.choice((1, 2, 9, 31, 64, chance.randrange(1, 400))),
+        "rows": rows,
+        "planes": planes,
+        "dram_row_step": chance.randrange(1, 700),
+        "dram_plane_step": chance.randrange(1, 3000),
+        "spad_row_step": chance.randrange(1, 450),
+        "spad_plane_step": chance.randrange(1, 1000),
+    }
+
+
+@pytest.mark.parametrize("bus_bits", BUSES)
+def test_random_transfers(bus_bits):
+    chance = random.Random(bus_bits)
+    Bench(make_config(bus_bits), [random_body(chance) for _ in range(14)]).run()
+
+
+@pytest.mark.parametrize(
+    ("bus_bits", "stall", "memory_stall", "spad_stall"),
+    [(64, 0.7, 0, 0), (64, 0, 0.4, 0), (64, 0, 0, 0.5), (32, 0.5, 0.3, 0.3), (256, 0.5, 0.3, 0.3)],
+)
+def test_random_transfers_stalled(bus_bits, stall, memory_stall, spad_stall):
+    chance = random.Random(bus_bits + 1)
+    bodies = [random_body(chance) for _ in range(8)]
+    bench = Bench(
+        make_config(bus_bits),
+        bodies,
+        stall=stall,
+        memory_stall=memory_stall,
+        spad_stall=spad_stall,
+        seed=3,
+    )
+    bench.run()
+
+
+@pytest.mark.parametrize("bus_bits", BUSES)
+def test_every_alignment(bus_bits):
+    step = bus_bits // 8
+    bodies = [
+        linear(4096 - 2 * step + shift, step + size, 200 + 150 * index + shift % 3)
+        for index, (shift, size) in enumerate((a, b) for a in range(step) for b in (1, 2 * step))
+    ][:48]
+    Bench(make_config(bus_bits), bodies).run()
+
+
+def test_first_write_may_start_below_zero():
+    Bench(make_config(), [linear(7, 20, 0), linear(5, 1, 1)]).run()
+
+
+def test_long_linear_load_takes_a_beat_a_cycle():
+    cycles = Bench(make_config(), [linear(0, 4096, 0)]).run()
+    assert 32 + 512 <= cycles <= 32 + 512 + 10
+
+
+def test_instructions_follow_without_a_gap():
+    bodies = [linear(256 * index, 256, 256 * index, mark=index) for index in range(16)]
+    bench = Bench(make_config(), bodies)
+    assert bench.run() <= 32 + 16 * 32 + 10
+    assert bench.spad.grants == list(range(bench.spad.grants[0], bench.spad.grants[0] + 512))
+
+
+def test_done_comes_when_the_last_write_is_visible():
+    bench = Bench(make_config(), [linear(0, 64, 0), linear(64, 8, 64)])
+    bench.run()
+    assert [cycle for cycle, _ in bench.commands.done] == [
+        bench.spad.grants[7] + 3,
+        bench.spad.grants[8] + 3,
+    ]
+
+
+def test_short_rows_overlap_their_latencies():
+    body = linear(3, 9, 0, rows=32, dram_row_step=128, spad_row_step=9)
+    bench = Bench(make_config(), [body])
+    # Eight bursts on their way: a quarter of the rows for each latency and a little.
+    assert bench.run() <= 4 * (32 + 8) + 16
+    assert bench.memory.most_outstanding == 8
+
+
+def test_next_instruction_is_taken_early():
+    bench = Bench(make_config(), [linear(0, 256, 0), linear(256, 256, 256)])
+    bench.run()
+    assert bench.commands.taken == [0, 1]
+
+
+def test_fill_needs_no_memory():
+    body = linear(0, 1000, 3, fill=1, fill_value=0x80, rows=2, spad_row_step=1003)
+    bench = Bench(make_config(), [body])
+    assert bench.run() <= 2 * 125 + 10
+    assert bench.memory.bursts == []
+
+
+def test_error_is_reported_with_the_address_of_its_burst():
+    bench = Bench(make_config(), [linear(0, 1024, 0)], broken=[0x100])
+    seen = []
+
+    async def watch(ctx):
+        fault = bench.dut.fault
+        while True:
+            _, _, valid, cause, address = await ctx.tick().sample(
+                fault.valid, fault.cause, fault.address
+            )
+            if valid:
+                seen.append((cause, address))
+
+    simulate(
+        bench.dut,
+        bench.setup,
+        bench.commands.issue,
+        cycles=400,
+        background=(bench.memory.read, bench.spad.write, watch),
+    )
+    assert set(seen) == {(Fault.AXI_READ, 0x100)}
+    assert len(bench.commands.done) == 1
+
+
+@pytest.mark.parametrize("when", [3, 4, 20, 37, 60, 90])
+@pytest.mark.parametrize("stall", [0.0, 0.4])
+def test_halt_then_reset_then_again(when, stall):
+    bodies = [linear(8 * index, 300, 500 * index) for index in range(4)]
+    bench = Bench(make_config(), bodies, memory_stall=stall, spad_stall=stall)
+    dut, reset = bench.dut, Signal()
+    marks = {}
+
+    async def stop(ctx):
+        await ctx.tick().repeat(when)
+        ctx.set(dut.halt, 1)
+        # Grants and bursts of the cycle before are noted in this instant.
+        await ctx.delay(1e-9)
+        marks["writes"], marks["bursts"] = len(bench.spad.grants), len(bench.memory.bursts)
+        await ctx.tick()
+        await ctx.tick().until(dut.quiet)
+        assert bench.memory.outstanding == 0
+        assert len(bench.spad.grants) == marks["writes"]
+        assert len(bench.memory.bursts) <= marks["bursts"] + 1
+        ctx.set(dut.unit.command.valid, 0)
+        ctx.set(reset, 1)
+        await ctx.tick()
+        ctx.set(reset, 0)
+        ctx.set(dut.halt, 0)
+        await bench.commands.issue(ctx)
+
+    simulate(
+        ResetInserter(reset)(dut),
+        bench.setup,
+        stop,
+        cycles=3000,
+        background=(offer_until_halt(dut, bodies), bench.memory.read, bench.spad.write),
+    )
+    assert bench.spad.contents == reference(bodies, bench.dram, bytearray(bench.before))
+
+
+def offer_until_halt(dut, bodies):
+    """Return a bench that offers all instructions until a halt."""
+
+    async def run(ctx):
+        for body in bodies:
+            ctx.set(dut.unit.command.payload, body)
+            ctx.set(dut.unit.command.valid, 1)
+            while True:
+                _, _, ready, halt = await ctx.tick().sample(dut.unit.command.ready, dut.halt)
+                if halt:
+                    return
+                if ready:
+                    break
+        ctx.set(dut.unit.command.valid, 0)
+
+    return run

@@ -1,0 +1,84 @@
+"""Planes and rows against the sum of products that the instruction set states."""
+
+import random
+
+import pytest
+
+from matloom.arch.isa import Opcode
+from matloom_rtl.dma.rows import Rows
+from matloom_rtl.testing import simulate
+
+BASES = [0x1000_0000, 0x2000_0000, 0x3000_0040, 0xF000_0000]
+
+
+def instruction(chance):
+    return {
+        "mark": chance.randrange(256),
+        "fill": chance.random() < 0.2,
+        "region": chance.randrange(4),
+        "fill_value": chance.randrange(256),
+        "dram_offset": chance.randrange(2**24),
+        "spad_addr": chance.randrange(2**24),
+        "row_bytes": chance.randrange(1, 2**21),
+        "rows": chance.randrange(1, 6),
+        "planes": chance.randrange(1, 5),
+        "dram_row_step": chance.randrange(2**24),
+        "dram_plane_step": chance.randrange(2**24),
+        "spad_row_step": chance.randrange(2**21),
+        "spad_plane_step": chance.randrange(2**21),
+    }
+
+
+def expected(body):
+    rows = []
+    for plane in range(body["planes"]):
+        for row in range(body["rows"]):
+            address = (
+                BASES[body["region"]]
+                + body["dram_offset"]
+                + plane * body["dram_plane_step"]
+                + row * body["dram_row_step"]
+            )
+            spad = body["spad_addr"] + plane * body["spad_plane_step"] + row * body["spad_row_step"]
+            last = (plane, row) == (body["planes"] - 1, body["rows"] - 1)
+            rows.append(
+                {
+                    "address": 0 if body["fill"] else address % 2**32,
+                    "spad": spad % 2**24,
+                    "bytes": body["row_bytes"],
+                    "last": last,
+                    **{name: body[name] for name in ("mark", "fill", "fill_value")},
+                }
+            )
+    return rows
+
+
+@pytest.mark.parametrize("stall", [0.0, 0.5])
+def test_walks_every_row(stall):
+    chance = random.Random(7)
+    bodies = [instruction(chance) for _ in range(20)]
+    rows = [row for body in bodies for row in expected(body)]
+    dut, seen = Rows(Opcode.LOAD), []
+
+    async def feed(ctx):
+        ctx.set(dut.region_base, BASES)
+        for body in bodies:
+            ctx.set(dut.i.payload, body)
+            ctx.set(dut.i.valid, 1)
+            await ctx.tick().until(dut.i.ready)
+            ctx.set(dut.i.valid, 0)
+            while chance.random() < stall:
+                await ctx.tick()
+
+    async def collect(ctx):
+        while len(seen) < len(rows):
+            ready = chance.random() >= stall
+            ctx.set(dut.o.ready, ready)
+            _, _, valid, payload = await ctx.tick().sample(dut.o.valid, dut.o.payload)
+            if valid and ready:
+                seen.append({name: payload[name] for name in rows[0]})
+
+    cycles = simulate(dut, feed, collect, cycles=5000)
+    assert seen == rows
+    if not stall:
+        assert cycles == len(rows) + 1
