@@ -1,5 +1,6 @@
 """Search for a plan that fits the scratchpad, from the fastest choices to the smallest."""
 
+import random
 from dataclasses import replace
 
 from matloom.arch.config import Config
@@ -14,6 +15,9 @@ __all__ = ["fit"]
 
 _ATTEMPTS = 400
 _SMALLEST_TILE = 64
+
+#: Weights that arrive in one LOAD where they fit: enough to hide its latency.
+_CHUNK_BYTES = 24 * 1024
 
 
 def _alive(segment: Segment, index: int) -> list[str]:
@@ -80,8 +84,8 @@ def _tighten(segment: Segment, policy: Policy, full: Full, config: Config) -> Po
     return None
 
 
-def fit(segment: Segment, config: Config, options: CompileOptions) -> Plan:
-    """Return a plan that fits; raise `CompileError` where even the smallest does not."""
+def _first_policy(segment: Segment, config: Config) -> Policy:
+    """Return the choices that are best where memory is plenty."""
     half = config.spad_bytes // 2
     limits = []
     for stage in segment.stages:
@@ -90,8 +94,31 @@ def fit(segment: Segment, config: Config, options: CompileOptions) -> Plan:
             or stage.walk.weights_fixed
             or stage.weights.nbytes <= half
         )
-        limits.append(Limits(resident=small, chunk_bytes=min(24 * 1024, config.spad_bytes // 8)))
-    policy = Policy(limits=tuple(limits), spread=True, seed=options.tiling_seed)
+        limits.append(Limits(resident=small, chunk_bytes=min(_CHUNK_BYTES, config.spad_bytes // 8)))
+    return Policy(limits=tuple(limits))
+
+
+def _random_policy(segment: Segment, config: Config, seed: int) -> Policy:
+    """Return arbitrary choices: what memory forces on large networks, for small ones too."""
+    draw = random.Random(seed)
+    limits = []
+    for _ in segment.stages:
+        limits.append(
+            Limits(
+                resident=draw.random() < 0.5,
+                chunk_bytes=draw.randint(1, _CHUNK_BYTES),
+                tile_bytes=draw.choice((1 << 30, draw.randint(1, config.spad_bytes // 2))),
+            )
+        )
+    spilled = frozenset(name for name in segment.sizes if draw.random() < 0.4)
+    return Policy(limits=tuple(limits), spilled=spilled, seed=seed)
+
+
+def fit(segment: Segment, config: Config, options: CompileOptions) -> Plan:
+    """Return a plan that fits; raise `CompileError` where even the smallest does not."""
+    policy = _first_policy(segment, config)
+    if options.tiling_seed is not None:
+        policy = _random_policy(segment, config, options.tiling_seed)
     for _ in range(_ATTEMPTS):
         try:
             return make_plan(segment, policy, config)

@@ -13,9 +13,6 @@ __all__ = ["ArrayTile", "Limits", "Tile", "VectorTile", "chunks", "cut", "input_
 #: while the last tile is post-processed.
 _TILES = 4
 
-#: Bytes of weights that arrive in one LOAD where they fit: long enough to hide its latency.
-_CHUNK_BYTES = 24 * 1024
-
 _LARGEST_FIELD = 4095
 
 
@@ -35,7 +32,7 @@ class Limits:
     """
 
     resident: bool
-    chunk_bytes: int = _CHUNK_BYTES
+    chunk_bytes: int = 1 << 30
     tile_bytes: int = 1 << 30
 
 

@@ -1,0 +1,246 @@
+"""Random one-layer networks: stimuli for comparing devices with the interpreter."""
+
+import random
+
+import numpy as np
+
+from matloom.arch.config import Config
+from matloom.ir.attributes import (
+    Activation,
+    Arithmetic,
+    Attributes,
+    Conv2D,
+    DepthwiseConv2D,
+    FullyConnected,
+    Padding,
+    Pool2D,
+)
+from matloom.ir.graph import Array, Graph, Node, Op, Quantisation, Tensor
+
+__all__ = ["random_layer"]
+
+#: Multiply-accumulates that a layer may have on 256 multipliers, more or less.
+_WORK = 400_000
+
+_OPERATORS = (
+    Op.CONV_2D,
+    Op.CONV_2D,
+    Op.CONV_2D,
+    Op.DEPTHWISE_CONV_2D,
+    Op.DEPTHWISE_CONV_2D,
+    Op.FULLY_CONNECTED,
+    Op.ADD,
+    Op.AVERAGE_POOL_2D,
+    Op.MAX_POOL_2D,
+    Op.QUANTIZE,
+)
+
+
+class _Draw:
+    """Random numbers and tensors of one seed."""
+
+    def __init__(self, seed: str, config: Config):
+        self.random = random.Random(seed)
+        self.numbers = np.random.default_rng(self.random.getrandbits(64))
+        self.config = config
+
+    def size(self, most: int) -> int:
+        """Return 1 to `most`, small ones often, and now and then a neighbour of the array's."""
+        near = self.random.choice((self.config.rows, self.config.columns))
+        return min(
+            most,
+            self.random.choice(
+                (
+                    self.random.randint(1, 4),
+                    self.random.randint(1, most),
+                    max(1, near + self.random.randint(-1, 1)),
+                )
+            ),
+        )
+
+    def zero(self) -> int:
+        return self.random.choice((0, -128, 127, self.random.randint(-128, 127)))
+
+    def activation(self) -> Activation:
+        return self.random.choice(tuple(Activation))
+
+    def bytes(self, shape: tuple[int, ...]) -> Array:
+        return self.numbers.integers(-128, 128, shape).astype(np.int8)
+
+    def scale(self) -> float:
+        return float(np.float32(10 ** self.random.uniform(-3, 0)))
+
+    def tensor(self, name: str, shape: tuple[int, ...], scale: float, zero: int) -> Tensor:
+        quantisation = Quantisation(scale=(float(np.float32(scale)),), zero_point=(zero,))
+        return Tensor(name=name, shape=shape, dtype="int8", quantisation=quantisation)
+
+    def padding(self, kernel: tuple[int, int], dilation: tuple[int, int]) -> Padding:
+        """Return none, or up to what keeps every window in touch with the image."""
+        if self.random.random() < 0.4:
+            return Padding(top=0, bottom=0, left=0, right=0)
+        reach = [(taps - 1) * step for taps, step in zip(kernel, dilation, strict=True)]
+        top, left = (self.random.randint(0, length // 2) for length in reach)
+        bottom, right = (self.random.randint(0, (length + 1) // 2) for length in reach)
+        return Padding(top=top, bottom=bottom, left=left, right=right)
+
+
+def _image(draw: _Draw, kernel: tuple[int, int], dilation: tuple[int, int]) -> tuple[int, int]:
+    """Return height and width at least as large as the window."""
+    least = [(taps - 1) * step + 1 for taps, step in zip(kernel, dilation, strict=True)]
+    height, width = (length + draw.size(20) - 1 for length in least)
+    return height, width
+
+
+def _outputs(
+    image: tuple[int, int],
+    kernel: tuple[int, int],
+    stride: tuple[int, int],
+    dilation: tuple[int, int],
+    padding: Padding,
+) -> tuple[int, int]:
+    padded = (image[0] + padding.top + padding.bottom, image[1] + padding.left + padding.right)
+    height, width = (
+        (padded[axis] - (kernel[axis] - 1) * dilation[axis] - 1) // stride[axis] + 1
+        for axis in range(2)
+    )
+    return height, width
+
+
+def _graph(
+    op: Op, attributes: Attributes, given: list[Tensor], constants: list[Tensor], output: Tensor
+) -> Graph:
+    tensors = dict(enumerate((*given, *constants, output)))
+    count = len(given) + len(constants)
+    node = Node(op=op, inputs=tuple(range(count)), outputs=(count,), attributes=attributes, index=0)
+    return Graph(
+        name=str(op).lower(),
+        inputs=tuple(range(len(given))),
+        outputs=(count,),
+        tensors=tensors,
+        nodes=(node,),
+    )
+
+
+def _weighted(
+    draw: _Draw, given: Tensor, shape: tuple[int, ...], axis: int, reduction: int
+) -> tuple[list[Tensor], float]:
+    """Return weights and bias, and an output scale that uses the output's range."""
+    channels = shape[axis]
+    by_channel = draw.random.random() < 0.7
+    base = draw.scale()
+    scales = [
+        float(np.float32(base * draw.random.uniform(0.2, 1)))
+        for _ in range(channels if by_channel else 1)
+    ]
+    quantisation = Quantisation(
+        scale=tuple(scales),
+        zero_point=(0,) * len(scales),
+        axis=axis if by_channel else None,
+    )
+    weights = Tensor(
+        name="weights",
+        shape=shape,
+        dtype="int8",
+        quantisation=quantisation,
+        data=draw.bytes(shape),
+    )
+    deviation = 74 * 74 * reduction**0.5
+    bias = draw.numbers.integers(-2 * int(deviation), 2 * int(deviation) + 1, channels)
+    if draw.random.random() < 0.05:
+        bias = draw.numbers.integers(-(2**31), 2**31, channels)
+    constants = [weights]
+    if draw.random.random() < 0.9:
+        constants.append(
+            Tensor(name="bias", shape=(channels,), dtype="int32", data=bias.astype(np.int32))
+        )
+    return constants, given.scale * base * deviation / 64
+
+
+def _convolution(draw: _Draw, depthwise: bool) -> Graph:
+    kernel = (draw.random.randint(1, 5), draw.random.randint(1, 5))
+    stride = (draw.random.randint(1, 3), draw.random.randint(1, 3))
+    dilation = (1, 1)
+    if draw.random.random() < 0.2:
+        dilation = (draw.random.randint(1, 3), draw.random.randint(1, 3))
+    height, width = _image(draw, kernel, dilation)
+    padding = draw.padding(kernel, dilation)
+    depth = draw.size(40)
+    multiplier = draw.random.choice((1, 1, 1, 2, 3, 8)) if depthwise else 1
+    channels = depth * multiplier if depthwise else draw.size(40)
+    out_height, out_width = _outputs((height, width), kernel, stride, dilation, padding)
+    taps = kernel[0] * kernel[1]
+    reduction = taps if depthwise else taps * depth
+    while out_height * out_width * channels * reduction > _WORK and height > kernel[0] * 3:
+        height -= height // 4
+        out_height, out_width = _outputs((height, width), kernel, stride, dilation, padding)
+    images = draw.random.choice((1, 1, 2))
+    given = draw.tensor("input", (images, height, width, depth), draw.scale(), draw.zero())
+    shape = (1, *kernel, channels) if depthwise else (channels, *kernel, depth)
+    constants, scale = _weighted(draw, given, shape, 3 if depthwise else 0, reduction)
+    output = draw.tensor("output", (images, out_height, out_width, channels), scale, draw.zero())
+    common = {
+        "stride": stride,
+        "dilation": dilation,
+        "padding": padding,
+        "activation": draw.activation(),
+    }
+    if depthwise:
+        attributes: Conv2D = DepthwiseConv2D(depth_multiplier=multiplier, **common)
+        return _graph(Op.DEPTHWISE_CONV_2D, attributes, [given], constants, output)
+    return _graph(Op.CONV_2D, Conv2D(**common), [given], constants, output)
+
+
+def _dense(draw: _Draw) -> Graph:
+    batch, depth, channels = draw.size(20), draw.size(200), draw.size(60)
+    given = draw.tensor("input", (batch, depth), draw.scale(), draw.zero())
+    constants, scale = _weighted(draw, given, (channels, depth), 0, depth)
+    output = draw.tensor("output", (batch, channels), scale, draw.zero())
+    attributes = FullyConnected(keep_num_dims=False, activation=draw.activation())
+    return _graph(Op.FULLY_CONNECTED, attributes, [given], constants, output)
+
+
+def _pooling(draw: _Draw, op: Op) -> Graph:
+    window = (draw.random.randint(1, 5), draw.random.randint(1, 5))
+    stride = (draw.random.randint(1, 3), draw.random.randint(1, 3))
+    height, width = _image(draw, window, (1, 1))
+    padding = draw.padding(window, (1, 1))
+    out_height, out_width = _outputs((height, width), window, stride, (1, 1), padding)
+    images, depth = draw.random.choice((1, 1, 2)), draw.size(40)
+    scale, zero = draw.scale(), draw.zero()
+    given = draw.tensor("input", (images, height, width, depth), scale, zero)
+    output = draw.tensor("output", (images, out_height, out_width, depth), scale, zero)
+    attributes = Pool2D(window=window, stride=stride, padding=padding, activation=draw.activation())
+    return _graph(op, attributes, [given], [], output)
+
+
+def _elementwise(draw: _Draw, op: Op) -> Graph:
+    shape = (1, draw.size(12), draw.size(12), draw.size(40))
+    scale = draw.scale()
+    given = [
+        draw.tensor(name, shape, scale * draw.random.uniform(0.3, 3), draw.zero())
+        for name in (("first", "second") if op is Op.ADD else ("input",))
+    ]
+    output = draw.tensor("output", shape, scale * draw.random.uniform(0.5, 3), draw.zero())
+    attributes = Arithmetic(activation=draw.activation()) if op is Op.ADD else Attributes()
+    return _graph(op, attributes, given, [], output)
+
+
+def random_layer(seed: int, config: Config) -> tuple[Graph, dict[int, Array]]:
+    """Return a network of one random operator, and its inputs by tensor number.
+
+    Shapes, strides, dilations, padding, zero points, scales, multipliers and activations are
+    drawn from `seed`; sizes favour the neighbours of the array's. Compile it with
+    ``CompileOptions(tiling_seed=seed)`` for random tiles as well.
+    """
+    draw = _Draw(f"layer {seed} {config.digest}", config)
+    op = draw.random.choice(_OPERATORS)
+    if op in (Op.CONV_2D, Op.DEPTHWISE_CONV_2D):
+        graph = _convolution(draw, op is Op.DEPTHWISE_CONV_2D)
+    elif op is Op.FULLY_CONNECTED:
+        graph = _dense(draw)
+    elif op in (Op.AVERAGE_POOL_2D, Op.MAX_POOL_2D):
+        graph = _pooling(draw, op)
+    else:
+        graph = _elementwise(draw, op)
+    inputs = {number: draw.bytes(graph.tensors[number].shape) for number in graph.inputs}
+    return graph, inputs
