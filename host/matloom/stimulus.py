@@ -1,6 +1,7 @@
 """Random one-layer networks: stimuli for comparing devices with the interpreter."""
 
 import random
+from typing import Any
 
 import numpy as np
 
@@ -178,7 +179,7 @@ def _convolution(draw: _Draw, depthwise: bool) -> Graph:
     shape = (1, *kernel, channels) if depthwise else (channels, *kernel, depth)
     constants, scale = _weighted(draw, given, shape, 3 if depthwise else 0, reduction)
     output = draw.tensor("output", (images, out_height, out_width, channels), scale, draw.zero())
-    common = {
+    common: dict[str, Any] = {
         "stride": stride,
         "dilation": dilation,
         "padding": padding,

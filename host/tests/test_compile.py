@@ -1,0 +1,152 @@
+"""Compiled networks on the functional model against the golden outputs and the interpreter."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from matloom.arch.config import PRESETS
+from matloom.arch.isa import Region
+from matloom.compile import CompileError, CompileOptions, compile_network
+from matloom.device.model import Engine
+from matloom.frontend.tflite import load_tflite
+from matloom.hostops.interpreter import interpret, run_node
+from matloom.ir.attributes import Activation, Attributes, Padding, Pool2D, Softmax
+from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
+from matloom.program import EngineStep
+from matloom.stimulus import random_layer
+
+DEFAULT_MODELS = Path(__file__).parents[3] / "shared" / "models"
+MODELS = Path(os.environ.get("MATLOOM_MODELS", DEFAULT_MODELS))
+NETWORKS = (
+    "mlperf_tiny/ad01_int8",
+    "mlperf_tiny/kws_ref_model",
+    "mlperf_tiny/pretrainedResnet_quant",
+    "mlperf_tiny/str_ww_ref_model",
+    "mlperf_tiny/vww_96_int8",
+    "siliconlabs/mltkzip_keyword_spotting_on_off",
+    "siliconlabs/testhelper_image_example1",
+    "tflm/hello_world_int8",
+    "tflm/micro_speech_quantized",
+    "tflm/person_detect",
+    "tflm/simple_add_model",
+    "tinyengine/ptq_mnist_lenet-300-100",
+)
+
+
+def _host(program, step, known):
+    """Run a host step with the kernels of the interpreter."""
+    infos = {info.name: info for info in program.tensors}
+    tensors = {}
+    for number, name in enumerate((*step.inputs, *step.outputs)):
+        info, quantisation = infos[name], None
+        if info.quantised is not None:
+            pair = info.quantised
+            quantisation = Quantisation(scale=(pair.scale,), zero_point=(pair.zero_point,))
+        tensors[number] = Tensor(
+            name=name, shape=tuple(info.shape), dtype=info.dtype, quantisation=quantisation
+        )
+    kind = Softmax if step.operator == "SOFTMAX" else Attributes
+    count = len(step.inputs)
+    node = Node(
+        op=Op(step.operator),
+        inputs=tuple(range(count)),
+        outputs=(count,),
+        attributes=kind(**step.attributes),
+        index=0,
+    )
+    graph = Graph(name="step", inputs=(0,), outputs=(count,), tensors=tensors, nodes=(node,))
+    known[step.outputs[0]] = run_node(
+        graph, node, {number: known[name] for number, name in enumerate(step.inputs)}
+    )
+
+
+def _run(program, inputs):
+    """Run a program on the functional model; inputs in the network's order."""
+    known = {info.name: array for info, array in zip(program.inputs, inputs, strict=True)}
+    regions = {region: np.zeros(size, np.uint8) for region, size in program.region_bytes.items()}
+    regions[Region.PROGRAM] = np.frombuffer(program.image, np.uint8)
+    engine = Engine(program.config, regions)
+    for step in program.steps:
+        if not isinstance(step, EngineStep):
+            _host(program, step, known)
+            continue
+        for binding in step.inputs:
+            data = np.ascontiguousarray(known[binding.name]).reshape(-1).view(np.uint8)
+            regions[binding.region][binding.offset : binding.offset + data.size] = data
+        end = step.command_offset + step.command_bytes
+        engine.run(program.image[step.command_offset : end])
+        for binding in step.outputs:
+            size = int(np.prod(binding.shape)) * np.dtype(binding.dtype).itemsize
+            data = regions[binding.region][binding.offset : binding.offset + size].copy()
+            known[binding.name] = data.view(binding.dtype).reshape(binding.shape)
+    return [known[info.name] for info in program.outputs]
+
+
+@pytest.mark.parametrize("config", ["reference", "small", "nano"])
+@pytest.mark.parametrize("network", NETWORKS)
+def test_networks_equal_the_golden_outputs(network, config):
+    path = MODELS / "models" / f"{network}.tflite"
+    if not path.is_file():
+        pytest.skip(f"the model collection has no {path}")
+    golden = np.load(MODELS / "golden" / f"{network.replace('/', '__')}.npz")
+    program = compile_network(load_tflite(path), PRESETS[config])
+    for sample in (0, -1):
+        inputs = [golden[f"in{index}"][sample] for index in range(len(program.inputs))]
+        (result,) = _run(program, inputs)
+        expected = golden["out0_tflm"][sample]
+        if result.dtype == np.float32:
+            np.testing.assert_allclose(result.reshape(-1), expected.reshape(-1), atol=1e-5)
+        else:
+            np.testing.assert_array_equal(result.reshape(-1), expected.reshape(-1))
+
+
+@pytest.mark.parametrize("config", list(PRESETS))
+def test_random_layers_with_random_tilings_equal_the_interpreter(config, seed):
+    for number in range(60):
+        graph, inputs = random_layer(seed + number, PRESETS[config])
+        options = CompileOptions(tiling_seed=seed + number if number % 4 else None)
+        program = compile_network(graph, PRESETS[config], options)
+        results = _run(program, [inputs[tensor] for tensor in graph.inputs])
+        expected = interpret(graph, inputs)
+        for tensor, result in zip(graph.outputs, results, strict=True):
+            assert np.array_equal(result, expected[tensor]), f"layer {seed + number}"
+
+
+def _pool(height, width, depth):
+    quantisation = Quantisation(scale=(1.0,), zero_point=(0,))
+    shapes = {0: (1, height, width, depth), 1: (1, 1, 1, depth)}
+    tensors = {
+        number: Tensor(name=f"t{number}", shape=shape, dtype="int8", quantisation=quantisation)
+        for number, shape in shapes.items()
+    }
+    attributes = Pool2D(
+        window=(height, width),
+        stride=(1, 1),
+        padding=Padding(top=0, bottom=0, left=0, right=0),
+        activation=Activation.NONE,
+    )
+    node = Node(op=Op.AVERAGE_POOL_2D, inputs=(0,), outputs=(1,), attributes=attributes, index=0)
+    return Graph(name="pool", inputs=(0,), outputs=(1,), tensors=tensors, nodes=(node,))
+
+
+def test_what_cannot_fit_is_refused_with_the_reason():
+    with pytest.raises(CompileError, match=r"AVERAGE_POOL_2D_0 needs 40000 bytes of scratchpad"):
+        compile_network(_pool(100, 100, 4), PRESETS["nano"])
+
+
+def test_layers_tell_where_they_run():
+    path = MODELS / "models" / "mlperf_tiny" / "pretrainedResnet_quant.tflite"
+    if not path.is_file():
+        pytest.skip(f"the model collection has no {path}")
+    program = compile_network(load_tflite(path), PRESETS["reference"])
+    assert program.macs == 12_501_632
+    assert program.predicted_cycles < 52_500
+    places = {layer.operator: layer.where for layer in program.layers}
+    assert places["CONV_2D"] == places["ADD"] == places["AVERAGE_POOL_2D"] == "engine"
+    assert places["SOFTMAX"] == "host"
+    softmax = next(layer for layer in program.layers if layer.where == "host")
+    assert softmax.reason == "the engine has no SOFTMAX"
+    marks = [layer.mark for layer in program.layers if layer.where == "engine"]
+    assert marks == list(range(1, len(marks) + 1))

@@ -1,0 +1,48 @@
+from matloom.arch.config import PRESETS
+from matloom.arch.isa import Opcode, Region, illegal_field, unpack
+from matloom.compile import CompileOptions, compile_network
+from matloom.program import EngineStep, Program
+from matloom.stimulus import random_layer
+
+
+def _instructions(program, step):
+    end = step.command_offset + step.command_bytes
+    offset, instructions = step.command_offset, []
+    while offset < end:
+        instruction, offset = unpack(program.image, offset)
+        instructions.append(instruction)
+    return instructions
+
+
+def test_programs_are_whole(seed):
+    config = PRESETS["small"]
+    for number in range(30):
+        graph, _ = random_layer(seed + number, config)
+        program = compile_network(graph, config, CompileOptions(tiling_seed=number))
+        (step,) = program.steps
+        assert isinstance(step, EngineStep)
+        assert step.command_offset % 16 == 0
+        assert program.region_bytes[Region.PROGRAM] == len(program.image)
+        instructions = _instructions(program, step)
+        assert instructions[-1].opcode is Opcode.END
+        assert not any(illegal_field(instruction, config) for instruction in instructions)
+        assert [instruction.mark for instruction in instructions if instruction.mark] == [1]
+        assert program.inputs == tuple(
+            info for info in program.tensors if info.name in {t.name for t in program.inputs}
+        )
+        assert Program.from_bytes(program.to_bytes()) == program
+
+
+def test_tensors_of_a_region_do_not_overlap():
+    config = PRESETS["small"]
+    number = 0
+    while True:
+        graph, _ = random_layer(number, config)
+        if len(graph.inputs) == 2:
+            break
+        number += 1
+    program = compile_network(graph, config)
+    first, second = program.steps[0].inputs
+    size = graph.tensors[graph.inputs[0]].size_bytes
+    assert first.offset + size <= second.offset
+    assert second.offset + size <= program.region_bytes[Region.INPUT]
