@@ -1,0 +1,200 @@
+"""Executes STORE: scratchpad to external memory."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.fifo import SyncFIFO
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from matloom.arch.config import Config
+from matloom.arch.csr import Fault
+from matloom.arch.isa import Opcode
+from matloom_rtl.bus.axi import AxiWriteSignature
+from matloom_rtl.dma.bursts import Bursts, burst_layout
+from matloom_rtl.dma.rows import REGION_BASES, Rows
+from matloom_rtl.ports import (
+    SPAD_READ_LATENCY,
+    CommandSignature,
+    FaultSignature,
+    SpadReadSignature,
+)
+
+__all__ = ["Store"]
+
+#: Beats from the grant of their read to the bus: enough for a beat a cycle (latency + 2).
+_BEATS = 8
+
+#: Instructions besides those of bursts on their way: one as rows, one as bursts, one reported.
+_STAGES = 3
+
+_RESPONSE = data.StructLayout({"address": 32, "last": 1, "mark": 8})
+
+
+class Store(wiring.Component):
+    """Read unaligned beats from the scratchpad, send them as write bursts, await the responses.
+
+    Beat k of a row whose first byte is byte m of a beat is read from row address - m + k *
+    bus_bytes and sent with strobes for the row's bytes, so nothing is shifted. Strobes wait in a
+    queue of `_BEATS` from the grant of a read until the bus takes the beat: room in it is the
+    credit for the read, so data never lack a place.
+
+    Latency: `aw` follows an instruction by 3 cycles, a beat its read by `SPAD_READ_LATENCY` + 1;
+    `done` follows the last response by 1. Instructions complete in order.
+    Throughput: a burst a cycle, a beat a cycle, also across rows and instructions, with at most
+    `outstanding` bursts without response.
+    Stalls: `aw` waits for room among the outstanding, reads wait for `w`.
+
+    Members
+    -------
+    unit: CommandSignature(STORE), in
+        Instructions and their completion. `busy` while one is not done.
+    region_base: array of 4 x 32 bits, in
+        Bus address of every region.
+    axi: AxiWriteSignature, out
+        Id 0. Beats may precede their address.
+    spad_read: SpadReadSignature, out
+        Reads of a beat. A halt withdraws a refused one.
+    halt: in
+        Send no new address; beats still owed go without strobes and without reads; until reset.
+    quiet: out
+        No address waits and no response is missing.
+    fault: FaultSignature, out
+        AXI_WRITE and the burst's address for a response with an error, one cycle after it.
+    burst, beat: out
+        An address, a beat of data was taken by the bus; for the counters.
+    """
+
+    def __init__(self, config: Config):
+        self._config = config
+        super().__init__(
+            {
+                "unit": In(CommandSignature(Opcode.STORE)),
+                "region_base": In(REGION_BASES),
+                "axi": Out(AxiWriteSignature(config.bus_bits)),
+                "spad_read": Out(SpadReadSignature(config.bus_bytes)),
+                "halt": In(1),
+                "quiet": Out(1),
+                "fault": Out(FaultSignature()),
+                "burst": Out(1),
+                "beat": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self._config
+        m.submodules.rows = rows = Rows(Opcode.STORE)
+        m.submodules.bursts = bursts = Bursts(
+            bus_bytes=config.bus_bytes, burst_beats=config.burst_beats
+        )
+        layout = burst_layout(config.bus_bytes)
+        m.submodules.queue = queue = SyncFIFO(width=layout.size, depth=config.outstanding)
+        m.submodules.responses = responses = SyncFIFO(
+            width=_RESPONSE.size, depth=config.outstanding
+        )
+        connect(m, flipped(self.unit.command), rows.i)
+        connect(m, rows.o, bursts.i)
+        m.d.comb += rows.region_base.eq(self.region_base)
+
+        self._address(m, bursts.o, queue, responses)
+        issued = self._read(m, data.View(layout, queue.r_data), queue)
+        self._send(m, issued)
+        self._complete(m, data.View(_RESPONSE, responses.r_data), responses)
+        m.d.comb += [
+            self.burst.eq(self.axi.aw.valid & self.axi.aw.ready),
+            self.beat.eq(self.axi.w.valid & self.axi.w.ready),
+        ]
+        return m
+
+    def _address(self, m: Module, burst, queue, responses):
+        """Move bursts to the bus, to the reader and to the queue of responses at once."""
+        aw = self.axi.aw
+        response = data.View(_RESPONSE, responses.w_data)
+        move = Signal()
+        m.d.comb += [
+            burst.ready.eq(queue.w_rdy & responses.w_rdy & ~self.halt & (~aw.valid | aw.ready)),
+            move.eq(burst.valid & burst.ready),
+            queue.w_en.eq(move),
+            queue.w_data.eq(burst.payload),
+            responses.w_en.eq(move),
+            *(response[name].eq(burst.payload[name]) for name in ("address", "last", "mark")),
+            self.quiet.eq(~aw.valid & (responses.level == 0)),
+        ]
+        with m.If(aw.ready):
+            m.d.sync += aw.valid.eq(0)
+        with m.If(move):
+            m.d.sync += [
+                aw.valid.eq(1),
+                aw.payload.addr.eq(burst.payload.address),
+                aw.payload.len.eq(burst.payload.len),
+            ]
+
+    def _read(self, m: Module, burst, queue):
+        """Request beats while there is room for them; return the grant of one."""
+        read, width = self.spad_read, self._config.bus_bytes
+        m.submodules.strobes = strobes = SyncFIFO(width=width + 1, depth=_BEATS)
+        number = Signal(8)
+        # The next request, in registers: the scratchpad's arbiter is far away.
+        pending, mask, last = Signal(), Signal(width), Signal()
+        issued, free, take, final = Signal(), Signal(), Signal(), Signal()
+        m.d.comb += [
+            read.valid.eq(pending & strobes.w_rdy & ~self.halt),
+            issued.eq(pending & strobes.w_rdy & (read.ready | self.halt)),
+            strobes.w_en.eq(issued),
+            strobes.w_data.eq(Cat(mask & ~self.halt.replicate(width), last)),
+            free.eq(~pending | issued),
+            take.eq(queue.r_rdy & free),
+            final.eq(number == burst.len),
+            queue.r_en.eq(take & final),
+            Cat(self.axi.w.payload.strb, self.axi.w.payload.last).eq(strobes.r_data),
+            strobes.r_en.eq(self.beat),
+        ]
+        with m.If(free):
+            m.d.sync += pending.eq(take)
+        with m.If(take):
+            m.d.sync += [
+                number.eq(Mux(final, 0, number + 1)),
+                read.address.eq(burst.spad + number * width),
+                last.eq(final),
+                mask.eq(
+                    Cat(
+                        ((number != 0) | (burst.first <= index)) & (~final | (burst.final >= index))
+                        for index in range(width)
+                    )
+                ),
+            ]
+        return issued
+
+    def _send(self, m: Module, issued):
+        """Catch the data `SPAD_READ_LATENCY` after the grant and show them to the bus."""
+        w = self.axi.w
+        m.submodules.beats = beats = SyncFIFO(width=self._config.bus_bits, depth=_BEATS)
+        arrived = issued
+        for _stage in range(SPAD_READ_LATENCY):
+            arrived_next = Signal()
+            m.d.sync += arrived_next.eq(arrived)
+            arrived = arrived_next
+        m.d.comb += [
+            beats.w_en.eq(arrived),
+            beats.w_data.eq(self.spad_read.data),
+            beats.r_en.eq(self.beat),
+            w.valid.eq(beats.r_rdy),
+            w.payload.data.eq(beats.r_data),
+            self.unit.progress.eq(issued | self.beat | (self.axi.b.valid & self.axi.b.ready)),
+        ]
+
+    def _complete(self, m: Module, response, responses):
+        """Count the responses off; report errors, completion, and what is under way."""
+        b, unit = self.axi.b, self.unit
+        fire = b.valid & b.ready
+        m.d.comb += [b.ready.eq(responses.r_rdy), responses.r_en.eq(fire)]
+        m.d.sync += [
+            unit.done.eq(fire & response.last),
+            unit.done_mark.eq(response.mark),
+            self.fault.valid.eq(fire & b.payload.resp[1]),
+            self.fault.cause.eq(Fault.AXI_WRITE),
+            self.fault.address.eq(response.address),
+        ]
+        started = unit.command.valid & unit.command.ready
+        under_way = Signal(range(self._config.outstanding + _STAGES + 1))
+        m.d.sync += under_way.eq(under_way + started - unit.done)
+        m.d.comb += unit.busy.eq(under_way != 0)
