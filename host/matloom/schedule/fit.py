@@ -8,7 +8,7 @@ from matloom.schedule.errors import CompileError
 from matloom.schedule.options import CompileOptions
 from matloom.schedule.plan import Full, Plan, Policy, make_plan
 from matloom.schedule.segment import Segment
-from matloom.schedule.stage import ArrayStage, VectorStage
+from matloom.schedule.stage import ArrayStage, Stage, VectorStage
 from matloom.schedule.tiles import Limits
 
 __all__ = ["fit"]
@@ -94,8 +94,18 @@ def _first_policy(segment: Segment, config: Config) -> Policy:
             or stage.walk.weights_fixed
             or stage.weights.nbytes <= half
         )
-        limits.append(Limits(resident=small, chunk_bytes=min(_CHUNK_BYTES, config.spad_bytes // 8)))
+        chunk_bytes = min(_CHUNK_BYTES, config.spad_bytes // 8)
+        taper = stage is segment.stages[-1] and _waits_for_weights(stage, config)
+        limits.append(Limits(resident=small, chunk_bytes=chunk_bytes, taper=taper))
     return Policy(limits=tuple(limits))
+
+
+def _waits_for_weights(stage: Stage, config: Config) -> bool:
+    """Return whether a weight tile takes longer to arrive than to use."""
+    if isinstance(stage, VectorStage) or stage.walk.weights_fixed:
+        return False
+    positions = stage.images * stage.out_rows * stage.width
+    return positions < config.tile_bytes // config.bus_bytes
 
 
 def _random_policy(segment: Segment, config: Config, seed: int) -> Policy:

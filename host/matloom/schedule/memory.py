@@ -18,12 +18,13 @@ class _Placed:
     end: int
     first: int
     last: int
+    reads: tuple[int, int]
 
 
 class Space:
     """An address range in which buffers are placed for inclusive intervals of ticks.
 
-    With `spread`, buffers that live at the same time prefer different banks, because a bank
+    With `spread`, buffers that are read at the same time prefer different banks, because a bank
     serves one read and one write a cycle; without, they are packed closely. `seed` draws homes
     at random among those that are free.
     """
@@ -72,11 +73,21 @@ class Space:
                         candidates.add(start // self._align * self._align)
         return sorted(address for address in candidates if address >= 0)
 
-    def place(self, size: int, first: int, last: int, *, high: bool) -> int | None:
+    def place(
+        self,
+        size: int,
+        first: int,
+        last: int,
+        *,
+        high: bool,
+        reads: tuple[int, int] | None = None,
+    ) -> int | None:
         """Reserve `size` bytes for ticks first..last; return the address, None where full.
 
-        `high` prefers high addresses, else low ones.
+        `high` prefers high addresses, else low ones. `reads` are the first and the last tick
+        at which the buffer is read; None means that it is while it lives.
         """
+        reads = reads or (first, last)
         alive = self._alive(first, last)
         candidates = self._candidates(size, self._gaps(alive))
         if not candidates:
@@ -84,7 +95,13 @@ class Space:
         if self._random is not None:
             start = self._random.choice(candidates)
         elif self._spread:
-            busy = Counter(bank for p in alive for bank in self._banks(p.start, p.end))
+            busy = Counter(
+                bank
+                for other in alive
+                # A tile is post-processed during the next.
+                if other.reads[0] <= reads[1] + 1 and reads[0] <= other.reads[1] + 1
+                for bank in self._banks(other.start, other.end)
+            )
             start = min(
                 candidates,
                 key=lambda at: (
@@ -95,7 +112,7 @@ class Space:
             )
         else:
             start = candidates[-1] if high else candidates[0]
-        placed = _Placed(start, start + size, first, last)
+        placed = _Placed(start, start + size, first, last, reads)
         if last - first >= _LONG:
             self._long.append(placed)
         else:

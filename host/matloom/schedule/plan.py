@@ -29,6 +29,7 @@ class Buffer:
     stage: int
     high: bool = False
     address: int = -1
+    first_read: int | None = None
 
 
 @dataclass(eq=False)
@@ -79,11 +80,18 @@ class Plan:
 
 
 def _home_of(segment: Segment, policy: Policy, ticks: list[Tick]) -> dict[str, Buffer]:
-    """Return a buffer for each tensor on chip; in-place results share their input's."""
+    """Return a buffer for each tensor on chip.
+
+    Where memory is short, element-wise results share their input's. Otherwise not: the last tile
+    would read the bank that the next stage reads at the same time.
+    """
     first: dict[str, int] = {}
+    first_read: dict[str, int] = {}
     last: dict[str, int] = {}
     for number, tick in enumerate(ticks):
         stage = segment.stages[tick.stage]
+        for name in stage.inputs:
+            first_read.setdefault(name, number)
         for name in (*stage.inputs, stage.output):
             first.setdefault(name, number)
             last[name] = number
@@ -91,8 +99,14 @@ def _home_of(segment: Segment, policy: Policy, ticks: list[Tick]) -> dict[str, B
     for index, stage in enumerate(segment.stages):
         for name in (*stage.inputs, stage.output):
             if name not in homes and name not in policy.spilled:
-                homes[name] = Buffer(segment.sizes[name], first[name], last[name], index)
-        if isinstance(stage, VectorStage) and stage.output in homes:
+                homes[name] = Buffer(
+                    segment.sizes[name],
+                    first[name],
+                    last[name],
+                    index,
+                    first_read=first_read.get(name, last[name]),
+                )
+        if isinstance(stage, VectorStage) and stage.output in homes and not policy.spread:
             _overlay(segment, stage, homes, ticks, index)
     return homes
 
@@ -226,7 +240,8 @@ def _place(plan: Plan, builder: _Builder, config: Config) -> None:
     )
     distinct = {id(home): home for home in plan.homes.values()}
     for home in sorted(distinct.values(), key=lambda item: (-item.size, item.first)):
-        address = space.place(home.size, home.first, home.last, high=False)
+        reads = (home.first if home.first_read is None else home.first_read, home.last)
+        address = space.place(home.size, home.first, home.last, high=False, reads=reads)
         if address is None:
             raise Full(home.first, home.stage, "tensor", home.size)
         home.address = address
@@ -234,7 +249,9 @@ def _place(plan: Plan, builder: _Builder, config: Config) -> None:
     for kind, buffer in sorted(builder.transient, key=lambda item: item[1].first):
         use = by_buffer[id(buffer)].use if id(buffer) in by_buffer else buffer.first
         for tick in range(buffer.first, use + 1):
-            address = space.place(buffer.size, tick, buffer.last, high=buffer.high)
+            address = space.place(
+                buffer.size, tick, buffer.last, high=buffer.high, reads=(use, buffer.last)
+            )
             if address is not None:
                 break
         else:

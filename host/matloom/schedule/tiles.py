@@ -29,11 +29,15 @@ class Limits:
         Weights of a chunk, at least one output block.
     tile_bytes:
         Input and output bytes of a tile, at least one row.
+    taper:
+        The last chunks become smaller and smaller, so that little is left to do behind the
+        last transfer.
     """
 
     resident: bool
     chunk_bytes: int = 1 << 30
     tile_bytes: int = 1 << 30
+    taper: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,9 +92,16 @@ def chunks(stage: ArrayStage, limits: Limits) -> list[tuple[int, int]]:
         return [(0, stage.oc_blocks)]
     block_bytes = stage.weights.shape[1] + stage.params.shape[1]
     blocks = max(1, min(limits.chunk_bytes // max(1, block_bytes), stage.oc_blocks))
-    count = -(-stage.oc_blocks // blocks)
-    edges = [stage.oc_blocks * index // count for index in range(count + 1)]
-    return list(itertools.pairwise(edges))
+    end, tail = stage.oc_blocks, [stage.oc_blocks]
+    if limits.taper:
+        size = 1
+        while size < blocks and end > size:
+            end -= size
+            tail.append(end)
+            size *= 2
+    count = -(-end // blocks)
+    edges = [end * index // count for index in range(count)]
+    return list(itertools.pairwise([*edges, *reversed(tail)]))
 
 
 def _pieces(first: int, end: int, size: int) -> list[tuple[int, int]]:
