@@ -130,20 +130,31 @@ class Accumulators(wiring.Component):
         with m.Elif(fetched.update):
             m.d.sync += [operand.eq(values), columns.eq(mask)]
 
-        result = Signal(width, name=f"result_{index}", reset_less=True)
         m.d.sync += [store.en.eq(columns), store.addr.eq(address)]
-        with m.If(columns.any()):
-            m.d.sync += result.eq(self._combine(word, operand, maximum))
-        m.d.comb += store.data.eq(result)
+        m.d.comb += store.data.eq(self._combine(m, index, word, operand, maximum))
         return word
 
-    def _combine(self, word, operand, maximum):
-        lanes = []
+    def _combine(self, m: Module, index: int, word, operand, maximum):
+        """Return the new sums, a cycle later.
+
+        Only the choice of the operand as the larger falls into that cycle: a comparison and what
+        depends on it would be the longest path.
+        """
+        sums = Signal(len(word), name=f"sums_{index}", reset_less=True)
+        other = Signal(len(word), name=f"other_{index}", reset_less=True)
+        take_other = Signal(self._columns, name=f"take_other_{index}", reset_less=True)
+        chosen = []
         for column in range(self._columns):
-            a = word.word_select(column, 32).as_signed()
-            b = operand.word_select(column, 32).as_signed()
-            lanes.append(Mux(maximum, Mux(a > b, a, b), (a + b)[:32])[:32])
-        return Cat(lanes)
+            a, b, total, alternative = (
+                value.word_select(column, 32) for value in (word, operand, sums, other)
+            )
+            m.d.sync += [
+                total.eq(Mux(maximum, a, a + b)),
+                alternative.eq(b),
+                take_other[column].eq(maximum & (a.as_signed() < b.as_signed())),
+            ]
+            chosen.append(Mux(take_other[column], alternative, total))
+        return Cat(chosen)
 
     def _answer(self, m: Module, read_bank, words):
         """Choose between the banks two cycles after the request."""
