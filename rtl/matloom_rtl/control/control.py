@@ -1,0 +1,218 @@
+"""Control: registers, dispatch, queues, scoreboard, counters and the run state, connected."""
+
+from amaranth.hdl import Cat, Module, ResetInserter, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from matloom.arch.config import Config
+from matloom.arch.csr import COUNTERS, EXEC_CAUSES
+from matloom.arch.isa import UNITS, Opcode, Region
+from matloom_rtl.bus.axi_lite import AxiLiteSignature
+from matloom_rtl.control.counters import Counters
+from matloom_rtl.control.csr import Registers
+from matloom_rtl.control.dispatch import Dispatch
+from matloom_rtl.control.layouts import COUNT_BITS, GRANULE_BITS
+from matloom_rtl.control.marks import Marks
+from matloom_rtl.control.queue import UnitQueue
+from matloom_rtl.control.supervisor import Supervisor
+from matloom_rtl.ports import CommandSignature, FaultSignature
+
+__all__ = ["Control"]
+
+
+class Control(wiring.Component):
+    """Everything that decides; it survives the reset that it gives to the units.
+
+    Members
+    -------
+    axi_lite: AxiLiteSignature, in
+    irq: out
+    fetch_start, fetch_address, fetch_bytes: out
+        Begin to fetch a command buffer: bus address and size.
+    granules: stream, in
+        Commands in order.
+    exhausted: in
+        All granules have been delivered.
+    load, exec, post, store: CommandSignature, out
+        The units; `exec.command` is not gated.
+    exec_met, exec_cause: out, in
+        As `Execute.met` and `Execute.cause`.
+    fetch_fault, load_fault, store_fault: FaultSignature, in
+    read_burst, read_beat, write_burst, write_beat: in
+        Bus events.
+    region_base: out
+        Bus address of each region, 32 bits each.
+    quiet: in
+        No bus transfer is outstanding.
+    halt, core_reset: out
+        DMA units stop asking; every unit is reset.
+    """
+
+    def __init__(self, config: Config):
+        self._config = config
+        events = ("read_burst", "read_beat", "write_burst", "write_beat")
+        super().__init__(
+            {
+                "axi_lite": In(AxiLiteSignature()),
+                "irq": Out(1),
+                "fetch_start": Out(1),
+                "fetch_address": Out(32),
+                "fetch_bytes": Out(32),
+                "granules": In(stream.Signature(GRANULE_BITS)),
+                "exhausted": In(1),
+                **{unit.name.lower(): Out(CommandSignature(unit)) for unit in UNITS},
+                "exec_met": Out(len(UNITS)),
+                "exec_cause": In(len(EXEC_CAUSES)),
+                **{f"{name}_fault": In(FaultSignature()) for name in ("fetch", "load", "store")},
+                **{name: In(1) for name in events},
+                "region_base": Out(data.ArrayLayout(32, len(Region))),
+                "quiet": In(1),
+                "halt": Out(1),
+                "core_reset": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.registers = registers = Registers(self._config)
+        m.submodules.supervisor = supervisor = Supervisor()
+        m.submodules.counters = counters = Counters()
+        m.submodules.marks = marks = Marks(self._config)
+        connect(m, flipped(self.axi_lite), registers.bus)
+        fresh = ResetInserter(supervisor.core_reset | supervisor.begin)
+        dispatch = Dispatch(self._config)
+        m.submodules.dispatch = fresh(dispatch)
+
+        completed = self._queues(m, fresh, dispatch)
+        self._registers(m, registers, supervisor, counters)
+        self._fetch(m, registers, supervisor, dispatch)
+        self._supervise(m, registers, supervisor, dispatch, completed)
+        self._count(m, registers, supervisor, counters, marks, dispatch)
+        return m
+
+    def _units(self):
+        return {unit: getattr(self, unit.name.lower()) for unit in UNITS}
+
+    def _queues(self, m: Module, fresh, dispatch):
+        """Put a queue before each unit, and count completions."""
+        board = Module()
+        completed = Signal(data.ArrayLayout(COUNT_BITS, len(UNITS)))
+        for number, unit in enumerate(self._units().values()):
+            with board.If(unit.done):
+                board.d.sync += completed[number].eq(completed[number] + 1)
+        m.submodules.scoreboard = fresh(board)
+        m.d.comb += dispatch.completed.eq(completed)
+        for opcode, unit in self._units().items():
+            name = opcode.name.lower()
+            queue = UnitQueue(self._config, opcode, gated=opcode is not Opcode.EXEC)
+            m.submodules[f"{name}_queue"] = fresh(queue)
+            connect(m, getattr(dispatch, name), queue.i)
+            connect(m, queue.o, flipped(unit.command))
+            m.d.comb += queue.completed.eq(completed)
+            if opcode is Opcode.EXEC:
+                m.d.comb += self.exec_met.eq(queue.met)
+        return completed
+
+    def _registers(self, m: Module, registers, supervisor, counters):
+        for index, (name, _doc) in enumerate(COUNTERS):
+            m.d.comb += getattr(registers, name).eq(counters.values.word_select(index, 32))
+        m.d.comb += [
+            registers.status.eq(supervisor.status),
+            registers.fault.eq(supervisor.record),
+            registers.fault_index.eq(supervisor.record_index),
+            registers.fault_address.eq(supervisor.record_address),
+            registers.irq_status_set.eq(supervisor.events),
+            self.irq.eq((registers.irq_status & registers.irq_enable).any()),
+        ]
+        for region in Region:
+            base = getattr(registers, f"{region.name.lower()}_base")
+            m.d.comb += self.region_base[region].eq(base)
+
+    def _fetch(self, m: Module, registers, supervisor, dispatch):
+        """Begin to fetch a cycle after everything of the last run was forgotten."""
+        connect(m, flipped(self.granules), dispatch.i)
+        m.d.sync += self.fetch_start.eq(supervisor.begin)
+        starting = Signal()
+        m.d.comb += [
+            starting.eq(self.fetch_start | supervisor.begin),
+            self.fetch_address.eq(registers.program_base + registers.command_offset),
+            self.fetch_bytes.eq(registers.command_bytes),
+            # What the last run left behind says nothing of this one.
+            dispatch.exhausted.eq(self.exhausted & ~starting),
+            dispatch.region_bytes.eq(
+                Cat(getattr(registers, f"{region.name.lower()}_bytes") for region in Region)
+            ),
+        ]
+
+    def _supervise(self, m: Module, registers, supervisor, dispatch, completed):
+        units = self._units()
+        # CONTROL is shown for one cycle: bit 0 starts, bit 1 resets.
+        m.d.comb += [
+            supervisor.start.eq(registers.control[0]),
+            supervisor.reset.eq(registers.control[1]),
+            supervisor.timeout.eq(registers.timeout),
+            supervisor.finished.eq(dispatch.finished),
+            supervisor.quiet.eq(self.quiet),
+            supervisor.index.eq(dispatch.index),
+            supervisor.progress.eq(
+                Cat(
+                    dispatch.dispatched,
+                    self.granules.valid & self.granules.ready,
+                    *(unit.progress | unit.done for unit in units.values()),
+                ).any()
+            ),
+            self.halt.eq(supervisor.halt),
+            self.core_reset.eq(supervisor.core_reset),
+        ]
+        for number, unit in reversed(list(enumerate(units.values()))):
+            with m.If(unit.busy):
+                m.d.comb += supervisor.busy_unit.eq(number + 1)
+        self._faults(m, supervisor, dispatch, completed)
+
+    def _faults(self, m: Module, supervisor, dispatch, completed):
+        """Offer one fault: a bad instruction before the bus, fetch before LOAD before STORE."""
+        sources = (
+            (self.store_fault, 1 + UNITS.index(Opcode.STORE), Opcode.STORE),
+            (self.load_fault, 1 + UNITS.index(Opcode.LOAD), Opcode.LOAD),
+            (self.fetch_fault, 0, None),
+        )
+        for fault, unit, opcode in sources:
+            index = dispatch.index if opcode is None else completed[unit - 1]
+            with m.If(fault.valid):
+                m.d.comb += [
+                    supervisor.fault_cause.eq(fault.cause),
+                    supervisor.fault_address.eq(fault.address),
+                    supervisor.fault_unit.eq(unit),
+                    supervisor.fault_opcode.eq(0 if opcode is None else opcode),
+                    supervisor.fault_index.eq(index),
+                ]
+        with m.If(dispatch.fault != 0):
+            m.d.comb += [
+                supervisor.fault_cause.eq(dispatch.fault),
+                supervisor.fault_address.eq(dispatch.fault_address),
+                supervisor.fault_unit.eq(0),
+                supervisor.fault_opcode.eq(dispatch.fault_opcode),
+                supervisor.fault_index.eq(dispatch.index),
+            ]
+
+    def _count(self, m: Module, registers, supervisor, counters, marks, dispatch):
+        units = self._units()
+        m.d.comb += [
+            counters.start.eq(supervisor.begin),
+            counters.running.eq(supervisor.running),
+            counters.exec_cause.eq(self.exec_cause),
+            counters.dispatched.eq(dispatch.dispatched),
+            counters.load_busy.eq(self.load.busy),
+            counters.post_busy.eq(self.post.busy),
+            counters.store_busy.eq(self.store.busy),
+            counters.read_burst.eq(self.read_burst),
+            counters.read_beat.eq(self.read_beat),
+            counters.write_burst.eq(self.write_burst),
+            counters.write_beat.eq(self.write_beat),
+            marks.start.eq(supervisor.begin),
+            marks.cycle.eq(counters.values[:32]),
+            marks.done.eq(Cat(unit.done for unit in units.values())),
+            marks.done_mark.eq(Cat(unit.done_mark for unit in units.values())),
+            marks.slot.eq(registers.mark_slot),
+            registers.mark_cycle.eq(marks.stored),
+        ]

@@ -1,0 +1,149 @@
+"""The register block behind AXI4-Lite, made from the register table."""
+
+from amaranth.hdl import Cat, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from matloom.arch.config import Config
+from matloom.arch.csr import IDENTITY, MARKS_OFFSET, REGISTERS, Access
+from matloom_rtl.bus.axi_lite import AxiLiteSignature
+
+__all__ = ["Registers"]
+
+_OKAY, _SLAVE_ERROR = 0, 2
+_CONSTANTS = ("ID", "DIGEST")
+
+
+def _members() -> dict:
+    """Return a port for each register that something outside the block sets or uses."""
+    members = {}
+    for item in REGISTERS:
+        name = item.name.lower()
+        if item.access is Access.RW:
+            members[name] = Out(32, init=item.reset)
+        elif item.access is Access.WO:
+            members[name] = Out(32)
+        elif item.access is Access.W1C:
+            members |= {name: Out(32), f"{name}_set": In(32)}
+        elif item.name not in _CONSTANTS:
+            members[name] = In(32)
+    return members
+
+
+class Registers(wiring.Component):
+    """Serve one read and one write at a time, with byte strobes.
+
+    A write answers two cycles after the later of address and data, a read three cycles after its
+    address. Offsets without a register, and writes to read-only ones, answer SLVERR.
+
+    Members
+    -------
+    bus: AxiLiteSignature, in
+    mark_slot, mark_cycle: out, in
+        Read port of the completion-time table; the cycle follows its slot by one cycle.
+    (register names in lower case):
+        `RW` registers, out; `R` registers, in; `WO` registers, out, for one cycle where written;
+        `W1C` registers, out, with ``_set`` bits, in.
+    """
+
+    def __init__(self, config: Config):
+        self._config = config
+        super().__init__(
+            {
+                "bus": In(AxiLiteSignature()),
+                "mark_slot": Out(range(config.marks)),
+                "mark_cycle": In(32),
+                **_members(),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        self._write(m)
+        self._read(m)
+        return m
+
+    def _write(self, m: Module):
+        bus = self.bus
+        address, word = Signal(12), Signal(32)
+        mask = Signal(32)
+        for item in REGISTERS:
+            if item.access is Access.W1C:
+                port = getattr(self, item.name.lower())
+                m.d.sync += port.eq(port | getattr(self, f"{item.name.lower()}_set"))
+            if item.access is Access.WO:
+                m.d.sync += getattr(self, item.name.lower()).eq(0)
+
+        have_address, have_word = Signal(), Signal()
+        m.d.comb += [
+            bus.aw.ready.eq(~have_address & ~bus.b.valid),
+            bus.w.ready.eq(~have_word & ~bus.b.valid),
+        ]
+        with m.If(bus.aw.valid & bus.aw.ready):
+            m.d.sync += [address.eq(bus.aw.payload), have_address.eq(1)]
+        with m.If(bus.w.valid & bus.w.ready):
+            strobes = Cat(bit.replicate(8) for bit in bus.w.payload.strb)
+            m.d.sync += [word.eq(bus.w.payload.data), mask.eq(strobes), have_word.eq(1)]
+        with m.If(bus.b.valid & bus.b.ready):
+            m.d.sync += bus.b.valid.eq(0)
+        with m.If(have_address & have_word):
+            m.d.sync += [have_address.eq(0), have_word.eq(0), bus.b.valid.eq(1)]
+            with m.Switch(address):
+                for item in REGISTERS:
+                    if item.access is not Access.R:
+                        with m.Case(item.offset):
+                            m.d.sync += bus.b.payload.eq(_OKAY)
+                            self._assign(m, item, word, mask)
+                with m.Default():
+                    m.d.sync += bus.b.payload.eq(_SLAVE_ERROR)
+
+    def _assign(self, m: Module, item, word, mask):
+        port = getattr(self, item.name.lower())
+        if item.access is Access.W1C:
+            fresh = getattr(self, f"{item.name.lower()}_set")
+            m.d.sync += port.eq((port & ~(word & mask)) | fresh)
+        elif item.access is Access.WO:
+            m.d.sync += port.eq(word & mask)
+        else:
+            m.d.sync += port.eq((port & ~mask) | (word & mask))
+
+    def _read(self, m: Module):
+        bus, config = self.bus, self._config
+        address, looking, found = Signal(12), Signal(), Signal()
+        value, known = Signal(32), Signal()
+        m.d.comb += bus.ar.ready.eq(~looking & ~found & ~bus.r.valid)
+        in_marks = (address >= MARKS_OFFSET) & (address < MARKS_OFFSET + 4 * config.marks)
+        m.d.comb += self.mark_slot.eq(address[2:])
+        with m.If(bus.ar.valid & bus.ar.ready):
+            m.d.sync += [address.eq(bus.ar.payload), looking.eq(1)]
+        with m.If(looking):
+            m.d.sync += [looking.eq(0), found.eq(1), value.eq(0), known.eq(1)]
+            with m.Switch(address):
+                for item in REGISTERS:
+                    with m.Case(item.offset):
+                        m.d.sync += value.eq(self._value(item))
+                with m.Default():
+                    m.d.sync += known.eq(0)
+        with m.If(found):
+            m.d.sync += [found.eq(0), bus.r.valid.eq(1)]
+            m.d.sync += [
+                bus.r.payload.data.eq(value),
+                bus.r.payload.resp.eq(_SLAVE_ERROR),
+            ]
+            with m.If(known):
+                m.d.sync += bus.r.payload.resp.eq(_OKAY)
+            with m.If(in_marks & (address[:2] == 0)):
+                m.d.sync += [
+                    bus.r.payload.data.eq(self.mark_cycle),
+                    bus.r.payload.resp.eq(_OKAY),
+                ]
+        with m.If(bus.r.valid & bus.r.ready):
+            m.d.sync += bus.r.valid.eq(0)
+
+    def _value(self, item):
+        if item.name == "ID":
+            return IDENTITY
+        if item.name == "DIGEST":
+            return self._config.digest
+        # A write-only register reads as zero.
+        return 0 if item.access is Access.WO else getattr(self, item.name.lower())

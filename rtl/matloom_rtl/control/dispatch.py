@@ -1,0 +1,206 @@
+"""Takes command granules, checks each instruction, and hands it to the queue of its unit."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from matloom.arch.config import Config
+from matloom.arch.csr import Fault
+from matloom.arch.isa import FORMATS, UNITS, Opcode, Region
+from matloom_rtl.control.bounds import Bounds
+from matloom_rtl.control.layouts import (
+    COUNT_BITS,
+    GRANULE_BITS,
+    LONGEST,
+    queue_layout,
+    slice_field,
+    view_body,
+)
+from matloom_rtl.control.legality import Legality
+
+__all__ = ["Dispatch"]
+
+
+class Dispatch(wiring.Component):
+    """Assemble, check and issue instructions in program order.
+
+    Checks, the first that fails wins: opcode, fields, read-only region, dependencies on what was
+    never issued, extents in the order of the instruction set's table. An instruction that fails
+    reaches no unit; `fault` is shown for one cycle and nothing more is taken until a reset.
+
+    A wait of k on a unit becomes the number that unit's completions must have reached:
+    issued - k + 1, modulo 2**24.
+
+    Throughput: one instruction in 12 to 45 cycles, by the multiplications of its checks, which
+    is less than what LOAD, EXEC and POST spend on tiles worth having. Latency: the same. A full
+    queue stalls everything behind it.
+
+    Members
+    -------
+    i: stream of granules, in
+    exhausted: in
+        Every granule of the command buffer has been delivered.
+    region_bytes: in
+        Size of each region, 32 bits each.
+    completed: in
+        Completions of each unit, `COUNT_BITS` each.
+    load, exec, post, store: streams of `queue_layout`, out
+    issued: out
+        Instructions issued to each unit, `COUNT_BITS` each.
+    index: out
+        Number of the instruction at hand.
+    dispatched: out
+        An instruction was issued, or END was taken up, in this cycle.
+    finished: out
+        END was reached and every unit has completed all; one cycle.
+    fault, fault_opcode, fault_address: out
+        A `csr.Fault` for one cycle, 0 else.
+    """
+
+    def __init__(self, config: Config):
+        self._config = config
+        queues = {
+            opcode.name.lower(): Out(stream.Signature(queue_layout(opcode))) for opcode in UNITS
+        }
+        counts = data.ArrayLayout(COUNT_BITS, len(UNITS))
+        super().__init__(
+            {
+                "i": In(stream.Signature(GRANULE_BITS)),
+                "exhausted": In(1),
+                "region_bytes": In(32 * len(Region)),
+                "completed": In(counts),
+                **queues,
+                "issued": Out(counts),
+                "index": Out(32),
+                "dispatched": Out(1),
+                "finished": Out(1),
+                "fault": Out(4),
+                "fault_opcode": Out(4),
+                "fault_address": Out(32),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        word, issue = Signal(LONGEST * GRANULE_BITS), Signal()
+        opcode = word[:4]
+        m.submodules.legality = legality = Legality(self._config)
+        m.submodules.bounds = bounds = Bounds(self._config)
+        m.d.comb += [
+            legality.word.eq(word),
+            legality.opcode.eq(opcode),
+            bounds.word.eq(word),
+            bounds.opcode.eq(opcode),
+            bounds.region_bytes.eq(self.region_bytes),
+            self.fault_opcode.eq(opcode),
+        ]
+        taken = self._queues(m, word, issue)
+        unissued = self._unissued(m, word)
+        settled = Cat(self.issued[n] == self.completed[n] for n in range(len(UNITS))).all()
+
+        def fail(cause):
+            m.d.comb += self.fault.eq(cause)
+            m.next = "Halted"
+
+        with m.FSM():
+            with m.State("Assemble"):
+                self._assemble(m, word, fail)
+            # Two cycles for the verdict on fields, with registers in between.
+            with m.State("Look"):
+                m.next = "Look-Again"
+            with m.State("Look-Again"):
+                m.next = "Judge"
+            with m.State("Judge"):
+                with m.If(legality.illegal_field):
+                    fail(Fault.ILLEGAL_FIELD)
+                with m.Elif(legality.read_only):
+                    fail(Fault.READ_ONLY_REGION)
+                with m.Elif(unissued):
+                    fail(Fault.DEPENDENCY)
+                with m.Elif(opcode == Opcode.END):
+                    m.d.comb += self.dispatched.eq(1)
+                    m.next = "Settle"
+                with m.Else():
+                    m.d.comb += bounds.start.eq(1)
+                    m.next = "Measure"
+            with m.State("Measure"), m.If(bounds.done):
+                m.next = "Issue"
+                with m.If(bounds.fault != 0):
+                    m.d.comb += self.fault_address.eq(bounds.address)
+                    fail(bounds.fault)
+            with m.State("Issue"):
+                with m.If(taken):
+                    m.d.comb += self.dispatched.eq(1)
+                    m.d.sync += self.index.eq(self.index + 1)
+                    m.next = "Assemble"
+                m.d.comb += issue.eq(1)
+            with m.State("Settle"), m.If(settled):
+                m.d.comb += self.finished.eq(1)
+                m.next = "Halted"
+            with m.State("Halted"):
+                pass
+        return m
+
+    def _assemble(self, m: Module, word, fail):
+        """Collect as many granules as the opcode has."""
+        place = Signal(range(LONGEST))
+        opcode = Mux(place == 0, self.i.payload[:4], word[:4])
+        count = Signal(range(LONGEST + 1))
+        with m.Switch(opcode):
+            for layout in FORMATS.values():
+                with m.Case(layout.opcode):
+                    m.d.comb += count.eq(layout.granules)
+        m.d.comb += self.i.ready.eq(1)
+        with m.If(self.i.valid):
+            m.d.sync += place.eq(place + 1)
+            with m.Switch(place):
+                for index in range(LONGEST):
+                    with m.Case(index):
+                        m.d.sync += word.word_select(index, GRANULE_BITS).eq(self.i.payload)
+            with m.If(count == 0):
+                m.d.comb += self.fault_opcode.eq(opcode)
+                fail(Fault.ILLEGAL_OPCODE)
+            with m.Elif(count == place + 1):
+                m.d.sync += place.eq(0)
+                m.next = "Look"
+        with m.Elif(self.exhausted):
+            m.d.comb += self.fault_opcode.eq(Mux(place == 0, 0, word[:4]))
+            fail(Fault.COMMAND_RANGE)
+
+    def _unissued(self, m: Module, word):
+        """Register whether a wait reaches back before the first instruction."""
+        unissued, early = Signal(), []
+        for unit in UNITS:
+            wait = self._wait(word, unit)
+            # Beyond the longest wait the count does not matter; the numbers themselves wrap.
+            count = Signal(len(wait), name=f"issued_ever_{unit.name.lower()}")
+            queue = getattr(self, unit.name.lower())
+            with m.If(queue.valid & queue.ready & ~count.all()):
+                m.d.sync += count.eq(count + 1)
+            early.append(wait > count)
+        m.d.sync += unissued.eq(Cat(early).any())
+        return unissued
+
+    def _wait(self, word, unit: Opcode):
+        # The head is the same for all opcodes.
+        return slice_field(word, Opcode.END, f"wait_{unit.name.lower()}")
+
+    def _queues(self, m: Module, word, issue):
+        """Offer the instruction to its queue; return whether it was taken."""
+        taken = Signal()
+        waits = Cat(self._wait(word, unit) != 0 for unit in UNITS)
+        for number, unit in enumerate(UNITS):
+            queue = getattr(self, unit.name.lower())
+            mine = word[:4] == unit
+            m.d.comb += [
+                queue.valid.eq(issue & mine),
+                queue.payload.body.eq(view_body(word, unit)),
+                queue.payload.waits.eq(waits),
+            ]
+            for other, waited in enumerate(UNITS):
+                target = self.issued[other] - self._wait(word, waited) + 1
+                m.d.comb += queue.payload.targets[other].eq(target)
+            with m.If(queue.valid & queue.ready):
+                m.d.comb += taken.eq(1)
+                m.d.sync += self.issued[number].eq(self.issued[number] + 1)
+        return taken

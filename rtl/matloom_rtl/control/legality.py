@@ -1,0 +1,70 @@
+"""Field ranges of the instruction set as gates."""
+
+from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from matloom.arch.config import Config
+from matloom.arch.isa import FORMATS, WRITABLE_REGIONS, Field, Opcode
+from matloom_rtl.control.layouts import GRANULE_BITS, LONGEST, reserved_bits, slice_field
+
+__all__ = ["Legality"]
+
+
+class Legality(wiring.Component):
+    """Judge an instruction by its bits alone, two cycles after they are shown.
+
+    Members
+    -------
+    word, opcode: in
+        The instruction; they hold while the verdict is awaited.
+    illegal_field: out
+        A reserved bit is set, or a field has none of its legal values.
+    read_only: out
+        A STORE to a region that may only be read.
+    """
+
+    def __init__(self, config: Config):
+        self._config = config
+        super().__init__(
+            {
+                "word": In(LONGEST * GRANULE_BITS),
+                "opcode": In(4),
+                "illegal_field": Out(1),
+                "read_only": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        verdicts = {opcode: Signal(name=f"illegal_{opcode.name.lower()}") for opcode in FORMATS}
+        for opcode, verdict in verdicts.items():
+            m.d.sync += verdict.eq(Cat(self._faults(opcode)).any())
+        with m.Switch(self.opcode):
+            for opcode, verdict in verdicts.items():
+                with m.Case(opcode):
+                    m.d.sync += self.illegal_field.eq(verdict)
+        region = slice_field(self.word, Opcode.STORE, "region")
+        writable = Cat(region == allowed for allowed in WRITABLE_REGIONS).any()
+        m.d.sync += self.read_only.eq((self.opcode == Opcode.STORE) & ~writable)
+        return m
+
+    def _faults(self, opcode: Opcode) -> list[Value]:
+        faults = [reserved_bits(self.word, opcode).any()]
+        for item in FORMATS[opcode].all_fields:
+            if item.name != "opcode":
+                faults += self._field_faults(item, slice_field(self.word, opcode, item.name))
+        return faults
+
+    def _field_faults(self, item: Field, value: Value) -> list[Value]:
+        low, high = item.limits(self._config)
+        smallest, largest = item.range
+        faults = []
+        if low > smallest:
+            # Nearly all lower limits are one: a test for zero is cheaper than a comparison.
+            faults.append(value == 0 if low == 1 and smallest == 0 else value < low)
+        if high < largest:
+            faults.append(value > high)
+        if item.choices is not None and set(item.choices) != set(range(smallest, largest + 1)):
+            faults.append(~Cat(value == choice for choice in item.choices).any())
+        return faults

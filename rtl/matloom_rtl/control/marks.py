@@ -1,0 +1,76 @@
+"""The completion-time table: in which cycle each marked instruction completed."""
+
+from amaranth.hdl import Array, Module, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from matloom.arch.config import Config
+from matloom.arch.isa import UNITS
+
+__all__ = ["Marks"]
+
+
+class Marks(wiring.Component):
+    """Store the cycle of every completion whose mark is not 0.
+
+    Each unit's completion is latched with its cycle and written when the one write port is free,
+    four cycles later at the most. Two marked completions of one unit within four cycles lose the
+    first; marks are for layers. `start` clears the table, one slot a cycle.
+
+    Members
+    -------
+    start: in
+    cycle: in
+        The cycle counter.
+    done, done_mark: in
+        Completions, by unit.
+    slot, stored: in, out
+        Read port: the cycle follows its slot by one cycle.
+    """
+
+    def __init__(self, config: Config):
+        self._marks = config.marks
+        super().__init__(
+            {
+                "start": In(1),
+                "cycle": In(32),
+                "done": In(len(UNITS)),
+                "done_mark": In(data.ArrayLayout(8, len(UNITS))),
+                "slot": In(range(config.marks)),
+                "stored": Out(32),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.table = table = Memory(shape=32, depth=self._marks, init=[])
+        write, read = table.write_port(), table.read_port()
+        m.d.comb += [read.addr.eq(self.slot), self.stored.eq(read.data)]
+
+        clearing, clear_slot = Signal(), Signal(range(self._marks))
+        pending = Signal(len(UNITS))
+        slots = Array(Signal(range(self._marks), name=f"slot_{n}") for n in range(len(UNITS)))
+        cycles = Array(Signal(32, name=f"cycle_{n}") for n in range(len(UNITS)))
+        for number in range(len(UNITS)):
+            with m.If(~clearing & pending[number] & ~pending[:number].any()):
+                m.d.comb += [
+                    write.en.eq(1),
+                    write.addr.eq(slots[number]),
+                    write.data.eq(cycles[number]),
+                ]
+                m.d.sync += pending[number].eq(0)
+            with m.If(self.done[number] & (self.done_mark[number] != 0)):
+                m.d.sync += [
+                    pending[number].eq(1),
+                    slots[number].eq(self.done_mark[number]),
+                    cycles[number].eq(self.cycle),
+                ]
+        with m.If(clearing):
+            m.d.comb += [write.en.eq(1), write.addr.eq(clear_slot), write.data.eq(0)]
+            m.d.sync += clear_slot.eq(clear_slot + 1)
+            with m.If(clear_slot == self._marks - 1):
+                m.d.sync += clearing.eq(0)
+        with m.If(self.start):
+            m.d.sync += [clearing.eq(1), clear_slot.eq(0), pending.eq(0)]
+        return m

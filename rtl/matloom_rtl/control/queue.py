@@ -1,0 +1,65 @@
+"""Instructions that wait before a unit, and the gate that holds them until they may start."""
+
+from amaranth.hdl import Cat, Module
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.fifo import SyncFIFO
+from amaranth.lib.wiring import In, Out
+
+from matloom.arch.config import Config
+from matloom.arch.isa import UNITS, Opcode
+from matloom_rtl.control.layouts import COUNT_BITS, queue_layout
+from matloom_rtl.ports import body_layout
+
+__all__ = ["UnitQueue"]
+
+
+class UnitQueue(wiring.Component):
+    """Hold up to `queue_depth` instructions of a unit in order.
+
+    `met` tells for the head which of its dependencies have completed: the completions of a unit
+    have reached the target, in the order of numbers modulo 2**24. With `gated`, `o` is valid
+    only when all have; EXEC gates itself, because it fetches weights earlier.
+
+    Latency: one cycle from `i` to `o`. Throughput: one instruction a cycle. Stalls: `o` holds.
+
+    Members
+    -------
+    i: stream of `queue_layout`, in
+    completed: in
+        Completions of each unit.
+    o: stream of `body_layout`, out
+    met: out
+        One bit for each unit.
+    """
+
+    def __init__(self, config: Config, opcode: Opcode, *, gated: bool = True):
+        self._depth, self._opcode, self._gated = config.queue_depth, opcode, gated
+        super().__init__(
+            {
+                "i": In(stream.Signature(queue_layout(opcode))),
+                "completed": In(data.ArrayLayout(COUNT_BITS, len(UNITS))),
+                "o": Out(stream.Signature(body_layout(opcode))),
+                "met": Out(len(UNITS)),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        layout = queue_layout(self._opcode)
+        m.submodules.fifo = fifo = SyncFIFO(width=layout.size, depth=self._depth)
+        head = data.View(layout, fifo.r_data)
+        m.d.comb += [
+            fifo.w_data.eq(self.i.payload),
+            fifo.w_en.eq(self.i.valid),
+            self.i.ready.eq(fifo.w_rdy),
+            self.o.payload.eq(head.body),
+        ]
+        for index in range(len(UNITS)):
+            ahead = (self.completed[index] - head.targets[index])[COUNT_BITS - 1]
+            m.d.comb += self.met[index].eq(~head.waits[index] | ~ahead)
+        may_start = self.met.all() if self._gated else 1
+        m.d.comb += [
+            self.o.valid.eq(fifo.r_rdy & may_start),
+            fifo.r_en.eq(Cat(self.o.valid, self.o.ready).all()),
+        ]
+        return m

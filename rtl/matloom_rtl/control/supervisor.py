@@ -1,0 +1,127 @@
+"""The run state: start, end, faults, watchdog, reset by software, interrupt."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from matloom.arch.csr import Fault
+
+__all__ = ["Supervisor"]
+
+
+class Supervisor(wiring.Component):
+    """Run one command buffer after another, and stop at the first fault.
+
+    A start is obeyed when idle and without fault. Done follows `finished` by one cycle. The first
+    fault is recorded; the DMA units are then told to halt and nothing more is dispatched. A reset
+    request halts them too, waits until the bus is quiet, and resets every unit; it may be made
+    at any time and is the only way out of a fault.
+
+    The watchdog counts cycles of a run in which nothing moved; `timeout` of them are a fault.
+    A bus that owes answers for ever keeps the reset waiting: `resetting` stays set.
+
+    Members
+    -------
+    start, reset: in
+        Requests of the registers, one cycle.
+    timeout: in
+    finished: in
+        The command buffer has ended.
+    progress: in
+        Something moved in this cycle.
+    quiet: in
+        No bus transfer is outstanding.
+    fault_cause, fault_unit, fault_opcode, fault_index, fault_address: in
+        A fault in this cycle, where the cause is not 0.
+    busy_unit: in
+        The first unit at work, for the watchdog's record.
+    begin: out
+        A run starts, one cycle: everything of the last run is forgotten.
+    running: out
+    halt: out
+    core_reset: out
+    status: out
+        As register STATUS.
+    events: out
+        As register IRQ_STATUS, for one cycle.
+    record, record_index, record_address: out
+        As registers FAULT, FAULT_INDEX, FAULT_ADDRESS.
+    """
+
+    start: In(1)
+    reset: In(1)
+    timeout: In(32)
+    finished: In(1)
+    progress: In(1)
+    quiet: In(1)
+    fault_cause: In(4)
+    fault_unit: In(3)
+    fault_opcode: In(4)
+    fault_index: In(32)
+    fault_address: In(32)
+    busy_unit: In(3)
+    index: In(32)
+    begin: Out(1)
+    running: Out(1)
+    halt: Out(1)
+    core_reset: Out(1)
+    status: Out(4)
+    events: Out(2)
+    record: Out(12)
+    record_index: Out(32)
+    record_address: Out(32)
+
+    def elaborate(self, platform):
+        m = Module()
+        done, failed, resetting = Signal(), Signal(), Signal()
+        m.d.comb += [
+            self.begin.eq(self.start & ~self.running & ~failed & ~resetting),
+            self.halt.eq(failed | resetting),
+            self.status[0].eq(self.running),
+            self.status[1].eq(done),
+            self.status[2].eq(failed),
+            self.status[3].eq(resetting),
+            self.core_reset.eq(resetting & self.quiet),
+        ]
+        with m.If(self.begin):
+            m.d.sync += [self.running.eq(1), done.eq(0)]
+        with m.If(self.running & self.finished):
+            m.d.sync += [self.running.eq(0), done.eq(1)]
+            m.d.comb += self.events[0].eq(1)
+
+        late = self._watch(m)
+        cause = Mux(self.fault_cause != 0, self.fault_cause, Mux(late, Fault.TIMEOUT, 0))
+        with m.If(self.running & (cause != 0)):
+            m.d.comb += self.events.eq(2)
+            m.d.sync += [self.running.eq(0), done.eq(0), failed.eq(1)]
+            with m.If(self.fault_cause != 0):
+                m.d.sync += [
+                    self.record.eq(
+                        self.fault_cause | self.fault_unit << 4 | self.fault_opcode << 8
+                    ),
+                    self.record_index.eq(self.fault_index),
+                    self.record_address.eq(self.fault_address),
+                ]
+            with m.Else():
+                m.d.sync += [
+                    self.record.eq(Fault.TIMEOUT | self.busy_unit << 4 | self.busy_unit << 8),
+                    self.record_index.eq(self.index),
+                    self.record_address.eq(0),
+                ]
+
+        with m.If(self.core_reset):
+            m.d.sync += [resetting.eq(0), failed.eq(0), done.eq(0)]
+            m.d.sync += [self.record.eq(0), self.record_index.eq(0), self.record_address.eq(0)]
+        with m.If(self.reset):
+            m.d.sync += [resetting.eq(1), self.running.eq(0)]
+        return m
+
+    def _watch(self, m: Module):
+        """Count idle cycles of a run; return whether there were too many."""
+        idle, late = Signal(32), Signal()
+        with m.If(~self.running | self.progress):
+            m.d.sync += idle.eq(0)
+        with m.Else():
+            m.d.sync += idle.eq(idle + 1)
+        m.d.sync += late.eq(self.running & (self.timeout != 0) & (idle >= self.timeout))
+        return late

@@ -1,0 +1,180 @@
+"""One requantising lane: bias, scale, round, offset, clamp."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal, signed
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from matloom.arch.numerics import Rounding
+
+__all__ = ["Lane"]
+
+
+class Lane(wiring.Component):
+    """Compute `numerics.requantize` of a biased value, then the byte made of it.
+
+    Twelve registered stages; a value enters in every cycle in which `enable` is set and its
+    result leaves `LATENCY` such cycles later. Without `enable` everything holds. `rounding`,
+    `pre_shift`, `zero`, `low` and `high` must be constant while values are inside; bias,
+    multiplier and shift travel with their value.
+
+    The 32 x 32 bit product is made of four products of 16 bits, each between registers, as the
+    multipliers of FPGAs are. `pre_shift` plus a positive `shift` above 31 leaves nothing.
+
+    Members
+    -------
+    enable: in
+    value, bias, multiplier, shift: in
+    rounding, pre_shift, zero, low, high: in
+    result: out
+        Signed, 32 bits.
+    byte: out
+        ``clamp(result + zero, low, high)``, without wrap.
+    """
+
+    #: Enabled cycles from a value to its result.
+    LATENCY = 12
+
+    enable: In(1)
+    value: In(signed(32))
+    bias: In(signed(32))
+    multiplier: In(32)
+    shift: In(signed(8))
+    rounding: In(3)
+    pre_shift: In(5)
+    zero: In(signed(8))
+    low: In(signed(8))
+    high: In(signed(8))
+    result: Out(signed(32))
+    byte: Out(8)
+
+    def elaborate(self, platform):
+        m = Module()
+        average = Signal()
+        m.d.comb += average.eq(self.rounding == Rounding.AVERAGE)
+        with m.If(self.enable):
+            magnitude, negative, left, right, multiplier = self._bias(m, average)
+            shifted, multiplier, right, negative = self._shift_left(
+                m, magnitude, left, multiplier, right, negative
+            )
+            high, right, negative = self._multiply(m, shifted, multiplier, right, negative)
+            quotient, negative = self._divide(m, average, high, right, negative)
+            result, byte = self._finish(m, quotient, negative)
+        m.d.comb += [self.result.eq(result), self.byte.eq(byte)]
+        return m
+
+    def _register(self, m: Module, value, name: str):
+        """Return the value one enabled cycle later."""
+        later = Signal.like(value, name=name, reset_less=True)
+        m.d.sync += later.eq(value)
+        return later
+
+    def _bias(self, m: Module, average):
+        """Stages 1 and 2: add the bias, split the shift; for averages take the magnitude."""
+        away = average & (self.value < 0)
+        # Minus the bias is its complement and one more: a single carry chain.
+        addend = self.bias ^ away.replicate(32)
+        biased = Signal(signed(32), reset_less=True)
+        left, right = Signal(6, reset_less=True), Signal(5, reset_less=True)
+        m.d.sync += [
+            biased.eq(self.value + addend.as_signed() + away),
+            left.eq(self.pre_shift + Mux(self.shift > 0, self.shift, 0).as_unsigned()[:5]),
+            right.eq(Mux(self.shift < 0, -self.shift, 0)),
+        ]
+        multiplier = self._register(m, self.multiplier, "multiplier_1")
+
+        minus = average & (biased < 0)
+        magnitude = Signal(signed(32), reset_less=True)
+        m.d.sync += magnitude.eq((biased ^ minus.replicate(32)) + minus)
+        return (
+            magnitude,
+            self._register(m, minus, "negative_2"),
+            self._register(m, left, "left_2"),
+            self._register(m, right, "right_2"),
+            self._register(m, multiplier, "multiplier_2"),
+        )
+
+    def _shift_left(self, m: Module, value, left, multiplier, right, negative):
+        """Stages 3 and 4: shift by up to 7, then by multiples of 8; 32 bits remain."""
+        fine, coarse = Signal(32, reset_less=True), Signal(32, reset_less=True)
+        m.d.sync += fine.eq(value << left[:3])
+        coarse_left = self._register(m, left[3:], "left_3")
+        with m.Switch(coarse_left):
+            for count in range(4):
+                with m.Case(count):
+                    m.d.sync += coarse.eq(fine << 8 * count)
+            with m.Default():
+                m.d.sync += coarse.eq(0)
+        for stage in (3, 4):
+            multiplier = self._register(m, multiplier, f"multiplier_{stage}")
+            right = self._register(m, right, f"right_{stage}")
+            negative = self._register(m, negative, f"negative_{stage}")
+        return coarse, multiplier, right, negative
+
+    def _multiply(self, m: Module, value, multiplier, right, negative):
+        """Stages 5 to 7: four products, two sums; the rounding bit rides on the middle one."""
+        value_low, value_high = value[:16], value[16:].as_signed()
+        low, high = multiplier[:16], multiplier[16:]
+        low_low, high_high = Signal(32, reset_less=True), Signal(signed(32), reset_less=True)
+        low_high, high_low = Signal(32, reset_less=True), Signal(signed(33), reset_less=True)
+        m.d.sync += [
+            low_low.eq(value_low * low),
+            low_high.eq(value_low * high),
+            high_low.eq(value_high * low),
+            high_high.eq(value_high * high),
+        ]
+        right5 = self._register(m, right, "right_5")
+        rounds = (self.rounding == Rounding.DOUBLE) | (
+            (self.rounding == Rounding.SINGLE) & (right5 == 0)
+        )
+        middle, outer = Signal(signed(35), reset_less=True), Signal(signed(64), reset_less=True)
+        m.d.sync += [
+            # 2**30 in the product is 2**14 here.
+            middle.eq(low_high + high_low + (rounds << 14)),
+            outer.eq(Cat(low_low, high_high)),
+        ]
+        total = Signal(signed(48), reset_less=True)
+        m.d.sync += total.eq(outer[16:].as_signed() + middle)
+        right = self._register(m, self._register(m, right5, "right_6"), "right_7")
+        for stage in (5, 6, 7):
+            negative = self._register(m, negative, f"negative_{stage}")
+        return total[15:].as_signed(), right, negative
+
+    def _divide(self, m: Module, average, value, right, negative):
+        """Stages 8 to 10: add half, away from zero for DOUBLE, and shift right."""
+        half = Signal(32)
+        with m.Switch(right):
+            for count in range(1, 32):
+                with m.Case(count):
+                    m.d.comb += half.eq(1 << (count - 1))
+        correction = (self.rounding == Rounding.DOUBLE) & (value < 0) & (right != 0)
+        rounded, fine = Signal(signed(34), reset_less=True), Signal(signed(34), reset_less=True)
+        m.d.sync += [
+            # Adding half less one, for negative numbers: half has a single bit, so the bits
+            # below it are set instead.
+            rounded.eq(value + Mux(average, 0, half - correction).as_signed()),
+            fine.eq(rounded >> self._register(m, right[:3], "right_fine")),
+        ]
+        coarse_right = self._register(m, self._register(m, right[3:], "right_8"), "right_9")
+        coarse = Signal(signed(32), reset_less=True)
+        with m.Switch(coarse_right):
+            for count in range(4):
+                with m.Case(count):
+                    m.d.sync += coarse.eq(fine >> 8 * count)
+        for stage in (8, 9, 10):
+            negative = self._register(m, negative, f"negative_{stage}")
+        return coarse, negative
+
+    def _finish(self, m: Module, value, negative):
+        """Stages 11 and 12: restore an average's sign; add the zero point and clamp."""
+        result = Signal(signed(32), reset_less=True)
+        m.d.sync += result.eq((value ^ negative.replicate(32)).as_signed() + negative)
+        offset = Signal(signed(33))
+        m.d.comb += offset.eq(result + self.zero)
+        clamped = Signal(signed(8), reset_less=True)
+        with m.If(offset > self.high):
+            m.d.sync += clamped.eq(self.high)
+        with m.Elif(offset < self.low):
+            m.d.sync += clamped.eq(self.low)
+        with m.Else():
+            m.d.sync += clamped.eq(offset)
+        return self._register(m, result, "result_12"), clamped

@@ -1,0 +1,275 @@
+"""The post-processing unit: POST instructions from accumulators or bytes, through the lanes."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.fifo import SyncFIFO
+from amaranth.lib.wiring import In, Out
+
+from matloom.arch.config import Config
+from matloom.arch.isa import Destination, Opcode, Source
+from matloom_rtl.ports import (
+    ACC_READ_LATENCY,
+    ACC_UPDATE_LATENCY,
+    SPAD_READ_LATENCY,
+    SPAD_WRITE_LATENCY,
+    AccReadSignature,
+    AccUpdateSignature,
+    CommandSignature,
+    SpadReadSignature,
+    SpadWriteSignature,
+    body_layout,
+)
+from matloom_rtl.post.lane import Lane
+from matloom_rtl.post.parameters import Parameters
+from matloom_rtl.post.positions import Positions
+
+__all__ = ["Post"]
+
+#: Vectors read and not yet taken by the lanes: covers the longest read latency at full rate.
+_READ_AHEAD = 8
+
+
+class Post(wiring.Component):
+    """Requantise one vector (`columns` values) after another.
+
+    A vector takes ``columns / lanes`` beats through the lanes. Reads run ahead of the lanes by
+    up to `_READ_AHEAD` vectors; where a result is refused the lanes hold, and then the reads.
+
+    Latency: parameters 1 to 15 cycles an output block, source 3 or 5, lanes 12, result 1; `done`
+    follows the last write by the time it takes to be visible. Throughput: one vector every
+    ``columns / lanes`` cycles within a block; the next block begins when its parameters are
+    there, after the last beat of this block has entered the lanes. Instructions do not overlap.
+
+    Members
+    -------
+    unit: CommandSignature(POST), in
+    spad_read, spad_write: SpadReadSignature, SpadWriteSignature, out
+        `columns` bytes.
+    acc_read, acc_update: AccReadSignature, AccUpdateSignature, out
+    """
+
+    def __init__(self, config: Config):
+        self._config = config
+        super().__init__(
+            {
+                "unit": In(CommandSignature(Opcode.POST)),
+                "spad_read": Out(SpadReadSignature(config.columns)),
+                "spad_write": Out(SpadWriteSignature(config.columns)),
+                "acc_read": Out(AccReadSignature(config)),
+                "acc_update": Out(AccUpdateSignature(config)),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self._config
+        m.submodules.sources = sources = Positions(config)
+        m.submodules.results = results = Positions(config)
+        m.submodules.parameters = parameters = Parameters(config)
+        command = Signal(body_layout(Opcode.POST))
+        start, streaming = Signal(), Signal()
+        enable = Signal()
+
+        self._geometry(m, command, start, sources, results, parameters)
+        fifo = self._read(m, command, streaming, sources, parameters)
+        last_beat, block_left = self._lanes(m, command, enable, fifo, parameters)
+        written = self._write(m, command, enable, results)
+        self._sequence(m, command, start, streaming, parameters, block_left, results, written)
+        m.d.comb += self.unit.progress.eq(last_beat | written | parameters.read.ready)
+        return m
+
+    def _geometry(self, m: Module, command, start, sources, results, parameters):
+        for positions, side in ((sources, "source"), (results, "dest")):
+            m.d.comb += [
+                positions.start.eq(start),
+                positions.address.eq(command[f"{side}_addr"]),
+                positions.pitch.eq(command[f"{side}_pitch"]),
+                positions.entry.eq(command.acc_addr),
+                positions.x_step.eq(command.x_step),
+                positions.width.eq(command.width),
+                positions.height.eq(command.height),
+                positions.blocks.eq(command.oc_blocks),
+            ]
+        m.d.comb += parameters.address.eq(command.param_addr)
+        for name in ("channel_bias", "channel_scale", "bias", "multiplier", "shift"):
+            m.d.comb += getattr(parameters, name).eq(command[name])
+
+    def _read(self, m: Module, command, streaming, sources, parameters):
+        """Request vectors while there is room; parameters and vectors share the byte port."""
+        columns = self._config.columns
+        m.submodules.fifo = fifo = SyncFIFO(width=32 * columns + 1, depth=_READ_AHEAD)
+        room, asked = Signal(range(_READ_AHEAD + 1), init=_READ_AHEAD), Signal()
+        from_acc = command.source == Source.ACC
+        block_asked = Signal()
+        want = streaming & (room != 0) & ~block_asked
+        m.d.comb += [
+            self.acc_read.valid.eq(want & from_acc),
+            self.acc_read.address.eq(sources.at_entry),
+            self.spad_read.valid.eq(Mux(streaming, want & ~from_acc, parameters.read.valid)),
+            self.spad_read.address.eq(Mux(streaming, sources.at_address, parameters.read.address)),
+            parameters.read.ready.eq(~streaming & self.spad_read.ready),
+            parameters.read.data.eq(self.spad_read.data),
+            asked.eq(want & Mux(from_acc, self.acc_read.ready, self.spad_read.ready)),
+            sources.advance.eq(asked),
+        ]
+        m.d.sync += room.eq(room - asked + (fifo.r_en & fifo.r_rdy))
+        with m.If(asked & sources.block_end):
+            m.d.sync += block_asked.eq(1)
+        with m.Elif(~streaming):
+            m.d.sync += block_asked.eq(0)
+
+        acc_arrived = _delayed(m, asked & from_acc, ACC_READ_LATENCY, "acc_asked")
+        spad_arrived = _delayed(m, asked & ~from_acc, SPAD_READ_LATENCY, "spad_asked")
+        acc_end = _delayed(m, sources.block_end, ACC_READ_LATENCY, "acc_end")
+        spad_end = _delayed(m, sources.block_end, SPAD_READ_LATENCY, "spad_end")
+        spad_values = Cat(
+            _extend(self.spad_read.data.word_select(index, 8)) for index in range(columns)
+        )
+        m.d.comb += [
+            fifo.w_en.eq(acc_arrived | spad_arrived),
+            fifo.w_data.eq(
+                Mux(acc_arrived, Cat(self.acc_read.data, acc_end), Cat(spad_values, spad_end))
+            ),
+        ]
+        return fifo
+
+    def _lanes(self, m: Module, command, enable, fifo, parameters):
+        """Feed the lanes beat by beat; return the last beat of a vector, of a block."""
+        columns, lanes = self._config.columns, self._config.lanes
+        beats = columns // lanes
+        beat, last_beat, block_left = Signal(range(beats)), Signal(), Signal()
+        feed = enable & fifo.r_rdy
+        m.d.comb += [
+            last_beat.eq(feed & (beat == beats - 1)),
+            fifo.r_en.eq(last_beat),
+            block_left.eq(last_beat & fifo.r_data[-1]),
+        ]
+        with m.If(feed):
+            m.d.sync += beat.eq(Mux(last_beat, 0, beat + 1))
+
+        self._lane_units = []
+        for index in range(lanes):
+            m.submodules[f"lane_{index}"] = lane = Lane()
+            self._lane_units.append(lane)
+            pick = [
+                (fifo.r_data, 32, lane.value),
+                (parameters.biases, 32, lane.bias),
+                (parameters.multipliers, 32, lane.multiplier),
+                (parameters.shifts, 8, lane.shift),
+            ]
+            for vector, bits, port in pick:
+                group = Cat(vector.word_select(b * lanes + index, bits) for b in range(beats))
+                m.d.comb += port.eq(group.word_select(beat, bits))
+            m.d.comb += [
+                lane.enable.eq(enable),
+                lane.rounding.eq(command.rounding),
+                lane.pre_shift.eq(command.pre_shift),
+                lane.zero.eq(command.output_zero),
+                lane.low.eq(command.clamp_low),
+                lane.high.eq(command.clamp_high),
+            ]
+        self._inside = [feed]
+        for stage in range(Lane.LATENCY):
+            inside = Signal(name=f"inside_{stage}")
+            with m.If(enable):
+                m.d.sync += inside.eq(self._inside[-1])
+            self._inside.append(inside)
+        return last_beat, block_left
+
+    def _write(self, m: Module, command, enable, results):
+        """Collect a vector's beats and offer it; return its acceptance."""
+        columns, lanes = self._config.columns, self._config.lanes
+        beats = columns // lanes
+        to_spad = command.destination == Destination.SPAD
+        beat, full, written = Signal(range(beats)), Signal(), Signal()
+        words = [Signal(32, name=f"word_{index}", reset_less=True) for index in range(columns)]
+        emerging = self._inside[-1]
+        with m.If(written):
+            m.d.sync += full.eq(0)
+        with m.If(enable & emerging):
+            m.d.sync += beat.eq(Mux(beat == beats - 1, 0, beat + 1))
+            with m.If(beat == beats - 1):
+                m.d.sync += full.eq(1)
+            with m.Switch(beat):
+                for b in range(beats):
+                    with m.Case(b):
+                        for index, lane in enumerate(self._lane_units):
+                            value = Mux(to_spad, lane.byte, lane.result)
+                            m.d.sync += words[b * lanes + index].eq(value)
+
+        every = Signal(columns)
+        for index in range(columns):
+            m.d.comb += every[index].eq(~results.last_block | (index < command.tail))
+        accepted = Mux(to_spad, self.spad_write.ready, self.acc_update.ready)
+        m.d.comb += [
+            written.eq(full & accepted),
+            enable.eq(~full | accepted),
+            results.advance.eq(written),
+            self.spad_write.valid.eq(full & to_spad),
+            self.spad_write.address.eq(results.at_address),
+            self.spad_write.data.eq(Cat(word[:8] for word in words)),
+            self.spad_write.mask.eq(every),
+            self.acc_update.valid.eq(full & ~to_spad),
+            self.acc_update.address.eq(results.at_entry),
+            self.acc_update.add.eq(command.destination == Destination.ACC_ADD),
+            self.acc_update.data.eq(Cat(words)),
+            self.acc_update.mask.eq(every),
+        ]
+        return written
+
+    def _sequence(
+        self, m: Module, command, start, streaming, parameters, block_left, results, written
+    ):
+        """Take a command; for each block parameters, then vectors; wait until all is visible."""
+        unit = self.unit
+        blocks_left = Signal(12)
+        settling = Signal(range(max(SPAD_WRITE_LATENCY, ACC_UPDATE_LATENCY) + 1))
+        everything_written = Signal()
+        with m.If(written & results.end):
+            m.d.sync += everything_written.eq(1)
+        with m.FSM() as states:
+            with m.State("Idle"):
+                m.d.comb += unit.command.ready.eq(1)
+                m.d.sync += [command.eq(unit.command.payload), everything_written.eq(0)]
+                with m.If(unit.command.valid):
+                    m.next = "Begin"
+            with m.State("Begin"):
+                m.d.comb += [start.eq(1), parameters.start.eq(1)]
+                m.d.sync += blocks_left.eq(command.oc_blocks - 1)
+                m.next = "Ask"
+            with m.State("Ask"):
+                m.d.comb += parameters.load.eq(1)
+                m.next = "Parameters"
+            with m.State("Parameters"), m.If(parameters.ready):
+                m.next = "Stream"
+            with m.State("Stream"):
+                m.d.comb += streaming.eq(1)
+                with m.If(block_left):
+                    m.d.sync += blocks_left.eq(blocks_left - 1)
+                    m.next = "Ask"
+                    with m.If(blocks_left == 0):
+                        m.next = "Drain"
+            with m.State("Drain"):
+                m.d.sync += settling.eq(ACC_UPDATE_LATENCY)
+                with m.If(everything_written):
+                    m.next = "Settle"
+            with m.State("Settle"):
+                m.d.sync += settling.eq(settling - 1)
+                with m.If(settling == 1):
+                    m.d.comb += [unit.done.eq(1), unit.done_mark.eq(command.mark)]
+                    m.next = "Idle"
+        m.d.comb += unit.busy.eq(~states.ongoing("Idle"))
+
+
+def _delayed(m: Module, value, cycles: int, name: str):
+    """Return a bit some cycles later."""
+    for stage in range(cycles):
+        later = Signal(name=f"{name}_{stage}")
+        m.d.sync += later.eq(value)
+        value = later
+    return value
+
+
+def _extend(byte):
+    """Return the bits of a signed byte at 32 bits."""
+    return Cat(byte, byte[7].replicate(24))

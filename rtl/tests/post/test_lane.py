@@ -1,0 +1,90 @@
+"""Lane: every rounding rule and shift against the number rules, with stalls."""
+
+import random
+
+import pytest
+
+from matloom.arch.numerics import SUPPORTED_ROUNDINGS, add_bias, clamp, requantize
+from matloom_rtl.post.lane import Lane
+from matloom_rtl.testing import simulate
+
+_CORNERS = (0, 1, -1, 2, -2, 127, -128, 2**30, -(2**30), 2**31 - 1, -(2**31), 2**20, 3 << 18)
+
+
+def draw(generator):
+    """Return value, bias, multiplier, shift: corners and noise."""
+    return (
+        generator.choice((*_CORNERS, generator.randint(-(2**31), 2**31 - 1))),
+        generator.choice((0, 1, -1, 2**30, generator.randint(-(2**31), 2**31 - 1))),
+        generator.choice((0, 1, 2**30, 2**31 - 1, generator.randint(2**30, 2**31 - 1))),
+        generator.randint(-31, 30),
+    )
+
+
+def expected(item, rounding, pre_shift, zero, low, high):
+    value, bias, multiplier, shift = item
+    biased = add_bias(value, bias, rounding)
+    result = requantize(biased, multiplier, shift, rounding, pre_shift)
+    return result, clamp(result + zero, low, high) & 255
+
+
+def run(items, rounding, pre_shift, *, stalls=0.0, seed=0, limits=(-128, 127), zero=5):
+    dut, generator = Lane(), random.Random(seed)
+    results, cycles = [], 0
+
+    async def bench(ctx):
+        nonlocal cycles
+        ctx.set(dut.rounding, rounding)
+        ctx.set(dut.pre_shift, pre_shift)
+        for port, value in ((dut.zero, zero), (dut.low, limits[0]), (dut.high, limits[1])):
+            ctx.set(port, value)
+        waiting, entered = list(items), 0
+        while len(results) < len(items):
+            enable = generator.random() >= stalls
+            ctx.set(dut.enable, enable)
+            if enable:
+                if waiting:
+                    names = (dut.value, dut.bias, dut.multiplier, dut.shift)
+                    for port, value in zip(names, waiting.pop(0), strict=True):
+                        ctx.set(port, value)
+                entered += 1
+                if entered > Lane.LATENCY:
+                    results.append((ctx.get(dut.result), ctx.get(dut.byte)))
+            await ctx.tick()
+            cycles += 1
+
+    simulate(dut, bench, cycles=len(items) * 8 + 400)
+    return results, cycles
+
+
+@pytest.mark.parametrize("rounding", SUPPORTED_ROUNDINGS)
+@pytest.mark.parametrize("pre_shift", [0, 1, 20, 31])
+def test_values(seed, rounding, pre_shift):
+    generator = random.Random(seed)
+    items = [draw(generator) for _ in range(700)]
+    items += [(value, 0, 2**30 + 12345, shift) for value in _CORNERS for shift in range(-31, 31, 3)]
+    results, cycles = run(items, rounding, pre_shift)
+    for item, result in zip(items, results, strict=True):
+        assert result == expected(item, rounding, pre_shift, 5, -128, 127), item
+    assert cycles == len(items) + Lane.LATENCY
+
+
+def test_ties_and_clamps(seed):
+    """Halves of both signs at every right shift, between narrow limits."""
+    items = [
+        (sign * (2 * k + 1) << 1, 0, 2**30, -right)
+        for sign in (1, -1)
+        for k in range(6)
+        for right in range(8)
+    ]
+    for rounding in SUPPORTED_ROUNDINGS:
+        results, _cycles = run(items, rounding, 0, limits=(-2, 3), zero=-1, seed=seed)
+        for item, result in zip(items, results, strict=True):
+            assert result == expected(item, rounding, 0, -1, -2, 3), (rounding, item)
+
+
+def test_holds_without_enable(seed):
+    generator = random.Random(seed)
+    items = [draw(generator) for _ in range(200)]
+    results, _cycles = run(items, SUPPORTED_ROUNDINGS[0], 0, stalls=0.6, seed=seed)
+    assert results == [expected(item, SUPPORTED_ROUNDINGS[0], 0, 5, -128, 127) for item in items]

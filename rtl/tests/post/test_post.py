@@ -1,0 +1,223 @@
+"""Post: whole instructions against the functional model, their cycles, refusals and reset."""
+
+import random
+
+import numpy as np
+import pytest
+from amaranth.hdl import ResetInserter, Signal
+
+from matloom.arch.config import Config
+from matloom.arch.isa import FORMATS, Destination, Instruction, Opcode, Source
+from matloom.arch.numerics import SUPPORTED_ROUNDINGS, Rounding
+from matloom.device.model.post import post
+from matloom_rtl.ports import ACC_READ_LATENCY, SPAD_READ_LATENCY
+from matloom_rtl.post.post import Post
+from matloom_rtl.testing import simulate
+
+CONFIGS = {
+    "4_by_2": Config(rows=4, columns=4, hop=4, lanes=2, acc_bytes=1024),
+    "8_by_4": Config(rows=8, columns=8, hop=8, lanes=4, acc_bytes=2048),
+    "8_by_8": Config(rows=8, columns=8, hop=8, lanes=8, acc_bytes=2048),
+}
+SPAD_BYTES = 4096
+PARAMETERS = 3000
+
+
+def draw(generator, config, **fixed):
+    """Return the fields of a POST whose accesses lie apart."""
+    width, height = generator.randint(1, 5), generator.randint(1, 3)
+    blocks, tail = generator.randint(1, 3), generator.randint(1, config.columns)
+    step = (blocks - 1) * config.columns + tail + generator.choice((0, 2))
+    values = {item.name: 0 for item in FORMATS[Opcode.POST].fields}
+    values |= {
+        "mark": generator.randrange(64),
+        "source": generator.choice(tuple(Source)),
+        "destination": generator.choice(tuple(Destination)),
+        "rounding": generator.choice(SUPPORTED_ROUNDINGS),
+        "channel_bias": generator.randint(0, 1),
+        "channel_scale": generator.randint(0, 1),
+        "pre_shift": generator.choice((0, 20)),
+        "bias": generator.randint(-1000, 1000),
+        "multiplier": generator.randint(2**30, 2**31 - 1),
+        "shift": generator.randint(-12, 0),
+        "output_zero": generator.randint(-128, 127),
+        "clamp_low": -100,
+        "clamp_high": 110,
+        "width": width,
+        "height": height,
+        "oc_blocks": blocks,
+        "tail": tail,
+        "x_step": step,
+        "acc_addr": generator.randrange(8),
+        "source_addr": generator.randrange(50),
+        "source_pitch": width * step + 3,
+        "dest_addr": 1000 + generator.randrange(50),
+        "dest_pitch": width * step + 1,
+        "param_addr": PARAMETERS + generator.randrange(20),
+    }
+    return values | fixed
+
+
+def initial_state(config, seed):
+    """Return bytes with legal parameter blocks everywhere they may be read, and sums."""
+    noise = np.random.default_rng(seed)
+    spad = noise.integers(0, 256, SPAD_BYTES, np.uint8)
+    sums = noise.integers(-(2**20), 2**20, (config.acc_entries, config.columns)).astype(np.int32)
+    return spad, sums
+
+
+def put_parameters(spad, values, config, seed):
+    noise = np.random.default_rng(seed)
+    columns, place = config.columns, values["param_addr"]
+    for _block in range(values["oc_blocks"]):
+        parts = []
+        if values["channel_bias"]:
+            parts.append(noise.integers(-(2**20), 2**20, columns).astype("<i4"))
+        if values["channel_scale"]:
+            parts.append(noise.integers(2**30, 2**31, columns).astype("<i4"))
+            parts.append(noise.integers(-20, 3, columns).astype("i1"))
+        for part in parts:
+            raw = np.frombuffer(part.tobytes(), np.uint8)
+            spad[place : place + raw.size] = raw
+            place += raw.size
+
+
+def run(config, instructions, spad, sums, *, refuse=0.0, gaps=0.0, seed=0, reset_at=None):
+    """Execute on copies of the memories; return them, the marks and the cycles taken."""
+    dut, reset = Post(config), Signal()
+    generator = random.Random(seed)
+    spad, sums = spad.copy(), sums.copy()
+    start_spad, start_sums = spad.copy(), sums.copy()
+    marks, taken, state = [], [], {"live": reset_at is None}
+
+    async def feed(ctx):
+        if reset_at is not None:
+            ctx.set(dut.unit.command.payload, instructions[0])
+            ctx.set(dut.unit.command.valid, 1)
+            await ctx.tick()
+            ctx.set(dut.unit.command.valid, 0)
+            await ctx.tick().repeat(reset_at)
+            ctx.set(reset, 1)
+            await ctx.tick()
+            ctx.set(reset, 0)
+            await ctx.tick().repeat(10)
+            spad[:], sums[:] = start_spad, start_sums
+            marks.clear()
+            state["live"] = True
+        for values in instructions:
+            while generator.random() < gaps:
+                await ctx.tick()
+            ctx.set(dut.unit.command.payload, values)
+            ctx.set(dut.unit.command.valid, 1)
+            await ctx.tick().until(dut.unit.command.ready)
+            ctx.set(dut.unit.command.valid, 0)
+
+    async def memories(ctx):
+        bytes_later = [0] * (SPAD_READ_LATENCY - 1)
+        sums_later = [0] * (ACC_READ_LATENCY - 1)
+        columns, cycle = config.columns, 0
+        ports = (dut.spad_read, dut.acc_read, dut.spad_write, dut.acc_update)
+        while len(marks) < len(instructions) or not state["live"]:
+            for port in ports:
+                ctx.set(port.ready, generator.random() >= refuse)
+            sample = await ctx.tick().sample(
+                *(value for port in ports for value in (port.valid, port.ready, port.address)),
+                dut.spad_write.data,
+                dut.spad_write.mask,
+                dut.acc_update.data,
+                dut.acc_update.mask,
+                dut.acc_update.add,
+                dut.unit.done,
+                dut.unit.done_mark,
+            )
+            grants = [
+                (sample[2 + 3 * k] and sample[3 + 3 * k], sample[4 + 3 * k]) for k in range(4)
+            ]
+            data, mask, update, update_mask, add, done, mark = sample[14:]
+            read, address = grants[0]
+            picked = np.take(spad, range(address, address + columns), mode="wrap").tobytes()
+            bytes_later.append(int.from_bytes(picked, "little") if read else 0)
+            ctx.set(dut.spad_read.data, bytes_later.pop(0))
+            read, entry = grants[1]
+            sums_later.append(int.from_bytes(sums[entry].tobytes(), "little") if read else 0)
+            ctx.set(dut.acc_read.data, sums_later.pop(0))
+            wrote, address = grants[2]
+            for index in range(columns):
+                if wrote and mask >> index & 1:
+                    spad[address + index] = data >> 8 * index & 255
+            wrote, entry = grants[3]
+            for index in range(columns):
+                if wrote and update_mask >> index & 1:
+                    word = (update >> 32 * index & 0xFFFFFFFF) + int(sums[entry, index]) * add
+                    sums[entry, index] = np.uint32(word % 2**32).astype(np.int32)
+            if done:
+                marks.append(mark)
+                taken.append(cycle)
+            cycle += 1
+
+    simulate(ResetInserter(reset)(dut), feed, memories, cycles=20000)
+    return spad, sums, marks, taken
+
+
+def check(config, instructions, seed, **options):
+    spad, sums = initial_state(config, seed)
+    for values in instructions:
+        put_parameters(spad, values, config, seed)
+    got_spad, got_sums, marks, taken = run(config, instructions, spad, sums, seed=seed, **options)
+    for values in instructions:
+        post(Instruction(Opcode.POST, values), spad, sums, config)
+    assert np.array_equal(got_spad, spad)
+    assert np.array_equal(got_sums, sums)
+    assert marks == [values["mark"] for values in instructions]
+    return taken
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("source", Source)
+@pytest.mark.parametrize("destination", Destination)
+def test_every_source_and_destination(seed, name, source, destination):
+    generator = random.Random(seed)
+    for rounding in SUPPORTED_ROUNDINGS:
+        fixed = {"source": source, "destination": destination, "rounding": rounding}
+        values = draw(generator, CONFIGS[name], **fixed)
+        check(CONFIGS[name], [values], seed)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_vectors_at_full_rate(seed, name):
+    """A single block of many vectors takes its beats and a fixed overhead."""
+    config = CONFIGS[name]
+    fixed = {
+        "width": 20,
+        "height": 2,
+        "oc_blocks": 1,
+        "tail": config.columns,
+        "x_step": config.columns,
+        "dest_pitch": 20 * config.columns,
+        "source": Source.ACC,
+        "destination": Destination.SPAD,
+        "channel_bias": 1,
+        "channel_scale": 1,
+        "rounding": Rounding.DOUBLE,
+    }
+    (taken,) = check(config, [draw(random.Random(seed), config, **fixed)], seed)
+    beats = 40 * config.columns // config.lanes
+    # 9 reads of parameters, 5 until they arrive, 3 of source, 12 lanes, 4 to settle, handovers.
+    assert beats + 33 <= taken <= beats + 45
+
+
+@pytest.mark.parametrize(("refuse", "gaps"), [(0.5, 0), (0, 0.8), (0.4, 0.5)])
+def test_refused_and_late(seed, refuse, gaps):
+    config = CONFIGS["8_by_4"]
+    generator = random.Random(seed)
+    # One after the other on the same memories: each starts when the one before is visible.
+    fixed = {"param_addr": PARAMETERS, "channel_bias": 1, "channel_scale": 1, "oc_blocks": 2}
+    fixed |= {"width": 3, "x_step": 20, "tail": 5, "dest_pitch": 64, "source_pitch": 64}
+    instructions = [draw(generator, config, **fixed) for _ in range(6)]
+    check(config, instructions, seed, refuse=refuse, gaps=gaps)
+
+
+def test_reset_midway(seed):
+    config = CONFIGS["8_by_4"]
+    values = draw(random.Random(seed), config, width=5, height=3, oc_blocks=2, source=Source.ACC)
+    check(config, [values], seed, reset_at=25)
