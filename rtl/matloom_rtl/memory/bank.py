@@ -16,7 +16,8 @@ class Bank(wiring.Component):
     the first line after the last.
 
     A read in cycle t has its words in t + 3, and they stay until the next read. A write in cycle t
-    is seen by reads from cycle t + 1 on. One read and one write a cycle, no back-pressure.
+    is seen by reads from cycle t + 1 on; one in cycle t itself finds anything in the line written.
+    One read and one write a cycle, no back-pressure.
 
     Members
     -------
@@ -68,6 +69,7 @@ class Bank(wiring.Component):
                 write_mask.eq(self.write_mask),
             ]
 
+        # `no_rw_check`: no logic that keeps the old word where a read meets a write.
         for index, (name, word) in enumerate((("even", self.even), ("odd", self.odd))):
             m.submodules[name] = memory = Memory(
                 shape=8 * self._word_bytes, depth=self._lines, init=[], attrs={"no_rw_check": 1}
