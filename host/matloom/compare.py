@@ -1,7 +1,7 @@
 """A network beside TensorFlow Lite Micro, tensor by tensor."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +9,9 @@ import numpy as np
 
 from matloom.frontend.tflite import load_tflite
 from matloom.hostops.interpreter import interpret
-from matloom.ir.graph import Array, Graph
+from matloom.ir.graph import Array, Graph, Node
 
-__all__ = ["Comparison", "Difference", "Layer", "compare"]
+__all__ = ["Comparison", "Difference", "Layer", "compare", "random_inputs"]
 
 #: Tensors by number, from the graph's inputs by number; those that never exist may be left out.
 Tensors = Callable[[Mapping[int, Array]], Mapping[int, Array]]
@@ -42,6 +42,14 @@ class Layer:
     operator: str
     elements: int
     different: int
+
+    def with_more(self, wrong: Array) -> "Layer":
+        """Return the count with another sample's."""
+        return replace(
+            self,
+            elements=self.elements + wrong.size,
+            different=self.different + int(wrong.sum()),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,15 +106,14 @@ def compare(
     ValueError
         The model cannot be loaded, or the inputs are not the model's.
     """
-    content = path if isinstance(path, bytes) else Path(path).read_bytes()
     graph = load_tflite(path)
-    reference = _Reference(content, graph)
+    reference = _Reference(path if isinstance(path, bytes) else Path(path).read_bytes(), graph)
 
     def interpreted(given: Mapping[int, Array]) -> Mapping[int, Array]:
         return interpret(graph, given, keep=True)
 
     tensors = interpreted if run is None else run
-    elements, different = [0] * len(graph.nodes), [0] * len(graph.nodes)
+    layers = [Layer(operator=str(node), elements=0, different=0) for node in graph.nodes]
     first: Difference | None = None
     samples = 0
     for sample, given in enumerate(_samples(graph, inputs, seed)):
@@ -115,25 +122,31 @@ def compare(
         for at, node in enumerate(graph.nodes):
             if node.output not in ours:
                 continue
-            left, right = expected[node.output], ours[node.output]
-            wrong = _unequal(left, right)
-            elements[at] += wrong.size
-            different[at] += int(wrong.sum())
+            wrong = _unequal(expected[node.output], ours[node.output])
+            layers[at] = layers[at].with_more(wrong)
             if first is None and wrong.any():
-                index = tuple(int(i) for i in np.argwhere(wrong)[0])
-                first = Difference(
-                    operator=str(node),
-                    tensor=graph.tensors[node.output].name,
-                    sample=sample,
-                    index=index,
-                    expected=left[index].item(),
-                    given=right[index].item(),
-                )
-    layers = tuple(
-        Layer(operator=str(node), elements=elements[at], different=different[at])
-        for at, node in enumerate(graph.nodes)
+                first = _difference(graph, node, sample, wrong, expected, ours)
+    return Comparison(network=graph.name, samples=samples, layers=tuple(layers), first=first)
+
+
+def _difference(
+    graph: Graph,
+    node: Node,
+    sample: int,
+    wrong: Array,
+    expected: Mapping[int, Array],
+    ours: Mapping[int, Array],
+) -> Difference:
+    """Return the first element that is wrong in a node's output."""
+    index = tuple(int(i) for i in np.argwhere(wrong)[0])
+    return Difference(
+        operator=str(node),
+        tensor=graph.tensors[node.output].name,
+        sample=sample,
+        index=index,
+        expected=expected[node.output][index].item(),
+        given=ours[node.output][index].item(),
     )
-    return Comparison(network=graph.name, samples=samples, layers=layers, first=first)
 
 
 def _unequal(expected: Array, given: Array) -> Array:
@@ -151,7 +164,7 @@ def _samples(
 ) -> Iterator[dict[int, Array]]:
     """Yield the inputs of each sample by tensor number."""
     if inputs is None:
-        yield {number: _random(graph, number, seed) for number in graph.inputs}
+        yield random_inputs(graph, seed)
         return
     names = {graph.tensors[number].name: number for number in graph.inputs}
     if set(inputs) != set(names):
@@ -169,13 +182,20 @@ def _samples(
         yield {number: array[sample] for number, array in stacked.items()}
 
 
-def _random(graph: Graph, number: int, seed: int) -> Array:
-    generator = np.random.default_rng([seed, number])
-    tensor = graph.tensors[number]
-    if np.issubdtype(tensor.dtype, np.integer):
-        limits = np.iinfo(tensor.dtype)
-        return generator.integers(limits.min, limits.max, tensor.shape, tensor.dtype, endpoint=True)
-    return generator.standard_normal(tensor.shape).astype(tensor.dtype)
+def random_inputs(graph: Graph, seed: int) -> dict[int, Array]:
+    """Return random inputs of a graph by tensor number: uniform integers, normal floats."""
+    generator = np.random.default_rng(seed)
+    inputs = {}
+    for number in graph.inputs:
+        tensor = graph.tensors[number]
+        if np.issubdtype(tensor.dtype, np.integer):
+            limits = np.iinfo(tensor.dtype)
+            inputs[number] = generator.integers(
+                limits.min, limits.max, tensor.shape, tensor.dtype, endpoint=True
+            )
+        else:
+            inputs[number] = generator.standard_normal(tensor.shape).astype(tensor.dtype)
+    return inputs
 
 
 class _Reference:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import tflite
 
 from matloom.frontend.errors import ModelError
 from matloom.ir.graph import Array
@@ -52,15 +53,13 @@ def enum_name(kind: type, value: int) -> str:
 
 
 def options(operator: Any, kind: type) -> Any:
-    """Return the options table of an operator; absent options read as their defaults.
+    """Return the options table of an operator.
 
     Raises
     ------
     ModelError
-        The table is of another operator's kind.
+        The table is absent, or of another operator's kind.
     """
-    import tflite
-
     expected = getattr(tflite.BuiltinOptions, kind.__name__)
     given = operator.BuiltinOptionsType()
     table = kind()

@@ -1,5 +1,6 @@
 """TensorFlow Lite files to graphs."""
 
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -50,14 +51,17 @@ def load_tflite(source: str | Path | bytes) -> Graph:
         graph = _Reader(content).graph(name)
         verify(graph, name)
     except ModelError as error:
-        raise ModelError(f"{name}: {error}") from None
+        raise ModelError(_line(f"{name}: {error}")) from None
     # A corrupted offset can make the generated readers raise almost anything.
     except Exception as error:
-        sentence = " ".join(str(error).split())
-        if not sentence.startswith(f"{name}: "):
-            sentence = f"{name} is truncated or malformed: {sentence}"
-        raise ModelError(sentence) from error
+        prefix = "" if str(error).startswith(f"{name}: ") else f"{name} is truncated or malformed: "
+        raise ModelError(_line(f"{prefix}{error}")) from error
     return graph
+
+
+def _line(sentence: str) -> str:
+    """Return a sentence as one line of bounded length: a file may hold anything."""
+    return textwrap.shorten(sentence, 300, placeholder=" ...")
 
 
 def _read(path: Path) -> bytes:

@@ -19,7 +19,10 @@ SUM_BITS = 12
 
 
 def softmax(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """SOFTMAX: int8 to int8 in fixed point, or float32 to float32."""
+    """SOFTMAX: int8 to int8 in fixed point, or float32 to float32.
+
+    Floats may differ from TensorFlow Lite Micro's by their last bit, as C libraries do.
+    """
     if inputs[0].dtype == np.float32:
         return _float_softmax(inputs[0], node.attributes_as(Softmax).beta)
     multiplier, shift = softmax_scale(graph, node)
@@ -52,7 +55,7 @@ def _float_softmax(x: Array, beta: float) -> Array:
 
 
 def log_softmax(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """LOG_SOFTMAX: float32 to float32."""
+    """LOG_SOFTMAX: float32 to float32; the last bit as for SOFTMAX."""
     centred = inputs[0] - inputs[0].max(axis=-1, keepdims=True)
     result: Array = centred - np.log(_sum(_exp(centred)).astype(np.float64)).astype(np.float32)
     return result

@@ -1,0 +1,308 @@
+"""Model files: what is read from them, and the sentence that each defect earns."""
+
+import os
+from importlib import resources
+from pathlib import Path
+
+import flatbuffers
+import numpy as np
+import pytest
+
+from matloom.frontend.errors import ModelError
+from matloom.frontend.tflite import load_tflite
+from matloom.ir.attributes import Activation, Padding
+from matloom.ir.graph import Op
+
+MODELS = Path(os.environ.get("MATLOOM_MODELS", Path(__file__).parents[4] / "shared" / "models"))
+DIGITS = resources.files("matloom.data").joinpath("digits.tflite").read_bytes()
+
+
+@pytest.fixture
+def schema():
+    """The official schema's objects, to alter a model with."""
+    runtime = pytest.importorskip(
+        "tflite_micro.python.tflite_micro.runtime", reason="tflite-micro is not installed"
+    )
+    return runtime.schema_fb
+
+
+@pytest.fixture
+def model(schema):
+    return schema.ModelT.InitFromObj(schema.Model.GetRootAs(DIGITS, 0))
+
+
+def pack(model):
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
+
+
+def refused(model, sentence):
+    with pytest.raises(ModelError) as error:
+        load_tflite(pack(model))
+    assert str(error.value) == f"model: {sentence}"
+
+
+def test_digits():
+    graph = load_tflite(DIGITS)
+    assert [graph.tensors[number].name for number in graph.inputs] == ["image"]
+    assert [graph.tensors[number].name for number in graph.outputs] == ["probabilities"]
+    assert [node.op for node in graph.nodes] == [
+        *(Op.CONV_2D, Op.CONV_2D, Op.CONV_2D, Op.ADD, Op.CONV_2D),
+        *(Op.AVERAGE_POOL_2D, Op.RESHAPE, Op.FULLY_CONNECTED, Op.SOFTMAX),
+    ]
+    halving = graph.nodes[4]
+    assert halving.attributes.stride == (2, 2)
+    assert halving.attributes.padding == Padding(top=0, bottom=1, left=0, right=1)
+    assert halving.attributes.activation is Activation.RELU
+    weights = graph.tensors[graph.nodes[7].inputs[1]]
+    assert weights.quantisation.axis == 0
+    assert len(weights.quantisation.scale) == 10
+    assert weights.data.shape == (10, 32)
+    assert graph.producers[graph.outputs[0]] == 8
+    assert graph.consumers[graph.nodes[0].output] == (1, 3)
+
+
+def test_path_gives_the_name(tmp_path):
+    path = tmp_path / "seven.tflite"
+    path.write_bytes(DIGITS)
+    assert load_tflite(path).name == load_tflite(str(path)).name == "seven"
+
+
+def test_missing_file(tmp_path):
+    with pytest.raises(ModelError, match=r"none.tflite must be a readable file, not No such file"):
+        load_tflite(tmp_path / "none.tflite")
+
+
+@pytest.mark.parametrize("content", [b"", b"TFL3", b"x" * 100, b"\x89PNG\r\n\x1a\n" * 4])
+def test_other_file(content):
+    with pytest.raises(ModelError, match=r"model must be a TensorFlow Lite file \(b'TFL3' at"):
+        load_tflite(content)
+
+
+def test_old_field_alone_holds_the_operator(model):
+    model.operatorCodes[0].builtinCode = 0
+    assert load_tflite(pack(model)).nodes[0].op is Op.CONV_2D
+
+
+def test_new_field_alone_holds_the_operator(model):
+    model.operatorCodes[1].builtinCode = 206
+    model.operatorCodes[1].deprecatedBuiltinCode = 0
+    refused(model, "operator 3 (STABLEHLO_COMPOSITE) can run neither on the engine nor on the host")
+
+
+def test_bias_scales_are_ignored(model):
+    for number in (2, 18):
+        model.subgraphs[0].tensors[number].quantization.quantizedDimension = 3
+    assert load_tflite(pack(model)).tensors[2].quantisation is None
+
+
+def test_absent_bias_is_left_out(model):
+    model.subgraphs[0].operators[0].inputs = np.array([0, 1, -1], np.int32)
+    assert load_tflite(pack(model)).nodes[0].inputs == (0, 1)
+
+
+def test_absent_weights(model):
+    model.subgraphs[0].operators[0].inputs = np.array([0, -1, 2], np.int32)
+    refused(model, "operator 0 (CONV_2D) must have its inputs, not [0, -1, 2]")
+
+
+@pytest.mark.parametrize(
+    ("number", "name"), [(47, "EXP"), (125, "SEGMENT_SUM"), (126, "BATCH_MATMUL")]
+)
+def test_unknown_operator(model, number, name):
+    model.operatorCodes[1].builtinCode = model.operatorCodes[1].deprecatedBuiltinCode = number
+    refused(model, f"operator 3 ({name}) can run neither on the engine nor on the host")
+
+
+def test_custom_operator(model):
+    model.operatorCodes[1].builtinCode = model.operatorCodes[1].deprecatedBuiltinCode = 32
+    model.operatorCodes[1].customCode = "FOO"
+    refused(model, "operator 3 (FOO) can run neither on the engine nor on the host")
+
+
+def test_float_operator(schema, model):
+    model.subgraphs[0].tensors[0].type = schema.TensorType.FLOAT32
+    refused(
+        model,
+        "operator 0 (CONV_2D) of float32 int8 int32 -> int8 can run neither on the engine nor on "
+        "the host",
+    )
+
+
+@pytest.mark.parametrize("kind", ["STRING", "INT4", "BFLOAT16"])
+def test_unknown_type(schema, model, kind):
+    model.subgraphs[0].tensors[0].type = {"STRING": 5, "INT4": 17, "BFLOAT16": 18}[kind]
+    refused(
+        model,
+        "uses tensor 0 (image), which must have a type of bool, uint8, uint16, uint32, uint64, "
+        f"int8, int16, int32, int64, float16, float32, float64, not {kind}",
+    )
+
+
+def test_two_subgraphs(model):
+    model.subgraphs.append(model.subgraphs[0])
+    refused(model, "a model must have 1 subgraph, not 2")
+
+
+def test_no_outputs(model):
+    model.subgraphs[0].outputs = np.array([], np.int32)
+    refused(model, "a model must have inputs and outputs, not 1 and 0")
+
+
+def test_tensor_beyond_the_end(model):
+    count = len(model.subgraphs[0].tensors)
+    model.subgraphs[0].operators[3].inputs = np.array([3, 99], np.int32)
+    refused(model, f"operator 3 (ADD) must use one of {count} tensors, not 99")
+
+
+def test_operator_code_beyond_the_end(model):
+    model.subgraphs[0].operators[3].opcodeIndex = 77
+    refused(model, f"operator 3 must be one of {len(model.operatorCodes)} kinds, not 77")
+
+
+def test_buffer_beyond_the_end(model):
+    model.subgraphs[0].tensors[1].buffer = 999
+    name = model.subgraphs[0].tensors[1].name.decode()
+    refused(
+        model,
+        f"operator 0 (CONV_2D) uses tensor 1 ({name}), which must have one of "
+        f"{len(model.buffers)} buffers, not 999",
+    )
+
+
+def test_buffer_without_data(model):
+    model.subgraphs[0].tensors[1].buffer = 0
+    refused(model, "operator 0 (CONV_2D) must read what an earlier operator made, not tensor 1")
+
+
+def test_buffer_too_short(model):
+    tensor = model.subgraphs[0].tensors[1]
+    model.buffers[tensor.buffer].data = model.buffers[tensor.buffer].data[:-3]
+    refused(
+        model,
+        f"operator 0 (CONV_2D) uses tensor 1 ({tensor.name.decode()}), which must have 144 bytes "
+        "of data, not 141",
+    )
+
+
+def test_activation(model):
+    model.subgraphs[0].operators[0].builtinOptions.fusedActivationFunction = 4
+    refused(
+        model,
+        "operator 0 (CONV_2D) must have an activation of NONE, RELU, RELU6, RELU_N1_TO_1, not TANH",
+    )
+
+
+def test_stride(model):
+    model.subgraphs[0].operators[0].builtinOptions.strideW = 0
+    refused(model, "operator 0 (CONV_2D) must have a stride of at least 1, not (1, 0)")
+
+
+def test_padding(model):
+    model.subgraphs[0].operators[0].builtinOptions.padding = 9
+    refused(model, "operator 0 (CONV_2D) must have a padding of SAME or VALID, not 9")
+
+
+def test_weights_format(model):
+    model.subgraphs[0].operators[7].builtinOptions.weightsFormat = 1
+    refused(model, "operator 7 (FULLY_CONNECTED) must have weights of format DEFAULT, not 1")
+
+
+def test_options_of_another_operator(schema, model):
+    model.subgraphs[0].operators[0].builtinOptions = schema.AddOptionsT()
+    model.subgraphs[0].operators[0].builtinOptionsType = schema.BuiltinOptions.AddOptions
+    refused(model, "operator 0 (CONV_2D) must have Conv2DOptions, not AddOptions")
+
+
+def test_no_options(model):
+    model.subgraphs[0].operators[0].builtinOptions = None
+    model.subgraphs[0].operators[0].builtinOptionsType = 0
+    refused(model, "operator 0 (CONV_2D) must have Conv2DOptions, not none")
+
+
+def test_softmax_beta(model):
+    model.subgraphs[0].operators[8].builtinOptions.beta = float("nan")
+    refused(model, "operator 8 (SOFTMAX) must have a beta above 0 and below 2**20, not nan")
+
+
+def test_weights_with_a_zero_point(model):
+    zeros = model.subgraphs[0].tensors[1].quantization.zeroPoint
+    model.subgraphs[0].tensors[1].quantization.zeroPoint = zeros + 5
+    refused(model, "operator 0 (CONV_2D) must have weights of zero point 0, not 5")
+
+
+def test_scale_count(model):
+    quantisation = model.subgraphs[0].tensors[1].quantization
+    quantisation.scale = quantisation.scale[:7]
+    name = model.subgraphs[0].tensors[1].name.decode()
+    refused(model, f"tensor 1 ({name}) must have 16 scales and zero points, not 7 and 16")
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, float("nan"), float("inf")])
+def test_absurd_scale(model, scale):
+    model.subgraphs[0].tensors[0].quantization.scale = np.array([scale], np.float32)
+    refused(model, f"tensor 0 (image) must have scales that are positive and finite, not {scale}")
+
+
+def test_sparse_tensor(schema, model):
+    model.subgraphs[0].tensors[1].sparsity = schema.SparsityParametersT()
+    name = model.subgraphs[0].tensors[1].name.decode()
+    refused(
+        model,
+        f"operator 0 (CONV_2D) uses tensor 1 ({name}), which must be dense, not sparse",
+    )
+
+
+def test_negative_dimension(model):
+    model.subgraphs[0].tensors[0].shape = np.array([1, -1, 8, 1], np.int32)
+    refused(
+        model,
+        "uses tensor 0 (image), which must have dimensions of at least 1, not (1, -1, 8, 1)",
+    )
+
+
+def attempt(content):
+    """Load what may be broken; return the sentence that it earns, or None."""
+    sentence = None
+    try:
+        load_tflite(content)
+    except ModelError as error:
+        sentence = str(error)
+    assert sentence is None or "\n" not in sentence
+    return sentence
+
+
+def test_truncated_files_are_refused():
+    for length in range(8, len(DIGITS) - 1, 61):
+        sentence = attempt(DIGITS[:length])
+        assert sentence is None or sentence.startswith("model")
+    assert attempt(DIGITS[: len(DIGITS) // 2]) is not None
+
+
+def test_flipped_bytes_are_refused_or_read(seed):
+    generator = np.random.default_rng(seed)
+    refusals = 0
+    for _ in range(1500):
+        content = bytearray(DIGITS)
+        for _ in range(int(generator.integers(1, 6))):
+            # The tables lie among the constants; most defects are to hit tables.
+            content[int(generator.integers(8, len(content)))] = int(generator.integers(256))
+        refusals += attempt(bytes(content)) is not None
+    assert refusals > 50
+
+
+@pytest.mark.skipif(
+    not MODELS.is_dir(), reason=f"the model collection is not at {MODELS} (set MATLOOM_MODELS)"
+)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "mlperf_tiny/pretrainedResnet",
+        "mlperf_tiny/kws_ref_model_float32",
+        "tflm/hello_world_float",
+    ],
+)
+def test_float_network_is_refused(name):
+    with pytest.raises(ModelError, match=r"operator 0 \(\w+\) of float32 .* can run neither on"):
+        load_tflite(MODELS / "models" / f"{name}.tflite")
