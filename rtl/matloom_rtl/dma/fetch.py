@@ -1,0 +1,185 @@
+"""Reads a command buffer ahead of the dispatcher."""
+
+from amaranth.hdl import Cat, Const, Module, ResetInserter, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.fifo import SyncFIFOBuffered
+from amaranth.lib.wiring import In, Out
+
+from matloom.arch.config import Config
+from matloom.arch.csr import Fault
+from matloom.arch.isa import GRANULE_BYTES
+from matloom_rtl.bus.axi import AxiReadSignature
+from matloom_rtl.dma.bursts import Bursts
+from matloom_rtl.ports import FaultSignature
+
+__all__ = ["Fetch"]
+
+#: Bytes read ahead, and of the longest burst: half of it, so that one is read while one is used.
+_AHEAD_BYTES = 32 * GRANULE_BYTES
+_BURST_BYTES = _AHEAD_BYTES // 2
+
+
+class Fetch(wiring.Component):
+    """Read a run of granules and deliver them in order, up to 32 ahead.
+
+    A start forgets what an earlier one left: what it delivers is withdrawn at once, beats still on
+    their way are awaited and dropped first.
+
+    Latency: `ar` follows `start` by 4 cycles if none are; a granule its last beat by 3 at most.
+    Throughput: what the bus gives, at most a granule a cycle.
+    Stalls: beats are always taken, so LOAD's behind them are never kept; addresses wait until the
+    longest burst has room.
+
+    Members
+    -------
+    start: in
+        Begin, one cycle.
+    address, bytes: in
+        Bus address of the first granule and size of all; multiples of 16; taken with `start`.
+    o: stream of 128 bits, out
+        Granules.
+    exhausted: out
+        All granules have been taken; falls in the cycle after `start`.
+    axi: AxiReadSignature, out
+        Id 0.
+    halt: in
+        Send no new address, drop the data that come; until reset.
+    quiet: out
+        No address waits and no burst is on its way.
+    fault: FaultSignature, out
+        AXI_READ and the burst's address for each beat with an error, one cycle after the beat;
+        not for beats that are dropped.
+    """
+
+    def __init__(self, config: Config):
+        self._width = config.bus_bytes
+        self._depth = _AHEAD_BYTES // config.bus_bytes
+        self._burst_beats = min(config.burst_beats, _BURST_BYTES // config.bus_bytes)
+        super().__init__(
+            {
+                "start": In(1),
+                "address": In(32),
+                "bytes": In(32),
+                "o": Out(stream.Signature(8 * GRANULE_BYTES)),
+                "exhausted": Out(1),
+                "axi": Out(AxiReadSignature(config.bus_bits)),
+                "halt": In(1),
+                "quiet": Out(1),
+                "fault": Out(FaultSignature()),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        # Waiting for the beats of an earlier start; nothing is read or delivered meanwhile.
+        waiting, owed = Signal(), Signal(range(self._depth + 1))
+        address, left = Signal(32), Signal(32 - 4)
+        bursts = Bursts(bus_bytes=self._width, burst_beats=self._burst_beats, byte_bits=32)
+        beats = SyncFIFOBuffered(width=8 * self._width, depth=self._depth)
+        m.submodules.bursts = ResetInserter(self.start)(bursts)
+        m.submodules.beats = ResetInserter(waiting)(beats)
+
+        m.d.comb += [
+            self.exhausted.eq(left == 0),
+            self.quiet.eq(owed == 0),
+            bursts.i.payload.address.eq(address),
+            bursts.i.payload.bytes.eq(Cat(Const(0, 4), left)),
+            bursts.i.valid.eq(waiting & self.quiet & ~self.exhausted),
+        ]
+        with m.If(self.o.valid & self.o.ready):
+            m.d.sync += left.eq(left - 1)
+        with m.If(self.start):
+            m.d.sync += [waiting.eq(1), address.eq(self.address), left.eq(self.bytes[4:])]
+        with m.Elif(self.quiet):
+            m.d.sync += waiting.eq(0)
+
+        asked = self._address(m, bursts.o, beats, waiting, owed)
+        came = self._receive(m, beats, waiting, address)
+        m.d.sync += owed.eq(owed + asked - came)
+        self._deliver(m, beats, waiting, address)
+        return m
+
+    def _address(self, m: Module, bursts, beats, waiting, owed):
+        """Ask for a burst when the longest has room; return the beats asked for."""
+        ar, burst = self.axi.ar, bursts.payload
+        reserved = Signal(range(self._depth + 1))
+        asked = Signal(range(self._burst_beats + 1))
+        m.d.comb += bursts.ready.eq(
+            ~self.halt
+            & ~self.start
+            & (~ar.valid | ar.ready)
+            & (reserved <= self._depth - self._burst_beats)
+        )
+        with m.If(ar.ready):
+            m.d.sync += ar.valid.eq(0)
+        with m.If(bursts.valid & bursts.ready):
+            m.d.comb += asked.eq(burst.len + 1)
+            m.d.sync += [
+                ar.valid.eq(1),
+                ar.payload.addr.eq(burst.address),
+                ar.payload.len.eq(burst.len),
+            ]
+        m.d.sync += reserved.eq(reserved + asked - (beats.r_en & beats.r_rdy))
+        with m.If(waiting):
+            m.d.sync += reserved.eq(0)
+        return asked
+
+    def _receive(self, m: Module, beats, waiting, address):
+        """Keep the beats that are wanted; return whether one came."""
+        r = self.axi.r
+        came, wanted = Signal(), Signal()
+        cut_bits = (self._burst_beats * self._width).bit_length() - 1
+        index_bits = self._width.bit_length() - 1
+        burst_address = Signal(32)
+        m.d.comb += [
+            wanted.eq(~self.halt & ~waiting & ~self.start),
+            r.ready.eq(beats.w_rdy | ~wanted),
+            came.eq(r.valid & r.ready),
+            beats.w_en.eq(came & wanted),
+            beats.w_data.eq(r.payload.data),
+        ]
+        with m.If(waiting):
+            m.d.sync += burst_address.eq(Cat(Const(0, index_bits), address[index_bits:]))
+        with m.Elif(came & r.payload.last):
+            m.d.sync += burst_address.eq(Cat(Const(0, cut_bits), burst_address[cut_bits:] + 1))
+        m.d.sync += [
+            self.fault.valid.eq(came & wanted & r.payload.resp[1]),
+            self.fault.cause.eq(Fault.AXI_READ),
+            self.fault.address.eq(burst_address),
+        ]
+        return came
+
+    def _deliver(self, m: Module, beats, waiting, address):
+        """Make granules of beats: several, one, or half of one."""
+        o, shown, taken = self.o, Signal(), Signal()
+        m.d.comb += [o.valid.eq(shown & ~waiting & ~self.start), taken.eq(o.valid & o.ready)]
+        if self._width == GRANULE_BYTES:
+            m.d.comb += [
+                shown.eq(beats.r_rdy),
+                o.payload.eq(beats.r_data),
+                beats.r_en.eq(taken),
+            ]
+        elif self._width < GRANULE_BYTES:
+            count = Signal(range(GRANULE_BYTES // self._width))
+            m.d.comb += beats.r_en.eq(~shown | taken)
+            with m.If(taken):
+                m.d.sync += shown.eq(0)
+            with m.If(beats.r_en & beats.r_rdy):
+                m.d.sync += [
+                    o.payload.eq(Cat(o.payload, beats.r_data)[8 * self._width :]),
+                    count.eq(count + 1),
+                    shown.eq(count.all()),
+                ]
+            with m.If(waiting):
+                m.d.sync += [shown.eq(0), count.eq(0)]
+        else:
+            granule = Signal(range(self._width // GRANULE_BYTES))
+            m.d.comb += [
+                shown.eq(beats.r_rdy & ~self.exhausted),
+                o.payload.eq(beats.r_data.word_select(granule, 8 * GRANULE_BYTES)),
+                beats.r_en.eq(taken & granule.all()),
+            ]
+            with m.If(taken):
+                m.d.sync += granule.eq(granule + 1)
+            with m.If(waiting):
+                m.d.sync += granule.eq(address[4 : self._width.bit_length() - 1])

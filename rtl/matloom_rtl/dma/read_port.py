@@ -1,0 +1,82 @@
+"""Joins the readers on one AXI read port."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from matloom.arch.config import Config
+from matloom_rtl.bus.axi import AxiReadSignature
+
+__all__ = ["ReadPort"]
+
+_FETCH, _LOAD = 0, 1
+
+
+class ReadPort(wiring.Component):
+    """Send the addresses of Fetch with id 0 and of Load with id 1, and part the beats by id.
+
+    Fetch goes first: it asks seldom, for commands that everything else waits for. At most
+    `outstanding` bursts of both together are on their way.
+
+    Latency: none either way. Throughput: a burst and a beat a cycle.
+    Stalls: an address once shown stays until taken; a beat that its reader refuses keeps those
+    behind it waiting, which only Load may do, and only for a write to the scratchpad.
+
+    Members
+    -------
+    fetch, load: AxiReadSignature, in
+        The readers; they may leave ids zero.
+    axi: AxiReadSignature, out
+        External memory.
+    burst, beat: out
+        An address, a beat was taken; for the counters.
+    """
+
+    def __init__(self, config: Config):
+        self._outstanding = config.outstanding
+        super().__init__(
+            {
+                "fetch": In(AxiReadSignature(config.bus_bits)),
+                "load": In(AxiReadSignature(config.bus_bits)),
+                "axi": Out(AxiReadSignature(config.bus_bits)),
+                "burst": Out(1),
+                "beat": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        self._address(m)
+        self._data(m)
+        return m
+
+    def _address(self, m: Module):
+        ar, fetch, load = self.axi.ar, self.fetch.ar, self.load.ar
+        on_way = Signal(range(self._outstanding + 1))
+        held, held_choice, choice, room = Signal(), Signal(), Signal(), Signal()
+        m.d.comb += [
+            room.eq(on_way != self._outstanding),
+            choice.eq(Mux(held, held_choice, Mux(fetch.valid, _FETCH, _LOAD))),
+            ar.valid.eq(room & (fetch.valid | load.valid)),
+            ar.payload.eq(Mux(choice == _LOAD, load.payload, fetch.payload)),
+            ar.payload.id.eq(choice),
+            fetch.ready.eq(room & ar.ready & (choice == _FETCH)),
+            load.ready.eq(room & ar.ready & (choice == _LOAD)),
+            self.burst.eq(ar.valid & ar.ready),
+        ]
+        m.d.sync += [
+            held.eq(ar.valid & ~ar.ready),
+            held_choice.eq(choice),
+            on_way.eq(on_way + self.burst - (self.beat & self.axi.r.payload.last)),
+        ]
+
+    def _data(self, m: Module):
+        r, fetch, load = self.axi.r, self.fetch.r, self.load.r
+        m.d.comb += [
+            fetch.payload.eq(r.payload),
+            load.payload.eq(r.payload),
+            fetch.valid.eq(r.valid & (r.payload.id == _FETCH)),
+            load.valid.eq(r.valid & (r.payload.id == _LOAD)),
+            r.ready.eq(Mux(r.payload.id == _LOAD, load.ready, fetch.ready)),
+            self.beat.eq(r.valid & r.ready),
+        ]

@@ -1,0 +1,137 @@
+"""Fetch and Load on one port: both right, commands first, bursts bounded, events counted."""
+
+import random
+
+import pytest
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import Out, connect, flipped
+
+from matloom.arch.config import Config
+from matloom_rtl.bus.axi import AxiReadSignature
+from matloom_rtl.bus.testing import AxiMemory
+from matloom_rtl.dma.fetch import Fetch
+from matloom_rtl.dma.load import Load
+from matloom_rtl.dma.read_port import ReadPort
+from matloom_rtl.dma.testing import Commands, SpadPort
+from matloom_rtl.testing import simulate
+
+DRAM = random.Random(17).randbytes(0x4000)
+
+
+class Readers(wiring.Component):
+    """Both readers on a port, as the core has them."""
+
+    def __init__(self, config):
+        super().__init__({"axi": Out(AxiReadSignature(config.bus_bits))})
+        self.fetch, self.load, self.port = Fetch(config), Load(config), ReadPort(config)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules += [self.fetch, self.load, self.port]
+        connect(m, self.fetch.axi, self.port.fetch)
+        connect(m, self.load.axi, self.port.load)
+        connect(m, self.port.axi, flipped(self.axi))
+        return m
+
+
+class Bench:
+    def __init__(self, bodies, *, stall=0.0, memory_stall=0.0, spad_stall=0.0, **fields):
+        config = Config(**fields)
+        self.dut = Readers(config)
+        self.memory = AxiMemory(
+            self.dut.axi, DRAM, burst_beats=config.burst_beats, stall=memory_stall, seed=2
+        )
+        self.spad = SpadPort(self.dut.load.spad_write, bytearray(0x2000), stall=spad_stall)
+        self.commands = Commands(self.dut.load.unit, bodies)
+        self.stall, self.random = stall, random.Random(3)
+        self.granules, self.events = [], [0, 0]
+
+    async def fetch(self, ctx):
+        fetch = self.dut.fetch
+        ctx.set(fetch.start, 1)
+        ctx.set(fetch.address, 0x30)
+        ctx.set(fetch.bytes, 16 * 100)
+        await ctx.tick()
+        ctx.set(fetch.start, 0)
+        while len(self.granules) < 100:
+            ready = self.random.random() >= self.stall
+            ctx.set(fetch.o.ready, ready)
+            _, _, valid, payload = await ctx.tick().sample(fetch.o.valid, fetch.o.payload)
+            if valid and ready:
+                self.granules.append(payload)
+
+    async def count(self, ctx):
+        port = self.dut.port
+        while True:
+            _, _, burst, beat = await ctx.tick().sample(port.burst, port.beat)
+            self.events[0] += burst
+            self.events[1] += beat
+
+    def run(self, *benches):
+        return simulate(
+            self.dut,
+            *(benches or (self.fetch, self.commands.issue)),
+            cycles=6000,
+            background=(self.memory.read, self.spad.write, self.count),
+        )
+
+
+@pytest.mark.parametrize("bus_bits", [32, 64, 128, 256])
+@pytest.mark.parametrize(
+    ("stall", "memory_stall", "spad_stall"), [(0, 0, 0), (0.8, 0, 0), (0, 0.3, 0.3)]
+)
+def test_both_receive_what_is_theirs(bus_bits, stall, memory_stall, spad_stall):
+    bodies = [
+        {"dram_offset": 0x1003 + 700 * index, "spad_addr": 600 * index, "row_bytes": 600}
+        | {"rows": 1, "planes": 1}
+        for index in range(8)
+    ]
+    bench = Bench(
+        bodies,
+        stall=stall,
+        memory_stall=memory_stall,
+        spad_stall=spad_stall,
+        bus_bits=bus_bits,
+        burst_beats=16,
+        outstanding=5,
+    )
+    bench.run()
+    for body in bodies:
+        start, target = body["dram_offset"], body["spad_addr"]
+        assert bench.spad.contents[target : target + 600] == DRAM[start : start + 600]
+    expected = [DRAM[0x30 + 16 * index :][:16] for index in range(100)]
+    assert [item.to_bytes(16, "little") for item in bench.granules] == expected
+    assert bench.memory.most_outstanding <= 5
+    assert bench.events == [
+        len(bench.memory.bursts),
+        sum(beats for _, _, beats in bench.memory.bursts),
+    ]
+
+
+def test_commands_pass_a_long_load():
+    bench = Bench([{"dram_offset": 0, "spad_addr": 0, "row_bytes": 0x2000, "rows": 1, "planes": 1}])
+
+    async def later(ctx):
+        await ctx.tick().repeat(200)
+        await bench.fetch(ctx)
+
+    bench.run(later, bench.commands.issue)
+    ids = [id for id, _, _ in bench.memory.bursts]
+    first = ids.index(0)
+    # Up to eight bursts of LOAD were on their way; then commands go first.
+    assert first <= 200 // 32 + 9
+    assert 0 in ids[first + 1 : first + 4]
+
+
+def test_commands_that_nobody_takes_do_not_keep_load():
+    body = {"dram_offset": 0, "spad_addr": 0, "row_bytes": 0x1000, "rows": 1, "planes": 1}
+    bench = Bench([body], stall=1.0)
+
+    async def start(ctx):
+        ctx.set(bench.dut.fetch.bytes, 16 * 100)
+        ctx.set(bench.dut.fetch.start, 1)
+        await ctx.tick()
+        ctx.set(bench.dut.fetch.start, 0)
+
+    assert bench.run(start, bench.commands.issue) <= 512 + 32 + 64 + 20
