@@ -1,6 +1,6 @@
 """Picks the bytes of one read out of the words of all banks."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.hdl import Array, C, Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -35,8 +35,8 @@ class Gather(wiring.Component):
         self._request = data.StructLayout(
             {
                 "offset": (2 * word_bytes - 1).bit_length(),
-                "even_bank": (banks - 1).bit_length(),
-                "odd_bank": (banks - 1).bit_length(),
+                "even_bank": range(max(2, banks)),
+                "odd_bank": range(max(2, banks)),
             }
         )
         word = In(8 * word_bytes)
@@ -92,11 +92,12 @@ class Gather(wiring.Component):
         even_bank = Signal.like(request.even_bank, reset_less=True)
         odd_bank = Signal.like(request.odd_bank, reset_less=True)
         # Even chunks lie at or after the first, odd ones before or at it.
-        even_chunk = Signal(len(first) - 1, reset_less=True)
-        odd_chunk = Signal(len(first) - 1, reset_less=True)
+        even_chunk = Signal(range(max(2, self._chunks // 2)), reset_less=True)
+        odd_chunk = Signal.like(even_chunk)
         take_even = Signal(self._span, reset_less=True)
         turn = Signal(turn_bits, reset_less=True)
-        below = Cat(index < request.offset[:turn_bits] for index in range(self._span))
+        # No remainder lies above the last.
+        below = Cat(*(index < request.offset[:turn_bits] for index in range(self._span - 1)), C(0))
         with m.If(valid):
             m.d.sync += [
                 even_bank.eq(request.even_bank),
@@ -106,6 +107,12 @@ class Gather(wiring.Component):
                 take_even.eq(Mux(first[0], below, ~below)),
                 turn.eq(request.offset[:turn_bits]),
             ]
-        line = Cat(Array(self.even)[even_bank], Array(self.odd)[odd_bank])
+        line = Cat(_pick(self.even, even_bank), _pick(self.odd, odd_bank))
         chunks = [line.word_select(index, 8 * self._span) for index in range(self._chunks)]
-        return Array(chunks[::2])[even_chunk], Array(chunks[1::2])[odd_chunk], take_even, turn
+        even, odd = _pick(chunks[::2], even_chunk), _pick(chunks[1::2], odd_chunk)
+        return even, odd, take_even, turn
+
+
+def _pick(items, index):
+    """Return an item; the index of a single one is anything."""
+    return Array(items)[index] if len(items) > 1 else items[0]
