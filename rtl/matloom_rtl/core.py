@@ -109,6 +109,11 @@ class Core(wiring.Component):
             m.d.comb += unit.halt.eq(control.halt)
         m.d.comb += [
             control.quiet.eq(Cat(fetch.quiet, load.quiet, store.quiet).all()),
+            control.exhausted.eq(fetch.exhausted),
+            control.read_burst.eq(read_port.burst),
+            control.read_beat.eq(read_port.beat),
+            control.write_burst.eq(store.burst),
+            control.write_beat.eq(store.beat),
             fetch.start.eq(control.fetch_start),
             fetch.address.eq(control.fetch_address),
             fetch.bytes.eq(control.fetch_bytes),

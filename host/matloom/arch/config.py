@@ -216,6 +216,16 @@ class Config:
         return self.rows * self.columns
 
     @property
+    def bias_block_bytes(self) -> int:
+        """Bytes of the biases of one output block."""
+        return 4 * self.columns
+
+    @property
+    def scale_block_bytes(self) -> int:
+        """Bytes of the multipliers and shifts of one output block."""
+        return 5 * self.columns
+
+    @property
     def tile_load_cycles(self) -> int:
         """Cycles that a weight tile takes to enter the shadow registers."""
         return self.rows // self.weight_rows

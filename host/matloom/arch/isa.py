@@ -126,7 +126,7 @@ class Extent:
     """Addresses ``base .. base + sum of terms - 1`` that an instruction reads or writes.
 
     Each term is a product of factors: ``"name"`` is a field, ``"name-1"`` a field less one,
-    ``"@name"`` a Config property, digits a constant. The extent counts only where every field
+    ``"@name"`` a Config property. The extent counts only where every field
     in `only` has the value given. DRAM extents are offsets in the region that field `region`
     names.
     """
@@ -339,8 +339,8 @@ _POST_EXTENTS = (
         write=False,
         base="param_addr",
         terms=(
-            ("oc_blocks", "channel_bias", "4", "@columns"),
-            ("oc_blocks", "channel_scale", "5", "@columns"),
+            ("oc_blocks", "channel_bias", "@bias_block_bytes"),
+            ("oc_blocks", "channel_scale", "@scale_block_bytes"),
         ),
     ),
 )
@@ -473,8 +473,6 @@ def illegal_field(instruction: Instruction, config) -> str | None:
 
 
 def _factor(text: str, instruction: Instruction, config) -> int:
-    if text.isdigit():
-        return int(text)
     if text.startswith("@"):
         return getattr(config, text[1:])
     if text.endswith("-1"):

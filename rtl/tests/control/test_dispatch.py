@@ -1,0 +1,207 @@
+"""Dispatch: every check against the instruction set's own tables, order of faults, targets."""
+
+import itertools
+import random
+
+import pytest
+
+from matloom.arch.config import PRESETS
+from matloom.arch.csr import Fault
+from matloom.arch.isa import (
+    FORMATS,
+    GRANULE_BYTES,
+    UNITS,
+    WRITABLE_REGIONS,
+    Instruction,
+    Memory,
+    Opcode,
+    Region,
+    extent_end,
+    illegal_field,
+    pack,
+)
+from matloom.streams import random_stream
+from matloom_rtl.control.dispatch import Dispatch
+from matloom_rtl.testing import simulate
+
+CONFIG = PRESETS["nano"]
+REGION_BYTES = (4096, 6000, 2**32 - 1, 6000)
+_CAUSES = {
+    Memory.SPAD: Fault.SPAD_RANGE,
+    Memory.ACC: Fault.ACC_RANGE,
+    Memory.DRAM: Fault.DRAM_RANGE,
+}
+
+
+def verdict(instruction, issued):
+    """Return the fault and its address that the tables ask for."""
+    if illegal_field(instruction, CONFIG):
+        return Fault.ILLEGAL_FIELD, None
+    if instruction.opcode is Opcode.STORE and instruction.region not in WRITABLE_REGIONS:
+        return Fault.READ_ONLY_REGION, None
+    for unit in UNITS:
+        if getattr(instruction, f"wait_{unit.name.lower()}") > issued[unit]:
+            return Fault.DEPENDENCY, None
+    for extent in FORMATS[instruction.opcode].extents:
+        end = extent_end(extent, instruction, CONFIG)
+        capacity = {
+            Memory.SPAD: CONFIG.spad_bytes,
+            Memory.ACC: CONFIG.acc_entries,
+        }
+        if extent.memory is Memory.DRAM:
+            limit = REGION_BYTES[instruction.region]
+        else:
+            limit = capacity[extent.memory]
+        if end is not None and end > limit:
+            return _CAUSES[extent.memory], end
+    return Fault.NONE, None
+
+
+def granules(data):
+    return [
+        int.from_bytes(data[at : at + GRANULE_BYTES], "little")
+        for at in range(0, len(data), GRANULE_BYTES)
+    ]
+
+
+def run(data, *, gaps=0.0, stalls=0.0, seed=0):
+    """Dispatch bytes; return (opcode, payload) as issued, the fault, and cycles of issues."""
+    dut, generator = Dispatch(CONFIG), random.Random(seed)
+    issued, cycles, outcome = [], [], {}
+    queues = {unit: getattr(dut, unit.name.lower()) for unit in UNITS}
+    for_regions = sum(size << 32 * index for index, size in enumerate(REGION_BYTES))
+
+    async def feed(ctx):
+        ctx.set(dut.region_bytes, for_regions)
+        for granule in granules(data):
+            while generator.random() < gaps:
+                await ctx.tick()
+            ctx.set(dut.i.payload, granule)
+            ctx.set(dut.i.valid, 1)
+            while not outcome:
+                _c, _r, ready = await ctx.tick().sample(dut.i.ready)
+                if ready:
+                    break
+            ctx.set(dut.i.valid, 0)
+        ctx.set(dut.exhausted, 1)
+
+    async def collect(ctx):
+        cycle = 0
+        while not outcome:
+            for queue in queues.values():
+                ctx.set(queue.ready, generator.random() >= stalls)
+            cycle += 1
+            sample = await ctx.tick().sample(
+                *(value for queue in queues.values() for value in (queue.valid, queue.ready)),
+                *(queue.payload for queue in queues.values()),
+                dut.fault,
+                dut.fault_address,
+                dut.finished,
+                dut.index,
+            )
+            taken, payloads = sample[2 : 2 + 8], sample[2 + 8 : 2 + 12]
+            fault, address, finished, index = sample[14:]
+            for number, unit in enumerate(UNITS):
+                if taken[2 * number] and taken[2 * number + 1]:
+                    issued.append((unit, payloads[number]))
+                    cycles.append(cycle)
+                    # Every unit completes at once.
+                    count = sum(1 for other, _payload in issued if other is unit)
+                    ctx.set(dut.completed[number], count)
+            if fault or finished:
+                outcome.update(fault=Fault(fault), address=address, index=index)
+
+    simulate(dut, feed, collect, cycles=60000)
+    return issued, outcome, cycles
+
+
+def corrupt(generator, instruction):
+    """Return the instruction with one field at an extreme or at random."""
+    item = generator.choice(FORMATS[instruction.opcode].all_fields[1:])
+    smallest, largest = item.range
+    value = generator.choice((smallest, largest, generator.randint(smallest, largest)))
+    return Instruction(instruction.opcode, {**instruction.values, item.name: value})
+
+
+def test_legal_streams_reach_their_units(seed):
+    for stream in (random_stream(seed + k, CONFIG) for k in range(5)):
+        issued, outcome, _cycles = run(stream.commands, gaps=0.2, stalls=0.3, seed=seed)
+        assert outcome["fault"] is Fault.NONE
+        assert outcome["index"] == len(stream.instructions) - 1
+        counts = dict.fromkeys(UNITS, 0)
+        for instruction, (unit, payload) in zip(stream.instructions, issued, strict=False):
+            assert unit is instruction.opcode
+            for item in FORMATS[unit].fields:
+                assert int(payload.body[item.name]) == getattr(instruction, item.name), item.name
+            for number, other in enumerate(UNITS):
+                wait = getattr(instruction, f"wait_{other.name.lower()}")
+                assert bool(payload.waits >> number & 1) == (wait != 0)
+                if wait:
+                    assert payload.targets[number] == counts[other] - wait + 1
+            counts[unit] += 1
+
+
+def test_corrupted_fields_fault_as_the_tables_say(seed):
+    generator = random.Random(seed)
+    seen = set()
+    for number in range(120):
+        stream = random_stream(seed * 1000 + number, CONFIG, length=2)
+        victim = corrupt(generator, generator.choice(stream.instructions[:-1]))
+        issued_before = dict.fromkeys(UNITS, 0)
+        wanted, address = verdict(victim, issued_before)
+        end = Instruction(Opcode.END)
+        _issued, outcome, _cycles = run(pack(victim) + pack(end))
+        assert outcome["fault"] is wanted, victim
+        seen.add(wanted)
+        if address is not None:
+            assert outcome["address"] == address % 2**32
+    assert {Fault.NONE, Fault.ILLEGAL_FIELD, Fault.SPAD_RANGE, Fault.DEPENDENCY} <= seen
+
+
+def test_huge_products_do_not_wrap():
+    """Products of many large factors are beyond every memory, whatever their low bits."""
+    largest = {
+        "input_rows": 1,
+        "input_row_bytes": 1,
+        "width": 1,
+        "height": 1,
+        "oc_blocks": 4096 // 16 * 15,
+        "kernel_rows": 256 - 16,
+        "kernel_cols": 256 - 16,
+        "blocks": 4096 - 256,
+    }
+    exec_values = {name: value for name, value in largest.items()}
+    rows = {"row_bytes": 1, "rows": 4095, "planes": 4095, "dram_row_step": 2**24 - 1}
+    for victim in (
+        Instruction(Opcode.EXEC, exec_values),
+        Instruction(Opcode.STORE, {**rows, "region": Region.ARENA}),
+        Instruction(Opcode.STORE, {**rows, "region": Region.OUTPUT, "dram_plane_step": 2**24 - 1}),
+    ):
+        wanted, address = verdict(victim, dict.fromkeys(UNITS, 0))
+        assert wanted is not Fault.NONE
+        _issued, outcome, _cycles = run(pack(victim))
+        assert outcome["fault"] is wanted
+        if wanted is Fault.DRAM_RANGE:
+            assert outcome["address"] == address % 2**32
+
+
+@pytest.mark.parametrize(
+    ("data", "cause"),
+    [
+        (b"", Fault.COMMAND_RANGE),
+        (pack(Instruction(Opcode.EXEC))[:16], Fault.COMMAND_RANGE),
+        (bytes([9]) + bytes(15), Fault.ILLEGAL_OPCODE),
+        (bytes([15]) + bytes(15), Fault.ILLEGAL_OPCODE),
+        (bytes([0]) + bytes(14) + bytes([128]), Fault.ILLEGAL_FIELD),
+    ],
+)
+def test_truncated_and_foreign_bytes(data, cause):
+    _issued, outcome, _cycles = run(data)
+    assert outcome["fault"] is cause
+
+
+def test_cycles_of_an_instruction(seed):
+    stream = random_stream(seed, CONFIG, length=20)
+    _issued, _outcome, cycles = run(stream.commands)
+    spacing = [after - before for before, after in itertools.pairwise(cycles)]
+    assert max(spacing) <= 44
