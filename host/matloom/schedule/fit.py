@@ -19,6 +19,14 @@ _SMALLEST_TILE = 64
 #: Weights that arrive in one LOAD where they fit: enough to hide its latency.
 _CHUNK_BYTES = 24 * 1024
 
+#: The same for the first stage.
+_FIRST_CHUNK_BYTES = 2 * 1024
+
+#: Input and output of a tile of the first stage, whose first tile waits for them.
+_FIRST_TILE_BYTES = 24 * 1024
+
+_UNBOUNDED = 1 << 30
+
 
 def _alive(segment: Segment, index: int) -> list[str]:
     """Return the tensors that are needed at or across a stage, largest first."""
@@ -42,15 +50,20 @@ def _limit(policy: Policy, index: int, limits: Limits) -> Policy:
 
 
 def _spill(segment: Segment, policy: Policy, full: Full, config: Config) -> Policy | None:
-    """Keep the largest tensor that is alive in external memory, and bound its users' tiles."""
+    """Keep the largest tensor that is alive in external memory.
+
+    Its users start again from the widest limits, with a bound on the size of their tiles.
+    """
+    widest = _first_policy(segment, config)
     for name in _alive(segment, full.stage):
         if name in policy.spilled:
             continue
         policy = replace(policy, spilled=policy.spilled | {name})
         for index, stage in enumerate(segment.stages):
             if name == stage.output or name in stage.inputs:
-                bound = min(policy.limits[index].tile_bytes, config.spad_bytes // 4)
-                policy = _limit(policy, index, replace(policy.limits[index], tile_bytes=bound))
+                tile_bytes = min(widest.limits[index].tile_bytes, config.spad_bytes // 4)
+                bounded = replace(widest.limits[index], tile_bytes=tile_bytes)
+                policy = _limit(policy, index, bounded)
         return policy
     return None
 
@@ -71,7 +84,7 @@ def _tighten(segment: Segment, policy: Policy, full: Full, config: Config) -> Po
             return _limit(policy, full.stage, replace(limits, resident=False))
         if limits.chunk_bytes > max(block_bytes, config.spad_bytes // 16):
             return _limit(policy, full.stage, replace(limits, chunk_bytes=limits.chunk_bytes // 2))
-    bounded = limits.tile_bytes < 1 << 30
+    bounded = limits.tile_bytes < _UNBOUNDED
     if bounded and limits.tile_bytes > config.spad_bytes // 16:
         return _limit(policy, full.stage, replace(limits, tile_bytes=limits.tile_bytes // 2))
     spilled = _spill(segment, policy, full, config)
@@ -95,8 +108,20 @@ def _first_policy(segment: Segment, config: Config) -> Policy:
             or stage.weights.nbytes <= half
         )
         chunk_bytes = min(_CHUNK_BYTES, config.spad_bytes // 8)
-        taper = stage is segment.stages[-1] and _waits_for_weights(stage, config)
-        limits.append(Limits(resident=small, chunk_bytes=chunk_bytes, taper=taper))
+        waits = _waits_for_weights(stage, config)
+        first, last = stage is segment.stages[0], stage is segment.stages[-1]
+        if first and small and not waits:
+            # Nothing runs yet behind which a long transfer could hide.
+            chunk_bytes = min(chunk_bytes, _FIRST_CHUNK_BYTES)
+        limits.append(
+            Limits(
+                resident=small,
+                chunk_bytes=chunk_bytes,
+                tile_bytes=_FIRST_TILE_BYTES if first else _UNBOUNDED,
+                taper=last and (waits or not small),
+                taper_rows=last,
+            )
+        )
     return Policy(limits=tuple(limits))
 
 
@@ -117,7 +142,7 @@ def _random_policy(segment: Segment, config: Config, seed: int) -> Policy:
             Limits(
                 resident=draw.random() < 0.5,
                 chunk_bytes=draw.randint(1, _CHUNK_BYTES),
-                tile_bytes=draw.choice((1 << 30, draw.randint(1, config.spad_bytes // 2))),
+                tile_bytes=draw.choice((_UNBOUNDED, draw.randint(1, config.spad_bytes // 2))),
             )
         )
     spilled = frozenset(name for name in segment.sizes if draw.random() < 0.4)

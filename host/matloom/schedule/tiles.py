@@ -29,15 +29,16 @@ class Limits:
         Weights of a chunk, at least one output block.
     tile_bytes:
         Input and output bytes of a tile, at least one row.
-    taper:
-        The last chunks become smaller and smaller, so that little is left to do behind the
-        last transfer.
+    taper, taper_rows:
+        The last chunks, or tiles, become smaller and smaller, so that little is left to do
+        behind the last transfer, or to transfer behind the last tile.
     """
 
     resident: bool
     chunk_bytes: int = 1 << 30
     tile_bytes: int = 1 << 30
     taper: bool = False
+    taper_rows: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,15 +94,12 @@ def chunks(stage: ArrayStage, limits: Limits) -> list[tuple[int, int]]:
     block_bytes = stage.weights.shape[1] + stage.params.shape[1]
     blocks = max(1, min(limits.chunk_bytes // max(1, block_bytes), stage.oc_blocks))
     end, tail = stage.oc_blocks, [stage.oc_blocks]
-    if limits.taper:
-        size = 1
-        while size < blocks and end > size:
-            end -= size
-            tail.append(end)
-            size *= 2
-    count = -(-end // blocks)
-    edges = [end * index // count for index in range(count)]
-    return list(itertools.pairwise([*edges, *reversed(tail)]))
+    size = 1
+    while limits.taper and size < blocks and end > size:
+        end -= size
+        tail.append(end)
+        size *= 2
+    return list(itertools.pairwise([*range(0, end, blocks), *reversed(tail)]))
 
 
 def _pieces(first: int, end: int, size: int) -> list[tuple[int, int]]:
@@ -109,6 +107,16 @@ def _pieces(first: int, end: int, size: int) -> list[tuple[int, int]]:
     count = -(-(end - first) // size)
     edges = [first + (end - first) * index // count for index in range(count + 1)]
     return list(itertools.pairwise(edges))
+
+
+def _tapered(pieces: list[tuple[int, int]], shortest: int) -> list[tuple[int, int]]:
+    """Halve the last piece, and its second half, as long as both have `shortest` rows."""
+    *pieces, (first, end) = pieces
+    while (end - first) // 2 >= shortest:
+        middle = first + (end - first + 1) // 2
+        pieces.append((first, middle))
+        first = middle
+    return [*pieces, (first, end)]
 
 
 class _Sizes:
@@ -133,8 +141,8 @@ class _Sizes:
         row_bytes = stage.in_row_bytes * max(1, stage.walk.y_step) + stage.row_bytes
         halo = (stage.walk.kernel_rows - 1) * stage.walk.kernel_row_step * stage.in_row_bytes
         fit = max(1, (limits.tile_bytes - halo) // row_bytes)
-        shortest = max(2 * config.tile_load_cycles, 16)
-        wanted = max(-(-height // _TILES), -(-shortest // self.width))
+        self.shortest = -(-max(2 * config.tile_load_cycles, 16) // self.width)
+        wanted = max(-(-height // _TILES), self.shortest)
         self.height = max(1, min(most, fit, wanted, height))
         if draw is not None:
             self.width = draw.randint(1, self.width)
@@ -152,7 +160,10 @@ def _cut_array(
         for region in stage.regions:
             largest = max(end - first for first, end in parts)
             sizes = _Sizes(stage, region, limits, config, largest, draw)
-            for rows in _pieces(region.first_row, region.end_row, sizes.height):
+            row_pieces = _pieces(region.first_row, region.end_row, sizes.height)
+            if limits.taper_rows:
+                row_pieces = _tapered(row_pieces, sizes.shortest)
+            for rows in row_pieces:
                 for xs in _pieces(region.first_x, region.end_x, sizes.width):
                     for chunk, part in enumerate(parts):
                         for blocks in _pieces(*part, sizes.blocks):
