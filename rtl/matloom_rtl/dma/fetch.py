@@ -105,10 +105,7 @@ class Fetch(wiring.Component):
         reserved = Signal(range(self._depth + 1))
         asked = Signal(range(self._burst_beats + 1))
         m.d.comb += bursts.ready.eq(
-            ~self.halt
-            & ~self.start
-            & (~ar.valid | ar.ready)
-            & (reserved <= self._depth - self._burst_beats)
+            ~self.halt & (~ar.valid | ar.ready) & (reserved <= self._depth - self._burst_beats)
         )
         with m.If(ar.ready):
             m.d.sync += ar.valid.eq(0)

@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """The register channels: who drives what, and that both sides of a wire agree."""
 
 from amaranth.hdl import Module

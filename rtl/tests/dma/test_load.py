@@ -266,3 +266,23 @@ def offer_until_halt(dut, bodies):
         ctx.set(dut.unit.command.valid, 0)
 
     return run
+
+
+def test_halt_while_the_scratchpad_refuses_everything():
+    bench = Bench(make_config(), [linear(0, 600, 0)], spad_stall=1.0)
+
+    async def stop(ctx):
+        await ctx.tick().repeat(50)
+        ctx.set(bench.dut.halt, 1)
+        await ctx.tick().repeat(2)
+        await ctx.tick().until(bench.dut.quiet)
+
+    simulate(
+        bench.dut,
+        bench.setup,
+        stop,
+        cycles=500,
+        background=(bench.commands.issue, bench.memory.read, bench.spad.write),
+    )
+    assert bench.memory.outstanding == 0
+    assert bench.spad.contents == bench.before

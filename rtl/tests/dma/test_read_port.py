@@ -135,3 +135,28 @@ def test_commands_that_nobody_takes_do_not_keep_load():
         ctx.set(bench.dut.fetch.start, 0)
 
     assert bench.run(start, bench.commands.issue) <= 512 + 32 + 64 + 20
+
+
+def test_an_address_once_shown_stays():
+    dut = ReadPort(Config())
+
+    async def check(ctx):
+        ctx.set(dut.load.ar.payload, {"addr": 0x100, "len": 3})
+        ctx.set(dut.load.ar.valid, 1)
+        await ctx.tick()
+        ctx.set(dut.fetch.ar.payload, {"addr": 0x200, "len": 1})
+        ctx.set(dut.fetch.ar.valid, 1)
+        await ctx.tick()
+        ctx.set(dut.axi.ar.ready, 1)
+        _, _, first, load_ready, fetch_ready = await ctx.tick().sample(
+            dut.axi.ar.payload, dut.load.ar.ready, dut.fetch.ar.ready
+        )
+        assert (first.id, first.addr, first.len) == (1, 0x100, 3)
+        assert (load_ready, fetch_ready) == (1, 0)
+        _, _, second, load_ready, fetch_ready = await ctx.tick().sample(
+            dut.axi.ar.payload, dut.load.ar.ready, dut.fetch.ar.ready
+        )
+        assert (second.id, second.addr, second.len) == (0, 0x200, 1)
+        assert (load_ready, fetch_ready) == (0, 1)
+
+    simulate(dut, check, cycles=20)
