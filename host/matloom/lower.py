@@ -3,9 +3,11 @@
 import dataclasses
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from matloom.arch.config import Config
 from matloom.arch.isa import GRANULE_BYTES, Instruction, Region, illegal_field, pack
-from matloom.ir.graph import Graph, Node, Tensor
+from matloom.ir.graph import Graph, Node, Op, Tensor
 from matloom.program import (
     Binding,
     EngineStep,
@@ -84,6 +86,19 @@ class _Lowering:
             for number, binding in zip(numbers, bindings, strict=True)
         }
 
+    def _constants(self, run: EngineRun) -> dict[str, tuple[Place, int]]:
+        """Put constants that stages read as tensors into the image, as large as the result."""
+        found = {}
+        for node in run.nodes:
+            for number in node.inputs:
+                data = self.graph.tensors[number].data
+                if node.op is Op.ADD and data is not None:
+                    shape = self.graph.tensors[node.output].shape
+                    values = np.broadcast_to(data, shape).tobytes()
+                    place = Place(region=Region.PROGRAM, offset=self.image.add(values))
+                    found[self.names[number]] = (place, len(values))
+        return found
+
     def engine(self, run: EngineRun) -> None:
         """Schedule a run and append its step; the offset of its commands follows at the end."""
         inputs = self._bindings(Region.INPUT, run.consumed)
@@ -94,10 +109,15 @@ class _Lowering:
                 if self.graph.tensors[number].data is None:
                     root = self.parts.roots[number]
                     sizes[self.names[root]] = self.graph.tensors[root].size_bytes
+        constants = self._constants(run)
+        sizes.update({name: size for name, (_, size) in constants.items()})
         segment = Segment(
             stages=run.stages,
             sizes=sizes,
-            sources=self._places(inputs, run.consumed),
+            sources={
+                **self._places(inputs, run.consumed),
+                **{name: place for name, (place, _) in constants.items()},
+            },
             results=self._places(outputs, run.produced),
             first_mark=self.next_mark,
         )

@@ -12,7 +12,7 @@ from matloom.compile import CompileError, CompileOptions, compile_network
 from matloom.device.model import Engine
 from matloom.frontend.tflite import load_tflite
 from matloom.hostops.interpreter import interpret, run_node
-from matloom.ir.attributes import Activation, Attributes, Padding, Pool2D, Softmax
+from matloom.ir.attributes import Activation, Arithmetic, Attributes, Padding, Pool2D, Softmax
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.program import EngineStep
 from matloom.stimulus import random_layer
@@ -112,6 +112,33 @@ def test_random_layers_with_random_tilings_equal_the_interpreter(config, seed):
         expected = interpret(graph, inputs)
         for tensor, result in zip(graph.outputs, results, strict=True):
             assert np.array_equal(result, expected[tensor]), f"layer {seed + number}"
+
+
+def test_constants_are_added_on_the_engine(seed):
+    quantisation = Quantisation(scale=(0.5,), zero_point=(3,))
+    numbers = np.random.default_rng(seed)
+    data = numbers.integers(-128, 128, (1, 1, 5)).astype(np.int8)
+    tensors = {
+        number: Tensor(
+            name=f"t{number}",
+            shape=(1, 5) if constant else (2, 7, 5),
+            dtype="int8",
+            quantisation=quantisation,
+            data=data[0] if constant else None,
+        )
+        for number, constant in enumerate((False, True, False))
+    }
+    node = Node(
+        op=Op.ADD,
+        inputs=(0, 1),
+        outputs=(2,),
+        attributes=Arithmetic(activation=Activation.NONE),
+        index=0,
+    )
+    graph = Graph(name="add", inputs=(0,), outputs=(2,), tensors=tensors, nodes=(node,))
+    given = numbers.integers(-128, 128, (2, 7, 5)).astype(np.int8)
+    (result,) = _run(compile_network(graph, PRESETS["small"]), [given])
+    assert np.array_equal(result, interpret(graph, {0: given})[2])
 
 
 def _pool(height, width, depth):

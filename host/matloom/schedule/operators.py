@@ -210,8 +210,10 @@ def _pooling(
 def _add(context: _Context) -> Stage:
     attributes = context.node.attributes_as(Arithmetic)
     first, second = context.inputs
-    if first.shape != second.shape:
-        raise Unfit(f"shapes {first.shape} and {second.shape} differ")
+    for tensor in (first, second):
+        # A constant is broadcast when it is put into the program.
+        if tensor.data is None and tensor.shape != context.output.shape:
+            raise Unfit(f"it broadcasts {tensor.shape} to {context.output.shape}")
     scales = addition(context.graph, context.node)
     return add_stage(
         name=context.name,
@@ -287,13 +289,13 @@ def stage_of(node: Node, graph: Graph, names: dict[int, str], config: Config) ->
     for tensor in (inputs[0], output):
         if tensor.dtype != "int8":
             raise Unfit(f"the engine computes in int8, not {tensor.dtype}")
-    if node.op is Op.ADD and any(tensor.data is not None for tensor in inputs):
-        raise Unfit("one side is constant")
-    computed = [number for number in node.inputs if graph.tensors[number].data is None]
+    streamed = [
+        number for number in node.inputs if graph.tensors[number].data is None or node.op is Op.ADD
+    ]
     context = _Context(
         node=node,
         graph=graph,
-        names=(*(names[number] for number in computed), names[node.output]),
+        names=(*(names[number] for number in streamed), names[node.output]),
         config=config,
     )
     stage = _STAGES[node.op](context)

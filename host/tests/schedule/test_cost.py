@@ -1,0 +1,52 @@
+from matloom.arch.config import PRESETS
+from matloom.arch.isa import Instruction, Opcode, Region
+from matloom.schedule.cost import predict
+from matloom.schedule.order import Order
+
+CONFIG = PRESETS["reference"]
+
+
+def _exec(positions, steps, **values):
+    return {
+        "weights_fixed": 0,
+        "width": positions,
+        "height": 1,
+        "kernel_rows": steps,
+        "kernel_cols": 1,
+        "blocks": 1,
+        "oc_blocks": 1,
+        **values,
+    }
+
+
+def _cycles(*instructions):
+    return predict([*instructions, Instruction(Opcode.END)], CONFIG).cycles
+
+
+def test_a_step_takes_its_positions_or_its_weights_whichever_is_more():
+    base = _cycles(Instruction(Opcode.EXEC, _exec(100, 1)))
+    assert _cycles(Instruction(Opcode.EXEC, _exec(100, 5))) - base == 400
+    few = _cycles(Instruction(Opcode.EXEC, _exec(1, 10)))
+    assert few - base == 10 * CONFIG.tile_load_cycles - 100
+    fixed = _cycles(Instruction(Opcode.EXEC, _exec(1, 10, weights_fixed=1)))
+    assert fixed - base == 10 * 4 - 100
+
+
+def test_units_overlap_unless_they_wait():
+    transfer = {"region": Region.PROGRAM, "row_bytes": 8000, "rows": 1, "planes": 1}
+    load = Instruction(Opcode.LOAD, transfer)
+    alone = _cycles(load)
+    run = Instruction(Opcode.EXEC, _exec(500, 1))
+    assert _cycles(load, run) == alone
+    after = Instruction(Opcode.EXEC, {**_exec(500, 1), "wait_load": 1})
+    assert _cycles(load, after) > alone + 500
+
+
+def test_marks_get_the_completion_of_their_instruction():
+    order = Order(CONFIG, {})
+    order.append(Opcode.EXEC, **_exec(100, 1), mark=3, input_rows=1, input_row_bytes=1)
+    order.append(Opcode.EXEC, **_exec(100, 1), mark=4, input_rows=1, input_row_bytes=1)
+    order.end()
+    prediction = predict(order.instructions, CONFIG)
+    assert prediction.marks[4] - prediction.marks[3] == 100
+    assert prediction.busy["exec"] == 200
