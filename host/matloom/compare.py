@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from matloom.frontend.tflite import load_tflite
-from matloom.hostops.interpreter import interpret
+from matloom.hostops.interpreter import check_input, interpret
 from matloom.ir.graph import Array, Graph, Node
 
 __all__ = ["Comparison", "Difference", "Layer", "compare", "random_inputs"]
@@ -172,9 +172,11 @@ def _samples(
     stacked = {}
     for name, array in inputs.items():
         shape = graph.tensors[names[name]].shape
-        if array.size % int(np.prod(shape)) or array.shape[1:] != shape[1:]:
-            raise ValueError(f"input {name!r} must be of shape {shape}, not {array.shape}")
-        stacked[names[name]] = array.reshape(-1, *shape)
+        if array.ndim == len(shape) and len(array) % shape[0] == 0:
+            array = array.reshape(-1, shape[0], *array.shape[1:])
+        for sample in array:
+            check_input(graph, names[name], sample)
+        stacked[names[name]] = array
     lengths = {len(array) for array in stacked.values()}
     if len(lengths) != 1:
         raise ValueError(f"inputs must have equally many samples, not {sorted(lengths)}")

@@ -91,12 +91,23 @@ def softmax_scale(graph: Graph, node: Node) -> tuple[int, int]:
 
 
 def activation_range(activation: Activation, output: Tensor) -> tuple[int, int]:
-    """Return the least and greatest integer that `activation` lets into `output`."""
+    """Return the least and greatest integer that `activation` lets into `output`.
+
+    Raises
+    ------
+    ValueError
+        The limit of the activation has no integer of 32 bits at the output's scale.
+    """
     limits = np.iinfo(output.dtype)
     low, high = int(limits.min), int(limits.max)
 
     def integer(value: float) -> int:
-        quotient = np.float32(value) / np.float32(output.scale)
+        with np.errstate(over="ignore"):
+            quotient = np.float32(value) / np.float32(output.scale)
+        if not abs(quotient) < 2**31:
+            raise ValueError(
+                f"the output's scale must keep {value} below 2**31, not {output.scale}"
+            )
         return output.zero_point + int(round_half_away(quotient))
 
     if activation in (Activation.RELU, Activation.RELU6):

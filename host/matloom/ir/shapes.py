@@ -23,6 +23,9 @@ __all__ = [
     "window_shape",
 ]
 
+#: No network looks further, and padding for it would fill the memory.
+MAX_REACH = 2**20
+
 Shape = tuple[int, ...]
 ShapeRule = Callable[[Sequence[Shape], Attributes], Shape]
 
@@ -59,8 +62,11 @@ def window_shape(
     padding: Padding,
 ) -> tuple[int, int]:
     """Return the number of window positions, vertically and horizontally."""
-    height = image[0] + padding.top + padding.bottom - _reach(kernel[0], dilation[0])
-    width = image[1] + padding.left + padding.right - _reach(kernel[1], dilation[1])
+    reach = _reach(kernel[0], dilation[0]), _reach(kernel[1], dilation[1])
+    if reach[0] * reach[1] > MAX_REACH:
+        raise ValueError(f"a window must cover at most {MAX_REACH} elements, not {reach}")
+    height = image[0] + padding.top + padding.bottom - reach[0]
+    width = image[1] + padding.left + padding.right - reach[1]
     if height < 0 or width < 0:
         raise ValueError(f"a kernel of {kernel} must fit the padded image {image}")
     return height // stride[0] + 1, width // stride[1] + 1

@@ -6,9 +6,16 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from matloom.ir.attributes import Activation
 from matloom.ir.graph import Graph, Node, Op, Tensor
 from matloom.ir.operators import OPERATORS, Operator
-from matloom.ir.scales import addition, channel_multipliers, rescale_multiplier, softmax_scale
+from matloom.ir.scales import (
+    activation_range,
+    addition,
+    channel_multipliers,
+    rescale_multiplier,
+    softmax_scale,
+)
 
 __all__ = ["verify"]
 
@@ -137,8 +144,11 @@ def _node(graph: Graph, node: Node) -> Iterator[str]:
 
 
 def _ratios(graph: Graph, node: Node) -> Iterator[str]:
-    """Check that the ratios of scales have a multiplier in integers."""
+    """Check that ratios of scales, and limits, have integers."""
+    activation = getattr(node.attributes, "activation", Activation.NONE)
     try:
+        if activation is not Activation.NONE:
+            activation_range(activation, graph.tensors[node.output])
         if OPERATORS[node.op].weight_axis is not None:
             channel_multipliers(graph, node)
         elif node.op is Op.ADD:

@@ -1,0 +1,389 @@
+"""Each rule of the verifier, broken once."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from matloom.ir.attributes import (
+    Activation,
+    Arithmetic,
+    Attributes,
+    Conv2D,
+    DepthwiseConv2D,
+    FullyConnected,
+    Padding,
+    Pool2D,
+    Softmax,
+)
+from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
+from matloom.ir.verify import verify
+
+UNIT = Quantisation(scale=(0.5,), zero_point=(3,))
+EVEN = Quantisation(scale=(0.5,), zero_point=(0,))
+VALID = Padding(top=0, bottom=0, left=0, right=0)
+CONVOLUTION = Conv2D(stride=(1, 1), dilation=(1, 1), padding=VALID, activation=Activation.RELU6)
+
+
+def quantised(name, shape, quantisation=UNIT):
+    return Tensor(name=name, shape=shape, dtype="int8", quantisation=quantisation)
+
+
+def constant(name, data, quantisation=None):
+    return Tensor(
+        name=name, shape=data.shape, dtype=data.dtype.name, quantisation=quantisation, data=data
+    )
+
+
+@pytest.fixture
+def graph():
+    """A convolution of 4x4x2 to 2x2x5, then an addition with itself."""
+    tensors = {
+        0: quantised("image", (1, 4, 4, 2)),
+        1: constant("weights", np.ones((5, 3, 3, 2), np.int8), EVEN),
+        2: constant("bias", np.zeros(5, np.int32)),
+        3: quantised("features", (1, 2, 2, 5)),
+        4: quantised("sum", (1, 2, 2, 5)),
+    }
+    nodes = (
+        Node(op=Op.CONV_2D, inputs=(0, 1, 2), outputs=(3,), attributes=CONVOLUTION, index=0),
+        Node(
+            op=Op.ADD,
+            inputs=(3, 3),
+            outputs=(4,),
+            attributes=Arithmetic(activation=Activation.NONE),
+            index=1,
+        ),
+    )
+    return Graph(name="small", inputs=(0,), outputs=(4,), tensors=tensors, nodes=nodes)
+
+
+def with_tensor(graph, number, **changes):
+    return replace(
+        graph, tensors={**graph.tensors, number: replace(graph.tensors[number], **changes)}
+    )
+
+
+def with_node(graph, position, **changes):
+    nodes = list(graph.nodes)
+    nodes[position] = replace(nodes[position], **changes)
+    return replace(graph, nodes=tuple(nodes))
+
+
+def refused(graph, sentence):
+    with pytest.raises(ValueError, match=f"^load: {re.escape(sentence)}$"):
+        verify(graph, "load")
+
+
+def test_sound_graph(graph):
+    verify(graph, "load")
+
+
+def test_dangling_tensor(graph):
+    refused(
+        with_node(graph, 1, inputs=(3, 9)),
+        "operator 1 (ADD) must read what an earlier operator made, not tensor 9",
+    )
+
+
+def test_order(graph):
+    refused(
+        replace(graph, nodes=graph.nodes[::-1]),
+        "operator 1 (ADD) must read what an earlier operator made, not tensor 3",
+    )
+
+
+def test_cycle(graph):
+    refused(
+        with_node(graph, 0, inputs=(4, 1, 2)),
+        "operator 0 (CONV_2D) must read what an earlier operator made, not tensor 4",
+    )
+
+
+def test_written_twice(graph):
+    refused(
+        with_node(graph, 1, outputs=(3,)),
+        "operator 1 (ADD) must write a tensor that nothing else provides, not 3",
+    )
+
+
+def test_constant_input(graph):
+    refused(replace(graph, inputs=(0, 1)), "input 1 must be given once and not be constant")
+
+
+def test_unknown_input(graph):
+    refused(replace(graph, inputs=(0, 8)), "input 8 must be one of the graph's tensors")
+
+
+def test_output_that_nothing_makes(graph):
+    refused(replace(graph, outputs=(7,)), "output 7 must be made by an operator")
+
+
+def test_output_names(graph):
+    graph = with_tensor(graph, 3, name="sum")
+    refused(replace(graph, outputs=(3, 4)), "output names must differ, but 'sum' occurs 2 times")
+
+
+def test_empty_dimension(graph):
+    refused(
+        with_tensor(graph, 0, shape=(1, 0, 4, 2)),
+        "tensor 0 (image) must have dimensions of at least 1, not (1, 0, 4, 2)",
+    )
+
+
+def test_size(graph):
+    refused(
+        with_tensor(graph, 0, shape=(1, 65536, 65536, 2)),
+        "tensor 0 (image) must have at most 2147483647 bytes, not 8589934592",
+    )
+
+
+def test_data(graph):
+    refused(
+        with_tensor(graph, 2, data=np.zeros(4, np.int32)),
+        "tensor 2 (bias) must have data of int32 (5,), not int32 (4,)",
+    )
+
+
+@pytest.mark.parametrize("scale", [0.0, -0.5, float("nan"), float("inf")])
+def test_scale(graph, scale):
+    refused(
+        with_tensor(graph, 0, quantisation=replace(UNIT, scale=(scale,))),
+        f"tensor 0 (image) must have scales that are positive and finite, not {scale}",
+    )
+
+
+@pytest.mark.parametrize("zero", [-129, 128])
+def test_zero_point(graph, zero):
+    refused(
+        with_tensor(graph, 0, quantisation=replace(UNIT, zero_point=(zero,))),
+        f"tensor 0 (image) must have zero points of -128 to 127, not {zero}",
+    )
+
+
+def test_scale_of_a_float(graph):
+    refused(
+        with_tensor(graph, 0, dtype="float32"), "tensor 0 (image) must have no scale, being float32"
+    )
+
+
+def test_missing_scale(graph):
+    refused(
+        with_tensor(graph, 3, quantisation=None),
+        "operator 0 (CONV_2D) must have a scale and a zero point for 'features'",
+    )
+
+
+def test_channel_axis(graph):
+    many = Quantisation(scale=(0.5,) * 5, zero_point=(0,) * 5, axis=4)
+    refused(
+        with_tensor(graph, 1, quantisation=many),
+        "tensor 1 (weights) must have its channels along one of 4 axes, not 4",
+    )
+
+
+def test_channel_count(graph):
+    many = Quantisation(scale=(0.5,) * 4, zero_point=(0,) * 5, axis=0)
+    refused(
+        with_tensor(graph, 1, quantisation=many),
+        "tensor 1 (weights) must have 5 scales and zero points, not 4 and 5",
+    )
+
+
+def test_weight_axis(graph):
+    many = Quantisation(scale=(0.5,) * 3, zero_point=(0,) * 3, axis=1)
+    refused(
+        with_tensor(graph, 1, quantisation=many),
+        "operator 0 (CONV_2D) must have weight scales along axis 0, not 1",
+    )
+
+
+def test_activation_with_many_scales(graph):
+    many = Quantisation(scale=(0.5,) * 5, zero_point=(0,) * 5, axis=3)
+    refused(
+        with_tensor(graph, 3, quantisation=many),
+        "operator 0 (CONV_2D) must have one scale for 'features', not 5",
+    )
+
+
+def test_weights_that_vary(graph):
+    graph = with_tensor(graph, 1, data=None)
+    refused(replace(graph, inputs=(0, 1)), "operator 0 (CONV_2D) must have constant weights")
+
+
+def test_weight_zero_point(graph):
+    refused(
+        with_tensor(graph, 1, quantisation=UNIT),
+        "operator 0 (CONV_2D) must have weights of zero point 0, not 3",
+    )
+
+
+def test_types(graph):
+    refused(
+        with_tensor(graph, 4, dtype="int16"),
+        "operator 1 (ADD) of int8 int8 -> int16 can run neither on the engine nor on the host",
+    )
+
+
+def test_attributes(graph):
+    refused(
+        with_node(graph, 1, attributes=Attributes()),
+        "operator 1 (ADD) must have attributes of Arithmetic, not Attributes",
+    )
+
+
+def test_output_shape(graph):
+    refused(
+        with_tensor(graph, 3, shape=(1, 2, 2, 6)),
+        "operator 0 (CONV_2D) must have an output of shape (1, 2, 2, 5), not (1, 2, 2, 6)",
+    )
+
+
+def test_limit_without_an_integer(graph):
+    refused(
+        with_tensor(graph, 3, quantisation=Quantisation(scale=(1e-10,), zero_point=(0,))),
+        "operator 0 (CONV_2D) does not fit its scales: the output's scale must keep 6.0 below "
+        "2**31, not 1e-10",
+    )
+
+
+def test_ratio_without_a_multiplier(graph):
+    tiny = Quantisation(scale=(2.0**-60,), zero_point=(0,))
+    refused(
+        with_tensor(graph, 4, quantisation=tiny),
+        "operator 1 (ADD) does not fit its scales: a scale ratio must be below 2**30, not "
+        "1099511627776.0",
+    )
+
+
+def single(op, given, output, attributes, constants=()):
+    tensors = {0: given, 1: output, **dict(enumerate(constants, start=2))}
+    inputs = (0, *range(2, 2 + len(constants)))
+    node = Node(op=op, inputs=inputs, outputs=(1,), attributes=attributes, index=0)
+    return Graph(name="single", inputs=(0,), outputs=(1,), tensors=tensors, nodes=(node,))
+
+
+@pytest.mark.parametrize(
+    ("image", "kernel", "sentence"),
+    [
+        ((1, 4, 4, 3), (5, 3, 3, 2), "the weights must have 3 input channels, not 2"),
+        ((1, 2, 2, 2), (5, 3, 3, 2), "a kernel of (3, 3) must fit the padded image (2, 2)"),
+        ((4, 4, 2), (5, 3, 3, 2), "an input must have 4 dimensions, not (4, 4, 2)"),
+    ],
+)
+def test_convolution_shapes(image, kernel, sentence):
+    weights = constant("weights", np.ones(kernel, np.int8), EVEN)
+    graph = single(
+        Op.CONV_2D,
+        quantised("image", image),
+        quantised("out", (1, 1, 1, 5)),
+        CONVOLUTION,
+        [weights],
+    )
+    refused(graph, f"operator 0 (CONV_2D) does not fit its inputs: {sentence}")
+
+
+def test_bias_shape(graph):
+    graph = with_tensor(graph, 2, shape=(4,), data=np.zeros(4, np.int32))
+    refused(
+        graph,
+        "operator 0 (CONV_2D) does not fit its inputs: the bias must have the shape (5,), not (4,)",
+    )
+
+
+def test_depthwise_shape():
+    attributes = DepthwiseConv2D(
+        stride=(1, 1),
+        dilation=(1, 1),
+        padding=VALID,
+        activation=Activation.NONE,
+        depth_multiplier=2,
+    )
+    weights = constant("weights", np.ones((1, 3, 3, 5), np.int8), EVEN)
+    graph = single(
+        Op.DEPTHWISE_CONV_2D,
+        quantised("image", (1, 4, 4, 3)),
+        quantised("out", (1, 2, 2, 6)),
+        attributes,
+        [weights],
+    )
+    refused(
+        graph,
+        "operator 0 (DEPTHWISE_CONV_2D) does not fit its inputs: the weights must have the shape "
+        "(1, 3, 3, 6), not (1, 3, 3, 5)",
+    )
+
+
+@pytest.mark.parametrize(
+    ("shape", "keep", "sentence"),
+    [
+        ((1, 7), False, "the input's size must be a multiple of 6, not 7"),
+        ((2, 3), True, "the input's last dimension must be 6, not (2, 3)"),
+    ],
+)
+def test_dense_shape(shape, keep, sentence):
+    attributes = FullyConnected(keep_num_dims=keep, activation=Activation.NONE)
+    weights = constant("weights", np.ones((4, 6), np.int8), EVEN)
+    graph = single(
+        Op.FULLY_CONNECTED,
+        quantised("rows", shape),
+        quantised("out", (1, 4)),
+        attributes,
+        [weights],
+    )
+    refused(graph, f"operator 0 (FULLY_CONNECTED) does not fit its inputs: {sentence}")
+
+
+def test_window_limit():
+    attributes = Pool2D(
+        window=(2**11, 2**11), stride=(1, 1), padding=VALID, activation=Activation.NONE
+    )
+    graph = single(
+        Op.MAX_POOL_2D,
+        quantised("image", (1, 2**11, 2**11, 1)),
+        quantised("out", (1, 1, 1, 1)),
+        attributes,
+    )
+    refused(
+        graph,
+        "operator 0 (MAX_POOL_2D) does not fit its inputs: a window must cover at most 1048576 "
+        "elements, not (2048, 2048)",
+    )
+
+
+def test_reshape_size():
+    graph = single(Op.RESHAPE, quantised("a", (2, 6)), quantised("b", (3, 5)), Attributes())
+    refused(graph, "operator 0 (RESHAPE) must give 12 elements, not 15")
+
+
+def test_broadcast(graph):
+    graph = with_tensor(graph, 4, shape=(1, 4, 4, 2))
+    nodes = (replace(graph.nodes[1], inputs=(0, 3)),)
+    tensors = {**graph.tensors, 3: constant("c", np.ones((1, 3, 1, 1), np.int8), EVEN)}
+    refused(
+        replace(graph, nodes=nodes, tensors=tensors),
+        "operator 1 (ADD) does not fit its inputs: the inputs must broadcast, unlike "
+        "(1, 4, 4, 2) and (1, 3, 1, 1)",
+    )
+
+
+def test_softmax_output():
+    graph = single(Op.SOFTMAX, quantised("a", (1, 6)), quantised("b", (1, 6)), Softmax(beta=1.0))
+    refused(
+        graph,
+        "operator 0 (SOFTMAX) must have an output of scale 1/256 and zero point -128, not (0.5, 3)",
+    )
+
+
+def test_softmax_input():
+    wide = Quantisation(scale=(64.0,), zero_point=(0,))
+    out = Quantisation(scale=(1 / 256,), zero_point=(-128,))
+    graph = single(
+        Op.SOFTMAX, quantised("a", (1, 6), wide), quantised("b", (1, 6), out), Softmax(beta=1.0)
+    )
+    refused(
+        graph,
+        "operator 0 (SOFTMAX) does not fit its scales: a scale ratio must be below 2**30, not "
+        "4294967296.0",
+    )
