@@ -1,0 +1,74 @@
+"""Whatever order the decoupled units choose, the waits lead to the same result."""
+
+import random
+
+import numpy as np
+import pytest
+
+from matloom.arch.config import PRESETS
+from matloom.arch.isa import UNITS, Opcode, Region, unpack
+from matloom.compile import CompileOptions, compile_network
+from matloom.device.model import Engine
+from matloom.hostops.interpreter import interpret
+from matloom.stimulus import random_layer
+
+WAITS = ("wait_load", "wait_exec", "wait_post", "wait_store")
+
+
+def _queues(program):
+    """Return the instructions of each unit, in order, with their place in the program."""
+    (step,) = program.steps
+    offset, queues = step.command_offset, {unit: [] for unit in UNITS}
+    issued = dict.fromkeys(UNITS, 0)
+    while True:
+        instruction, offset = unpack(program.image, offset)
+        if instruction.opcode is Opcode.END:
+            return queues
+        needs = {
+            unit: issued[unit] - instruction.values[wait] + 1
+            for unit, wait in zip(UNITS, WAITS, strict=True)
+            if instruction.values[wait]
+        }
+        queues[instruction.opcode].append((instruction, needs))
+        issued[instruction.opcode] += 1
+
+
+def _run(program, inputs, choose):
+    """Execute one instruction after another in an order of `choose`'s that obeys the waits."""
+    regions = {region: np.zeros(size, np.uint8) for region, size in program.region_bytes.items()}
+    regions[Region.PROGRAM] = np.frombuffer(program.image, np.uint8)
+    (step,) = program.steps
+    for binding, array in zip(step.inputs, inputs, strict=True):
+        regions[binding.region][binding.offset : binding.offset + array.size] = array.reshape(
+            -1
+        ).view(np.uint8)
+    engine = Engine(program.config, regions)
+    queues = _queues(program)
+    done = dict.fromkeys(UNITS, 0)
+    while any(done[unit] < len(queues[unit]) for unit in UNITS):
+        ready = [
+            unit
+            for unit in UNITS
+            if done[unit] < len(queues[unit])
+            and all(done[other] >= count for other, count in queues[unit][done[unit]][1].items())
+        ]
+        unit = choose(ready)
+        engine._execute(queues[unit][done[unit]][0])
+        done[unit] += 1
+    (binding,) = step.outputs
+    size = int(np.prod(binding.shape))
+    output = regions[binding.region][binding.offset : binding.offset + size]
+    return output.view(np.int8).reshape(binding.shape)
+
+
+@pytest.mark.parametrize("config", ["nano", "reference"])
+def test_every_order_that_obeys_the_waits_is_right(config, seed):
+    draw = random.Random(seed)
+    orders = (draw.choice, lambda ready: ready[0], lambda ready: ready[-1])
+    for number in range(24):
+        graph, inputs = random_layer(seed + number, PRESETS[config])
+        program = compile_network(graph, PRESETS[config], CompileOptions(tiling_seed=number))
+        expected = interpret(graph, inputs)[graph.outputs[0]]
+        for choose in orders:
+            arrays = [inputs[tensor] for tensor in graph.inputs]
+            assert np.array_equal(_run(program, arrays, choose), expected), f"layer {number}"
