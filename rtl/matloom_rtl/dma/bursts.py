@@ -56,8 +56,9 @@ class Bursts(wiring.Component):
     starts with the whole beat.
 
     Latency: a row taken in cycle t shows its first burst in t + 1.
-    Throughput: one burst a cycle, also across rows.
-    Stalls: `o` holds its burst until taken; `i` is taken with the last burst of the row before.
+    Throughput: one burst a cycle within a row, and a cycle between rows: a burst in two cycles at
+    least, which the latency of memory hides, and no path from `o.ready` to `i.ready`.
+    Stalls: `o` holds its burst until taken; `i` is taken when the row before has none left.
 
     Members
     -------
@@ -70,7 +71,7 @@ class Bursts(wiring.Component):
     def __init__(self, *, bus_bytes: int, burst_beats: int, byte_bits: int = ROW_BYTE_BITS):
         self._bus_bytes = bus_bytes
         self._index_bits = bus_bytes.bit_length() - 1
-        self._room_bits = burst_beats.bit_length() - 1
+        self._window_bits = (bus_bytes * burst_beats).bit_length() - 1
         self._byte_bits = byte_bits
         super().__init__(
             {
@@ -82,53 +83,49 @@ class Bursts(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         row, burst = self.i.payload, self.o.payload
-        index_bits, room_bits = self._index_bits, self._room_bits
+        index_bits, window_bits = self._index_bits, self._window_bits
 
-        working, end = Signal(), Signal()
-        beat = Signal(32 - index_bits)
-        # Beats of the row beyond the next one, and those that fit before the next cut.
-        rest = Signal(self._byte_bits + 1 - index_bits)
-        room = Signal(8)
-        length = Signal(8)
-        final = Signal(index_bits)
+        # A window is what lies between two cuts: the place of the next burst is a window and the
+        # first beat in it. `span` is the place of a row's last byte, from its first window on.
+        window, beat = Signal(32 - window_bits), Signal(window_bits - index_bits)
+        span = Signal(max(self._byte_bits, window_bits) + 1)
+        m.d.comb += span.eq(row.address[:window_bits] + row.bytes - 1)
+
+        working, end, last = Signal(), Signal(), Signal()
+        windows_left = Signal(len(span) - window_bits)
+        last_beat, final = Signal.like(beat), Signal(index_bits)
         spad, first = Signal.like(row.spad), Signal.like(burst.first)
-        last = Signal()
-
         m.d.comb += [
-            room.eq((1 << room_bits) - 1 - beat[:room_bits] if room_bits else 0),
-            end.eq(rest <= room),
-            length.eq(Mux(end, rest, room)),
+            end.eq(windows_left == 0),
+            self.i.ready.eq(~working),
             self.o.valid.eq(working),
-            burst.address.eq(Cat(Const(0, index_bits), beat)),
-            burst.len.eq(length),
+            burst.address.eq(Cat(Const(0, index_bits), beat, window)),
+            burst.len.eq(Mux(end, last_beat - beat, ~beat)),
             burst.spad.eq(spad),
             burst.first.eq(first),
             burst.final.eq(Mux(end, final, self._bus_bytes - 1)),
             burst.last.eq(last & end),
-            self.i.ready.eq(~working | (self.o.ready & end)),
         ]
 
         with m.If(self.o.ready & working):
             m.d.sync += [
-                rest.eq(rest - room - 1),
-                beat.eq(Cat(Const(0, room_bits), beat[room_bits:] + 1)),
-                spad.eq(spad + Cat(Const(0, index_bits), length + 1)),
+                working.eq(~end),
+                windows_left.eq(windows_left - 1),
+                window.eq(window + 1),
+                beat.eq(0),
+                spad.eq(spad + Cat(Const(0, index_bits), ~beat) + self._bus_bytes),
                 first.eq(0),
             ]
 
         offset = row.address[:index_bits]
-        last_byte = Signal(self._byte_bits + 1)
-        m.d.comb += last_byte.eq(row.bytes + offset - 1)
-        with m.If(self.i.ready):
-            m.d.sync += working.eq(self.i.valid)
-            with m.If(self.i.valid):
-                m.d.sync += [
-                    beat.eq(row.address[index_bits:]),
-                    rest.eq(last_byte[index_bits:]),
-                    final.eq(last_byte[:index_bits]),
-                    first.eq(offset),
-                    spad.eq(row.spad - offset),
-                    last.eq(row.last),
-                    *(burst[name].eq(row[name]) for name in ("mark", "fill", "fill_value")),
-                ]
+        with m.If(self.i.valid & self.i.ready):
+            m.d.sync += [
+                working.eq(1),
+                Cat(beat, window).eq(row.address[index_bits:]),
+                Cat(final, last_beat, windows_left).eq(span),
+                first.eq(offset),
+                spad.eq(row.spad - offset),
+                last.eq(row.last),
+                *(burst[name].eq(row[name]) for name in ("mark", "fill", "fill_value")),
+            ]
         return m

@@ -28,7 +28,7 @@ class Fetch(wiring.Component):
     Latency: `ar` follows `start` by 4 cycles if none are; a granule its last beat by 3 at most.
     Throughput: what the bus gives, at most a granule a cycle.
     Stalls: beats are always taken, so LOAD's behind them are never kept; addresses wait until the
-    longest burst has room.
+    longest burst has room, and come in every other cycle at most.
 
     Members
     -------
@@ -81,7 +81,7 @@ class Fetch(wiring.Component):
 
         m.d.comb += [
             self.exhausted.eq(left == 0),
-            self.quiet.eq(owed == 0),
+            self.quiet.eq((owed == 0) & ~self.axi.ar.valid),
             bursts.i.payload.address.eq(address),
             bursts.i.payload.bytes.eq(Cat(Const(0, 4), left)),
             bursts.i.valid.eq(waiting & self.quiet & ~self.exhausted),
@@ -93,28 +93,29 @@ class Fetch(wiring.Component):
         with m.Elif(self.quiet):
             m.d.sync += waiting.eq(0)
 
-        asked = self._address(m, bursts.o, beats, waiting, owed)
+        asked = self._address(m, bursts.o, beats, waiting)
         came = self._receive(m, beats, waiting, address)
         m.d.sync += owed.eq(owed + asked - came)
         self._deliver(m, beats, waiting, address)
         return m
 
-    def _address(self, m: Module, bursts, beats, waiting, owed):
+    def _address(self, m: Module, bursts, beats, waiting):
         """Ask for a burst when the longest has room; return the beats asked for."""
-        ar, burst = self.axi.ar, bursts.payload
+        ar = self.axi.ar
         reserved = Signal(range(self._depth + 1))
         asked = Signal(range(self._burst_beats + 1))
+        # One address at a time: `reserved` knows of all before the next.
         m.d.comb += bursts.ready.eq(
-            ~self.halt & (~ar.valid | ar.ready) & (reserved <= self._depth - self._burst_beats)
+            ~self.halt & ~ar.valid & (reserved <= self._depth - self._burst_beats)
         )
-        with m.If(ar.ready):
+        with m.If(ar.valid & ar.ready):
+            m.d.comb += asked.eq(ar.payload.len + 1)
             m.d.sync += ar.valid.eq(0)
         with m.If(bursts.valid & bursts.ready):
-            m.d.comb += asked.eq(burst.len + 1)
             m.d.sync += [
                 ar.valid.eq(1),
-                ar.payload.addr.eq(burst.address),
-                ar.payload.len.eq(burst.len),
+                ar.payload.addr.eq(bursts.payload.address),
+                ar.payload.len.eq(bursts.payload.len),
             ]
         m.d.sync += reserved.eq(reserved + asked - (beats.r_en & beats.r_rdy))
         with m.If(waiting):

@@ -34,7 +34,7 @@ class Load(wiring.Component):
 
     Latency: `ar` follows an instruction by 3 cycles, a write its beat by 1; `done` comes when the
     last write is visible, `SPAD_WRITE_LATENCY` after its grant. Instructions complete in order.
-    Throughput: a burst a cycle, a beat a cycle. What memory latency leaves of it is at most
+    Throughput: a beat a cycle, a row in two at most. What memory latency leaves of it is at most
     `outstanding` bursts per latency, which matters for short rows alone.
     Stalls: `r.ready` falls with a refused write; `ar` waits for room in the queue.
 

@@ -39,7 +39,7 @@ class Store(wiring.Component):
 
     Latency: `aw` follows an instruction by 3 cycles, a beat its read by `SPAD_READ_LATENCY` + 1;
     `done` follows the last response by 1. Instructions complete in order.
-    Throughput: a burst a cycle, a beat a cycle, also across rows and instructions, with at most
+    Throughput: a beat a cycle, a row in two at most, also across instructions, with at most
     `outstanding` bursts without response.
     Stalls: `aw` waits for room among the outstanding, reads wait for `w`.
 

@@ -73,8 +73,8 @@ def test_rows_of_every_alignment(bus_bytes, burst_beats, stall):
     check(rows, bursts, bus_bytes, burst_beats)
 
 
-def test_a_burst_a_cycle():
+def test_a_burst_a_cycle_and_a_cycle_between_rows():
     rows = [(0x1000, 8192), *((0x9000 + 16 * index, 9) for index in range(30))]
     bursts, cycles = run(Bursts(bus_bytes=8, burst_beats=32), rows)
     assert len(bursts) == 32 + 30
-    assert cycles <= len(bursts) + 3
+    assert cycles == len(bursts) + len(rows)
