@@ -1,7 +1,7 @@
 """Layers with weights: CONV_2D, DEPTHWISE_CONV_2D and FULLY_CONNECTED of 8-bit integers.
 
-Sums are exact: products of 9 and 8 bits add up far below the 2**53 that float64 holds, whose
-matrix product is much faster than that of integers.
+Sums are exact: products of 9 and 8 bits add up below the integers that floats hold, whose matrix
+product is much faster than that of integers.
 """
 
 from collections.abc import Sequence
@@ -15,14 +15,23 @@ from matloom.ir.graph import Array, Graph, Node
 
 __all__ = ["convolution", "dense", "depthwise"]
 
+#: Multiply-accumulates that OpenBLAS leaves to one thread.
+BLAS_WORK = 2**18
+
 
 def _bias(inputs: Sequence[Array]) -> Array | None:
     return inputs[2] if len(inputs) == 3 else None
 
 
 def _product(rows: Array, weights: Array) -> Array:
-    """Return ``rows @ weights.T`` of small integers as int64."""
-    return (rows.astype(np.float64) @ weights.T.astype(np.float64)).astype(np.int64)
+    """Return ``rows @ weights.T`` of inputs without zero point and int8 weights, as int64."""
+    exact = rows.shape[1] * 255 * 128 < 2**24
+    kind = np.float32 if exact else np.float64
+    left, right = rows.astype(kind), weights.T.astype(kind)
+    # OpenBLAS spreads larger products over threads, which wait for each other on a busy machine.
+    step = max(1, BLAS_WORK // right.size)
+    parts = [left[start : start + step] @ right for start in range(0, len(left), step)]
+    return np.concatenate(parts).astype(np.int64)
 
 
 def convolution(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
