@@ -1,7 +1,9 @@
 """Checks the memory that an instruction touches, with one multiplier."""
 
+from dataclasses import dataclass
+
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
-from amaranth.lib import wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
@@ -11,11 +13,11 @@ from matloom_rtl.control.layouts import GRANULE_BITS, LONGEST, slice_field
 
 __all__ = ["Bounds"]
 
-#: A product of this many bits or more saturates; every capacity but external memory's is smaller,
-#: and extents in external memory have products of two factors only, which are not cut.
-_CHAIN_BITS = 25
-_FACTOR_BITS = 24
-_SUM_BITS = 52
+#: The widest factor of a term comes first; the others are smaller, which halves the multiplier.
+_FIRST_BITS, _FACTOR_BITS = 24, 16
+
+#: Sums and products are kept modulo 2**32, with a flag that they were larger.
+_SUM_BITS = 32
 
 _CAUSES = {
     Memory.SPAD: Fault.SPAD_RANGE,
@@ -24,52 +26,109 @@ _CAUSES = {
 }
 
 
+@dataclass(frozen=True, kw_only=True)
 class _Step:
-    """One factor of one term of one extent, and what surrounds it."""
+    """One factor of a term of an extent: a field, a field less one, or a constant."""
 
-    def __init__(self, extent: Extent, term: int, factor: int):
-        self.extent = extent
-        self.text = extent.terms[term][factor]
-        self.first_factor = factor == 0
-        self.last_factor = factor == len(extent.terms[term]) - 1
-        self.first_term = term == 0
-        self.last = self.last_factor and term == len(extent.terms) - 1
-        self.begins = self.first_factor and self.first_term
+    opcode: Opcode
+    extent: Extent
+    factor: str | int
+    first_factor: bool
+    last_factor: bool
+    first: bool
+    #: Where the later extents of the opcode begin; for the last step of an extent, else None.
+    next: tuple[int, ...] | None
 
 
-def _steps(opcode: Opcode) -> list[_Step]:
-    return [
-        _Step(extent, term, factor)
-        for extent in FORMATS[opcode].extents
-        for term in range(len(extent.terms))
-        for factor in range(len(extent.terms[term]))
-    ]
+def _factors(term: tuple[str, ...], opcode: Opcode, config: Config) -> list[str | int]:
+    """Return the factors of a term, the widest first, its constants multiplied into one."""
+    bits = {item.name: item.bits for item in FORMATS[opcode].fields}
+    constant, widths = 1, {}
+    for text in term:
+        if text.isdigit():
+            constant *= int(text)
+        elif text.startswith("@"):
+            constant *= getattr(config, text[1:])
+        else:
+            widths[text] = bits[text.removesuffix("-1")]
+    if not widths or constant != 1:
+        widths[constant] = constant.bit_length()
+    factors = sorted(widths, key=widths.get, reverse=True)
+    assert widths[factors[0]] <= _FIRST_BITS
+    assert all(widths[factor] <= _FACTOR_BITS for factor in factors[1:])
+    return factors
+
+
+def _program(config: Config) -> tuple[list[_Step], dict[Opcode, tuple[int, ...]]]:
+    """Return the steps of all opcodes in one row, and where the extents of each begin."""
+    steps, entries = [], {}
+    for opcode, layout in FORMATS.items():
+        tables = [
+            [_factors(term, opcode, config) for term in item.terms] for item in layout.extents
+        ]
+        begins = [len(steps)]
+        for table in tables:
+            begins.append(begins[-1] + sum(len(term) for term in table))
+        entries[opcode] = tuple(begins[:-1])
+        for number, (extent, table) in enumerate(zip(layout.extents, tables, strict=True)):
+            for term in table:
+                for place, factor in enumerate(term):
+                    last = len(steps) + 1 == begins[number + 1]
+                    steps.append(
+                        _Step(
+                            opcode=opcode,
+                            extent=extent,
+                            factor=factor,
+                            first_factor=place == 0,
+                            last_factor=place == len(term) - 1,
+                            first=len(steps) == begins[number],
+                            next=tuple(begins[number + 1 : -1]) if last else None,
+                        )
+                    )
+    return steps, entries
+
+
+_FLAGS = data.StructLayout(
+    {
+        "valid": 1,
+        "minus_one": 1,
+        "first_factor": 1,
+        "last_factor": 1,
+        "first": 1,
+        "last": 1,
+        "final": 1,
+        "memory": Memory,
+    }
+)
 
 
 class Bounds(wiring.Component):
     """Compare the end of every extent of `arch/isa.py` with the capacity of its memory.
 
-    Factors are multiplied one after another: a term's first factor takes one cycle, each further
-    one two, an extent that does not apply one; 12 to 32 cycles an instruction. Extents are judged
-    in the table's order, the first that fails wins.
+    Latency: one factor enters the multiplier each cycle, together with the product before it, so a
+    check takes as many cycles as the extents that apply have factors, and 5. Extents are judged in
+    the table's order, the first that fails wins. Numbers are exact modulo 2**32, and none is so
+    large that it passes. No stalls; one check at a time.
 
     Members
     -------
     start: in
-        Begin with `word`, which must hold until `done`.
+        Begin with `word`, which must hold until `done`, as must the region sizes.
     word: in
         The instruction from bit 0 on.
     opcode: in
+        A legal one, not END.
     region_bytes: in
         Size of each region, 32 bits each, region 0 lowest.
     done: out
         For one cycle: `fault` and `address` are the verdict.
     fault, address: out
-        A `csr.Fault` or 0, and the low 32 bits of the extent's end.
+        A `csr.Fault` or 0, and the low 32 bits of the extent's end. Kept until the next start.
     """
 
     def __init__(self, config: Config):
         self._config = config
+        self._program, self._entries = _program(config)
         super().__init__(
             {
                 "start": In(1),
@@ -84,136 +143,120 @@ class Bounds(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        most = max(len(_steps(opcode)) for opcode in FORMATS)
-        number = Signal(range(most + 2))
-        value, base = Signal(_FACTOR_BITS), Signal(32)
-        selected = {
-            name: Signal(name=f"selected_{name}")
-            for name in ("first_factor", "last_factor", "first_term", "last", "skip", "end")
-        }
-        following = Signal.like(number)
-        self._select(m, number, value, base, following, selected)
+        # One cycle each. The number of a step walks along until its base is looked up.
+        select, subtract, multiply, add, judge = (
+            Signal(_FLAGS, name=name) for name in ("select", "subtract", "multiply", "add", "judge")
+        )
+        m.d.sync += [subtract.eq(select), multiply.eq(subtract), add.eq(multiply), judge.eq(add)]
+        number = Signal(range(len(self._program)))
+        number_subtract, number_multiply = Signal.like(number), Signal.like(number)
+        m.d.sync += [number_subtract.eq(number), number_multiply.eq(number_subtract)]
+        raw, base = Signal(_FIRST_BITS), Signal(_SUM_BITS)
+        self._walk(m, number, select)
+        self._look_up(m, number, select, raw)
+        self._look_up_base(m, number_multiply, base)
+        selected, exact = Signal.like(raw), Signal.like(raw)
+        m.d.sync += selected.eq(raw)
+        m.d.comb += exact.eq(selected - subtract.minus_one)
 
-        factor, start_base = Signal(_FACTOR_BITS), Signal(32)
-        flags = {name: Signal(name=f"at_{name}") for name in selected}
-        memory = Signal(Memory)
-        product, chain = Signal(_CHAIN_BITS + _FACTOR_BITS), Signal(_CHAIN_BITS)
-        total = Signal(_SUM_BITS)
-        judge = Signal()
-        judged_memory = Signal(Memory)
+        # A product begins as its first factor times one.
+        first, factor = Signal.like(raw), Signal(_FACTOR_BITS)
+        m.d.sync += [first.eq(exact), factor.eq(Mux(subtract.first_factor, 1, exact))]
+        product, large, too_large = Signal(_SUM_BITS + _FACTOR_BITS), Signal(), Signal()
+        m.d.comb += too_large.eq(large | product[_SUM_BITS:].any())
+        m.d.sync += [
+            product.eq(Mux(multiply.first_factor, first, product[:_SUM_BITS]) * factor),
+            # A factor of zero makes even a large product zero.
+            large.eq(~multiply.first_factor & too_large & factor.any()),
+        ]
 
-        def advance():
-            m.d.sync += [factor.eq(value), start_base.eq(base), number.eq(following)]
-            m.d.sync += [flags[name].eq(selected[name]) for name in flags]
-            m.d.sync += memory.eq(self._memory(m, number))
-
-        def add(result):
-            with m.If(flags["last_factor"]):
-                m.d.sync += total.eq(Mux(flags["first_term"], start_base, total) + result)
-                m.d.sync += judge.eq(flags["last"])
-                m.d.sync += judged_memory.eq(memory)
-
-        m.d.sync += judge.eq(0)
-        with m.FSM():
-            with m.State("Idle"):
-                m.d.sync += [number.eq(0), self.fault.eq(0)]
-                with m.If(self.start):
-                    m.next = "Select"
-            with m.State("Select"):
-                advance()
-                m.next = "Apply"
-            with m.State("Apply"):
-                m.d.sync += product.eq(chain * factor)
-                with m.If(flags["end"]):
-                    m.next = "Judge"
-                with m.Elif(flags["skip"]):
-                    advance()
-                with m.Elif(flags["first_factor"]):
-                    m.d.sync += chain.eq(factor)
-                    add(factor)
-                    advance()
-                with m.Else():
-                    m.next = "Fold"
-            with m.State("Fold"):
-                too_large = product[_CHAIN_BITS:].any()
-                m.d.sync += chain.eq(Mux(too_large, (1 << _CHAIN_BITS) - 1, product))
-                add(product)
-                advance()
-                m.next = "Apply"
-            with m.State("Judge"):
-                m.d.comb += self.done.eq(1)
-                m.next = "Idle"
-        self._judge(m, judge, judged_memory, total)
+        total, beyond, result = Signal(_SUM_BITS), Signal(), Signal(_SUM_BITS + 1)
+        m.d.comb += result.eq(
+            Mux(add.first, base, total) + Mux(add.last_factor, product[:_SUM_BITS], 0)
+        )
+        m.d.sync += [
+            Cat(total, beyond).eq(result),
+            beyond.eq((beyond & ~add.first) | (too_large & add.last_factor) | result[_SUM_BITS]),
+        ]
+        self._judge(m, judge, total, beyond)
         return m
 
-    def _value(self, text: str, opcode: Opcode) -> Value | int:
-        if text.startswith("@"):
-            return getattr(self._config, text[1:])
-        if text.endswith("-1"):
-            return (slice_field(self.word, opcode, text[:-2]) - 1)[:_FACTOR_BITS]
-        return slice_field(self.word, opcode, text)
+    def _walk(self, m: Module, number, select):
+        """Step through the extents that apply; every opcode has one that always does."""
 
-    def _select(self, m: Module, number, value, base, following, selected):
-        """Look up step `number` of the opcode; an extent that does not apply is one step."""
-        m.d.comb += following.eq(number + 1)
-        with m.Switch(self.opcode):
-            for opcode in FORMATS:
-                steps = _steps(opcode)
-                with m.Case(opcode), m.Switch(number):
-                    for index, step in enumerate(steps):
+        def enter(entries):
+            # The first that applies is assigned last, and wins.
+            m.d.comb += select.final.eq(1)
+            for entry in reversed(entries):
+                with m.If(self._applies(self._program[entry])):
+                    m.d.comb += select.final.eq(0)
+                    m.d.sync += number.eq(entry)
+
+        running = Signal()
+        m.d.comb += select.valid.eq(running)
+        with m.If(running):
+            m.d.sync += [number.eq(number + 1), running.eq(~select.final)]
+            with m.Switch(number):
+                for index, step in enumerate(self._program):
+                    if step.next is not None:
                         with m.Case(index):
-                            m.d.comb += [
-                                value.eq(self._value(step.text, opcode)),
-                                base.eq(slice_field(self.word, opcode, step.extent.base)),
-                                selected["first_factor"].eq(step.first_factor),
-                                selected["last_factor"].eq(step.last_factor),
-                                selected["first_term"].eq(step.first_term),
-                                selected["last"].eq(step.last),
-                            ]
-                            if step.begins and step.extent.only:
-                                applies = self._applies(step.extent, opcode)
-                                behind = index + sum(len(term) for term in step.extent.terms)
-                                with m.If(~applies):
-                                    m.d.comb += [selected["skip"].eq(1), following.eq(behind)]
-                    with m.Default():
-                        m.d.comb += selected["end"].eq(1)
+                            enter(step.next)
+        with m.Elif(self.start):
+            m.d.sync += running.eq(1)
+            with m.Switch(self.opcode):
+                for opcode, entries in self._entries.items():
+                    with m.Case(opcode):
+                        enter(entries)
 
-    def _memory(self, m: Module, number) -> Signal:
-        memory = Signal(Memory)
-        with m.Switch(self.opcode):
-            for opcode in FORMATS:
-                with m.Case(opcode), m.Switch(number):
-                    for index, step in enumerate(_steps(opcode)):
-                        with m.Case(index):
-                            m.d.comb += memory.eq(step.extent.memory)
-        return memory
+    def _applies(self, step: _Step) -> Value:
+        conditions = []
+        for name, values in step.extent.only:
+            held = slice_field(self.word, step.opcode, name)
+            conditions.append(Cat(held == value for value in values).any())
+        return Cat(conditions).all()
 
-    def _applies(self, extent: Extent, opcode: Opcode) -> Value:
-        held = {name: slice_field(self.word, opcode, name) for name, _values in extent.only}
-        return Cat(
-            Cat(held[name] == value for value in values).any() for name, values in extent.only
-        ).all()
+    def _look_up(self, m: Module, number, select, raw):
+        with m.Switch(number):
+            for index, step in enumerate(self._program):
+                text = str(step.factor)
+                value = step.factor
+                if isinstance(step.factor, str):
+                    value = slice_field(self.word, step.opcode, text.removesuffix("-1"))
+                with m.Case(index):
+                    m.d.comb += [
+                        raw.eq(value),
+                        select.minus_one.eq(text.endswith("-1")),
+                        select.first_factor.eq(step.first_factor),
+                        select.last_factor.eq(step.last_factor),
+                        select.first.eq(step.first),
+                        select.last.eq(step.next is not None),
+                        select.memory.eq(step.extent.memory),
+                    ]
 
-    def _judge(self, m: Module, judge, memory, total):
+    def _look_up_base(self, m: Module, number, base):
+        with m.Switch(number):
+            for index, step in enumerate(self._program):
+                if step.first:
+                    with m.Case(index):
+                        m.d.sync += base.eq(slice_field(self.word, step.opcode, step.extent.base))
+
+    def _judge(self, m: Module, judge, total, beyond):
         """Compare a finished sum, unless an earlier extent failed."""
-        region_at = Signal(32)
-        region = Signal(len(Region).bit_length() - 1)
-        with m.Switch(self.opcode):
-            for opcode in (Opcode.LOAD, Opcode.STORE):
-                with m.Case(opcode):
-                    m.d.comb += region.eq(slice_field(self.word, opcode, "region"))
-        m.d.comb += region_at.eq(self.region_bytes.word_select(region, 32))
-        capacity = Signal(33)
-        with m.Switch(memory):
-            with m.Case(Memory.SPAD):
-                m.d.comb += capacity.eq(self._config.spad_bytes)
-            with m.Case(Memory.ACC):
-                m.d.comb += capacity.eq(self._config.acc_entries)
-            with m.Default():
-                m.d.comb += capacity.eq(region_at)
-        with m.If(judge & (total > capacity) & (self.fault == 0)):
-            m.d.sync += self.address.eq(total)
-            with m.Switch(memory):
-                for each, cause in _CAUSES.items():
-                    with m.Case(each):
-                        m.d.sync += self.fault.eq(cause)
+        region = slice_field(self.word, Opcode.LOAD, "region")
+        capacity, cause = Signal(_SUM_BITS), Signal(4)
+        with m.Switch(judge.memory):
+            for memory, value in (
+                (Memory.SPAD, self._config.spad_bytes),
+                (Memory.ACC, self._config.acc_entries),
+                # LOAD and STORE have the same fields.
+                (Memory.DRAM, self.region_bytes.word_select(region, 32)),
+            ):
+                with m.Case(memory):
+                    m.d.comb += [capacity.eq(value), cause.eq(_CAUSES[memory])]
+        m.d.sync += self.done.eq(judge.valid & judge.final)
+        with m.If(self.start):
+            m.d.sync += self.fault.eq(Fault.NONE)
+        with m.Elif(
+            judge.valid & judge.last & (self.fault == Fault.NONE) & (beyond | (total > capacity))
+        ):
+            m.d.sync += [self.fault.eq(cause), self.address.eq(total)]

@@ -1,6 +1,6 @@
 """Control: registers, dispatch, queues, scoreboard, counters and the run state, connected."""
 
-from amaranth.hdl import Cat, Module, ResetInserter, Signal
+from amaranth.hdl import Cat, Module, Mux, ResetInserter, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -28,7 +28,7 @@ class Control(wiring.Component):
     axi_lite: AxiLiteSignature, in
     irq: out
     fetch_start, fetch_address, fetch_bytes: out
-        Begin to fetch a command buffer: bus address and size.
+        Begin to fetch a command buffer: bus address and size, cut at the end of the region.
     granules: stream, in
         Commands in order.
     exhausted: in
@@ -133,10 +133,18 @@ class Control(wiring.Component):
         connect(m, flipped(self.granules), dispatch.i)
         m.d.sync += self.fetch_start.eq(supervisor.begin)
         starting = Signal()
+        # Nothing is fetched from outside the region, of which `room` bytes are left.
+        room, inside = Signal(32), Signal()
+        m.d.sync += [
+            room.eq(registers.program_bytes - registers.command_offset),
+            inside.eq(registers.command_offset <= registers.program_bytes),
+            self.fetch_address.eq(registers.program_base + registers.command_offset),
+            self.fetch_bytes.eq(
+                Mux(inside, Mux(registers.command_bytes < room, registers.command_bytes, room), 0)
+            ),
+        ]
         m.d.comb += [
             starting.eq(self.fetch_start | supervisor.begin),
-            self.fetch_address.eq(registers.program_base + registers.command_offset),
-            self.fetch_bytes.eq(registers.command_bytes),
             # What the last run left behind says nothing of this one.
             dispatch.exhausted.eq(self.exhausted & ~starting),
             dispatch.region_bytes.eq(

@@ -204,4 +204,4 @@ def test_cycles_of_an_instruction(seed):
     stream = random_stream(seed, CONFIG, length=20)
     _issued, _outcome, cycles = run(stream.commands)
     spacing = [after - before for before, after in itertools.pairwise(cycles)]
-    assert max(spacing) <= 44
+    assert 14 <= min(spacing) <= max(spacing) <= 30

@@ -1,0 +1,378 @@
+"""Control between registers and behavioural units: runs, gates, faults, watchdog, reset, marks."""
+
+import random
+
+import pytest
+
+from matloom.arch.config import PRESETS
+from matloom.arch.csr import COUNTERS, EXEC_CAUSES, MARKS_OFFSET, Fault, register
+from matloom.arch.isa import FORMATS, UNITS, Instruction, Opcode, Region, pack
+from matloom.streams import random_stream
+from matloom_rtl.control.control import Control
+from matloom_rtl.testing import simulate
+
+CONFIG = PRESETS["nano"]
+END = Instruction(Opcode.END)
+ROW = {"row_bytes": 4, "rows": 1, "planes": 1}
+PROGRAM_BASE, COMMAND_OFFSET = 0x1000, 0x20
+START, RESET = 1, 2
+BUSY, DONE, FAULT, RESETTING = 1, 2, 4, 8
+
+
+class Unit:
+    """Takes instructions in order, some at a time, and completes them after random times."""
+
+    def __init__(self, bench, opcode, seed, longest):
+        self.opcode, self.taken, self.completed, self.marks = opcode, [], 0, []
+        self._bench, self._random = bench, random.Random(seed)
+        self._longest = longest
+
+    async def run(self, ctx):
+        port = getattr(self._bench.dut, self.opcode.name.lower())
+        exec_met = self._bench.dut.exec_met
+        left, mark = [], []
+        while True:
+            may_take = len(left) < 2
+            if self.opcode is Opcode.EXEC:
+                may_take &= ctx.get(exec_met) == 15
+            done = bool(left) and left[0] == 0
+            ctx.set(port.command.ready, may_take)
+            ctx.set(port.busy, bool(left))
+            ctx.set(port.done, done)
+            ctx.set(port.done_mark, mark[0] if done else self._random.randrange(256))
+            _clk, _reset, valid, payload, halted = await ctx.tick().sample(
+                port.command.valid, port.command.payload, self._bench.dut.core_reset
+            )
+            if halted:
+                left, mark = [], []
+                continue
+            left = [max(0, time - 1) for time in left]
+            if done:
+                left.pop(0)
+                self.marks.append((self._bench.cycle, mark.pop(0)))
+                self.completed += 1
+            if valid and may_take:
+                self._bench.check_start(self, payload)
+                left.append(self._longest and self._random.randrange(1, self._longest))
+                mark.append(payload.mark)
+
+
+class Bench:
+    """The device under test with a command memory, units and a bus master."""
+
+    def __init__(self, instructions=(), *, data=None, seed=0, longest=40, quiet=True, stall=0.0):
+        self.dut, self.cycle = Control(CONFIG), 0
+        self.data = b"".join(map(pack, instructions)) if data is None else data
+        self.units = {
+            opcode: Unit(self, opcode, seed + number, longest)
+            for number, opcode in enumerate(UNITS)
+        }
+        self.restart(instructions)
+        self._random, self._quiet, self._stall = random.Random(seed), quiet, stall
+
+    def restart(self, instructions):
+        self.instructions = [each for each in instructions if each.opcode is not Opcode.END]
+        for unit in self.units.values():
+            unit.taken, unit.completed, unit.marks = [], 0, []
+        self.begun = None
+
+    def check_start(self, unit, payload):
+        """An instruction is the next of its unit, and all it waits for has completed."""
+        mine = [index for index, each in enumerate(self.instructions) if each.opcode == unit.opcode]
+        index = mine[len(unit.taken)]
+        unit.taken.append(index)
+        instruction = self.instructions[index]
+        for item in FORMATS[unit.opcode].fields:
+            assert payload[item.name] == getattr(instruction, item.name), item.name
+        for other in UNITS:
+            wait = getattr(instruction, f"wait_{other.name.lower()}")
+            issued = sum(each.opcode is other for each in self.instructions[:index])
+            if wait:
+                assert self.units[other].completed >= issued - wait + 1, (index, other)
+
+    async def clock(self, ctx):
+        while True:
+            await ctx.tick()
+            self.cycle += 1
+
+    async def fetch(self, ctx):
+        dut, place, end = self.dut, 0, 0
+        ctx.set(dut.exec_cause, 1)
+        while True:
+            valid = place < end and self._random.random() >= self._stall
+            ctx.set(dut.granules.valid, valid)
+            at = place - PROGRAM_BASE - COMMAND_OFFSET
+            ctx.set(dut.granules.payload, int.from_bytes(self.data[at : at + 16], "little"))
+            ctx.set(dut.exhausted, place >= end)
+            _clk, _rst, ready, start, address, size, reset = await ctx.tick().sample(
+                dut.granules.ready,
+                dut.fetch_start,
+                dut.fetch_address,
+                dut.fetch_bytes,
+                dut.core_reset,
+            )
+            if valid and ready:
+                place += 16
+            if start:
+                place, end = address, address + size
+                self.begun = self.cycle
+            if reset:
+                place = end = 0
+
+    async def write(self, ctx, name, value, strb=15):
+        offset = name if isinstance(name, int) else register(name).offset
+        bus = self.dut.axi_lite
+        ctx.set(bus.aw.payload, offset)
+        ctx.set(bus.w.payload, {"data": value, "strb": strb})
+        ctx.set(bus.aw.valid, 1)
+        ctx.set(bus.w.valid, 1)
+        await ctx.tick().until(bus.aw.ready & bus.w.ready)
+        ctx.set(bus.aw.valid, 0)
+        ctx.set(bus.w.valid, 0)
+        ctx.set(bus.b.ready, 1)
+        (response,) = await ctx.tick().sample(bus.b.payload).until(bus.b.valid)
+        ctx.set(bus.b.ready, 0)
+        return response
+
+    async def read(self, ctx, name):
+        offset = name if isinstance(name, int) else register(name).offset
+        bus = self.dut.axi_lite
+        ctx.set(bus.ar.payload, offset)
+        ctx.set(bus.ar.valid, 1)
+        await ctx.tick().until(bus.ar.ready)
+        ctx.set(bus.ar.valid, 0)
+        ctx.set(bus.r.ready, 1)
+        (answer,) = await ctx.tick().sample(bus.r.payload).until(bus.r.valid)
+        ctx.set(bus.r.ready, 0)
+        assert answer.resp == 0, name
+        return answer.data
+
+    async def start(self, ctx, **registers):
+        settings = {
+            "PROGRAM_BASE": PROGRAM_BASE,
+            "COMMAND_OFFSET": COMMAND_OFFSET,
+            "COMMAND_BYTES": len(self.data),
+            "IRQ_ENABLE": 3,
+            **{f"{region.name}_BYTES": 8192 for region in Region},
+        }
+        ctx.set(self.dut.quiet, self._quiet)
+        for name, value in (settings | registers).items():
+            await self.write(ctx, name, value)
+        await self.write(ctx, "CONTROL", START)
+
+    async def finish(self, ctx):
+        await ctx.tick().until(self.dut.irq)
+        return await self.read(ctx, "STATUS")
+
+    async def fault(self, ctx):
+        word = await self.read(ctx, "FAULT")
+        bits = {item.name: (word & item.mask) >> item.shift for item in register("FAULT").fields}
+        index, address = await self.read(ctx, "FAULT_INDEX"), await self.read(ctx, "FAULT_ADDRESS")
+        return Fault(bits["cause"]), bits["unit"], bits["opcode"], index, address
+
+    def run(self, *benches, cycles=20000):
+        background = [self.clock, self.fetch, *(unit.run for unit in self.units.values())]
+        return simulate(self.dut, *benches, cycles=cycles, background=background)
+
+
+@pytest.mark.parametrize(("stall", "longest"), [(0.0, 0), (0.5, 3), (0.0, 60), (0.7, 200)])
+def test_random_streams_run_in_order_behind_their_waits(seed, stall, longest):
+    stream = random_stream(seed, CONFIG, length=25)
+    bench = Bench(stream.instructions, seed=seed, stall=stall, longest=longest)
+
+    async def main(ctx):
+        for _run in range(2):
+            bench.restart(stream.instructions)
+            await bench.write(ctx, "IRQ_STATUS", 3)
+            await bench.start(ctx)
+            assert await bench.finish(ctx) == DONE
+            assert await bench.read(ctx, "IRQ_STATUS") == 1
+            assert await bench.read(ctx, "INSTRUCTIONS") == len(stream.instructions)
+            taken = sorted(index for unit in bench.units.values() for index in unit.taken)
+            assert taken == list(range(len(bench.instructions)))
+            await check_counters(ctx)
+            await check_marks(ctx)
+
+    async def check_counters(ctx):
+        values = {name: await bench.read(ctx, name.upper()) for name, _doc in COUNTERS}
+        assert values["cycles"] == sum(values[name] for name, _doc in EXEC_CAUSES)
+        busy = max(values[f"{unit}_busy"] for unit in ("load", "post", "store"))
+        assert longest == 0 or 0 < busy < values["cycles"]
+
+    async def check_marks(ctx):
+        last = {}
+        for unit in bench.units.values():
+            for cycle, mark in unit.marks:
+                last[mark] = max(cycle, last.get(mark, 0))
+        offset = None
+        for slot in range(1, CONFIG.marks):
+            cycle = await bench.read(ctx, MARKS_OFFSET + 4 * slot)
+            assert (cycle != 0) == (slot in last), slot
+            if slot in last:
+                # The same number of cycles from start for all, give or take none.
+                offset = last[slot] - cycle if offset is None else offset
+                assert last[slot] - cycle == offset
+
+    bench.run(main, cycles=60000)
+
+
+def test_start_while_busy_is_ignored_and_registers_keep_their_values():
+    bench = Bench([Instruction(Opcode.LOAD, ROW), END], longest=300)
+
+    async def main(ctx):
+        await bench.start(ctx)
+        begun = bench.begun
+        await bench.write(ctx, "CONTROL", START)
+        assert await bench.read(ctx, "STATUS") == BUSY
+        assert await bench.finish(ctx) == DONE
+        assert bench.begun == begun or begun is None
+        assert await bench.read(ctx, "PROGRAM_BASE") == PROGRAM_BASE
+        await bench.write(ctx, "IRQ_STATUS", 1)
+        assert not ctx.get(bench.dut.irq)
+        assert await bench.read(ctx, "STATUS") == DONE
+
+    bench.run(main)
+
+
+GOOD = Instruction(Opcode.LOAD, ROW)
+FAULTS = [
+    ([GOOD, GOOD], (Fault.COMMAND_RANGE, 0, 0, 2, 0)),
+    ([GOOD, Instruction(Opcode.STORE, ROW)], (Fault.READ_ONLY_REGION, 0, 4, 1, 0)),
+    ([Instruction(Opcode.LOAD, {**ROW, "wait_exec": 1})], (Fault.DEPENDENCY, 0, 1, 0, 0)),
+    (
+        [GOOD, GOOD, Instruction(Opcode.LOAD, {**ROW, "spad_addr": 2**24 - 1})],
+        (Fault.SPAD_RANGE, 0, 1, 2, 2**24 + 3),
+    ),
+    (
+        [Instruction(Opcode.LOAD, {**ROW, "dram_offset": 2**32 - 2}), END],
+        (Fault.DRAM_RANGE, 0, 1, 0, 2),
+    ),
+]
+
+
+@pytest.mark.parametrize(("instructions", "record"), FAULTS)
+def test_bad_instruction_stops_with_a_record_and_a_reset_heals(instructions, record):
+    bench = Bench([*instructions, END] if record[0] is not Fault.COMMAND_RANGE else instructions)
+
+    async def main(ctx):
+        await bench.start(ctx)
+        assert await bench.finish(ctx) == FAULT
+        assert await bench.read(ctx, "IRQ_STATUS") == 2
+        found = await bench.fault(ctx)
+        assert found[:4] == record[:4]
+        assert record[4] == 0 or found[4] == record[4]
+        assert ctx.get(bench.dut.halt)
+        await bench.write(ctx, "CONTROL", START)
+        assert await bench.read(ctx, "STATUS") == FAULT
+        await bench.write(ctx, "CONTROL", RESET)
+        assert await bench.read(ctx, "STATUS") == 0
+        assert await bench.fault(ctx) == (Fault.NONE, 0, 0, 0, 0)
+        await bench.write(ctx, "IRQ_STATUS", 3)
+        bench.data = pack(GOOD) + pack(END)
+        bench.restart([GOOD])
+        await bench.start(ctx)
+        assert await bench.finish(ctx) == DONE
+
+    bench.run(main)
+
+
+@pytest.mark.parametrize(
+    ("ports", "record"),
+    [
+        (("load",), (Fault.AXI_READ, 1, 1, 3)),
+        (("store",), (Fault.AXI_WRITE, 4, 4, 0)),
+        (("store", "load"), (Fault.AXI_READ, 1, 1, 3)),
+        (("fetch",), (Fault.AXI_READ, 0, 0, 4)),
+    ],
+)
+def test_bus_faults(ports, record):
+    bench = Bench([GOOD] * 4 + [END], longest=2000)
+    bench.units[Opcode.LOAD]._longest = 0
+
+    async def main(ctx):
+        await bench.start(ctx)
+        while bench.units[Opcode.LOAD].completed < 3:
+            await ctx.tick()
+        for number, name in enumerate(ports):
+            port = getattr(bench.dut, f"{name}_fault")
+            cause = Fault.AXI_WRITE if name == "store" else Fault.AXI_READ
+            ctx.set(port.valid, 1)
+            ctx.set(port.cause, cause)
+            ctx.set(port.address, 0x1234 + number)
+        await ctx.tick()
+        for name in ports:
+            ctx.set(getattr(bench.dut, f"{name}_fault").valid, 0)
+        assert await bench.finish(ctx) == FAULT
+        cause, unit, opcode, _index, address = await bench.fault(ctx)
+        assert (cause, unit, opcode) == record[:3]
+        assert address == 0x1234 + len(ports) - 1
+
+    bench.run(main)
+
+
+@pytest.mark.parametrize(("timeout", "status"), [(100, FAULT), (0, BUSY)])
+def test_watchdog(timeout, status):
+    bench = Bench([GOOD, END], longest=10**6)
+
+    async def main(ctx):
+        await bench.start(ctx, TIMEOUT=timeout)
+        await ctx.tick().repeat(90)
+        assert await bench.read(ctx, "STATUS") == BUSY
+        await ctx.tick().repeat(100)
+        assert await bench.read(ctx, "STATUS") == status
+        if status == FAULT:
+            assert (await bench.fault(ctx))[:3] == (Fault.TIMEOUT, 1, 1)
+
+    bench.run(main)
+
+
+def test_reset_midway_waits_for_the_bus_and_forgets_everything(seed):
+    stream = random_stream(seed, CONFIG, length=25)
+    bench = Bench(stream.instructions, quiet=False, longest=100)
+
+    async def main(ctx):
+        await bench.start(ctx)
+        await ctx.tick().repeat(300)
+        await bench.write(ctx, "CONTROL", RESET)
+        assert await bench.read(ctx, "STATUS") == RESETTING
+        assert ctx.get(bench.dut.halt)
+        assert not ctx.get(bench.dut.core_reset)
+        await bench.write(ctx, "CONTROL", START)
+        assert await bench.read(ctx, "STATUS") == RESETTING
+        ctx.set(bench.dut.quiet, 1)
+        await ctx.tick()
+        assert await bench.read(ctx, "STATUS") == 0
+        assert not ctx.get(bench.dut.halt)
+        assert await bench.read(ctx, "IRQ_STATUS") == 0
+        bench.restart(stream.instructions)
+        bench._quiet = True
+        await bench.start(ctx)
+        assert await bench.finish(ctx) == DONE
+        assert await bench.read(ctx, "INSTRUCTIONS") == len(stream.instructions)
+
+    bench.run(main, cycles=60000)
+
+
+def test_start_and_reset_in_one_write_is_a_reset():
+    bench = Bench([GOOD, END])
+
+    async def main(ctx):
+        await bench.start(ctx)
+        assert await bench.finish(ctx) == DONE
+        await bench.write(ctx, "CONTROL", START | RESET)
+        await ctx.tick().repeat(200)
+        assert await bench.read(ctx, "STATUS") == 0
+
+    bench.run(main)
+
+
+def test_commands_end_with_their_region():
+    """Granules beyond the PROGRAM region are not fetched: the buffer ends before END."""
+    bench = Bench([GOOD, GOOD, END])
+
+    async def main(ctx):
+        await bench.start(ctx, PROGRAM_BYTES=COMMAND_OFFSET + 64)
+        assert await bench.finish(ctx) == FAULT
+        assert (await bench.fault(ctx))[:4] == (Fault.COMMAND_RANGE, 0, 0, 2)
+
+    bench.run(main)
