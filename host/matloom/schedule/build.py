@@ -94,9 +94,21 @@ def _whole(window: Window, width: int, post: dict[str, int]) -> tuple[Region, ..
 
 
 def _pack(window: Window, channels: int, config: Config) -> int:
-    """Return how many output positions of a row fit side by side into the columns."""
+    """Return how many output positions of a row are best put side by side into the columns.
+
+    Each makes the run of bytes longer by its distance, so that only neighbours that share
+    bytes, or a run with rows to spare, gain.
+    """
+    run, shift = window.kernel_width * window.depth, window.stride_x * window.depth
+    positions = window.out_width * window.out_height
+
+    def cycles(pack: int) -> int:
+        blocks = -(-(run + (pack - 1) * shift) // config.rows)
+        return blocks * max(positions // pack, config.tile_load_cycles, 4)
+
     most = max(1, config.columns // channels)
-    return max(p for p in range(1, most + 1) if window.out_width % p == 0)
+    fitting = [pack for pack in range(1, most + 1) if window.out_width % pack == 0]
+    return min(fitting, key=cycles)
 
 
 def _columns(values: np.ndarray | int, channels: int, pack: int) -> np.ndarray:
