@@ -135,10 +135,19 @@ def _place(
                 return False
     for extent in FORMATS[opcode].extents:
         if extent.base in sizes:
-            room = capacity[extent.memory] - sizes[extent.base]
-            values[extent.base] = generator.choice((0, room, generator.randint(0, room)))
+            low, high = _bounds(extent.base, capacity[extent.memory])
+            if low + sizes[extent.base] > high:
+                return False
+            last = high - sizes[extent.base]
+            values[extent.base] = generator.choice((low, last, generator.randint(low, last)))
     instruction = Instruction(opcode, values)
     return illegal_field(instruction, config) is None and not _overlaps_itself(instruction, config)
+
+
+def _bounds(base: str, capacity: int) -> tuple[int, int]:
+    """Keep results of POST away from weights, whose fetch does not wait for POST."""
+    shared = capacity * 3 // 4
+    return {"weight_addr": (shared, capacity), "dest_addr": (0, shared)}.get(base, (0, capacity))
 
 
 def _overlaps_itself(instruction: Instruction, config: Config) -> bool:
