@@ -20,8 +20,9 @@ class Rows(wiring.Component):
     A fill touches no external memory: its rows lie at address 0, so that no beat is wasted.
 
     Latency: an instruction taken in cycle t shows its first row in t + 1.
-    Throughput: one row a cycle, also across instructions.
-    Stalls: `o` holds its row until taken; `i` is taken with the last row of the instruction before.
+    Throughput: one row a cycle, and a cycle between instructions, so that no path leads from the
+    counters to `i.ready`.
+    Stalls: `o` holds its row until taken; `i` is taken when the one before has no row left.
 
     Members
     -------
@@ -59,30 +60,31 @@ class Rows(wiring.Component):
             row.mark.eq(current.mark),
             row.fill.eq(current.fill),
             row.fill_value.eq(current.fill_value),
-            self.i.ready.eq(~working | (self.o.ready & end)),
+            self.i.ready.eq(~working),
         ]
 
+        # Two adders each, so that the counters decide behind them, not before.
+        next_plane_address, next_plane_spad = Signal.like(row.address), Signal.like(row.spad)
         next_address, next_spad = Signal.like(row.address), Signal.like(row.spad)
         m.d.comb += [
+            next_plane_address.eq(plane_address + current.dram_plane_step),
+            next_plane_spad.eq(plane_spad + current.spad_plane_step),
             next_address.eq(
-                Mux(plane_end, plane_address, row.address)
-                + Mux(plane_end, current.dram_plane_step, current.dram_row_step)
+                Mux(plane_end, next_plane_address, row.address + current.dram_row_step)
             ),
-            next_spad.eq(
-                Mux(plane_end, plane_spad, row.spad)
-                + Mux(plane_end, current.spad_plane_step, current.spad_row_step)
-            ),
+            next_spad.eq(Mux(plane_end, next_plane_spad, row.spad + current.spad_row_step)),
         ]
         with m.If(self.o.ready & working):
             m.d.sync += [
+                working.eq(~end),
                 row.address.eq(Mux(current.fill, 0, next_address)),
                 row.spad.eq(next_spad),
                 rows_left.eq(rows_left - 1),
             ]
             with m.If(plane_end):
                 m.d.sync += [
-                    plane_address.eq(next_address),
-                    plane_spad.eq(next_spad),
+                    plane_address.eq(next_plane_address),
+                    plane_spad.eq(next_plane_spad),
                     rows_left.eq(current.rows),
                     planes_left.eq(planes_left - 1),
                 ]
@@ -91,16 +93,15 @@ class Rows(wiring.Component):
         m.d.comb += start.eq(
             Mux(command.fill, 0, self.region_base[command.region] + command.dram_offset)
         )
-        with m.If(self.i.ready):
-            m.d.sync += working.eq(self.i.valid)
-            with m.If(self.i.valid):
-                m.d.sync += [
-                    current.eq(command),
-                    rows_left.eq(command.rows),
-                    planes_left.eq(command.planes),
-                    row.address.eq(start),
-                    plane_address.eq(start),
-                    row.spad.eq(command.spad_addr),
-                    plane_spad.eq(command.spad_addr),
-                ]
+        with m.If(self.i.valid & self.i.ready):
+            m.d.sync += [
+                working.eq(1),
+                current.eq(command),
+                rows_left.eq(command.rows),
+                planes_left.eq(command.planes),
+                row.address.eq(start),
+                plane_address.eq(start),
+                row.spad.eq(command.spad_addr),
+                plane_spad.eq(command.spad_addr),
+            ]
         return m

@@ -81,4 +81,4 @@ def test_walks_every_row(stall):
     cycles = simulate(dut, feed, collect, cycles=5000)
     assert seen == rows
     if not stall:
-        assert cycles == len(rows) + 1
+        assert cycles == len(rows) + len(bodies)
