@@ -179,24 +179,43 @@ class _Emitter:
         return base + offset * size, params + offset * stage.params.shape[1]
 
     def _vector(self, number: int, stage: VectorStage, tile: VectorTile, mark: int) -> None:
-        size, columns = tile.end - tile.start, self.config.columns
-        blocks = -(-size // columns)
+        """Issue the POSTs of whole vectors, as positions of one block, then of what is left."""
+        columns = self.config.columns
+        whole = (tile.end - tile.start) // columns
+        middle = tile.start + whole * columns
+        if whole:
+            last = mark if middle == tile.end else 0
+            self._vectors(number, stage, tile, tile.start, whole, columns, last)
+        if middle < tile.end:
+            self._vectors(number, stage, tile, middle, 1, tile.end - middle, mark)
+
+    def _vectors(
+        self,
+        number: int,
+        stage: VectorStage,
+        tile: VectorTile,
+        start: int,
+        width: int,
+        tail: int,
+        mark: int,
+    ) -> None:
         entry = (self.half ^ 1) * (self.config.acc_entries // 2)
         if number in self.plan.stagings:
-            dest = self.plan.stagings[number].address
+            dest = self.plan.stagings[number].address + start - tile.start
         else:
-            dest = self.plan.homes[stage.output].address + tile.start
+            dest = self.plan.homes[stage.output].address + start
         for index, (source, post) in enumerate(stage.posts):
             addresses = {"dest_addr": dest} if post["destination"] == Destination.SPAD else {}
             if source is not None:
-                addresses["source_addr"] = self._source(number, stage.inputs[source], tile.start)
+                addresses["source_addr"] = self._source(number, stage.inputs[source], start)
             self.order.append(
                 Opcode.POST,
                 mark=mark if index + 1 == len(stage.posts) else 0,
-                width=1,
+                width=width,
                 height=1,
-                oc_blocks=blocks,
-                tail=size - (blocks - 1) * columns,
+                oc_blocks=1,
+                tail=tail,
+                x_step=self.config.columns if width > 1 else 0,
                 acc_addr=entry,
                 **addresses,
                 **post,
