@@ -10,8 +10,11 @@ __all__ = ["Prediction", "predict"]
 #: Cycles from start to the first instruction at the dispatcher: a burst of commands.
 _START = 45
 
-#: Cycles from a LOAD's start to its first beat, and from its last beat to its completion.
-_LOAD_LATENCY = 40
+#: Cycles from a LOAD's start to its first beat, with those from its last to its completion.
+_LOAD_LATENCY = 37
+
+#: The same behind another LOAD, whose data hide the latency.
+_NEXT_LOAD_LATENCY = 14
 
 #: Cycles from a STORE's start to its first beat, with the response at its end.
 _STORE_LATENCY = 45
@@ -19,8 +22,12 @@ _STORE_LATENCY = 45
 #: Cycles from the last vector of an EXEC to its last sum in the accumulators.
 _EXEC_LATENCY = 20
 
-#: Cycles from the start of a POST to its first result and from its last result to the end.
-_POST_LATENCY = 25
+#: Cycles of a POST beside its results: once, for each output block, and for each block whose
+#: biases, or multipliers and shifts, are fetched.
+_POST_LATENCY = 20
+_POST_BLOCK = 9
+_POST_BIAS = 6
+_POST_SCALE = 7
 
 #: Cycles between the end of what an instruction waits for and its first action.
 _HANDOVER = 3
@@ -57,8 +64,11 @@ def exec_cycles(values: dict[str, int], config: Config) -> int:
 
 def post_cycles(values: dict[str, int], config: Config) -> int:
     """Return the cycles for which a POST makes results."""
-    vectors = values["width"] * values["height"] * values["oc_blocks"]
-    return vectors * (config.columns // config.lanes)
+    vectors = values["width"] * values["height"] * (config.columns // config.lanes)
+    block = _POST_BLOCK
+    block += _POST_BIAS * values.get("channel_bias", 0)
+    block += _POST_SCALE * values.get("channel_scale", 0)
+    return (vectors + block) * values["oc_blocks"]
 
 
 def _transfer_cycles(values: dict[str, int], config: Config) -> int:
@@ -75,8 +85,9 @@ def _duration(instruction: Instruction, config: Config) -> tuple[int, int]:
         return exec_cycles(values, config), _EXEC_LATENCY
     if instruction.opcode is Opcode.POST:
         return post_cycles(values, config) + _POST_LATENCY, 0
-    latency = _LOAD_LATENCY if instruction.opcode is Opcode.LOAD else _STORE_LATENCY
-    return _transfer_cycles(values, config) + latency, 0
+    if instruction.opcode is Opcode.LOAD:
+        return _transfer_cycles(values, config) + _NEXT_LOAD_LATENCY, 0
+    return _transfer_cycles(values, config) + _STORE_LATENCY, 0
 
 
 def predict(instructions: list[Instruction], config: Config) -> Prediction:
@@ -96,11 +107,14 @@ def predict(instructions: list[Instruction], config: Config) -> Prediction:
         queue = started[unit]
         if len(queue) > config.queue_depth:
             dispatch = max(dispatch, queue[-config.queue_depth - 1])
-        start = max(dispatch + _HANDOVER, free[unit])
+        ready = dispatch + _HANDOVER
         for field, other in zip(_WAITS, UNITS, strict=True):
             wait = instruction.values.get(field, 0)
             if wait:
-                start = max(start, done[other][-wait] + _HANDOVER)
+                ready = max(ready, done[other][-wait] + _HANDOVER)
+        if unit is Opcode.LOAD:
+            ready += _LOAD_LATENCY - _NEXT_LOAD_LATENCY
+        start = max(ready, free[unit])
         hold, more = _duration(instruction, config)
         queue.append(start)
         free[unit] = start + hold
