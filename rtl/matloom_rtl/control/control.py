@@ -147,6 +147,7 @@ class Control(wiring.Component):
             starting.eq(self.fetch_start | supervisor.begin),
             # What the last run left behind says nothing of this one.
             dispatch.exhausted.eq(self.exhausted & ~starting),
+            dispatch.halt.eq(supervisor.halt),
             dispatch.region_bytes.eq(
                 Cat(getattr(registers, f"{region.name.lower()}_bytes") for region in Region)
             ),

@@ -44,6 +44,8 @@ class Dispatch(wiring.Component):
         Size of each region, 32 bits each.
     completed: in
         Completions of each unit, `COUNT_BITS` each.
+    halt: in
+        Issue nothing.
     load, exec, post, store: streams of `queue_layout`, out
     issued: out
         Instructions issued to each unit, `COUNT_BITS` each.
@@ -69,6 +71,7 @@ class Dispatch(wiring.Component):
                 "exhausted": In(1),
                 "region_bytes": In(32 * len(Region)),
                 "completed": In(counts),
+                "halt": In(1),
                 **queues,
                 "issued": Out(counts),
                 "index": Out(32),
@@ -134,7 +137,7 @@ class Dispatch(wiring.Component):
                     m.d.comb += self.dispatched.eq(1)
                     m.d.sync += self.index.eq(self.index + 1)
                     m.next = "Assemble"
-                m.d.comb += issue.eq(1)
+                m.d.comb += issue.eq(~self.halt)
             with m.State("Settle"), m.If(settled):
                 m.d.comb += self.finished.eq(1)
                 m.next = "Halted"

@@ -75,7 +75,7 @@ class Supervisor(wiring.Component):
         m = Module()
         done, failed, resetting = Signal(), Signal(), Signal()
         m.d.comb += [
-            self.begin.eq(self.start & ~self.running & ~failed & ~resetting),
+            self.begin.eq(self.start & ~self.reset & ~self.running & ~failed & ~resetting),
             self.halt.eq(failed | resetting),
             self.status[0].eq(self.running),
             self.status[1].eq(done),

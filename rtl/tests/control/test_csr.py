@@ -1,0 +1,202 @@
+"""Registers: every offset, strobes, orders of address and data, errors, write-one-to-clear."""
+
+import random
+
+import pytest
+
+from matloom.arch.config import PRESETS
+from matloom.arch.csr import IDENTITY, MARKS_OFFSET, REGISTERS, WINDOW_BYTES, Access, register
+from matloom_rtl.control.csr import Registers
+from matloom_rtl.testing import simulate
+
+CONFIG = PRESETS["nano"]
+OKAY, ERROR = 0, 2
+RW = [item for item in REGISTERS if item.access is Access.RW]
+READ_ONLY = [item for item in REGISTERS if item.access is Access.R]
+CONSTANTS = {"ID": IDENTITY, "DIGEST": CONFIG.digest}
+
+
+class Bench:
+    """A bus master that can hold back each channel."""
+
+    def __init__(self, stall=0.0, seed=0):
+        self.dut, self._stall, self._random = Registers(CONFIG), stall, random.Random(seed)
+
+    async def pause(self, ctx):
+        while self._random.random() < self._stall:
+            await ctx.tick()
+
+    async def send(self, ctx, channel, payload):
+        ctx.set(channel.payload, payload)
+        ctx.set(channel.valid, 1)
+        await ctx.tick().until(channel.ready)
+        ctx.set(channel.valid, 0)
+
+    async def receive(self, ctx, channel):
+        await self.pause(ctx)
+        ctx.set(channel.ready, 1)
+        (payload,) = await ctx.tick().sample(channel.payload).until(channel.valid)
+        ctx.set(channel.ready, 0)
+        await ctx.delay(1e-9)
+        assert not ctx.get(channel.valid)
+        return payload
+
+    async def write(self, ctx, offset, value, strb=15, order="aw"):
+        bus = self.dut.bus
+        for channel in order:
+            await self.pause(ctx)
+            if channel == "a":
+                await self.send(ctx, bus.aw, offset)
+            else:
+                await self.send(ctx, bus.w, {"data": value, "strb": strb})
+        return await self.receive(ctx, bus.b)
+
+    async def read(self, ctx, offset):
+        await self.pause(ctx)
+        await self.send(ctx, self.dut.bus.ar, offset)
+        answer = await self.receive(ctx, self.dut.bus.r)
+        return answer.data, answer.resp
+
+    def run(self, bench, *, background=(), cycles=20000):
+        return simulate(self.dut, bench, cycles=cycles, background=background)
+
+
+@pytest.mark.parametrize("stall", [0.0, 0.6])
+@pytest.mark.parametrize("order", ["aw", "wa"])
+def test_read_write_registers_keep_what_strobes_select(seed, order, stall):
+    bench = Bench(stall, seed)
+    held = {item: item.reset for item in RW}
+    chance = random.Random(seed)
+
+    async def main(ctx):
+        for item in RW:
+            assert await bench.read(ctx, item.offset) == (item.reset, OKAY), item.name
+        for _number in range(100):
+            item, strb = chance.choice(RW), chance.choice((15, 15, chance.randrange(16)))
+            value = chance.getrandbits(32)
+            mask = sum(255 << 8 * byte for byte in range(4) if strb >> byte & 1)
+            held[item] = held[item] & ~mask | value & mask
+            assert await bench.write(ctx, item.offset, value, strb, order) == OKAY
+            item = chance.choice(RW)
+            assert await bench.read(ctx, item.offset) == (held[item], OKAY)
+            assert ctx.get(getattr(bench.dut, item.name.lower())) == held[item]
+
+    bench.run(main)
+
+
+def test_read_only_registers_show_their_inputs_and_refuse_writes(seed):
+    bench, chance = Bench(), random.Random(seed)
+
+    async def main(ctx):
+        for item in READ_ONLY:
+            value = CONSTANTS.get(item.name, chance.getrandbits(32))
+            if item.name not in CONSTANTS:
+                ctx.set(getattr(bench.dut, item.name.lower()), value)
+            assert await bench.write(ctx, item.offset, ~value & 0xFFFFFFFF) == ERROR
+            assert await bench.read(ctx, item.offset) == (value, OKAY), item.name
+
+    bench.run(main)
+
+
+def test_offsets_without_a_register(seed):
+    bench = Bench()
+    known = {item.offset for item in REGISTERS}
+    marks = range(MARKS_OFFSET, MARKS_OFFSET + 4 * CONFIG.marks)
+    unknown = [at for at in range(WINDOW_BYTES) if at not in known and (at not in marks or at % 4)]
+    beyond = [0x800, 0x808, 0xFFC, 0x800 + register("TIMEOUT").offset]
+    chosen = random.Random(seed).sample(unknown, 60) + beyond
+
+    async def main(ctx):
+        for offset in chosen:
+            assert (await bench.read(ctx, offset))[1] == ERROR, hex(offset)
+            assert await bench.write(ctx, offset, 0xFFFFFFFF) == ERROR
+        for item in RW:
+            assert await bench.read(ctx, item.offset) == (item.reset, OKAY)
+
+    bench.run(main)
+
+
+def test_command_is_shown_for_one_cycle():
+    bench, seen = Bench(), []
+
+    async def monitor(ctx):
+        while True:
+            _clk, _rst, value = await ctx.tick().sample(bench.dut.control)
+            seen.append(value)
+
+    async def main(ctx):
+        offset = register("CONTROL").offset
+        await bench.write(ctx, offset, 2)
+        await bench.write(ctx, offset, 1, strb=14)
+        assert await bench.read(ctx, offset) == (0, OKAY)
+
+    bench.run(main, background=[monitor])
+    assert [value for value in seen if value] == [2]
+
+
+def test_events_stay_until_cleared_and_win_over_a_clear():
+    bench = Bench()
+    offset = register("IRQ_STATUS").offset
+
+    async def raise_events(ctx, events):
+        ctx.set(bench.dut.irq_status_set, events)
+        await ctx.tick()
+        ctx.set(bench.dut.irq_status_set, 0)
+
+    async def main(ctx):
+        await raise_events(ctx, 1)
+        await raise_events(ctx, 2)
+        assert await bench.read(ctx, offset) == (3, OKAY)
+        await bench.write(ctx, offset, 1)
+        assert await bench.read(ctx, offset) == (2, OKAY)
+        await bench.write(ctx, offset, 2, strb=2)
+        assert await bench.read(ctx, offset) == (2, OKAY)
+        ctx.set(bench.dut.irq_status_set, 1)
+        await bench.write(ctx, offset, 3)
+        ctx.set(bench.dut.irq_status_set, 0)
+        assert await bench.read(ctx, offset) == (1, OKAY)
+
+    bench.run(main)
+
+
+def test_marks_are_read_through_their_port():
+    bench = Bench()
+    dut = bench.dut
+
+    async def table(ctx):
+        while True:
+            _clk, _rst, slot = await ctx.tick().sample(dut.mark_slot)
+            ctx.set(dut.mark_cycle, 1000 + slot)
+
+    async def main(ctx):
+        for slot in range(CONFIG.marks):
+            offset = MARKS_OFFSET + 4 * slot
+            assert await bench.read(ctx, offset) == (1000 + slot, OKAY)
+            assert await bench.write(ctx, offset, 1) == ERROR
+
+    bench.run(main, background=[table])
+
+
+def test_cycles():
+    """A write is answered 2 cycles after address and data, a read 3 after its address."""
+    bench = Bench()
+    dut = bench.dut
+
+    async def main(ctx):
+        bus = dut.bus
+        ctx.set(bus.aw.payload, register("TIMEOUT").offset)
+        ctx.set(bus.ar.payload, register("ID").offset)
+        for channel in (bus.aw, bus.w, bus.ar):
+            ctx.set(channel.valid, 1)
+        await ctx.tick()
+        for channel in (bus.aw, bus.w, bus.ar):
+            ctx.set(channel.valid, 0)
+        shown = []
+        for _cycle in range(4):
+            shown.append((ctx.get(bus.b.valid), ctx.get(bus.r.valid)))
+            await ctx.tick()
+        # The responses wait, and nothing else is taken meanwhile.
+        assert shown == [(0, 0), (1, 0), (1, 1), (1, 1)]
+        assert not any(ctx.get(channel.ready) for channel in (bus.aw, bus.w, bus.ar))
+
+    bench.run(main)

@@ -1,0 +1,91 @@
+"""Marks: simultaneous completions, the last one of a slot, clearing, the read port."""
+
+import random
+
+from matloom.arch.config import PRESETS
+from matloom.arch.isa import UNITS
+from matloom_rtl.control.marks import Marks
+from matloom_rtl.testing import simulate
+
+CONFIG = PRESETS["nano"]
+
+
+class Bench:
+    def __init__(self):
+        self.dut, self.cycle, self.expected = Marks(CONFIG), 0, {}
+
+    async def step(self, ctx, completions=(), start=0):
+        """Complete (unit, mark) pairs in this cycle."""
+        dut = self.dut
+        ctx.set(dut.start, start)
+        ctx.set(dut.done, sum(1 << unit for unit, _mark in completions))
+        for unit, mark in completions:
+            ctx.set(dut.done_mark[unit], mark)
+            if mark:
+                self.expected[mark] = self.cycle
+        await ctx.tick()
+        self.cycle += 1
+        ctx.set(dut.cycle, self.cycle)
+
+    async def check(self, ctx):
+        for slot in range(1, CONFIG.marks):
+            ctx.set(self.dut.slot, slot)
+            await self.step(ctx)
+            assert ctx.get(self.dut.stored) == self.expected.get(slot, 0), slot
+
+    async def start(self, ctx):
+        self.expected = {}
+        await self.step(ctx, start=1)
+
+
+def test_random_completions(seed):
+    bench, chance = Bench(), random.Random(seed)
+
+    async def main(ctx):
+        for _run in range(3):
+            await bench.start(ctx)
+            for _cycle in range(CONFIG.marks):
+                await bench.step(ctx)
+            for _number in range(40):
+                slots = chance.sample(range(CONFIG.marks), len(UNITS))
+                at_once = chance.randrange(1, len(UNITS) + 1)
+                units = chance.sample(range(len(UNITS)), at_once)
+                await bench.step(ctx, list(zip(units, slots, strict=False)))
+                for _cycle in range(len(UNITS)):
+                    await bench.step(ctx)
+            await bench.check(ctx)
+
+    simulate(bench.dut, main, cycles=2000)
+
+
+def test_completion_while_the_table_is_cleared():
+    """Early completions wait for the clearing, each unit's latest."""
+    bench = Bench()
+
+    async def main(ctx):
+        await bench.start(ctx)
+        await bench.step(ctx, [(0, 5), (1, 6), (2, 7), (3, 0)])
+        for _cycle in range(CONFIG.marks + len(UNITS)):
+            await bench.step(ctx)
+        await bench.check(ctx)
+
+    simulate(bench.dut, main, cycles=300)
+
+
+def test_every_unit_a_completion_each_four_cycles():
+    bench = Bench()
+
+    async def main(ctx):
+        await bench.start(ctx)
+        for _cycle in range(CONFIG.marks):
+            await bench.step(ctx)
+        slots = iter(range(1, 61))
+        for _round in range(15):
+            await bench.step(ctx, [(unit, next(slots)) for unit in range(len(UNITS))])
+            for _cycle in range(3):
+                await bench.step(ctx)
+        for _cycle in range(4):
+            await bench.step(ctx)
+        await bench.check(ctx)
+
+    simulate(bench.dut, main, cycles=400)

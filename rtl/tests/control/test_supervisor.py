@@ -1,0 +1,126 @@
+"""Supervisor: states, the first fault, watchdog, reset requests at any time."""
+
+import pytest
+
+from matloom.arch.csr import Fault
+from matloom_rtl.control.supervisor import Supervisor
+from matloom_rtl.testing import simulate
+
+BUSY, DONE, FAULT, RESETTING = 1, 2, 4, 8
+EVENT_DONE, EVENT_FAULT = 1, 2
+
+
+def run(*steps, quiet=1):
+    """Set inputs for one cycle each; return what each cycle showed."""
+    dut, seen = Supervisor(), []
+    outputs = ("status", "begin", "events", "halt", "core_reset")
+
+    async def main(ctx):
+        ctx.set(dut.quiet, quiet)
+        for step in steps:
+            for name, value in step.items():
+                ctx.set(getattr(dut, name), value)
+            seen.append({name: ctx.get(getattr(dut, name)) for name in outputs})
+            seen[-1]["record"] = (
+                ctx.get(dut.record),
+                ctx.get(dut.record_index),
+                ctx.get(dut.record_address),
+            )
+            await ctx.tick()
+            for name in step:
+                if name != "timeout" and name != "quiet" and name != "busy_unit":
+                    ctx.set(getattr(dut, name), 0)
+
+    simulate(dut, main, cycles=len(steps) + 1)
+    return seen
+
+
+def statuses(seen):
+    return [step["status"] for step in seen]
+
+
+START, RESET, END, IDLE = {"start": 1}, {"reset": 1}, {"finished": 1}, {}
+BAD = {
+    "fault_cause": Fault.DRAM_RANGE,
+    "fault_unit": 4,
+    "fault_opcode": 4,
+    "fault_index": 77,
+    "fault_address": 0x8000_0001,
+}
+RECORD = (Fault.DRAM_RANGE | 4 << 4 | 4 << 8, 77, 0x8000_0001)
+
+
+def test_runs_follow_one_another():
+    seen = run(START, START, END, IDLE, START, END, IDLE)
+    assert statuses(seen) == [0, BUSY, BUSY, DONE, DONE, BUSY, DONE]
+    assert [step["begin"] for step in seen] == [1, 0, 0, 0, 1, 0, 0]
+    assert [step["events"] for step in seen] == [0, 0, EVENT_DONE, 0, 0, EVENT_DONE, 0]
+    assert not any(step["halt"] or step["core_reset"] for step in seen)
+
+
+def test_first_fault_is_kept_and_only_a_reset_leaves_it():
+    other = {**BAD, "fault_cause": Fault.AXI_READ}
+    seen = run(START, BAD, other, START, END, RESET, IDLE, IDLE, START)
+    assert statuses(seen) == [0, BUSY, FAULT, FAULT, FAULT, FAULT, FAULT | RESETTING, 0, 0]
+    assert [step["halt"] for step in seen] == [0, 0, 1, 1, 1, 1, 1, 0, 0]
+    assert sum(step["events"] for step in seen) == EVENT_FAULT
+    assert [step["record"] for step in seen[2:7]] == [RECORD] * 5
+    assert seen[7]["record"] == (0, 0, 0)
+    assert seen[8]["begin"]
+
+
+def test_fault_outside_a_run_is_not_recorded():
+    seen = run(BAD, IDLE, START, END, BAD, IDLE)
+    assert statuses(seen) == [0, 0, 0, BUSY, DONE, DONE]
+    assert seen[-1]["record"] == (0, 0, 0)
+
+
+def test_fault_and_end_in_one_cycle_is_a_fault():
+    seen = run(START, {**END, **BAD}, IDLE)
+    assert statuses(seen) == [0, BUSY, FAULT]
+    assert seen[1]["events"] == EVENT_FAULT
+
+
+@pytest.mark.parametrize("waiting", [0, 1, 10])
+def test_reset_waits_for_the_bus(waiting):
+    steps = [START, IDLE, {"reset": 1, "quiet": 0}, *[IDLE] * waiting, {"quiet": 1}, IDLE, START]
+    seen = run(*steps)
+    resetting = [step["status"] for step in seen[3 : 4 + waiting]]
+    assert resetting == [RESETTING] * (waiting + 1)
+    assert all(step["halt"] for step in seen[3 : 4 + waiting])
+    assert [step["core_reset"] for step in seen] == [0] * (3 + waiting) + [1, 0, 0]
+    assert seen[4 + waiting]["status"] == 0
+    assert seen[-1]["begin"]
+
+
+@pytest.mark.parametrize(("request_", "begins"), [({"start": 1, "reset": 1}, 0), (START, 1)])
+def test_reset_wins_over_a_start_in_the_same_write(request_, begins):
+    seen = run(request_, IDLE, IDLE, IDLE)
+    assert seen[0]["begin"] == begins
+    assert seen[-1]["status"] == (BUSY if begins else 0)
+
+
+def test_fault_while_a_reset_waits_is_not_recorded():
+    seen = run(START, {"reset": 1, "quiet": 0}, BAD, IDLE, {"quiet": 1}, IDLE)
+    assert seen[3]["status"] == RESETTING
+    assert statuses(seen)[-1] == 0
+    assert seen[-1]["record"] == (0, 0, 0)
+
+
+@pytest.mark.parametrize("timeout", [1, 5, 20])
+def test_watchdog_counts_cycles_without_progress(timeout):
+    moved = {"progress": 1}
+    steps = [{"timeout": timeout, "busy_unit": 3, **START}, *[moved] * 30, *[IDLE] * 30]
+    seen = run(*steps)
+    failed = next(index for index, step in enumerate(seen) if step["status"] == FAULT)
+    assert failed - 31 == timeout + 2
+    assert seen[failed]["record"] == (Fault.TIMEOUT | 3 << 4 | 3 << 8, 0, 0)
+
+
+def test_watchdog_is_off_at_zero():
+    assert statuses(run(START, *[IDLE] * 100))[-1] == BUSY
+
+
+def test_watchdog_starts_anew_with_each_run():
+    seen = run({"timeout": 6, **START}, *[IDLE] * 4, END, IDLE, START, *[IDLE] * 4, END, IDLE)
+    assert statuses(seen)[-1] == DONE
