@@ -178,7 +178,7 @@ class Bounds(wiring.Component):
             Cat(total, beyond).eq(result),
             beyond.eq((beyond & ~add.first) | (too_large & add.last_factor) | result[_SUM_BITS]),
         ]
-        self._judge(m, judge, total, beyond)
+        self._judge(m, add, judge, total, beyond)
         return m
 
     def _walk(self, m: Module, number, select):
@@ -240,11 +240,11 @@ class Bounds(wiring.Component):
                     with m.Case(index):
                         m.d.sync += base.eq(slice_field(self.word, step.opcode, step.extent.base))
 
-    def _judge(self, m: Module, judge, total, beyond):
+    def _judge(self, m: Module, add, judge, total, beyond):
         """Compare a finished sum, unless an earlier extent failed."""
         region = slice_field(self.word, Opcode.LOAD, "region")
         capacity, cause = Signal(_SUM_BITS), Signal(4)
-        with m.Switch(judge.memory):
+        with m.Switch(add.memory):
             for memory, value in (
                 (Memory.SPAD, self._config.spad_bytes),
                 (Memory.ACC, self._config.acc_entries),
@@ -252,7 +252,7 @@ class Bounds(wiring.Component):
                 (Memory.DRAM, self.region_bytes.word_select(region, 32)),
             ):
                 with m.Case(memory):
-                    m.d.comb += [capacity.eq(value), cause.eq(_CAUSES[memory])]
+                    m.d.sync += [capacity.eq(value), cause.eq(_CAUSES[memory])]
         m.d.sync += self.done.eq(judge.valid & judge.final)
         with m.If(self.start):
             m.d.sync += self.fault.eq(Fault.NONE)

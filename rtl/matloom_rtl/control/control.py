@@ -160,7 +160,6 @@ class Control(wiring.Component):
             supervisor.start.eq(registers.control[0]),
             supervisor.reset.eq(registers.control[1]),
             supervisor.timeout.eq(registers.timeout),
-            supervisor.finished.eq(dispatch.finished),
             supervisor.quiet.eq(self.quiet),
             supervisor.index.eq(dispatch.index),
             supervisor.progress.eq(
@@ -173,6 +172,7 @@ class Control(wiring.Component):
             self.halt.eq(supervisor.halt),
             self.core_reset.eq(supervisor.core_reset),
         ]
+        m.d.sync += supervisor.finished.eq(dispatch.finished)
         for number, unit in reversed(list(enumerate(units.values()))):
             with m.If(unit.busy):
                 m.d.comb += supervisor.busy_unit.eq(number + 1)
@@ -180,6 +180,8 @@ class Control(wiring.Component):
 
     def _faults(self, m: Module, supervisor, dispatch, completed):
         """Offer one fault: a bad instruction before the bus, fetch before LOAD before STORE."""
+        # A cycle late, like the end of the buffer, so that a fault in the same cycle wins.
+        m.d.sync += supervisor.fault_cause.eq(0)
         sources = (
             (self.store_fault, 1 + UNITS.index(Opcode.STORE), Opcode.STORE),
             (self.load_fault, 1 + UNITS.index(Opcode.LOAD), Opcode.LOAD),
@@ -187,8 +189,9 @@ class Control(wiring.Component):
         )
         for fault, unit, opcode in sources:
             index = dispatch.index if opcode is None else completed[unit - 1]
-            with m.If(fault.valid):
-                m.d.comb += [
+            # What the last run still fetches says nothing of this one.
+            with m.If(fault.valid & ~(supervisor.begin | self.fetch_start)):
+                m.d.sync += [
                     supervisor.fault_cause.eq(fault.cause),
                     supervisor.fault_address.eq(fault.address),
                     supervisor.fault_unit.eq(unit),
@@ -196,7 +199,7 @@ class Control(wiring.Component):
                     supervisor.fault_index.eq(index),
                 ]
         with m.If(dispatch.fault != 0):
-            m.d.comb += [
+            m.d.sync += [
                 supervisor.fault_cause.eq(dispatch.fault),
                 supervisor.fault_address.eq(dispatch.fault_address),
                 supervisor.fault_unit.eq(0),

@@ -1,6 +1,6 @@
 """The register block behind AXI4-Lite, made from the register table."""
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -11,6 +11,10 @@ from matloom_rtl.bus.axi_lite import AxiLiteSignature
 __all__ = ["Registers"]
 
 _OKAY, _SLAVE_ERROR = 0, 2
+
+#: Registers are read in two steps: within rows of so many bytes, and among the rows.
+_ROW_BYTES = 32
+
 _CONSTANTS = ("ID", "DIGEST")
 
 
@@ -108,37 +112,52 @@ class Registers(wiring.Component):
             m.d.sync += port.eq((port & ~mask) | (word & mask))
 
     def _read(self, m: Module):
-        bus, config = self.bus, self._config
-        address, looking, found = Signal(12), Signal(), Signal()
-        value, known = Signal(32), Signal()
-        m.d.comb += bus.ar.ready.eq(~looking & ~found & ~bus.r.valid)
-        in_marks = (address >= MARKS_OFFSET) & (address < MARKS_OFFSET + 4 * config.marks)
-        m.d.comb += self.mark_slot.eq(address[2:])
-        with m.If(bus.ar.valid & bus.ar.ready):
-            m.d.sync += [address.eq(bus.ar.payload), looking.eq(1)]
-        with m.If(looking):
-            m.d.sync += [looking.eq(0), found.eq(1), value.eq(0), known.eq(1)]
-            with m.Switch(address):
-                for item in REGISTERS:
-                    with m.Case(item.offset):
-                        m.d.sync += value.eq(self._value(item))
-                with m.Default():
-                    m.d.sync += known.eq(0)
-        with m.If(found):
-            m.d.sync += [found.eq(0), bus.r.valid.eq(1)]
-            m.d.sync += [
-                bus.r.payload.data.eq(value),
-                bus.r.payload.resp.eq(_SLAVE_ERROR),
-            ]
-            with m.If(known):
-                m.d.sync += bus.r.payload.resp.eq(_OKAY)
-            with m.If(in_marks & (address[:2] == 0)):
-                m.d.sync += [
-                    bus.r.payload.data.eq(self.mark_cycle),
-                    bus.r.payload.resp.eq(_OKAY),
-                ]
+        """Look into every row of registers at once, then choose the row."""
+        bus = self.bus
+        address, looking, looked = Signal(12), Signal(), Signal()
+        marks_end = MARKS_OFFSET + 4 * self._config.marks
+        in_marks, aligned = Signal(), Signal()
+        m.d.comb += [
+            bus.ar.ready.eq(~looking & ~looked & ~bus.r.valid),
+            self.mark_slot.eq(address[2:]),
+            in_marks.eq((address >= MARKS_OFFSET) & (address < marks_end)),
+            aligned.eq(address[:2] == 0),
+        ]
         with m.If(bus.r.valid & bus.r.ready):
             m.d.sync += bus.r.valid.eq(0)
+        with m.If(bus.ar.valid & bus.ar.ready):
+            m.d.sync += [address.eq(bus.ar.payload), looking.eq(1)]
+        m.d.sync += looked.eq(looking)
+        with m.If(looking):
+            m.d.sync += looking.eq(0)
+        rows = self._rows(m, address)
+        with m.If(looked):
+            m.d.sync += [
+                bus.r.valid.eq(1),
+                bus.r.payload.data.eq(self.mark_cycle),
+                bus.r.payload.resp.eq(Mux(in_marks & aligned, _OKAY, _SLAVE_ERROR)),
+            ]
+            with m.Switch(address[_ROW_BYTES.bit_length() - 1 :]):
+                for row, word, known in rows:
+                    with m.Case(row):
+                        m.d.sync += [
+                            bus.r.payload.data.eq(word),
+                            bus.r.payload.resp.eq(Mux(known & aligned, _OKAY, _SLAVE_ERROR)),
+                        ]
+
+    def _rows(self, m: Module, address):
+        """Return of each row its number, the word that the address selects, and whether it is."""
+        rows = []
+        for row in sorted({item.offset // _ROW_BYTES for item in REGISTERS}):
+            word, known = Signal(32, name=f"word_{row}"), Signal(name=f"known_{row}")
+            m.d.sync += [word.eq(0), known.eq(0)]
+            with m.Switch(address[2 : _ROW_BYTES.bit_length() - 1]):
+                for item in REGISTERS:
+                    if item.offset // _ROW_BYTES == row:
+                        with m.Case(item.offset % _ROW_BYTES // 4):
+                            m.d.sync += [word.eq(self._value(item)), known.eq(1)]
+            rows.append((row, word, known))
+        return rows
 
     def _value(self, item):
         if item.name == "ID":

@@ -28,8 +28,8 @@ class Dispatch(wiring.Component):
     never issued, extents in the order of the instruction set's table. An instruction that fails
     reaches no unit; `fault` is shown for one cycle and nothing more is taken until a reset.
 
-    A wait of k on a unit becomes the number that unit's completions must have reached:
-    issued - k + 1, modulo 2**24.
+    A wait of k on a unit becomes the number that unit's completions must be beyond: issued - k,
+    modulo 2**24.
 
     Throughput: one instruction in 7 cycles, its granules, and the factors of its extents: 14 to 30,
     which is less than what LOAD, EXEC and POST spend on tiles worth having. Latency: the same. A
@@ -202,7 +202,7 @@ class Dispatch(wiring.Component):
                 queue.payload.waits.eq(waits),
             ]
             for other, waited in enumerate(UNITS):
-                target = self.issued[other] - self._wait(word, waited) + 1
+                target = self.issued[other] - self._wait(word, waited)
                 m.d.comb += queue.payload.targets[other].eq(target)
             with m.If(queue.valid & queue.ready):
                 m.d.comb += taken.eq(1)

@@ -50,7 +50,10 @@ def view_body(word: Value, opcode: Opcode) -> Value:
 
 
 def queue_layout(opcode: Opcode) -> data.StructLayout:
-    """Return what waits in a unit's queue: the body, and for each unit what it waits for."""
+    """Return what waits in a unit's queue: the body, and for each unit whether it waits for it.
+
+    It may start when the unit's completions are beyond the target, counted modulo 2**24.
+    """
     return data.StructLayout(
         {
             "body": body_layout(opcode),

@@ -1,6 +1,6 @@
 """Instructions that wait before a unit, and the gate that holds them until they may start."""
 
-from amaranth.hdl import Cat, Module
+from amaranth.hdl import Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
@@ -17,10 +17,11 @@ class UnitQueue(wiring.Component):
     """Hold up to `queue_depth` instructions of a unit in order.
 
     `met` tells for the head which of its dependencies have completed: the completions of a unit
-    have reached the target, in the order of numbers modulo 2**24. With `gated`, `o` is valid
+    are beyond the target, in the order of numbers modulo 2**24. With `gated`, `o` is valid
     only when all have; EXEC gates itself, because it fetches weights earlier.
 
-    Latency: one cycle from `i` to `o`. Throughput: one instruction a cycle. Stalls: `o` holds.
+    Latency: two cycles from `i` to `o`, one from `completed` to `met`. Throughput: an instruction
+    in two cycles. Stalls: `o` holds.
 
     Members
     -------
@@ -54,12 +55,15 @@ class UnitQueue(wiring.Component):
             self.i.ready.eq(fifo.w_rdy),
             self.o.payload.eq(head.body),
         ]
-        for index in range(len(UNITS)):
-            ahead = (self.completed[index] - head.targets[index])[COUNT_BITS - 1]
-            m.d.comb += self.met[index].eq(~head.waits[index] | ~ahead)
-        may_start = self.met.all() if self._gated else 1
+        # What is met stays met, until the next head.
+        stays, judged = Signal(), Signal()
         m.d.comb += [
-            self.o.valid.eq(fifo.r_rdy & may_start),
-            fifo.r_en.eq(Cat(self.o.valid, self.o.ready).all()),
+            self.o.valid.eq(self.met.all() if self._gated else judged),
+            fifo.r_en.eq(self.o.valid & self.o.ready),
+            stays.eq(fifo.r_rdy & ~fifo.r_en),
         ]
+        m.d.sync += judged.eq(stays)
+        for index in range(len(UNITS)):
+            beyond = (head.targets[index] - self.completed[index])[COUNT_BITS - 1]
+            m.d.sync += self.met[index].eq(stays & (self.met[index] | ~head.waits[index] | beyond))
         return m

@@ -137,7 +137,7 @@ def test_legal_streams_reach_their_units(seed):
                 wait = getattr(instruction, f"wait_{other.name.lower()}")
                 assert bool(payload.waits >> number & 1) == (wait != 0)
                 if wait:
-                    assert payload.targets[number] == counts[other] - wait + 1
+                    assert payload.targets[number] == counts[other] - wait
             counts[unit] += 1
 
 

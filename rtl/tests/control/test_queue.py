@@ -26,7 +26,7 @@ def entry(number, targets):
 
 def reached(completed, targets):
     pairs = zip(completed, targets, strict=True)
-    return [target is None or count >= target for count, target in pairs]
+    return [target is None or count > target for count, target in pairs]
 
 
 async def put(ctx, dut, item):
@@ -43,7 +43,7 @@ def test_instructions_leave_in_order_when_their_targets_are_reached(seed, start,
     completed = [start] * len(UNITS)
     wanted = []
     for number in range(80):
-        targets = [chance.choice((None, start + number + 1)) for _unit in UNITS]
+        targets = [chance.choice((None, start + number)) for _unit in UNITS]
         wanted.append((number, targets))
 
     async def feed(ctx):
@@ -79,7 +79,7 @@ def test_instructions_leave_in_order_when_their_targets_are_reached(seed, start,
 
 def test_head_of_an_ungated_queue_is_shown_with_what_is_met():
     dut = UnitQueue(CONFIG, Opcode.EXEC, gated=False)
-    targets = [5, None, 7, 9]
+    targets = [4, None, 6, 8]
 
     async def main(ctx):
         await put(ctx, dut, entry(0, targets) | {"body": {"weight_addr": 77}})
@@ -110,10 +110,11 @@ def test_depth_and_cycles():
         ctx.set(dut.i.valid, 0)
         ctx.set(dut.o.ready, 1)
         shown = []
-        while len(shown) < CONFIG.queue_depth:
+        while len(shown) < 2 * CONFIG.queue_depth:
             shown.append((ctx.get(dut.o.valid), ctx.get(dut.o.payload.spad_addr)))
             await ctx.tick()
-        assert shown == [(1, number) for number in range(CONFIG.queue_depth)]
+        assert shown[::2] == [(1, number) for number in range(CONFIG.queue_depth)]
+        assert not any(valid for valid, _number in shown[1::2])
         await ctx.tick()
         assert not ctx.get(dut.o.valid)
 
@@ -130,7 +131,7 @@ def test_reset_midway_empties_it():
         await ctx.tick()
         ctx.set(reset, 0)
         assert not ctx.get(dut.o.valid)
-        await put(ctx, dut, entry(9, (1, None, None, None)))
+        await put(ctx, dut, entry(9, (0, None, None, None)))
         await ctx.tick().repeat(5)
         assert not ctx.get(dut.o.valid)
         ctx.set(dut.completed[0], 1)
