@@ -8,7 +8,14 @@ from importlib import import_module
 __version__ = "0.1.0"
 
 #: Where each public name lives.
-_HOMES: dict[str, str] = {}
+_HOMES = {
+    "Config": "matloom.arch.config",
+    "Program": "matloom.program",
+    "Session": "matloom.runtime",
+    "compile": "matloom.runtime",
+    "load": "matloom.runtime",
+    "open_device": "matloom.device.open",
+}
 
 __all__ = ["__version__", *sorted(_HOMES)]
 

@@ -1,0 +1,145 @@
+"""What running a network cost: cycles, utilisation, layers, stalls, host steps."""
+
+import dataclasses
+import io
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from matloom.arch.csr import EXEC_CAUSES
+from matloom.device.driver import Counters
+from matloom.program import EngineStep, HostStep, Program
+
+__all__ = ["LayerReport", "Report", "make_report"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerReport:
+    """An operator: where it ran, and from the completion of the one before to its own."""
+
+    name: str
+    operator: str
+    where: str
+    macs: int
+    cycles: int | None
+    predicted_cycles: int
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """One run of a network, batch 1.
+
+    Members
+    -------
+    cycles:
+        From doorbell to done, over all engine steps; `cycles_source` says whether the engine's
+        own counters gave them or, on a device without time, the compiler's prediction.
+    utilisation:
+        macs / (rows x columns x cycles).
+    stalls:
+        Cycles of the execute unit by cause; with `exec_stream` they sum to `cycles`.
+    """
+
+    network: str
+    device: str
+    config_digest: str
+    cycles: int
+    cycles_source: str
+    predicted_cycles: int
+    macs: int
+    utilisation: float
+    layers: tuple[LayerReport, ...]
+    stalls: dict[str, int]
+    counters: dict[str, int]
+    host_steps: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report as JSON knows it."""
+        return dataclasses.asdict(self)
+
+    def to_json(self) -> str:
+        """Return the report as a JSON text."""
+        return json.dumps(self.as_dict(), indent=2) + "\n"
+
+    def table(self) -> Table:
+        """Return the layers as a table."""
+        title = (
+            f"{self.network} on {self.device}: {self.cycles:,} cycles ({self.cycles_source}), "
+            f"utilisation {self.utilisation:.3f}"
+        )
+        table = Table(title=title)
+        for heading in ("layer", "operator", "where"):
+            table.add_column(heading, overflow="fold")
+        for heading in ("MACs", "cycles", "predicted"):
+            table.add_column(heading, justify="right")
+        for layer in self.layers:
+            cycles = "" if layer.cycles is None else f"{layer.cycles:,}"
+            predicted = f"{layer.predicted_cycles:,}" if layer.where == "engine" else ""
+            row = (layer.name, layer.operator, layer.where, f"{layer.macs:,}", cycles, predicted)
+            table.add_row(*row)
+        return table
+
+    def __str__(self) -> str:
+        stream = io.StringIO()
+        console = Console(file=stream, width=110)
+        console.print(self.table())
+        for cause, count in self.stalls.items():
+            if count:
+                console.print(f"  {cause}: {count:,}", highlight=False)
+        return stream.getvalue().rstrip()
+
+
+def make_report(program: Program, device: str, runs: list[Counters]) -> Report:
+    """Return the report of a program's last run; `runs` has one entry for each engine step.
+
+    The device knows no time where its cycle counters read zero: the prediction then stands in,
+    and the report says so.
+    """
+    counted = sum(run.cycles for run in runs)
+    cycles = counted or program.predicted_cycles
+    totals: dict[str, int] = {}
+    for run in runs:
+        for name, value in run.values.items():
+            totals[name] = totals.get(name, 0) + value
+    array = program.config.rows * program.config.columns
+    return Report(
+        network=program.name,
+        device=device,
+        config_digest=f"{program.config.digest:08x}",
+        cycles=cycles,
+        cycles_source="counters" if counted else "predicted",
+        predicted_cycles=program.predicted_cycles,
+        macs=program.macs,
+        utilisation=program.macs / (array * cycles) if cycles else 0.0,
+        layers=_layers(program, runs),
+        stalls={name: totals.get(name, 0) for name, _doc in EXEC_CAUSES if name != "exec_stream"},
+        counters=totals,
+        host_steps=tuple(step.operator for step in program.steps if isinstance(step, HostStep)),
+    )
+
+
+def _layers(program: Program, runs: list[Counters]) -> tuple[LayerReport, ...]:
+    """Turn completion times into differences, engine step by engine step."""
+    spent: dict[int, int] = {}
+    for run in runs:
+        before = 0
+        for mark, cycle in sorted(run.marks.items(), key=lambda item: item[1]):
+            spent[mark] = cycle - before
+            before = cycle
+    assert len(runs) in (0, sum(isinstance(step, EngineStep) for step in program.steps))
+    return tuple(
+        LayerReport(
+            name=layer.name,
+            operator=layer.operator,
+            where=layer.where,
+            macs=layer.macs,
+            cycles=spent.get(layer.mark) if layer.mark else None,
+            predicted_cycles=layer.predicted_cycles,
+            reason=layer.reason,
+        )
+        for layer in program.layers
+    )

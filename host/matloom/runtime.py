@@ -1,0 +1,201 @@
+"""Loads a network, compiles it, and runs it on a device."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from matloom.arch.config import Config, load_config
+from matloom.arch.isa import Region
+from matloom.compile import CompileOptions, compile_network
+from matloom.device.driver import Counters, Driver
+from matloom.device.open import open_device
+from matloom.frontend.tflite import load_tflite
+from matloom.hostops.step import HostSteps
+from matloom.ir.graph import Array, Graph
+from matloom.program import EngineStep, Program, TensorInfo
+from matloom.report import Report, make_report
+
+__all__ = ["Session", "compile", "load"]
+
+_PROGRAM_SUFFIX = ".mloom"
+
+
+def compile(
+    model: str | Path | Graph,
+    config: Config | str | Path = "reference",
+    options: CompileOptions | None = None,
+) -> Program:
+    """Return the program of a TFLite file or graph for a configuration.
+
+    Errors
+    ------
+    ModelError
+        No TFLite file, or one that is damaged or beyond this version.
+    CompileError
+        More memory is needed than there is, or an operator runs nowhere.
+    """
+    graph = model if isinstance(model, Graph) else load_tflite(Path(model))
+    return compile_network(graph, load_config(config), options)
+
+
+def load(
+    model: str | Path | Graph | Program,
+    device: str | Driver = "rtl",
+    config: Config | str | Path | None = None,
+    **device_options: Any,
+) -> "Session":
+    """Compile a network, open a device, and return a session on it.
+
+    Parameters
+    ----------
+    model:
+        A ``.tflite`` or ``.mloom`` file, a graph or a program.
+    device:
+        ``"rtl"`` or ``"model"``, or a driver that is open.
+    config:
+        A preset, a JSON file or a Config; the program's own, or ``"reference"``, where None.
+    device_options:
+        As `open_device` takes them.
+    """
+    if isinstance(model, str | Path) and Path(model).suffix == _PROGRAM_SUFFIX:
+        model = Program.load(model)
+    if isinstance(model, Program):
+        program = model
+        if config is not None:
+            program.require(load_config(config))
+    else:
+        program = compile(model, "reference" if config is None else config)
+    if isinstance(device, str):
+        return Session(program, open_device(device, program.config, **device_options), device)
+    return Session(program, device, type(device.transport).__name__)
+
+
+class Session:
+    """A program on a device.
+
+    Inputs and outputs have the names, shapes and dtypes of the model file.
+
+    Errors
+    ------
+    ProgramError
+        The program was made for another configuration than the device's.
+    """
+
+    def __init__(self, program: Program, driver: Driver, device: str) -> None:
+        program.require(driver.config)
+        self.program, self.driver, self.device = program, driver, device
+        self._host = HostSteps(program)
+        self._runs: list[Counters] = []
+        driver.allocate(program.region_bytes)
+        driver.write_region(Region.PROGRAM, 0, program.image)
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the device."""
+        close = getattr(self.driver.transport, "close", None)
+        if close is not None:
+            close()
+
+    def run(self, inputs: Array | Mapping[str, Array]) -> Any:
+        """Return the network's outputs for its inputs.
+
+        A mapping of names gives a mapping; one array gives one array, for a network of one
+        input and one output. Where the leading axis is longer than the model's batch, the
+        network runs sample by sample and the outputs are joined along their leading axis.
+
+        Errors
+        ------
+        ValueError, TypeError
+            A name, shape or dtype is not the model's.
+        """
+        if isinstance(inputs, Mapping):
+            return self._run_samples(inputs)
+        program = self.program
+        if len(program.inputs) != 1 or len(program.outputs) != 1:
+            names = ", ".join(info.name for info in program.inputs)
+            raise ValueError(
+                f"inputs must be a mapping of {names} for a network of {len(program.inputs)} "
+                f"inputs and {len(program.outputs)} outputs, not one array"
+            )
+        results = self._run_samples({program.inputs[0].name: inputs})
+        return results[program.outputs[0].name]
+
+    def _run_samples(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        wanted = {info.name: info for info in self.program.inputs}
+        if set(inputs) != set(wanted):
+            raise ValueError(f"inputs must be named {sorted(wanted)}, not {sorted(inputs)}")
+        samples = {_samples(info, np.asarray(inputs[name])) for name, info in wanted.items()}
+        if len(samples) > 1:
+            raise ValueError(f"all inputs must have as many samples, not {sorted(samples)}")
+        (count,) = samples
+        arrays = {name: np.asarray(inputs[name]) for name in wanted}
+        results = []
+        for index in range(count):
+            one = {
+                name: array[index * wanted[name].shape[0] : (index + 1) * wanted[name].shape[0]]
+                if wanted[name].shape
+                else array
+                for name, array in arrays.items()
+            }
+            results.append(self._run_one(one))
+        return {
+            info.name: np.concatenate([result[info.name] for result in results])
+            if info.shape
+            else results[-1][info.name]
+            for info in self.program.outputs
+        }
+
+    def _run_one(self, inputs: dict[str, Array]) -> dict[str, Array]:
+        """Run every step once."""
+        known = dict(inputs)
+        self._runs = []
+        for step in self.program.steps:
+            if isinstance(step, EngineStep):
+                known.update(self._run_engine(step, known))
+            else:
+                known.update(self._host.run(step, known))
+        return {info.name: known[info.name].reshape(info.shape) for info in self.program.outputs}
+
+    def _run_engine(self, step: EngineStep, known: dict[str, Array]) -> dict[str, Array]:
+        for binding in step.inputs:
+            data = np.ascontiguousarray(known[binding.name], binding.dtype).tobytes()
+            self.driver.write_region(binding.region, binding.offset, data)
+        self._runs.append(self.driver.run(step.command_offset, step.command_bytes))
+        found = {}
+        for binding in step.outputs:
+            dtype = np.dtype(binding.dtype)
+            size = int(np.prod(binding.shape)) * dtype.itemsize
+            raw = self.driver.read_region(binding.region, binding.offset, size)
+            found[binding.name] = np.frombuffer(raw, dtype).reshape(binding.shape)
+        return found
+
+    def report(self) -> Report:
+        """Return what the last sample cost."""
+        return make_report(self.program, self.device, self._runs)
+
+
+def _samples(info: TensorInfo, array: Array) -> int:
+    """Return how many samples an array holds; raise where it does not fit the model."""
+    if array.dtype != np.dtype(info.dtype):
+        raise TypeError(f"input {info.name!r} must be {info.dtype}, not {array.dtype}")
+    rule = f"input {info.name!r} must have shape {info.shape}"
+    if array.ndim != len(info.shape) or array.shape[1:] != info.shape[1:]:
+        raise ValueError(f"{rule}, or more samples of it, not {array.shape}")
+    if not info.shape:
+        return 1
+    if array.shape[0] == 0 or array.shape[0] % info.shape[0]:
+        raise ValueError(f"{rule}, or a whole number of samples, not {array.shape}")
+    return array.shape[0] // info.shape[0]
