@@ -1,0 +1,136 @@
+"""Command buffers with the memory they need, and what the functional model makes of them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from matloom.arch.config import Config
+from matloom.arch.isa import Instruction, Opcode, Region, pack
+from matloom.device.model import Engine, EngineFault
+from matloom.schedule.order import Order
+from matloom.streams import random_stream
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """Contents of every region before the run, and where in PROGRAM the commands are."""
+
+    regions: dict[Region, bytes]
+    command_offset: int = 0
+    command_bytes: int
+
+    @classmethod
+    def of(cls, instructions, **regions) -> "Job":
+        """Return a job of instructions, or of bytes; regions by lower-case name."""
+        parts = [item if isinstance(item, bytes) else pack(item) for item in instructions]
+        commands = b"".join(parts)
+        contents = {region: regions.get(region.name.lower(), b"") for region in Region}
+        return cls(
+            regions={**contents, Region.PROGRAM: commands}, command_bytes=len(commands)
+        )
+
+    @classmethod
+    def stream(cls, seed: int, config: Config, length: int = 12) -> "Job":
+        """Return a random legal stream; it starts from a scratchpad that both sides know."""
+        stream = random_stream(seed, config, length)
+        regions = {**stream.regions, Region.PROGRAM: stream.commands}
+        return cls(regions=regions, command_bytes=len(stream.commands))
+
+    @property
+    def commands(self) -> bytes:
+        region = self.regions[Region.PROGRAM]
+        return region[self.command_offset : self.command_offset + self.command_bytes]
+
+
+def run_model(engine: Engine, job: Job) -> tuple[dict[Region, bytes], EngineFault | None]:
+    """Return the regions behind a run of the model, and its fault or None."""
+    engine.regions = {
+        region: np.frombuffer(data, np.uint8).copy() for region, data in job.regions.items()
+    }
+    fault = None
+    try:
+        engine.run(job.commands)
+    except EngineFault as error:
+        fault = error
+    return {region: array.tobytes() for region, array in engine.regions.items()}, fault
+
+
+def ordered(config: Config, *steps, **region_bytes) -> list[Instruction]:
+    """Return (opcode, fields) pairs as instructions with the waits they need, and an END."""
+    sizes = {Region[name.upper()]: size for name, size in region_bytes.items()}
+    order = Order(config, sizes)
+    for opcode, fields in steps:
+        order.append(opcode, **fields)
+    order.end()
+    return order.instructions
+
+
+def transfer(opcode: Opcode, region: Region, row_bytes: int, **fields: int):
+    """Return a LOAD or STORE of one row, or what `fields` make of it."""
+    return opcode, {
+        "region": region,
+        "row_bytes": row_bytes,
+        "rows": 1,
+        "planes": 1,
+        **fields,
+    }
+
+
+def scrub(config: Config) -> Job:
+    """Return a job after which scratchpad and accumulators are all zeros."""
+    entries = config.acc_entries
+    width = min(entries, 2048)
+    zeros = {"source": 1, "destination": 1, "oc_blocks": 1, "tail": config.columns}
+    steps = (
+        transfer(Opcode.LOAD, Region.INPUT, config.spad_bytes, fill=1),
+        (Opcode.POST, {**zeros, "width": width, "height": entries // width}),
+    )
+    return Job.of(ordered(config, *steps))
+
+
+def checkup(config: Config, random) -> Job:
+    """Return a small job that uses every unit and depends on nothing that was there before."""
+    rows, columns, tile = config.rows, config.columns, config.tile_bytes
+    positions = random.randint(1, 12)
+    size = positions * rows
+    result = tile + size
+    steps = (
+        transfer(Opcode.LOAD, Region.INPUT, tile + size),
+        (
+            Opcode.EXEC,
+            {
+                "input_addr": tile,
+                "input_pitch": rows,
+                "input_rows": positions,
+                "input_row_bytes": rows,
+                "width": 1,
+                "height": positions,
+                "y_step": 1,
+                "kernel_rows": 1,
+                "kernel_cols": 1,
+                "blocks": 1,
+                "oc_blocks": 1,
+            },
+        ),
+        (
+            Opcode.POST,
+            {
+                "multiplier": 2**30,
+                "shift": -4,
+                "clamp_low": -128,
+                "clamp_high": 127,
+                "width": positions,
+                "height": 1,
+                "oc_blocks": 1,
+                "tail": columns,
+                "x_step": columns,
+                "dest_addr": result,
+            },
+        ),
+        transfer(Opcode.STORE, Region.OUTPUT, positions * columns, spad_addr=result),
+    )
+    return Job.of(
+        ordered(config, *steps, output=positions * columns),
+        input=random.randbytes(tile + size),
+        output=bytes(positions * columns),
+    )
