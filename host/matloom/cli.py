@@ -1,6 +1,8 @@
 """The command line: one verb a function, each importing what it needs when it is called."""
 
 import sys
+from pathlib import Path
+from typing import Any
 
 import click
 
@@ -25,6 +27,217 @@ def doctor(as_json: bool) -> None:
     findings = clinic.examine()
     click.echo(clinic.to_json(findings) if as_json else clinic.to_table(findings), nl=as_json)
     sys.exit(0 if clinic.healthy(findings) else 1)
+
+
+_config = click.option(
+    "--config", default="reference", show_default=True, metavar="PRESET|FILE", help="The engine."
+)
+_device = click.option("--device", default="rtl", show_default=True, help="rtl or model.")
+_network = click.argument("network", metavar="NET", type=click.Path(path_type=Path))
+
+
+def _console() -> Any:
+    from rich.console import Console
+
+    return Console(highlight=False)
+
+
+@cli.command()
+@_network
+@click.option("--input", "source", type=click.Path(path_type=Path), required=True)
+@click.option("--output", "target", type=click.Path(path_type=Path), required=True)
+@_device
+@_config
+@click.option("--report", type=click.Path(path_type=Path), help="Write cycles and layers as JSON.")
+@click.option("--waves", type=click.Path(path_type=Path), help="Write a VCD (device rtl).")
+def run(
+    network: Path,
+    source: Path,
+    target: Path,
+    device: str,
+    config: str,
+    report: Path | None,
+    waves: Path | None,
+) -> None:
+    """Run NET (.tflite or .mloom) on the arrays of an .npz file, named like its inputs."""
+    import numpy as np
+
+    from matloom.runtime import load
+
+    try:
+        with np.load(source, allow_pickle=False) as archive:
+            inputs = {name: archive[name] for name in archive.files}
+    except (OSError, ValueError) as error:
+        raise ValueError(f"--input must be an .npz file, not {str(source)!r}: {error}") from None
+    options = {} if waves is None else {"waves": waves}
+    if waves is not None and device != "rtl":
+        raise ValueError(f"--waves must go with device rtl, not {device!r}")
+    wanted = None if network.suffix == ".mloom" and _is_default("config") else config
+    with load(network, device=device, config=wanted, **options) as session:
+        outputs = session.run(inputs)
+        made = session.report()
+    np.savez(target, **outputs)
+    if report is not None:
+        report.write_text(made.to_json())
+    click.echo(f"{made.cycles:,} cycles ({made.cycles_source}), utilisation {made.utilisation:.3f}")
+
+
+def _is_default(name: str) -> bool:
+    source = click.get_current_context().get_parameter_source(name)
+    return source is click.core.ParameterSource.DEFAULT
+
+
+@cli.command("compile")
+@_network
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
+@_config
+def compile_verb(network: Path, output: Path, config: str) -> None:
+    """Compile NET into a program file (.mloom)."""
+    from matloom.runtime import compile
+
+    program = compile(network, config)
+    program.save(output)
+    click.echo(f"{output}: {program.predicted_cycles:,} cycles predicted")
+
+
+def _program(network: Path, config: str) -> Any:
+    from matloom.program import Program
+    from matloom.runtime import compile
+
+    return Program.load(network) if network.suffix == ".mloom" else compile(network, config)
+
+
+@cli.command()
+@_network
+@_config
+def disasm(network: Path, config: str) -> None:
+    """List the instructions of a program file, or of NET compiled."""
+    from matloom.disassemble import disassemble
+
+    click.echo(disassemble(_program(network, config)))
+
+
+@cli.command()
+@_network
+@_config
+def explain(network: Path, config: str) -> None:
+    """Say for each operator where it runs, why, and what it costs."""
+    from matloom.explain import explain as sentences
+
+    for item in sentences(_program(network, config)):
+        _console().print(item)
+
+
+@cli.command()
+@_network
+@_device
+@_config
+def profile(network: Path, device: str, config: str) -> None:
+    """Run NET once on random inputs and show cycles by layer and by cause."""
+    import numpy as np
+
+    from matloom.runtime import load
+
+    with load(_program(network, config), device=device) as session:
+        noise = np.random.default_rng(0)
+        inputs = {}
+        for info in session.program.inputs:
+            dtype = np.dtype(info.dtype)
+            values = noise.integers(-128, 128, info.shape)
+            inputs[info.name] = values.astype(dtype)
+        session.run(inputs)
+        click.echo(str(session.report()))
+
+
+@cli.command()
+@_network
+def compare(network: Path) -> None:
+    """Run NET beside TensorFlow Lite Micro, tensor by tensor; exit status 1 where they differ."""
+    from matloom.compare import compare as beside
+
+    comparison = beside(network)
+    click.echo(str(comparison))
+    sys.exit(0 if comparison.equal else 1)
+
+
+@cli.command()
+@_config
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
+@click.option("--fpga-report", "fpga", metavar="DEVICE", help="Also synthesise, place and route.")
+def generate(config: str, output: Path, fpga: str | None) -> None:
+    """Write the chip as Verilog with a JSON description, and the C header of its registers."""
+    from matloom.arch.config import load_config
+    from matloom_rtl.generate import generate as make_chip
+
+    chip = make_chip(load_config(config))
+    written = chip.write(output)
+    header = output / "matloom_regs.h"
+    header.write_text(_header())
+    for path in (*written, header):
+        click.echo(path)
+    if fpga is not None:
+        _fpga_report(chip, fpga, output, Path(config).stem)
+
+
+def _header() -> str:
+    from matloom.arch.generate.header import header
+
+    return header()
+
+
+def _fpga_report(chip: Any, device: str, output: Path, name: str) -> None:
+    import json
+
+    from matloom_rtl.fpga.flow import DEVICES, build_report
+
+    if device not in DEVICES:
+        raise ValueError(f"--fpga-report must be one of {', '.join(DEVICES)}, not {device!r}")
+    report = build_report(chip, DEVICES[device], say=click.echo)
+    path = output / f"{device}_{name}.json"
+    path.write_text(json.dumps(report, indent=2) + "\n")
+    click.echo(f"{path}: {report['fmax_mhz']} MHz")
+
+
+@cli.command()
+@_device
+@_config
+def demo(device: str, config: str) -> None:
+    """Classify 360 handwritten digits with a trained network on the chip."""
+    from matloom.demo import run_demo
+
+    sys.exit(0 if run_demo(_console(), device, config) else 1)
+
+
+@cli.command()
+@_config
+@click.option("--check", is_flag=True, help="Compare with the kept report; exit 1 where worse.")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="Where the report is kept; docs/results/bench_CONFIG.json here.",
+)
+def bench(config: str, check: bool, output: Path | None) -> None:
+    """Measure cycles on the chip beside the targets, and keep or check the report."""
+    from matloom import bench as benchmark
+    from matloom.arch.config import load_config
+
+    chosen = load_config(config)
+    name = Path(config).stem
+    path = output or Path("docs/results") / f"bench_{name}.json"
+    kept = path.read_text() if check else ""
+    results, skipped = benchmark.run_bench(chosen, say=lambda line: click.echo(line, err=True))
+    _console().print(benchmark.table(results, name))
+    for line in skipped:
+        click.echo(line)
+    if check:
+        problems = benchmark.check(results, kept)
+        for line in problems:
+            click.echo(line, err=True)
+        sys.exit(1 if problems else 0)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(benchmark.to_json(results, chosen, name))
+    click.echo(path)
 
 
 def main() -> None:

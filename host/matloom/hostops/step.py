@@ -27,9 +27,7 @@ class HostSteps:
             info.name: info for info in (*program.tensors, *program.inputs, *program.outputs)
         }
         self._graphs = {
-            id(step): self._make_graph(step)
-            for step in program.steps
-            if isinstance(step, HostStep)
+            id(step): self._make_graph(step) for step in program.steps if isinstance(step, HostStep)
         }
 
     def run(self, step: HostStep, known: Mapping[str, Array]) -> dict[str, Array]:

@@ -1,0 +1,44 @@
+"""Networks of one matrix product, for measuring."""
+
+import numpy as np
+
+from matloom.ir.attributes import Activation, FullyConnected
+from matloom.ir.graph import Array, Graph, Node, Op, Quantisation, Tensor
+
+__all__ = ["product_graph"]
+
+
+def product_graph(rows: int, inner: int, columns: int, seed: int = 0) -> Graph:
+    """Return int8 (rows, inner) times a constant int8 (inner, columns), int8 out, requantised.
+
+    A FULLY_CONNECTED over a batch of `rows`, so both operands and the result are in external
+    memory. Weights are random; scales keep the results within int8 for the most part.
+    """
+    noise = np.random.default_rng(seed)
+    weights = noise.integers(-127, 128, (columns, inner), np.int8)
+    bias = noise.integers(-1000, 1000, (columns,), np.int32)
+
+    def tensor(name: str, shape: tuple[int, ...], scale: float, data: Array | None) -> Tensor:
+        quantisation = Quantisation(scale=(scale,), zero_point=(0,))
+        return Tensor(name=name, shape=shape, dtype="int8", quantisation=quantisation, data=data)
+
+    tensors = {
+        0: tensor("a", (rows, inner), 0.01, None),
+        1: tensor("b", (columns, inner), 0.01, weights),
+        2: Tensor(name="bias", shape=(columns,), dtype="int32", data=bias),
+        3: tensor("c", (rows, columns), 0.01 * 0.01 * 60 * float(np.sqrt(inner)), None),
+    }
+    node = Node(
+        op=Op.FULLY_CONNECTED,
+        inputs=(0, 1, 2),
+        outputs=(3,),
+        attributes=FullyConnected(activation=Activation.NONE, keep_num_dims=False),
+        index=0,
+    )
+    return Graph(
+        name=f"matmul {rows}x{inner}x{columns}",
+        inputs=(0,),
+        outputs=(3,),
+        tensors=tensors,
+        nodes=(node,),
+    )
