@@ -1,5 +1,6 @@
 """Checks the memory that an instruction touches, with one multiplier."""
 
+import itertools
 from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
@@ -15,6 +16,9 @@ __all__ = ["Bounds"]
 
 #: The widest factor of a term comes first; the others are smaller, which halves the multiplier.
 _FIRST_BITS, _FACTOR_BITS = 24, 16
+
+#: What one hardware multiplier takes of the product before.
+_LOW_BITS = 18
 
 #: Sums and products are kept modulo 2**32, with a flag that they were larger.
 _SUM_BITS = 32
@@ -105,10 +109,10 @@ _FLAGS = data.StructLayout(
 class Bounds(wiring.Component):
     """Compare the end of every extent of `arch/isa.py` with the capacity of its memory.
 
-    Latency: one factor enters the multiplier each cycle, together with the product before it, so a
-    check takes as many cycles as the extents that apply have factors, and 5. Extents are judged in
-    the table's order, the first that fails wins. Numbers are exact modulo 2**32, and none is so
-    large that it passes. No stalls; one check at a time.
+    Latency: of the extents that apply, the first factor of every term takes a cycle, each further
+    one two, because it waits for the product before it; a check takes as many, and 6. Extents are
+    judged in the table's order, the first that fails wins. Numbers are exact modulo 2**32, and none
+    is so large that it passes. No stalls; one check at a time.
 
     Members
     -------
@@ -144,17 +148,19 @@ class Bounds(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         # One cycle each. The number of a step walks along until its base is looked up.
-        select, subtract, multiply, add, judge = (
-            Signal(_FLAGS, name=name) for name in ("select", "subtract", "multiply", "add", "judge")
-        )
-        m.d.sync += [subtract.eq(select), multiply.eq(subtract), add.eq(multiply), judge.eq(add)]
-        number = Signal(range(len(self._program)))
-        number_subtract, number_multiply = Signal.like(number), Signal.like(number)
-        m.d.sync += [number_subtract.eq(number), number_multiply.eq(number_subtract)]
+        select, subtract, multiply, _carry, add, judge = stages = [
+            Signal(_FLAGS, name=name)
+            for name in ("select", "subtract", "multiply", "carry", "add", "judge")
+        ]
+        m.d.sync += [after.eq(before) for before, after in itertools.pairwise(stages)]
+        numbers = [Signal(range(len(self._program)), name=f"number_{k}") for k in range(4)]
+        m.d.sync += [after.eq(before) for before, after in itertools.pairwise(numbers)]
+        number = numbers[0]
         raw, base = Signal(_FIRST_BITS), Signal(_SUM_BITS)
-        self._walk(m, number, select)
-        self._look_up(m, number, select, raw)
-        self._look_up_base(m, number_multiply, base)
+        step = Signal(_FLAGS)
+        self._look_up(m, number, step, raw)
+        self._walk(m, number, step, select)
+        self._look_up_base(m, numbers[-1], base)
         selected, exact = Signal.like(raw), Signal.like(raw)
         m.d.sync += selected.eq(raw)
         m.d.comb += exact.eq(selected - subtract.minus_one)
@@ -162,12 +168,22 @@ class Bounds(wiring.Component):
         # A product begins as its first factor times one.
         first, factor = Signal.like(raw), Signal(_FACTOR_BITS)
         m.d.sync += [first.eq(exact), factor.eq(Mux(subtract.first_factor, 1, exact))]
+        before = Signal(_SUM_BITS)
+        low = Signal(_LOW_BITS + _FACTOR_BITS)
+        high = Signal(_SUM_BITS - _LOW_BITS + _FACTOR_BITS)
         product, large, too_large = Signal(_SUM_BITS + _FACTOR_BITS), Signal(), Signal()
-        m.d.comb += too_large.eq(large | product[_SUM_BITS:].any())
+        was_large = Signal()
+        m.d.comb += [
+            before.eq(Mux(multiply.first_factor, first, product)),
+            too_large.eq(large | product[_SUM_BITS:].any()),
+        ]
         m.d.sync += [
-            product.eq(Mux(multiply.first_factor, first, product[:_SUM_BITS]) * factor),
+            low.eq(before[:_LOW_BITS] * factor),
+            high.eq(before[_LOW_BITS:] * factor),
+            product.eq(low + (high << _LOW_BITS)),
             # A factor of zero makes even a large product zero.
-            large.eq(~multiply.first_factor & too_large & factor.any()),
+            was_large.eq(~multiply.first_factor & too_large & factor.any()),
+            large.eq(was_large),
         ]
 
         total, beyond, result = Signal(_SUM_BITS), Signal(), Signal(_SUM_BITS + 1)
@@ -181,27 +197,29 @@ class Bounds(wiring.Component):
         self._judge(m, add, judge, total, beyond)
         return m
 
-    def _walk(self, m: Module, number, select):
+    def _walk(self, m: Module, number, step, select):
         """Step through the extents that apply; every opcode has one that always does."""
+        final, running, waited, go = Signal(), Signal(), Signal(), Signal()
 
         def enter(entries):
             # The first that applies is assigned last, and wins.
-            m.d.comb += select.final.eq(1)
+            m.d.comb += final.eq(1)
             for entry in reversed(entries):
                 with m.If(self._applies(self._program[entry])):
-                    m.d.comb += select.final.eq(0)
+                    m.d.comb += final.eq(0)
                     m.d.sync += number.eq(entry)
 
-        running = Signal()
-        m.d.comb += select.valid.eq(running)
-        with m.If(running):
-            m.d.sync += [number.eq(number + 1), running.eq(~select.final)]
+        m.d.comb += go.eq(running & (step.first_factor | waited))
+        m.d.sync += waited.eq(running & ~go)
+        with m.If(go):
+            m.d.comb += [select.eq(step), select.valid.eq(1), select.final.eq(final)]
+            m.d.sync += [number.eq(number + 1), running.eq(~final)]
             with m.Switch(number):
-                for index, step in enumerate(self._program):
-                    if step.next is not None:
+                for index, each in enumerate(self._program):
+                    if each.next is not None:
                         with m.Case(index):
-                            enter(step.next)
-        with m.Elif(self.start):
+                            enter(each.next)
+        with m.Elif(self.start & ~running):
             m.d.sync += running.eq(1)
             with m.Switch(self.opcode):
                 for opcode, entries in self._entries.items():
@@ -215,22 +233,22 @@ class Bounds(wiring.Component):
             conditions.append(Cat(held == value for value in values).any())
         return Cat(conditions).all()
 
-    def _look_up(self, m: Module, number, select, raw):
+    def _look_up(self, m: Module, number, step, raw):
         with m.Switch(number):
-            for index, step in enumerate(self._program):
-                text = str(step.factor)
-                value = step.factor
-                if isinstance(step.factor, str):
-                    value = slice_field(self.word, step.opcode, text.removesuffix("-1"))
+            for index, each in enumerate(self._program):
+                text = str(each.factor)
+                value = each.factor
+                if isinstance(each.factor, str):
+                    value = slice_field(self.word, each.opcode, text.removesuffix("-1"))
                 with m.Case(index):
                     m.d.comb += [
                         raw.eq(value),
-                        select.minus_one.eq(text.endswith("-1")),
-                        select.first_factor.eq(step.first_factor),
-                        select.last_factor.eq(step.last_factor),
-                        select.first.eq(step.first),
-                        select.last.eq(step.next is not None),
-                        select.memory.eq(step.extent.memory),
+                        step.minus_one.eq(text.endswith("-1")),
+                        step.first_factor.eq(each.first_factor),
+                        step.last_factor.eq(each.last_factor),
+                        step.first.eq(each.first),
+                        step.last.eq(each.next is not None),
+                        step.memory.eq(each.extent.memory),
                     ]
 
     def _look_up_base(self, m: Module, number, base):

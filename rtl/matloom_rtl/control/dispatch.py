@@ -31,9 +31,9 @@ class Dispatch(wiring.Component):
     A wait of k on a unit becomes the number that unit's completions must be beyond: issued - k,
     modulo 2**24.
 
-    Throughput: one instruction in 7 cycles, its granules, and the factors of its extents: 14 to 30,
-    which is less than what LOAD, EXEC and POST spend on tiles worth having. Latency: the same. A
-    full queue stalls everything behind it.
+    Throughput: one instruction in the cycles that `Bounds` takes for it, one for each granule, and
+    two: 17 to 44, mostly 24 to 36, which is less than what LOAD, EXEC and POST spend on tiles worth
+    having. Latency: the same. A full queue stalls everything behind it.
 
     Members
     -------

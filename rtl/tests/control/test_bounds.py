@@ -149,7 +149,7 @@ def test_a_large_product_times_zero_is_zero():
 
 
 def test_cycles():
-    """Factors of the extents that apply, and five."""
+    """A cycle for the first factor of a term, two for each further one, and six."""
     row = {"row_bytes": 1, "rows": 1, "planes": 1}
     plain = {"width": 1, "height": 1, "tail": 1, "oc_blocks": 1}
     assert check(
@@ -162,4 +162,4 @@ def test_cycles():
             Instruction(Opcode.POST, {"source": 0, "destination": 0, **plain}),
             Instruction(Opcode.POST, {"source": 1, "destination": 2, **plain}),
         ]
-    ) == [5 + 5, 10 + 5, 10 + 5, 11 + 5, 7 + 5, 16 + 5, 16 + 5]
+    ) == [7 + 6, 14 + 6, 14 + 6, 18 + 6, 10 + 6, 25 + 6, 25 + 6]
