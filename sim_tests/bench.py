@@ -1,12 +1,20 @@
 """The bench around the chip: clock, reset, memory, registers, the monitor, and running jobs."""
 
+import logging
 import os
 import random
 
 import cocotb
 from cocotb.clock import Clock
 from cocotb.task import resume
-from cocotb.triggers import ClockCycles, First, RisingEdge, Timer, with_timeout
+from cocotb.triggers import (
+    ClockCycles,
+    First,
+    RisingEdge,
+    SimTimeoutError,
+    Timer,
+    with_timeout,
+)
 from cocotb.utils import get_sim_time
 from cocotbext.axi import AxiLiteBus, AxiLiteMaster, AxiResp
 from external_memory import ExternalMemory
@@ -44,8 +52,6 @@ class Bench:
         What the chip was built from, the test's generator, and what stands around the chip.
     model:
         The functional model, which runs every job as well; see `compare`.
-    stall:
-        Share of cycles in which each memory channel rests; 0 for a fast memory.
     """
 
     def __init__(self, dut):
@@ -61,6 +67,13 @@ class Bench:
         bus = AxiLiteBus.from_prefix(dut, "s_axil")
         self._registers = AxiLiteMaster(bus, dut.clk, dut.rst)
         self._bases = {}
+        # A line for each burst would hide all others.
+        parts = (*self._registers_parts(), *self.memory.parts)
+        for part in parts:
+            part.log.setLevel(logging.WARNING)
+
+    def _registers_parts(self):
+        return self._registers.write_if, self._registers.read_if
 
     @classmethod
     async def open(cls, dut):
@@ -70,7 +83,7 @@ class Bench:
         bench = cls(dut)
         share = bench.random.choice((0, 0.05, 0.3, 0.6))
         dut._log.info("stalls in %s of all cycles, memory at %#x", share, bench.memory.base)
-        writes, reads = bench._registers.write_if, bench._registers.read_if
+        writes, reads = bench._registers_parts()
         channels = (
             *bench.memory.channels.values(),
             *(writes.aw_channel, writes.w_channel, writes.b_channel),
@@ -96,9 +109,14 @@ class Bench:
         answer = await self._registers.read(offset, 4)
         return int.from_bytes(answer.data, "little"), answer.resp
 
-    async def write_raw(self, offset, data):
-        """Write bytes at any offset inside a register; return the response."""
-        return (await self._registers.write(offset, data)).resp
+    async def write_raw(self, offset, data, strobes=15):
+        """Write the bytes of a word that `strobes` select; return the response."""
+        bus = self._registers.write_if
+        address = bus.aw_channel._transaction_obj(awaddr=offset, awprot=0)
+        word = int.from_bytes(data, "little")
+        await bus.aw_channel.send(address)
+        await bus.w_channel.send(bus.w_channel._transaction_obj(wdata=word, wstrb=strobes))
+        return int((await bus.b_channel.recv()).bresp)
 
     async def read(self, name):
         value, response = await self.read_raw(register(name).offset)
@@ -146,9 +164,15 @@ class Bench:
         await self.write("CONTROL", START)
 
     async def finish(self, cycles=400_000):
-        """Wait for the interrupt; return STATUS."""
+        """Wait for the interrupt, and fail after so many cycles; return STATUS."""
         if not int(self.dut.irq.value):
-            await with_timeout(RisingEdge(self.dut.irq), cycles * PERIOD_NS, "ns")
+            try:
+                await with_timeout(RisingEdge(self.dut.irq), cycles * PERIOD_NS, "ns")
+            except SimTimeoutError:
+                status, counters = await self.read("STATUS"), await self.counters()
+                raise AssertionError(
+                    f"a run must end within {cycles} cycles; STATUS {status:#x}, {counters}"
+                ) from None
         return await self.read("STATUS")
 
     async def reset(self):
@@ -177,16 +201,18 @@ class Bench:
         status = await self.finish()
         assert status == DONE, f"STATUS must be {DONE}, not {status:#x}: {await self.record()}"
         self.check_traffic()
-        first = next(
-            (n for n, pair in enumerate(zip(self.memory.content, expected, strict=True))
-             if pair[0] != pair[1]),
-            None,
-        ) if self.memory.content != expected else None  # fmt: skip
-        assert first is None, (
-            f"memory differs at {self.memory.base + first:#x}: chip "
-            f"{self.memory.content[first]}, model {expected[first]}; regions {self._bases}"
-        )
+        self.expect_memory(expected)
         return regions
+
+    def expect_memory(self, expected):
+        """Every byte of memory must be as given."""
+        found = self.memory.content
+        if found != expected:
+            first = next(n for n in range(len(found)) if found[n] != expected[n])
+            raise AssertionError(
+                f"memory at {self.memory.base + first:#x} must be {expected[first]}, "
+                f"not {found[first]}; the regions are at {self._bases}"
+            )
 
     def check_traffic(self):
         """Nothing was touched that is not the chip's, and nothing is owed."""

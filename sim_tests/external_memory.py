@@ -49,6 +49,8 @@ class ExternalMemory:
         beat counts as inside where any of its bytes is.
     errors, silent:
         Ranges that answer with an error, or not at all until `speak`.
+    parts, channels:
+        The models of cocotbext-axi: of the two directions, and of the five channels by name.
     stray:
         What the chip must not have done, in words.
     """
@@ -65,6 +67,7 @@ class ExternalMemory:
         bus = AxiBus.from_prefix(dut, "m_axi")
         self._reads = _Reads(bus.read, dut.clk, dut.rst, target=self)
         self._writes = AxiSlaveWrite(bus.write, dut.clk, dut.rst, target=self)
+        self.parts = (self._reads, self._writes)
         # As many as a real controller would take; the chip itself limits them.
         self._reads.ar_channel.queue_occupancy_limit = random.choice((1, 2, 16))
         self._writes.aw_channel.queue_occupancy_limit = random.choice((1, 2, 16))

@@ -25,9 +25,7 @@ class Job:
         parts = [item if isinstance(item, bytes) else pack(item) for item in instructions]
         commands = b"".join(parts)
         contents = {region: regions.get(region.name.lower(), b"") for region in Region}
-        return cls(
-            regions={**contents, Region.PROGRAM: commands}, command_bytes=len(commands)
-        )
+        return cls(regions={**contents, Region.PROGRAM: commands}, command_bytes=len(commands))
 
     @classmethod
     def stream(cls, seed: int, config: Config, length: int = 12) -> "Job":

@@ -11,7 +11,7 @@ from matloom.compile import CompileOptions, compile_network
 from matloom.hostops.interpreter import interpret
 from matloom.stimulus import random_layer
 
-STREAMS = 6
+STREAMS = 3
 LAYERS = 6
 
 
