@@ -79,7 +79,8 @@ class Control(wiring.Component):
         m.submodules.counters = counters = Counters()
         m.submodules.marks = marks = Marks(self._config)
         connect(m, flipped(self.axi_lite), registers.bus)
-        fresh = ResetInserter(supervisor.core_reset | supervisor.begin)
+        # With the units and not after them, which would find instructions from before the reset.
+        fresh = ResetInserter(supervisor.core_reset | self.fetch_start)
         dispatch = Dispatch(self._config)
         m.submodules.dispatch = fresh(dispatch)
 
@@ -129,7 +130,7 @@ class Control(wiring.Component):
             m.d.comb += self.region_base[region].eq(base)
 
     def _fetch(self, m: Module, registers, supervisor, dispatch):
-        """Begin to fetch a cycle after everything of the last run was forgotten."""
+        """Begin to fetch while everything of the last run is forgotten."""
         connect(m, flipped(self.granules), dispatch.i)
         m.d.sync += self.fetch_start.eq(supervisor.begin)
         starting = Signal()
@@ -210,7 +211,7 @@ class Control(wiring.Component):
     def _count(self, m: Module, registers, supervisor, counters, marks, dispatch):
         units = self._units()
         m.d.comb += [
-            counters.start.eq(supervisor.begin),
+            counters.start.eq(self.fetch_start),
             counters.running.eq(supervisor.running),
             counters.exec_cause.eq(self.exec_cause),
             counters.dispatched.eq(dispatch.dispatched),
@@ -221,7 +222,7 @@ class Control(wiring.Component):
             counters.read_beat.eq(self.read_beat),
             counters.write_burst.eq(self.write_burst),
             counters.write_beat.eq(self.write_beat),
-            marks.start.eq(supervisor.begin),
+            marks.start.eq(self.fetch_start),
             marks.cycle.eq(counters.values[:32]),
             marks.done.eq(Cat(unit.done for unit in units.values())),
             marks.done_mark.eq(Cat(unit.done_mark for unit in units.values())),

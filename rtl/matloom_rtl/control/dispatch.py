@@ -85,7 +85,7 @@ class Dispatch(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        word, issue = Signal(LONGEST * GRANULE_BITS), Signal()
+        word, issue = Signal(LONGEST * GRANULE_BITS, reset_less=True), Signal()
         opcode = word[:4]
         m.submodules.legality = legality = Legality(self._config)
         m.submodules.bounds = bounds = Bounds(self._config)

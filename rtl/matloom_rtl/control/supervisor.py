@@ -81,8 +81,9 @@ class Supervisor(wiring.Component):
             self.status[1].eq(done),
             self.status[2].eq(failed),
             self.status[3].eq(resetting),
-            self.core_reset.eq(resetting & self.quiet),
         ]
+        # A register of its own, for it goes everywhere.
+        m.d.sync += self.core_reset.eq(resetting & self.quiet & ~self.core_reset)
         with m.If(self.begin):
             m.d.sync += [self.running.eq(1), done.eq(0)]
         with m.If(self.running & self.finished):

@@ -30,7 +30,7 @@ class Unit:
     async def run(self, ctx):
         port = getattr(self._bench.dut, self.opcode.name.lower())
         exec_met = self._bench.dut.exec_met
-        left, mark = [], []
+        left, mark, starts = [], [], 0
         while True:
             may_take = len(left) < 2
             if self.opcode is Opcode.EXEC:
@@ -44,8 +44,9 @@ class Unit:
                 port.command.valid, port.command.payload, self._bench.dut.core_reset
             )
             if halted:
-                left, mark = [], []
+                left, mark, starts = [], [], self._bench.starts + 1
                 continue
+            assert not valid or self._bench.starts >= starts, "an instruction from before the reset"
             left = [max(0, time - 1) for time in left]
             if done:
                 left.pop(0)
@@ -61,7 +62,7 @@ class Bench:
     """The device under test with a command memory, units and a bus master."""
 
     def __init__(self, instructions=(), *, data=None, seed=0, longest=40, quiet=True, stall=0.0):
-        self.dut, self.cycle = Control(CONFIG), 0
+        self.dut, self.cycle, self.starts = Control(CONFIG), 0, 0
         self.data = b"".join(map(pack, instructions)) if data is None else data
         self.units = {
             opcode: Unit(self, opcode, seed + number, longest)
@@ -116,6 +117,7 @@ class Bench:
             if start:
                 place, end = address, address + size
                 self.begun = self.cycle
+                self.starts += 1
             if reset:
                 place = end = 0
 
@@ -265,6 +267,7 @@ def test_bad_instruction_stops_with_a_record_and_a_reset_heals(instructions, rec
         await bench.write(ctx, "CONTROL", START)
         assert await bench.read(ctx, "STATUS") == FAULT
         await bench.write(ctx, "CONTROL", RESET)
+        await ctx.tick()
         assert await bench.read(ctx, "STATUS") == 0
         assert await bench.fault(ctx) == (Fault.NONE, 0, 0, 0, 0)
         await bench.write(ctx, "IRQ_STATUS", 3)
@@ -374,5 +377,22 @@ def test_commands_end_with_their_region():
         await bench.start(ctx, PROGRAM_BYTES=COMMAND_OFFSET + 64)
         assert await bench.finish(ctx) == FAULT
         assert (await bench.fault(ctx))[:4] == (Fault.COMMAND_RANGE, 0, 0, 2)
+
+    bench.run(main)
+
+
+def test_no_instruction_from_before_a_reset_comes_after_it():
+    each = [
+        Instruction(opcode, {**ROW, "region": Region.ARENA})
+        for opcode in (Opcode.LOAD, Opcode.STORE)
+    ]
+    bench = Bench([*each] * 6 + [END], longest=10**6)
+
+    async def main(ctx):
+        await bench.start(ctx)
+        await ctx.tick().repeat(400)
+        await bench.write(ctx, "CONTROL", RESET)
+        await ctx.tick().repeat(50)
+        assert await bench.read(ctx, "STATUS") == 0
 
     bench.run(main)

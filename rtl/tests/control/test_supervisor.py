@@ -60,13 +60,14 @@ def test_runs_follow_one_another():
 
 def test_first_fault_is_kept_and_only_a_reset_leaves_it():
     other = {**BAD, "fault_cause": Fault.AXI_READ}
-    seen = run(START, BAD, other, START, END, RESET, IDLE, IDLE, START)
-    assert statuses(seen) == [0, BUSY, FAULT, FAULT, FAULT, FAULT, FAULT | RESETTING, 0, 0]
-    assert [step["halt"] for step in seen] == [0, 0, 1, 1, 1, 1, 1, 0, 0]
+    seen = run(START, BAD, other, START, END, RESET, IDLE, IDLE, IDLE, START)
+    both = FAULT | RESETTING
+    assert statuses(seen) == [0, BUSY, FAULT, FAULT, FAULT, FAULT, both, both, 0, 0]
+    assert [step["halt"] for step in seen] == [0, 0, 1, 1, 1, 1, 1, 1, 0, 0]
     assert sum(step["events"] for step in seen) == EVENT_FAULT
     assert [step["record"] for step in seen[2:7]] == [RECORD] * 5
-    assert seen[7]["record"] == (0, 0, 0)
-    assert seen[8]["begin"]
+    assert seen[8]["record"] == (0, 0, 0)
+    assert seen[9]["begin"]
 
 
 def test_fault_outside_a_run_is_not_recorded():
@@ -83,25 +84,25 @@ def test_fault_and_end_in_one_cycle_is_a_fault():
 
 @pytest.mark.parametrize("waiting", [0, 1, 10])
 def test_reset_waits_for_the_bus(waiting):
-    steps = [START, IDLE, {"reset": 1, "quiet": 0}, *[IDLE] * waiting, {"quiet": 1}, IDLE, START]
-    seen = run(*steps)
-    resetting = [step["status"] for step in seen[3 : 4 + waiting]]
-    assert resetting == [RESETTING] * (waiting + 1)
-    assert all(step["halt"] for step in seen[3 : 4 + waiting])
-    assert [step["core_reset"] for step in seen] == [0] * (3 + waiting) + [1, 0, 0]
-    assert seen[4 + waiting]["status"] == 0
+    request = {"reset": 1, "quiet": 0}
+    seen = run(START, IDLE, request, *[IDLE] * waiting, {"quiet": 1}, IDLE, IDLE, START)
+    resetting = seen[3 : 5 + waiting]
+    assert statuses(resetting) == [RESETTING] * (waiting + 2)
+    assert all(step["halt"] for step in resetting)
+    assert [step["core_reset"] for step in seen] == [0] * (4 + waiting) + [1, 0, 0]
+    assert seen[5 + waiting]["status"] == 0
     assert seen[-1]["begin"]
 
 
 @pytest.mark.parametrize(("request_", "begins"), [({"start": 1, "reset": 1}, 0), (START, 1)])
 def test_reset_wins_over_a_start_in_the_same_write(request_, begins):
-    seen = run(request_, IDLE, IDLE, IDLE)
+    seen = run(request_, IDLE, IDLE, IDLE, IDLE)
     assert seen[0]["begin"] == begins
     assert seen[-1]["status"] == (BUSY if begins else 0)
 
 
 def test_fault_while_a_reset_waits_is_not_recorded():
-    seen = run(START, {"reset": 1, "quiet": 0}, BAD, IDLE, {"quiet": 1}, IDLE)
+    seen = run(START, {"reset": 1, "quiet": 0}, BAD, IDLE, {"quiet": 1}, IDLE, IDLE)
     assert seen[3]["status"] == RESETTING
     assert statuses(seen)[-1] == 0
     assert seen[-1]["record"] == (0, 0, 0)
