@@ -17,6 +17,7 @@ from matloom.hostops.step import HostSteps
 from matloom.ir.graph import Array, Graph
 from matloom.program import EngineStep, Program, TensorInfo
 from matloom.report import Report, make_report
+from matloom.verify import verify_program
 
 __all__ = ["Session", "compile", "load"]
 
@@ -82,10 +83,13 @@ class Session:
     ------
     ProgramError
         The program was made for another configuration than the device's.
+    VerifyError
+        Its instructions are illegal or not free of hazards.
     """
 
     def __init__(self, program: Program, driver: Driver, device: str) -> None:
         program.require(driver.config)
+        verify_program(program)
         self.program, self.driver, self.device = program, driver, device
         self._host = HostSteps(program)
         self._runs: list[Counters] = []

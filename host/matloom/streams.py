@@ -20,6 +20,7 @@ from matloom.arch.isa import (
 )
 from matloom.arch.numerics import SUPPORTED_ROUNDINGS
 from matloom.schedule.order import Order
+from matloom.verify import overlaps_itself
 
 __all__ = ["Stream", "random_stream"]
 
@@ -141,32 +142,13 @@ def _place(
             last = high - sizes[extent.base]
             values[extent.base] = generator.choice((low, last, generator.randint(low, last)))
     instruction = Instruction(opcode, values)
-    return illegal_field(instruction, config) is None and not _overlaps_itself(instruction, config)
+    return illegal_field(instruction, config) is None and not overlaps_itself(instruction, config)
 
 
 def _bounds(base: str, capacity: int) -> tuple[int, int]:
     """Keep results of POST away from weights, whose fetch does not wait for POST."""
     shared = capacity * 3 // 4
     return {"weight_addr": (shared, capacity), "dest_addr": (0, shared)}.get(base, (0, capacity))
-
-
-def _overlaps_itself(instruction: Instruction, config: Config) -> bool:
-    """Return whether scratchpad bytes written are also read, other than in place.
-
-    An instruction reads ahead of what it writes by as much as its pipeline is long, which is
-    not promised. In place, each value is read before it is replaced.
-    """
-    reads, writes = [], []
-    for extent in FORMATS[instruction.opcode].extents:
-        end = extent_end(extent, instruction, config)
-        if end is not None and extent.memory is Memory.SPAD:
-            start = getattr(instruction, extent.base)
-            (writes if extent.write else reads).append((start, end))
-    return any(
-        write != read and write[0] < read[1] and read[0] < write[1]
-        for write in writes
-        for read in reads
-    )
 
 
 def _transfer(

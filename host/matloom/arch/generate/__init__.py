@@ -1,0 +1,1 @@
+"""Generated files: the C header and the reference pages, from the tables of `matloom.arch`."""
