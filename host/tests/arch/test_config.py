@@ -1,0 +1,100 @@
+"""Config: every rule refuses with its sentence; files, digests and presets."""
+
+import dataclasses
+import json
+
+import pytest
+
+from matloom.arch.config import PRESETS, Config, ConfigError, load_config
+
+RULES = [
+    ({"rows": 2}, "rows must be 4 to 64, not 2"),
+    ({"rows": 6}, "rows must be a multiple of 4, not 6"),
+    ({"columns": 68}, "columns must be 4 to 64, not 68"),
+    ({"columns": 10}, "columns must be a multiple of 4, not 10"),
+    ({"hop": 3}, r"hop must be a divisor of columns \(16\), not 3"),
+    ({"weight_rows": 3}, r"weight_rows must be a divisor of rows \(16\), not 3"),
+    ({"lanes": 5}, r"lanes must be a divisor of columns \(16\), not 5"),
+    ({"mac_modes": ()}, "mac_modes must name at least one mode"),
+    ({"mac_modes": ("i9xi9",)}, "mac_modes must be of .*, not 'i9xi9'"),
+    ({"mac_modes": ("bf16",)}, "mac_modes must be of the modes built today .*, not 'bf16'"),
+    ({"mac_modes": ("i8xi8", "i8xi8")}, "mac_modes must name each mode once"),
+    ({"spad_banks": 0}, "spad_banks must be 1 to 16, not 0"),
+    ({"spad_bytes": 100000}, "spad_bytes must be a power of two times spad_banks"),
+    ({"spad_bytes": 5 * 512}, "spad_bytes must be at least 16 lines of 64 bytes a bank"),
+    ({"spad_bytes": 2**25, "spad_banks": 1}, "spad_bytes must be at most 16 MiB"),
+    ({"acc_bytes": 1000}, "acc_bytes must be a power of two times 4"),
+    ({"acc_bytes": 512}, "acc_bytes must be 16 to 32768 entries"),
+    ({"bus_bits": 48}, "bus_bits must be 32, 64, 128 or 256, not 48"),
+    ({"outstanding": 0}, "outstanding must be 1 to 32, not 0"),
+    ({"burst_beats": 3}, "burst_beats must be a power of two from 1 to 256, not 3"),
+    ({"burst_beats": 256, "bus_bits": 256}, "burst_beats must be at most 4096 bytes"),
+    ({"queue_depth": 0}, "queue_depth must be 1 to 32, not 0"),
+    ({"marks": 3}, "marks must be a power of two from 2 to 256, not 3"),
+    ({"rows": "16"}, "rows must be an integer, not '16'"),
+    ({"lanes": True}, "lanes must be an integer, not True"),
+]
+
+
+@pytest.mark.parametrize(("values", "sentence"), RULES)
+def test_rules(values, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        Config(**values)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_json_round_trip(name):
+    config = PRESETS[name]
+    assert Config.from_json(config.to_json()) == config
+    assert load_config(name) is config
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("{", "a configuration must be JSON"),
+        ("[1]", "a configuration must be a JSON object"),
+        ('{"row": 4}', "a configuration has the fields .*, not 'row'"),
+        ('{"mac_modes": "i8xi8"}', "mac_modes must be a list"),
+    ],
+)
+def test_bad_files(tmp_path, text, sentence):
+    path = tmp_path / "config.json"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=sentence):
+        load_config(path)
+
+
+def test_no_such_preset():
+    with pytest.raises(ConfigError, match=r"config must be one of nano, .*, not 'huge'"):
+        load_config("huge")
+
+
+def test_every_field_changes_the_digest():
+    other = {
+        "rows": 8,
+        "columns": 32,
+        "hop": 4,
+        "weight_rows": 4,
+        "spad_bytes": 640 * 1024,
+        "spad_banks": 10,
+        "acc_bytes": 128 * 1024,
+        "lanes": 8,
+        "bus_bits": 32,
+        "outstanding": 4,
+        "burst_beats": 16,
+        "queue_depth": 2,
+        "marks": 32,
+    }
+    base = Config()
+    names = {item.name for item in dataclasses.fields(Config)} - {"mac_modes"}
+    assert set(other) == names
+    digests = {base.digest} | {
+        dataclasses.replace(base, **{name: value}).digest for name, value in other.items()
+    }
+    assert len(digests) == len(other) + 1
+
+
+def test_digest_is_of_the_canonical_text():
+    assert json.loads(Config().to_json())["mac_modes"] == ["i8xi8"]
+    assert Config(mac_modes=["i8xi8"]).digest == Config().digest

@@ -1,0 +1,67 @@
+"""The register map: offsets are pinned, nothing overlaps, fields fit."""
+
+from matloom.arch.csr import (
+    COUNTERS,
+    EXEC_CAUSES,
+    IDENTITY,
+    MARKS_OFFSET,
+    REGISTERS,
+    WINDOW_BYTES,
+    register,
+)
+
+#: Offsets are never reused: software in the field relies on them.
+PINNED = {
+    "ID": 0x00,
+    "DIGEST": 0x04,
+    "CONTROL": 0x08,
+    "STATUS": 0x0C,
+    "IRQ_ENABLE": 0x10,
+    "IRQ_STATUS": 0x14,
+    "COMMAND_OFFSET": 0x18,
+    "COMMAND_BYTES": 0x1C,
+    "TIMEOUT": 0x20,
+    "FAULT": 0x24,
+    "FAULT_INDEX": 0x28,
+    "FAULT_ADDRESS": 0x2C,
+    "PROGRAM_BASE": 0x40,
+    "PROGRAM_BYTES": 0x48,
+    "INPUT_BASE": 0x50,
+    "INPUT_BYTES": 0x58,
+    "OUTPUT_BASE": 0x60,
+    "OUTPUT_BYTES": 0x68,
+    "ARENA_BASE": 0x70,
+    "ARENA_BYTES": 0x78,
+    "CYCLES": 0x100,
+    "EXEC_STREAM": 0x108,
+    "WRITE_BEATS": 0x144,
+}
+
+
+def test_offsets_are_pinned():
+    assert {name: register(name).offset for name in PINNED} == PINNED
+
+
+def test_offsets_differ_and_fit():
+    offsets = [item.offset for item in REGISTERS]
+    assert len(set(offsets)) == len(offsets)
+    assert all(offset % 4 == 0 and offset < MARKS_OFFSET for offset in offsets)
+    assert MARKS_OFFSET + 4 * 256 <= WINDOW_BYTES
+
+
+def test_fields_do_not_overlap():
+    for item in REGISTERS:
+        masks = [bits.mask for bits in item.fields]
+        assert sum(masks) == sum(set(masks)) < 2**32
+        for one in masks:
+            assert sum(bool(one & other) for other in masks) == 1
+
+
+def test_counters_begin_with_the_total():
+    names = [name for name, _doc in COUNTERS]
+    assert names[0] == "cycles"
+    assert [name for name, _doc in EXEC_CAUSES] == [n for n in names if n.startswith("exec_")]
+
+
+def test_identity_spells_the_name():
+    assert (IDENTITY >> 16).to_bytes(2, "big") == b"ML"

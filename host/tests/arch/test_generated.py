@@ -1,0 +1,21 @@
+"""Generated files are fresh, and the header is C."""
+
+import shutil
+import subprocess
+
+import pytest
+
+from matloom.arch.generate.files import FILES, ROOT
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_fresh(name):
+    assert (ROOT / name).read_text() == FILES[name](), "run python -m matloom.arch.generate"
+
+
+def test_header_compiles():
+    compiler = shutil.which("gcc") or shutil.which("g++")
+    header = ROOT / "firmware" / "include" / "matloom_regs.h"
+    command = [compiler, "-x", "c", "-std=c11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
+    done = subprocess.run([*command, header], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

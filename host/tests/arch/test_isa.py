@@ -1,0 +1,110 @@
+"""The instruction set: packing, legality, extents, and that the tables fit their bits."""
+
+import random
+
+import pytest
+
+from matloom.arch.config import PRESETS
+from matloom.arch.isa import (
+    FORMATS,
+    GRANULE_BYTES,
+    Instruction,
+    IsaError,
+    Opcode,
+    extent_end,
+    illegal_field,
+    pack,
+    unpack,
+)
+
+CONFIG = PRESETS["small"]
+
+
+@pytest.mark.parametrize("opcode", Opcode)
+def test_formats_fit_and_names_differ(opcode):
+    layout = FORMATS[opcode]
+    names = [item.name for item in layout.all_fields]
+    assert layout.used_bits <= layout.bits
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("opcode", Opcode)
+def test_round_trip(seed, opcode):
+    generator = random.Random(seed)
+    for _number in range(100):
+        values = {
+            item.name: generator.choice((*item.range, generator.randint(*item.range)))
+            for item in FORMATS[opcode].all_fields
+            if item.name != "opcode"
+        }
+        data = pack(Instruction(opcode, values))
+        assert len(data) == FORMATS[opcode].granules * GRANULE_BYTES
+        found, end = unpack(b"\xff" * 3 + data, 3)
+        assert (found.opcode, found.values, end) == (opcode, values, 3 + len(data))
+        assert hash(found) == hash(Instruction(opcode, values))
+
+
+def test_fields_lie_one_behind_the_other():
+    """Bit by bit: setting one field changes its own bits and no other."""
+    for opcode, layout in FORMATS.items():
+        plain, position = int.from_bytes(pack(Instruction(opcode)), "little"), 0
+        for item in layout.all_fields:
+            if item.name != "opcode":
+                value = -1 if item.signed else item.range[1]
+                word = int.from_bytes(pack(Instruction(opcode, {item.name: value})), "little")
+                assert word ^ plain == ((1 << item.bits) - 1) << position, item.name
+            position += item.bits
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: pack(Instruction(Opcode.LOAD, {"row": 1})), "LOAD has no field 'row'"),
+        (lambda: pack(Instruction(Opcode.LOAD, {"rows": 4096})), "LOAD.rows must be 0 to 4095"),
+        (lambda: unpack(bytes([9]) + bytes(15)), "opcode must be one of .*, not 9"),
+        (lambda: unpack(b""), "must start inside the 0 bytes, not at 0"),
+        (lambda: unpack(pack(Instruction(Opcode.EXEC))[:40]), "must end by byte 40, not 48"),
+        (lambda: unpack(bytes(15) + b"\x80"), "reserved bits of END at 0 must be zero"),
+    ],
+)
+def test_errors(make, sentence):
+    with pytest.raises(IsaError, match=sentence):
+        make()
+
+
+def test_unknown_attribute():
+    with pytest.raises(AttributeError, match="END has no field 'rows'"):
+        _ = Instruction(Opcode.END).rows
+
+
+@pytest.mark.parametrize(
+    ("opcode", "values", "sentence"),
+    [
+        (Opcode.LOAD, {"row_bytes": 0, "rows": 1, "planes": 1}, "LOAD.row_bytes must be 1 to"),
+        (
+            Opcode.STORE,
+            {"fill": 1, "row_bytes": 1, "rows": 1, "planes": 1},
+            "STORE.fill must be one of 0, not 1",
+        ),
+        (Opcode.END, {"mark": 64}, "END.mark must be 0 to 63, not 64"),
+    ],
+)
+def test_illegal_fields(opcode, values, sentence):
+    assert sentence in illegal_field(Instruction(opcode, values), CONFIG)
+
+
+def test_post_limits_follow_the_configuration():
+    fields = {"width": 1, "height": 1, "oc_blocks": 1, "rounding": 0}
+    assert illegal_field(Instruction(Opcode.POST, {**fields, "tail": 8}), CONFIG) is None
+    problem = illegal_field(Instruction(Opcode.POST, {**fields, "tail": 9}), CONFIG)
+    assert problem == "POST.tail must be 1 to 8, not 9"
+
+
+def test_extents_of_a_load():
+    values = {"spad_addr": 100, "dram_offset": 5, "row_bytes": 7, "rows": 3, "planes": 2}
+    values |= {"spad_row_step": 10, "spad_plane_step": 50, "dram_row_step": 7}
+    spad, dram = FORMATS[Opcode.LOAD].extents
+    load = Instruction(Opcode.LOAD, values)
+    assert extent_end(spad, load, CONFIG) == 100 + 2 * 10 + 50 + 7
+    assert extent_end(dram, load, CONFIG) == 5 + 2 * 7 + 7
+    assert extent_end(dram, Instruction(Opcode.LOAD, {**values, "fill": 1}), CONFIG) is None

@@ -1,0 +1,145 @@
+"""Number rules against a transcription of gemmlowp's definitions in exact integers."""
+
+import math
+import random
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from matloom.arch.numerics import (
+    SUPPORTED_ROUNDINGS,
+    Rounding,
+    add_bias,
+    clamp,
+    multiply_by_quantized_multiplier,
+    quantize_multiplier,
+    reciprocal,
+    requantize,
+    rounding_divide_by_pot,
+    saturating_rounding_doubling_high_mul,
+    wrap32,
+)
+
+LOW, HIGH = -(2**31), 2**31 - 1
+CORNERS = (0, 1, -1, 2, -2, 3, -3, 2**30, -(2**30), 2**30 + 1, HIGH, HIGH - 1, LOW, LOW + 1)
+
+
+def truncate(numerator, denominator):
+    """Divide like C: towards zero."""
+    quotient = abs(numerator) // abs(denominator)
+    return quotient if (numerator < 0) == (denominator < 0) else -quotient
+
+
+def high_mul(a, b):
+    """SaturatingRoundingDoublingHighMul as gemmlowp states it: nudge, then divide by 2**31."""
+    if a == b == LOW:
+        return HIGH
+    product = a * b
+    return truncate(product + (2**30 if product >= 0 else 1 - 2**30), 2**31)
+
+
+def divide_by_pot(x, exponent):
+    """RoundingDivideByPOT as gemmlowp states it: remainder above a threshold rounds up."""
+    mask = (1 << exponent) - 1
+    threshold = (mask >> 1) + (x < 0)
+    return (x >> exponent) + ((x & mask) > threshold)
+
+
+def numbers(seed, count):
+    generator = random.Random(seed)
+    return [*CORNERS, *(generator.randint(LOW, HIGH) for _ in range(count))]
+
+
+def test_high_mul(seed):
+    for a in numbers(seed, 300):
+        for b in (0, 1, 2**30, 2**30 + 7, HIGH, *numbers(seed + 1, 5)):
+            if b >= 0:
+                assert saturating_rounding_doubling_high_mul(a, b) == high_mul(a, b), (a, b)
+
+
+def test_divide_by_power_of_two(seed):
+    for x in numbers(seed, 500):
+        for exponent in range(32):
+            assert rounding_divide_by_pot(x, exponent) == divide_by_pot(x, exponent), (x, exponent)
+
+
+def test_multiply_by_quantized_multiplier(seed):
+    for x in numbers(seed, 200):
+        for shift in range(-31, 31):
+            shifted = wrap32(x << max(shift, 0))
+            wanted = divide_by_pot(high_mul(shifted, 2**30 + 98765), max(-shift, 0))
+            assert multiply_by_quantized_multiplier(x, 2**30 + 98765, shift) == wanted
+
+
+def test_single_rounding(seed):
+    """Half up of the exact quotient, where nothing wraps."""
+    generator = random.Random(seed)
+    for _number in range(3000):
+        x, multiplier = generator.randint(-(2**24), 2**24), generator.randint(2**30, HIGH)
+        shift = generator.randint(-31, 0)
+        exact = Fraction(x * multiplier, 2 ** (31 - shift))
+        assert requantize(x, multiplier, shift, Rounding.SINGLE) == math.floor(
+            exact + Fraction(1, 2)
+        )
+
+
+@pytest.mark.parametrize("count", [*range(1, 130), 255, 256, 257, 1000, 1024, 4096, 99999])
+def test_reciprocal_divides_exactly(seed, count):
+    """TensorFlow Lite Micro's average: half the count added away from zero, then truncated."""
+    generator = random.Random(seed)
+    multiplier, shift = reciprocal(count)
+    assert multiplier <= HIGH
+    sums = {-128 * count, 127 * count, count // 2, -(count // 2), 0, 1, -1}
+    sums |= {generator.randint(-128 * count, 127 * count) for _ in range(50)}
+    for total in sums:
+        half = count // 2
+        wanted = truncate(total + (half if total > 0 else -half), count)
+        biased = add_bias(total, half, Rounding.AVERAGE)
+        assert requantize(biased, multiplier, shift, Rounding.AVERAGE) == wanted
+
+
+def test_reciprocal_limits():
+    with pytest.raises(ValueError, match="must have 1 to"):
+        reciprocal(0)
+
+
+def test_quantize_multiplier(seed):
+    generator = random.Random(seed)
+    for _number in range(2000):
+        real = (1 + generator.random()) * 2.0 ** generator.randint(-30, 20)
+        multiplier, shift = quantize_multiplier(real)
+        assert 2**30 <= multiplier <= HIGH
+        error = abs(Fraction(multiplier, 2**31) * Fraction(2) ** shift - Fraction(real))
+        assert error <= Fraction(real) / 2**31
+    assert quantize_multiplier(0.0) == (0, 0)
+    assert quantize_multiplier(2.0**-40) == (0, 0)
+    assert quantize_multiplier(1 - 2.0**-40) == (2**30, 1)
+    with pytest.raises(ValueError, match="below"):
+        quantize_multiplier(2.0**40)
+
+
+@pytest.mark.parametrize("rounding", SUPPORTED_ROUNDINGS)
+def test_arrays_and_integers_agree(seed, rounding):
+    values = numbers(seed, 300)
+    multiplier, shift = 2**30 + 4711, np.array([-31, -7, 0, 5, 30])
+    array = np.array(values, np.int64)
+    for one in shift:
+        results = requantize(array, multiplier, int(one), rounding, 3)
+        for value, result in zip(values, results, strict=True):
+            assert requantize(value, multiplier, int(one), rounding, 3) == result
+    together = requantize(array[:5], multiplier, shift, rounding)
+    assert [int(item) for item in together] == [
+        requantize(int(value), multiplier, int(one), rounding)
+        for value, one in zip(array[:5], shift, strict=True)
+    ]
+
+
+def test_wrap_and_clamp():
+    assert [wrap32(x) for x in (2**31, -(2**31) - 1, 2**32, 5)] == [LOW, HIGH, 0, 5]
+    assert [clamp(x, -3, 4) for x in (-9, -3, 0, 4, 9)] == [-3, -3, 0, 4, 4]
+
+
+def test_reserved_rules_are_refused():
+    with pytest.raises(ValueError, match="rounding must be one of"):
+        requantize(1, 2**30, 0, Rounding.FLOAT32)

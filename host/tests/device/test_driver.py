@@ -1,0 +1,145 @@
+"""The driver on the functional model: handshake, runs, faults, recovery, limits."""
+
+import random
+
+import pytest
+
+from matloom.arch.config import PRESETS
+from matloom.arch.csr import Fault, register
+from matloom.arch.isa import Instruction, Opcode, Region, pack
+from matloom.device.driver import Driver
+from matloom.device.errors import DeviceError, DeviceFault, DeviceTimeout
+from matloom.device.model.transport import ModelTransport
+from matloom.streams import random_stream
+
+CONFIG = PRESETS["nano"]
+END = pack(Instruction(Opcode.END))
+
+
+def opened(commands, regions=()):
+    driver = Driver(ModelTransport(CONFIG, 1 << 20), CONFIG)
+    sizes = {Region.PROGRAM: len(commands), **{region: 4096 for region in regions}}
+    driver.allocate(sizes)
+    driver.write_region(Region.PROGRAM, 0, commands)
+    return driver
+
+
+def test_runs_and_counts_instructions():
+    driver = opened(END)
+    assert driver.run(0, 16).values["instructions"] == 1
+
+
+def test_regions_do_not_share_bytes():
+    driver = opened(END, (Region.INPUT, Region.OUTPUT))
+    driver.write_region(Region.INPUT, 5, b"abc")
+    driver.write_region(Region.OUTPUT, 5, b"xyz")
+    assert driver.read_region(Region.INPUT, 5, 3) == b"abc"
+    assert driver.read_region(Region.PROGRAM, 0, 16) == END
+
+
+def test_another_configuration():
+    with pytest.raises(DeviceError, match="configuration digest must be 865a78fa, not 2056ff72"):
+        Driver(ModelTransport(CONFIG), PRESETS["small"])
+
+
+def test_another_device():
+    transport = ModelTransport(CONFIG)
+    transport._registers[register("ID").offset] = 5
+    with pytest.raises(DeviceError, match="ID must be 0x4d4c0001, not 0x00000005"):
+        Driver(transport, CONFIG)
+
+
+def test_too_little_memory():
+    driver = Driver(ModelTransport(CONFIG, 8192), CONFIG)
+    with pytest.raises(DeviceError, match=r"at most the 8192 bytes .* not 12288"):
+        driver.allocate({Region.PROGRAM: 4097, Region.ARENA: 1})
+
+
+def legal(**values):
+    return {"region": 1, "row_bytes": 1, "rows": 1, "planes": 1, **values}
+
+
+@pytest.mark.parametrize(
+    ("commands", "cause"),
+    [
+        (b"", Fault.COMMAND_RANGE),
+        (bytes([7]) + bytes(15), Fault.ILLEGAL_OPCODE),
+        (pack(Instruction(Opcode.LOAD)), Fault.ILLEGAL_FIELD),
+        (bytes(15) + b"\x80", Fault.ILLEGAL_FIELD),
+        (pack(Instruction(Opcode.STORE, legal())), Fault.READ_ONLY_REGION),
+        (pack(Instruction(Opcode.LOAD, legal(wait_exec=1))), Fault.DEPENDENCY),
+        (pack(Instruction(Opcode.LOAD, legal(spad_addr=2**24 - 1))), Fault.SPAD_RANGE),
+        (pack(Instruction(Opcode.LOAD, legal(dram_offset=4096))), Fault.DRAM_RANGE),
+    ],
+)
+def test_faults_and_recovery(commands, cause):
+    driver = opened(commands + END, (Region.INPUT,))
+    size = len(commands + END) if commands else 0
+    with pytest.raises(DeviceFault, match=cause.name) as caught:
+        driver.run(0, size)
+    assert caught.value.cause is cause
+    assert caught.value.index == 0
+    # A start at fault does nothing; a reset makes the device usable again.
+    driver.write("CONTROL", 1)
+    assert driver.read("STATUS") & 4
+    driver.reset()
+    assert driver.read("STATUS") == 0
+    driver.write_region(Region.PROGRAM, 0, END)
+    assert driver.run(0, 16).values["instructions"] == 1
+
+
+def test_the_first_failing_check_wins():
+    """A store that breaks every rule is an illegal field first, then read-only, then unordered."""
+    everything = legal(wait_load=1, spad_addr=2**24 - 1)
+    for extra, cause in (
+        ({"fill": 1}, Fault.ILLEGAL_FIELD),
+        ({}, Fault.READ_ONLY_REGION),
+        ({"region": Region.OUTPUT}, Fault.DEPENDENCY),
+        ({"region": Region.OUTPUT, "wait_load": 0}, Fault.SPAD_RANGE),
+    ):
+        driver = opened(pack(Instruction(Opcode.STORE, {**everything, **extra})))
+        with pytest.raises(DeviceFault) as caught:
+            driver.run(0, 32)
+        assert caught.value.cause is cause
+
+
+class Silent(ModelTransport):
+    """A device whose status never changes."""
+
+    def write32(self, address, value):
+        if address != register("CONTROL").offset:
+            super().write32(address, value)
+
+
+def test_every_wait_has_a_limit():
+    driver = Driver(Silent(CONFIG), CONFIG, timeout=0.05)
+    driver.allocate({Region.PROGRAM: 16})
+    with pytest.raises(DeviceTimeout, match=r"a run must end within 0\.05 s"):
+        driver.run(0, 16)
+
+
+def test_registers_refuse_what_they_must():
+    transport = ModelTransport(CONFIG)
+    with pytest.raises(OSError, match="offsets, not 0x34"):
+        transport.read32(0x34)
+    with pytest.raises(OSError, match="writable, not 0x0"):
+        transport.write32(0, 1)
+
+
+def test_garbage_never_hangs(seed):
+    """Random bytes, and streams with a bit turned: an end or a fault, and usable afterwards."""
+    generator = random.Random(seed)
+    for number in range(60):
+        stream = random_stream(seed + number, CONFIG, length=4)
+        commands = bytearray(stream.commands)
+        place = generator.randrange(len(commands))
+        commands[place] ^= 1 << generator.randrange(8)
+        if number % 3 == 0:
+            commands = bytearray(generator.randbytes(256))
+        driver = opened(bytes(commands), (Region.INPUT, Region.OUTPUT, Region.ARENA))
+        try:
+            driver.run(0, len(commands) // 16 * 16)
+        except DeviceFault:
+            driver.reset()
+        driver.write_region(Region.PROGRAM, 0, END)
+        assert driver.run(0, 16).values["instructions"] == 1
