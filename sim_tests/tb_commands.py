@@ -7,7 +7,7 @@ from jobs import Job, checkup, ordered, scrub, transfer
 
 from matloom.arch.csr import EXEC_CAUSES
 from matloom.arch.isa import Opcode, Region
-from matloom.compile import CompileOptions, compile_network
+from matloom.compiler import CompileOptions, compile_network
 from matloom.hostops.interpreter import interpret
 from matloom.stimulus import random_layer
 

@@ -6,7 +6,7 @@ from bench import Bench, SimTransport
 from cocotb.task import bridge
 
 from matloom.arch.isa import Region
-from matloom.compile import compile_network
+from matloom.compiler import compile_network
 from matloom.data.digits import NETWORK
 from matloom.device.driver import Driver
 from matloom.device.model.transport import ModelTransport

@@ -12,7 +12,7 @@ import numpy as np
 from rich.table import Table
 
 from matloom.arch.config import Config
-from matloom.compile import compile_network
+from matloom.compiler import compile_network
 from matloom.data.digits import NETWORK
 from matloom.frontend.tflite import load_tflite
 from matloom.ir.graph import Graph

@@ -9,7 +9,7 @@ import numpy as np
 
 from matloom.arch.config import Config, load_config
 from matloom.arch.isa import Region
-from matloom.compile import CompileOptions, compile_network
+from matloom.compiler import CompileOptions, compile_network
 from matloom.device.driver import Counters, Driver
 from matloom.device.open import open_device
 from matloom.frontend.tflite import load_tflite

@@ -18,11 +18,12 @@ from matloom.arch.isa import (
     illegal_field,
     pack,
 )
-from matloom.arch.numerics import SUPPORTED_ROUNDINGS
+from matloom.arch.numerics import SUPPORTED_ROUNDINGS, Rounding
+from matloom.device.driver import Driver
 from matloom.schedule.order import Order
 from matloom.verify import overlaps_itself
 
-__all__ = ["Stream", "random_stream"]
+__all__ = ["Stream", "clear_state", "random_stream", "read_state", "run_stream"]
 
 #: Size of each region of external memory that a stream uses, in bytes.
 REGION_BYTES = 6000
@@ -239,3 +240,105 @@ def _post(generator: random.Random, config: Config, _opcode: Opcode) -> tuple[di
         "dest_pitch": pitch,
     }
     return values, width * height * blocks * config.columns // config.lanes
+
+
+def run_stream(driver: Driver, stream: Stream) -> dict[Region, bytes]:
+    """Run a stream on a device and return the writable regions; raise as `Driver.run` does."""
+    sizes = {region: len(contents) for region, contents in stream.regions.items()}
+    driver.allocate({Region.PROGRAM: len(stream.commands), **sizes})
+    driver.write_region(Region.PROGRAM, 0, stream.commands)
+    for region, contents in stream.regions.items():
+        driver.write_region(region, 0, contents)
+    driver.run(0, len(stream.commands))
+    return {region: driver.read_region(region, 0, sizes[region]) for region in WRITABLE_REGIONS}
+
+
+def read_state(driver: Driver) -> bytes:
+    """Return what the scratchpad and the accumulators hold, and leave them as they are.
+
+    The scratchpad comes first, then four passes over the accumulators: their lowest byte, and
+    thrice the next higher one, rounded by those below. Equal state gives equal bytes, and
+    different accumulators give different ones.
+    """
+    config = driver.config
+    size = config.acc_bytes // 4
+    order = Order(config, {Region.OUTPUT: config.spad_bytes + 4 * size})
+    order.append(Opcode.STORE, region=Region.OUTPUT, **_whole_scratchpad(config))
+    target = config.spad_bytes
+    for byte in range(4):
+        for values in _whole_accumulators(config):
+            order.append(
+                Opcode.POST,
+                source=Source.ACC,
+                destination=Destination.SPAD,
+                rounding=Rounding.SINGLE,
+                pre_shift=24 - 8 * byte,
+                multiplier=2**30,
+                shift=-23,
+                clamp_low=-128,
+                clamp_high=127,
+                **values,
+            )
+            count = values["width"] * values["height"] * config.columns
+            order.append(
+                Opcode.STORE,
+                region=Region.OUTPUT,
+                dram_offset=target,
+                row_bytes=count,
+                rows=1,
+                planes=1,
+            )
+            target += count
+    order.append(Opcode.LOAD, region=Region.OUTPUT, **_whole_scratchpad(config))
+    return _run_order(driver, order, target)
+
+
+def clear_state(driver: Driver) -> None:
+    """Fill the scratchpad and the accumulators with zeros."""
+    order = Order(driver.config, {})
+    order.append(Opcode.LOAD, fill=1, **_whole_scratchpad(driver.config))
+    for values in _whole_accumulators(driver.config):
+        order.append(
+            Opcode.POST, source=Source.SPAD, destination=Destination.ACC_SET, **values
+        )
+    _run_order(driver, order, 0)
+
+
+def _run_order(driver: Driver, order: Order, output_bytes: int) -> bytes:
+    order.end()
+    commands = b"".join(pack(instruction) for instruction in order.instructions)
+    driver.allocate({Region.PROGRAM: len(commands), Region.OUTPUT: output_bytes})
+    driver.write_region(Region.PROGRAM, 0, commands)
+    driver.run(0, len(commands))
+    return driver.read_region(Region.OUTPUT, 0, output_bytes)
+
+
+def _whole_scratchpad(config: Config) -> dict[str, int]:
+    """Return the fields of a transfer of every byte, in rows that the fields can count."""
+    row_bytes = min(config.bank_bytes, 1 << 20)
+    return {
+        "row_bytes": row_bytes,
+        "rows": config.spad_bytes // row_bytes,
+        "planes": 1,
+        "dram_row_step": row_bytes,
+        "spad_row_step": row_bytes,
+    }
+
+
+def _whole_accumulators(config: Config) -> Iterator[dict[str, int]]:
+    """Yield the fields of POSTs over every entry, in pieces that the scratchpad can hold."""
+    count = config.acc_entries
+    while count * config.columns > config.spad_bytes:
+        count //= 2
+    width = min(count, 2048)
+    for first in range(0, config.acc_entries, count):
+        yield {
+            "acc_addr": first,
+            "width": width,
+            "height": count // width,
+            "oc_blocks": 1,
+            "tail": config.columns,
+            "x_step": config.columns,
+            "source_pitch": width * config.columns,
+            "dest_pitch": width * config.columns,
+        }

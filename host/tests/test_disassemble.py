@@ -4,7 +4,7 @@ import pytest
 
 from matloom.arch.config import PRESETS
 from matloom.arch.isa import Instruction, IsaError, Opcode, pack
-from matloom.compile import compile_network
+from matloom.compiler import compile_network
 from matloom.data.digits import NETWORK
 from matloom.disassemble import disassemble
 from matloom.frontend.tflite import load_tflite

@@ -1,6 +1,6 @@
 from matloom.arch.config import PRESETS
 from matloom.arch.isa import Opcode, Region, illegal_field, unpack
-from matloom.compile import CompileOptions, compile_network
+from matloom.compiler import CompileOptions, compile_network
 from matloom.program import EngineStep, Program
 from matloom.stimulus import random_layer
 

@@ -8,7 +8,7 @@ import pytest
 
 from matloom.arch.config import PRESETS
 from matloom.arch.isa import Region
-from matloom.compile import compile_network
+from matloom.compiler import compile_network
 from matloom.program import FORMAT_VERSION, Program, ProgramError
 
 

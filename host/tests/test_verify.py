@@ -7,7 +7,7 @@ import pytest
 
 from matloom.arch.config import PRESETS
 from matloom.arch.isa import FORMATS, UNITS, Instruction, Memory, Opcode, Region, extent_end, pack
-from matloom.compile import compile_network
+from matloom.compiler import compile_network
 from matloom.data.digits import NETWORK
 from matloom.frontend.tflite import load_tflite
 from matloom.streams import random_stream

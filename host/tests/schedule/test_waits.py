@@ -7,7 +7,7 @@ import pytest
 
 from matloom.arch.config import PRESETS
 from matloom.arch.isa import UNITS, Opcode, Region, unpack
-from matloom.compile import CompileOptions, compile_network
+from matloom.compiler import CompileOptions, compile_network
 from matloom.device.model import Engine
 from matloom.hostops.interpreter import interpret
 from matloom.stimulus import random_layer

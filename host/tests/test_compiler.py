@@ -8,7 +8,7 @@ import pytest
 
 from matloom.arch.config import PRESETS
 from matloom.arch.isa import Region
-from matloom.compile import CompileError, CompileOptions, compile_network
+from matloom.compiler import CompileError, CompileOptions, compile_network
 from matloom.device.model import Engine
 from matloom.frontend.tflite import load_tflite
 from matloom.hostops.interpreter import interpret, run_node

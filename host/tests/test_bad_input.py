@@ -1,0 +1,71 @@
+"""Mistakes of a user at the command line: one line on stderr, exit status 2, no traceback."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from matloom.data.digits import NETWORK
+from matloom.frontend.tflite import load_tflite
+from matloom.runtime import compile
+
+MATLOOM = Path(sys.executable).with_name("matloom")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "net.tflite").write_bytes(NETWORK.read_bytes())
+    (tmp_path / "short.tflite").write_bytes(NETWORK.read_bytes()[:3000])
+    (tmp_path / "text.tflite").write_text("not a network")
+    (tmp_path / "bad.json").write_text('{"rows": 3}')
+    # Too little of everything for this network's largest layer.
+    tiny = '{"rows": 4, "columns": 4, "hop": 4, "lanes": 4, "spad_bytes": 512, "spad_banks": 1, '
+    tiny += '"acc_bytes": 256, "bus_bits": 32, "burst_beats": 16, "weight_rows": 1}'
+    (tmp_path / "tiny.json").write_text(tiny)
+    program = compile(load_tflite(NETWORK), "small")
+    program.save(tmp_path / "net.mloom")
+    data = bytearray(program.to_bytes())
+    data[-5] ^= 64
+    (tmp_path / "broken.mloom").write_bytes(data)
+    np.savez(tmp_path / "in.npz", image=np.zeros((1, 8, 8, 1), np.int8))
+    np.savez(tmp_path / "shape.npz", image=np.zeros((1, 9, 8, 1), np.int8))
+    np.savez(tmp_path / "dtype.npz", image=np.zeros((1, 8, 8, 1), np.float32))
+    np.savez(tmp_path / "name.npz", picture=np.zeros((1, 8, 8, 1), np.int8))
+    return tmp_path
+
+
+RUN = ["run", "net.tflite", "--output", "out.npz", "--device", "model", "--input"]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["explain", "missing.tflite"], "missing.tflite"),
+        (["explain", "short.tflite"], "short"),
+        (["explain", "text.tflite"], "TFL3"),
+        (["explain", "net.tflite", "--config", "huge"], "config must be one of nano"),
+        (["explain", "net.tflite", "--config", "bad.json"], "rows must be 4 to 64, not 3"),
+        (["explain", "net.tflite", "--config", "tiny.json"], "bytes of scratchpad"),
+        (["disasm", "broken.mloom"], "checksum must be"),
+        ([*RUN, "shape.npz"], "must have shape (1, 8, 8, 1)"),
+        ([*RUN, "dtype.npz"], "must be int8, not float32"),
+        ([*RUN, "name.npz"], "inputs must be named ['image'], not ['picture']"),
+        ([*RUN, "text.tflite"], "--input must be an .npz file"),
+        ([*RUN, "in.npz", "--device", "gpu"], "a device must be one of rtl, model, not 'gpu'"),
+        ([*RUN, "in.npz", "--waves", "w.vcd"], "--waves must go with device rtl"),
+        (
+            ["run", "net.mloom", *RUN[2:], "in.npz", "--config", "nano"],
+            "must be made for the device's configuration",
+        ),
+        (["generate", "--config", "nano", "-o", "chip", "--fpga-report", "x"], "must be one of"),
+        (["frobnicate"], "No such command"),
+    ],
+)
+def test_mistakes(folder, words, sentence):
+    done = subprocess.run([MATLOOM, *words], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1 or sentence == "No such command"

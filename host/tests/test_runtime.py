@@ -1,0 +1,117 @@
+"""Sessions: names, shapes and dtypes as the model has them, and what a run cost."""
+
+import json
+
+import numpy as np
+import pytest
+
+import matloom
+from matloom.arch.config import PRESETS
+from matloom.data.digits import NETWORK
+from matloom.device.errors import DeviceError
+from matloom.frontend.tflite import load_tflite
+from matloom.hostops.interpreter import interpret
+from matloom.program import HostStep, Program, ProgramError
+
+
+@pytest.fixture(scope="module")
+def session():
+    with matloom.load(NETWORK, device="model", config="small") as opened:
+        yield opened
+
+
+def images(count, seed=0):
+    return np.random.default_rng(seed).integers(-128, 128, (count, 8, 8, 1), np.int8)
+
+
+def test_samples_run_one_by_one(session):
+    """Against the interpreter of the graph, which knows no engine."""
+    graph = load_tflite(NETWORK)
+    batch = images(5)
+    outputs = session.run(batch)
+    assert outputs.shape == (5, 10)
+    for image, output in zip(batch, outputs, strict=True):
+        wanted = interpret(graph, {graph.inputs[0]: image[np.newaxis]})
+        assert np.array_equal(wanted[graph.outputs[0]][0], output)
+
+
+def test_by_name(session):
+    outputs = session.run({"image": images(2)})
+    assert list(outputs) == ["probabilities"]
+    assert np.array_equal(outputs["probabilities"], session.run(images(2)))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "error", "sentence"),
+    [
+        (
+            {"picture": images(1)},
+            ValueError,
+            r"inputs must be named \['image'\], not \['picture'\]",
+        ),
+        (images(1).astype(np.uint8), TypeError, "input 'image' must be int8, not uint8"),
+        (images(1)[0], ValueError, r"must have shape \(1, 8, 8, 1\), or more .* not \(8, 8, 1\)"),
+        (images(0), ValueError, r"a whole number of samples, not \(0, 8, 8, 1\)"),
+        (images(1)[:, :7], ValueError, r"not \(1, 7, 8, 1\)"),
+    ],
+)
+def test_wrong_inputs(session, inputs, error, sentence):
+    with pytest.raises(error, match=sentence):
+        session.run(inputs)
+
+
+def test_report_of_a_device_without_time(session):
+    session.run(images(1))
+    report = session.report()
+    assert report.cycles_source == "predicted"
+    assert report.cycles == session.program.predicted_cycles
+    assert report.utilisation == pytest.approx(report.macs / (64 * report.cycles))
+    assert report.host_steps == ("SOFTMAX",)
+    assert [layer.where for layer in report.layers].count("host") == 1
+    wanted = {"cycles", "macs", "utilisation", "device", "config_digest", "layers", "host_steps"}
+    assert wanted <= set(json.loads(report.to_json()))
+    assert "logits" in str(report)
+
+
+def test_report_of_the_chip():
+    with matloom.load(NETWORK, device="rtl", config="nano") as session:
+        outputs = session.run(images(2))
+        report = session.report()
+    with matloom.load(NETWORK, device="model", config="nano") as model:
+        assert np.array_equal(outputs, model.run(images(2)))
+    assert report.cycles_source == "counters"
+    assert report.cycles == report.counters["exec_stream"] + sum(report.stalls.values())
+    engine = [layer for layer in report.layers if layer.where == "engine"]
+    assert all(layer.cycles and layer.cycles > 0 for layer in engine)
+    assert sum(layer.cycles for layer in engine) <= report.cycles
+
+
+def test_a_saved_program_runs(tmp_path, session):
+    path = tmp_path / "digits.mloom"
+    matloom.compile(NETWORK, config="small").save(path)
+    with matloom.load(path, device="model") as loaded:
+        assert np.array_equal(loaded.run(images(3)), session.run(images(3)))
+    with pytest.raises(ProgramError, match="made for the device's configuration"):
+        matloom.load(path, device="model", config="nano")
+
+
+def test_unknown_device():
+    with pytest.raises(DeviceError, match="a device must be one of rtl, model, not 'gpu'"):
+        matloom.load(NETWORK, device="gpu")
+
+
+def test_a_damaged_host_step(session):
+    program = Program.from_bytes(session.program.to_bytes())
+    foreign = HostStep(operator="DREAM", inputs=("logits",), outputs=("probabilities",))
+    broken = type(program)(**{**vars(program), "steps": (program.steps[0], foreign)})
+    with pytest.raises(ProgramError, match="operator must have a kernel, not 'DREAM'"):
+        matloom.load(broken, device="model")
+
+
+def test_several_inputs_need_names(models):
+    path = models / "models/tflm/simple_add_model.tflite"
+    with (
+        matloom.load(path, device="model", config=PRESETS["nano"]) as session,
+        pytest.raises(ValueError, match="inputs must be a mapping of"),
+    ):
+        session.run(np.zeros((1, 128, 128, 1), np.int8))
