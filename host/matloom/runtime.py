@@ -202,4 +202,4 @@ def _samples(info: TensorInfo, array: Array) -> int:
         return 1
     if array.shape[0] == 0 or array.shape[0] % info.shape[0]:
         raise ValueError(f"{rule}, or a whole number of samples, not {array.shape}")
-    return array.shape[0] // info.shape[0]
+    return int(array.shape[0] // info.shape[0])

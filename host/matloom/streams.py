@@ -60,7 +60,7 @@ def random_stream(seed: int, config: Config, length: int = 12) -> Stream:
     so units overlap as far as the dependencies let them.
     """
     generator = random.Random(f"{seed}-{config.digest}")
-    regions = {
+    regions: dict[Region, bytes] = {
         region: generator.randbytes(REGION_BYTES) for region in Region if region != Region.PROGRAM
     }
     order = Order(config, dict.fromkeys(WRITABLE_REGIONS, REGION_BYTES))
@@ -298,9 +298,7 @@ def clear_state(driver: Driver) -> None:
     order = Order(driver.config, {})
     order.append(Opcode.LOAD, fill=1, **_whole_scratchpad(driver.config))
     for values in _whole_accumulators(driver.config):
-        order.append(
-            Opcode.POST, source=Source.SPAD, destination=Destination.ACC_SET, **values
-        )
+        order.append(Opcode.POST, source=Source.SPAD, destination=Destination.ACC_SET, **values)
     _run_order(driver, order, 0)
 
 

@@ -77,7 +77,8 @@ def overlaps_itself(instruction: Instruction, config: Config) -> bool:
     An instruction reads ahead of what it writes by as much as its pipeline is long, which is
     not promised. In place, each value is read before it is replaced.
     """
-    reads, writes = [], []
+    reads: list[tuple[int, int]] = []
+    writes: list[tuple[int, int]] = []
     for extent in FORMATS[instruction.opcode].extents:
         end = extent_end(extent, instruction, config)
         if end is not None and extent.memory is Memory.SPAD:

@@ -38,7 +38,7 @@ def test_graph_has_a_residual_connection():
     assert kinds.count(tflite.BuiltinOperator.CONV_2D) == 4
     addition = operators[kinds.index(tflite.BuiltinOperator.ADD)]
 
-    # One summand comes straight from the operator before, the other by-passes two convolutions.
+    # One summand comes straight from the operator before, the other bypasses two convolutions.
     bypass, direct = addition.InputsAsNumpy()
     convolutions = [operators[index] for index in range(3)]
     assert bypass == convolutions[0].Outputs(0) == convolutions[1].Inputs(0)

@@ -5,6 +5,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 __all__ = ["INTERFACE_VERSION", "MAC_MODES", "PRESETS", "Config", "ConfigError", "load_config"]
 
@@ -31,11 +32,11 @@ class ConfigError(ValueError):
     """A configuration that cannot be built; the message names thing, rule and value."""
 
 
-def _power_of_two(value):
+def _power_of_two(value: int) -> bool:
     return value > 0 and value & (value - 1) == 0
 
 
-def _next_power_of_two(value):
+def _next_power_of_two(value: int) -> int:
     return 1 << (value - 1).bit_length()
 
 
@@ -90,7 +91,7 @@ class Config:
     queue_depth: int = 4
     marks: int = 64
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         object.__setattr__(self, "mac_modes", tuple(self.mac_modes))
         for check in (
             self._check_types,
@@ -101,17 +102,17 @@ class Config:
         ):
             check()
 
-    def _check_types(self):
+    def _check_types(self) -> None:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if field.name != "mac_modes" and (type(value) is not int):
                 raise ConfigError(f"{field.name} must be an integer, not {value!r}")
 
-    def _require(self, name, rule, good):
+    def _require(self, name: str, rule: str, good: bool) -> None:
         if not good:
             raise ConfigError(f"{name} must be {rule}, not {getattr(self, name)!r}")
 
-    def _check_array(self):
+    def _check_array(self) -> None:
         self._require("rows", "4 to 64", 4 <= self.rows <= 64)
         self._require("rows", "a multiple of 4", self.rows % 4 == 0)
         self._require("columns", "4 to 64", 4 <= self.columns <= 64)
@@ -132,7 +133,7 @@ class Config:
             self.lanes >= 1 and self.columns % self.lanes == 0,
         )
 
-    def _check_modes(self):
+    def _check_modes(self) -> None:
         if not self.mac_modes:
             raise ConfigError("mac_modes must name at least one mode, not ()")
         for mode in self.mac_modes:
@@ -146,7 +147,7 @@ class Config:
         if len(set(self.mac_modes)) != len(self.mac_modes):
             raise ConfigError(f"mac_modes must name each mode once, not {self.mac_modes!r}")
 
-    def _check_memories(self):
+    def _check_memories(self) -> None:
         self._require("spad_banks", "1 to 16", 1 <= self.spad_banks <= 16)
         self._require(
             "spad_bytes",
@@ -168,7 +169,7 @@ class Config:
             "acc_bytes", "16 to 32768 entries of all columns", 16 <= self.acc_entries <= 2**15
         )
 
-    def _check_bus(self):
+    def _check_bus(self) -> None:
         self._require("bus_bits", "32, 64, 128 or 256", self.bus_bits in (32, 64, 128, 256))
         self._require("outstanding", "1 to 32", 1 <= self.outstanding <= 32)
         self._require(
@@ -250,7 +251,7 @@ class Config:
         )
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")
 
-    def as_dict(self) -> dict:
+    def as_dict(self) -> dict[str, Any]:
         """Return the fields as JSON knows them."""
         return {**dataclasses.asdict(self), "mac_modes": list(self.mac_modes)}
 

@@ -7,6 +7,7 @@ page and random stimuli all derive from the tables here.
 import enum
 from dataclasses import dataclass, field
 
+from matloom.arch.config import Config
 from matloom.arch.numerics import SUPPORTED_ROUNDINGS
 
 __all__ = [
@@ -38,6 +39,10 @@ GRANULE_BYTES = 16
 
 class IsaError(ValueError):
     """Bytes that are no instruction, or an instruction that does not fit its format."""
+
+
+#: Fields, and the values of each with which something applies.
+_Only = tuple[tuple[str, tuple[int, ...]], ...]
 
 
 class Opcode(enum.IntEnum):
@@ -113,7 +118,7 @@ class Field:
             return -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
         return 0, (1 << self.bits) - 1
 
-    def limits(self, config) -> tuple[int, int]:
+    def limits(self, config: Config) -> tuple[int, int]:
         """Smallest and largest legal value for a configuration."""
         smallest, largest = self.range
         low = smallest if self.low is None else self.low
@@ -135,7 +140,7 @@ class Extent:
     write: bool
     base: str
     terms: tuple[tuple[str, ...], ...]
-    only: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    only: _Only = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,7 +201,7 @@ _TRANSFER = (
 
 
 def _transfer_extents(load: bool) -> tuple[Extent, ...]:
-    def terms(side):
+    def terms(side: str) -> tuple[tuple[str, ...], ...]:
         return (
             ("rows-1", f"{side}_row_step"),
             ("planes-1", f"{side}_plane_step"),
@@ -304,7 +309,7 @@ _POST = (
 )
 
 
-def _post_bytes(side: str, write: bool, only) -> Extent:
+def _post_bytes(side: str, write: bool, only: _Only) -> Extent:
     return Extent(
         memory=Memory.SPAD,
         write=write,
@@ -319,7 +324,7 @@ def _post_bytes(side: str, write: bool, only) -> Extent:
     )
 
 
-def _post_entries(write: bool, only) -> Extent:
+def _post_entries(write: bool, only: _Only) -> Extent:
     return Extent(
         memory=Memory.ACC,
         write=write,
@@ -457,7 +462,7 @@ def unpack(data: bytes, offset: int = 0) -> tuple[Instruction, int]:
     return Instruction(layout.opcode, values), end
 
 
-def illegal_field(instruction: Instruction, config) -> str | None:
+def illegal_field(instruction: Instruction, config: Config) -> str | None:
     """Return a sentence on the first field outside its legal values, or None."""
     for item in FORMATS[instruction.opcode].all_fields:
         value = (
@@ -472,20 +477,20 @@ def illegal_field(instruction: Instruction, config) -> str | None:
     return None
 
 
-def _factor(text: str, instruction: Instruction, config) -> int:
+def _factor(text: str, instruction: Instruction, config: Config) -> int:
     if text.startswith("@"):
-        return getattr(config, text[1:])
+        return int(getattr(config, text[1:]))
     if text.endswith("-1"):
-        return getattr(instruction, text[:-2]) - 1
-    return getattr(instruction, text)
+        return int(getattr(instruction, text[:-2])) - 1
+    return int(getattr(instruction, text))
 
 
-def extent_end(extent: Extent, instruction: Instruction, config) -> int | None:
+def extent_end(extent: Extent, instruction: Instruction, config: Config) -> int | None:
     """Return the first address behind an extent, or None where it does not apply."""
     for name, values in extent.only:
         if getattr(instruction, name) not in values:
             return None
-    end = getattr(instruction, extent.base)
+    end = int(getattr(instruction, extent.base))
     for term in extent.terms:
         product = 1
         for factor in term:

@@ -1,10 +1,12 @@
 """Number rules of the engine: every rounding, saturation and conversion, once.
 
-Written with operators only, so that one function takes Python integers or int64 arrays alike.
+Written with operators only, so that one function takes Python integers or int64 arrays alike: what
+it takes is what it gives, which the types below leave open.
 """
 
 import enum
 import math
+from typing import Any
 
 __all__ = [
     "SUPPORTED_ROUNDINGS",
@@ -48,25 +50,25 @@ class Rounding(enum.IntEnum):
 SUPPORTED_ROUNDINGS = (Rounding.DOUBLE, Rounding.SINGLE, Rounding.AVERAGE)
 
 
-def wrap32(x):
+def wrap32(x: Any) -> Any:
     """Return `x` modulo 2**32 as a signed number, as 32-bit registers hold it."""
     return ((x + 2**31) & (2**32 - 1)) - 2**31
 
 
-def clamp(x, low, high):
+def clamp(x: Any, low: Any, high: Any) -> Any:
     """Return `x` limited to ``low .. high``, with operators only."""
     x = x + (low - x) * (x < low)
     return x + (high - x) * (x > high)
 
 
-def add_bias(x, bias, rounding):
+def add_bias(x: Any, bias: Any, rounding: Rounding) -> Any:
     """Return ``x + bias`` at 32 bits; under ``AVERAGE`` the bias points away from zero."""
     if rounding == Rounding.AVERAGE:
         return wrap32(x + bias * (1 - 2 * (x < 0)))
     return wrap32(x + bias)
 
 
-def saturating_rounding_doubling_high_mul(x, multiplier):
+def saturating_rounding_doubling_high_mul(x: Any, multiplier: Any) -> Any:
     """Return ``round(x * multiplier / 2**31)``, halves up, for a multiplier of 0 or more.
 
     gemmlowp adds a nudge of 2**30, or 1 - 2**30 to a negative product, and truncates towards
@@ -75,13 +77,13 @@ def saturating_rounding_doubling_high_mul(x, multiplier):
     return (x * multiplier + 2**30) >> 31
 
 
-def rounding_divide_by_pot(x, exponent):
+def rounding_divide_by_pot(x: Any, exponent: Any) -> Any:
     """Return ``x / 2**exponent``, halves away from zero (gemmlowp RoundingDivideByPOT)."""
     half = (1 << exponent) >> 1
     return (x + half - ((x < 0) & (exponent > 0))) >> exponent
 
 
-def multiply_by_quantized_multiplier(x, multiplier, shift):
+def multiply_by_quantized_multiplier(x: Any, multiplier: Any, shift: Any) -> Any:
     """Return `x` times ``multiplier / 2**31 * 2**shift``, rounded twice.
 
     `x` and the result are 32-bit integers, `multiplier` is 0 to 2**31 - 1, `shift` -31 to 30.
@@ -90,7 +92,7 @@ def multiply_by_quantized_multiplier(x, multiplier, shift):
     return requantize(x, multiplier, shift, Rounding.DOUBLE)
 
 
-def requantize(x, multiplier, shift, rounding, pre_shift=0):
+def requantize(x: Any, multiplier: Any, shift: Any, rounding: Rounding, pre_shift: int = 0) -> Any:
     """Return `x` scaled by ``2**pre_shift * multiplier / 2**31 * 2**shift`` under `rounding`.
 
     This is what one requantising lane computes. The left shifts (`pre_shift` and a positive
@@ -118,7 +120,7 @@ def requantize(x, multiplier, shift, rounding, pre_shift=0):
     raise ValueError(f"rounding must be one of {SUPPORTED_ROUNDINGS}, not {rounding!r}")
 
 
-def quantize_multiplier(real):
+def quantize_multiplier(real: float) -> tuple[int, int]:
     """Return ``(multiplier, shift)`` with ``real ~ multiplier / 2**31 * 2**shift``.
 
     Source: QuantizeMultiplier of TensorFlow Lite (tensorflow/lite/kernels/internal/
@@ -138,7 +140,7 @@ def quantize_multiplier(real):
     return multiplier, shift
 
 
-def reciprocal(count):
+def reciprocal(count: int) -> tuple[int, int]:
     """Return ``(multiplier, shift)`` that divide exactly by `count` under ``AVERAGE``.
 
     With s = 30 + floor(log2(count)) and multiplier = ceil(2**s / count), the quotient is exact

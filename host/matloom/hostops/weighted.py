@@ -27,7 +27,8 @@ def _product(rows: Array, weights: Array) -> Array:
     """Return ``rows @ weights.T`` of inputs without zero point and int8 weights, as int64."""
     exact = rows.shape[1] * 255 * 128 < 2**24
     kind = np.float32 if exact else np.float64
-    left, right = rows.astype(kind), weights.T.astype(kind)
+    left: Array = rows.astype(kind)
+    right: Array = weights.T.astype(kind)
     # OpenBLAS spreads larger products over threads, which wait for each other on a busy machine.
     step = max(1, BLAS_WORK // right.size)
     parts = [left[start : start + step] @ right for start in range(0, len(left), step)]

@@ -37,9 +37,9 @@ def header() -> str:
         prefix, position = f"MATLOOM_{layout.opcode.name}", 0
         lines.append(f"#define {prefix}_OPCODE {int(layout.opcode)}u")
         lines.append(f"#define {prefix}_BYTES {layout.granules * GRANULE_BYTES}u")
-        for item in layout.all_fields:
-            lines.append(f"#define {prefix}_{item.name.upper()}_BIT {position}u")
-            lines.append(f"#define {prefix}_{item.name.upper()}_WIDTH {item.bits}u")
-            position += item.bits
+        for field in layout.all_fields:
+            lines.append(f"#define {prefix}_{field.name.upper()}_BIT {position}u")
+            lines.append(f"#define {prefix}_{field.name.upper()}_WIDTH {field.bits}u")
+            position += field.bits
     lines += ["", "#endif"]
     return "\n".join(lines) + "\n"

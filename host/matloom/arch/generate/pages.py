@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+from collections.abc import Sequence
 
 from matloom.arch.config import BUILT_MODES, INTERFACE_VERSION, MAC_MODES, PRESETS, Config
 from matloom.arch.csr import MARKS_OFFSET, REGISTERS, Fault
@@ -25,7 +26,7 @@ is as in `reference`. What cannot be built is refused with a sentence.
 """
 
 
-def _table(headings: tuple[str, ...], rows: list[tuple[object, ...]]) -> str:
+def _table(headings: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> str:
     lines = ["| " + " | ".join(headings) + " |", "|" + " --- |" * len(headings)]
     lines += ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
     return "\n".join(lines) + "\n"
@@ -72,11 +73,11 @@ def isa_page() -> str:
         if layout.extents:
             parts.append("\n".join(_extent(extent) for extent in layout.extents) + "\n")
     parts.append("## Rounding rules\n")
-    rows = [
+    rules = [
         (int(rule), rule.name, "yes" if rule in SUPPORTED_ROUNDINGS else "reserved")
         for rule in Rounding
     ]
-    parts.append(_table(("number", "rule", "built"), rows))
+    parts.append(_table(("number", "rule", "built"), rules))
     parts.append("## Regions\n")
     parts.append(_table(("number", "region"), [(int(region), region.name) for region in Region]))
     return "\n".join(parts)
