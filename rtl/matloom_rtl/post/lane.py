@@ -12,17 +12,15 @@ __all__ = ["Lane"]
 class Lane(wiring.Component):
     """Compute `numerics.requantize` of a biased value, then the byte made of it.
 
-    Twelve registered stages; a value enters in every cycle in which `enable` is set and its
-    result leaves `LATENCY` such cycles later. Without `enable` everything holds. `rounding`,
-    `pre_shift`, `zero`, `low` and `high` must be constant while values are inside; bias,
-    multiplier and shift travel with their value.
+    Twelve registered stages; a value enters in every cycle and its result leaves `LATENCY` cycles
+    later. Nothing ever holds. `rounding`, `pre_shift`, `zero`, `low` and `high` must be constant
+    while values are inside; bias, multiplier and shift travel with their value.
 
     The 32 x 32 bit product is made of four products of 16 bits, each between registers, as the
     multipliers of FPGAs are. `pre_shift` plus a positive `shift` above 31 leaves nothing.
 
     Members
     -------
-    enable: in
     value, bias, multiplier, shift: in
     rounding, pre_shift, zero, low, high: in
     result: out
@@ -31,10 +29,9 @@ class Lane(wiring.Component):
         ``clamp(result + zero, low, high)``, without wrap.
     """
 
-    #: Enabled cycles from a value to its result.
+    #: Cycles from a value to its result.
     LATENCY = 12
 
-    enable: In(1)
     value: In(signed(32))
     bias: In(signed(32))
     multiplier: In(32)
@@ -51,19 +48,18 @@ class Lane(wiring.Component):
         m = Module()
         average = Signal()
         m.d.comb += average.eq(self.rounding == Rounding.AVERAGE)
-        with m.If(self.enable):
-            magnitude, negative, left, right, multiplier = self._bias(m, average)
-            shifted, multiplier, right, negative = self._shift_left(
-                m, magnitude, left, multiplier, right, negative
-            )
-            high, right, negative = self._multiply(m, shifted, multiplier, right, negative)
-            quotient, negative = self._divide(m, average, high, right, negative)
-            result, byte = self._finish(m, quotient, negative)
+        magnitude, negative, left, right, multiplier = self._bias(m, average)
+        shifted, multiplier, right, negative = self._shift_left(
+            m, magnitude, left, multiplier, right, negative
+        )
+        high, right, negative = self._multiply(m, shifted, multiplier, right, negative)
+        quotient, negative = self._divide(m, average, high, right, negative)
+        result, byte = self._finish(m, quotient, negative)
         m.d.comb += [self.result.eq(result), self.byte.eq(byte)]
         return m
 
     def _register(self, m: Module, value, name: str):
-        """Return the value one enabled cycle later."""
+        """Return the value one cycle later."""
         later = Signal.like(value, name=name, reset_less=True)
         m.d.sync += later.eq(value)
         return later

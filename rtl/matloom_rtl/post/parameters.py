@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
-from matloom_rtl.ports import SPAD_ADDRESS_BITS, SPAD_READ_LATENCY, SpadReadSignature
+from matloom_rtl.ports import SPAD_ADDRESS_BITS, SpadReadSignature
 
 __all__ = ["Parameters"]
 
@@ -17,7 +17,7 @@ class Parameters(wiring.Component):
     """Fetch parameter blocks, or repeat the instruction's own values for every channel.
 
     `load` begins with the next block; `ready` is set when all channels are in place, after 1
-    cycle without reads, else after one cycle a read and `SPAD_READ_LATENCY` + 1 more.
+    cycle without reads, else a cycle after its last read has arrived.
 
     Members
     -------
@@ -28,6 +28,9 @@ class Parameters(wiring.Component):
     address, channel_bias, channel_scale, bias, multiplier, shift: in
         Of the instruction; constant until the next `start`.
     read: SpadReadSignature, out
+        `data` belong to `arrived`.
+    arrived: in
+        The data of the oldest read that was taken.
     biases, multipliers, shifts: out
         32, 32 and 8 bits a channel, channel 0 lowest.
     """
@@ -47,6 +50,7 @@ class Parameters(wiring.Component):
                 "multiplier": In(32),
                 "shift": In(8),
                 "read": Out(SpadReadSignature(columns)),
+                "arrived": In(1),
                 "biases": Out(32 * columns),
                 "multipliers": Out(32 * columns),
                 "shifts": Out(8 * columns),
@@ -56,23 +60,18 @@ class Parameters(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         read, columns = self.read, self._columns
-        wanted, place = Signal(range(10)), Signal(range(10))
-        arrived, arrived_place = Signal(), Signal.like(place)
-        missing = Signal(range(10))
-        fire = read.valid & read.ready
+        wanted, missing, place = (Signal(range(10), name=n) for n in ("wanted", "missing", "place"))
 
         m.d.comb += read.valid.eq(wanted != 0)
-        with m.If(fire):
+        with m.If(read.valid & read.ready):
+            m.d.sync += [read.address.eq(read.address + columns), wanted.eq(wanted - 1)]
+        with m.If(self.arrived):
             m.d.sync += [
-                read.address.eq(read.address + columns),
-                wanted.eq(wanted - 1),
                 place.eq(place + 1),
+                missing.eq(missing - 1),
+                self.ready.eq(missing == 1),
             ]
-        self._follow(m, fire, place, arrived, arrived_place)
-        self._store(m, arrived, arrived_place)
-
-        with m.If(arrived):
-            m.d.sync += [missing.eq(missing - 1), self.ready.eq(missing == 1)]
+        self._store(m, place)
         with m.If(self.load):
             count = self.channel_bias * _BIAS_READS + self.channel_scale * _SCALE_READS
             m.d.sync += [wanted.eq(count), missing.eq(count), self.ready.eq(count == 0)]
@@ -91,20 +90,11 @@ class Parameters(wiring.Component):
             m.d.sync += [read.address.eq(self.address), self.ready.eq(0)]
         return m
 
-    def _follow(self, m: Module, fire, place, arrived, arrived_place):
-        """Delay what was asked for until its data are there."""
-        for stage in range(SPAD_READ_LATENCY):
-            later = Signal(name=f"fired_{stage}")
-            place_later = Signal.like(place, name=f"place_{stage}")
-            m.d.sync += [later.eq(fire), place_later.eq(place)]
-            fire, place = later, place_later
-        m.d.comb += [arrived.eq(fire), arrived_place.eq(place)]
-
-    def _store(self, m: Module, arrived, place):
+    def _store(self, m: Module, place):
         """Put a read's bytes at their place in the block."""
         block = Cat(self.biases, self.multipliers, self.shifts)
         bits = 8 * self._columns
-        with m.If(arrived), m.Switch(place):
+        with m.If(self.arrived), m.Switch(place):
             for index in range(_BIAS_READS + _SCALE_READS):
                 with m.Case(index):
                     m.d.sync += block[bits * index : bits * (index + 1)].eq(self.read.data)

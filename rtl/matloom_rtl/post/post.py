@@ -28,14 +28,19 @@ __all__ = ["Post"]
 #: Vectors read and not yet taken by the lanes: covers the longest read latency at full rate.
 _READ_AHEAD = 8
 
+#: Vectors in the lanes and behind them: covers the way from the lanes to the memories at full
+#: rate, and is the depth of the memory in four lookup tables.
+_BEHIND = 16
+
 
 class Post(wiring.Component):
     """Requantise one vector (`columns` values) after another.
 
     A vector takes ``columns / lanes`` beats through the lanes. Reads run ahead of the lanes by
-    up to `_READ_AHEAD` vectors; where a result is refused the lanes hold, and then the reads.
+    up to `_READ_AHEAD` vectors. The lanes never hold, for that would be a signal to every one of
+    their registers: a vector enters when a place for its result is free among `_BEHIND`.
 
-    Latency: parameters 1 to 15 cycles an output block, source 3 or 5, lanes 12, result 1; `done`
+    Latency: parameters 1 to 16 cycles an output block, source 4 or 6, lanes 12, result 2; `done`
     follows the last write by the time it takes to be visible. Throughput: one vector every
     ``columns / lanes`` cycles within a block; the next block begins when its parameters are
     there, after the last beat of this block has entered the lanes. Instructions do not overlap.
@@ -68,14 +73,14 @@ class Post(wiring.Component):
         m.submodules.parameters = parameters = Parameters(config)
         command = Signal(body_layout(Opcode.POST))
         start, streaming = Signal(), Signal()
-        enable = Signal()
+        written = Signal()
 
         self._geometry(m, command, start, sources, results, parameters)
         fifo = self._read(m, command, streaming, sources, parameters)
-        last_beat, block_left = self._lanes(m, command, enable, fifo, parameters)
-        written = self._write(m, command, enable, results)
+        last_beat, block_left = self._lanes(m, command, fifo, parameters, written)
+        self._write(m, command, results, written)
         self._sequence(m, command, start, streaming, parameters, block_left, results, written)
-        m.d.comb += self.unit.progress.eq(last_beat | written | parameters.read.ready)
+        m.d.sync += self.unit.progress.eq(last_beat | written | parameters.arrived)
         return m
 
     def _geometry(self, m: Module, command, start, sources, results, parameters):
@@ -95,51 +100,67 @@ class Post(wiring.Component):
             m.d.comb += getattr(parameters, name).eq(command[name])
 
     def _read(self, m: Module, command, streaming, sources, parameters):
-        """Request vectors while there is room; parameters and vectors share the byte port."""
-        columns = self._config.columns
+        """Request vectors while there is room; parameters and vectors share the byte port.
+
+        A request waits in registers for its grant: the arbiters of the memories are far away.
+        """
+        columns, acc, spad = self._config.columns, self.acc_read, self.spad_read
         m.submodules.fifo = fifo = SyncFIFO(width=32 * columns + 1, depth=_READ_AHEAD)
-        room, asked = Signal(range(_READ_AHEAD + 1), init=_READ_AHEAD), Signal()
+        room, asked, free = Signal(range(_READ_AHEAD + 1), init=_READ_AHEAD), Signal(), Signal()
         from_acc = command.source == Source.ACC
-        block_asked = Signal()
+        block_asked, of_vector, ends_block = Signal(), Signal(), Signal()
         want = streaming & (room != 0) & ~block_asked
         m.d.comb += [
-            self.acc_read.valid.eq(want & from_acc),
-            self.acc_read.address.eq(sources.at_entry),
-            self.spad_read.valid.eq(Mux(streaming, want & ~from_acc, parameters.read.valid)),
-            self.spad_read.address.eq(Mux(streaming, sources.at_address, parameters.read.address)),
-            parameters.read.ready.eq(~streaming & self.spad_read.ready),
-            parameters.read.data.eq(self.spad_read.data),
-            asked.eq(want & Mux(from_acc, self.acc_read.ready, self.spad_read.ready)),
+            free.eq((~acc.valid | acc.ready) & (~spad.valid | spad.ready)),
+            asked.eq(want & free),
             sources.advance.eq(asked),
+            parameters.read.ready.eq(~streaming & free),
+            parameters.read.data.eq(spad.data),
         ]
+        with m.If(free):
+            m.d.sync += [
+                acc.valid.eq(want & from_acc),
+                acc.address.eq(sources.at_entry),
+                spad.valid.eq(Mux(streaming, want & ~from_acc, parameters.read.valid)),
+                spad.address.eq(Mux(streaming, sources.at_address, parameters.read.address)),
+                of_vector.eq(streaming),
+                ends_block.eq(sources.block_end),
+            ]
         m.d.sync += room.eq(room - asked + (fifo.r_en & fifo.r_rdy))
         with m.If(asked & sources.block_end):
             m.d.sync += block_asked.eq(1)
         with m.Elif(~streaming):
             m.d.sync += block_asked.eq(0)
 
-        acc_arrived = _delayed(m, asked & from_acc, ACC_READ_LATENCY, "acc_asked")
-        spad_arrived = _delayed(m, asked & ~from_acc, SPAD_READ_LATENCY, "spad_asked")
-        acc_end = _delayed(m, sources.block_end, ACC_READ_LATENCY, "acc_end")
-        spad_end = _delayed(m, sources.block_end, SPAD_READ_LATENCY, "spad_end")
-        spad_values = Cat(
-            _extend(self.spad_read.data.word_select(index, 8)) for index in range(columns)
-        )
+        read_spad = spad.valid & spad.ready
+        acc_arrived = _delayed(m, acc.valid & acc.ready, ACC_READ_LATENCY, "acc_asked")
+        spad_arrived = _delayed(m, read_spad & of_vector, SPAD_READ_LATENCY, "spad_asked")
+        acc_end = _delayed(m, ends_block, ACC_READ_LATENCY, "acc_end")
+        spad_end = _delayed(m, ends_block, SPAD_READ_LATENCY, "spad_end")
+        spad_values = Cat(_extend(spad.data.word_select(index, 8)) for index in range(columns))
         m.d.comb += [
-            fifo.w_en.eq(acc_arrived | spad_arrived),
-            fifo.w_data.eq(
-                Mux(acc_arrived, Cat(self.acc_read.data, acc_end), Cat(spad_values, spad_end))
+            parameters.arrived.eq(
+                _delayed(m, read_spad & ~of_vector, SPAD_READ_LATENCY, "parameters_asked")
             ),
+            fifo.w_en.eq(acc_arrived | spad_arrived),
+            fifo.w_data.eq(Mux(acc_arrived, Cat(acc.data, acc_end), Cat(spad_values, spad_end))),
         ]
         return fifo
 
-    def _lanes(self, m: Module, command, enable, fifo, parameters):
+    def _lanes(self, m: Module, command, fifo, parameters, written):
         """Feed the lanes beat by beat; return the last beat of a vector, of a block."""
         columns, lanes = self._config.columns, self._config.lanes
         beats = columns // lanes
         beat, last_beat, block_left = Signal(range(beats)), Signal(), Signal()
-        feed = enable & fifo.r_rdy
+        feed, begin = Signal(), Signal()
+        # Vectors that entered and are not written; whether there is a place for one more.
+        behind, place = Signal(range(_BEHIND + 1)), Signal(init=1)
+        behind_next = Signal.like(behind)
+        m.d.sync += [behind.eq(behind_next), place.eq(behind_next != _BEHIND)]
         m.d.comb += [
+            feed.eq(fifo.r_rdy & ((beat != 0) | place)),
+            begin.eq(feed & (beat == 0)),
+            behind_next.eq(behind + begin - written),
             last_beat.eq(feed & (beat == beats - 1)),
             fifo.r_en.eq(last_beat),
             block_left.eq(last_beat & fifo.r_data[-1]),
@@ -161,7 +182,6 @@ class Post(wiring.Component):
                 group = Cat(vector.word_select(b * lanes + index, bits) for b in range(beats))
                 m.d.comb += port.eq(group.word_select(beat, bits))
             m.d.comb += [
-                lane.enable.eq(enable),
                 lane.rounding.eq(command.rounding),
                 lane.pre_shift.eq(command.pre_shift),
                 lane.zero.eq(command.output_zero),
@@ -171,51 +191,50 @@ class Post(wiring.Component):
         self._inside = [feed]
         for stage in range(Lane.LATENCY):
             inside = Signal(name=f"inside_{stage}")
-            with m.If(enable):
-                m.d.sync += inside.eq(self._inside[-1])
+            m.d.sync += inside.eq(self._inside[-1])
             self._inside.append(inside)
         return last_beat, block_left
 
-    def _write(self, m: Module, command, enable, results):
-        """Collect a vector's beats and offer it; return its acceptance."""
+    def _write(self, m: Module, command, results, written):
+        """Collect a vector's beats, queue them, offer the head; set `written` when it is taken."""
         columns, lanes = self._config.columns, self._config.lanes
         beats = columns // lanes
         to_spad = command.destination == Destination.SPAD
-        beat, full, written = Signal(range(beats)), Signal(), Signal()
-        words = [Signal(32, name=f"word_{index}", reset_less=True) for index in range(columns)]
+        beat, full = Signal(range(beats)), Signal()
+        words = Signal(32 * columns, reset_less=True)
         emerging = self._inside[-1]
-        with m.If(written):
-            m.d.sync += full.eq(0)
-        with m.If(enable & emerging):
+        m.d.sync += full.eq(emerging & (beat == beats - 1))
+        with m.If(emerging):
             m.d.sync += beat.eq(Mux(beat == beats - 1, 0, beat + 1))
-            with m.If(beat == beats - 1):
-                m.d.sync += full.eq(1)
             with m.Switch(beat):
                 for b in range(beats):
                     with m.Case(b):
                         for index, lane in enumerate(self._lane_units):
                             value = Mux(to_spad, lane.byte, lane.result)
-                            m.d.sync += words[b * lanes + index].eq(value)
+                            m.d.sync += words.word_select(b * lanes + index, 32).eq(value)
+        m.submodules.queue = queue = SyncFIFO(width=len(words), depth=_BEHIND)
+        head = queue.r_data
 
         every = Signal(columns)
         for index in range(columns):
             m.d.comb += every[index].eq(~results.last_block | (index < command.tail))
         accepted = Mux(to_spad, self.spad_write.ready, self.acc_update.ready)
         m.d.comb += [
-            written.eq(full & accepted),
-            enable.eq(~full | accepted),
+            queue.w_data.eq(words),
+            queue.w_en.eq(full),
+            written.eq(queue.r_rdy & accepted),
+            queue.r_en.eq(written),
             results.advance.eq(written),
-            self.spad_write.valid.eq(full & to_spad),
+            self.spad_write.valid.eq(queue.r_rdy & to_spad),
             self.spad_write.address.eq(results.at_address),
-            self.spad_write.data.eq(Cat(word[:8] for word in words)),
+            self.spad_write.data.eq(Cat(head.word_select(i, 32)[:8] for i in range(columns))),
             self.spad_write.mask.eq(every),
-            self.acc_update.valid.eq(full & ~to_spad),
+            self.acc_update.valid.eq(queue.r_rdy & ~to_spad),
             self.acc_update.address.eq(results.at_entry),
             self.acc_update.add.eq(command.destination == Destination.ACC_ADD),
-            self.acc_update.data.eq(Cat(words)),
+            self.acc_update.data.eq(head),
             self.acc_update.mask.eq(every),
         ]
-        return written
 
     def _sequence(
         self, m: Module, command, start, streaming, parameters, block_left, results, written
