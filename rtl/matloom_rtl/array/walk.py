@@ -1,6 +1,6 @@
 """Addresses, padding and accumulator entries of every vector that an EXEC streams."""
 
-from amaranth.hdl import Module, Mux, Signal, signed
+from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -80,17 +80,16 @@ class Walk(wiring.Component):
         step = self._loops(m, command, advance, walking)
         self._addresses(m, command, advance, walking, step)
 
+        # What is taken while nothing is valid is never walked: data need not know of `valid`.
         m.d.comb += self.i.ready.eq(advance & (~walking | step["end"]))
         with m.If(self.i.ready):
-            m.d.sync += walking.eq(self.i.valid)
-            with m.If(self.i.valid):
-                m.d.sync += command.eq(self.i.payload)
+            m.d.sync += [walking.eq(self.i.valid), command.eq(self.i.payload)]
         return m
 
     def _loops(self, m: Module, command, advance, walking) -> dict:
         """Count the loops; return the registers of the vector at hand and its flags."""
         incoming = self.i.payload
-        take = self.i.ready & self.i.valid
+        take = self.i.ready
         names = ("oc_blocks", "kernel_rows", "kernel_cols", "blocks", "height", "width")
         left = {name: Signal(12, name=f"left_{name}") for name in names}
         at_last = {name: Signal(name=f"last_{name}") for name in names}
@@ -129,8 +128,7 @@ class Walk(wiring.Component):
                         at_last[name].eq(left[name] == 1),
                     ]
             carry = carry & at_last[name]
-        end = Signal()
-        m.d.comb += end.eq(carry)
+        final = self._final(m, names, left, at_last, issue & advance, take)
 
         with m.If(take):
             for name in names:
@@ -144,16 +142,35 @@ class Walk(wiring.Component):
             ]
         return {
             "issue": issue,
-            "end": end,
+            "end": issue & final,
             "take": take,
             "moves": moves,
-            "step_end": step_end,
-            "instruction_end": step_end
-            & at_last["blocks"]
-            & at_last["kernel_cols"]
-            & at_last["kernel_rows"]
-            & at_last["oc_blocks"],
+            "final": final,
         }
+
+    def _final(self, m: Module, names, left, at_last, move, take):
+        """Know a cycle ahead that a vector is the last: much hangs on it.
+
+        The vector before it is one from the end of some loop, all loops inside pass but once, and
+        all loops outside are at their end.
+        """
+        incoming = self.i.payload
+        final, single = Signal(), {}
+        for name in names:
+            single[name] = Signal(name=f"single_{name}")
+            with m.If(take):
+                m.d.sync += single[name].eq(incoming[name] == 1)
+        nearly = []
+        for index, name in enumerate(names):
+            outside = [at_last[outer] for outer in names[:index]]
+            inside = [single[inner] for inner in names[index + 1 :]]
+            at_hand = ~at_last[name] & (left[name] == 1)
+            nearly.append(Cat(at_hand, *outside, *inside).all())
+        with m.If(move):
+            m.d.sync += final.eq(Cat(nearly).any())
+        with m.If(take):
+            m.d.sync += final.eq(Cat(incoming[name] == 1 for name in names).all())
+        return final
 
     def _addresses(self, m: Module, command, advance, walking, step):
         byte, row = self._positions(m, command, step)
@@ -176,7 +193,7 @@ class Walk(wiring.Component):
                 s1.entry.eq(entry),
                 s1.add.eq(~first_step | command.accumulate),
                 s1.maximum.eq(command.maximum),
-                s1.last.eq(step["instruction_end"]),
+                s1.last.eq(step["final"]),
                 s1.mark.eq(command.mark),
                 s1_geometry.input_addr.eq(command.input_addr),
                 s1_geometry.pitch.eq(command.input_pitch),
