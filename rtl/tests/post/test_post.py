@@ -221,3 +221,17 @@ def test_reset_midway(seed):
     config = CONFIGS["8_by_4"]
     values = draw(random.Random(seed), config, width=5, height=3, oc_blocks=2, source=Source.ACC)
     check(config, [values], seed, reset_at=25)
+
+
+def test_an_idle_unit_makes_no_progress():
+    """The watchdog counts cycles without progress: an idle unit must not feed it."""
+    dut = Post(CONFIGS["4_by_2"])
+
+    async def bench(ctx):
+        for port in (dut.spad_read, dut.acc_read, dut.spad_write, dut.acc_update):
+            ctx.set(port.ready, 1)
+        for _cycle in range(20):
+            assert not ctx.get(dut.unit.progress)
+            await ctx.tick()
+
+    simulate(dut, bench, cycles=30)
