@@ -32,7 +32,7 @@ def _module(path):
     return module
 
 
-@pytest.mark.parametrize("block", _blocks("console"))
+@pytest.mark.parametrize("block", list(_blocks("console")))
 def test_commands_run(block, tmp_path):
     shutil.copy(NETWORK, tmp_path / "digits.tflite")
     np.savez(tmp_path / "in.npz", image=np.zeros((2, 8, 8, 1), np.int8))
@@ -45,7 +45,7 @@ def test_commands_run(block, tmp_path):
         assert done.returncode == 0, f"{line}: {done.stderr}"
 
 
-@pytest.mark.parametrize("block", _blocks("python"))
+@pytest.mark.parametrize("block", list(_blocks("python")))
 def test_snippets_run(block, tmp_path, monkeypatch):
     pytest.importorskip("sklearn", reason="the snippets use scikit-learn's digits: extra demo")
     monkeypatch.chdir(tmp_path)
