@@ -92,18 +92,12 @@ def _program(config: Config) -> tuple[list[_Step], dict[Opcode, tuple[int, ...]]
     return steps, entries
 
 
-_FLAGS = data.StructLayout(
-    {
-        "valid": 1,
-        "minus_one": 1,
-        "first_factor": 1,
-        "last_factor": 1,
-        "first": 1,
-        "last": 1,
-        "final": 1,
-        "memory": Memory,
-    }
-)
+#: What is known of a step, and of its place in a check.
+_STEP = {
+    **dict.fromkeys(("minus_one", "first_factor", "last_factor", "first", "last"), 1),
+    "memory": Memory,
+}
+_FLAGS = data.StructLayout({"valid": 1, "final": 1, **_STEP})
 
 
 class Bounds(wiring.Component):
@@ -157,7 +151,7 @@ class Bounds(wiring.Component):
         m.d.sync += [after.eq(before) for before, after in itertools.pairwise(numbers)]
         number = numbers[0]
         raw, base = Signal(_FIRST_BITS), Signal(_SUM_BITS)
-        step = Signal(_FLAGS)
+        step = Signal(data.StructLayout(_STEP))
         self._look_up(m, number, step, raw)
         self._walk(m, number, step, select)
         self._look_up_base(m, numbers[-1], base)
@@ -212,7 +206,8 @@ class Bounds(wiring.Component):
         m.d.comb += go.eq(running & (step.first_factor | waited))
         m.d.sync += waited.eq(running & ~go)
         with m.If(go):
-            m.d.comb += [select.eq(step), select.valid.eq(1), select.final.eq(final)]
+            m.d.comb += [select[name].eq(step[name]) for name in _STEP]
+            m.d.comb += [select.valid.eq(1), select.final.eq(final)]
             m.d.sync += [number.eq(number + 1), running.eq(~final)]
             with m.Switch(number):
                 for index, each in enumerate(self._program):
