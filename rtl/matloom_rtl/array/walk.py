@@ -1,6 +1,6 @@
 """Addresses, padding and accumulator entries of every vector that an EXEC streams."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, signed
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -81,7 +81,7 @@ class Walk(wiring.Component):
         self._addresses(m, command, advance, walking, step)
 
         # What is taken while nothing is valid is never walked: data need not know of `valid`.
-        m.d.comb += self.i.ready.eq(advance & (~walking | step["end"]))
+        m.d.comb += self.i.ready.eq(step["moving"] & step["reload"])
         with m.If(self.i.ready):
             m.d.sync += [walking.eq(self.i.valid), command.eq(self.i.payload)]
         return m
@@ -89,7 +89,6 @@ class Walk(wiring.Component):
     def _loops(self, m: Module, command, advance, walking) -> dict:
         """Count the loops; return the registers of the vector at hand and its flags."""
         incoming = self.i.payload
-        take = self.i.ready
         names = ("oc_blocks", "kernel_rows", "kernel_cols", "blocks", "height", "width")
         left = {name: Signal(12, name=f"left_{name}") for name in names}
         at_last = {name: Signal(name=f"last_{name}") for name in names}
@@ -111,12 +110,14 @@ class Walk(wiring.Component):
             with m.Elif(young):
                 m.d.sync += age.eq(age + 1)
 
-        moves = {}
-        carry = issue & advance
+        # Whether to move hangs on all that stalls; where to, on registers alone.
+        moving, reload = Signal(), Signal()
+        m.d.comb += moving.eq(advance & (~walking | ~hold))
+        moves, carry = {}, Const(1)
         for name in reversed(names):
             moves[name] = Signal(name=f"move_{name}")
             m.d.comb += moves[name].eq(carry & ~at_last[name])
-            with m.If(carry):
+            with m.If(moving & carry):
                 with m.If(at_last[name]):
                     m.d.sync += [
                         left[name].eq(command[name] - 1),
@@ -128,9 +129,10 @@ class Walk(wiring.Component):
                         at_last[name].eq(left[name] == 1),
                     ]
             carry = carry & at_last[name]
-        final = self._final(m, names, left, at_last, issue & advance, take)
+        final = self._final(m, names, left, at_last, moving, reload)
+        m.d.comb += reload.eq(~walking | final)
 
-        with m.If(take):
+        with m.If(moving & reload):
             for name in names:
                 m.d.sync += [
                     left[name].eq(incoming[name] - 1),
@@ -142,13 +144,13 @@ class Walk(wiring.Component):
             ]
         return {
             "issue": issue,
-            "end": issue & final,
-            "take": take,
+            "moving": moving,
+            "reload": reload,
             "moves": moves,
             "final": final,
         }
 
-    def _final(self, m: Module, names, left, at_last, move, take):
+    def _final(self, m: Module, names, left, at_last, moving, reload):
         """Know a cycle ahead that a vector is the last: much hangs on it.
 
         The vector before it is one from the end of some loop, all loops inside pass but once, and
@@ -158,7 +160,7 @@ class Walk(wiring.Component):
         final, single = Signal(), {}
         for name in names:
             single[name] = Signal(name=f"single_{name}")
-            with m.If(take):
+            with m.If(moving & reload):
                 m.d.sync += single[name].eq(incoming[name] == 1)
         nearly = []
         for index, name in enumerate(names):
@@ -166,10 +168,9 @@ class Walk(wiring.Component):
             inside = [single[inner] for inner in names[index + 1 :]]
             at_hand = ~at_last[name] & (left[name] == 1)
             nearly.append(Cat(at_hand, *outside, *inside).all())
-        with m.If(move):
-            m.d.sync += final.eq(Cat(nearly).any())
-        with m.If(take):
-            m.d.sync += final.eq(Cat(incoming[name] == 1 for name in names).all())
+        with m.If(moving):
+            only = Cat(incoming[name] == 1 for name in names).all()
+            m.d.sync += final.eq(Mux(reload, only, Cat(nearly).any()))
         return final
 
     def _addresses(self, m: Module, command, advance, walking, step):
@@ -216,31 +217,36 @@ class Walk(wiring.Component):
 
         with m.If(moves["width"]):
             m.d.comb += [base.eq(byte), addend.eq(command.x_step)]
-            m.d.sync += byte.eq(target)
-        with m.Elif(moves["height"]):
-            m.d.sync += [byte.eq(byte_block), row.eq(row + command.y_step)]
         with m.Elif(moves["blocks"]):
             m.d.comb += [base.eq(byte_block), addend.eq(rows)]
-            m.d.sync += [byte.eq(target), byte_block.eq(target), row.eq(row_kernel)]
         with m.Elif(moves["kernel_cols"]):
             m.d.comb += [base.eq(byte_col), addend.eq(command.kernel_col_step)]
-            m.d.sync += [byte.eq(target), byte_block.eq(target), byte_col.eq(target)]
-            m.d.sync += row.eq(row_kernel)
-        with m.Elif(moves["kernel_rows"]):
-            m.d.sync += [byte.eq(byte_oc), byte_block.eq(byte_oc), byte_col.eq(byte_oc)]
-            m.d.sync += [
-                row_kernel.eq(row_kernel + command.kernel_row_step),
-                row.eq(row_kernel + command.kernel_row_step),
-            ]
-        with m.Elif(moves["oc_blocks"]):
+        with m.Else():
             m.d.comb += [base.eq(byte_oc), addend.eq(command.oc_step)]
-            m.d.sync += [each.eq(target) for each in (byte, byte_block, byte_col, byte_oc)]
-            m.d.sync += [row.eq(command.first_row), row_kernel.eq(command.first_row)]
-        with m.If(step["take"]):
-            m.d.sync += [
-                each.eq(incoming.first_byte) for each in (byte, byte_block, byte_col, byte_oc)
-            ]
-            m.d.sync += [row.eq(incoming.first_row), row_kernel.eq(incoming.first_row)]
+
+        next_kernel_row = Signal.like(row_kernel)
+        m.d.comb += next_kernel_row.eq(row_kernel + command.kernel_row_step)
+        with m.If(step["moving"]):
+            with m.If(step["reload"]):
+                m.d.sync += [
+                    each.eq(incoming.first_byte) for each in (byte, byte_block, byte_col, byte_oc)
+                ]
+                m.d.sync += [row.eq(incoming.first_row), row_kernel.eq(incoming.first_row)]
+            with m.Elif(moves["width"]):
+                m.d.sync += byte.eq(target)
+            with m.Elif(moves["height"]):
+                m.d.sync += [byte.eq(byte_block), row.eq(row + command.y_step)]
+            with m.Elif(moves["blocks"]):
+                m.d.sync += [byte.eq(target), byte_block.eq(target), row.eq(row_kernel)]
+            with m.Elif(moves["kernel_cols"]):
+                m.d.sync += [each.eq(target) for each in (byte, byte_block, byte_col)]
+                m.d.sync += row.eq(row_kernel)
+            with m.Elif(moves["kernel_rows"]):
+                m.d.sync += [each.eq(byte_oc) for each in (byte, byte_block, byte_col)]
+                m.d.sync += [each.eq(next_kernel_row) for each in (row_kernel, row)]
+            with m.Else():
+                m.d.sync += [each.eq(target) for each in (byte, byte_block, byte_col, byte_oc)]
+                m.d.sync += [row.eq(command.first_row), row_kernel.eq(command.first_row)]
         return byte, row
 
     def _entries(self, m: Module, step):
@@ -252,16 +258,17 @@ class Walk(wiring.Component):
         m.d.comb += following.eq(entry + 1)
         within = moves["width"] | moves["height"]
         next_step = moves["blocks"] | moves["kernel_cols"] | moves["kernel_rows"]
-        with m.If(within):
-            m.d.sync += [entry.eq(following), step_start.eq(0), start.eq(0)]
-        with m.Elif(next_step):
-            m.d.sync += [entry.eq(entry_oc), first_step.eq(0), step_start.eq(1), start.eq(0)]
-        with m.Elif(moves["oc_blocks"]):
-            m.d.sync += [entry.eq(following), entry_oc.eq(following), first_step.eq(1)]
-            m.d.sync += [step_start.eq(1), start.eq(0)]
-        with m.If(step["take"]):
-            m.d.sync += [entry.eq(incoming.acc_addr), entry_oc.eq(incoming.acc_addr)]
-            m.d.sync += [first_step.eq(1), step_start.eq(1), start.eq(1)]
+        with m.If(step["moving"]):
+            m.d.sync += [start.eq(step["reload"]), step_start.eq(step["reload"] | ~within)]
+            with m.If(step["reload"]):
+                m.d.sync += [entry.eq(incoming.acc_addr), entry_oc.eq(incoming.acc_addr)]
+                m.d.sync += first_step.eq(1)
+            with m.Elif(within):
+                m.d.sync += entry.eq(following)
+            with m.Elif(next_step):
+                m.d.sync += [entry.eq(entry_oc), first_step.eq(0)]
+            with m.Else():
+                m.d.sync += [entry.eq(following), entry_oc.eq(following), first_step.eq(1)]
         return entry, first_step, step_start, start
 
     def _bounds(self, m: Module, advance, walking, s1, s1_valid, s1_byte, s1_row, geometry):

@@ -173,8 +173,11 @@ def _locate(m: Module, address, width: int, config: Config) -> _Place:
     bank = address[bank_bits:]
     crosses = Signal(name="crosses")
     even, odd, claims = (Signal(config.spad_banks, name=name) for name in ("even", "odd", "claims"))
+    # The last `span` bytes of a bank, a power of two: no comparison of the whole address.
+    span_bits = (width - 1).bit_length()
+    at_end = address[span_bits:bank_bits].all()
     m.d.comb += [
-        crosses.eq(address[:bank_bits] > config.bank_bytes - width),
+        crosses.eq(at_end & (address[:span_bits] > (1 << span_bits) - width)),
         claims.eq(even | odd),
     ]
     for number in range(config.spad_banks):
