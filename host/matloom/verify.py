@@ -1,17 +1,16 @@
 """Proves a command buffer legal and free of hazards before it runs."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from matloom.arch.config import Config
 from matloom.arch.isa import (
     FORMATS,
+    GRANULE_BYTES,
     UNITS,
     WRITABLE_REGIONS,
-    Extent,
     Instruction,
     IsaError,
     Memory,
@@ -25,10 +24,13 @@ from matloom.program import EngineStep, Program
 
 __all__ = ["VerifyError", "overlaps_itself", "verify_commands", "verify_program"]
 
-_NEVER = 0
+_WAITS = tuple(f"wait_{unit.name.lower()}" for unit in UNITS)
 
 #: Completions of each unit, in the order of UNITS, that are certain at some moment.
-Clock = tuple[int, ...]
+_Clock = tuple[int, ...]
+
+#: A memory, and the region of external memory.
+_Space = tuple[Memory, Region | None]
 
 
 class VerifyError(ValueError):
@@ -39,8 +41,11 @@ def verify_program(program: Program) -> None:
     """Verify every command buffer of a program; raise `VerifyError`."""
     for step in program.steps:
         if isinstance(step, EngineStep):
-            end = step.command_offset + step.command_bytes
-            commands = program.image[step.command_offset : end]
+            start, size = step.command_offset, step.command_bytes
+            for name, value in (("command_offset", start), ("command_bytes", size)):
+                if value % GRANULE_BYTES:
+                    raise VerifyError(f"{name} must be a multiple of {GRANULE_BYTES}, not {value}")
+            commands = program.image[start : start + size]
             verify_commands(commands, program.config, program.region_bytes)
 
 
@@ -50,180 +55,223 @@ def verify_commands(commands: bytes, config: Config, region_bytes: Mapping[Regio
     Legality is the dispatcher's. For hazards, every two accesses of different units to
     overlapping addresses, one of them a write, must be ordered by waits: directly, or through
     units that complete in order and what those had waited for. Extents count as whole
-    intervals, so a legal buffer may be refused, never a hazard be missed. Weights of an EXEC are
-    fetched as soon as its wait on LOAD is met: other waits do not protect them.
+    intervals, so a legal buffer may be refused, never a hazard be missed. Weights of an EXEC may
+    be fetched as soon as its waits on LOAD are met: other waits do not protect them.
 
     Raises
     ------
     VerifyError
-        The first instruction that is illegal or not ordered.
+        The first instruction that is illegal, or else the first that is not ordered.
     """
-    checker = _Checker(config, region_bytes)
-    offset, number = 0, 0
-    while True:
-        try:
-            instruction, offset = unpack(commands, offset)
-        except IsaError as error:
-            raise VerifyError(f"instruction {number}: {error}") from None
-        checker.check(number, instruction)
-        number += 1
-        if instruction.opcode is Opcode.END:
-            return
+    legal = list(_legal_instructions(commands, config, region_bytes))
+    hazards = _Hazards([access for _instruction, accesses in legal for access in accesses])
+    for number, (instruction, accesses) in enumerate(legal):
+        hazards.check(number, instruction, accesses)
 
 
 def overlaps_itself(instruction: Instruction, config: Config) -> bool:
     """Return whether scratchpad bytes written are also read, other than in place.
 
     An instruction reads ahead of what it writes by as much as its pipeline is long, which is
-    not promised. In place, each value is read before it is replaced.
+    not promised. In place, each value is read before it is replaced, and not read again.
     """
-    reads: list[tuple[int, int]] = []
-    writes: list[tuple[int, int]] = []
-    for extent in FORMATS[instruction.opcode].extents:
-        end = extent_end(extent, instruction, config)
-        if end is not None and extent.memory is Memory.SPAD:
-            start = getattr(instruction, extent.base)
-            (writes if extent.write else reads).append((start, end))
-    return any(
-        write != read and write[0] < read[1] and read[0] < write[1]
-        for write in writes
-        for read in reads
+    accesses = [
+        item
+        for item in _accesses(instruction, config)
+        if item.space[0] is Memory.SPAD and item.start < item.end
+    ]
+    for write in (item for item in accesses if item.write):
+        for read in (item for item in accesses if not item.write):
+            apart = read.end <= write.start or write.end <= read.start
+            in_place = (
+                read.base == "source_addr"
+                and (read.start, read.end) == (write.start, write.end)
+                and _positions_apart(instruction, config)
+            )
+            if not apart and not in_place:
+                return True
+    return False
+
+
+def _positions_apart(post: Instruction, config: Config) -> bool:
+    """Return whether the positions of a POST share no bytes and lie alike on both sides."""
+    position = (post.oc_blocks - 1) * config.columns + post.tail
+    row = (post.width - 1) * post.x_step + position
+    return (post.width == 1 or post.x_step >= position) and (
+        post.height == 1 or post.source_pitch == post.dest_pitch >= row
     )
 
 
-@dataclass
-class _Past:
-    """For each unit and address, the last instruction (of that unit) that touched it."""
+@dataclass(frozen=True, kw_only=True)
+class _Access:
+    """Addresses ``start .. end - 1`` that an instruction reads or writes; `base` is the field."""
 
-    read: NDArray[np.int32]
-    write: NDArray[np.int32]
+    space: _Space
+    base: str
+    start: int
+    end: int
+    write: bool
 
-    @classmethod
-    def of(cls, size: int) -> "_Past":
-        return cls(*(np.full((len(UNITS), size), _NEVER, np.int32) for _kind in range(2)))
+    def __str__(self) -> str:
+        memory, region = self.space
+        name = memory.name if region is None else f"{memory.name} region {region.name}"
+        return f"{name} addresses {self.start} to {self.end - 1}"
 
 
-class _Checker:
-    def __init__(self, config: Config, region_bytes: Mapping[Region, int]) -> None:
-        self._config = config
-        self._sizes = {region: region_bytes.get(region, 0) for region in Region}
-        self._past = {
-            Memory.SPAD: _Past.of(config.spad_bytes),
-            Memory.ACC: _Past.of(config.acc_entries),
-        }
-        self._dram = {region: _Past.of(self._sizes[region]) for region in WRITABLE_REGIONS}
-        #: For each unit the clocks at which its instructions start, and complete.
-        self._starts: list[list[Clock]] = [[] for _unit in UNITS]
-        self._completions: list[list[Clock]] = [[] for _unit in UNITS]
+def _accesses(instruction: Instruction, config: Config) -> Iterator[_Access]:
+    for extent in FORMATS[instruction.opcode].extents:
+        end = extent_end(extent, instruction, config)
+        if end is not None:
+            start = getattr(instruction, extent.base)
+            region = Region(instruction.region) if extent.memory is Memory.DRAM else None
+            space = (extent.memory, region)
+            yield _Access(space=space, base=extent.base, start=start, end=end, write=extent.write)
 
-    def check(self, number: int, instruction: Instruction) -> None:
-        """Check one instruction against all before it, and remember it."""
-        self._legal(number, instruction)
+
+def _legal_instructions(
+    commands: bytes, config: Config, region_bytes: Mapping[Region, int]
+) -> Iterator[tuple[Instruction, list[_Access]]]:
+    """Yield instructions with their accesses up to END; raise where the dispatcher would stop.
+
+    Its bounds count for empty accesses, too.
+    """
+    issued = dict.fromkeys(UNITS, 0)
+    offset, number = 0, 0
+    while True:
+        try:
+            instruction, offset = unpack(commands, offset)
+        except IsaError as error:
+            raise VerifyError(f"instruction {number}: {error}") from None
+        accesses = list(_accesses(instruction, config))
+        _check_legal(number, instruction, issued, config)
+        _check_bounds(number, instruction, accesses, config, region_bytes)
         if instruction.opcode is Opcode.END:
             return
-        if overlaps_itself(instruction, self._config):
+        yield instruction, [item for item in accesses if item.start < item.end]
+        issued[instruction.opcode] += 1
+        number += 1
+
+
+def _check_legal(
+    number: int, instruction: Instruction, issued: Mapping[Opcode, int], config: Config
+) -> None:
+    name = f"instruction {number} ({instruction.opcode.name})"
+    problem = illegal_field(instruction, config)
+    if problem is not None:
+        raise VerifyError(f"instruction {number}: {problem}")
+    if instruction.opcode is Opcode.STORE and instruction.region not in WRITABLE_REGIONS:
+        region = Region(instruction.region).name
+        raise VerifyError(f"{name} must write to a writable region, not {region}")
+    for unit, field in zip(UNITS, _WAITS, strict=True):
+        wait = getattr(instruction, field)
+        if wait > issued[unit]:
             raise VerifyError(
-                f"instruction {number} ({instruction.opcode.name}) must read the bytes it writes "
-                "in place or not at all"
+                f"{name} must wait for one of the {issued[unit]} {unit.name} before it, "
+                f"not {wait} back"
             )
+
+
+def _check_bounds(
+    number: int,
+    instruction: Instruction,
+    accesses: Sequence[_Access],
+    config: Config,
+    region_bytes: Mapping[Region, int],
+) -> None:
+    name = f"instruction {number} ({instruction.opcode.name})"
+    for access in accesses:
+        memory, region = access.space
+        if region is not None:
+            capacity = region_bytes.get(region, 0)
+        else:
+            capacity = config.spad_bytes if memory is Memory.SPAD else config.acc_entries
+        if access.end > capacity:
+            raise VerifyError(
+                f"{name}: {memory.name} addresses must end by {capacity}, not {access.end}"
+            )
+    if overlaps_itself(instruction, config):
+        raise VerifyError(f"{name} must read the bytes it writes in place or not at all")
+
+
+class _Past:
+    """For each unit and piece of a memory, the unit's last instruction there: 1 is its first.
+
+    Pieces lie between neighbouring ends of accesses, so nothing smaller needs telling apart.
+    """
+
+    def __init__(self, accesses: Sequence[_Access]) -> None:
+        edges = sorted({edge for access in accesses for edge in (access.start, access.end)})
+        self._piece = {edge: number for number, edge in enumerate(edges)}
+        self.last = {write: np.zeros((len(UNITS), len(edges)), np.int32) for write in (False, True)}
+
+    def pieces(self, access: _Access) -> slice:
+        return slice(self._piece[access.start], self._piece[access.end])
+
+
+class _Hazards:
+    """Follows what is certainly complete when each instruction starts: a vector clock a unit."""
+
+    def __init__(self, accesses: Sequence[_Access]) -> None:
+        by_space: dict[_Space, list[_Access]] = {}
+        for access in accesses:
+            by_space.setdefault(access.space, []).append(access)
+        self._past = {space: _Past(items) for space, items in by_space.items()}
+        nothing = (0,) * len(UNITS)
+        #: For each unit its instructions' numbers, and the clocks at their completion.
+        self._numbers: list[list[int]] = [[] for _unit in UNITS]
+        self._completions: list[list[_Clock]] = [[nothing] for _unit in UNITS]
+        self._starts = [nothing for _unit in UNITS]
+        self._fetch = nothing
+
+    def check(self, number: int, instruction: Instruction, accesses: Sequence[_Access]) -> None:
+        """Check one instruction against all before it, and remember it."""
         unit = UNITS.index(instruction.opcode)
-        start, weights = self._clocks(unit, instruction)
-        own = len(self._starts[unit]) + 1
-        for extent in FORMATS[instruction.opcode].extents:
-            known = weights if extent.base == "weight_addr" else start
-            self._ordered(number, instruction, extent, unit, known)
-        for extent in FORMATS[instruction.opcode].extents:
-            self._remember(instruction, extent, unit, own)
-        completion = list(start)
-        completion[unit] = own
-        if self._completions[unit]:
-            # A unit completes in order, so all that came before it is complete, too.
-            completion = list(_join(tuple(completion), self._completions[unit][-1]))
-        self._starts[unit].append(start)
-        self._completions[unit].append(tuple(completion))
+        start = self._start(unit, instruction)
+        for access in accesses:
+            weights = access.base == "weight_addr"
+            self._ordered(number, instruction, access, self._fetch if weights else start)
+        self._numbers[unit].append(number)
+        own = len(self._numbers[unit])
+        for access in accesses:
+            past = self._past[access.space]
+            past.last[access.write][unit, past.pieces(access)] = own
+        # A unit completes in order, so all that came before is complete, too.
+        completion = _join(start, self._completions[unit][-1])
+        self._completions[unit].append((*completion[:unit], own, *completion[unit + 1 :]))
+        self._starts[unit] = start
 
-    def _legal(self, number: int, instruction: Instruction) -> None:
-        name = f"instruction {number} ({instruction.opcode.name})"
-        problem = illegal_field(instruction, self._config)
-        if problem is not None:
-            raise VerifyError(f"instruction {number}: {problem}")
-        if instruction.opcode is Opcode.STORE and instruction.region not in WRITABLE_REGIONS:
-            region = Region(instruction.region).name
-            raise VerifyError(f"{name} must write to a writable region, not {region}")
-        for unit, starts in zip(UNITS, self._starts, strict=True):
-            wait = getattr(instruction, f"wait_{unit.name.lower()}")
-            if wait > len(starts):
-                raise VerifyError(
-                    f"{name} must wait for one of the {len(starts)} {unit.name} before it, "
-                    f"not {wait} back"
-                )
-        for extent in FORMATS[instruction.opcode].extents:
-            end = extent_end(extent, instruction, self._config)
-            capacity = self._capacity(extent, instruction)
-            if end is not None and end > capacity:
-                raise VerifyError(
-                    f"{name}: {extent.memory.name} addresses must end by {capacity}, not {end}"
-                )
-
-    def _capacity(self, extent: Extent, instruction: Instruction) -> int:
-        if extent.memory is Memory.DRAM:
-            return self._sizes[Region(instruction.region)]
-        spad = extent.memory is Memory.SPAD
-        return self._config.spad_bytes if spad else self._config.acc_entries
-
-    def _clocks(self, unit: int, instruction: Instruction) -> tuple[Clock, Clock]:
-        """Return what is complete when the instruction starts, and when its weights are read."""
-        start: Clock = (0,) * len(UNITS)
-        if self._starts[unit]:
-            # POST begins when the one before is complete; the others overlap.
-            earlier = self._completions if instruction.opcode is Opcode.POST else self._starts
-            start = earlier[unit][-1]
-        weights = start
-        for other, waited in enumerate(UNITS):
-            wait = getattr(instruction, f"wait_{waited.name.lower()}")
+    def _start(self, unit: int, instruction: Instruction) -> _Clock:
+        """Return what is complete at the start; move the clock of weights on."""
+        # POST begins when the one before is complete; in the other units they overlap.
+        post = instruction.opcode is Opcode.POST
+        start = self._completions[unit][-1] if post else self._starts[unit]
+        for other, field in enumerate(_WAITS):
+            wait = getattr(instruction, field)
             if wait:
                 done = self._completions[other][-wait]
                 start = _join(start, done)
-                if waited is Opcode.LOAD:
-                    weights = _join(weights, done)
-        return start, weights
-
-    def _accesses(self, extent: Extent, instruction: Instruction) -> tuple[_Past, int, int] | None:
-        end = extent_end(extent, instruction, self._config)
-        if end is None:
-            return None
-        if extent.memory is Memory.DRAM:
-            past = self._dram.get(Region(instruction.region))
-        else:
-            past = self._past[extent.memory]
-        start = getattr(instruction, extent.base)
-        return None if past is None or end <= start else (past, start, end)
+                if instruction.opcode is Opcode.EXEC and UNITS[other] is Opcode.LOAD:
+                    self._fetch = _join(self._fetch, done)
+        return start
 
     def _ordered(
-        self, number: int, instruction: Instruction, extent: Extent, unit: int, known: Clock
+        self, number: int, instruction: Instruction, access: _Access, known: _Clock
     ) -> None:
-        found = self._accesses(extent, instruction)
-        if found is None:
-            return
-        past, start, end = found
-        tables = [("writes", past.write)] + [("reads", past.read)] * extent.write
-        for verb, table in tables:
-            latest = table[:, start:end].max(axis=1)
+        unit = UNITS.index(instruction.opcode)
+        past = self._past[access.space]
+        pieces = past.pieces(access)
+        for write in (True, False) if access.write else (True,):
+            latest = past.last[write][:, pieces].max(axis=1).tolist()
             for other, last in enumerate(latest):
                 if other != unit and last > known[other]:
-                    kind = "weights" if extent.base == "weight_addr" else extent.memory.name
+                    verb = "writes" if write else "reads"
+                    what = "weights, " if access.base == "weight_addr" else ""
                     raise VerifyError(
                         f"instruction {number} ({instruction.opcode.name}) must wait for "
-                        f"{UNITS[other].name} number {last}, which {verb} {kind} addresses "
-                        f"{start} to {end - 1}"
+                        f"instruction {self._numbers[other][last - 1]} ({UNITS[other].name}), "
+                        f"which {verb} {what}{access}"
                     )
 
-    def _remember(self, instruction: Instruction, extent: Extent, unit: int, own: int) -> None:
-        found = self._accesses(extent, instruction)
-        if found is not None:
-            past, start, end = found
-            (past.write if extent.write else past.read)[unit, start:end] = own
 
-
-def _join(one: Clock, other: Clock) -> Clock:
-    return tuple(max(pair) for pair in zip(one, other, strict=True))
+def _join(one: _Clock, other: _Clock) -> _Clock:
+    return tuple(map(max, one, other))

@@ -3,12 +3,24 @@
 import itertools
 import random
 
+import numpy as np
 import pytest
 
 from matloom.arch.config import PRESETS
-from matloom.arch.isa import FORMATS, UNITS, Instruction, Memory, Opcode, Region, extent_end, pack
+from matloom.arch.isa import (
+    FORMATS,
+    UNITS,
+    Instruction,
+    Memory,
+    Opcode,
+    Region,
+    extent_end,
+    pack,
+    unpack,
+)
 from matloom.compiler import compile_network
 from matloom.data.digits import NETWORK
+from matloom.device.model.engine import Engine, EngineFault
 from matloom.frontend.tflite import load_tflite
 from matloom.streams import random_stream
 from matloom.verify import VerifyError, verify_commands, verify_program
@@ -27,15 +39,34 @@ EXEC = {
     )
 }
 POST = {"width": 1, "height": 1, "oc_blocks": 1, "tail": 4}
+IN_PLACE = {**POST, "source": 1, "width": 3, "height": 2, "x_step": 4}
+
+
+def packed(instructions):
+    return b"".join(pack(item) for item in (*instructions, Instruction(Opcode.END)))
 
 
 def verify(*instructions):
     listing = [Instruction(opcode, values) for opcode, values in instructions]
-    commands = b"".join(pack(item) for item in (*listing, Instruction(Opcode.END)))
-    verify_commands(commands, CONFIG, SIZES)
+    verify_commands(packed(listing), CONFIG, SIZES)
 
 
-@pytest.mark.parametrize("preset", ["nano", "small", "reference"])
+def listing_of(program):
+    """Return the instructions of a program's one engine step, END left out."""
+    (step,) = (item for item in program.steps if item.kind == "engine")
+    offset, listing = step.command_offset, []
+    while not listing or listing[-1].opcode is not Opcode.END:
+        instruction, offset = unpack(program.image, offset)
+        listing.append(instruction)
+    return listing[:-1]
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return compile_network(load_tflite(NETWORK), CONFIG)
+
+
+@pytest.mark.parametrize("preset", ["small", "reference"])
 def test_compiled_programs_pass(preset):
     verify_program(compile_network(load_tflite(NETWORK), PRESETS[preset]))
 
@@ -47,131 +78,189 @@ def test_random_streams_pass(seed):
 
 
 def accesses(instruction):
-    """Return (memory, window, first, end, write, is weights) of an instruction."""
+    """Return (memory, region, first, end, write, is weights) of an instruction."""
     for extent in FORMATS[instruction.opcode].extents:
         end = extent_end(extent, instruction, CONFIG)
         start = getattr(instruction, extent.base)
-        if end is None or end <= start:
-            continue
-        window = instruction.region if extent.memory is Memory.DRAM else None
-        if window in (Region.PROGRAM, Region.INPUT):
-            continue
-        weights = extent.base == "weight_addr"
-        yield extent.memory, window, start, end, extent.write, weights
+        if end is not None and end > start:
+            region = instruction.region if extent.memory is Memory.DRAM else None
+            yield extent.memory, region, start, end, extent.write, extent.base == "weight_addr"
 
 
-def brute_force_hazard(instructions):
-    """Return whether two accesses are unordered, by the transitive closure of a relation.
-
-    Events are the start, the fetch of weights and the completion of every instruction.
-    """
-    order = set()
-    by_unit = {unit: [] for unit in UNITS}
-    for number, item in enumerate(instructions):
-        mine = by_unit[item.opcode]
-        order |= {(("start", number), ("done", number)), (("fetch", number), ("done", number))}
-        if mine:
-            order |= {(("start", mine[-1]), ("start", number))}
-            order |= {(("start", mine[-1]), ("fetch", number))}
-            order |= {(("done", mine[-1]), ("done", number))}
-            if item.opcode is Opcode.POST:
-                order.add((("done", mine[-1]), ("start", number)))
-        for unit in UNITS:
-            wait = getattr(item, f"wait_{unit.name.lower()}")
-            if wait:
-                order.add((("done", by_unit[unit][-wait]), ("start", number)))
-                if unit is Opcode.LOAD:
-                    order.add((("done", by_unit[unit][-wait]), ("fetch", number)))
-        mine.append(number)
-    reach = {}
-    for before, after in order:
-        reach.setdefault(before, set()).add(after)
-
-    def ordered(before, after):
-        seen, todo = set(), [before]
-        while todo:
-            for item in reach.get(todo.pop(), ()):
-                if item == after:
-                    return True
-                if item not in seen:
-                    seen.add(item)
-                    todo.append(item)
-        return False
-
+def conflicts(instructions):
+    """Return (earlier, later, moment) of all accesses that waits must order."""
+    found = set()
+    touched = [list(accesses(item)) for item in instructions]
     for one, other in itertools.combinations(range(len(instructions)), 2):
         if instructions[one].opcode is instructions[other].opcode:
             continue
-        for mine, theirs in itertools.product(
-            accesses(instructions[one]), accesses(instructions[other])
-        ):
+        for mine, theirs in itertools.product(touched[one], touched[other]):
             together = mine[:2] == theirs[:2] and mine[2] < theirs[3] and theirs[2] < mine[3]
-            moment = "fetch" if theirs[5] else "start"
-            if together and (mine[4] or theirs[4]) and not ordered(("done", one), (moment, other)):
-                return True
-    return False
+            if together and (mine[4] or theirs[4]):
+                found.add((one, other, "fetch" if theirs[5] else "start"))
+    return found
 
 
-def test_every_missing_wait_is_judged_like_brute_force(seed):
-    """Take waits out of random streams, one at a time."""
-    generator = random.Random(seed)
-    hazards = 0
-    for number in range(12):
-        stream = random_stream(seed * 100 + number, CONFIG, length=8)
-        listing = list(stream.instructions[:-1])
-        places = [
-            (k, name) for k, item in enumerate(listing) for name in WAITS if item.values.get(name)
-        ]
-        for place, name in generator.sample(places, min(4, len(places))):
-            changed = list(listing)
-            changed[place] = Instruction(changed[place].opcode, {**changed[place].values, name: 0})
-            commands = b"".join(pack(item) for item in (*changed, Instruction(Opcode.END)))
-            try:
-                verify_commands(commands, CONFIG, SIZES)
-                found = False
-            except VerifyError:
-                found = True
-            assert found == brute_force_hazard(changed), (number, place, name)
-            hazards += found
-    assert hazards > 10
+def closure(instructions):
+    """Return for each event, (moment, instruction), the set of events that precede it.
+
+    Moments are the start, the fetch of weights and the completion. Sets are bits of an integer.
+    """
+    moments = ("start", "fetch", "done")
+    bit = {
+        event: 1 << index
+        for index, event in enumerate(itertools.product(moments, range(len(instructions))))
+    }
+    before = {}
+    by_unit = {unit: [] for unit in UNITS}
+
+    def follows(event, *earlier):
+        before[event] = 0
+        for item in earlier:
+            before[event] |= before[item] | bit[item]
+
+    for number, item in enumerate(instructions):
+        mine = by_unit[item.opcode]
+        waits = {
+            unit: ("done", by_unit[unit][-wait])
+            for unit, field in zip(UNITS, WAITS, strict=True)
+            if (wait := getattr(item, field))
+        }
+        last = mine[-1:]
+        in_turn = "done" if item.opcode is Opcode.POST else "start"
+        follows(("start", number), *waits.values(), *((in_turn, k) for k in last))
+        loads = [event for unit, event in waits.items() if unit is Opcode.LOAD]
+        follows(("fetch", number), *loads, *(("fetch", k) for k in last))
+        follows(
+            ("done", number), ("start", number), ("fetch", number), *(("done", k) for k in last)
+        )
+        mine.append(number)
+    return before, bit
+
+
+def brute_force_hazard(instructions, pairs):
+    before, bit = closure(instructions)
+    return any(not before[moment, other] & bit["done", one] for one, other, moment in pairs)
+
+
+def without(listing, place, name):
+    changed = list(listing)
+    changed[place] = Instruction(listing[place].opcode, {**listing[place].values, name: 0})
+    return changed
+
+
+def refused(commands, region_bytes=SIZES):
+    """Return the sentence with which a buffer is refused, or nothing."""
+    try:
+        verify_commands(commands, CONFIG, region_bytes)
+    except VerifyError as error:
+        return str(error)
+    return ""
+
+
+def judge_every_wait(listing, region_bytes):
+    """Take out each wait by itself; return how many were needed, and how many not."""
+    pairs = conflicts(listing)
+    assert not brute_force_hazard(listing, pairs)
+    needed = spare = 0
+    for place, name in itertools.product(range(len(listing)), WAITS):
+        if not listing[place].values.get(name):
+            continue
+        changed = without(listing, place, name)
+        hazard = brute_force_hazard(changed, pairs)
+        refusal = refused(packed(changed), region_bytes)
+        assert ("must wait for instruction" in refusal) == hazard, (place, name)
+        needed += hazard
+        spare += not hazard
+    return needed, spare
+
+
+def test_every_wait_of_a_network(digits):
+    verify_program(digits)
+    needed, spare = judge_every_wait(listing_of(digits), digits.region_bytes)
+    assert needed > 20
+    assert spare > 5
+
+
+def test_every_wait_of_random_streams(seed):
+    found = [
+        judge_every_wait(random_stream(seed * 100 + k, CONFIG, 8).instructions[:-1], SIZES)
+        for k in range(12)
+    ]
+    assert sum(needed for needed, _spare in found) > 10
 
 
 @pytest.mark.parametrize(
     ("instructions", "sentence"),
     [
-        ([(Opcode.LOAD, {})], "LOAD.row_bytes must be 1 to"),
-        ([(Opcode.STORE, LOAD)], "must write to a writable region, not INPUT"),
-        ([(Opcode.LOAD, {**LOAD, "wait_post": 1})], "must wait for one of the 0 POST before it"),
+        ([(Opcode.LOAD, {})], "instruction 0: LOAD.row_bytes must be 1 to"),
+        (
+            [(Opcode.STORE, LOAD)],
+            r"instruction 0 \(STORE\) must write to a writable region, not INPUT",
+        ),
+        (
+            [(Opcode.LOAD, LOAD), (Opcode.LOAD, {**LOAD, "wait_load": 2})],
+            r"instruction 1 \(LOAD\) must wait for one of the 1 LOAD before it, not 2 back",
+        ),
         (
             [(Opcode.LOAD, {**LOAD, "spad_addr": 32767})],
             "SPAD addresses must end by 32768, not 32831",
+        ),
+        (
+            [(Opcode.POST, {**POST, "param_addr": 32769})],
+            "SPAD addresses must end by 32768, not 32769",
         ),
         ([(Opcode.LOAD, {**LOAD, "dram_offset": 5999})], "DRAM addresses must end by 6000"),
         ([(Opcode.EXEC, {**EXEC, "acc_addr": 256})], "ACC addresses must end by 256, not 257"),
         (
             [(Opcode.LOAD, LOAD), (Opcode.STORE, STORE)],
-            r"instruction 1 \(STORE\) must wait for LOAD number 1, which writes SPAD",
+            r"instruction 1 \(STORE\) must wait for instruction 0 \(LOAD\), which writes SPAD",
         ),
         (
             [(Opcode.STORE, STORE), (Opcode.LOAD, LOAD)],
-            r"instruction 1 \(LOAD\) must wait for STORE number 1, which reads SPAD",
+            r"instruction 1 \(LOAD\) must wait for instruction 0 \(STORE\), which reads SPAD",
+        ),
+        (
+            [(Opcode.POST, POST), (Opcode.LOAD, LOAD)],
+            r"instruction 1 \(LOAD\) must wait for instruction 0 \(POST\), which writes SPAD",
+        ),
+        (
+            [(Opcode.STORE, STORE), (Opcode.LOAD, {**STORE, "spad_addr": 64})],
+            r"must wait for instruction 0 \(STORE\), which writes DRAM region OUTPUT addresses",
         ),
         (
             [(Opcode.EXEC, EXEC), (Opcode.POST, {**POST, "dest_addr": 100})],
-            "must wait for EXEC number 1, which writes ACC",
+            r"must wait for instruction 0 \(EXEC\), which writes ACC addresses 0 to 0",
         ),
         (
             [(Opcode.POST, POST), (Opcode.EXEC, {**EXEC, "input_addr": 99, "wait_post": 1})],
-            "must wait for POST number 1, which writes weights",
+            r"must wait for instruction 0 \(POST\), which writes weights, SPAD addresses 0 to 15",
         ),
         (
             [(Opcode.POST, {**POST, "source": 1, "dest_addr": 2})],
-            "must read the bytes it writes in place or not at all",
+            r"instruction 0 \(POST\) must read the bytes it writes in place or not at all",
+        ),
+        ([(Opcode.POST, {**POST, "channel_bias": 1, "param_addr": 3})], "in place or not at all"),
+        (
+            # Parameters and results in the same bytes are not in place.
+            [(Opcode.POST, {**POST, "width": 4, "x_step": 4, "channel_bias": 1})],
+            "in place or not at all",
+        ),
+        ([(Opcode.POST, {**IN_PLACE, "x_step": 3})], "in place or not at all"),
+        (
+            [(Opcode.POST, {**IN_PLACE, "source_pitch": 11, "dest_pitch": 11})],
+            "in place or not at all",
         ),
     ],
 )
 def test_sentences(instructions, sentence):
     with pytest.raises(VerifyError, match=sentence):
         verify(*instructions)
+
+
+def test_in_place():
+    verify((Opcode.POST, {**IN_PLACE, "source_pitch": 12, "dest_pitch": 12}))
+    verify((Opcode.POST, {**POST, "source": 1}))
 
 
 def test_order_through_another_unit():
@@ -184,6 +273,61 @@ def test_order_through_another_unit():
     )
 
 
+def test_weights_are_ordered_through_a_load():
+    """A wait on POST says nothing of weights; one on a LOAD that waited for it does."""
+    post = (Opcode.POST, POST)
+    load = (Opcode.LOAD, {**LOAD, "spad_addr": 500, "wait_post": 1})
+    verify(post, load, (Opcode.EXEC, {**EXEC, "input_addr": 99, "acc_addr": 9, "wait_load": 1}))
+    for waits in ({"wait_post": 1}, {"wait_post": 1, "wait_exec": 1}):
+        with pytest.raises(VerifyError, match="writes weights"):
+            verify(
+                (Opcode.EXEC, {**EXEC, "weight_addr": 600, "acc_addr": 8, "input_addr": 99}),
+                post,
+                (Opcode.EXEC, {**EXEC, "weight_addr": 600, "acc_addr": 8, "wait_post": 1}),
+                (Opcode.EXEC, {**EXEC, "input_addr": 99, "acc_addr": 9, **waits}),
+            )
+
+
 def test_foreign_bytes():
     with pytest.raises(VerifyError, match="instruction 0: opcode must be one of"):
         verify_commands(bytes([15]) * 16, CONFIG, SIZES)
+    with pytest.raises(VerifyError, match="instruction 1: an instruction must start inside"):
+        verify_commands(pack(Instruction(Opcode.LOAD, LOAD)), CONFIG, SIZES)
+
+
+def test_command_buffers_begin_on_granules(digits):
+    steps = [
+        type(step)(**{**vars(step), "command_offset": step.command_offset + 8})
+        for step in digits.steps
+        if step.kind == "engine"
+    ]
+    with pytest.raises(VerifyError, match="command_offset must be a multiple of 16, not"):
+        verify_program(type(digits)(**{**vars(digits), "steps": tuple(steps)}))
+
+
+class Judge(Engine):
+    """The functional model's checks without the work."""
+
+    def _execute(self, instruction):
+        pass
+
+
+def test_legality_is_the_engine_s(seed):
+    """Spoilt streams are illegal for both or for neither."""
+    generator = random.Random(seed)
+    regions = {region: np.zeros(size, np.uint8) for region, size in SIZES.items()}
+    illegal = 0
+    for number in range(250):
+        commands = bytearray(random_stream(seed + number % 20, CONFIG, 4).commands)
+        for _spoilt in range(generator.choice((1, 1, 2))):
+            commands[generator.randrange(len(commands))] ^= 1 << generator.randrange(8)
+        try:
+            Judge(CONFIG, regions).run(bytes(commands))
+            legal = True
+        except EngineFault:
+            legal = False
+        refusal = refused(bytes(commands))
+        hazard = "must wait for instruction" in refusal or "in place" in refusal
+        assert (not refusal or hazard) == legal, (number, refusal)
+        illegal += not legal
+    assert 20 < illegal < 250
