@@ -156,6 +156,14 @@ class Control(wiring.Component):
 
     def _supervise(self, m: Module, registers, supervisor, dispatch, completed):
         units = self._units()
+        # A cycle late, as far as it comes; the watchdog does not mind.
+        m.d.sync += supervisor.progress.eq(
+            Cat(
+                dispatch.dispatched,
+                self.granules.valid & self.granules.ready,
+                *(unit.progress | unit.done for unit in units.values()),
+            ).any()
+        )
         # CONTROL is shown for one cycle: bit 0 starts, bit 1 resets.
         m.d.comb += [
             supervisor.start.eq(registers.control[0]),
@@ -163,13 +171,6 @@ class Control(wiring.Component):
             supervisor.timeout.eq(registers.timeout),
             supervisor.quiet.eq(self.quiet),
             supervisor.index.eq(dispatch.index),
-            supervisor.progress.eq(
-                Cat(
-                    dispatch.dispatched,
-                    self.granules.valid & self.granules.ready,
-                    *(unit.progress | unit.done for unit in units.values()),
-                ).any()
-            ),
             self.halt.eq(supervisor.halt),
             self.core_reset.eq(supervisor.core_reset),
         ]
