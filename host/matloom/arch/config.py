@@ -78,7 +78,7 @@ class Config:
 
     rows: int = 16
     columns: int = 16
-    hop: int = 8
+    hop: int = 4
     mac_modes: tuple[str, ...] = ("i8xi8",)
     weight_rows: int = 2
     spad_bytes: int = 320 * 1024
@@ -298,7 +298,7 @@ PRESETS = {
     "small": Config(
         rows=8,
         columns=8,
-        hop=8,
+        hop=4,
         weight_rows=2,
         spad_bytes=64 * 1024,
         spad_banks=4,

@@ -74,7 +74,7 @@ def test_every_field_changes_the_digest():
     other = {
         "rows": 8,
         "columns": 32,
-        "hop": 4,
+        "hop": 8,
         "weight_rows": 4,
         "spad_bytes": 640 * 1024,
         "spad_banks": 10,
