@@ -98,6 +98,28 @@ enum matloom_region {
   MATLOOM_REGION_ARENA = 3,
 };
 
+/* Where POST takes its values. */
+enum matloom_source {
+  MATLOOM_SOURCE_ACC = 0,
+  MATLOOM_SOURCE_SPAD = 1,
+};
+
+/* Where POST puts its results. */
+enum matloom_destination {
+  MATLOOM_DESTINATION_SPAD = 0,
+  MATLOOM_DESTINATION_ACC_SET = 1,
+  MATLOOM_DESTINATION_ACC_ADD = 2,
+};
+
+/* Rounding rules of POST; some are reserved. */
+enum matloom_rounding {
+  MATLOOM_ROUNDING_DOUBLE = 0,
+  MATLOOM_ROUNDING_SINGLE = 1,
+  MATLOOM_ROUNDING_REDUCED16 = 2,
+  MATLOOM_ROUNDING_FLOAT32 = 3,
+  MATLOOM_ROUNDING_AVERAGE = 4,
+};
+
 /* Instructions: opcode, bytes, and position and width of each field. */
 #define MATLOOM_END_OPCODE 0u
 #define MATLOOM_END_BYTES 16u

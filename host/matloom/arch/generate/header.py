@@ -1,10 +1,21 @@
 """The C header of registers, faults and instructions."""
 
+import enum
+
 from matloom.arch.config import INTERFACE_VERSION
 from matloom.arch.csr import COUNTERS, IDENTITY, MARKS_OFFSET, REGISTERS, WINDOW_BYTES, Fault
-from matloom.arch.isa import FORMATS, GRANULE_BYTES, Region
+from matloom.arch.isa import FORMATS, GRANULE_BYTES, Destination, Region, Source
+from matloom.arch.numerics import Rounding
 
 __all__ = ["header"]
+
+_NUMBERS: tuple[tuple[type[enum.IntEnum], str], ...] = (
+    (Fault, "Causes in the fault record."),
+    (Region, "Windows of external memory."),
+    (Source, "Where POST takes its values."),
+    (Destination, "Where POST puts its results."),
+    (Rounding, "Rounding rules of POST; some are reserved."),
+)
 
 
 def header() -> str:
@@ -28,11 +39,12 @@ def header() -> str:
             name = f"MATLOOM_{item.name}_{bits.name.upper()}"
             lines.append(f"#define {name}_SHIFT {bits.shift}u")
             lines.append(f"#define {name}_MASK {bits.mask:#x}u")
-    lines += ["", "/* Causes in the fault record. */", "enum matloom_fault {"]
-    lines += [f"  MATLOOM_FAULT_{fault.name} = {int(fault)}," for fault in Fault]
-    lines += ["};", "", "/* Windows of external memory. */", "enum matloom_region {"]
-    lines += [f"  MATLOOM_REGION_{region.name} = {int(region)}," for region in Region]
-    lines += ["};", "", "/* Instructions: opcode, bytes, and position and width of each field. */"]
+    for numbers, doc in _NUMBERS:
+        kind = numbers.__name__.lower()
+        lines += ["", f"/* {doc} */", f"enum matloom_{kind} {{"]
+        lines += [f"  MATLOOM_{kind.upper()}_{item.name} = {item.value}," for item in numbers]
+        lines += ["};"]
+    lines += ["", "/* Instructions: opcode, bytes, and position and width of each field. */"]
     for layout in FORMATS.values():
         prefix, position = f"MATLOOM_{layout.opcode.name}", 0
         lines.append(f"#define {prefix}_OPCODE {int(layout.opcode)}u")
