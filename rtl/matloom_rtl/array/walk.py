@@ -93,22 +93,23 @@ class Walk(wiring.Component):
         left = {name: Signal(12, name=f"left_{name}") for name in names}
         at_last = {name: Signal(name=f"last_{name}") for name in names}
 
-        cooling = Signal(range(ACC_UPDATE_LATENCY + 1))
-        age = Signal(range(ACC_UPDATE_LATENCY), init=0)
-        step_end = at_last["width"] & at_last["height"]
-        young = age < ACC_UPDATE_LATENCY - 1
-        hold = (cooling != 0) | (step_end & young)
-        # A step that is too short repeats nothing: its last vector waits instead.
-        issue = Signal()
-        m.d.comb += issue.eq(walking & ~hold)
-
+        # Flags in registers: what holds a vector back is at the root of every move.
+        cooling, cool = Signal(range(ACC_UPDATE_LATENCY + 1)), Signal(init=1)
+        age, young = Signal(range(ACC_UPDATE_LATENCY)), Signal()
+        step_end = Signal()
+        hold, issue = Signal(), Signal()
+        m.d.comb += [
+            # A step that is too short repeats nothing: its last vector waits instead.
+            hold.eq(~cool | (step_end & young)),
+            issue.eq(walking & ~hold),
+        ]
         with m.If(advance & walking):
-            with m.If(cooling != 0):
-                m.d.sync += cooling.eq(cooling - 1)
+            with m.If(~cool):
+                m.d.sync += [cooling.eq(cooling - 1), cool.eq(cooling == 1)]
             with m.Elif(issue & step_end):
-                m.d.sync += age.eq(0)
+                m.d.sync += [age.eq(0), young.eq(1)]
             with m.Elif(young):
-                m.d.sync += age.eq(age + 1)
+                m.d.sync += [age.eq(age + 1), young.eq(age + 1 < ACC_UPDATE_LATENCY - 1)]
 
         # Whether to move hangs on all that stalls; where to, on registers alone.
         moving, reload = Signal(), Signal()
@@ -129,8 +130,11 @@ class Walk(wiring.Component):
                         at_last[name].eq(left[name] == 1),
                     ]
             carry = carry & at_last[name]
-        final = self._final(m, names, left, at_last, moving, reload)
+        ends = self._ends(m, names, left, at_last, reload)
+        final = Signal()
         m.d.comb += reload.eq(~walking | final)
+        with m.If(moving):
+            m.d.sync += [final.eq(ends["oc_blocks"]), step_end.eq(ends["height"])]
 
         with m.If(moving & reload):
             for name in names:
@@ -140,7 +144,9 @@ class Walk(wiring.Component):
                 ]
             m.d.sync += [
                 age.eq(0),
-                cooling.eq(Mux(incoming.accumulate, ACC_UPDATE_LATENCY, 0)),
+                young.eq(1),
+                cooling.eq(ACC_UPDATE_LATENCY),
+                cool.eq(~incoming.accumulate),
             ]
         return {
             "issue": issue,
@@ -150,28 +156,29 @@ class Walk(wiring.Component):
             "final": final,
         }
 
-    def _final(self, m: Module, names, left, at_last, moving, reload):
-        """Know a cycle ahead that a vector is the last: much hangs on it.
+    def _ends(self, m: Module, names, left, at_last, reload) -> dict:
+        """Return for some loops whether the next vector ends it and all loops inside.
 
-        The vector before it is one from the end of some loop, all loops inside pass but once, and
-        all loops outside are at their end.
+        It does if it is the only one; and if the vector at hand is one from the end of some loop,
+        all loops inside of that pass but once, and all outside are at their end.
         """
         incoming = self.i.payload
-        final, single = Signal(), {}
-        for name in names:
-            single[name] = Signal(name=f"single_{name}")
-            with m.If(moving & reload):
-                m.d.sync += single[name].eq(incoming[name] == 1)
-        nearly = []
-        for index, name in enumerate(names):
-            outside = [at_last[outer] for outer in names[:index]]
-            inside = [single[inner] for inner in names[index + 1 :]]
-            at_hand = ~at_last[name] & (left[name] == 1)
-            nearly.append(Cat(at_hand, *outside, *inside).all())
-        with m.If(moving):
-            only = Cat(incoming[name] == 1 for name in names).all()
-            m.d.sync += final.eq(Mux(reload, only, Cat(nearly).any()))
-        return final
+        single = {name: Signal(name=f"single_{name}") for name in names}
+        only = {name: incoming[name] == 1 for name in names}
+        with m.If(self.i.ready):
+            m.d.sync += [single[name].eq(only[name]) for name in names]
+        ends = {}
+        for outermost in ("oc_blocks", "height"):
+            loops = names[names.index(outermost) :]
+            cases = []
+            for index, name in enumerate(loops):
+                outside = [at_last[outer] for outer in loops[:index]]
+                inside = [single[inner] for inner in loops[index + 1 :]]
+                cases.append(Cat(~at_last[name] & (left[name] == 1), *outside, *inside).all())
+            # After the end of these loops they begin again.
+            cases.append(Cat(each[name] for each in (at_last, single) for name in loops).all())
+            ends[outermost] = Mux(reload, Cat(only[name] for name in loops).all(), Cat(cases).any())
+        return ends
 
     def _addresses(self, m: Module, command, advance, walking, step):
         byte, row = self._positions(m, command, step)
