@@ -213,7 +213,9 @@ class Post(wiring.Component):
                             value = Mux(to_spad, lane.byte, lane.result)
                             m.d.sync += words.word_select(b * lanes + index, 32).eq(value)
         m.submodules.queue = queue = SyncFIFO(width=len(words), depth=_BEHIND)
-        head = queue.r_data
+        # As `r_rdy`, in a register: the arbiters of the memories wait for it.
+        head, shown = queue.r_data, Signal()
+        m.d.sync += shown.eq(full | (queue.level > written))
 
         every = Signal(columns)
         for index in range(columns):
@@ -222,14 +224,14 @@ class Post(wiring.Component):
         m.d.comb += [
             queue.w_data.eq(words),
             queue.w_en.eq(full),
-            written.eq(queue.r_rdy & accepted),
+            written.eq(shown & accepted),
             queue.r_en.eq(written),
             results.advance.eq(written),
-            self.spad_write.valid.eq(queue.r_rdy & to_spad),
+            self.spad_write.valid.eq(shown & to_spad),
             self.spad_write.address.eq(results.at_address),
             self.spad_write.data.eq(Cat(head.word_select(i, 32)[:8] for i in range(columns))),
             self.spad_write.mask.eq(every),
-            self.acc_update.valid.eq(queue.r_rdy & ~to_spad),
+            self.acc_update.valid.eq(shown & ~to_spad),
             self.acc_update.address.eq(results.at_entry),
             self.acc_update.add.eq(command.destination == Destination.ACC_ADD),
             self.acc_update.data.eq(head),
