@@ -33,13 +33,29 @@ PINNED = {
     "ARENA_BASE": 0x70,
     "ARENA_BYTES": 0x78,
     "CYCLES": 0x100,
+    "INSTRUCTIONS": 0x104,
     "EXEC_STREAM": 0x108,
+    "EXEC_WAIT_COMMAND": 0x10C,
+    "EXEC_WAIT_LOAD": 0x110,
+    "EXEC_WAIT_POST": 0x114,
+    "EXEC_WAIT_STORE": 0x118,
+    "EXEC_WAIT_SELF": 0x11C,
+    "EXEC_WAIT_WEIGHTS": 0x120,
+    "EXEC_WAIT_BANK": 0x124,
+    "EXEC_SETUP": 0x128,
+    "LOAD_BUSY": 0x12C,
+    "POST_BUSY": 0x130,
+    "STORE_BUSY": 0x134,
+    "READ_BURSTS": 0x138,
+    "READ_BEATS": 0x13C,
+    "WRITE_BURSTS": 0x140,
     "WRITE_BEATS": 0x144,
 }
 
 
 def test_offsets_are_pinned():
-    assert {name: register(name).offset for name in PINNED} == PINNED
+    assert {item.name: item.offset for item in REGISTERS} == PINNED
+    assert all(register(item.name) is item for item in REGISTERS)
 
 
 def test_offsets_differ_and_fit():

@@ -84,19 +84,24 @@ def test_single_rounding(seed):
         )
 
 
-@pytest.mark.parametrize("count", [*range(1, 130), 255, 256, 257, 1000, 1024, 4096, 99999])
-def test_reciprocal_divides_exactly(seed, count):
+def test_reciprocal_divides_exactly(seed):
     """TensorFlow Lite Micro's average: half the count added away from zero, then truncated."""
     generator = random.Random(seed)
-    multiplier, shift = reciprocal(count)
-    assert multiplier <= HIGH
-    sums = {-128 * count, 127 * count, count // 2, -(count // 2), 0, 1, -1}
-    sums |= {generator.randint(-128 * count, 127 * count) for _ in range(50)}
-    for total in sums:
+    for count in (*range(1, 1025), 4096, 99999, 2**20 - 1):
+        multiplier, shift = reciprocal(count)
+        assert 0 < multiplier <= HIGH
+        assert -31 <= shift <= 30
         half = count // 2
-        wanted = truncate(total + (half if total > 0 else -half), count)
-        biased = add_bias(total, half, Rounding.AVERAGE)
-        assert requantize(biased, multiplier, shift, Rounding.AVERAGE) == wanted
+        sums = {-128 * count, 127 * count, half, -half, count - half, half - count, 0, 1, -1}
+        sums |= {generator.randint(-128 * count, 127 * count) for _ in range(20)}
+        # Next to a multiple of the count a reciprocal that is too small or large would show.
+        near = generator.randint(-128, 127) * count
+        sums |= {near + half - 1, near + half, near - half, near - half - 1}
+        for total in sums:
+            wanted = truncate(total + (half if total > 0 else -half), count)
+            biased = add_bias(total, half, Rounding.AVERAGE)
+            found = requantize(biased, multiplier, shift, Rounding.AVERAGE)
+            assert found == wanted, (total, count)
 
 
 def test_reciprocal_limits():
@@ -110,8 +115,8 @@ def test_quantize_multiplier(seed):
         real = (1 + generator.random()) * 2.0 ** generator.randint(-30, 20)
         multiplier, shift = quantize_multiplier(real)
         assert 2**30 <= multiplier <= HIGH
-        error = abs(Fraction(multiplier, 2**31) * Fraction(2) ** shift - Fraction(real))
-        assert error <= Fraction(real) / 2**31
+        nearest = math.floor(Fraction(real) * 2**31 / Fraction(2) ** shift + Fraction(1, 2))
+        assert multiplier == nearest, real
     assert quantize_multiplier(0.0) == (0, 0)
     assert quantize_multiplier(2.0**-40) == (0, 0)
     assert quantize_multiplier(1 - 2.0**-40) == (2**30, 1)

@@ -38,8 +38,10 @@ def test_regions_do_not_share_bytes():
 
 
 def test_another_configuration():
-    with pytest.raises(DeviceError, match="configuration digest must be 865a78fa, not 2056ff72"):
-        Driver(ModelTransport(CONFIG), PRESETS["small"])
+    other = PRESETS["small"]
+    sentence = f"configuration digest must be {other.digest:08x}, not {CONFIG.digest:08x}"
+    with pytest.raises(DeviceError, match=sentence):
+        Driver(ModelTransport(CONFIG), other)
 
 
 def test_another_device():
@@ -88,19 +90,18 @@ def test_faults_and_recovery(commands, cause):
     assert driver.run(0, 16).values["instructions"] == 1
 
 
-def test_the_first_failing_check_wins():
-    """A store that breaks every rule is an illegal field first, then read-only, then unordered."""
-    everything = legal(wait_load=1, spad_addr=2**24 - 1)
-    for extra, cause in (
-        ({"fill": 1}, Fault.ILLEGAL_FIELD),
-        ({}, Fault.READ_ONLY_REGION),
-        ({"region": Region.OUTPUT}, Fault.DEPENDENCY),
-        ({"region": Region.OUTPUT, "wait_load": 0}, Fault.SPAD_RANGE),
-    ):
-        driver = opened(pack(Instruction(Opcode.STORE, {**everything, **extra})))
-        with pytest.raises(DeviceFault) as caught:
-            driver.run(0, 32)
-        assert caught.value.cause is cause
+def test_the_fault_record_is_decoded():
+    """Each field from its bits, in the exception and in its sentence."""
+    driver = opened(END)
+    transport = driver.transport
+    for name, value in (("FAULT", 0x349), ("FAULT_INDEX", 12), ("FAULT_ADDRESS", 0xABC0)):
+        transport._registers[register(name).offset] = value
+    fault = driver.fault()
+    assert (fault.cause, fault.unit, fault.opcode) == (Fault.AXI_READ, "STORE", 3)
+    assert (fault.index, fault.address) == (12, 0xABC0)
+    assert str(fault) == (
+        "the engine stopped: AXI_READ in STORE, instruction 12 (opcode 3), address 0xabc0"
+    )
 
 
 class Silent(ModelTransport):
@@ -116,14 +117,23 @@ def test_every_wait_has_a_limit():
     driver.allocate({Region.PROGRAM: 16})
     with pytest.raises(DeviceTimeout, match=r"a run must end within 0\.05 s"):
         driver.run(0, 16)
+    driver.transport._registers[register("STATUS").offset] = 8
+    with pytest.raises(DeviceTimeout, match=r"a reset must end within 0\.05 s"):
+        driver.reset()
 
 
-def test_registers_refuse_what_they_must():
-    transport = ModelTransport(CONFIG)
-    with pytest.raises(OSError, match="offsets, not 0x34"):
-        transport.read32(0x34)
-    with pytest.raises(OSError, match="writable, not 0x0"):
-        transport.write32(0, 1)
+class Sleeping(Silent):
+    """One that can be waited for, and counts its cycles."""
+
+    def wait_interrupt(self, cycles):
+        return cycles
+
+
+def test_cycles_have_a_limit():
+    driver = Driver(Sleeping(CONFIG), CONFIG, timeout=60, timeout_cycles=3 << 20)
+    driver.allocate({Region.PROGRAM: 16})
+    with pytest.raises(DeviceTimeout, match=f"status 0x0 after {4 << 20} cycles"):
+        driver.run(0, 16)
 
 
 def test_garbage_never_hangs(seed):

@@ -1,0 +1,290 @@
+"""The functional model: instructions as nested loops over exact integers, and faults in order."""
+
+import random
+
+import numpy as np
+import pytest
+
+from matloom.arch.config import PRESETS
+from matloom.arch.csr import Fault
+from matloom.arch.isa import (
+    FORMATS,
+    Destination,
+    Instruction,
+    Memory,
+    Opcode,
+    Region,
+    Source,
+    extent_end,
+    pack,
+    unpack,
+)
+from matloom.arch.numerics import Rounding
+from matloom.device.model.engine import Engine, EngineFault
+from matloom.streams import random_stream
+
+CONFIG = PRESETS["nano"]
+END = pack(Instruction(Opcode.END))
+
+
+def engine(seed=0):
+    """Return an engine whose memories hold noise."""
+    generator = np.random.default_rng(seed)
+    made = Engine(CONFIG, {region: np.zeros(6000, np.uint8) for region in Region})
+    for memory in (made.spad, *made.regions.values()):
+        memory[:] = generator.integers(0, 256, memory.size)
+    made.accumulators[:] = generator.integers(-(2**31), 2**31, made.accumulators.shape)
+    return made
+
+
+def int8(byte):
+    return byte - 256 if byte > 127 else byte
+
+
+def wrap(x):
+    return (x + 2**31) % 2**32 - 2**31
+
+
+def naive_exec(f, spad, accumulators):
+    """Follow the loops as the decision record orders them, outermost first."""
+    rows, columns, tile = CONFIG.rows, CONFIG.columns, 0
+    for block in range(f.oc_blocks):
+        first = True
+        for kernel_row in range(f.kernel_rows):
+            for kernel_col in range(f.kernel_cols):
+                for k in range(f.blocks):
+                    at = f.weight_addr + (0 if f.weights_fixed else tile * rows * columns)
+                    tile += 1
+                    for y in range(f.height):
+                        for x in range(f.width):
+                            row = f.first_row + y * f.y_step + kernel_row * f.kernel_row_step
+                            byte = (
+                                f.first_byte
+                                + block * f.oc_step
+                                + x * f.x_step
+                                + kernel_col * f.kernel_col_step
+                                + k * rows
+                            )
+                            entry = f.acc_addr + (block * f.height + y) * f.width + x
+                            for column in range(columns):
+                                total = 0
+                                for r in range(rows):
+                                    value = f.pad_value
+                                    inside = 0 <= byte + r < f.input_row_bytes
+                                    if inside and 0 <= row < f.input_rows:
+                                        offset = row * f.input_pitch + byte + r
+                                        value = int8(spad[f.input_addr + offset])
+                                    total += value * int8(spad[at + r * columns + column])
+                                old = accumulators[entry][column]
+                                if first and not f.accumulate:
+                                    new = total
+                                else:
+                                    new = max(old, total) if f.maximum else wrap(old + total)
+                                accumulators[entry][column] = new
+                    first = False
+
+
+def quotient(x, count):
+    """Divide by a power of two, halves away from zero."""
+    magnitude = (abs(x) + count // 2) // count
+    return magnitude if x >= 0 else -magnitude
+
+
+def scaled(f, x, multiplier, shift):
+    """Return what the rounding rules say, halves rounded by whole numbers alone."""
+    x = wrap(x << (f.pre_shift + max(shift, 0)))
+    right = max(-shift, 0)
+    product = x * multiplier
+    if f.rounding == Rounding.SINGLE:
+        return (product + (1 << (30 + right))) >> (31 + right)
+    # gemmlowp: halves up in the product, then halves away from zero.
+    high = (product + 2**30) >> 31
+    return quotient(high, 1 << right) if right else high
+
+
+def naive_post(f, spad, accumulators):
+    columns = CONFIG.columns
+    per_block = 4 * columns * f.channel_bias + 5 * columns * f.channel_scale
+    for block in range(f.oc_blocks):
+        at = f.param_addr + block * per_block
+        scale_at = at + 4 * columns * f.channel_bias
+
+        def number(address):
+            return int.from_bytes(bytes(spad[address : address + 4]), "little", signed=True)
+
+        for y in range(f.height):
+            for x in range(f.width):
+                entry = accumulators[f.acc_addr + (block * f.height + y) * f.width + x]
+                for column in range(f.tail if block == f.oc_blocks - 1 else columns):
+                    place = x * f.x_step + block * columns + column
+                    bias, multiplier, shift = f.bias, f.multiplier, f.shift
+                    if f.channel_bias:
+                        bias = number(at + 4 * column)
+                    if f.channel_scale:
+                        multiplier = number(scale_at + 4 * column)
+                        shift = int8(spad[scale_at + 4 * columns + column])
+                    value = entry[column]
+                    if f.source == Source.SPAD:
+                        value = int8(spad[f.source_addr + y * f.source_pitch + place])
+                    result = scaled(f, wrap(value + bias), multiplier, shift)
+                    if f.destination == Destination.SPAD:
+                        result = max(f.clamp_low, min(f.clamp_high, result + f.output_zero))
+                        spad[f.dest_addr + y * f.dest_pitch + place] = result & 255
+                    elif f.destination == Destination.ACC_SET:
+                        entry[column] = result
+                    else:
+                        entry[column] = wrap(entry[column] + result)
+
+
+def naive_transfer(f, spad, regions):
+    dram = regions[f.region]
+    for plane in range(f.planes):
+        for row in range(f.rows):
+            for byte in range(f.row_bytes):
+                on_chip = f.spad_addr + plane * f.spad_plane_step + row * f.spad_row_step + byte
+                outside = f.dram_offset + plane * f.dram_plane_step + row * f.dram_row_step + byte
+                if f.opcode is Opcode.STORE:
+                    dram[outside] = spad[on_chip]
+                else:
+                    spad[on_chip] = f.fill_value if f.fill else dram[outside]
+
+
+def with_scales(instruction, spad, generator):
+    """Give a POST legal parameters for each channel where it has none."""
+    if instruction.opcode is not Opcode.POST or instruction.rounding == Rounding.AVERAGE:
+        return instruction
+    changed = Instruction(
+        Opcode.POST, {**instruction.values, "channel_scale": 1, "param_addr": 20000}
+    )
+    size = CONFIG.columns * (4 * changed.channel_bias + 5)
+    for block in range(changed.oc_blocks):
+        at = 20000 + block * size + 4 * CONFIG.columns * changed.channel_bias
+        for column in range(CONFIG.columns):
+            value = generator.randrange(2**31).to_bytes(4, "little")
+            spad[at + 4 * column : at + 4 * column + 4] = list(value)
+            spad[at + 4 * CONFIG.columns + column] = generator.randint(-31, 5) & 255
+    return changed
+
+
+def touches_parameters(instruction):
+    """Return whether scratchpad bytes of a POST lie where `with_scales` puts parameters."""
+    return any(
+        end is not None and end > 20000
+        for extent in FORMATS[Opcode.POST].extents
+        if extent.memory is Memory.SPAD and extent.base != "param_addr"
+        for end in [extent_end(extent, instruction, CONFIG)]
+    )
+
+
+def test_instructions_are_nested_loops(seed):
+    """Streams instruction by instruction: memories must be equal after each."""
+    generator = random.Random(seed)
+    seen = dict.fromkeys(Opcode, 0)
+    for number in range(8):
+        commands, offset = random_stream(seed + number, CONFIG, length=10).commands, 0
+        made = engine(number)
+        while True:
+            instruction, offset = unpack(commands, offset)
+            if instruction.opcode is Opcode.END:
+                break
+            post = instruction.opcode is Opcode.POST
+            if post and instruction.rounding == Rounding.AVERAGE:
+                continue
+            if post and number % 2 and not touches_parameters(instruction):
+                instruction = with_scales(instruction, made.spad, generator)
+            spad, accumulators = made.spad.tolist(), made.accumulators.tolist()
+            regions = {region: memory.tolist() for region, memory in made.regions.items()}
+            bare = {name: v for name, v in instruction.values.items() if "wait_" not in name}
+            made.run(pack(Instruction(instruction.opcode, bare)) + END)
+            if post:
+                naive_post(instruction, spad, accumulators)
+            elif instruction.opcode is Opcode.EXEC:
+                naive_exec(instruction, spad, accumulators)
+            else:
+                naive_transfer(instruction, spad, regions)
+            assert made.spad.tolist() == spad, instruction
+            assert made.accumulators.tolist() == accumulators, instruction
+            for region, memory in made.regions.items():
+                assert memory.tolist() == regions[region], instruction
+            seen[instruction.opcode] += 1
+    assert all(count > 5 for opcode, count in seen.items() if opcode is not Opcode.END)
+
+
+def legal(**values):
+    return {"region": Region.INPUT, "row_bytes": 1, "rows": 1, "planes": 1, **values}
+
+
+POST = {"width": 1, "height": 1, "oc_blocks": 1, "tail": 1}
+
+
+@pytest.mark.parametrize(
+    ("commands", "cause", "opcode", "address"),
+    [
+        (b"", Fault.COMMAND_RANGE, 0, 0),
+        # The opcode is judged before the length, the length before the fields.
+        (bytes([7]) + bytes(15), Fault.ILLEGAL_OPCODE, 7, 0),
+        (b"\xf1" + bytes(15), Fault.COMMAND_RANGE, 1, 0),
+        (bytes(15) + b"\x80", Fault.ILLEGAL_FIELD, 0, 0),
+        (pack(Instruction(Opcode.LOAD)), Fault.ILLEGAL_FIELD, 1, 0),
+        (
+            pack(Instruction(Opcode.LOAD, legal(spad_addr=2**24 - 1, dram_offset=6000))),
+            Fault.SPAD_RANGE,
+            1,
+            2**24,
+        ),
+        (pack(Instruction(Opcode.LOAD, legal(dram_offset=2**32 - 1))), Fault.DRAM_RANGE, 1, 0),
+        (
+            pack(Instruction(Opcode.POST, {**POST, "acc_addr": 256, "dest_addr": 32768})),
+            Fault.SPAD_RANGE,
+            3,
+            32769,
+        ),
+        (pack(Instruction(Opcode.POST, {**POST, "acc_addr": 256})), Fault.ACC_RANGE, 3, 257),
+        # Parameters that are not read must begin inside all the same.
+        (pack(Instruction(Opcode.POST, {**POST, "param_addr": 40000})), Fault.SPAD_RANGE, 3, 40000),
+    ],
+    ids=lambda value: value.name if isinstance(value, Fault) else "",
+)
+def test_faults(commands, cause, opcode, address):
+    made = engine()
+    before = made.spad.copy(), made.accumulators.copy()
+    with pytest.raises(EngineFault, match=f"{cause.name} at instruction 0") as caught:
+        made.run(commands)
+    fault = caught.value
+    assert (fault.cause, fault.index, fault.opcode) == (cause, 0, opcode)
+    assert fault.address == address
+    assert (made.spad == before[0]).all()
+    assert (made.accumulators == before[1]).all()
+
+
+def test_the_first_failing_check_wins():
+    """A store that breaks every rule is an illegal field first, and so on down the list."""
+    everything = legal(wait_load=1, spad_addr=2**24 - 1, dram_offset=6000)
+    for extra, cause in (
+        ({"fill": 1}, Fault.ILLEGAL_FIELD),
+        ({}, Fault.READ_ONLY_REGION),
+        ({"region": Region.OUTPUT}, Fault.DEPENDENCY),
+        ({"region": Region.OUTPUT, "wait_load": 0}, Fault.SPAD_RANGE),
+        ({"region": Region.OUTPUT, "wait_load": 0, "spad_addr": 0}, Fault.DRAM_RANGE),
+    ):
+        store = pack(Instruction(Opcode.STORE, {**everything, **extra}))
+        with pytest.raises(EngineFault) as caught:
+            engine().run(store + END)
+        assert caught.value.cause is cause
+
+
+def test_what_ran_before_a_fault_stays():
+    made = engine()
+    fill = Instruction(Opcode.LOAD, legal(fill=1, fill_value=77, spad_addr=5))
+    with pytest.raises(EngineFault, match="COMMAND_RANGE at instruction 1"):
+        made.run(pack(fill))
+    assert made.spad[5] == 77
+    assert made.executed == 1
+
+
+def test_a_region_that_is_not_there_is_empty():
+    made = Engine(CONFIG)
+    with pytest.raises(EngineFault, match="DRAM_RANGE"):
+        made.run(pack(Instruction(Opcode.LOAD, legal())))
+    made.run(pack(Instruction(Opcode.LOAD, legal(fill=1, fill_value=9))) + END)
+    assert made.spad[0] == 9
