@@ -1,0 +1,269 @@
+"""The simulated chip: memory timing, bus errors, a memory that never answers, waves, builds."""
+
+import shutil
+import time
+
+import pytest
+
+from matloom.arch.config import PRESETS
+from matloom.arch.csr import Fault
+from matloom.arch.isa import Instruction, Opcode, Region, pack
+from matloom.device import rtl
+from matloom.device.errors import DeviceFault
+from matloom.device.open import open_device
+from matloom.device.rtl import MemoryTiming
+from matloom.streams import clear_state, random_stream, read_state, run_stream
+from matloom_rtl.generate import Chip
+
+pytestmark = pytest.mark.parametrize("pair", ["nano"], indirect=True)
+
+ROW_BYTES = 1024
+
+
+def copy(driver, rows=8):
+    """Load rows from the input region, store them in the output region; return the counters."""
+    fields = {
+        "row_bytes": ROW_BYTES,
+        "rows": rows,
+        "planes": 1,
+        "dram_row_step": ROW_BYTES,
+        "spad_row_step": ROW_BYTES,
+    }
+    instructions = (
+        Instruction(Opcode.LOAD, {**fields, "region": Region.INPUT}),
+        Instruction(Opcode.STORE, {**fields, "region": Region.OUTPUT, "wait_load": 1}),
+        Instruction(Opcode.END),
+    )
+    commands = b"".join(pack(instruction) for instruction in instructions)
+    size = rows * ROW_BYTES
+    driver.allocate({Region.PROGRAM: len(commands), Region.INPUT: size, Region.OUTPUT: size})
+    data = bytes(index * 7 & 255 for index in range(size))
+    driver.write_region(Region.PROGRAM, 0, commands)
+    driver.write_region(Region.INPUT, 0, data)
+    driver.write_region(Region.OUTPUT, 0, bytes(size))
+    counters = driver.run(0, len(commands))
+    assert driver.read_region(Region.OUTPUT, 0, size) == data
+    return counters
+
+
+def cycles(pair, **timing):
+    pair.rtl.transport.set_timing(MemoryTiming(**timing))
+    return copy(pair.rtl).cycles
+
+
+def address(pair, region):
+    return pair.rtl.read(f"{region.name}_BASE")
+
+
+def fails(pair):
+    """Run the copy, which must stop; return the fault after a reset has proved to help."""
+    with pytest.raises(DeviceFault) as stopped:
+        copy(pair.rtl)
+    pair.rtl.transport.set_timing(MemoryTiming())
+    pair.rtl.reset()
+    copy(pair.rtl)
+    return stopped.value
+
+
+def test_default_timing_moves_a_beat_a_cycle(pair):
+    counters = copy(pair.rtl)
+    beats = 8 * ROW_BYTES // pair.config.bus_bytes
+    # Commands are five granules.
+    assert counters.values["read_beats"] == beats + 5 * 16 // pair.config.bus_bytes
+    assert counters.values["write_beats"] == beats
+    assert 2 * beats < counters.cycles < 2.3 * beats
+
+
+def test_equal_seeds_give_equal_cycles(pair):
+    one, again, other = (
+        cycles(pair, stall_per_1024=300, latency_jitter=40, seed=seed) for seed in (1, 1, 2)
+    )
+    assert one == again
+    assert one != other
+
+
+def test_read_latency_delays(pair):
+    # The commands and the first data wait in turn; bursts under way hide the rest.
+    assert 20 <= cycles(pair, read_latency=42) - cycles(pair) <= 30
+
+
+def test_latency_of_single_bursts_is_not_hidden(pair):
+    fast, slow = (cycles(pair, read_latency=latency, max_outstanding=1) for latency in (32, 132))
+    bursts = 8 * ROW_BYTES // (pair.config.burst_beats * pair.config.bus_bytes)
+    assert slow - fast >= bursts * 100
+
+
+def test_write_latency_delays_the_last_response(pair):
+    assert cycles(pair, write_latency=108) - cycles(pair) >= 100
+
+
+def test_bandwidth_limits_reads(pair):
+    beats = 8 * ROW_BYTES // pair.config.bus_bytes
+    assert beats <= cycles(pair, cycles_per_beat=2) - cycles(pair) < 1.2 * beats
+
+
+def test_read_error_is_a_fault(pair):
+    copy(pair.rtl)
+    first = address(pair, Region.INPUT) + 3 * ROW_BYTES
+    pair.rtl.transport.set_timing(MemoryTiming(error_first=first, error_end=first + 4))
+    fault = fails(pair)
+    assert (fault.cause, fault.unit) == (Fault.AXI_READ, "LOAD")
+    assert fault.address <= first < fault.address + pair.config.burst_beats * pair.config.bus_bytes
+
+
+def test_read_error_of_commands_is_a_fault(pair):
+    copy(pair.rtl)
+    first = address(pair, Region.PROGRAM) + 16
+    pair.rtl.transport.set_timing(MemoryTiming(error_first=first, error_end=first + 4))
+    fault = fails(pair)
+    assert (fault.cause, fault.unit) == (Fault.AXI_READ, "dispatch")
+
+
+def test_write_error_is_a_fault(pair):
+    copy(pair.rtl)
+    size = pair.config.burst_beats * pair.config.bus_bytes
+    # The response of a burst is that of its last beat.
+    first = address(pair, Region.OUTPUT) + 2 * ROW_BYTES
+    pair.rtl.transport.set_timing(MemoryTiming(error_first=first, error_end=first + size))
+    fault = fails(pair)
+    assert (fault.cause, fault.unit) == (Fault.AXI_WRITE, "STORE")
+    assert first <= fault.address < first + size
+
+
+@pytest.mark.parametrize("region", [Region.PROGRAM, Region.INPUT])
+def test_region_that_is_no_memory_is_a_fault(pair, region):
+    """The interconnect answers DECERR."""
+    copy(pair.rtl)
+    pair.rtl.write(f"{region.name}_BASE", 0x1000)
+    with pytest.raises(DeviceFault) as stopped:
+        pair.rtl.run(0, 80)
+    assert stopped.value.cause is Fault.AXI_READ
+    assert 0x1000 <= stopped.value.address < 0x1000 + 8 * ROW_BYTES
+    pair.rtl.reset()
+    copy(pair.rtl)
+
+
+def test_frozen_memory_is_a_fault(pair):
+    pair.rtl.transport.set_timing(MemoryTiming(frozen=True))
+    pair.rtl.write("TIMEOUT", 5000)
+    before = pair.rtl.transport.elapsed
+    with pytest.raises(DeviceFault) as stopped:
+        copy(pair.rtl)
+    assert stopped.value.cause is Fault.TIMEOUT
+    assert 5000 < pair.rtl.transport.elapsed - before < 5500
+
+
+def test_memory_that_freezes_midway_is_a_fault(pair):
+    chip = pair.rtl.transport
+    pair.rtl.write("TIMEOUT", 5000)
+    wait = chip.wait_interrupt
+
+    def freeze_later(limit):
+        elapsed = wait(1000)
+        chip.set_timing(MemoryTiming(frozen=True))
+        return elapsed + wait(limit)
+
+    chip.wait_interrupt = freeze_later
+    try:
+        with pytest.raises(DeviceFault) as stopped:
+            copy(pair.rtl)
+    finally:
+        del chip.wait_interrupt
+    assert stopped.value.cause is Fault.TIMEOUT
+    assert stopped.value.unit == "LOAD"
+    # The bus owes answers: once the memory gives them, a reset ends.
+    assert pair.rtl.read("STATUS") == 4
+    chip.set_timing(MemoryTiming())
+    pair.rtl.reset()
+    copy(pair.rtl)
+
+
+def test_reset_midway(pair, seed):
+    stream = random_stream(seed, pair.config)
+    expected = run_stream(pair.model, stream)
+    state = read_state(pair.model)
+    run_stream(pair.rtl, stream)
+    for after in (1, 40, 200, 700, 1500):
+        pair.disturb(after)
+        pair.rtl.write("IRQ_STATUS", 3)
+        pair.rtl.write("CONTROL", 1)
+        pair.rtl.transport.wait_interrupt(after)
+        pair.rtl.reset()
+        clear_state(pair.rtl)
+        assert run_stream(pair.rtl, stream) == expected
+        assert read_state(pair.rtl) == state
+
+
+def test_no_such_register(pair):
+    for access in (pair.rtl.transport.read32, lambda at: pair.rtl.transport.write32(at, 0)):
+        with pytest.raises(OSError, match=r"register 0x7fc must answer OKAY, not 2"):
+            access(0x7FC)
+
+
+def test_no_such_memory(pair):
+    chip = pair.rtl.transport
+    for at in (rtl.MEMORY_BASE - 1, rtl.MEMORY_BASE + chip.memory_bytes - 3):
+        with pytest.raises(OSError, match="external memory must hold"):
+            chip.read_block(at, 4)
+        with pytest.raises(OSError, match="external memory must hold"):
+            chip.write_block(at, bytes(4))
+
+
+@pytest.mark.slow
+def test_waves(pair, tmp_path):
+    waves = tmp_path / "waves.vcd"
+    driver = open_device("rtl", pair.config, memory_bytes=1 << 16, waves=waves)
+    copy(driver)
+    driver.transport.close()
+    text = waves.read_text()
+    assert "$enddefinitions" in text
+    for name in ("irq", "m_axi_araddr", "s_axil_awaddr"):
+        assert f" {name}" in text
+
+
+def test_second_build_takes_no_time(pair):
+    started = time.perf_counter()
+    assert rtl.build(pair.config).is_file()
+    assert time.perf_counter() - started < 1
+
+
+def test_builds_are_known_by_everything_that_goes_into_them(pair, tmp_path, monkeypatch):
+    """Neither the harness nor a configuration nor tracing may meet another's library."""
+    known = {
+        rtl._source_digest(PRESETS["nano"], False),
+        rtl._source_digest(PRESETS["nano"], True),
+        rtl._source_digest(PRESETS["small"], False),
+    }
+    harness = tmp_path / "harness.cpp"
+    harness.write_text(rtl._HARNESS.read_text() + "\n")
+    monkeypatch.setattr(rtl, "_HARNESS", harness)
+    known.add(rtl._source_digest(PRESETS["nano"], False))
+    assert len(known) == 4
+
+
+def test_edits_are_built_anew(pair, tmp_path, monkeypatch):
+    """Of the harness or of what the generator writes; what is unchanged is not."""
+    outputs, verilog = [], "module matloom(); endmodule\n"
+
+    def pretend(*, output, **_options):
+        outputs.append(output)
+        output.write_bytes(b"")
+
+    def generate(config):
+        return Chip(config=config, verilog=verilog, sidecar={})
+
+    harness = tmp_path / "harness.cpp"
+    harness.write_text("// one\n")
+    monkeypatch.setenv("MATLOOM_CACHE", str(tmp_path))
+    monkeypatch.setattr(rtl, "build_library", pretend)
+    monkeypatch.setattr(rtl, "_HARNESS", harness)
+    monkeypatch.setattr("matloom_rtl.generate.generate", generate)
+    for line in ("", "", "// two\n", ""):
+        harness.write_text(harness.read_text() + line)
+        rtl.build(pair.config)
+    assert len(outputs) == len(set(outputs)) == 2
+    # As after an edit of the hardware.
+    shutil.rmtree(tmp_path / "simulators" / "known")
+    verilog += "// edited\n"
+    rtl.build(pair.config)
+    assert len(outputs) == len(set(outputs)) == 3
