@@ -1,11 +1,11 @@
 """Lists the instructions of a program or command buffer for people."""
 
-from matloom.arch.isa import HEAD, UNITS, Instruction, Opcode, unpack
+import enum
+
+from matloom.arch.isa import FORMATS, UNITS, Field, Instruction, Opcode, unpack
 from matloom.program import EngineStep, Program
 
 __all__ = ["disassemble"]
-
-_HEAD_NAMES = {item.name for item in HEAD}
 
 
 def disassemble(source: Program | bytes) -> str:
@@ -46,11 +46,17 @@ def _text(instruction: Instruction, layers: dict[int, str]) -> str:
         if getattr(instruction, f"wait_{unit.name.lower()}")
     )
     fields = " ".join(
-        f"{name}={value}"
-        for name, value in instruction.values.items()
-        if value and name not in _HEAD_NAMES
+        f"{item.name}={_value(item, value)}"
+        for item in FORMATS[instruction.opcode].fields
+        if (value := getattr(instruction, item.name))
     )
     text = f"{instruction.opcode.name:<5}{' after' + waits if waits else ''} {fields}".rstrip()
     if instruction.mark:
         text += f"  ; completes {layers.get(instruction.mark, f'mark {instruction.mark}')}"
     return text
+
+
+def _value(field: Field, value: int) -> str:
+    """Return the name of a value that has one."""
+    named = (item for item in field.choices or () if isinstance(item, enum.Enum))
+    return next((item.name for item in named if item.value == value), str(value))

@@ -14,22 +14,26 @@ def test_fields_and_waits():
     load = Instruction(Opcode.LOAD, {"rows": 2, "spad_addr": 7, "wait_exec": 3, "mark": 5})
     text = disassemble(pack(load) + pack(Instruction(Opcode.END)))
     first, second = text.splitlines()
-    assert first.split() == (
-        [
-            "0",
-            "0",
-            "LOAD",
-            "after",
-            "exec-3",
-            "spad_addr=7",
-            "rows=2",
-            ";",
-            "completes",
-            "mark",
-            "5",
-        ]
-    )
+    wanted = "0 0 LOAD after exec-3 spad_addr=7 rows=2 ; completes mark 5"
+    assert first.split() == wanted.split()
     assert second.split() == ["1", "32", "END"]
+
+
+def test_values_with_names():
+    values = {"region": 2, "source": 1, "destination": 2, "rounding": 4, "bias": -3}
+    load = Instruction(Opcode.LOAD, {"region": 2})
+    post = Instruction(Opcode.POST, {name: values[name] for name in list(values)[1:]})
+    reserved = Instruction(Opcode.POST, {"rounding": 3})
+    lines = disassemble(b"".join(map(pack, (load, post, reserved)))).splitlines()
+    assert [line[15:] for line in lines] == [
+        "LOAD  region=OUTPUT",
+        "POST  source=SPAD destination=ACC_ADD rounding=AVERAGE bias=-3",
+        "POST  rounding=3",
+    ]
+
+
+def test_nothing_behind_end():
+    assert len(disassemble(pack(Instruction(Opcode.END)) + b"\xff" * 16).splitlines()) == 1
 
 
 def test_program_names_layers_and_host_steps():

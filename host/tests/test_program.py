@@ -9,6 +9,8 @@ import pytest
 from matloom.arch.config import PRESETS
 from matloom.arch.isa import Region
 from matloom.compiler import compile_network
+from matloom.data.digits import NETWORK
+from matloom.frontend.tflite import load_tflite
 from matloom.program import FORMAT_VERSION, Program, ProgramError
 
 
@@ -27,10 +29,25 @@ def test_round_trip(program, tmp_path):
     assert loaded.predicted_cycles > 0
 
 
-def damaged(program, change):
-    data = bytearray(program.to_bytes())
-    change(data)
-    return bytes(data)
+def test_round_trip_with_host_steps_and_layers():
+    program = compile_network(load_tflite(NETWORK), PRESETS["small"])
+    assert {step.kind for step in program.steps} == {"engine", "host"}
+    assert any(tensor.quantised for tensor in program.tensors)
+    assert any(layer.mark for layer in program.layers)
+    data = program.to_bytes()
+    assert Program.from_bytes(data) == program
+    assert Program.from_bytes(data).to_bytes() == data
+
+
+def file_of(metadata):
+    body = metadata if isinstance(metadata, bytes) else json.dumps(metadata).encode()
+    head = struct.pack("<8sIIII", b"MLOOMPRG", FORMAT_VERSION, len(body), 0, zlib.crc32(body))
+    return head + body
+
+
+def metadata_of(program):
+    data = program.to_bytes()
+    return json.loads(data[24 : 24 + struct.unpack_from("<I", data, 12)[0]])
 
 
 def test_damage(program):
@@ -47,11 +64,33 @@ def test_damage(program):
         Program.from_bytes(data[:-1] + bytes([data[-1] ^ 1]))
 
 
-def test_malformed_metadata():
-    body = json.dumps({"name": "x"}).encode()
-    head = struct.pack("<8sIIII", b"MLOOMPRG", FORMAT_VERSION, len(body), 0, zlib.crc32(body))
-    with pytest.raises(ProgramError, match="metadata must be whole"):
-        Program.from_bytes(head + body)
+def test_every_cut_is_seen(program):
+    data = program.to_bytes()
+    for size in range(0, len(data), 97):
+        with pytest.raises(ProgramError, match="a program must have"):
+            Program.from_bytes(data[:size])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda whole: {"name": "x"},
+        lambda whole: [],
+        lambda whole: b"{",
+        lambda whole: b"\xff\xfe",
+        lambda whole: {**whole, "config": {**whole["config"], "rows": 5}},
+        lambda whole: {**whole, "config": {**whole["config"], "colour": 5}},
+        lambda whole: {**whole, "region_bytes": {"STACK": 1}},
+        lambda whole: {**whole, "tensors": [{**whole["tensors"][0], "colour": 1}]},
+        lambda whole: {**whole, "steps": [{"kind": "engine"}]},
+        lambda whole: {**whole, "steps": [3]},
+    ],
+)
+def test_malformed_metadata(program, change):
+    whole = metadata_of(program)
+    Program.from_bytes(file_of(whole))
+    with pytest.raises(ProgramError, match="a program's metadata must be whole: "):
+        Program.from_bytes(file_of(change(whole)))
 
 
 def test_another_configuration(program):
