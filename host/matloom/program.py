@@ -216,7 +216,7 @@ class Program:
             )
         try:
             return _from_metadata(json.loads(body[:metadata_bytes]), body[metadata_bytes:])
-        except (KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
             raise ProgramError(f"a program's metadata must be whole: {error}") from None
 
 
