@@ -1,0 +1,105 @@
+"""Any legal configuration elaborates: shapes, buses, and the ends of every parameter."""
+
+import dataclasses
+
+import pytest
+from amaranth.back import rtlil
+
+from matloom.arch.config import PRESETS, Config
+from matloom_rtl.core import Core
+from matloom_rtl.top import Top
+
+NANO = PRESETS["nano"]
+SMALLEST = dataclasses.replace(
+    NANO,
+    hop=1,
+    weight_rows=1,
+    # 16 lines of two words of four bytes.
+    spad_bytes=128,
+    spad_banks=1,
+    # 16 entries of four sums.
+    acc_bytes=256,
+    lanes=1,
+    outstanding=1,
+    burst_beats=1,
+    queue_depth=1,
+    marks=2,
+)
+
+
+def shaped(rows, columns, **values):
+    return dataclasses.replace(NANO, **{"rows": rows, "columns": columns, "hop": columns, **values})
+
+
+def varied(**values):
+    return dataclasses.replace(NANO, **values)
+
+
+CONFIGS = {
+    "4x4": NANO,
+    "8x16": shaped(8, 16, lanes=4),
+    "smallest": SMALLEST,
+    "256-bit bus": varied(bus_bits=256),
+    "one bank, one lane": varied(spad_banks=1, lanes=1),
+}
+
+#: Seconds each.
+MORE = {
+    "8x8": PRESETS["small"],
+    "16x8": shaped(16, 8, lanes=4),
+    "12x12": shaped(12, 12, hop=3, weight_rows=3, acc_bytes=48 * 1024, lanes=3),
+    "64-bit bus": varied(bus_bits=64),
+    "128-bit bus": varied(bus_bits=128),
+    "all rows of weights": varied(weight_rows=4),
+    "one row of weights": varied(weight_rows=1),
+    "all lanes": varied(lanes=4),
+    "three banks": varied(spad_banks=3, spad_bytes=3 * 8192),
+    "hop of one": varied(hop=1),
+    "16 entries": varied(acc_bytes=256),
+    "long bursts": varied(burst_beats=256, outstanding=32),
+    "single beats": varied(burst_beats=1, outstanding=1),
+    "long queues": varied(queue_depth=32),
+    "marks": varied(marks=256),
+    "reference": PRESETS["reference"],
+    "16x16, 32-bit bus": dataclasses.replace(Config(), bus_bits=32),
+    "8x16, 128-bit bus": dataclasses.replace(Config(), rows=8, hop=4, bus_bits=128),
+    "16 rows at once": dataclasses.replace(Config(), weight_rows=16),
+    "32x32": PRESETS["large"],
+    "64x4": dataclasses.replace(Config(), rows=64, columns=4, hop=4, weight_rows=8, lanes=4),
+    "4x64": dataclasses.replace(Config(), rows=4, columns=64, hop=8, weight_rows=1, lanes=16),
+}
+
+
+def ports(text, name):
+    """Return the ports of a module of RTLIL text."""
+    body = text[text.index(f"\nmodule \\{name}\n") :]
+    body = body[: body.index("\nend\n")]
+    words = [line.split() for line in body.splitlines() if line.startswith("  wire ")]
+    return {
+        line[-1].removeprefix("\\"): int(line[2]) if line[1] == "width" else 1
+        for line in words
+        if "input" in line or "output" in line
+    }
+
+
+def check(config):
+    found = ports(rtlil.convert(Top(config), name="matloom", emit_src=False), "matloom")
+    assert found["m_axi_wdata"] == found["m_axi_rdata"] == config.bus_bits
+    assert found["m_axi_wstrb"] == config.bus_bytes
+    assert found["irq"] == 1
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+def test_configuration_elaborates(config):
+    check(config)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("config", MORE.values(), ids=MORE)
+def test_more_configurations_elaborate(config):
+    check(config)
+
+
+def test_core_needs_no_top():
+    text = rtlil.convert(Core(NANO), name="core", emit_src=False)
+    assert ports(text, "core")["irq"] == 1
