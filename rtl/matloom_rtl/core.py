@@ -1,6 +1,6 @@
 """The core: control, DMA, scratchpad, array and post-processing, connected."""
 
-from amaranth.hdl import Cat, Module, ResetInserter
+from amaranth.hdl import Cat, Module, ResetInserter, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -25,8 +25,13 @@ class Core(wiring.Component):
 
     Control survives a reset by software; all else is reset by it, once the bus is quiet.
 
+    A reset from a single place would be the slowest wire of the chip: the domain has none, and
+    each unit has a register for its own, which follows `reset` by a cycle.
+
     Members
     -------
+    reset: in
+        Reset of everything, synchronous.
     axi_lite: AxiLiteSignature, in
         Registers.
     axi_read, axi_write: AxiReadSignature, AxiWriteSignature, out
@@ -39,6 +44,7 @@ class Core(wiring.Component):
         self._config = config
         super().__init__(
             {
+                "reset": In(1),
                 "axi_lite": In(AxiLiteSignature()),
                 "axi_read": Out(AxiReadSignature(config.bus_bits)),
                 "axi_write": Out(AxiWriteSignature(config.bus_bits)),
@@ -49,12 +55,16 @@ class Core(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self._config
-        m.submodules.control = control = Control(config)
+        control = Control(config)
+        m.submodules.control = ResetInserter(self.reset)(control)
         connect(m, flipped(self.axi_lite), control.axi_lite)
         m.d.comb += self.irq.eq(control.irq)
 
         def unit(name, component):
-            m.submodules[name] = ResetInserter(control.core_reset)(component)
+            # `keep`: equal registers would be merged.
+            reset = Signal(name=f"{name}_reset", init=1, attrs={"keep": 1})
+            m.d.sync += reset.eq(self.reset | control.core_reset_next)
+            m.submodules[name] = ResetInserter(reset)(component)
             return component
 
         fetch, load = unit("fetch", Fetch(config)), unit("load", Load(config))

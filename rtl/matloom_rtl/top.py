@@ -1,6 +1,6 @@
 """The chip: the core behind flat AXI names. The only file with foreign names; no logic."""
 
-from amaranth.hdl import ClockDomain, ClockSignal, Const, Module, ResetSignal
+from amaranth.hdl import ClockDomain, ClockSignal, Const, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -104,10 +104,13 @@ class Top(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.domains.sync = ClockDomain()
-        m.d.comb += [ClockSignal().eq(self.clk), ResetSignal().eq(self.rst)]
+        m.domains.sync = ClockDomain(reset_less=True)
         m.submodules.core = core = Core(self._config)
-        m.d.comb += self.irq.eq(core.irq)
+        m.d.comb += [
+            ClockSignal().eq(self.clk),
+            core.reset.eq(self.rst),
+            self.irq.eq(core.irq),
+        ]
         self._connect_registers(m, core.axi_lite)
         self._connect_memory(m, core)
         return m

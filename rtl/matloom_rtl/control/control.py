@@ -44,8 +44,8 @@ class Control(wiring.Component):
         Bus address of each region, 32 bits each.
     quiet: in
         No bus transfer is outstanding.
-    halt, core_reset: out
-        DMA units stop asking; every unit is reset.
+    halt, core_reset, core_reset_next: out
+        DMA units stop asking; every unit is reset in this cycle, in the next.
     """
 
     def __init__(self, config: Config):
@@ -69,6 +69,7 @@ class Control(wiring.Component):
                 "quiet": In(1),
                 "halt": Out(1),
                 "core_reset": Out(1),
+                "core_reset_next": Out(1),
             }
         )
 
@@ -173,6 +174,7 @@ class Control(wiring.Component):
             supervisor.index.eq(dispatch.index),
             self.halt.eq(supervisor.halt),
             self.core_reset.eq(supervisor.core_reset),
+            self.core_reset_next.eq(supervisor.core_reset_next),
         ]
         m.d.sync += supervisor.finished.eq(dispatch.finished)
         for number, unit in reversed(list(enumerate(units.values()))):

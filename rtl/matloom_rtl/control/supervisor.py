@@ -39,7 +39,8 @@ class Supervisor(wiring.Component):
         A run starts, one cycle: everything of the last run is forgotten.
     running: out
     halt: out
-    core_reset: out
+    core_reset, core_reset_next: out
+        Every unit is reset in this cycle, in the next: for registers of its own close to each.
     status: out
         As register STATUS.
     events: out
@@ -65,6 +66,7 @@ class Supervisor(wiring.Component):
     running: Out(1)
     halt: Out(1)
     core_reset: Out(1)
+    core_reset_next: Out(1)
     status: Out(4)
     events: Out(2)
     record: Out(12)
@@ -82,8 +84,8 @@ class Supervisor(wiring.Component):
             self.status[2].eq(failed),
             self.status[3].eq(resetting),
         ]
-        # A register of its own, for it goes everywhere.
-        m.d.sync += self.core_reset.eq(resetting & self.quiet & ~self.core_reset)
+        m.d.comb += self.core_reset_next.eq(resetting & self.quiet & ~self.core_reset)
+        m.d.sync += self.core_reset.eq(self.core_reset_next)
         with m.If(self.begin):
             m.d.sync += [self.running.eq(1), done.eq(0)]
         with m.If(self.running & self.finished):
