@@ -16,6 +16,7 @@ from matloom_rtl.ports import (
     SPAD_READ_LATENCY,
     CommandSignature,
     SpadReadSignature,
+    body_layout,
 )
 
 __all__ = ["Execute"]
@@ -27,11 +28,11 @@ class Execute(wiring.Component):
     """Stream inputs through the array, tile after tile and instruction after instruction.
 
     The head of the EXEC queue is taken when all it depends on has completed and the instruction
-    before has issued its last vector; its weights are fetched as soon as `met` shows the LOADs it
+    before has begun; its weights are fetched as soon as `met` shows the LOADs it
     waits for. Vectors stall for the shadow registers, for the scratchpad, and for nothing else;
     once granted, vectors and weights move in step to the array, and sums to the accumulators.
 
-    Latency: Walk 5, scratchpad `SPAD_READ_LATENCY`, padding 1, array, accumulators
+    Latency: command 1, Walk 5, scratchpad `SPAD_READ_LATENCY`, padding 1, array, accumulators
     `ACC_UPDATE_LATENCY` until `done`. Throughput: one vector a cycle; a step takes at least
     `tile_load_cycles`.
 
@@ -76,30 +77,38 @@ class Execute(wiring.Component):
             array.weight_row.eq(loader.weight_row),
             array.weight_data.eq(loader.weight_data),
         ]
-        self._take_commands(m, walk, loader)
-        self._request(m, walk, loader)
+        waiting = self._take_commands(m, walk, loader)
+        self._request(m, walk, loader, waiting)
         self._pad(m, walk, array)
         self._finish(m, walk, array)
         return m
 
     def _take_commands(self, m: Module, walk, loader):
-        """Show the head to the loader first, then to the walk, which removes it."""
+        """Show the head to the loader first, then move it to a register before the walk.
+
+        The walk decides late whether it takes a command; the queue need not wait for that.
+        """
         command = self.unit.command
-        prefetched = Signal()
-        load_met = self.met[UNITS.index(Opcode.LOAD)]
+        prefetched, load_met = Signal(), self.met[UNITS.index(Opcode.LOAD)]
+        following, waiting = Signal(body_layout(Opcode.EXEC)), Signal()
         m.d.comb += [
             loader.i.payload.eq(command.payload),
             loader.i.valid.eq(command.valid & load_met & ~prefetched),
-            walk.i.payload.eq(command.payload),
-            walk.i.valid.eq(command.valid & self.met.all() & prefetched),
-            command.ready.eq(walk.i.ready & self.met.all() & prefetched),
+            command.ready.eq(~waiting & self.met.all() & prefetched),
+            walk.i.payload.eq(following),
+            walk.i.valid.eq(waiting),
         ]
         with m.If(loader.i.valid & loader.i.ready):
             m.d.sync += prefetched.eq(1)
+        with m.If(walk.i.ready):
+            m.d.sync += waiting.eq(0)
+        with m.If(~waiting):
+            m.d.sync += following.eq(command.payload)
         with m.If(command.valid & command.ready):
-            m.d.sync += prefetched.eq(0)
+            m.d.sync += [prefetched.eq(0), waiting.eq(1)]
+        return waiting
 
-    def _request(self, m: Module, walk, loader):
+    def _request(self, m: Module, walk, loader, waiting):
         """Request each vector, name what the cycle went into."""
         vector, read = walk.o.payload, self.input_read
         allowed = ~vector.switch | loader.full
@@ -119,7 +128,7 @@ class Execute(wiring.Component):
             m.d.comb += cause["exec_wait_weights"].eq(1)
         with m.Elif(walk.o.valid):
             m.d.comb += cause["exec_wait_bank"].eq(1)
-        with m.Elif(walk.active):
+        with m.Elif(walk.active | waiting):
             m.d.comb += cause["exec_setup"].eq(1)
         with m.Elif(~self.unit.command.valid):
             m.d.comb += cause["exec_wait_command"].eq(1)
