@@ -63,7 +63,7 @@ MORE = {
     "reference": PRESETS["reference"],
     "16x16, 32-bit bus": dataclasses.replace(Config(), bus_bits=32),
     "8x16, 128-bit bus": dataclasses.replace(Config(), rows=8, hop=4, bus_bits=128),
-    "16 rows at once": dataclasses.replace(Config(), weight_rows=16),
+    "8x8, all rows of weights": dataclasses.replace(PRESETS["small"], weight_rows=8),
     "32x32": PRESETS["large"],
     "64x4": dataclasses.replace(Config(), rows=64, columns=4, hop=4, weight_rows=8, lanes=4),
     "4x64": dataclasses.replace(Config(), rows=4, columns=64, hop=8, weight_rows=1, lanes=16),
