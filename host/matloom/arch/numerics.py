@@ -56,9 +56,11 @@ def wrap32(x: Any) -> Any:
 
 
 def clamp(x: Any, low: Any, high: Any) -> Any:
-    """Return `x` limited to ``low .. high``, with operators only."""
-    x = x + (low - x) * (x < low)
-    return x + (high - x) * (x > high)
+    """Return `x` limited to ``low .. high``, with operators only.
+
+    Where the limits cross, what is above `high` becomes `high`, all else `low`, as in the lanes.
+    """
+    return x + (high - x) * (x > high) + (low - x) * ((x < low) & (x <= high))
 
 
 def add_bias(x: Any, bias: Any, rounding: Rounding) -> Any:

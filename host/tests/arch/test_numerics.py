@@ -143,6 +143,7 @@ def test_arrays_and_integers_agree(seed, rounding):
 def test_wrap_and_clamp():
     assert [wrap32(x) for x in (2**31, -(2**31) - 1, 2**32, 5)] == [LOW, HIGH, 0, 5]
     assert [clamp(x, -3, 4) for x in (-9, -3, 0, 4, 9)] == [-3, -3, 0, 4, 4]
+    assert [clamp(x, 2, -2) for x in (-9, -2, 0, 2, 9)] == [2, 2, -2, -2, -2]
 
 
 def test_reserved_rules_are_refused():

@@ -126,7 +126,7 @@ def spoil(generator, stream):
 def defined(stream, config):
     """Return whether units in any order come to the same, with parameters that mean something.
 
-    Multipliers of a channel that are noise do not, nor do limits that cross.
+    Multipliers of a channel that are noise do not.
     """
     sizes = {region: len(contents) for region, contents in stream.regions.items()}
     try:
@@ -136,9 +136,7 @@ def defined(stream, config):
     offset = 0
     while stream.commands[offset] & 15 != Opcode.END:
         instruction, offset = unpack(stream.commands, offset)
-        if instruction.opcode is Opcode.POST and (
-            instruction.channel_scale or instruction.clamp_low > instruction.clamp_high
-        ):
+        if instruction.opcode is Opcode.POST and instruction.channel_scale:
             return False
     return True
 
