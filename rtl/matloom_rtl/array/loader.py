@@ -1,11 +1,12 @@
 """Fetches weight tiles into the shadow registers, one tile ahead of the vectors."""
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
 from matloom.arch.isa import Opcode
+from matloom_rtl.memory.slice import Slice
 from matloom_rtl.ports import SPAD_ADDRESS_BITS, SPAD_READ_LATENCY, SpadReadSignature, body_layout
 
 __all__ = ["Loader"]
@@ -53,36 +54,49 @@ class Loader(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config, read = self._config, self.read
-        working = Signal()
-        tile_end, all_end = Signal(), Signal()
-        group = Signal(range(config.tile_load_cycles))
-        address = Signal(SPAD_ADDRESS_BITS)
-        fire = read.valid & read.ready
-
+        m.submodules.requests = requests = Slice(SPAD_ADDRESS_BITS)
+        working, all_end = Signal(), Signal()
+        address, asked = Signal(SPAD_ADDRESS_BITS), Signal()
         m.d.comb += [
-            read.valid.eq(working & (~self.full | self.release)),
-            read.address.eq(address),
-            tile_end.eq(fire & (group == config.tile_load_cycles - 1)),
+            requests.i.valid.eq(working),
+            requests.i.payload.eq(address),
+            asked.eq(working & requests.i.ready),
             self.i.ready.eq(~working | all_end),
         ]
-        with m.If(fire):
+        with m.If(asked):
             m.d.sync += address.eq(address + config.weight_rows * config.columns)
-            m.d.sync += group.eq(group + 1)
-        with m.If(tile_end):
-            m.d.sync += group.eq(0)
-
-        with m.If(tile_end):
-            m.d.sync += self.full.eq(1)
-        with m.Elif(self.release):
-            m.d.sync += self.full.eq(0)
-
-        self._count_tiles(m, tile_end, all_end)
+        _group, last_asked = self._count_groups(m, asked, "group_asked")
+        self._count_tiles(m, asked & last_asked, all_end)
         with m.If(self.i.ready):
             m.d.sync += working.eq(self.i.valid)
             with m.If(self.i.valid):
                 m.d.sync += address.eq(self.i.payload.weight_addr)
+
+        free = ~self.full | self.release
+        fire, tile_end = Signal(), Signal()
+        group, last = self._count_groups(m, fire, "group")
+        m.d.comb += [
+            read.valid.eq(requests.o.valid & free),
+            read.address.eq(requests.o.payload),
+            requests.o.ready.eq(read.ready & free),
+            fire.eq(read.valid & read.ready),
+            tile_end.eq(fire & last),
+        ]
+        with m.If(tile_end):
+            m.d.sync += self.full.eq(1)
+        with m.Elif(self.release):
+            m.d.sync += self.full.eq(0)
         self._deliver(m, fire, group)
         return m
+
+    def _count_groups(self, m: Module, when, name: str):
+        """Count the groups of rows of a tile; return the group at hand, and if it is the last."""
+        cycles = self._config.tile_load_cycles
+        group, last = Signal(range(cycles), name=name), Signal(name=f"{name}_last")
+        m.d.comb += last.eq(group == cycles - 1)
+        with m.If(when):
+            m.d.sync += group.eq(Mux(last, 0, group + 1))
+        return group, last
 
     def _count_tiles(self, m: Module, tile_end, all_end):
         """Count the step loops down: a product would need a multiplier."""

@@ -11,7 +11,9 @@ from matloom.arch.isa import Opcode
 from matloom_rtl.bus.axi import AxiReadSignature
 from matloom_rtl.dma.bursts import Bursts, burst_layout
 from matloom_rtl.dma.rows import REGION_BASES, Rows
+from matloom_rtl.memory.slice import Slice
 from matloom_rtl.ports import (
+    SPAD_ADDRESS_BITS,
     SPAD_WRITE_LATENCY,
     CommandSignature,
     FaultSignature,
@@ -21,7 +23,7 @@ from matloom_rtl.ports import (
 __all__ = ["Load"]
 
 #: Bursts that the pipeline holds besides those on their way: row, burst, write and its latency.
-_STAGES = 3 + SPAD_WRITE_LATENCY
+_STAGES = 4 + SPAD_WRITE_LATENCY
 
 
 class Load(wiring.Component):
@@ -112,42 +114,54 @@ class Load(wiring.Component):
         """Turn beats into writes; return the grant of an instruction's last, and its mark."""
         beats, write = self.axi.r, self.spad_write
         width = self._config.bus_bytes
-        pending, pending_last, pending_mark = Signal(), Signal(), Signal(8)
+        # The scratchpad's arbiter is far away.
+        m.submodules.writes = writes = Slice(
+            data.StructLayout(
+                {
+                    "address": SPAD_ADDRESS_BITS,
+                    "data": 8 * width,
+                    "mask": width,
+                    "last": 1,
+                    "mark": 8,
+                }
+            )
+        )
+        i, o = writes.i, writes.o
         number = Signal(8)
-        free, take, final = Signal(), Signal(), Signal()
+        take, final = Signal(), Signal()
         m.d.comb += [
-            write.valid.eq(pending & ~self.halt),
-            free.eq(~pending | write.ready | self.halt),
-            beats.ready.eq(queue.r_rdy & ~burst.fill & free),
-            take.eq(queue.r_rdy & free & (burst.fill | beats.valid)),
+            write.valid.eq(o.valid & ~self.halt),
+            write.address.eq(o.payload.address),
+            write.data.eq(o.payload.data),
+            write.mask.eq(o.payload.mask),
+            o.ready.eq(write.ready | self.halt),
+            beats.ready.eq(queue.r_rdy & ~burst.fill & i.ready),
+            take.eq(queue.r_rdy & i.ready & (burst.fill | beats.valid)),
             final.eq(number == burst.len),
             queue.r_en.eq(take & final),
+            i.valid.eq(queue.r_rdy & (burst.fill | beats.valid) & ~self.halt),
+            i.payload.address.eq(burst.spad + number * width),
+            i.payload.data.eq(
+                Mux(burst.fill, burst.fill_value.replicate(width), beats.payload.data)
+            ),
+            i.payload.mask.eq(
+                Cat(
+                    ((number != 0) | (burst.first <= index)) & (~final | (burst.final >= index))
+                    for index in range(width)
+                )
+            ),
+            i.payload.last.eq(burst.last & final),
+            i.payload.mark.eq(burst.mark),
         ]
-        with m.If(free):
-            m.d.sync += pending.eq(take & ~self.halt)
         with m.If(take):
-            m.d.sync += [
-                number.eq(Mux(final, 0, number + 1)),
-                write.address.eq(burst.spad + number * width),
-                write.data.eq(
-                    Mux(burst.fill, burst.fill_value.replicate(width), beats.payload.data)
-                ),
-                write.mask.eq(
-                    Cat(
-                        ((number != 0) | (burst.first <= index)) & (~final | (burst.final >= index))
-                        for index in range(width)
-                    )
-                ),
-                pending_last.eq(burst.last & final),
-                pending_mark.eq(burst.mark),
-            ]
+            m.d.sync += number.eq(Mux(final, 0, number + 1))
         m.d.sync += [
             self.fault.valid.eq(beats.valid & beats.ready & beats.payload.resp[1]),
             self.fault.cause.eq(Fault.AXI_READ),
             self.fault.address.eq(burst.address),
         ]
         m.d.comb += self.unit.progress.eq(take | (write.valid & write.ready))
-        return write.valid & write.ready & pending_last, pending_mark
+        return write.valid & write.ready & o.payload.last, o.payload.mark
 
     def _complete(self, m: Module, granted_last):
         """Report completion when the last write is visible, and count what is under way."""

@@ -11,7 +11,9 @@ from matloom.arch.isa import Opcode
 from matloom_rtl.bus.axi import AxiWriteSignature
 from matloom_rtl.dma.bursts import Bursts, burst_layout
 from matloom_rtl.dma.rows import REGION_BASES, Rows
+from matloom_rtl.memory.slice import Slice
 from matloom_rtl.ports import (
+    SPAD_ADDRESS_BITS,
     SPAD_READ_LATENCY,
     CommandSignature,
     FaultSignature,
@@ -133,35 +135,38 @@ class Store(wiring.Component):
         read, width = self.spad_read, self._config.bus_bytes
         m.submodules.strobes = strobes = SyncFIFO(width=width + 1, depth=_BEATS)
         number = Signal(8)
-        # The next request, in registers: the scratchpad's arbiter is far away.
-        pending, mask, last = Signal(), Signal(width), Signal()
-        issued, free, take, final = Signal(), Signal(), Signal(), Signal()
+        # The scratchpad's arbiter is far away.
+        m.submodules.requests = requests = Slice(
+            data.StructLayout({"address": SPAD_ADDRESS_BITS, "mask": width, "last": 1})
+        )
+        ask, request = requests.i, requests.o
+        issued, take, final = Signal(), Signal(), Signal()
         m.d.comb += [
-            read.valid.eq(pending & strobes.w_rdy & ~self.halt),
-            issued.eq(pending & strobes.w_rdy & (read.ready | self.halt)),
+            read.valid.eq(request.valid & strobes.w_rdy & ~self.halt),
+            read.address.eq(request.payload.address),
+            request.ready.eq(strobes.w_rdy & (read.ready | self.halt)),
+            issued.eq(request.valid & request.ready),
             strobes.w_en.eq(issued),
-            strobes.w_data.eq(Cat(mask & ~self.halt.replicate(width), last)),
-            free.eq(~pending | issued),
-            take.eq(queue.r_rdy & free),
+            strobes.w_data.eq(
+                Cat(request.payload.mask & ~self.halt.replicate(width), request.payload.last)
+            ),
+            take.eq(queue.r_rdy & ask.ready),
             final.eq(number == burst.len),
             queue.r_en.eq(take & final),
+            ask.valid.eq(queue.r_rdy),
+            ask.payload.address.eq(burst.spad + number * width),
+            ask.payload.last.eq(final),
+            ask.payload.mask.eq(
+                Cat(
+                    ((number != 0) | (burst.first <= index)) & (~final | (burst.final >= index))
+                    for index in range(width)
+                )
+            ),
             Cat(self.axi.w.payload.strb, self.axi.w.payload.last).eq(strobes.r_data),
             strobes.r_en.eq(self.beat),
         ]
-        with m.If(free):
-            m.d.sync += pending.eq(take)
         with m.If(take):
-            m.d.sync += [
-                number.eq(Mux(final, 0, number + 1)),
-                read.address.eq(burst.spad + number * width),
-                last.eq(final),
-                mask.eq(
-                    Cat(
-                        ((number != 0) | (burst.first <= index)) & (~final | (burst.final >= index))
-                        for index in range(width)
-                    )
-                ),
-            ]
+            m.d.sync += number.eq(Mux(final, 0, number + 1))
         return issued
 
     def _send(self, m: Module, issued):

@@ -1,15 +1,18 @@
 """The post-processing unit: POST instructions from accumulators or bytes, through the lanes."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
 from matloom.arch.isa import Destination, Opcode, Source
+from matloom_rtl.memory.slice import Slice
 from matloom_rtl.ports import (
+    ACC_ADDRESS_BITS,
     ACC_READ_LATENCY,
     ACC_UPDATE_LATENCY,
+    SPAD_ADDRESS_BITS,
     SPAD_READ_LATENCY,
     SPAD_WRITE_LATENCY,
     AccReadSignature,
@@ -31,6 +34,16 @@ _READ_AHEAD = 8
 #: Vectors in the lanes and behind them: covers the way from the lanes to the memories at full
 #: rate, and is the depth of the memory in four lookup tables.
 _BEHIND = 16
+
+_REQUEST = data.StructLayout(
+    {
+        "from_acc": 1,
+        "of_vector": 1,
+        "ends_block": 1,
+        "entry": ACC_ADDRESS_BITS,
+        "address": SPAD_ADDRESS_BITS,
+    }
+)
 
 
 class Post(wiring.Component):
@@ -106,32 +119,35 @@ class Post(wiring.Component):
         """
         columns, acc, spad = self._config.columns, self.acc_read, self.spad_read
         m.submodules.fifo = fifo = SyncFIFO(width=32 * columns + 1, depth=_READ_AHEAD)
-        room, asked, free = Signal(range(_READ_AHEAD + 1), init=_READ_AHEAD), Signal(), Signal()
-        from_acc = command.source == Source.ACC
-        block_asked, of_vector, ends_block = Signal(), Signal(), Signal()
+        m.submodules.requests = requests = Slice(_REQUEST)
+        ask, request = requests.i, requests.o
+        room, asked = Signal(range(_READ_AHEAD + 1), init=_READ_AHEAD), Signal()
+        block_asked = Signal()
         want = streaming & (room != 0) & ~block_asked
         m.d.comb += [
-            free.eq((~acc.valid | acc.ready) & (~spad.valid | spad.ready)),
-            asked.eq(want & free),
+            ask.valid.eq(Mux(streaming, want, parameters.read.valid)),
+            ask.payload.from_acc.eq(streaming & (command.source == Source.ACC)),
+            ask.payload.of_vector.eq(streaming),
+            ask.payload.ends_block.eq(sources.block_end),
+            ask.payload.entry.eq(sources.at_entry),
+            ask.payload.address.eq(Mux(streaming, sources.at_address, parameters.read.address)),
+            asked.eq(want & ask.ready),
             sources.advance.eq(asked),
-            parameters.read.ready.eq(~streaming & free),
+            parameters.read.ready.eq(~streaming & ask.ready),
             parameters.read.data.eq(spad.data),
+            acc.valid.eq(request.valid & request.payload.from_acc),
+            acc.address.eq(request.payload.entry),
+            spad.valid.eq(request.valid & ~request.payload.from_acc),
+            spad.address.eq(request.payload.address),
+            request.ready.eq(Mux(request.payload.from_acc, acc.ready, spad.ready)),
         ]
-        with m.If(free):
-            m.d.sync += [
-                acc.valid.eq(want & from_acc),
-                acc.address.eq(sources.at_entry),
-                spad.valid.eq(Mux(streaming, want & ~from_acc, parameters.read.valid)),
-                spad.address.eq(Mux(streaming, sources.at_address, parameters.read.address)),
-                of_vector.eq(streaming),
-                ends_block.eq(sources.block_end),
-            ]
         m.d.sync += room.eq(room - asked + (fifo.r_en & fifo.r_rdy))
         with m.If(asked & sources.block_end):
             m.d.sync += block_asked.eq(1)
         with m.Elif(~streaming):
             m.d.sync += block_asked.eq(0)
 
+        of_vector, ends_block = request.payload.of_vector, request.payload.ends_block
         read_spad = spad.valid & spad.ready
         acc_arrived = _delayed(m, acc.valid & acc.ready, ACC_READ_LATENCY, "acc_asked")
         spad_arrived = _delayed(m, read_spad & of_vector, SPAD_READ_LATENCY, "spad_asked")

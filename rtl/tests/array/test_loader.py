@@ -142,7 +142,8 @@ def test_holds_one_tile_until_released():
         ctx.set(dut.read.ready, 1)
         await ctx.tick()
         ctx.set(dut.i.valid, 0)
-        await ctx.tick().repeat(config.tile_load_cycles)
+        # The request of a row follows its address by a cycle.
+        await ctx.tick().repeat(config.tile_load_cycles + 1)
         assert ctx.get(dut.full)
         for _cycle in range(20):
             assert not ctx.get(dut.read.valid)

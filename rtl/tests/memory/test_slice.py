@@ -1,0 +1,65 @@
+"""Slice: order and cycles, steady and with stalls on either side."""
+
+import random
+
+import pytest
+from amaranth.hdl import ResetInserter, Signal
+
+from matloom_rtl.memory.slice import Slice
+from matloom_rtl.testing import simulate
+
+
+def run(items, *, gaps=0.0, refuse=0.0, seed=0):
+    dut, generator, seen = Slice(8), random.Random(seed), []
+
+    async def feed(ctx):
+        for item in items:
+            while generator.random() < gaps:
+                await ctx.tick()
+            ctx.set(dut.i.payload, item)
+            ctx.set(dut.i.valid, 1)
+            await ctx.tick().until(dut.i.ready)
+            ctx.set(dut.i.valid, 0)
+
+    async def drain(ctx):
+        while len(seen) < len(items):
+            ready = generator.random() >= refuse
+            ctx.set(dut.o.ready, ready)
+            _clk, _rst, valid, payload = await ctx.tick().sample(dut.o.valid, dut.o.payload)
+            if valid and ready:
+                seen.append(payload)
+
+    cycles = simulate(dut, feed, drain, cycles=20 * len(items))
+    assert seen == items
+    return cycles
+
+
+def test_an_item_a_cycle(seed):
+    assert run(list(range(100))) == 101
+
+
+@pytest.mark.parametrize(("gaps", "refuse"), [(0.6, 0), (0, 0.6), (0.5, 0.5)])
+def test_stalls(seed, gaps, refuse):
+    run(
+        [random.Random(seed).randrange(256) for _ in range(300)],
+        gaps=gaps,
+        refuse=refuse,
+        seed=seed,
+    )
+
+
+def test_reset_forgets_both_items():
+    reset = Signal()
+    dut = Slice(8)
+
+    async def bench(ctx):
+        ctx.set(dut.i.valid, 1)
+        await ctx.tick().repeat(3)
+        assert not ctx.get(dut.i.ready)
+        ctx.set(dut.i.valid, 0)
+        ctx.set(reset, 1)
+        await ctx.tick()
+        assert ctx.get(dut.i.ready)
+        assert not ctx.get(dut.o.valid)
+
+    simulate(ResetInserter(reset)(dut), bench, cycles=20)
