@@ -107,7 +107,14 @@ class Dispatch(wiring.Component):
 
         with m.FSM():
             with m.State("Assemble"):
-                self._assemble(m, word, fail)
+                self._assemble(m, word)
+            with m.State("Unknown"):
+                fail(Fault.ILLEGAL_OPCODE)
+            with m.State("Cut-Short"):
+                m.d.comb += self.fault_opcode.eq(0)
+                fail(Fault.COMMAND_RANGE)
+            with m.State("Cut-Within"):
+                fail(Fault.COMMAND_RANGE)
             # Two cycles for the verdict on fields, with registers in between; the extents of a bad
             # instruction are nonsense, and nobody asks for them.
             with m.State("Look"):
@@ -145,8 +152,8 @@ class Dispatch(wiring.Component):
                 pass
         return m
 
-    def _assemble(self, m: Module, word, fail):
-        """Collect as many granules as the opcode has."""
+    def _assemble(self, m: Module, word):
+        """Collect as many granules as the opcode has; faults are shown a cycle later."""
         place = Signal(range(LONGEST))
         opcode = Mux(place == 0, self.i.payload[:4], word[:4])
         count = Signal(range(LONGEST + 1))
@@ -162,14 +169,14 @@ class Dispatch(wiring.Component):
                     with m.Case(index):
                         m.d.sync += word.word_select(index, GRANULE_BITS).eq(self.i.payload)
             with m.If(count == 0):
-                m.d.comb += self.fault_opcode.eq(opcode)
-                fail(Fault.ILLEGAL_OPCODE)
+                m.next = "Unknown"
             with m.Elif(count == place + 1):
                 m.d.sync += place.eq(0)
                 m.next = "Look"
+        with m.Elif(self.exhausted & (place == 0)):
+            m.next = "Cut-Short"
         with m.Elif(self.exhausted):
-            m.d.comb += self.fault_opcode.eq(Mux(place == 0, 0, word[:4]))
-            fail(Fault.COMMAND_RANGE)
+            m.next = "Cut-Within"
 
     def _unissued(self, m: Module, word):
         """Register whether a wait reaches back before the first instruction."""
