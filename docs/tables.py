@@ -36,7 +36,10 @@ def _devices() -> str:
         "| device, preset | LUT4 | FF | DSP | block RAM | Fmax |",
         "| --- | ---: | ---: | ---: | ---: | ---: |",
     ]
-    for path in sorted((ROOT / "bitstreams/reports").glob("*.json")):
+    reports = sorted((ROOT / "bitstreams/reports").glob("*.json"))
+    if not reports:
+        return "No report of a placed and routed chip is committed yet.\n"
+    for path in reports:
         report = json.loads(path.read_text())
         used = {name: f"{count['used']:,}" for name, count in report["area"].items()}
         lines.append(
