@@ -7,10 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["INTERFACE_VERSION", "MAC_MODES", "PRESETS", "Config", "ConfigError", "load_config"]
+__all__ = [
+    "INTERFACE_VERSION",
+    "MAC_MODES",
+    "PRESETS",
+    "WINDOW_TAPS",
+    "Config",
+    "ConfigError",
+    "load_config",
+]
 
 #: Changes with every change of the instruction or register layout.
-INTERFACE_VERSION = 1
+INTERFACE_VERSION = 2
 
 #: Every mode that has a number in the instruction set, in that order.
 MAC_MODES = (
@@ -23,6 +31,9 @@ MAC_MODES = (
     "fp8_e4m3",
     "fp8_e5m2",
 )
+
+#: Taps of a line of the sliding windows that a depthwise EXEC uses.
+WINDOW_TAPS = 3
 
 #: The modes that the engine can be built with today.
 BUILT_MODES = ("i8xi8",)
@@ -230,6 +241,16 @@ class Config:
     def tile_load_cycles(self) -> int:
         """Cycles that a weight tile takes to enter the shadow registers."""
         return self.rows // self.weight_rows
+
+    @property
+    def window_lines(self) -> int:
+        """Kernel rows of three taps that a depthwise step covers; 0 where it cannot."""
+        return min(3, self.rows // WINDOW_TAPS) if self.columns <= self.rows else 0
+
+    @property
+    def has_windows(self) -> int:
+        """1 where EXEC may slide windows, else 0."""
+        return int(self.window_lines > 0)
 
     @property
     def acc_entries(self) -> int:

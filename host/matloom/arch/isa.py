@@ -244,6 +244,18 @@ _EXEC = (
     Field(name="oc_step", bits=16, doc="input bytes from output block to block"),
     Field(name="weight_addr", bits=24, doc="scratchpad byte of the first weight tile"),
     Field(name="acc_addr", bits=16, doc="first accumulator entry"),
+    Field(
+        name="window",
+        bits=1,
+        high="has_windows",
+        doc="1: depthwise; rows are taps, and a column sees only its own byte of the vectors",
+    ),
+    Field(name="line", bits=8, doc="vectors from line to line of the window, at least 3"),
+    Field(name="first_output", bits=10, doc="vectors of a step before its first output"),
+    Field(name="out_width", bits=12, doc="outputs of a line"),
+    Field(name="out_height", bits=12, doc="lines with outputs"),
+    Field(name="out_x_skip", bits=2, doc="vectors without output between two outputs of a line"),
+    Field(name="out_y_skip", bits=2, doc="lines without output between two lines with outputs"),
 )
 
 _EXEC_STEPS = ("oc_blocks", "kernel_rows", "kernel_cols", "blocks")
@@ -274,6 +286,14 @@ _EXEC_EXTENTS = (
         write=True,
         base="acc_addr",
         terms=(("oc_blocks", "height", "width"),),
+        only=(("window", (0,)),),
+    ),
+    Extent(
+        memory=Memory.ACC,
+        write=True,
+        base="acc_addr",
+        terms=(("oc_blocks", "out_height", "out_width"),),
+        only=(("window", (1,)),),
     ),
 )
 
