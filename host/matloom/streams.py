@@ -204,10 +204,26 @@ def _exec(generator: random.Random, config: Config, _opcode: Opcode) -> tuple[di
         "oc_blocks": generator.choice((1, 2, 3)),
         "oc_step": generator.choice((0, config.columns, 65535)),
     }
+    if config.has_windows and generator.random() < 0.5:
+        values |= _window(generator, values["width"])
     tiles = 1
     for name in ("oc_blocks", "kernel_rows", "kernel_cols", "blocks"):
         tiles *= values[name]
     return values, tiles * max(values["width"] * values["height"], config.tile_load_cycles)
+
+
+def _window(generator: random.Random, width: int) -> dict[str, int]:
+    """Draw a sliding window: mostly one that makes outputs, and now and then any."""
+    line = generator.choice((width, width, width + 1, generator.randint(0, 255)))
+    return {
+        "window": 1,
+        "line": line,
+        "first_output": generator.choice((0, 2, line + 1, 2 * line + 2, generator.randint(0, 60))),
+        "out_width": generator.choice((width, max(width - 1, 0), generator.randint(0, 20))),
+        "out_height": generator.choice((*_SMALL, 0)),
+        "out_x_skip": generator.choice((0, 0, 1, 2, 3)),
+        "out_y_skip": generator.choice((0, 0, 1, 2, 3)),
+    }
 
 
 def _post(generator: random.Random, config: Config, _opcode: Opcode) -> tuple[dict[str, int], int]:

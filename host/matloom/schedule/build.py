@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from matloom.arch.config import Config
+from matloom.arch.config import WINDOW_TAPS, Config
 from matloom.arch.isa import Destination, Source
 from matloom.arch.numerics import Rounding, reciprocal
+from matloom.schedule.sliding import LONGEST_LINE, LONGEST_SKIP, SlidingWalk, sliding_tiles
 from matloom.schedule.stage import ArrayStage, Region, VectorStage, Walk
 from matloom.schedule.weights import (
     block_diagonal,
@@ -197,13 +198,16 @@ def depthwise_stage(
 ) -> ArrayStage:
     """Return a depthwise convolution; `filters` are int8 (rows, columns, output channels).
 
-    Few channels, or a multiplier that does not divide the columns, make it a dense convolution
-    with zeros; otherwise each output block meets its own input channels alone.
+    Windows slide where the engine has them and the strides fit. Otherwise few channels, or a
+    multiplier that does not divide the columns, make it a dense convolution with zeros, and
+    in what remains each output block meets its own input channels alone.
     """
     channels = filters.shape[2]
     multiplier = channels // window.depth
     macs = _macs(window, filters.size)
-    if channels <= config.columns or window.depth == 1 or config.columns % multiplier:
+    slides = _slides(window, multiplier, config)
+    dense = channels <= config.columns or window.depth == 1 or config.columns % multiplier
+    if dense and not slides:
         return convolution_stage(
             name=name,
             nodes=nodes,
@@ -220,7 +224,13 @@ def depthwise_stage(
     by_channel = None
     if scale.by_channel:
         by_channel = (_columns(scale.multiplier, channels, 1), _columns(scale.shift, channels, 1))
-    span = config.columns // multiplier
+    walk: Walk | SlidingWalk
+    if slides:
+        walk, weights = _sliding_walk(window, input_zero, config), sliding_tiles(filters, config)
+    else:
+        span = config.columns // multiplier
+        walk = _tap_walk(window, input_zero, blocks=-(-span // config.rows), oc_step=span)
+        weights = block_diagonal(filters, window.depth, config)
     return ArrayStage(
         name=name,
         nodes=nodes,
@@ -235,11 +245,40 @@ def depthwise_stage(
         oc_blocks=-(-channels // config.columns),
         block_bytes=config.columns,
         tail=(channels - 1) % config.columns + 1,
-        walk=_tap_walk(window, input_zero, blocks=-(-span // config.rows), oc_step=span),
+        walk=walk,
         regions=_whole(window, window.out_width, {"channel_bias": 1, **scale.post()}),
-        weights=block_diagonal(filters, window.depth, config),
+        weights=weights,
         params=parameter_blocks(folded, by_channel, config),
         macs=macs,
+    )
+
+
+def _slides(window: Window, multiplier: int, config: Config) -> bool:
+    """Return whether sliding windows can compute a depthwise convolution, and gain by it."""
+    line = (window.out_width - 1) * window.stride_x + WINDOW_TAPS
+    return (
+        config.window_lines > 0
+        and multiplier == 1
+        and window.depth > 1
+        and window.dilation_y == window.dilation_x == 1
+        and max(window.stride_y, window.stride_x) <= LONGEST_SKIP + 1
+        and line <= LONGEST_LINE
+    )
+
+
+def _sliding_walk(window: Window, input_zero: int, config: Config) -> SlidingWalk:
+    return SlidingWalk(
+        lines=config.window_lines,
+        in_width=window.in_width,
+        depth=window.depth,
+        kernel_rows=window.kernel_height,
+        kernel_width=window.kernel_width,
+        y_step=window.stride_y,
+        stride_x=window.stride_x,
+        pad_top=window.pad_top,
+        pad_left=window.pad_left,
+        pad_value=input_zero,
+        oc_step=config.columns,
     )
 
 

@@ -56,7 +56,7 @@ class Prediction:
 
 def exec_cycles(values: dict[str, int], config: Config) -> int:
     """Return the cycles for which an EXEC streams."""
-    load = 0 if values["weights_fixed"] else config.tile_load_cycles
+    load = 0 if values.get("weights_fixed") else config.tile_load_cycles
     step = max(values["width"] * values["height"], load, 4)
     taps = values["kernel_rows"] * values["kernel_cols"] * values["blocks"]
     return step * taps * values["oc_blocks"]

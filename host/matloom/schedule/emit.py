@@ -100,35 +100,23 @@ class _Emitter:
         entry = self.half * (self.config.acc_entries // 2)
         self.half ^= 1
         weights, params = self._chunk_addresses(number, stage, tile)
-        first_byte = tile.first_x * walk.x_step - walk.pad_left_bytes
-        first_byte += tile.first_block * walk.oc_step
+        fields = walk.fields(
+            (tile.first_row, tile.end_row), (tile.first_x, tile.end_x), tile.first_block
+        )
+        fields["first_row"] -= low
         self.order.append(
             Opcode.EXEC,
             mode=0,
-            maximum=int(walk.maximum),
-            weights_fixed=int(walk.weights_fixed),
             input_addr=self._source(
                 number, stage.inputs[0], (tile.image * stage.in_rows + low) * stage.in_row_bytes
             ),
             input_pitch=stage.in_row_bytes if high - low > 1 else 0,
             input_rows=high - low,
             input_row_bytes=stage.in_row_bytes,
-            first_row=tile.first_row * walk.y_step - walk.pad_top - low,
-            first_byte=first_byte,
-            pad_value=walk.pad_value,
-            width=tile.end_x - tile.first_x,
-            height=tile.end_row - tile.first_row,
-            x_step=walk.x_step,
-            y_step=walk.y_step,
-            kernel_rows=walk.kernel_rows,
-            kernel_row_step=walk.kernel_row_step,
-            kernel_cols=walk.kernel_cols,
-            kernel_col_step=walk.kernel_col_step,
-            blocks=walk.blocks,
             oc_blocks=tile.end_block - tile.first_block,
-            oc_step=walk.oc_step,
             weight_addr=weights,
             acc_addr=entry,
+            **fields,
         )
         dest, x_step, pitch = self._destination(number, stage, tile)
         self.order.append(

@@ -257,19 +257,19 @@ def _check(stage: Stage) -> None:
     """Raise `Unfit` where a number does not fit its field."""
     if not isinstance(stage, ArrayStage):
         return
-    walk = stage.walk
+    fields = stage.walk.fields((0, 1), (0, 1), 0)
     values = {
-        "kernel rows": walk.kernel_rows,
-        "kernel row step": walk.kernel_row_step,
-        "kernel columns": walk.kernel_cols,
-        "row stride": walk.y_step,
-        "blocks of the reduction": walk.blocks,
+        "kernel rows": fields["kernel_rows"],
+        "kernel row step": fields["kernel_row_step"],
+        "kernel columns": fields["kernel_cols"],
+        "row stride": fields["y_step"],
+        "blocks of the reduction": fields["blocks"],
         "output blocks": stage.oc_blocks,
         "bytes of an input row": stage.in_row_bytes,
         "bytes of an output row": stage.row_bytes,
         "input rows": stage.in_rows,
-        "bytes between input positions": walk.x_step,
-        "bytes between taps": walk.kernel_col_step,
+        "bytes between input positions": fields["x_step"],
+        "bytes between taps": fields["kernel_col_step"],
         "bytes of an output position": stage.position_bytes,
     }
     for name, value in values.items():

@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from matloom.schedule.sliding import SlidingWalk
+
 __all__ = ["ArrayStage", "Region", "Stage", "VectorStage", "Walk"]
 
 
@@ -29,6 +31,33 @@ class Walk:
     def steps(self) -> int:
         """Reduction steps of one output block."""
         return self.kernel_rows * self.kernel_cols * self.blocks
+
+    def vectors(self, height: int, width: int) -> int:
+        """Return the vectors that a step streams for `height` rows of `width` outputs."""
+        return height * width
+
+    def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> dict[str, int]:
+        """Return fields of EXEC for outputs (half open) from an output block on.
+
+        `first_row` counts from the first row of the image.
+        """
+        return {
+            "maximum": int(self.maximum),
+            "weights_fixed": int(self.weights_fixed),
+            "first_row": rows[0] * self.y_step - self.pad_top,
+            "first_byte": columns[0] * self.x_step - self.pad_left_bytes + block * self.oc_step,
+            "pad_value": self.pad_value,
+            "width": columns[1] - columns[0],
+            "height": rows[1] - rows[0],
+            "x_step": self.x_step,
+            "y_step": self.y_step,
+            "kernel_rows": self.kernel_rows,
+            "kernel_row_step": self.kernel_row_step,
+            "kernel_cols": self.kernel_cols,
+            "kernel_col_step": self.kernel_col_step,
+            "blocks": self.blocks,
+            "oc_step": self.oc_step,
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +106,7 @@ class ArrayStage:
     oc_blocks: int
     block_bytes: int
     tail: int
-    walk: Walk
+    walk: Walk | SlidingWalk
     regions: tuple[Region, ...]
     weights: np.ndarray = field(repr=False)
     params: np.ndarray = field(repr=False)

@@ -5,7 +5,7 @@ import functools
 import numpy as np
 from numpy.typing import NDArray
 
-from matloom.arch.config import Config
+from matloom.arch.config import WINDOW_TAPS, Config
 from matloom.arch.isa import Instruction
 
 __all__ = ["execute"]
@@ -51,6 +51,9 @@ def execute(
 ) -> None:
     """Run one EXEC on scratchpad bytes (n,) and accumulators (entries, columns)."""
     fields = instruction.values
+    if fields["window"]:
+        _slide(fields, spad.view(np.int8), accumulators, config)
+        return
     steps = fields["kernel_rows"] * fields["kernel_cols"] * fields["blocks"]
     positions = fields["width"] * fields["height"]
     reduction = steps * config.rows
@@ -101,6 +104,74 @@ def _weights(
         return np.tile(one.reshape(config.rows, config.columns), (steps, 1))
     start = fields["weight_addr"] + block * steps * tile
     return signed[start : start + steps * tile].reshape(-1, config.columns)
+
+
+def _slide(
+    fields: dict[str, int],
+    signed: NDArray[np.int8],
+    accumulators: NDArray[np.int32],
+    config: Config,
+) -> None:
+    """Run an EXEC with sliding windows (decision 0002) on int8 scratchpad and accumulators."""
+    steps = fields["kernel_rows"] * fields["kernel_cols"] * fields["blocks"]
+    vectors = fields["width"] * fields["height"]
+    outputs = _outputs(fields, vectors)
+    taps = _taps(fields, outputs, config)
+    entry = fields["acc_addr"]
+    for block in range(fields["oc_blocks"]):
+        inputs = _inputs(fields, block, signed, config.rows).reshape(vectors, steps, config.rows)
+        weights = _weights(fields, block, steps, signed, config)
+        tiles = weights.reshape(steps, config.rows, config.columns).astype(np.int64)
+        target = accumulators[entry : entry + len(outputs)]
+        entry += len(outputs)
+        for step in range(steps):
+            operands = _operands(inputs[:, step], outputs, taps, fields["pad_value"], config)
+            sums = np.einsum("nrc,rc->nc", operands, tiles[step])
+            if step or fields["accumulate"]:
+                sums = np.maximum(sums, target) if fields["maximum"] else sums + target
+            target[...] = sums.astype(np.int32)
+
+
+def _outputs(fields: dict[str, int], vectors: int) -> NDArray[np.int64]:
+    """Return the numbers of the vectors that make an output."""
+    number = np.arange(fields["first_output"], vectors)
+    y, x = np.divmod(number - fields["first_output"], _line(fields))
+    out_y, skipped_y = np.divmod(y, fields["out_y_skip"] + 1)
+    out_x, skipped_x = np.divmod(x, fields["out_x_skip"] + 1)
+    made = (skipped_y == 0) & (skipped_x == 0)
+    outputs: NDArray[np.int64] = number[
+        made & (out_y < fields["out_height"]) & (out_x < fields["out_width"])
+    ]
+    return outputs
+
+
+def _line(fields: dict[str, int]) -> int:
+    return max(fields["line"], WINDOW_TAPS)
+
+
+def _taps(fields: dict[str, int], outputs: NDArray[np.int64], config: Config) -> NDArray[np.int64]:
+    """Return (outputs, window rows) numbers of vectors; negative before the first."""
+    lines = np.arange(config.window_lines - 1, -1, -1) * _line(fields)
+    back = lines[:, np.newaxis] + np.arange(WINDOW_TAPS - 1, -1, -1)
+    numbers: NDArray[np.int64] = outputs[:, np.newaxis] - back.reshape(-1)
+    return numbers
+
+
+def _operands(
+    vectors: NDArray[np.int8],
+    outputs: NDArray[np.int64],
+    taps: NDArray[np.int64],
+    pad_value: int,
+    config: Config,
+) -> NDArray[np.int64]:
+    """Return (outputs, rows, columns): what each cell multiplies for each output."""
+    columns, window_rows = config.columns, taps.shape[1]
+    operands = np.empty((len(outputs), config.rows, columns), np.int64)
+    operands[:, :window_rows] = np.where(
+        taps[:, :, np.newaxis] >= 0, vectors[taps, :columns], pad_value
+    )
+    operands[:, window_rows:] = vectors[outputs, window_rows:, np.newaxis]
+    return operands
 
 
 def _keep_larger(
