@@ -151,8 +151,8 @@ class Bounds(wiring.Component):
         m.d.sync += [after.eq(before) for before, after in itertools.pairwise(numbers)]
         number = numbers[0]
         raw, base = Signal(_FIRST_BITS), Signal(_SUM_BITS)
-        step = Signal(data.StructLayout(_STEP))
-        self._look_up(m, number, step, raw)
+        step = Signal(data.StructLayout(_STEP), reset_less=True)
+        self._look_up(m, number, raw)
         self._walk(m, number, step, select)
         self._look_up_base(m, numbers[-1], base)
         selected, exact = Signal.like(raw), Signal.like(raw)
@@ -192,7 +192,11 @@ class Bounds(wiring.Component):
         return m
 
     def _walk(self, m: Module, number, step, select):
-        """Step through the extents that apply; every opcode has one that always does."""
+        """Step through the extents that apply; every opcode has one that always does.
+
+        What is known of a step is kept in a register beside its number: a table between the number
+        and the decision to go on would be the longest path of the chip.
+        """
         final, running, waited, go = Signal(), Signal(), Signal(), Signal()
 
         def enter(entries):
@@ -201,7 +205,7 @@ class Bounds(wiring.Component):
             for entry in reversed(entries):
                 with m.If(self._applies(self._program[entry])):
                     m.d.comb += final.eq(0)
-                    m.d.sync += number.eq(entry)
+                    m.d.sync += [number.eq(entry), step.eq(self._facts(entry))]
 
         m.d.comb += go.eq(running & (step.first_factor | waited))
         m.d.sync += waited.eq(running & ~go)
@@ -211,9 +215,11 @@ class Bounds(wiring.Component):
             m.d.sync += [number.eq(number + 1), running.eq(~final)]
             with m.Switch(number):
                 for index, each in enumerate(self._program):
-                    if each.next is not None:
-                        with m.Case(index):
+                    with m.Case(index):
+                        if each.next is not None:
                             enter(each.next)
+                        else:
+                            m.d.sync += step.eq(self._facts(index + 1))
         with m.Elif(self.start & ~running):
             m.d.sync += running.eq(1)
             with m.Switch(self.opcode):
@@ -228,7 +234,21 @@ class Bounds(wiring.Component):
             conditions.append(Cat(held == value for value in values).any())
         return Cat(conditions).all()
 
-    def _look_up(self, m: Module, number, step, raw):
+    def _facts(self, index: int):
+        """Return what is known of a step."""
+        each = self._program[index]
+        return data.StructLayout(_STEP).const(
+            {
+                "minus_one": str(each.factor).endswith("-1"),
+                "first_factor": each.first_factor,
+                "last_factor": each.last_factor,
+                "first": each.first,
+                "last": each.next is not None,
+                "memory": each.extent.memory,
+            }
+        )
+
+    def _look_up(self, m: Module, number, raw):
         with m.Switch(number):
             for index, each in enumerate(self._program):
                 text = str(each.factor)
@@ -236,15 +256,7 @@ class Bounds(wiring.Component):
                 if isinstance(each.factor, str):
                     value = slice_field(self.word, each.opcode, text.removesuffix("-1"))
                 with m.Case(index):
-                    m.d.comb += [
-                        raw.eq(value),
-                        step.minus_one.eq(text.endswith("-1")),
-                        step.first_factor.eq(each.first_factor),
-                        step.last_factor.eq(each.last_factor),
-                        step.first.eq(each.first),
-                        step.last.eq(each.next is not None),
-                        step.memory.eq(each.extent.memory),
-                    ]
+                    m.d.comb += raw.eq(value)
 
     def _look_up_base(self, m: Module, number, base):
         with m.Switch(number):

@@ -199,18 +199,26 @@ class Dispatch(wiring.Component):
     def _queues(self, m: Module, word, issue):
         """Offer the instruction to its queue; return whether it was taken."""
         taken = Signal()
-        waits = Cat(self._wait(word, unit) != 0 for unit in UNITS)
+        # Long known when the instruction is issued: decoded and subtracted a cycle before.
+        waits = Signal(len(UNITS))
+        targets = Signal.like(self.issued, reset_less=True)
+        m.d.sync += [
+            waits.eq(Cat(self._wait(word, unit) != 0 for unit in UNITS)),
+            *(
+                targets[other].eq(self.issued[other] - self._wait(word, waited))
+                for other, waited in enumerate(UNITS)
+            ),
+        ]
         for number, unit in enumerate(UNITS):
             queue = getattr(self, unit.name.lower())
-            mine = word[:4] == unit
+            mine = Signal(name=f"for_{unit.name.lower()}")
+            m.d.sync += mine.eq(word[:4] == unit)
             m.d.comb += [
                 queue.valid.eq(issue & mine),
                 queue.payload.body.eq(view_body(word, unit)),
                 queue.payload.waits.eq(waits),
+                queue.payload.targets.eq(targets),
             ]
-            for other, waited in enumerate(UNITS):
-                target = self.issued[other] - self._wait(word, waited)
-                m.d.comb += queue.payload.targets[other].eq(target)
             with m.If(queue.valid & queue.ready):
                 m.d.comb += taken.eq(1)
                 m.d.sync += self.issued[number].eq(self.issued[number] + 1)

@@ -14,14 +14,15 @@ __all__ = ["UnitQueue"]
 
 
 class UnitQueue(wiring.Component):
-    """Hold up to `queue_depth` instructions of a unit in order.
+    """Hold up to `queue_depth` instructions of a unit in order (two where the depth is one).
 
     `met` tells for the head which of its dependencies have completed: the completions of a unit
     are beyond the target, in the order of numbers modulo 2**24. With `gated`, `o` is valid
     only when all have; EXEC gates itself, because it fetches weights earlier.
 
-    Latency: two cycles from `i` to `o`, one from `completed` to `met`. Throughput: an instruction
-    in two cycles. Stalls: `o` holds.
+    The head is in a register: units compute with its fields at once, and reading the memory of the
+    queue would come on top. Latency: three cycles from `i` to `o`, one from `completed` to `met`.
+    Throughput: an instruction in three cycles. Stalls: `o` holds.
 
     Members
     -------
@@ -47,21 +48,25 @@ class UnitQueue(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         layout = queue_layout(self._opcode)
-        m.submodules.fifo = fifo = SyncFIFO(width=layout.size, depth=self._depth)
-        head = data.View(layout, fifo.r_data)
+        m.submodules.fifo = fifo = SyncFIFO(width=layout.size, depth=max(1, self._depth - 1))
+        head, present = Signal(layout, reset_less=True), Signal()
         m.d.comb += [
             fifo.w_data.eq(self.i.payload),
             fifo.w_en.eq(self.i.valid),
             self.i.ready.eq(fifo.w_rdy),
+            fifo.r_en.eq(~present),
             self.o.payload.eq(head.body),
         ]
+        with m.If(~present):
+            m.d.sync += [head.eq(fifo.r_data), present.eq(fifo.r_rdy)]
         # What is met stays met, until the next head.
         stays, judged = Signal(), Signal()
         m.d.comb += [
             self.o.valid.eq(self.met.all() if self._gated else judged),
-            fifo.r_en.eq(self.o.valid & self.o.ready),
-            stays.eq(fifo.r_rdy & ~fifo.r_en),
+            stays.eq(present & ~(self.o.valid & self.o.ready)),
         ]
+        with m.If(present & ~stays):
+            m.d.sync += present.eq(0)
         m.d.sync += judged.eq(stays)
         for index in range(len(UNITS)):
             beyond = (head.targets[index] - self.completed[index])[COUNT_BITS - 1]

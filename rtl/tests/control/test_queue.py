@@ -110,11 +110,11 @@ def test_depth_and_cycles():
         ctx.set(dut.i.valid, 0)
         ctx.set(dut.o.ready, 1)
         shown = []
-        while len(shown) < 2 * CONFIG.queue_depth:
+        while len(shown) < 3 * CONFIG.queue_depth:
             shown.append((ctx.get(dut.o.valid), ctx.get(dut.o.payload.spad_addr)))
             await ctx.tick()
-        assert shown[::2] == [(1, number) for number in range(CONFIG.queue_depth)]
-        assert not any(valid for valid, _number in shown[1::2])
+        assert shown[::3] == [(1, number) for number in range(CONFIG.queue_depth)]
+        assert not any(valid for valid, _number in shown[1::3] + shown[2::3])
         await ctx.tick()
         assert not ctx.get(dut.o.valid)
 
