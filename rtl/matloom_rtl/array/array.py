@@ -1,10 +1,11 @@
 """The weight-stationary array: a vector of activations in, a sum for each column out."""
 
-from amaranth.hdl import Module, Signal, signed
+from amaranth.hdl import Cat, Module, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from matloom.arch.config import Config
+from matloom.arch.config import WINDOW_TAPS, Config
+from matloom_rtl.array.windows import LINE_BITS, SLIDE, Windows
 
 __all__ = ["Array"]
 
@@ -24,6 +25,10 @@ class Array(wiring.Component):
     sums wait for the last group. A cell is two weight registers and a multiplier with a register
     behind it; the products of a column meet in a binary tree with a register at each level.
 
+    A vector is dense, and its byte of a row goes to all columns; or it slides through the windows
+    of decision 0002. Where the configuration has them, `Windows` hold the operands of their rows,
+    of vectors of both kinds, and in the same cycle as the group's register would.
+
     Only `o_valid` and what moves weights is reset: a vector and a tile presented before a reset
     are lost.
 
@@ -36,6 +41,9 @@ class Array(wiring.Component):
     -------
     valid, vector, switch, tag: in
         Activations, row 0 lowest; `switch` marks the first vector that uses the shadow weights.
+    slide, position: in
+        How the vector enters the windows, and its position in the line; the latter one cycle
+        before the vector.
     weight_valid, weight_row, weight_data: in
         `weight_rows` rows from row ``weight_row * weight_rows`` on, row after row, column 0 lowest.
     o_valid, o_tag, o_sums: out
@@ -50,6 +58,8 @@ class Array(wiring.Component):
                 "valid": In(1),
                 "vector": In(8 * config.rows),
                 "switch": In(1),
+                "slide": In(SLIDE),
+                "position": In(LINE_BITS),
                 "tag": In(tag),
                 "weight_valid": In(1),
                 "weight_row": In(range(config.tile_load_cycles)),
@@ -89,6 +99,7 @@ class Array(wiring.Component):
             for index in range(config.tile_load_cycles)
         ]
         weights = _bytes(self.weight_data)
+        slide, position = self.slide, self.position
 
         for group in range(self._last_group + 1):
             activations = [
@@ -98,16 +109,19 @@ class Array(wiring.Component):
             # A held vector keeps its products from toggling.
             with m.If(valid):
                 m.d.sync += [held.eq(byte) for held, byte in zip(activations, vector, strict=True)]
-            for column in range(group * config.hop, (group + 1) * config.hop):
+            windows = self._windows(m, group, valid, vector, slide, position)
+            for index in range(config.hop):
+                column = group * config.hop + index
                 active = self._weights(m, column, writes, weights, switch)
-                products = _cells(m, column, activations, active)
+                operands = [*windows[index], *activations[len(windows[index]) :]]
+                products = _cells(m, column, operands, active)
                 total = _tree(m, column, products)
                 for _group in range(group, self._last_group):
                     total = _delay(m, total)
                 m.d.comb += self.o_sums[column].eq(total)
             if group < self._last_group:
                 valid, switch = _delay(m, valid, reset=True), _delay(m, switch, reset=True)
-                vector = activations
+                vector, slide, position = activations, _delay(m, slide), _delay(m, position)
                 writes = [_delay(m, write, reset=True) for write in writes]
                 weights = [
                     _delay(m, byte) if index % config.columns >= (group + 1) * config.hop else None
@@ -115,6 +129,24 @@ class Array(wiring.Component):
                 ]
         self._follow(m)
         return m
+
+    def _windows(self, m: Module, group: int, valid, vector, slide, position):
+        """Return the operands of the window rows, for each column of a group."""
+        config = self._config
+        rows = WINDOW_TAPS * config.window_lines
+        if not rows:
+            return [[]] * config.hop
+        windows = Windows(config, group * config.hop)
+        m.submodules[f"windows_{group}"] = windows
+        m.d.comb += [
+            windows.valid.eq(valid),
+            windows.vector.eq(Cat(vector)),
+            windows.slide.eq(slide),
+            windows.position.eq(position),
+        ]
+        return [
+            [windows.operands[index][row] for row in range(rows)] for index in range(config.hop)
+        ]
 
     def _weights(self, m: Module, column: int, writes, weights, switch):
         """Return the active weights of a column."""
@@ -150,16 +182,16 @@ def _delay(m: Module, value, *, reset=False):
     return later
 
 
-def _cells(m: Module, column: int, activations, weights):
+def _cells(m: Module, column: int, operands, weights):
     """Return the products of a column, a register behind each multiplier.
 
     The place where another `mac_mode` changes the cell: two narrow weights in a cell give two
     products, and two trees.
     """
     products = []
-    for row, (activation, weight) in enumerate(zip(activations, weights, strict=True)):
+    for row, (operand, weight) in enumerate(zip(operands, weights, strict=True)):
         product = Signal(signed(16), name=f"product_{column}_{row}", reset_less=True)
-        m.d.sync += product.eq(activation * weight)
+        m.d.sync += product.eq(operand * weight)
         products.append(product)
     return products
 

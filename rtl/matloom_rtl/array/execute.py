@@ -79,8 +79,8 @@ class Execute(wiring.Component):
         ]
         waiting = self._take_commands(m, walk, loader)
         self._request(m, walk, loader, waiting)
-        self._pad(m, walk, array)
-        self._finish(m, walk, array)
+        output = self._pad(m, walk, array)
+        self._finish(m, array, output)
         return m
 
     def _take_commands(self, m: Module, walk, loader):
@@ -144,7 +144,10 @@ class Execute(wiring.Component):
             m.d.comb += cause["exec_setup"].eq(1)
 
     def _pad(self, m: Module, walk, array):
-        """Delay what is known of a vector until its bytes arrive, and put the padding in."""
+        """Delay what is known of a vector until its bytes arrive, and put the padding in.
+
+        Returns whether the vector that now enters the array is an output.
+        """
         known = Signal(vector_layout(self._config))
         valid = Signal()
         m.d.comb += [
@@ -165,23 +168,39 @@ class Execute(wiring.Component):
             )
             for index in range(self._config.rows)
         ]
-        m.d.sync += array.valid.eq(valid)
+        # The line memories are read a cycle before the vector enters the array.
+        m.d.comb += array.position.eq(known.position)
+        output = Signal()
+        m.d.sync += [array.valid.eq(valid), output.eq(known.output & valid)]
         m.d.sync += [array.switch.eq(known.switch & valid)]
         with m.If(valid):
             m.d.sync += array.vector.eq(Cat(padded))
             m.d.sync += [
+                array.slide.window.eq(known.window),
+                array.slide.shift.eq(known.window & ~known.first),
+                array.slide.recall.eq(known.window & ~known.first_line),
+                array.slide.pad.eq(known.pad),
                 array.tag.entry.eq(known.entry),
                 array.tag.add.eq(known.add),
                 array.tag.maximum.eq(known.maximum),
                 array.tag.last.eq(known.last),
                 array.tag.mark.eq(known.mark),
             ]
+        return output
 
-    def _finish(self, m: Module, walk, array):
-        """Send sums on, and report an instruction when its last sum is visible."""
+    def _finish(self, m: Module, array, output):
+        """Send sums on, and report an instruction when its last one is visible.
+
+        The last vector reports it, be it an output or not.
+        """
         columns = self._config.columns
+        # Beside the array's own `valid`, so that no gate stands before the accumulators.
+        for _stage in range(array.latency):
+            output_next = Signal()
+            m.d.sync += output_next.eq(output)
+            output = output_next
         m.d.comb += [
-            self.sum_valid.eq(array.o_valid),
+            self.sum_valid.eq(output),
             self.sum_entry.eq(array.o_tag.entry),
             self.sum_add.eq(array.o_tag.add),
             self.sum_maximum.eq(array.o_tag.maximum),

@@ -6,6 +6,8 @@ from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
 from matloom.arch.isa import Opcode
+from matloom_rtl.array.outputs import GRID, Outputs, penultimate
+from matloom_rtl.array.windows import LINE_BITS
 from matloom_rtl.ports import ACC_ADDRESS_BITS, ACC_UPDATE_LATENCY, SPAD_ADDRESS_BITS, body_layout
 
 __all__ = ["Walk", "vector_layout"]
@@ -21,7 +23,8 @@ def vector_layout(config: Config) -> data.StructLayout:
     """Return what is known of a vector when its read is requested.
 
     Elements ``low .. high - 1`` come from the scratchpad, the others, and all where `row_valid`
-    is 0, are `pad`.
+    is 0, are `pad`. `first` begins a step; with `window`, `position` and `first_line` tell the
+    place in the lines. Only the sums of an `output` are kept; dense vectors are outputs all.
     """
     return data.StructLayout(
         {
@@ -36,6 +39,11 @@ def vector_layout(config: Config) -> data.StructLayout:
             "maximum": 1,
             "last": 1,
             "mark": 8,
+            "window": 1,
+            "output": 1,
+            "first": 1,
+            "first_line": 1,
+            "position": LINE_BITS,
         }
     )
 
@@ -45,7 +53,7 @@ class Walk(wiring.Component):
 
     Loops, outermost first: output block, kernel row, kernel column, block, output row, output
     column. The next command is taken in the cycle of the last vector, so that instructions follow
-    each other without a gap.
+    each other without a gap. Where windows are built, `Outputs` goes beside the later stages.
 
     Latency: 5 cycles from the command to its first vector. Throughput: one vector a cycle, but a
     step (one weight tile) takes `ACC_UPDATE_LATENCY` cycles at least, and a command with
@@ -203,12 +211,29 @@ class Walk(wiring.Component):
                 s1.maximum.eq(command.maximum),
                 s1.last.eq(step["final"]),
                 s1.mark.eq(command.mark),
+                s1.first.eq(step_start),
                 s1_geometry.input_addr.eq(command.input_addr),
                 s1_geometry.pitch.eq(command.input_pitch),
                 s1_geometry.rows.eq(command.input_rows),
                 s1_geometry.row_bytes.eq(command.input_row_bytes),
             ]
-        self._bounds(m, advance, walking, s1, s1_valid, s1_byte, s1_row, s1_geometry)
+        outputs = None
+        if self._config.has_windows:
+            m.submodules.outputs = outputs = Outputs()
+            flags = {"first": step_start, "resume": step_start & ~first_step, "start": start}
+            self._grid(m, command, advance, outputs, flags)
+            with m.If(advance):
+                m.d.sync += s1.window.eq(command.window)
+        self._bounds(m, advance, walking, s1, s1_valid, s1_byte, s1_row, s1_geometry, outputs)
+
+    def _grid(self, m: Module, command, advance, outputs, flags):
+        """Show the grid of outputs of the vector in the first stage."""
+        fields = {name: command[name] for name, _ in GRID if name in command.shape().members}
+        fields |= flags | {"penultimate": penultimate(command.line)}
+        grid = Signal(GRID)
+        with m.If(advance):
+            m.d.sync += [grid[name].eq(value) for name, value in fields.items()]
+        m.d.comb += [outputs.advance.eq(advance), outputs.grid.eq(grid)]
 
     def _positions(self, m: Module, command, step):
         """Keep byte-in-row and row of the vector at hand, by one addition a loop level."""
@@ -278,7 +303,9 @@ class Walk(wiring.Component):
                 m.d.sync += [entry.eq(following), entry_oc.eq(following), first_step.eq(1)]
         return entry, first_step, step_start, start
 
-    def _bounds(self, m: Module, advance, walking, s1, s1_valid, s1_byte, s1_row, geometry):
+    def _bounds(
+        self, m: Module, advance, walking, s1, s1_valid, s1_byte, s1_row, geometry, outputs
+    ):
         """Multiply the row, add the base, and cut the vector to the row: three stages."""
         rows = self._config.rows
         layout = vector_layout(self._config)
@@ -308,6 +335,20 @@ class Walk(wiring.Component):
                 s3.high.eq(Mux(room2 >= rows, rows, Mux(room2 <= 0, 0, room2))),
             ]
             m.d.sync += [s4.eq(s3), valid4.eq(valid3), s4.address.eq(base3 + product3)]
+            if outputs is None:
+                m.d.sync += s4.output.eq(1)
+            else:
+                m.d.sync += [
+                    s2.position.eq(outputs.position),
+                    s2.first_line.eq(outputs.first_line),
+                    s3.output.eq(outputs.output),
+                    s4.entry.eq(outputs.entry),
+                ]
+        if outputs is not None:
+            m.d.comb += [
+                outputs.valid.eq(Cat(s1_valid, valid2, valid3)),
+                outputs.dense_entry.eq(s3.entry),
+            ]
         m.d.comb += [
             self.o.valid.eq(valid4),
             self.o.payload.eq(s4),

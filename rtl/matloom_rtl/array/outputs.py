@@ -1,0 +1,168 @@
+"""Which vectors of a sliding window are outputs, where they go, and their place in the line."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from matloom.arch.isa import Opcode
+from matloom_rtl.array.windows import LINE_BITS
+from matloom_rtl.ports import ACC_ADDRESS_BITS, body_layout
+
+__all__ = ["GRID", "Outputs", "penultimate"]
+
+_FIELDS = ("first_output", "out_width", "out_height", "out_x_skip", "out_y_skip")
+
+#: What the outputs of a vector depend on: fields of its instruction, and `first`: it begins a step,
+#: `resume`: that step adds to entries of the one before, `start`: it begins an instruction.
+GRID = data.StructLayout(
+    {
+        **dict.fromkeys(("window", "start", "resume", "first"), 1),
+        "penultimate": LINE_BITS,
+        **{name: body_layout(Opcode.EXEC)[name].shape for name in _FIELDS},
+    }
+)
+
+
+def penultimate(line):
+    """Return the last position of a line but one; lines have three vectors or more."""
+    return Mux(line < 3, 1, (line - 2)[:LINE_BITS])
+
+
+class Outputs(wiring.Component):
+    """Follow the vectors through three stages of a pipeline, each with a small state of its own.
+
+    Stage 1 counts the vectors of a line and those before the first output. Stage 2 walks the grid
+    of outputs, in lines of the same length that begin there. Stage 3 counts entries. Each state is
+    what the next vector of the same step is to see; a flag says that a vector begins anew.
+    Dense vectors are outputs all, and keep their entry.
+
+    Members
+    -------
+    advance: in
+        The pipeline moves; else everything holds.
+    valid: in
+        Of the vectors in stages 1, 2 and 3.
+    grid: in
+        Of the vector in stage 1.
+    position, first_line: out
+        Of the vector in stage 1: where it is in its line, and whether that is the first.
+    output: out
+        Of the vector in stage 2.
+    dense_entry: in
+        Of the vector in stage 3: its entry without a window, `acc_addr` where it begins an
+        instruction.
+    entry: out
+        Of the vector in stage 3.
+    """
+
+    def __init__(self):
+        super().__init__(
+            {
+                "advance": In(1),
+                "valid": In(3),
+                "grid": In(GRID),
+                "position": Out(LINE_BITS),
+                "first_line": Out(1),
+                "output": Out(1),
+                "dense_entry": In(ACC_ADDRESS_BITS),
+                "entry": Out(ACC_ADDRESS_BITS),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        second, third = Signal(GRID), Signal(GRID)
+        counted, output = Signal(), Signal()
+        with m.If(self.advance):
+            m.d.sync += [second.eq(self.grid), third.eq(second)]
+        self._lines(m, counted)
+        self._grid(m, second, counted)
+        with m.If(self.advance):
+            m.d.sync += output.eq(self.output)
+        self._entries(m, third, output)
+        return m
+
+    def _lines(self, m: Module, counted):
+        """Count to the end of each line and to the first output."""
+        grid, enable = self.grid, self.advance & self.valid[0]
+        position, end = _count(m, "line", enable, grid.first, grid.penultimate)
+        m.d.comb += self.position.eq(position)
+
+        in_first_line = Signal()
+        m.d.comb += self.first_line.eq(grid.first | in_first_line)
+        with m.If(enable):
+            m.d.sync += in_first_line.eq(self.first_line & ~end)
+
+        before, left = Signal.like(grid.first_output), Signal.like(grid.first_output)
+        m.d.comb += left.eq(Mux(grid.first, grid.first_output, before))
+        with m.If(enable):
+            m.d.sync += [counted.eq(left == 0), before.eq(left - left.any())]
+
+    def _grid(self, m: Module, grid, counted):
+        """Tell outputs: those that neither axis skips, nor has ended before."""
+        enable = self.advance & self.valid[1]
+        # All vectors before the first output keep these set.
+        new_line, new_grid = Signal(), Signal()
+        first_of_line, first_of_grid = Signal(), Signal()
+        m.d.comb += [
+            first_of_line.eq(grid.first | new_line),
+            first_of_grid.eq(grid.first | new_grid),
+        ]
+        _position, end = _count(m, "grid", enable, first_of_line, grid.penultimate)
+        x_open = _axis(m, "x", enable, 1, first_of_line, grid.out_width, grid.out_x_skip)
+        y_open = _axis(m, "y", enable, end, first_of_grid, grid.out_height, grid.out_y_skip)
+        with m.If(enable):
+            m.d.sync += [new_line.eq(~counted | end), new_grid.eq(~counted)]
+        m.d.comb += self.output.eq(~grid.window | (counted & x_open & y_open))
+
+    def _entries(self, m: Module, grid, output):
+        """Count entries, and return to the first of the output block with every step."""
+        following, block = Signal(ACC_ADDRESS_BITS), Signal(ACC_ADDRESS_BITS)
+        with m.If(grid.start | ~grid.window):
+            m.d.comb += self.entry.eq(self.dense_entry)
+        with m.Elif(grid.resume):
+            m.d.comb += self.entry.eq(block)
+        with m.Else():
+            m.d.comb += self.entry.eq(following)
+        with m.If(self.advance & self.valid[2]):
+            m.d.sync += following.eq(self.entry + output)
+            with m.If(grid.first):
+                m.d.sync += block.eq(self.entry)
+
+
+def _count(m: Module, name: str, enable, restart, penultimate):
+    """Return the position in a line of the vector at hand, and whether it is the last."""
+    following, at_end = Signal(LINE_BITS, name=f"{name}_following"), Signal(name=f"{name}_at_end")
+    position, end = Signal(LINE_BITS, name=f"{name}_position"), Signal(name=f"{name}_end")
+    # No line is of one vector.
+    m.d.comb += [position.eq(Mux(restart, 0, following)), end.eq(~restart & at_end)]
+    with m.If(enable):
+        m.d.sync += [following.eq(Mux(end, 0, position + 1)), at_end.eq(position == penultimate)]
+    return position, end
+
+
+def _axis(m: Module, name: str, enable, move, restart, outputs, skip):
+    """Return whether the place at hand has outputs; `move` goes on to the next place.
+
+    The state is what a vector sees that does not begin anew: places to skip, outputs left.
+    """
+    skips, left = Signal.like(skip, name=f"{name}_skips"), Signal.like(outputs, name=f"{name}_left")
+    some, is_open = Signal(name=f"{name}_some"), Signal(name=f"{name}_open")
+    skips_now, left_now = (
+        Signal.like(skip, name=f"{name}_skips_now"),
+        Signal.like(outputs, name=f"{name}_left_now"),
+    )
+    some_now = Signal(name=f"{name}_some_now")
+    m.d.comb += [
+        skips_now.eq(Mux(restart, 0, skips)),
+        left_now.eq(Mux(restart, outputs, left)),
+        some_now.eq(Mux(restart, outputs != 0, some)),
+        is_open.eq((skips_now == 0) & some_now),
+    ]
+    with m.If(enable):
+        m.d.sync += [skips.eq(skips_now), left.eq(left_now), some.eq(some_now)]
+        with m.If(move):
+            m.d.sync += skips.eq(Mux(skips_now == 0, skip, skips_now - 1))
+            with m.If(is_open):
+                m.d.sync += [left.eq(left_now - 1), some.eq(left_now != 1)]
+    return is_open

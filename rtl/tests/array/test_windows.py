@@ -1,0 +1,129 @@
+"""Windows: the operands after every vector, sliding or dense, by the indices of decision 0002."""
+
+import dataclasses
+import random
+
+import pytest
+from amaranth.hdl import ResetInserter, Signal
+
+from matloom.arch.config import PRESETS, Config
+from matloom_rtl.array.windows import Windows
+from matloom_rtl.testing import simulate
+
+#: Window lines: 1, 2, 3 and 3; with a column group that is not the first where there are two.
+CONFIGS = {
+    "4x4": PRESETS["nano"],
+    "8x8": PRESETS["small"],
+    "16x8": dataclasses.replace(PRESETS["small"], rows=16, hop=2),
+    "16x16": Config(),
+}
+
+
+def draw_step(generator, config, window):
+    """Return the vectors of a step, each with the vectors before it."""
+    line = generator.choice(
+        (3, 3, 4, 5, 9, generator.randint(3, 40), 255 - generator.randint(0, 1))
+    )
+    count = generator.choice((1, 2, line - 1, line, 2 * line, 2 * line + 1, 4 * line + 3))
+    pad = generator.randint(-128, 127)
+    vectors = [
+        [generator.randint(-128, 127) for _row in range(config.rows)]
+        for _ in range(min(count, 600))
+    ]
+    return [
+        {"window": window, "line": line, "pad": pad, "past": vectors[: number + 1]}
+        for number in range(len(vectors))
+    ]
+
+
+def draw(generator, config, *, steps, gaps):
+    events = []
+    for _step in range(steps):
+        for event in draw_step(generator, config, generator.random() < 0.7):
+            while generator.random() < gaps:
+                events.append(None)
+            events.append(event)
+    return events
+
+
+def expected(event, config, column, row):
+    """Compute the operand of a cell, straight from the definition."""
+    past, lines = event["past"], config.window_lines
+    if not event["window"]:
+        return past[-1][row]
+    tap_y, tap_x = divmod(row, 3)
+    index = len(past) - 1 - (lines - 1 - tap_y) * event["line"] - (2 - tap_x)
+    return past[index][column] if index >= 0 else event["pad"]
+
+
+def position(event):
+    return (len(event["past"]) - 1) % event["line"] if event else 0
+
+
+def present(ctx, dut, event, following):
+    ctx.set(dut.position, position(following))
+    ctx.set(dut.valid, event is not None)
+    if event:
+        past, window = event["past"], event["window"]
+        ctx.set(dut.vector, sum((byte & 255) << 8 * row for row, byte in enumerate(past[-1])))
+        ctx.set(
+            dut.slide,
+            {
+                "window": window,
+                "shift": window and len(past) > 1,
+                "recall": window and len(past) > event["line"],
+                "pad": event["pad"] & 255,
+            },
+        )
+
+
+def play(config, events, *, first_column=0, reset_after=None):
+    """Present the events, before and after a reset; compare the operands of every cycle."""
+    dut, reset = Windows(config, first_column), Signal()
+
+    async def bench(ctx):
+        wanted = None
+        for number, event in enumerate(events):
+            following = events[number + 1] if number + 1 < len(events) else None
+            present(ctx, dut, event, following)
+            ctx.set(reset, number == reset_after)
+            await ctx.tick()
+            wanted = event or wanted
+            if wanted is None or (reset_after is not None and number <= reset_after):
+                continue
+            for column in range(config.hop):
+                actual = [ctx.get(dut.operands[column][row]) for row in range(len(dut.operands[0]))]
+                assert actual == [
+                    expected(wanted, config, first_column + column, row)
+                    for row in range(3 * config.window_lines)
+                ], f"event {number}, column {column}"
+
+    simulate(ResetInserter(reset)(dut), bench, cycles=len(events) + 3)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("gaps", [0, 0.4])
+def test_operands_of_mixed_steps(name, gaps, seed):
+    config, generator = CONFIGS[name], random.Random(seed)
+    events = draw(generator, config, steps=14, gaps=gaps)[:700]
+    play(config, events, first_column=config.columns - config.hop)
+
+
+def test_shortest_lines_without_a_gap(seed):
+    """The line memory is written just before the next read of the position."""
+    config, generator = CONFIGS["16x8"], random.Random(seed)
+    rows = range(config.rows)
+    vectors = [[generator.randint(-128, 127) for _row in rows] for _ in range(60)]
+    play(
+        config,
+        [
+            {"window": True, "line": 3, "pad": 7, "past": vectors[: number + 1]}
+            for number in range(len(vectors))
+        ],
+    )
+
+
+def test_reset_midway(seed):
+    config, generator = CONFIGS["8x8"], random.Random(seed)
+    before = draw(generator, config, steps=3, gaps=0)[:50]
+    play(config, [*before, None, *draw(generator, config, steps=3, gaps=0.2)], reset_after=50)
