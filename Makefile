@@ -2,6 +2,7 @@
 # ARGS reaches the tool behind the verb: make test ARGS="-k isa -x".
 PYTHON ?= python3
 CONFIG ?= reference
+BENCH_CONFIGS ?= reference small nano
 ARGS ?=
 
 VENV := .venv
@@ -55,11 +56,16 @@ lint: $(STAMP) ## Check style, format, types and spelling.
 	$(BIN)/mypy
 	$(BIN)/codespell
 
-bench: $(STAMP) ## Measure cycles and speed, and write the benchmark report.
-	$(BIN)/matloom bench $(ARGS)
+bench: $(STAMP) ## Measure everything of docs/performance.md: reports, tables, plots.
+	@set -e; for config in $(BENCH_CONFIGS); do $(BIN)/matloom bench --config $$config $(ARGS); done
+	$(BIN)/python bench/scalesim.py
+	$(BIN)/python bench/sweeps.py
+	$(BIN)/python bench/plots.py
+	$(BIN)/python docs/tables.py
 
-bench-check: $(STAMP) ## Compare the benchmark with the committed report.
-	$(BIN)/matloom bench --check $(ARGS)
+bench-check: $(STAMP) ## Compare cycles and predictions with the committed reports.
+	@status=0; for config in $(BENCH_CONFIGS); do \
+	  $(BIN)/matloom bench --check --config $$config $(ARGS) || status=1; done; exit $$status
 
 verilog: $(STAMP) ## Generate the chip into build/verilog (CONFIG=preset or file).
 	$(BIN)/matloom generate --config $(CONFIG) -o build/verilog $(ARGS)

@@ -1,58 +1,230 @@
-"""Fills the tables of README.md from the committed reports: python docs/tables.py."""
+"""Fills the tables of README.md and docs/performance.md from the reports: python docs/tables.py."""
 
 import json
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-README = ROOT / "README.md"
+RESULTS = ROOT / "docs" / "results"
+PAGES = (ROOT / "README.md", ROOT / "docs" / "performance.md")
+PRESETS = ("reference", "small", "nano")
+
+CAUSES = (
+    "stream",
+    "wait_command",
+    "wait_load",
+    "wait_post",
+    "wait_store",
+    "wait_self",
+    "wait_weights",
+    "wait_bank",
+    "setup",
+)
 
 
 def _marked(text: str, name: str, table: str) -> str:
-    """Return the text with the table between a name's markers."""
+    """Return the text with the table between a name's markers, where it has them."""
     begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->"
+    if begin not in text:
+        return text
     head, rest = text.split(begin)
     _old, tail = rest.split(end)
     return f"{head}{begin}{table}{end}{tail}"
 
 
-def _networks() -> str:
-    lines = [
-        "| at `reference` (16x16) | MACs | cycles | target | utilisation | predicted |",
-        "| --- | ---: | ---: | ---: | ---: | ---: |",
+def _table(headings: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Return a table: its first column to the left, the others to the right."""
+    headings = list(headings)
+    lines = [headings, ["---", *["---:"] * (len(headings) - 1)], *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _bench(preset: str) -> dict[str, Any]:
+    path = RESULTS / f"bench_{preset}.json"
+    return json.loads(path.read_text()) if path.is_file() else {"results": []}
+
+
+def _count(number: int | None) -> str:
+    return "" if number is None else f"{number:,}"
+
+
+def _networks(preset: str = "reference") -> str:
+    report = _bench(preset)
+    if not report["results"]:
+        return f"No report of `{preset}` is committed yet.\n"
+    rows, columns = report["array"]
+    return _table(
+        [
+            f"at `{preset}` ({rows}x{columns})",
+            *("MACs", "cycles", "target", "utilisation", "predicted"),
+        ],
+        (
+            [
+                item["name"],
+                *(_count(item[key]) for key in ("macs", "cycles", "target")),
+                f"{item['utilisation']:.3f}",
+                f"{item['predicted_cycles'] / item['cycles'] - 1:+.1%}",
+            ]
+            for item in report["results"]
+        ),
+    )
+
+
+def _causes() -> str:
+    return _table(
+        [f"at `{PRESETS[0]}`", *(cause.replace("_", " ") for cause in CAUSES)],
+        (
+            [
+                item["name"],
+                *(f"{item['counters']['exec_' + cause] / item['cycles']:.1%}" for cause in CAUSES),
+            ]
+            for item in _bench(PRESETS[0])["results"]
+        ),
+    )
+
+
+def _units() -> str:
+    units = ("load_busy", "post_busy", "store_busy")
+    rows = (
+        [
+            item["name"],
+            *(f"{item['counters'][unit] / item['cycles']:.1%}" for unit in units),
+            *(_count(item[key]) for key in ("bytes_read", "bytes_written")),
+            *(_count(item["counters"][key]) for key in ("read_bursts", "write_bursts")),
+        ]
+        for item in _bench(PRESETS[0])["results"]
+    )
+    headings = ("LOAD", "POST", "STORE", "bytes read", "written", "read bursts", "write bursts")
+    return _table([f"at `{PRESETS[0]}`", *headings], rows)
+
+
+def _presets() -> str:
+    found = {preset: _bench(preset)["results"] for preset in PRESETS}
+    used = {
+        preset: {item["name"]: item["utilisation"] for item in results}
+        for preset, results in found.items()
+    }
+    return _table(
+        ["utilisation", *(f"`{preset}`" for preset in PRESETS)],
+        (
+            [name, *(f"{used[preset][name]:.3f}" if used[preset] else "" for preset in PRESETS)]
+            for name in used[PRESETS[0]]
+        ),
+    )
+
+
+def _peers() -> str:
+    found = {item["name"]: item["peers"] for item in _bench(PRESETS[0])["results"]}
+    names = [name for name in ("ic", "kws", "vww", "ad") if name in found]
+    peers = dict.fromkeys(whose for name in names for whose in found[name])
+    rows = ([whose, *(found[name].get(whose, "") for name in names)] for whose in peers)
+    return _table(["latency, MLPerf Tiny", *names], rows)
+
+
+def _scalesim() -> str:
+    path = RESULTS / "scalesim.json"
+    if not path.is_file():
+        return "No report of SCALE-Sim is committed yet.\n"
+    report = json.loads(path.read_text())
+    cycles = {item["name"]: item["cycles"] for item in _bench(report["config"])["results"]}
+    kinds = ("ws", "os", "ws_prefetch", "os_prefetch")
+    return _table(
+        [
+            f"cycles at `{report['config']}`",
+            "Matloom, all included",
+            f"SCALE-Sim {report['scalesim']}, weight-stationary",
+            "output-stationary",
+            "weight-stationary with prefetch",
+            "output-stationary with prefetch",
+        ],
+        (
+            [name, _count(cycles.get(name)), *(_count(totals[kind]) for kind in kinds)]
+            for name, totals in report["results"].items()
+        ),
+    )
+
+
+def _sweep(sweep: str, heading: str) -> str:
+    path = RESULTS / "sweeps.json"
+    points = json.loads(path.read_text())["points"] if path.is_file() else []
+    points = [item for item in points if item["sweep"] == sweep]
+    values = sorted({item["value"] for item in points})
+    rows = []
+    for name in dict.fromkeys(item["name"] for item in points):
+        known = {item["value"]: item for item in points if item["name"] == name}
+        for label, key in ((name, "cycles"), (f"{name}, roofline", "bound")):
+            rows.append([label, *(_count(known.get(value, {}).get(key)) for value in values)])
+    return _table([heading, *(f"{value:,}" for value in values)], rows)
+
+
+def _tools() -> str:
+    names = ("ic", "matmul 512")
+    report = _bench(PRESETS[0])
+    rows = [
+        [
+            item["name"],
+            f"{item['simulated_kilocycles_per_second']:,.0f}",
+            *(f"{item[key]:.3f}" for key in ("simulation_seconds", "model_seconds")),
+            f"{item['compile_seconds']:.3f}",
+        ]
+        for item in report["results"]
+        if item["name"] in names
     ]
-    report = json.loads((ROOT / "docs/results/bench_reference.json").read_text())
-    for item in report["results"]:
-        target = "" if item["target"] is None else f"{item['target']:,}"
-        error = item["predicted_cycles"] / item["cycles"] - 1
-        lines.append(
-            f"| {item['name']} | {item['macs']:,} | {item['cycles']:,} | {target} "
-            f"| {item['utilisation']:.3f} | {error:+.1%} |"
-        )
-    return "\n".join(lines) + "\n"
+    headings = ("thousand cycles/s in Verilator", "simulation, s", "functional model, s")
+    text = _table([f"at `{PRESETS[0]}`", *headings, "compilation, s"], rows)
+    return f"{text}\n`import matloom` takes {report['import_seconds']} s, interpreter included.\n"
+
+
+def _exceptions() -> str:
+    lines = [
+        f"- {item['name']} at `{preset}` ({item['prediction_error']:+.1%}): {item['exception']}\n"
+        for preset in PRESETS
+        for item in _bench(preset)["results"]
+        if item.get("exception")
+    ]
+    return "".join(lines) or "No prediction is exempt.\n"
 
 
 def _devices() -> str:
-    lines = [
-        "| device, preset | LUT4 | FF | DSP | block RAM | Fmax |",
-        "| --- | ---: | ---: | ---: | ---: | ---: |",
-    ]
     reports = sorted((ROOT / "bitstreams/reports").glob("*.json"))
     if not reports:
         return "No report of a placed and routed chip is committed yet.\n"
+    rows = []
     for path in reports:
         report = json.loads(path.read_text())
-        used = {name: f"{count['used']:,}" for name, count in report["area"].items()}
-        lines.append(
-            f"| {path.stem} | {used['LUT4']} | {used['FF']} | {used['DSP']} | {used['BRAM']} "
-            f"| {report['fmax_mhz']:.1f} MHz |"
-        )
-    return "\n".join(lines) + "\n"
+        used = (f"{report['area'][name]['used']:,}" for name in ("LUT4", "FF", "DSP", "BRAM"))
+        rows.append([path.stem, *used, f"{report['fmax_mhz']:.1f} MHz"])
+    return _table(["device, preset", "LUT4", "FF", "DSP", "block RAM", "Fmax"], rows)
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "networks": _networks,
+    "devices": _devices,
+    "networks small": lambda: _networks("small"),
+    "networks nano": lambda: _networks("nano"),
+    "presets": _presets,
+    "causes": _causes,
+    "units": _units,
+    "peers": _peers,
+    "scalesim": _scalesim,
+    "size": lambda: _sweep("size", "side of the matrices"),
+    "bus": lambda: _sweep("bus", "bits of the bus"),
+    "latency": lambda: _sweep("latency", "cycles of latency"),
+    "array": lambda: _sweep("array", "rows and columns"),
+    "tools": _tools,
+    "exceptions": _exceptions,
+}
 
 
 def filled(text: str) -> str:
-    """Return README's text with fresh tables."""
-    return _marked(_marked(text, "networks", _networks()), "devices", _devices())
+    """Return a page's text with fresh tables."""
+    for name, make in TABLES.items():
+        if f"<!-- {name}: begin -->" in text:
+            text = _marked(text, name, make())
+    return text
 
 
 if __name__ == "__main__":
-    README.write_text(filled(README.read_text()))
+    for page in PAGES:
+        page.write_text(filled(page.read_text()))

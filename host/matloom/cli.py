@@ -226,8 +226,12 @@ def bench(config: str, check: bool, output: Path | None) -> None:
     name = Path(config).stem
     path = output or Path("docs/results") / f"bench_{name}.json"
     kept = path.read_text() if check else ""
-    results, skipped = benchmark.run_bench(chosen, say=lambda line: click.echo(line, err=True))
-    _console().print(benchmark.table(results, name))
+    results, skipped = benchmark.run_bench(
+        chosen, name, say=lambda line: click.echo(line, err=True)
+    )
+    console = _console()
+    console.width = console.width if console.is_terminal else 160
+    console.print(benchmark.table(results, name))
     for line in skipped:
         click.echo(line)
     if check:

@@ -1,0 +1,114 @@
+"""Draws the plots of docs/performance.md from the committed reports: python bench/plots.py."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "docs" / "results"
+DRAWINGS = ROOT / "docs" / "drawings"
+SWEEPS = RESULTS / "sweeps.json"
+BENCH = RESULTS / "bench_reference.json"
+
+#: Text stays text, and the same reports give the same file.
+mpl.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "matloom", "font.size": 9})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plot:
+    """A drawing: its file, the report it is made from, and what draws it."""
+
+    name: str
+    source: Path
+    draw: Callable[[Axes, Any], None]
+
+
+def digest(source: Path) -> str:
+    """Return what names a report's contents inside a drawing."""
+    return "sha256:" + hashlib.sha256(source.read_bytes()).hexdigest()
+
+
+def _sweep(sweep: str, label: str, names: tuple[str, ...]) -> Callable[[Axes, Any], None]:
+    """Return what draws cycles against a parameter, with the roofline dashed."""
+
+    def draw(axes: Axes, report: Any) -> None:
+        for index, name in enumerate(names):
+            points = [
+                item for item in report["points"] if item["sweep"] == sweep and item["name"] == name
+            ]
+            values = [item["value"] for item in points]
+            cycles = [item["cycles"] for item in points]
+            bounds = [item["bound"] for item in points]
+            axes.plot(values, cycles, "o-", color=f"C{index}", label=name)
+            axes.plot(values, bounds, "--", color=f"C{index}", label=f"{name}, roofline")
+        axes.set(xscale="log", yscale="log", xlabel=label, ylabel="cycles")
+        axes.minorticks_off()
+        ticks = sorted({item["value"] for item in report["points"] if item["sweep"] == sweep})
+        axes.set_xticks(ticks, labels=[f"{tick:,}" for tick in ticks])
+
+    return draw
+
+
+def _roofline(axes: Axes, report: Any) -> None:
+    """Draw products a cycle against products a byte of the bus, under both roofs."""
+    rows, columns = report["array"]
+    peak, bus = rows * columns, report["bus_bytes"]
+    for index, item in enumerate(report["results"]):
+        carried = item["bytes_read"] + item["bytes_written"]
+        place = item["macs"] / carried, item["macs"] / item["cycles"]
+        axes.plot(*place, "o", color=f"C{index % 10}")
+        axes.annotate(item["name"], place, textcoords="offset points", xytext=(4, -9), fontsize=7)
+    intensities = [0.5, peak / bus, 256]
+    roof = [min(peak, bus * intensity) for intensity in intensities]
+    axes.plot(intensities, roof, "k--", label=f"{peak} multipliers, {bus} bytes a cycle")
+    axes.set(
+        xscale="log",
+        yscale="log",
+        xlabel="multiply-accumulates a byte read or written",
+        ylabel="multiply-accumulates a cycle",
+    )
+
+
+_NETWORKS = ("ic", "ad", "matmul 256")
+PLOTS = (
+    Plot(
+        name="cycles_size",
+        source=SWEEPS,
+        draw=_sweep("size", "side of the matrices", ("matmul",)),
+    ),
+    Plot(name="cycles_bus", source=SWEEPS, draw=_sweep("bus", "width of the bus, bits", _NETWORKS)),
+    Plot(
+        name="cycles_latency",
+        source=SWEEPS,
+        draw=_sweep("latency", "cycles from a read's address to its first beat", _NETWORKS),
+    ),
+    Plot(
+        name="cycles_array",
+        source=SWEEPS,
+        draw=_sweep("array", "rows and columns of the array", _NETWORKS),
+    ),
+    Plot(name="roofline", source=BENCH, draw=_roofline),
+)
+
+
+def render(plot: Plot) -> None:
+    """Write a drawing; its metadata name the report."""
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    axes = figure.add_subplot()
+    plot.draw(axes, json.loads(plot.source.read_text()))
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=7)
+    metadata = {"Date": None, "Creator": None, "Source": digest(plot.source)}
+    figure.savefig(DRAWINGS / f"{plot.name}.svg", metadata=metadata)
+
+
+if __name__ == "__main__":
+    for chosen in PLOTS:
+        render(chosen)

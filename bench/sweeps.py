@@ -1,0 +1,147 @@
+"""How cost grows: cycles against matrix size, bus width, memory latency and array size.
+
+    python bench/sweeps.py                       # all, into docs/results/sweeps.json
+    python bench/sweeps.py --only size latency   # without building other chips
+
+Cycles are the simulated chip's. Each bus width and array size is a chip of its own, built once.
+"""
+
+import argparse
+import dataclasses
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from matloom.arch.config import PRESETS, Config
+from matloom.bench import CASES, graph_of
+from matloom.device.rtl import MemoryTiming
+from matloom.ir.graph import Graph
+from matloom.products import product_graph
+from matloom.runtime import load
+
+REPORT = Path(__file__).resolve().parents[1] / "docs" / "results" / "sweeps.json"
+REFERENCE = PRESETS["reference"]
+
+SIZES = (16, 32, 64, 128, 256, 512, 1024)
+BUS_BITS = (32, 64, 128, 256)
+LATENCIES = (8, 16, 32, 64, 128, 256)
+ARRAYS = (4, 8, 16, 32)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """What to measure: a network on a chip, with a memory of some latency."""
+
+    sweep: str
+    value: int
+    name: str
+    graph: Graph
+    config: Config = REFERENCE
+    latency: int = 32
+
+
+def array_config(size: int) -> Config:
+    """Return `reference` with another array: as many lanes as columns, as many accumulators."""
+    return dataclasses.replace(
+        REFERENCE,
+        rows=size,
+        columns=size,
+        lanes=size,
+        acc_bytes=REFERENCE.acc_bytes // REFERENCE.columns * size,
+    )
+
+
+def networks() -> dict[str, Graph]:
+    """Return what the sweeps of the chip run: compute-bound and weight-bound networks."""
+    chosen = {case.name: graph_of(case) for case in CASES if case.name in ("ic", "ad")}
+    for name, graph in chosen.items():
+        if graph is None:
+            print(f"{name} skipped: the model collection is absent (MATLOOM_MODELS)")
+    found = {name: graph for name, graph in chosen.items() if graph is not None}
+    return {**found, "matmul 256": product_graph(256, 256, 256)}
+
+
+def points(sweep: str) -> Iterator[Point]:
+    """Give the points of a sweep."""
+    if sweep == "size":
+        for size in SIZES:
+            graph = product_graph(size, size, size)
+            yield Point(sweep=sweep, value=size, name="matmul", graph=graph)
+        return
+    for name, graph in networks().items():
+        for value in {"bus": BUS_BITS, "latency": LATENCIES, "array": ARRAYS}[sweep]:
+            point = Point(sweep=sweep, value=value, name=name, graph=graph)
+            if sweep == "latency":
+                yield dataclasses.replace(point, latency=value)
+            elif sweep == "bus":
+                config = dataclasses.replace(REFERENCE, bus_bits=value)
+                yield dataclasses.replace(point, config=config)
+            else:
+                yield dataclasses.replace(point, config=array_config(value))
+
+
+def bound(macs: int, graph: Graph, config: Config) -> int:
+    """Return the roofline: no fewer cycles, were everything hidden behind the slowest part.
+
+    The parts are the multipliers, and each direction of the bus with constants and inputs read
+    once and outputs written once.
+    """
+    used = {number for node in graph.nodes for number in node.inputs}
+    read = {number for number in used if graph.tensors[number].data is not None}
+    read |= set(graph.inputs)
+    bytes_in = sum(graph.tensors[number].size_bytes for number in read)
+    bytes_out = sum(graph.tensors[number].size_bytes for number in graph.outputs)
+    parts = (macs / (config.rows * config.columns), bytes_in / config.bus_bytes)
+    return round(max(*parts, bytes_out / config.bus_bytes))
+
+
+def measure(point: Point) -> dict[str, int | str]:
+    """Run a point on the simulated chip."""
+    timing = MemoryTiming(read_latency=point.latency)
+    with load(point.graph, device="rtl", config=point.config, timing=timing) as session:
+        noise = np.random.default_rng(0)
+        inputs = {
+            info.name: noise.integers(-128, 128, info.shape, np.int8)
+            for info in session.program.inputs
+        }
+        session.run(inputs)
+        report = session.report()
+    return {
+        "sweep": point.sweep,
+        "value": point.value,
+        "name": point.name,
+        "macs": report.macs,
+        "multipliers": point.config.rows * point.config.columns,
+        "cycles": report.cycles,
+        "predicted_cycles": report.predicted_cycles,
+        "bound": bound(report.macs, point.graph, point.config),
+    }
+
+
+def main() -> None:
+    """Measure the chosen sweeps; keep the others as they are in the report."""
+    sweeps = ("size", "latency", "bus", "array")
+    parser = argparse.ArgumentParser(description="How cost grows.")
+    parser.add_argument("--only", nargs="+", choices=sweeps, default=sweeps)
+    parser.add_argument("--values", nargs="+", type=int, help="only these values of each sweep")
+    chosen = parser.parse_args()
+    done = []
+    for sweep in chosen.only:
+        for point in points(sweep):
+            if chosen.values is None or point.value in chosen.values:
+                done.append(measure(point))
+                print(f"{sweep} {point.value}, {point.name}: {done[-1]['cycles']:,} cycles")
+    measured = {(item["sweep"], item["value"], item["name"]) for item in done}
+    old = json.loads(REPORT.read_text())["points"] if REPORT.is_file() else []
+    kept = [item for item in old if (item["sweep"], item["value"], item["name"]) not in measured]
+    order = {sweep: index for index, sweep in enumerate(sweeps)}
+    kept = sorted(kept + done, key=lambda item: (order[item["sweep"]], item["name"], item["value"]))
+    REPORT.write_text(json.dumps({"points": kept}, indent=1) + "\n")
+    print(REPORT.name)
+
+
+if __name__ == "__main__":
+    main()
