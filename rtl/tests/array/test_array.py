@@ -22,24 +22,37 @@ CONFIGS = {
 
 
 class Oracle:
-    """Shadow and active weights as matrices; one call is one cycle."""
+    """Shadow and active weights as matrices, and the vectors of the step; a call is a cycle."""
 
     def __init__(self, config):
         self.config = config
         self.shadow = np.zeros((config.rows, config.columns), np.int64)
         self.active = self.shadow.copy()
+        self.past = []
 
-    def step(self, vector=None, switch=False, write=None):
+    def step(self, vector=None, switch=False, write=None, window=None):
         sums = None
         if vector is not None:
             if switch:
                 self.active = self.shadow.copy()
-            sums = vector.astype(np.int64) @ self.active
+            operands = np.repeat(vector[:, np.newaxis], self.config.columns, axis=1)
+            if window:
+                self.past = [vector] if window["number"] == 0 else [*self.past, vector]
+                self._slide(operands, **window)
+            sums = (operands.astype(np.int64) * self.active).sum(axis=0)
         if write is not None:
             group, rows = write
             first = group * self.config.weight_rows
             self.shadow[first : first + self.config.weight_rows] = rows
         return sums
+
+    def _slide(self, operands, number, line, pad):
+        """Replace the rows of the window by the definition of decision 0002."""
+        columns, lines = self.config.columns, self.config.window_lines
+        for tap_y in range(lines):
+            for tap_x in range(3):
+                index = number - (lines - 1 - tap_y) * line - (2 - tap_x)
+                operands[3 * tap_y + tap_x] = self.past[index][:columns] if index >= 0 else pad
 
 
 def draw(config, rng, cycles, vector_rate, write_rate):
@@ -66,6 +79,32 @@ def draw(config, rng, cycles, vector_rate, write_rate):
     return events
 
 
+def add_windows(config, rng, events):
+    """Let steps of some vectors slide, as dense ones before and behind them."""
+    window, left = None, 0
+    for event in events:
+        if "vector" not in event:
+            continue
+        if left == 0:
+            left, number = int(rng.integers(1, 30)), 0
+            slides = config.has_windows and rng.random() < 0.7
+            window = {"line": int(rng.integers(3, 9)), "pad": int(rng.integers(-128, 128))}
+        if slides:
+            event["window"] = window | {"number": number}
+        left, number = left - 1, number + 1
+    return events
+
+
+def present_window(ctx, dut, event, following):
+    """Show how the vector slides, and the position of the next one."""
+    window, after = event.get("window"), following.get("window")
+    ctx.set(dut.position, after["number"] % after["line"] if after else 0)
+    number, line = (window["number"], window["line"]) if window else (0, 3)
+    pad = window["pad"] & 255 if window else 85
+    flags = {"window": window is not None, "shift": number > 0, "recall": number >= line}
+    ctx.set(dut.slide, flags | {"pad": pad})
+
+
 def present(ctx, dut, event, tag):
     vector, write = event.get("vector"), event.get("write")
     ctx.set(dut.valid, vector is not None)
@@ -88,6 +127,8 @@ def play(config, events):
         for cycle in range(len(events) + dut.latency + 1):
             event = events[cycle] if cycle < len(events) else {}
             present(ctx, dut, event, cycle % 256)
+            following = events[cycle + 1] if cycle + 1 < len(events) else {}
+            present_window(ctx, dut, event, following)
             sums = oracle.step(**event)
             if sums is not None:
                 expected[cycle + dut.latency] = sums
@@ -111,6 +152,18 @@ def test_sums_match_integer_products(name, vector_rate, write_rate):
 def test_reference():
     config = PRESETS["reference"]
     play(config, draw(config, np.random.default_rng(2), 20, 0.9, 0.9))
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("vector_rate", [1, 0.6])
+def test_windows_among_dense_vectors(name, vector_rate, seed):
+    config, rng = CONFIGS[name], np.random.default_rng(seed)
+    play(config, add_windows(config, rng, draw(config, rng, 120, vector_rate, 0.5)))
+
+
+def test_windows_of_the_reference():
+    config, rng = PRESETS["reference"], np.random.default_rng(6)
+    play(config, add_windows(config, rng, draw(config, rng, 60, 1, 0.9)))
 
 
 def test_tiles_follow_without_a_gap():

@@ -1,5 +1,6 @@
 """Execute: sums of whole instructions, their cycles, causes of idle cycles, stalls and reset."""
 
+import dataclasses
 import random
 
 import numpy as np
@@ -16,6 +17,12 @@ from matloom_rtl.testing import simulate
 CONFIG = Config(
     rows=8, columns=4, hop=2, weight_rows=2, lanes=4, acc_bytes=1024, spad_bytes=4096, spad_banks=1
 )
+#: Windows of one line, two and three.
+SHAPES = {
+    "4x4": dataclasses.replace(CONFIG, rows=4),
+    "8x4": CONFIG,
+    "16x8": dataclasses.replace(CONFIG, rows=16, columns=8, hop=4, acc_bytes=2048),
+}
 CAUSES = [name for name, _doc in EXEC_CAUSES]
 
 PLAIN = {
@@ -41,12 +48,28 @@ PLAIN = {
     "acc_addr": 7,
 }
 
+#: A kernel of three rows in two steps, the second of which has one row of weights too many.
+SLIDING = PLAIN | {
+    "window": 1,
+    "width": 7,
+    "height": 6,
+    "y_step": 1,
+    "kernel_rows": 2,
+    "kernel_row_step": 2,
+    "blocks": 1,
+    "oc_step": 3,
+    "line": 7,
+    "first_output": 8,
+    "out_width": 6,
+    "out_height": 5,
+}
 
-def expected_sums(spad, command):
-    """Compute entry -> sums by the definition, accumulating over the steps."""
+
+def expected_sums(spad, command, entries=None, config=CONFIG):
+    """Compute entry -> sums by the definition, accumulating over the steps and on `entries`."""
     c = {name: 0 for name, _ in body_layout(Opcode.EXEC)} | command
-    rows, columns = CONFIG.rows, CONFIG.columns
-    sums, tile = {}, 0
+    rows, columns = config.rows, config.columns
+    sums, tile, block_entry = {}, 0, c["acc_addr"]
     for block_oc in range(c["oc_blocks"]):
         for kernel_row in range(c["kernel_rows"]):
             for kernel_col in range(c["kernel_cols"]):
@@ -54,6 +77,7 @@ def expected_sums(spad, command):
                     start = c["weight_addr"] + tile * rows * columns
                     weights = spad[start : start + rows * columns].reshape(rows, columns)
                     tile += 0 if c["weights_fixed"] else 1
+                    vectors = []
                     for y in range(c["height"]):
                         for x in range(c["width"]):
                             row = c["first_row"] + y * c["y_step"]
@@ -67,18 +91,48 @@ def expected_sums(spad, command):
                                 else c["pad_value"]
                                 for i in range(rows)
                             ]
-                            entry = c["acc_addr"] + (block_oc * c["height"] + y) * c["width"] + x
-                            product = np.array(vector, np.int64) @ weights.astype(np.int64)
-                            first = kernel_row == kernel_col == block == 0
-                            sums[entry] = product + (0 if first else sums[entry])
+                            vectors.append(vector)
+                    first = kernel_row == kernel_col == block == 0
+                    before = sums if not first else (entries if c["accumulate"] else {})
+                    entry = block_entry
+                    for number in range(len(vectors)):
+                        if not c["window"] or is_output(c, number):
+                            operands = operands_of(c, vectors, number, config)
+                            product = (operands * weights.astype(np.int64)).sum(axis=0)
+                            sums[entry] = product + before.get(entry, 0)
+                            entry += 1
+        block_entry = entry
     return sums
 
 
-def run(commands, *, refuse=0.0, unmet=0.0, seed=0, reset_at=None):
+def is_output(command, number):
+    """Apply the definition of decision 0002 to a vector of a step."""
+    oy, ox = divmod(number - command["first_output"], max(command["line"], 3))
+    x_step, y_step = command["out_x_skip"] + 1, command["out_y_skip"] + 1
+    return (
+        number >= command["first_output"]
+        and ox % x_step == oy % y_step == 0
+        and ox // x_step < command["out_width"]
+        and oy // y_step < command["out_height"]
+    )
+
+
+def operands_of(command, vectors, number, config):
+    """Return (rows, columns): what the cells multiply with a vector of a step, likewise."""
+    operands = np.repeat(np.array(vectors[number], np.int64)[:, np.newaxis], config.columns, axis=1)
+    lines, line = config.window_lines, max(command["line"], 3)
+    for row in range(3 * lines if command["window"] else 0):
+        tap_y, tap_x = divmod(row, 3)
+        index = number - (lines - 1 - tap_y) * line - (2 - tap_x)
+        operands[row] = vectors[index][: config.columns] if index >= 0 else command["pad_value"]
+    return operands
+
+
+def run(commands, *, config=CONFIG, refuse=0.0, unmet=0.0, seed=0, reset_at=None):
     """Return entry -> sums, marks in order of completion, and cycles by cause."""
     generator = random.Random(seed)
-    spad = np.random.default_rng(seed).integers(-128, 128, CONFIG.spad_bytes, np.int8)
-    dut, reset = Execute(CONFIG), Signal()
+    spad = np.random.default_rng(seed).integers(-128, 128, config.spad_bytes, np.int8)
+    dut, reset = Execute(config), Signal()
     entries, marks, causes = {}, [], dict.fromkeys(CAUSES, 0)
     phase = {"started": reset_at is None}
 
@@ -144,7 +198,7 @@ def run(commands, *, refuse=0.0, unmet=0.0, seed=0, reset_at=None):
             assert bin(cause).count("1") == 1, "each cycle has exactly one cause"
             causes[CAUSES[cause.bit_length() - 1]] += 1
             if sum_valid:
-                vector = np.frombuffer(sums.to_bytes(4 * CONFIG.columns, "little"), np.int32)
+                vector = np.frombuffer(sums.to_bytes(4 * config.columns, "little"), np.int32)
                 entries[entry] = vector.astype(np.int64) + (entries[entry] if add else 0)
             if done:
                 marks.append(mark)
@@ -205,7 +259,66 @@ def test_refused_reads_and_late_dependencies(seed, refuse, unmet):
     assert marks == [0, 1, 2]
 
 
-def test_reset_midway():
-    spad, entries, marks, _causes = run([PLAIN], reset_at=60)
-    check(entries, expected_sums(spad, PLAIN))
+def test_windows_take_a_cycle_a_vector():
+    commands = [SLIDING, PLAIN | {"acc_addr": 100}, SLIDING | {"acc_addr": 200, "mark": 6}]
+    spad, entries, marks, causes = run(commands)
+    check(entries, expected_all(spad, commands))
+    assert marks == [5, 5, 6]
+    assert causes["exec_stream"] == sum(vectors_of(command) for command in commands)
+    assert causes["exec_wait_weights"] <= 10
+
+
+def expected_all(spad, commands, config=CONFIG):
+    entries = {}
+    for command in commands:
+        entries |= expected_sums(spad, command, entries, config)
+    return entries
+
+
+@pytest.mark.parametrize("name", ["4x4", "8x4", "16x8"])
+@pytest.mark.parametrize("refuse", [0, 0.4])
+def test_windows_at_random(seed, name, refuse):
+    """Dense and sliding instructions, also on top of what earlier ones left."""
+    generator = random.Random(seed + int(10 * refuse))
+    config = SHAPES[name]
+    commands = []
+    for mark in range(8):
+        command = random_window(generator) if generator.random() < 0.75 else PLAIN
+        commands.append(command | {"mark": mark, "acc_addr": 150 * (mark // 2)})
+        if mark % 2 and generator.random() < 0.5:
+            commands[-1] = commands[-2] | {"mark": mark, "accumulate": 1, "first_byte": 5}
+    spad, entries, marks, causes = run(commands, config=config, refuse=refuse, seed=seed)
+    check(entries, expected_all(spad, commands, config))
+    assert marks == list(range(8))
+    assert causes["exec_stream"] == sum(vectors_of(command) for command in commands)
+
+
+def random_window(generator):
+    width, height = generator.randint(1, 9), generator.randint(1, 6)
+    line = generator.choice((width, width, width + 1, generator.randint(0, 255)))
+    return SLIDING | {
+        "width": width,
+        "height": height,
+        "x_step": generator.choice((0, 3, 4)),
+        "oc_blocks": generator.randint(1, 2),
+        "kernel_rows": generator.randint(1, 3),
+        "weights_fixed": generator.randint(0, 1),
+        "line": line,
+        "first_output": generator.choice((0, 2, line + 1, 2 * line + 2, 1023)),
+        "out_width": generator.choice((width, max(width - 1, 0), 0, 4095)),
+        "out_height": generator.choice((0, 1, 2, 5, 4095)),
+        "out_x_skip": generator.choice((0, 0, 1, 3)),
+        "out_y_skip": generator.choice((0, 0, 1, 3)),
+    }
+
+
+def test_an_instruction_without_outputs_completes():
+    _spad, entries, marks, _causes = run([SLIDING | {"out_width": 0}])
+    assert (entries, marks) == ({}, [5])
+
+
+@pytest.mark.parametrize("command", [PLAIN, SLIDING], ids=["dense", "sliding"])
+def test_reset_midway(command):
+    spad, entries, marks, _causes = run([command], reset_at=60)
+    check(entries, expected_sums(spad, command))
     assert marks == [5]

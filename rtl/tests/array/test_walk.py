@@ -1,5 +1,6 @@
 """Walk: addresses, padding and entries of every vector, and the cycles they take."""
 
+import dataclasses
 import itertools
 import random
 
@@ -13,6 +14,10 @@ from matloom_rtl.ports import ACC_UPDATE_LATENCY, body_layout
 from matloom_rtl.testing import simulate
 
 CONFIG = PRESETS["nano"]
+WITHOUT_WINDOWS = dataclasses.replace(CONFIG, columns=8, lanes=2, acc_bytes=8 * 1024)
+
+#: What a vector shows as it is.
+SIMPLE = ("add", "maximum", "switch", "pad", "last", "mark", "window", "output", "first")
 
 PLAIN = {
     "mark": 3,
@@ -37,11 +42,26 @@ PLAIN = {
     "acc_addr": 9,
 }
 
+#: A 3 x 3 kernel on a 9 x 5 image in lines of ten, the padded line above it left out.
+SLIDING = PLAIN | {
+    "window": 1,
+    "width": 10,
+    "height": 6,
+    "y_step": 1,
+    "kernel_cols": 1,
+    "blocks": 1,
+    "line": 10,
+    "first_output": 11,
+    "out_width": 9,
+    "out_height": 5,
+}
+
 
 def expected_vectors(command):
     """Compute what the loops say, straight from the definition in the instruction set."""
     c = {name: 0 for name, _ in body_layout(Opcode.EXEC)} | command
     rows, found = CONFIG.rows, []
+    made = [not c["window"] or is_output(c, number) for number in range(c["height"] * c["width"])]
     for block_oc in range(c["oc_blocks"]):
         for kernel_row in range(c["kernel_rows"]):
             for kernel_col in range(c["kernel_cols"]):
@@ -58,7 +78,9 @@ def expected_vectors(command):
                                 for i in range(rows)
                             ]
                             address = c["input_addr"] + row * c["input_pitch"] + byte
-                            entry = c["acc_addr"] + (block_oc * c["height"] + y) * c["width"] + x
+                            number = y * c["width"] + x
+                            entry = c["acc_addr"] + block_oc * sum(made) + sum(made[:number])
+                            line = max(c["line"], 3)
                             first = kernel_row == kernel_col == block == 0
                             start = x == y == 0
                             switch = start and (not c["weights_fixed"] or (first and block_oc == 0))
@@ -66,7 +88,13 @@ def expected_vectors(command):
                                 {
                                     "valid": valid,
                                     "address": address % 2**24 if any(valid) else None,
-                                    "entry": entry,
+                                    "entry": entry if made[number] else None,
+                                    "output": int(made[number]),
+                                    "window": c["window"],
+                                    "first": int(start),
+                                    "place": (number % line, int(number < line))
+                                    if c["window"]
+                                    else None,
                                     "add": int(not first or c["accumulate"]),
                                     "maximum": c["maximum"],
                                     "switch": int(switch),
@@ -79,6 +107,18 @@ def expected_vectors(command):
     return found
 
 
+def is_output(command, number):
+    """Apply the definition of decision 0002 to a vector of a step."""
+    oy, ox = divmod(number - command["first_output"], max(command["line"], 3))
+    x_step, y_step = command["out_x_skip"] + 1, command["out_y_skip"] + 1
+    return (
+        number >= command["first_output"]
+        and ox % x_step == oy % y_step == 0
+        and ox // x_step < command["out_width"]
+        and oy // y_step < command["out_height"]
+    )
+
+
 def observed(payload):
     valid = [
         bool(payload.row_valid and payload.low <= i < payload.high) for i in range(CONFIG.rows)
@@ -86,16 +126,15 @@ def observed(payload):
     return {
         "valid": valid,
         "address": int(payload.address) if any(valid) else None,
-        **{
-            name: int(payload[name])
-            for name in ("entry", "add", "maximum", "switch", "pad", "last", "mark")
-        },
+        "entry": int(payload.entry) if payload.output else None,
+        "place": (int(payload.position), int(payload.first_line)) if payload.window else None,
+        **{name: int(payload[name]) for name in SIMPLE},
     }
 
 
-def run(commands, *, gaps=0.0, stalls=0.0, seed=0, reset_at=None, limit=20000):
+def run(commands, *, config=CONFIG, gaps=0.0, stalls=0.0, seed=0, reset_at=None, limit=20000):
     """Return the vectors seen and the cycle of each."""
-    dut = Walk(CONFIG)
+    dut = Walk(config)
     generator = random.Random(seed)
     reset = Signal()
     wanted = sum(len(expected_vectors(command)) for command in commands)
@@ -157,7 +196,20 @@ def random_command(generator):
     command["x_step"] = generator.choice([0, 1, 6, 65535])
     command["y_step"] = generator.choice([0, 1, 2, 255])
     command["kernel_col_step"] = generator.choice([0, 3, 65535])
-    return command
+    return command | random_window(generator) if generator.random() < 0.5 else command
+
+
+def random_window(generator):
+    line = generator.choice((0, 2, 3, 4, 6, 255))
+    return {
+        "window": 1,
+        "line": line,
+        "first_output": generator.choice((0, 1, line + 1, 20, 1023)),
+        "out_width": generator.choice((0, 1, 2, 4095)),
+        "out_height": generator.choice((0, 1, 2, 4095)),
+        "out_x_skip": generator.randint(0, 3),
+        "out_y_skip": generator.randint(0, 3),
+    }
 
 
 def test_values_and_one_vector_a_cycle():
@@ -181,9 +233,13 @@ def test_an_entry_is_never_revisited_too_early(seed):
     """Short steps and accumulating commands leave the accumulators time to write."""
     single = PLAIN | {"width": 1, "height": 1, "oc_blocks": 1}
     commands = [single, single | {"accumulate": 1}, single | {"accumulate": 1, "width": 2}]
+    commands.append(commands[-1] | {"window": 1, "out_width": 2, "out_height": 1})
+    commands.append(commands[0] | {"accumulate": 1})
     vectors, cycles = run(commands, stalls=0.3, seed=seed)
     visited = {}
     for vector, cycle in zip(vectors, cycles, strict=True):
+        if not vector["output"]:
+            continue
         if vector["add"]:
             assert cycle - visited.get(vector["entry"], -99) >= ACC_UPDATE_LATENCY
         visited[vector["entry"]] = cycle
@@ -196,6 +252,21 @@ def test_short_steps_take_the_update_latency():
     assert gaps == {ACC_UPDATE_LATENCY}
 
 
-def test_reset_midway():
-    vectors, _cycles = run([PLAIN], reset_at=40)
+def test_windows_without_bubbles():
+    """A step takes `width * height` cycles, outputs or not, and the next one follows at once."""
+    commands = [SLIDING, PLAIN, SLIDING | {"out_x_skip": 1, "out_y_skip": 1}, SLIDING]
+    vectors, cycles = run(commands)
+    assert vectors == [item for command in commands for item in expected_vectors(command)]
+    assert sum(vector["output"] for vector in vectors[: len(expected_vectors(SLIDING))]) == 6 * 45
+    assert cycles == list(range(cycles[0], cycles[0] + len(vectors)))
+
+
+def test_no_windows_where_there_are_none():
+    vectors, _cycles = run([PLAIN], config=WITHOUT_WINDOWS)
     assert vectors == expected_vectors(PLAIN)
+
+
+@pytest.mark.parametrize("command", [PLAIN, SLIDING], ids=["dense", "sliding"])
+def test_reset_midway(command):
+    vectors, _cycles = run([command], reset_at=40)
+    assert vectors == expected_vectors(command)
