@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,11 +24,12 @@ mpl.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "matloom", "font.si
 
 @dataclass(frozen=True, kw_only=True)
 class Plot:
-    """A drawing: its file, the report it is made from, and what draws it."""
+    """A drawing: its file, the report it is made from, what draws it, where its legend is."""
 
     name: str
     source: Path
     draw: Callable[[Axes, Any], None]
+    legend: str = "best"
 
 
 def digest(source: Path) -> str:
@@ -50,6 +52,8 @@ def _sweep(sweep: str, label: str, names: tuple[str, ...]) -> Callable[[Axes, An
             axes.plot(values, bounds, "--", color=f"C{index}", label=f"{name}, roofline")
         axes.set(xscale="log", yscale="log", xlabel=label, ylabel="cycles")
         axes.minorticks_off()
+        low, high = (math.log10(limit) for limit in axes.get_ylim())
+        axes.set_ylim(10 ** math.floor(low), 10 ** math.ceil(high))
         ticks = sorted({item["value"] for item in report["points"] if item["sweep"] == sweep})
         axes.set_xticks(ticks, labels=[f"{tick:,}" for tick in ticks])
 
@@ -60,12 +64,14 @@ def _roofline(axes: Axes, report: Any) -> None:
     """Draw products a cycle against products a byte of the bus, under both roofs."""
     rows, columns = report["array"]
     peak, bus = rows * columns, report["bus_bytes"]
+    places = []
     for index, item in enumerate(report["results"]):
         carried = item["bytes_read"] + item["bytes_written"]
         place = item["macs"] / carried, item["macs"] / item["cycles"]
-        axes.plot(*place, "o", color=f"C{index % 10}")
-        axes.annotate(item["name"], place, textcoords="offset points", xytext=(4, -9), fontsize=7)
-    intensities = [0.5, peak / bus, 256]
+        marker = "o" if index < 10 else "s"
+        axes.plot(*place, marker, color=f"C{index % 10}", label=item["name"])
+        places.append(place[0])
+    intensities = [min(places, default=1) / 2, peak / bus, max(places, default=1) * 2]
     roof = [min(peak, bus * intensity) for intensity in intensities]
     axes.plot(intensities, roof, "k--", label=f"{peak} multipliers, {bus} bytes a cycle")
     axes.set(
@@ -94,7 +100,7 @@ PLOTS = (
         source=SWEEPS,
         draw=_sweep("array", "rows and columns of the array", _NETWORKS),
     ),
-    Plot(name="roofline", source=BENCH, draw=_roofline),
+    Plot(name="roofline", source=BENCH, draw=_roofline, legend="lower right"),
 )
 
 
@@ -104,7 +110,7 @@ def render(plot: Plot) -> None:
     axes = figure.add_subplot()
     plot.draw(axes, json.loads(plot.source.read_text()))
     axes.grid(alpha=0.3)
-    axes.legend(fontsize=7)
+    axes.legend(fontsize=7, loc=plot.legend)
     metadata = {"Date": None, "Creator": None, "Source": digest(plot.source)}
     figure.savefig(DRAWINGS / f"{plot.name}.svg", metadata=metadata)
 

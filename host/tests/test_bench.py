@@ -167,6 +167,22 @@ def test_kept_reports_account_for_every_cycle(path):
         assert item["bytes_read"] == counters["read_beats"] * report["bus_bytes"]
 
 
+def test_layers_for_scalesim_have_the_networks_products():
+    """Output pixels by window by filters, SCALE-Sim's own formula, against the compiler's count."""
+    scalesim = _module(ROOT / "bench" / "scalesim.py")
+    for case in CASES:
+        graph = graph_of(case)
+        if graph is None or case.calls > 1:
+            continue
+        total = 0
+        for layer, times in filter(None, (scalesim.layer_of(graph, node) for node in graph.nodes)):
+            height = (layer.height - layer.kernel_height) // layer.stride + 1
+            width = (layer.width - layer.kernel_width) // layer.stride + 1
+            window = layer.kernel_height * layer.kernel_width * layer.channels
+            total += height * width * window * layer.filters * times
+        assert total == compile(graph, "reference").macs, case.name
+
+
 def test_the_page_is_made_from_the_reports():
     tables = _module(ROOT / "docs" / "tables.py")
     for page in tables.PAGES:
