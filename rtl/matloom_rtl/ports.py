@@ -48,16 +48,19 @@ ACC_ADDRESS_BITS = 16
 class SpadReadSignature(wiring.Signature):
     """Read `width` bytes at any byte address; `data` follows `SPAD_READ_LATENCY` later.
 
-    Bytes at or beyond the end of the scratchpad read as anything, and never block.
+    `claims` has a bit for each of the scratchpad's banks that the bytes touch
+    (`memory.claims.claims_of`), so that its arbiter need not look at the address. Bytes at or
+    beyond the end of the scratchpad read as anything, and never block.
     """
 
-    def __init__(self, width: int):
+    def __init__(self, width: int, banks: int):
         self.width = width
         super().__init__(
             {
                 "valid": Out(1),
                 "ready": In(1),
                 "address": Out(SPAD_ADDRESS_BITS),
+                "claims": Out(banks),
                 "data": In(8 * width),
             }
         )
@@ -67,15 +70,17 @@ class SpadWriteSignature(wiring.Signature):
     """Write those of `width` bytes at any byte address whose `mask` bit is set.
 
     `address` may be negative modulo 2**24, or beyond the end, where only masked-out bytes are.
+    `claims` as those of a read.
     """
 
-    def __init__(self, width: int):
+    def __init__(self, width: int, banks: int):
         self.width = width
         super().__init__(
             {
                 "valid": Out(1),
                 "ready": In(1),
                 "address": Out(SPAD_ADDRESS_BITS),
+                "claims": Out(banks),
                 "data": Out(8 * width),
                 "mask": Out(width),
             }

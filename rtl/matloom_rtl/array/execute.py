@@ -10,6 +10,7 @@ from matloom.arch.isa import UNITS, Opcode
 from matloom_rtl.array.array import Array
 from matloom_rtl.array.loader import Loader
 from matloom_rtl.array.walk import Walk, vector_layout
+from matloom_rtl.memory.claims import claims_of
 from matloom_rtl.ports import (
     ACC_ADDRESS_BITS,
     ACC_UPDATE_LATENCY,
@@ -56,8 +57,10 @@ class Execute(wiring.Component):
                 "unit": In(CommandSignature(Opcode.EXEC)),
                 "met": In(len(UNITS)),
                 "cause": Out(len(EXEC_CAUSES)),
-                "input_read": Out(SpadReadSignature(config.rows)),
-                "weight_read": Out(SpadReadSignature(config.weight_rows * config.columns)),
+                "input_read": Out(SpadReadSignature(config.rows, config.spad_banks)),
+                "weight_read": Out(
+                    SpadReadSignature(config.weight_rows * config.columns, config.spad_banks)
+                ),
                 "sum_valid": Out(1),
                 "sum_entry": Out(ACC_ADDRESS_BITS),
                 "sum_add": Out(1),
@@ -116,6 +119,7 @@ class Execute(wiring.Component):
         m.d.comb += [
             read.valid.eq(walk.o.valid & allowed),
             read.address.eq(vector.address),
+            read.claims.eq(claims_of(vector.address, self._config.rows, self._config)),
             walk.o.ready.eq(read.ready & allowed),
             loader.release.eq(fire & vector.switch),
             self.unit.progress.eq(fire | (self.weight_read.valid & self.weight_read.ready)),

@@ -1,11 +1,12 @@
 """Fetches weight tiles into the shadow registers, one tile ahead of the vectors."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
 from matloom.arch.isa import Opcode
+from matloom_rtl.memory.claims import claims_of
 from matloom_rtl.memory.slice import Slice
 from matloom_rtl.ports import SPAD_ADDRESS_BITS, SPAD_READ_LATENCY, SpadReadSignature, body_layout
 
@@ -44,7 +45,7 @@ class Loader(wiring.Component):
                 "i": In(stream.Signature(body_layout(Opcode.EXEC))),
                 "release": In(1),
                 "full": Out(1),
-                "read": Out(SpadReadSignature(width)),
+                "read": Out(SpadReadSignature(width, config.spad_banks)),
                 "weight_valid": Out(1),
                 "weight_row": Out(range(config.tile_load_cycles)),
                 "weight_data": Out(8 * width),
@@ -54,12 +55,15 @@ class Loader(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config, read = self._config, self.read
-        m.submodules.requests = requests = Slice(SPAD_ADDRESS_BITS)
+        m.submodules.requests = requests = Slice(
+            data.StructLayout({"address": SPAD_ADDRESS_BITS, "claims": config.spad_banks})
+        )
         working, all_end = Signal(), Signal()
         address, asked = Signal(SPAD_ADDRESS_BITS), Signal()
         m.d.comb += [
             requests.i.valid.eq(working),
-            requests.i.payload.eq(address),
+            requests.i.payload.address.eq(address),
+            requests.i.payload.claims.eq(claims_of(address, read.signature.width, config)),
             asked.eq(working & requests.i.ready),
             self.i.ready.eq(~working | all_end),
         ]
@@ -77,7 +81,8 @@ class Loader(wiring.Component):
         group, last = self._count_groups(m, fire, "group")
         m.d.comb += [
             read.valid.eq(requests.o.valid & free),
-            read.address.eq(requests.o.payload),
+            read.address.eq(requests.o.payload.address),
+            read.claims.eq(requests.o.payload.claims),
             requests.o.ready.eq(read.ready & free),
             fire.eq(read.valid & read.ready),
             tile_end.eq(fire & last),

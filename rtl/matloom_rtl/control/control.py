@@ -193,8 +193,7 @@ class Control(wiring.Component):
         )
         for fault, unit, opcode in sources:
             index = dispatch.index if opcode is None else completed[unit - 1]
-            # What the last run still fetches says nothing of this one.
-            with m.If(fault.valid & ~(supervisor.begin | self.fetch_start)):
+            with m.If(fault.valid):
                 m.d.sync += [
                     supervisor.fault_cause.eq(fault.cause),
                     supervisor.fault_address.eq(fault.address),

@@ -1,6 +1,6 @@
 """The run state: start, end, faults, watchdog, reset by software, interrupt."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -32,7 +32,7 @@ class Supervisor(wiring.Component):
     quiet: in
         No bus transfer is outstanding.
     fault_cause, fault_unit, fault_opcode, fault_index, fault_address: in
-        A fault in this cycle, where the cause is not 0.
+        A fault in this cycle, where the cause is not 0; ignored in the two cycles after `begin`.
     busy_unit: in
         The first unit at work, for the watchdog's record.
     begin: out
@@ -78,13 +78,15 @@ class Supervisor(wiring.Component):
         done, failed, resetting = Signal(), Signal(), Signal()
         m.d.comb += [
             self.begin.eq(self.start & ~self.reset & ~self.running & ~failed & ~resetting),
-            self.halt.eq(failed | resetting),
             self.status[0].eq(self.running),
             self.status[1].eq(done),
             self.status[2].eq(failed),
             self.status[3].eq(resetting),
         ]
-        m.d.comb += self.core_reset_next.eq(resetting & self.quiet & ~self.core_reset)
+        # From a register: it goes to every unit. What a unit began in the cycle before shows in
+        # `quiet` when it halts.
+        m.d.sync += self.halt.eq(failed | resetting)
+        m.d.comb += self.core_reset_next.eq(resetting & self.halt & self.quiet & ~self.core_reset)
         m.d.sync += self.core_reset.eq(self.core_reset_next)
         with m.If(self.begin):
             m.d.sync += [self.running.eq(1), done.eq(0)]
@@ -92,12 +94,15 @@ class Supervisor(wiring.Component):
             m.d.sync += [self.running.eq(0), done.eq(1)]
             m.d.comb += self.events[0].eq(1)
 
-        late = self._watch(m)
-        cause = Mux(self.fault_cause != 0, self.fault_cause, Mux(late, Fault.TIMEOUT, 0))
-        with m.If(self.running & (cause != 0)):
+        # What the last run still fetched says nothing of one that has just begun.
+        begun, fresh = Signal(), Signal()
+        m.d.sync += [begun.eq(self.begin), fresh.eq(self.begin | begun)]
+        faulty, late = Signal(), self._watch(m)
+        m.d.comb += faulty.eq((self.fault_cause != 0) & ~fresh)
+        with m.If(self.running & (faulty | late)):
             m.d.comb += self.events.eq(2)
             m.d.sync += [self.running.eq(0), done.eq(0), failed.eq(1)]
-            with m.If(self.fault_cause != 0):
+            with m.If(faulty):
                 m.d.sync += [
                     self.record.eq(
                         self.fault_cause | self.fault_unit << 4 | self.fault_opcode << 8

@@ -11,6 +11,7 @@ from matloom.arch.isa import Opcode
 from matloom_rtl.bus.axi import AxiReadSignature
 from matloom_rtl.dma.bursts import Bursts, burst_layout
 from matloom_rtl.dma.rows import REGION_BASES, Rows
+from matloom_rtl.memory.claims import claims_of
 from matloom_rtl.memory.slice import Slice
 from matloom_rtl.ports import (
     SPAD_ADDRESS_BITS,
@@ -65,7 +66,7 @@ class Load(wiring.Component):
                 "unit": In(CommandSignature(Opcode.LOAD)),
                 "region_base": In(REGION_BASES),
                 "axi": Out(AxiReadSignature(config.bus_bits)),
-                "spad_write": Out(SpadWriteSignature(config.bus_bytes)),
+                "spad_write": Out(SpadWriteSignature(config.bus_bytes, config.spad_banks)),
                 "halt": In(1),
                 "quiet": Out(1),
                 "fault": Out(FaultSignature()),
@@ -119,6 +120,7 @@ class Load(wiring.Component):
             data.StructLayout(
                 {
                     "address": SPAD_ADDRESS_BITS,
+                    "claims": self._config.spad_banks,
                     "data": 8 * width,
                     "mask": width,
                     "last": 1,
@@ -132,6 +134,7 @@ class Load(wiring.Component):
         m.d.comb += [
             write.valid.eq(o.valid & ~self.halt),
             write.address.eq(o.payload.address),
+            write.claims.eq(o.payload.claims),
             write.data.eq(o.payload.data),
             write.mask.eq(o.payload.mask),
             o.ready.eq(write.ready | self.halt),
@@ -141,6 +144,7 @@ class Load(wiring.Component):
             queue.r_en.eq(take & final),
             i.valid.eq(queue.r_rdy & (burst.fill | beats.valid) & ~self.halt),
             i.payload.address.eq(burst.spad + number * width),
+            i.payload.claims.eq(claims_of(i.payload.address, width, self._config)),
             i.payload.data.eq(
                 Mux(burst.fill, burst.fill_value.replicate(width), beats.payload.data)
             ),

@@ -11,6 +11,7 @@ from matloom.arch.isa import Opcode
 from matloom_rtl.bus.axi import AxiWriteSignature
 from matloom_rtl.dma.bursts import Bursts, burst_layout
 from matloom_rtl.dma.rows import REGION_BASES, Rows
+from matloom_rtl.memory.claims import claims_of
 from matloom_rtl.memory.slice import Slice
 from matloom_rtl.ports import (
     SPAD_ADDRESS_BITS,
@@ -72,7 +73,7 @@ class Store(wiring.Component):
                 "unit": In(CommandSignature(Opcode.STORE)),
                 "region_base": In(REGION_BASES),
                 "axi": Out(AxiWriteSignature(config.bus_bits)),
-                "spad_read": Out(SpadReadSignature(config.bus_bytes)),
+                "spad_read": Out(SpadReadSignature(config.bus_bytes, config.spad_banks)),
                 "halt": In(1),
                 "quiet": Out(1),
                 "fault": Out(FaultSignature()),
@@ -137,13 +138,21 @@ class Store(wiring.Component):
         number = Signal(8)
         # The scratchpad's arbiter is far away.
         m.submodules.requests = requests = Slice(
-            data.StructLayout({"address": SPAD_ADDRESS_BITS, "mask": width, "last": 1})
+            data.StructLayout(
+                {
+                    "address": SPAD_ADDRESS_BITS,
+                    "claims": self._config.spad_banks,
+                    "mask": width,
+                    "last": 1,
+                }
+            )
         )
         ask, request = requests.i, requests.o
         issued, take, final = Signal(), Signal(), Signal()
         m.d.comb += [
             read.valid.eq(request.valid & strobes.w_rdy & ~self.halt),
             read.address.eq(request.payload.address),
+            read.claims.eq(request.payload.claims),
             request.ready.eq(strobes.w_rdy & (read.ready | self.halt)),
             issued.eq(request.valid & request.ready),
             strobes.w_en.eq(issued),
@@ -155,6 +164,7 @@ class Store(wiring.Component):
             queue.r_en.eq(take & final),
             ask.valid.eq(queue.r_rdy),
             ask.payload.address.eq(burst.spad + number * width),
+            ask.payload.claims.eq(claims_of(ask.payload.address, width, self._config)),
             ask.payload.last.eq(final),
             ask.payload.mask.eq(
                 Cat(

@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In
 
 from matloom.arch.config import Config
 from matloom_rtl.memory.bank import Bank
+from matloom_rtl.memory.claims import crosses_bank
 from matloom_rtl.memory.gather import Gather
 from matloom_rtl.memory.scatter import Scatter
 from matloom_rtl.ports import SpadReadSignature, SpadWriteSignature
@@ -20,7 +21,7 @@ class Scratchpad(wiring.Component):
 
     The place in the list of widths is the priority, 0 the highest. A request claims the bank of
     its first byte and, if it goes on there, the next; it is granted in a cycle in which no valid
-    request of higher priority claims one of them. `ready` depends on the address of the request
+    request of higher priority claims one of them. `ready` depends on the claims of the request
     and on the other requests, not on its own `valid`. What claims no bank is always granted.
 
     Data follow a read's grant after `SPAD_READ_LATENCY` and stay until the port's next data; a
@@ -48,8 +49,11 @@ class Scratchpad(wiring.Component):
         self._config = config
         self._read_widths = read_widths
         self._write_widths = write_widths
-        reads = {f"read_{i}": In(SpadReadSignature(w)) for i, w in enumerate(read_widths)}
-        writes = {f"write_{i}": In(SpadWriteSignature(w)) for i, w in enumerate(write_widths)}
+        banks = config.spad_banks
+        reads = {f"read_{i}": In(SpadReadSignature(w, banks)) for i, w in enumerate(read_widths)}
+        writes = {
+            f"write_{i}": In(SpadWriteSignature(w, banks)) for i, w in enumerate(write_widths)
+        }
         super().__init__(reads | writes)
 
     def elaborate(self, platform):
@@ -70,7 +74,7 @@ class Scratchpad(wiring.Component):
             _locate(m, port.address, width, config)
             for port, width in zip(ports, self._read_widths, strict=True)
         ]
-        grants = _arbitrate(m, ports, places)
+        grants = _arbitrate(m, ports)
         for index, (place, grant) in enumerate(zip(places, grants, strict=True)):
             m.submodules[f"gather_{index}"] = gather = Gather(
                 width=self._read_widths[index],
@@ -89,12 +93,12 @@ class Scratchpad(wiring.Component):
 
         for number, bank in enumerate(banks):
             granted = Cat(
-                grant & place.claims[number] for grant, place in zip(grants, places, strict=True)
+                grant & port.claims[number] for grant, port in zip(grants, ports, strict=True)
             )
             m.d.comb += bank.read_valid.eq(granted.any())
             # The address is that of the first claim, granted or not: a shorter path.
             for port, place in reversed(list(zip(ports, places, strict=True))):
-                with m.If(port.valid & place.claims[number]):
+                with m.If(port.valid & port.claims[number]):
                     m.d.comb += [
                         bank.read_line.eq(place.line),
                         bank.read_carry.eq(place.carry),
@@ -107,7 +111,7 @@ class Scratchpad(wiring.Component):
             _locate(m, port.address, width, config)
             for port, width in zip(ports, self._write_widths, strict=True)
         ]
-        grants = _arbitrate(m, ports, places)
+        grants = _arbitrate(m, ports)
         for index, (port, place, grant) in enumerate(zip(ports, places, grants, strict=True)):
             m.submodules[f"scatter_{index}"] = scatter = Scatter(
                 width=self._write_widths[index], word_bytes=config.word_bytes
@@ -152,8 +156,8 @@ class _Place:
     -------
     bank, line, carry, offset:
         Of the first byte: bank, line in the bank, whether in its odd word, byte in the line.
-    even, odd, claims:
-        A bit for each bank that holds the even word, the odd word, either.
+    even, odd:
+        A bit for each bank that holds the even word, the odd word.
     """
 
     bank: Value
@@ -163,7 +167,6 @@ class _Place:
     crosses: Value
     even: Value
     odd: Value
-    claims: Value
 
 
 def _locate(m: Module, address, width: int, config: Config) -> _Place:
@@ -172,14 +175,8 @@ def _locate(m: Module, address, width: int, config: Config) -> _Place:
     bank_bits = (config.bank_bytes - 1).bit_length()
     bank = address[bank_bits:]
     crosses = Signal(name="crosses")
-    even, odd, claims = (Signal(config.spad_banks, name=name) for name in ("even", "odd", "claims"))
-    # The last `span` bytes of a bank, a power of two: no comparison of the whole address.
-    span_bits = (width - 1).bit_length()
-    at_end = address[span_bits:bank_bits].all()
-    m.d.comb += [
-        crosses.eq(at_end & (address[:span_bits] > (1 << span_bits) - width)),
-        claims.eq(even | odd),
-    ]
+    even, odd = (Signal(config.spad_banks, name=name) for name in ("even", "odd"))
+    m.d.comb += crosses.eq(crosses_bank(address, width, config))
     for number in range(config.spad_banks):
         before = (number - 1) % (1 << len(bank))
         m.d.comb += [
@@ -194,17 +191,13 @@ def _locate(m: Module, address, width: int, config: Config) -> _Place:
         crosses=crosses,
         even=even,
         odd=odd,
-        claims=claims,
     )
 
 
-def _arbitrate(m: Module, ports, places):
+def _arbitrate(m: Module, ports):
     """Set `ready` of the ports; return whether each is granted."""
-    for index, (port, place) in enumerate(zip(ports, places, strict=True)):
-        blocked = Cat(
-            other.valid & (other_place.claims & place.claims).any()
-            for other, other_place in zip(ports[:index], places[:index], strict=True)
-        )
+    for index, port in enumerate(ports):
+        blocked = Cat(other.valid & (other.claims & port.claims).any() for other in ports[:index])
         m.d.comb += port.ready.eq(~blocked.any())
     return [port.valid & port.ready for port in ports]
 

@@ -49,7 +49,7 @@ class Parameters(wiring.Component):
                 "bias": In(32),
                 "multiplier": In(32),
                 "shift": In(8),
-                "read": Out(SpadReadSignature(columns)),
+                "read": Out(SpadReadSignature(columns, config.spad_banks)),
                 "arrived": In(1),
                 "biases": Out(32 * columns),
                 "multipliers": Out(32 * columns),

@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
 from matloom.arch.isa import Destination, Opcode, Source
+from matloom_rtl.memory.claims import claims_of
 from matloom_rtl.memory.slice import Slice
 from matloom_rtl.ports import (
     ACC_ADDRESS_BITS,
@@ -35,15 +36,32 @@ _READ_AHEAD = 8
 #: rate, and is the depth of the memory in four lookup tables.
 _BEHIND = 16
 
-_REQUEST = data.StructLayout(
-    {
-        "from_acc": 1,
-        "of_vector": 1,
-        "ends_block": 1,
-        "entry": ACC_ADDRESS_BITS,
-        "address": SPAD_ADDRESS_BITS,
-    }
-)
+
+def _request_layout(config: Config) -> data.StructLayout:
+    return data.StructLayout(
+        {
+            "from_acc": 1,
+            "of_vector": 1,
+            "ends_block": 1,
+            "entry": ACC_ADDRESS_BITS,
+            "address": SPAD_ADDRESS_BITS,
+            "claims": config.spad_banks,
+        }
+    )
+
+
+def _result_layout(config: Config) -> data.StructLayout:
+    return data.StructLayout(
+        {
+            "to_spad": 1,
+            "add": 1,
+            "address": SPAD_ADDRESS_BITS,
+            "claims": config.spad_banks,
+            "entry": ACC_ADDRESS_BITS,
+            "mask": config.columns,
+            "data": 32 * config.columns,
+        }
+    )
 
 
 class Post(wiring.Component):
@@ -71,8 +89,8 @@ class Post(wiring.Component):
         super().__init__(
             {
                 "unit": In(CommandSignature(Opcode.POST)),
-                "spad_read": Out(SpadReadSignature(config.columns)),
-                "spad_write": Out(SpadWriteSignature(config.columns)),
+                "spad_read": Out(SpadReadSignature(config.columns, config.spad_banks)),
+                "spad_write": Out(SpadWriteSignature(config.columns, config.spad_banks)),
                 "acc_read": Out(AccReadSignature(config)),
                 "acc_update": Out(AccUpdateSignature(config)),
             }
@@ -91,8 +109,10 @@ class Post(wiring.Component):
         self._geometry(m, command, start, sources, results, parameters)
         fifo = self._read(m, command, streaming, sources, parameters)
         last_beat, block_left = self._lanes(m, command, fifo, parameters, written)
-        self._write(m, command, results, written)
-        self._sequence(m, command, start, streaming, parameters, block_left, results, written)
+        waits = self._write(m, command, results, written)
+        self._sequence(
+            m, command, start, streaming, parameters, block_left, results, written, waits
+        )
         m.d.sync += self.unit.progress.eq(last_beat | written | parameters.arrived)
         return m
 
@@ -119,7 +139,7 @@ class Post(wiring.Component):
         """
         columns, acc, spad = self._config.columns, self.acc_read, self.spad_read
         m.submodules.fifo = fifo = SyncFIFO(width=32 * columns + 1, depth=_READ_AHEAD)
-        m.submodules.requests = requests = Slice(_REQUEST)
+        m.submodules.requests = requests = Slice(_request_layout(self._config))
         ask, request = requests.i, requests.o
         room, asked = Signal(range(_READ_AHEAD + 1), init=_READ_AHEAD), Signal()
         block_asked = Signal()
@@ -131,6 +151,7 @@ class Post(wiring.Component):
             ask.payload.ends_block.eq(sources.block_end),
             ask.payload.entry.eq(sources.at_entry),
             ask.payload.address.eq(Mux(streaming, sources.at_address, parameters.read.address)),
+            ask.payload.claims.eq(claims_of(ask.payload.address, columns, self._config)),
             asked.eq(want & ask.ready),
             sources.advance.eq(asked),
             parameters.read.ready.eq(~streaming & ask.ready),
@@ -139,6 +160,7 @@ class Post(wiring.Component):
             acc.address.eq(request.payload.entry),
             spad.valid.eq(request.valid & ~request.payload.from_acc),
             spad.address.eq(request.payload.address),
+            spad.claims.eq(request.payload.claims),
             request.ready.eq(Mux(request.payload.from_acc, acc.ready, spad.ready)),
         ]
         m.d.sync += room.eq(room - asked + (fifo.r_en & fifo.r_rdy))
@@ -212,7 +234,10 @@ class Post(wiring.Component):
         return last_beat, block_left
 
     def _write(self, m: Module, command, results, written):
-        """Collect a vector's beats, queue them, offer the head; set `written` when it is taken."""
+        """Collect a vector's beats, queue them, offer the head; set `written` when it is taken.
+
+        A result waits in registers for its grant, like a request; return whether one does.
+        """
         columns, lanes = self._config.columns, self._config.lanes
         beats = columns // lanes
         to_spad = command.destination == Destination.SPAD
@@ -229,33 +254,44 @@ class Post(wiring.Component):
                             value = Mux(to_spad, lane.byte, lane.result)
                             m.d.sync += words.word_select(b * lanes + index, 32).eq(value)
         m.submodules.queue = queue = SyncFIFO(width=len(words), depth=_BEHIND)
-        # As `r_rdy`, in a register: the arbiters of the memories wait for it.
-        head, shown = queue.r_data, Signal()
-        m.d.sync += shown.eq(full | (queue.level > written))
+        m.submodules.offers = offers = Slice(_result_layout(self._config))
+        offer, result = offers.i, offers.o
+        head = queue.r_data
+        spad, acc = self.spad_write, self.acc_update
 
         every = Signal(columns)
         for index in range(columns):
             m.d.comb += every[index].eq(~results.last_block | (index < command.tail))
-        accepted = Mux(to_spad, self.spad_write.ready, self.acc_update.ready)
         m.d.comb += [
             queue.w_data.eq(words),
             queue.w_en.eq(full),
-            written.eq(shown & accepted),
+            written.eq(queue.r_rdy & offer.ready),
             queue.r_en.eq(written),
             results.advance.eq(written),
-            self.spad_write.valid.eq(shown & to_spad),
-            self.spad_write.address.eq(results.at_address),
-            self.spad_write.data.eq(Cat(head.word_select(i, 32)[:8] for i in range(columns))),
-            self.spad_write.mask.eq(every),
-            self.acc_update.valid.eq(shown & ~to_spad),
-            self.acc_update.address.eq(results.at_entry),
-            self.acc_update.add.eq(command.destination == Destination.ACC_ADD),
-            self.acc_update.data.eq(head),
-            self.acc_update.mask.eq(every),
+            offer.valid.eq(queue.r_rdy),
+            offer.payload.to_spad.eq(to_spad),
+            offer.payload.add.eq(command.destination == Destination.ACC_ADD),
+            offer.payload.address.eq(results.at_address),
+            offer.payload.claims.eq(claims_of(results.at_address, columns, self._config)),
+            offer.payload.entry.eq(results.at_entry),
+            offer.payload.mask.eq(every),
+            offer.payload.data.eq(head),
+            spad.valid.eq(result.valid & result.payload.to_spad),
+            spad.address.eq(result.payload.address),
+            spad.claims.eq(result.payload.claims),
+            spad.data.eq(Cat(result.payload.data.word_select(i, 32)[:8] for i in range(columns))),
+            spad.mask.eq(result.payload.mask),
+            acc.valid.eq(result.valid & ~result.payload.to_spad),
+            acc.address.eq(result.payload.entry),
+            acc.add.eq(result.payload.add),
+            acc.data.eq(result.payload.data),
+            acc.mask.eq(result.payload.mask),
+            result.ready.eq(Mux(result.payload.to_spad, spad.ready, acc.ready)),
         ]
+        return result.valid
 
     def _sequence(
-        self, m: Module, command, start, streaming, parameters, block_left, results, written
+        self, m: Module, command, start, streaming, parameters, block_left, results, written, waits
     ):
         """Take a command; for each block parameters, then vectors; wait until all is visible."""
         unit = self.unit
@@ -288,7 +324,7 @@ class Post(wiring.Component):
                         m.next = "Drain"
             with m.State("Drain"):
                 m.d.sync += settling.eq(ACC_UPDATE_LATENCY)
-                with m.If(everything_written):
+                with m.If(everything_written & ~waits):
                     m.next = "Settle"
             with m.State("Settle"):
                 m.d.sync += settling.eq(settling - 1)

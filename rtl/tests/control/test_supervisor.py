@@ -60,14 +60,20 @@ def test_runs_follow_one_another():
 
 def test_first_fault_is_kept_and_only_a_reset_leaves_it():
     other = {**BAD, "fault_cause": Fault.AXI_READ}
-    seen = run(START, BAD, other, START, END, RESET, IDLE, IDLE, IDLE, START)
+    seen = run(START, IDLE, IDLE, BAD, other, START, END, RESET, IDLE, IDLE, IDLE, START)[2:]
     both = FAULT | RESETTING
-    assert statuses(seen) == [0, BUSY, FAULT, FAULT, FAULT, FAULT, both, both, 0, 0]
-    assert [step["halt"] for step in seen] == [0, 0, 1, 1, 1, 1, 1, 1, 0, 0]
+    assert statuses(seen) == [BUSY, BUSY, FAULT, FAULT, FAULT, FAULT, both, both, 0, 0]
+    assert [step["halt"] for step in seen] == [0, 0, 0, 1, 1, 1, 1, 1, 1, 0]
     assert sum(step["events"] for step in seen) == EVENT_FAULT
     assert [step["record"] for step in seen[2:7]] == [RECORD] * 5
     assert seen[8]["record"] == (0, 0, 0)
     assert seen[9]["begin"]
+
+
+def test_what_the_last_run_left_on_its_way_is_no_fault_of_the_next():
+    seen = run(START, BAD, BAD, END, IDLE)
+    assert statuses(seen) == [0, BUSY, BUSY, BUSY, DONE]
+    assert seen[-1]["record"] == (0, 0, 0)
 
 
 def test_fault_outside_a_run_is_not_recorded():
@@ -77,20 +83,22 @@ def test_fault_outside_a_run_is_not_recorded():
 
 
 def test_fault_and_end_in_one_cycle_is_a_fault():
-    seen = run(START, {**END, **BAD}, IDLE)
-    assert statuses(seen) == [0, BUSY, FAULT]
-    assert seen[1]["events"] == EVENT_FAULT
+    seen = run(START, IDLE, IDLE, {**END, **BAD}, IDLE)
+    assert statuses(seen) == [0, BUSY, BUSY, BUSY, FAULT]
+    assert seen[3]["events"] == EVENT_FAULT
 
 
 @pytest.mark.parametrize("waiting", [0, 1, 10])
 def test_reset_waits_for_the_bus(waiting):
     request = {"reset": 1, "quiet": 0}
-    seen = run(START, IDLE, request, *[IDLE] * waiting, {"quiet": 1}, IDLE, IDLE, START)
-    resetting = seen[3 : 5 + waiting]
-    assert statuses(resetting) == [RESETTING] * (waiting + 2)
-    assert all(step["halt"] for step in resetting)
-    assert [step["core_reset"] for step in seen] == [0] * (4 + waiting) + [1, 0, 0]
-    assert seen[5 + waiting]["status"] == 0
+    seen = run(START, IDLE, request, *[IDLE] * waiting, {"quiet": 1}, IDLE, IDLE, IDLE, START)
+    # Units halt a cycle after the request, and are quiet no earlier.
+    reset = max(4 + waiting, 5)
+    resetting = seen[3 : reset + 1]
+    assert statuses(resetting) == [RESETTING] * (reset - 2)
+    assert all(step["halt"] for step in resetting[1:])
+    assert [cycle for cycle, step in enumerate(seen) if step["core_reset"]] == [reset]
+    assert seen[reset + 1]["status"] == 0
     assert seen[-1]["begin"]
 
 
@@ -102,7 +110,7 @@ def test_reset_wins_over_a_start_in_the_same_write(request_, begins):
 
 
 def test_fault_while_a_reset_waits_is_not_recorded():
-    seen = run(START, {"reset": 1, "quiet": 0}, BAD, IDLE, {"quiet": 1}, IDLE, IDLE)
+    seen = run(START, IDLE, {"reset": 1, "quiet": 0}, BAD, IDLE, {"quiet": 1}, IDLE, IDLE)[1:]
     assert seen[3]["status"] == RESETTING
     assert statuses(seen)[-1] == 0
     assert seen[-1]["record"] == (0, 0, 0)

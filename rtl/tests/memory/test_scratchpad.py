@@ -77,6 +77,9 @@ class Bench:
                 if request:
                     for name, value in request.items():
                         ctx.set(getattr(port, name), value % 2**24 if name == "address" else value)
+                    width = (self.reads if kind == "read" else self.writes)[index]
+                    touched = self.banks(request["address"], width)
+                    ctx.set(port.claims, sum(1 << bank for bank in touched))
         self.check_data(ctx)
         granted = self.granted(ctx, "read", reads, self.reads)
         for index, request in enumerate(granted):

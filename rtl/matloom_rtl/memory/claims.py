@@ -1,0 +1,33 @@
+"""Which scratchpad banks an access needs; worked out before its request is shown."""
+
+from amaranth.hdl import Cat, Value
+
+from matloom.arch.config import Config
+
+__all__ = ["claims_of", "crosses_bank"]
+
+
+def crosses_bank(address: Value, width: int, config: Config) -> Value:
+    """Return whether `width` bytes at an address go on in the next bank.
+
+    The last bytes of a bank are a power of two of addresses: no comparison of the whole address.
+    """
+    bank_bits = (config.bank_bytes - 1).bit_length()
+    span_bits = (width - 1).bit_length()
+    at_end = address[span_bits:bank_bits].all()
+    return at_end & (address[:span_bits] > (1 << span_bits) - width)
+
+
+def claims_of(address: Value, width: int, config: Config) -> Value:
+    """Return a bit for each bank that `width` bytes at an address touch, bank 0 lowest.
+
+    Bank numbers wrap at 2**24, as negative addresses do; what lies in no bank claims none.
+    """
+    bank_bits = (config.bank_bytes - 1).bit_length()
+    bank = address[bank_bits:]
+    crosses = crosses_bank(address, width, config)
+    claims = []
+    for number in range(config.spad_banks):
+        before = (number - 1) % (1 << len(bank))
+        claims.append((bank == number) | (crosses & (bank == before)))
+    return Cat(claims)
