@@ -1,9 +1,10 @@
-"""Which vectors of a sliding window are outputs, where they go, and their place in the line."""
+"""Which vectors are outputs, their accumulator entries, and their place in the line."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from matloom.arch.config import Config
 from matloom.arch.isa import Opcode
 from matloom_rtl.array.windows import LINE_BITS
 from matloom_rtl.ports import ACC_ADDRESS_BITS, body_layout
@@ -34,7 +35,7 @@ class Outputs(wiring.Component):
     Stage 1 counts the vectors of a line and those before the first output. Stage 2 walks the grid
     of outputs, in lines of the same length that begin there. Stage 3 counts entries. Each state is
     what the next vector of the same step is to see; a flag says that a vector begins anew.
-    Dense vectors are outputs all, and keep their entry.
+    Dense vectors are outputs all; without windows the first two stages are not built.
 
     Members
     -------
@@ -48,14 +49,14 @@ class Outputs(wiring.Component):
         Of the vector in stage 1: where it is in its line, and whether that is the first.
     output: out
         Of the vector in stage 2.
-    dense_entry: in
-        Of the vector in stage 3: its entry without a window, `acc_addr` where it begins an
-        instruction.
+    acc_addr: in
+        Of the instruction of the vector in stage 3.
     entry: out
-        Of the vector in stage 3.
+        Of the vector in stage 3, where it is an output.
     """
 
-    def __init__(self):
+    def __init__(self, config: Config):
+        self._has_windows = config.has_windows
         super().__init__(
             {
                 "advance": In(1),
@@ -64,7 +65,7 @@ class Outputs(wiring.Component):
                 "position": Out(LINE_BITS),
                 "first_line": Out(1),
                 "output": Out(1),
-                "dense_entry": In(ACC_ADDRESS_BITS),
+                "acc_addr": In(ACC_ADDRESS_BITS),
                 "entry": Out(ACC_ADDRESS_BITS),
             }
         )
@@ -73,12 +74,13 @@ class Outputs(wiring.Component):
         m = Module()
         second, third = Signal(GRID), Signal(GRID)
         counted, output = Signal(), Signal()
+        if self._has_windows:
+            self._lines(m, counted)
+            self._grid(m, second, counted)
+        else:
+            m.d.comb += self.output.eq(1)
         with m.If(self.advance):
-            m.d.sync += [second.eq(self.grid), third.eq(second)]
-        self._lines(m, counted)
-        self._grid(m, second, counted)
-        with m.If(self.advance):
-            m.d.sync += output.eq(self.output)
+            m.d.sync += [second.eq(self.grid), third.eq(second), output.eq(self.output)]
         self._entries(m, third, output)
         return m
 
@@ -101,25 +103,21 @@ class Outputs(wiring.Component):
     def _grid(self, m: Module, grid, counted):
         """Tell outputs: those that neither axis skips, nor has ended before."""
         enable = self.advance & self.valid[1]
-        # All vectors before the first output keep these set.
-        new_line, new_grid = Signal(), Signal()
-        first_of_line, first_of_grid = Signal(), Signal()
-        m.d.comb += [
-            first_of_line.eq(grid.first | new_line),
-            first_of_grid.eq(grid.first | new_grid),
-        ]
-        _position, end = _count(m, "grid", enable, first_of_line, grid.penultimate)
-        x_open = _axis(m, "x", enable, 1, first_of_line, grid.out_width, grid.out_x_skip)
-        y_open = _axis(m, "y", enable, end, first_of_grid, grid.out_height, grid.out_y_skip)
+        # All vectors before the first output begin the first line anew, and so do not end it.
+        after_end, new_line = Signal(), Signal()
+        m.d.comb += new_line.eq(grid.first | after_end)
+        _position, end = _count(m, "grid", enable, new_line, grid.penultimate)
+        x_open = _axis(m, "x", enable, 1, new_line, grid.out_width, grid.out_x_skip)
+        y_open = _axis(m, "y", enable, end, grid.first, grid.out_height, grid.out_y_skip)
         with m.If(enable):
-            m.d.sync += [new_line.eq(~counted | end), new_grid.eq(~counted)]
+            m.d.sync += after_end.eq(~counted | end)
         m.d.comb += self.output.eq(~grid.window | (counted & x_open & y_open))
 
     def _entries(self, m: Module, grid, output):
         """Count entries, and return to the first of the output block with every step."""
         following, block = Signal(ACC_ADDRESS_BITS), Signal(ACC_ADDRESS_BITS)
-        with m.If(grid.start | ~grid.window):
-            m.d.comb += self.entry.eq(self.dense_entry)
+        with m.If(grid.start):
+            m.d.comb += self.entry.eq(self.acc_addr)
         with m.Elif(grid.resume):
             m.d.comb += self.entry.eq(block)
         with m.Else():

@@ -53,7 +53,8 @@ class Walk(wiring.Component):
 
     Loops, outermost first: output block, kernel row, kernel column, block, output row, output
     column. The next command is taken in the cycle of the last vector, so that instructions follow
-    each other without a gap. Where windows are built, `Outputs` goes beside the later stages.
+    each other without a gap. Entries are counted beside the later stages (`Outputs`): until there
+    `entry` is the instruction's first.
 
     Latency: 5 cycles from the command to its first vector. Throughput: one vector a cycle, but a
     step (one weight tile) takes `ACC_UPDATE_LATENCY` cycles at least, and a command with
@@ -190,7 +191,7 @@ class Walk(wiring.Component):
 
     def _addresses(self, m: Module, command, advance, walking, step):
         byte, row = self._positions(m, command, step)
-        entry, first_step, step_start, start = self._entries(m, step)
+        first_step, step_start, start = self._starts(m, step)
 
         issue = step["issue"]
         s1 = Signal(vector_layout(self._config))
@@ -206,7 +207,7 @@ class Walk(wiring.Component):
                 s1_row.eq(row),
                 s1.pad.eq(command.pad_value),
                 s1.switch.eq(step_start & (start | ~command.weights_fixed)),
-                s1.entry.eq(entry),
+                s1.entry.eq(command.acc_addr),
                 s1.add.eq(~first_step | command.accumulate),
                 s1.maximum.eq(command.maximum),
                 s1.last.eq(step["final"]),
@@ -217,13 +218,12 @@ class Walk(wiring.Component):
                 s1_geometry.rows.eq(command.input_rows),
                 s1_geometry.row_bytes.eq(command.input_row_bytes),
             ]
-        outputs = None
         if self._config.has_windows:
-            m.submodules.outputs = outputs = Outputs()
-            flags = {"first": step_start, "resume": step_start & ~first_step, "start": start}
-            self._grid(m, command, advance, outputs, flags)
             with m.If(advance):
                 m.d.sync += s1.window.eq(command.window)
+        m.submodules.outputs = outputs = Outputs(self._config)
+        flags = {"first": step_start, "resume": step_start & ~first_step, "start": start}
+        self._grid(m, command, advance, outputs, flags)
         self._bounds(m, advance, walking, s1, s1_valid, s1_byte, s1_row, s1_geometry, outputs)
 
     def _grid(self, m: Module, command, advance, outputs, flags):
@@ -281,27 +281,19 @@ class Walk(wiring.Component):
                 m.d.sync += [row.eq(command.first_row), row_kernel.eq(command.first_row)]
         return byte, row
 
-    def _entries(self, m: Module, step):
-        """Keep the accumulator entry, and whether this is the first step of its output block."""
-        incoming, moves = self.i.payload, step["moves"]
-        entry, entry_oc = Signal(ACC_ADDRESS_BITS), Signal(ACC_ADDRESS_BITS)
+    def _starts(self, m: Module, step):
+        """Keep whether this is the first step of its output block, and what the vector begins."""
+        moves = step["moves"]
         first_step, step_start, start = Signal(), Signal(), Signal()
-        following = Signal(ACC_ADDRESS_BITS)
-        m.d.comb += following.eq(entry + 1)
         within = moves["width"] | moves["height"]
         next_step = moves["blocks"] | moves["kernel_cols"] | moves["kernel_rows"]
         with m.If(step["moving"]):
             m.d.sync += [start.eq(step["reload"]), step_start.eq(step["reload"] | ~within)]
-            with m.If(step["reload"]):
-                m.d.sync += [entry.eq(incoming.acc_addr), entry_oc.eq(incoming.acc_addr)]
+            with m.If(step["reload"] | ~(within | next_step)):
                 m.d.sync += first_step.eq(1)
-            with m.Elif(within):
-                m.d.sync += entry.eq(following)
             with m.Elif(next_step):
-                m.d.sync += [entry.eq(entry_oc), first_step.eq(0)]
-            with m.Else():
-                m.d.sync += [entry.eq(following), entry_oc.eq(following), first_step.eq(1)]
-        return entry, first_step, step_start, start
+                m.d.sync += first_step.eq(0)
+        return first_step, step_start, start
 
     def _bounds(
         self, m: Module, advance, walking, s1, s1_valid, s1_byte, s1_row, geometry, outputs
@@ -335,21 +327,15 @@ class Walk(wiring.Component):
                 s3.high.eq(Mux(room2 >= rows, rows, Mux(room2 <= 0, 0, room2))),
             ]
             m.d.sync += [s4.eq(s3), valid4.eq(valid3), s4.address.eq(base3 + product3)]
-            if outputs is None:
-                m.d.sync += s4.output.eq(1)
-            else:
-                m.d.sync += [
-                    s2.position.eq(outputs.position),
-                    s2.first_line.eq(outputs.first_line),
-                    s3.output.eq(outputs.output),
-                    s4.entry.eq(outputs.entry),
-                ]
-        if outputs is not None:
-            m.d.comb += [
-                outputs.valid.eq(Cat(s1_valid, valid2, valid3)),
-                outputs.dense_entry.eq(s3.entry),
+            m.d.sync += [
+                s2.position.eq(outputs.position),
+                s2.first_line.eq(outputs.first_line),
+                s3.output.eq(outputs.output),
+                s4.entry.eq(outputs.entry),
             ]
         m.d.comb += [
+            outputs.valid.eq(Cat(s1_valid, valid2, valid3)),
+            outputs.acc_addr.eq(s3.entry),
             self.o.valid.eq(valid4),
             self.o.payload.eq(s4),
             self.active.eq(walking | s1_valid | valid2 | valid3 | valid4),

@@ -105,6 +105,13 @@ def expected_sums(spad, command, entries=None, config=CONFIG):
     return sums
 
 
+def expected_all(spad, commands, config=CONFIG):
+    entries = {}
+    for command in commands:
+        entries |= expected_sums(spad, command, entries, config)
+    return entries
+
+
 def is_output(command, number):
     """Apply the definition of decision 0002 to a vector of a step."""
     oy, ox = divmod(number - command["first_output"], max(command["line"], 3))
@@ -266,13 +273,6 @@ def test_windows_take_a_cycle_a_vector():
     assert marks == [5, 5, 6]
     assert causes["exec_stream"] == sum(vectors_of(command) for command in commands)
     assert causes["exec_wait_weights"] <= 10
-
-
-def expected_all(spad, commands, config=CONFIG):
-    entries = {}
-    for command in commands:
-        entries |= expected_sums(spad, command, entries, config)
-    return entries
 
 
 @pytest.mark.parametrize("name", ["4x4", "8x4", "16x8"])

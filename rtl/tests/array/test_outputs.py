@@ -5,8 +5,12 @@ import random
 import pytest
 from amaranth.hdl import ResetInserter, Signal
 
+from matloom.arch.config import PRESETS, Config
 from matloom_rtl.array.outputs import Outputs
 from matloom_rtl.testing import simulate
+
+CONFIG = PRESETS["nano"]
+WITHOUT_WINDOWS = Config(rows=8, columns=16, bus_bits=128)
 
 PLAIN = {
     "window": 1,
@@ -66,7 +70,7 @@ def vectors_of(command):
                 found.append(
                     {
                         "grid": grid,
-                        "dense_entry": entry,
+                        "acc_addr": command["acc_addr"],
                         "place": (number % line, number < line),
                         "output": output,
                         "entry": entry if output else None,
@@ -93,10 +97,10 @@ def random_command(generator):
     }
 
 
-def play(commands, *, stalls=0.0, bubbles=0.0, seed=0, reset_at=None):
+def play(commands, *, config=CONFIG, stalls=0.0, bubbles=0.0, seed=0, reset_at=None):
     """Send the vectors through the three stages, compare in each; return the cycles."""
     generator = random.Random(seed)
-    dut, reset = Outputs(), Signal()
+    dut, reset = Outputs(config), Signal()
     vectors = [vector for command in commands for vector in vectors_of(command)]
 
     async def bench(ctx):
@@ -114,11 +118,12 @@ def play(commands, *, stalls=0.0, bubbles=0.0, seed=0, reset_at=None):
             ctx.set(dut.valid, sum(bool(stage) << k for k, stage in enumerate(stages)))
             if first:
                 ctx.set(dut.grid, first["grid"])
-                assert (ctx.get(dut.position), ctx.get(dut.first_line)) == first["place"]
+                place = (ctx.get(dut.position), ctx.get(dut.first_line))
+                assert place == first["place"] or not first["grid"]["window"]
             if second:
                 assert ctx.get(dut.output) == second["output"]
             if third:
-                ctx.set(dut.dense_entry, third["dense_entry"])
+                ctx.set(dut.acc_addr, third["acc_addr"])
                 if third["output"]:
                     assert ctx.get(dut.entry) == third["entry"]
             await ctx.tick()
@@ -141,6 +146,11 @@ def test_random_instructions_back_to_back(seed, stalls, bubbles):
     generator = random.Random(seed + int(10 * stalls) + int(100 * bubbles))
     commands = [random_command(generator) for _ in range(12)]
     play(commands, stalls=stalls, bubbles=bubbles, seed=seed)
+
+
+def test_entries_where_there_are_no_windows(seed):
+    dense = [random_command(random.Random(seed + k)) | {"window": 0} for k in range(5)]
+    play(dense, config=WITHOUT_WINDOWS, stalls=0.3)
 
 
 def test_reset_midway():

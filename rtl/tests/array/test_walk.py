@@ -261,6 +261,12 @@ def test_windows_without_bubbles():
     assert cycles == list(range(cycles[0], cycles[0] + len(vectors)))
 
 
+def test_lines_are_of_three_vectors_or_more():
+    commands = [SLIDING | {"line": line} for line in range(5)]
+    vectors, _cycles = run(commands)
+    assert vectors == [item for command in commands for item in expected_vectors(command)]
+
+
 def test_no_windows_where_there_are_none():
     vectors, _cycles = run([PLAIN], config=WITHOUT_WINDOWS)
     assert vectors == expected_vectors(PLAIN)
