@@ -110,6 +110,7 @@ class Accumulators(wiring.Component):
             fetch.en.eq(request.sum | request.update | request.read),
         ]
         fetched = Signal(_request_layout(request.address.shape().width), name=f"fetched_{index}")
+        m.d.comb += request.replace.eq((request.sum | request.update) & ~request.add)
         m.d.sync += fetched.eq(request)
 
         word = Signal(width, name=f"word_{index}", reset_less=True)
@@ -122,9 +123,11 @@ class Accumulators(wiring.Component):
             maximum.eq(fetched.maximum & fetched.add),
             address.eq(fetched.address),
         ]
-        with m.If(fetched.sum | fetched.update | fetched.read):
+        # Taken in every cycle: an enable would be one more signal to all bits.
+        m.d.sync += word.eq(fetch.data)
+        with m.If(fetched.replace):
             # To replace is to add to nothing.
-            m.d.sync += word.eq(Mux(fetched.add, fetch.data, 0))
+            m.d.sync += word.eq(0)
         with m.If(fetched.sum):
             m.d.sync += [operand.eq(sums), columns.eq(~0)]
         with m.Elif(fetched.update):
@@ -171,5 +174,8 @@ class Accumulators(wiring.Component):
 
 def _request_layout(address_bits: int) -> data.StructLayout:
     return data.StructLayout(
-        {"sum": 1, "update": 1, "read": 1, "add": 1, "maximum": 1, "address": address_bits}
+        {
+            **dict.fromkeys(("sum", "update", "read", "add", "replace", "maximum"), 1),
+            "address": address_bits,
+        }
     )

@@ -11,6 +11,7 @@ from matloom_rtl.array.array import Array
 from matloom_rtl.array.loader import Loader
 from matloom_rtl.array.walk import Walk, vector_layout
 from matloom_rtl.memory.claims import claims_of
+from matloom_rtl.memory.slice import Slice
 from matloom_rtl.ports import (
     ACC_ADDRESS_BITS,
     ACC_UPDATE_LATENCY,
@@ -25,6 +26,13 @@ __all__ = ["Execute"]
 _TAG = data.StructLayout({"entry": ACC_ADDRESS_BITS, "add": 1, "maximum": 1, "last": 1, "mark": 8})
 
 
+def _request_layout(config: Config) -> data.StructLayout:
+    """Return a place in the stream of requests: a vector, or none."""
+    return data.StructLayout(
+        {"valid": 1, "claims": config.spad_banks, "vector": vector_layout(config)}
+    )
+
+
 class Execute(wiring.Component):
     """Stream inputs through the array, tile after tile and instruction after instruction.
 
@@ -33,8 +41,8 @@ class Execute(wiring.Component):
     waits for. Vectors stall for the shadow registers, for the scratchpad, and for nothing else;
     once granted, vectors and weights move in step to the array, and sums to the accumulators.
 
-    Latency: command 1, Walk 5, scratchpad `SPAD_READ_LATENCY`, padding 1, array, accumulators
-    `ACC_UPDATE_LATENCY` until `done`. Throughput: one vector a cycle; a step takes at least
+    Latency: command 1, Walk 5, request 1, scratchpad `SPAD_READ_LATENCY`, padding 1, array,
+    accumulators `ACC_UPDATE_LATENCY` until `done`. Throughput: one vector a cycle; a step takes at least
     `tile_load_cycles`.
 
     Members
@@ -81,8 +89,8 @@ class Execute(wiring.Component):
             array.weight_data.eq(loader.weight_data),
         ]
         waiting = self._take_commands(m, walk, loader)
-        self._request(m, walk, loader, waiting)
-        output = self._pad(m, walk, array)
+        vector, fire = self._request(m, walk, loader, waiting)
+        output = self._pad(m, vector, fire, array)
         self._finish(m, array, output)
         return m
 
@@ -112,15 +120,26 @@ class Execute(wiring.Component):
         return waiting
 
     def _request(self, m: Module, walk, loader, waiting):
-        """Request each vector, name what the cycle went into."""
-        vector, read = walk.o.payload, self.input_read
+        """Request each vector, name what the cycle went into; return it, and whether it is granted.
+
+        The walk is cut off from all that stalls by a slice, through which empty places move like
+        vectors: they keep apart what must not meet in the accumulators.
+        """
+        config, read = self._config, self.input_read
+        m.submodules.vectors = vectors = Slice(_request_layout(config))
+        shown, vector = vectors.o.payload, vectors.o.payload.vector
         allowed = ~vector.switch | loader.full
         fire = read.valid & read.ready
         m.d.comb += [
-            read.valid.eq(walk.o.valid & allowed),
+            vectors.i.valid.eq(1),
+            vectors.i.payload.valid.eq(walk.o.valid),
+            vectors.i.payload.vector.eq(walk.o.payload),
+            vectors.i.payload.claims.eq(claims_of(walk.o.payload.address, config.rows, config)),
+            walk.o.ready.eq(vectors.i.ready),
+            vectors.o.ready.eq(~shown.valid | (read.ready & allowed)),
+            read.valid.eq(shown.valid & allowed),
             read.address.eq(vector.address),
-            read.claims.eq(claims_of(vector.address, self._config.rows, self._config)),
-            walk.o.ready.eq(read.ready & allowed),
+            read.claims.eq(shown.claims),
             loader.release.eq(fire & vector.switch),
             self.unit.progress.eq(fire | (self.weight_read.valid & self.weight_read.ready)),
         ]
@@ -128,9 +147,9 @@ class Execute(wiring.Component):
         met = dict(zip(UNITS, self.met, strict=True))
         with m.If(fire):
             m.d.comb += cause["exec_stream"].eq(1)
-        with m.Elif(walk.o.valid & ~allowed):
+        with m.Elif(shown.valid & ~allowed):
             m.d.comb += cause["exec_wait_weights"].eq(1)
-        with m.Elif(walk.o.valid):
+        with m.Elif(shown.valid):
             m.d.comb += cause["exec_wait_bank"].eq(1)
         with m.Elif(walk.active | waiting):
             m.d.comb += cause["exec_setup"].eq(1)
@@ -146,20 +165,17 @@ class Execute(wiring.Component):
             m.d.comb += cause["exec_wait_self"].eq(1)
         with m.Else():
             m.d.comb += cause["exec_setup"].eq(1)
+        return vector, fire
 
-    def _pad(self, m: Module, walk, array):
+    def _pad(self, m: Module, vector, fire, array):
         """Delay what is known of a vector until its bytes arrive, and put the padding in.
 
         Returns whether the vector that now enters the array is an output.
         """
-        known = Signal(vector_layout(self._config))
-        valid = Signal()
-        m.d.comb += [
-            known.eq(walk.o.payload),
-            valid.eq(self.input_read.valid & self.input_read.ready),
-        ]
+        known, valid = vector, fire
         for _stage in range(SPAD_READ_LATENCY):
-            known_next, valid_next = Signal.like(known, reset_less=True), Signal()
+            known_next = Signal(vector_layout(self._config), reset_less=True)
+            valid_next = Signal()
             m.d.sync += [known_next.eq(known), valid_next.eq(valid)]
             known, valid = known_next, valid_next
 

@@ -59,7 +59,8 @@ class Walk(wiring.Component):
     Latency: 5 cycles from the command to its first vector. Throughput: one vector a cycle, but a
     step (one weight tile) takes `ACC_UPDATE_LATENCY` cycles at least, and a command with
     `accumulate` starts that much later, because an entry must be written before it is read again.
-    Stalled output: everything holds, so gaps between vectors never close.
+    Stalled output: everything holds, empty places included, so gaps between vectors never close:
+    `o.ready` moves all, and must not wait for `o.valid`.
 
     Members
     -------
@@ -82,7 +83,7 @@ class Walk(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         advance = Signal()
-        m.d.comb += advance.eq(~self.o.valid | self.o.ready)
+        m.d.comb += advance.eq(self.o.ready)
 
         walking = Signal()
         command = Signal(body_layout(Opcode.EXEC))
