@@ -42,8 +42,8 @@ class Execute(wiring.Component):
     once granted, vectors and weights move in step to the array, and sums to the accumulators.
 
     Latency: command 1, Walk 5, request 1, scratchpad `SPAD_READ_LATENCY`, padding 1, array,
-    accumulators `ACC_UPDATE_LATENCY` until `done`. Throughput: one vector a cycle; a step takes at least
-    `tile_load_cycles`.
+    accumulators `ACC_UPDATE_LATENCY` until `done`. Throughput: one vector a cycle; a step takes at
+    least `tile_load_cycles`.
 
     Members
     -------
