@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from matloom.arch.config import PRESETS
+from matloom.arch.config import PRESETS, Config
 from matloom.arch.csr import Fault
 from matloom.arch.isa import (
     FORMATS,
@@ -27,10 +27,10 @@ CONFIG = PRESETS["nano"]
 END = pack(Instruction(Opcode.END))
 
 
-def engine(seed=0):
+def engine(seed=0, config=CONFIG):
     """Return an engine whose memories hold noise."""
     generator = np.random.default_rng(seed)
-    made = Engine(CONFIG, {region: np.zeros(6000, np.uint8) for region in Region})
+    made = Engine(config, {region: np.zeros(6000, np.uint8) for region in Region})
     for memory in (made.spad, *made.regions.values()):
         memory[:] = generator.integers(0, 256, memory.size)
     made.accumulators[:] = generator.integers(-(2**31), 2**31, made.accumulators.shape)
@@ -82,6 +82,64 @@ def naive_exec(f, spad, accumulators):
                                     new = max(old, total) if f.maximum else wrap(old + total)
                                 accumulators[entry][column] = new
                     first = False
+
+
+def streamed(f, spad, config, block, kernel_row, kernel_col, k):
+    """Return the vectors of a step, padding put in."""
+    vectors = []
+    for y in range(f.height):
+        for x in range(f.width):
+            row = f.first_row + y * f.y_step + kernel_row * f.kernel_row_step
+            byte = f.first_byte + block * f.oc_step + x * f.x_step
+            byte += kernel_col * f.kernel_col_step + k * config.rows
+            inside = [
+                0 <= row < f.input_rows and 0 <= byte + r < f.input_row_bytes
+                for r in range(config.rows)
+            ]
+            at = f.input_addr + row * f.input_pitch + byte
+            vectors.append(
+                [int8(spad[at + r]) if ok else f.pad_value for r, ok in enumerate(inside)]
+            )
+    return vectors
+
+
+def naive_window(f, spad, accumulators, config):
+    """Follow decision 0002, vector by vector."""
+    rows, columns, lines = config.rows, config.columns, config.window_lines
+    line, tile, block_entry = max(f.line, 3), 0, f.acc_addr
+    for block in range(f.oc_blocks):
+        first, entry = True, block_entry
+        for step in range(f.kernel_rows * f.kernel_cols * f.blocks):
+            taps, k = divmod(step, f.blocks)
+            kernel_row, kernel_col = divmod(taps, f.kernel_cols)
+            vectors = streamed(f, spad, config, block, kernel_row, kernel_col, k)
+            at = f.weight_addr + (0 if f.weights_fixed else tile * rows * columns)
+            tile += 1
+            entry = block_entry
+            for n in range(f.first_output, len(vectors)):
+                y, x = divmod(n - f.first_output, line)
+                if y % (f.out_y_skip + 1) or x % (f.out_x_skip + 1):
+                    continue
+                if (
+                    y // (f.out_y_skip + 1) >= f.out_height
+                    or x // (f.out_x_skip + 1) >= f.out_width
+                ):
+                    continue
+                for column in range(columns):
+                    total = 0
+                    for r in range(rows):
+                        value = vectors[n][r]
+                        if r < 3 * lines:
+                            source = n - (lines - 1 - r // 3) * line - (2 - r % 3)
+                            value = vectors[source][column] if source >= 0 else f.pad_value
+                        total += value * int8(spad[at + r * columns + column])
+                    old = accumulators[entry][column]
+                    if not first or f.accumulate:
+                        total = max(old, total) if f.maximum else wrap(old + total)
+                    accumulators[entry][column] = total
+                entry += 1
+            first = False
+        block_entry = entry
 
 
 def quotient(x, count):
@@ -198,6 +256,8 @@ def test_instructions_are_nested_loops(seed):
             made.run(pack(Instruction(instruction.opcode, bare)) + END)
             if post:
                 naive_post(instruction, spad, accumulators)
+            elif instruction.opcode is Opcode.EXEC and instruction.window:
+                naive_window(instruction, spad, accumulators, CONFIG)
             elif instruction.opcode is Opcode.EXEC:
                 naive_exec(instruction, spad, accumulators)
             else:
@@ -208,6 +268,32 @@ def test_instructions_are_nested_loops(seed):
                 assert memory.tolist() == regions[region], instruction
             seen[instruction.opcode] += 1
     assert all(count > 5 for opcode, count in seen.items() if opcode is not Opcode.END)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [PRESETS["small"], Config(rows=12, columns=8, hop=8, lanes=4, weight_rows=3, acc_bytes=16384)],
+    ids=["two lines", "three lines"],
+)
+def test_windows_are_nested_loops(config, seed):
+    made, seen, outputs = engine(seed, config), 0, 0
+    for number in range(100):
+        commands, offset = random_stream(seed + number, config, length=4).commands, 0
+        instruction = Instruction(Opcode.LOAD)
+        while instruction.opcode is not Opcode.END and seen < 12:
+            instruction, offset = unpack(commands, offset)
+            if instruction.opcode is not Opcode.EXEC or not instruction.window:
+                continue
+            spad, accumulators = made.spad.tolist(), made.accumulators.tolist()
+            before = made.accumulators.copy()
+            bare = {name: v for name, v in instruction.values.items() if "wait_" not in name}
+            made.run(pack(Instruction(Opcode.EXEC, bare)) + END)
+            naive_window(instruction, spad, accumulators, config)
+            assert made.accumulators.tolist() == accumulators, instruction
+            seen += 1
+            outputs += (made.accumulators != before).any(axis=1).sum()
+    assert seen == 12
+    assert outputs > 50
 
 
 def legal(**values):

@@ -168,7 +168,7 @@ def _operands(
     columns, window_rows = config.columns, taps.shape[1]
     operands = np.empty((len(outputs), config.rows, columns), np.int64)
     operands[:, :window_rows] = np.where(
-        taps[:, :, np.newaxis] >= 0, vectors[taps, :columns], pad_value
+        taps[:, :, np.newaxis] >= 0, vectors[np.maximum(taps, 0), :columns], pad_value
     )
     operands[:, window_rows:] = vectors[outputs, window_rows:, np.newaxis]
     return operands
