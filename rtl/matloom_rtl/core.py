@@ -115,8 +115,11 @@ class Core(wiring.Component):
         connect(m, read_port.axi, flipped(self.axi_read))
         connect(m, store.axi, flipped(self.axi_write))
         connect(m, fetch.o, control.granules)
-        for unit in (fetch, load, store):
-            m.d.comb += unit.halt.eq(control.halt)
+        for name, unit in (("fetch", fetch), ("load", load), ("store", store)):
+            # As with resets: a register close to each unit.
+            halt = Signal(name=f"{name}_halt", attrs={"keep": 1})
+            m.d.sync += halt.eq(control.halt)
+            m.d.comb += unit.halt.eq(halt)
         m.d.comb += [
             control.quiet.eq(Cat(fetch.quiet, load.quiet, store.quiet).all()),
             control.exhausted.eq(fetch.exhausted),

@@ -26,8 +26,11 @@ class Accumulators(wiring.Component):
 
     Members
     -------
-    sum_valid, sum_entry, sum_add, sum_maximum, sums: in
-        The array's update of all columns, as `AccUpdateSignature` without `ready`.
+    sum_valid, sum_entry, sum_add, sum_maximum: in
+        The array's update of all columns in the next cycle, as `AccUpdateSignature` without
+        `ready`: known in time for registers beside the arbiter, which the whole unit hangs on.
+    sums: in
+        Of the update announced in the cycle before.
     update: AccUpdateSignature, in
     read: AccReadSignature, in
     """
@@ -51,14 +54,19 @@ class Accumulators(wiring.Component):
         m = Module()
         bits = (self._bank_entries - 1).bit_length()
         update, read = self.update, self.read
-        sum_bank, update_bank, read_bank = (
-            address[bits] for address in (self.sum_entry, update.address, read.address)
-        )
+        update_bank, read_bank = update.address[bits], read.address[bits]
+        arriving, entry = Signal(2), Signal(bits, reset_less=True)
+        sum_add, sum_maximum = Signal(reset_less=True), Signal(reset_less=True)
+        m.d.sync += [
+            arriving.eq(Mux(self.sum_valid, Mux(self.sum_entry[bits], 2, 1), 0)),
+            entry.eq(self.sum_entry),
+            sum_add.eq(self.sum_add),
+            sum_maximum.eq(self.sum_maximum),
+        ]
         m.d.comb += [
-            update.ready.eq(~(self.sum_valid & (sum_bank == update_bank))),
+            update.ready.eq(~arriving.bit_select(update_bank, 1)),
             read.ready.eq(
-                ~(self.sum_valid & (sum_bank == read_bank))
-                & ~(update.valid & (update_bank == read_bank))
+                ~arriving.bit_select(read_bank, 1) & ~(update.valid & (update_bank == read_bank))
             ),
         ]
 
@@ -66,20 +74,17 @@ class Accumulators(wiring.Component):
         sums = Signal(32 * self._columns, reset_less=True)
         values = Signal(32 * self._columns, reset_less=True)
         mask = Signal(self._columns, reset_less=True)
-        with m.If(self.sum_valid):
-            m.d.sync += sums.eq(self.sums)
-        with m.If(update.valid):
-            m.d.sync += [values.eq(update.data), mask.eq(update.mask)]
+        m.d.sync += [sums.eq(self.sums), values.eq(update.data), mask.eq(update.mask)]
 
         words = []
         for index in range(2):
             request = Signal(_request_layout(bits), name=f"request_{index}")
-            with m.If(self.sum_valid & (sum_bank == index)):
+            with m.If(arriving[index]):
                 m.d.comb += [
                     request.sum.eq(1),
-                    request.add.eq(self.sum_add),
-                    request.maximum.eq(self.sum_maximum),
-                    request.address.eq(self.sum_entry),
+                    request.add.eq(sum_add),
+                    request.maximum.eq(sum_maximum),
+                    request.address.eq(entry),
                 ]
             with m.Elif(update.valid & (update_bank == index)):
                 m.d.comb += [

@@ -48,6 +48,8 @@ class Array(wiring.Component):
         `weight_rows` rows from row ``weight_row * weight_rows`` on, row after row, column 0 lowest.
     o_valid, o_tag, o_sums: out
         Sums of `sum_bits` bits, signed, column 0 lowest.
+    next_tag: out
+        `o_tag` of the next cycle.
     """
 
     def __init__(self, config: Config, tag):
@@ -66,6 +68,7 @@ class Array(wiring.Component):
                 "weight_data": In(8 * weight_bytes),
                 "o_valid": Out(1),
                 "o_tag": Out(tag),
+                "next_tag": Out(tag),
                 "o_sums": Out(data.ArrayLayout(signed(self.sum_bits), config.columns)),
             }
         )
@@ -166,9 +169,10 @@ class Array(wiring.Component):
     def _follow(self, m: Module):
         """Take valid and tag along."""
         valid, tag = self.valid, self.tag
-        for _cycle in range(self.latency):
+        for _cycle in range(self.latency - 1):
             valid, tag = _delay(m, valid, reset=True), _delay(m, tag)
-        m.d.comb += [self.o_valid.eq(valid), self.o_tag.eq(tag)]
+        m.d.comb += self.next_tag.eq(tag)
+        m.d.sync += [self.o_valid.eq(valid), self.o_tag.eq(tag)]
 
 
 def _bytes(value):

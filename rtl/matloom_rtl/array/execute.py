@@ -54,8 +54,10 @@ class Execute(wiring.Component):
     cause: out
         What this cycle was spent on, one bit of `csr.EXEC_CAUSES`.
     input_read, weight_read: SpadReadSignature, out
-    sum_valid, sum_entry, sum_add, sum_maximum, sums: out
-        Update of an accumulator entry, never refused; 32 bits a column.
+    sum_valid, sum_entry, sum_add, sum_maximum: out
+        Update of an accumulator entry, never refused, announced a cycle ahead.
+    sums: out
+        Of what was announced, 32 bits a column.
     """
 
     def __init__(self, config: Config):
@@ -215,15 +217,15 @@ class Execute(wiring.Component):
         """
         columns = self._config.columns
         # Beside the array's own `valid`, so that no gate stands before the accumulators.
-        for _stage in range(array.latency):
+        for _stage in range(array.latency - 1):
             output_next = Signal()
             m.d.sync += output_next.eq(output)
             output = output_next
         m.d.comb += [
             self.sum_valid.eq(output),
-            self.sum_entry.eq(array.o_tag.entry),
-            self.sum_add.eq(array.o_tag.add),
-            self.sum_maximum.eq(array.o_tag.maximum),
+            self.sum_entry.eq(array.next_tag.entry),
+            self.sum_add.eq(array.next_tag.add),
+            self.sum_maximum.eq(array.next_tag.maximum),
             self.sums.eq(Cat(_extend(array.o_sums[column]) for column in range(columns))),
         ]
         done, mark = Signal(), Signal(8)

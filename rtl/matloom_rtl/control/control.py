@@ -81,7 +81,9 @@ class Control(wiring.Component):
         m.submodules.marks = marks = Marks(self._config)
         connect(m, flipped(self.axi_lite), registers.bus)
         # With the units and not after them, which would find instructions from before the reset.
-        fresh = ResetInserter(supervisor.core_reset | self.fetch_start)
+        forget = Signal(init=1)
+        m.d.sync += forget.eq(supervisor.core_reset_next | supervisor.begin)
+        fresh = ResetInserter(forget)
         dispatch = Dispatch(self._config)
         m.submodules.dispatch = fresh(dispatch)
 

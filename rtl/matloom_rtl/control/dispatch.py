@@ -56,7 +56,7 @@ class Dispatch(wiring.Component):
     finished: out
         END was reached and every unit has completed all; one cycle.
     fault, fault_opcode, fault_address: out
-        A `csr.Fault` for one cycle, 0 else.
+        A `csr.Fault` for one cycle, 0 else; what goes with it stays.
     """
 
     def __init__(self, config: Config):
@@ -95,14 +95,18 @@ class Dispatch(wiring.Component):
             bounds.word.eq(word),
             bounds.opcode.eq(opcode),
             bounds.region_bytes.eq(self.region_bytes),
-            self.fault_opcode.eq(opcode),
         ]
+        m.d.sync += self.fault.eq(0)
         taken = self._queues(m, word, issue)
         unissued = self._unissued(m, word)
         settled = Cat(self.issued[n] == self.completed[n] for n in range(len(UNITS))).all()
 
-        def fail(cause):
-            m.d.comb += self.fault.eq(cause)
+        def fail(cause, opcode=opcode, address=0):
+            m.d.sync += [
+                self.fault.eq(cause),
+                self.fault_opcode.eq(opcode),
+                self.fault_address.eq(address),
+            ]
             m.next = "Halted"
 
         with m.FSM():
@@ -111,8 +115,7 @@ class Dispatch(wiring.Component):
             with m.State("Unknown"):
                 fail(Fault.ILLEGAL_OPCODE)
             with m.State("Cut-Short"):
-                m.d.comb += self.fault_opcode.eq(0)
-                fail(Fault.COMMAND_RANGE)
+                fail(Fault.COMMAND_RANGE, opcode=0)
             with m.State("Cut-Within"):
                 fail(Fault.COMMAND_RANGE)
             # Two cycles for the verdict on fields, with registers in between; the extents of a bad
@@ -137,8 +140,7 @@ class Dispatch(wiring.Component):
             with m.State("Measure"), m.If(bounds.done):
                 m.next = "Issue"
                 with m.If(bounds.fault != 0):
-                    m.d.comb += self.fault_address.eq(bounds.address)
-                    fail(bounds.fault)
+                    fail(bounds.fault, address=bounds.address)
             with m.State("Issue"):
                 with m.If(taken):
                     m.d.comb += self.dispatched.eq(1)

@@ -14,7 +14,7 @@ __all__ = ["UnitQueue"]
 
 
 class UnitQueue(wiring.Component):
-    """Hold up to `queue_depth` instructions of a unit in order (two where the depth is one).
+    """Hold up to `queue_depth` instructions of a unit in order (three at least).
 
     `met` tells for the head which of its dependencies have completed: the completions of a unit
     are beyond the target, in the order of numbers modulo 2**24. With `gated`, `o` is valid
@@ -48,7 +48,7 @@ class UnitQueue(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         layout = queue_layout(self._opcode)
-        m.submodules.fifo = fifo = SyncFIFO(width=layout.size, depth=max(1, self._depth - 1))
+        m.submodules.fifo = fifo = SyncFIFO(width=layout.size, depth=max(2, self._depth - 1))
         head, present = Signal(layout, reset_less=True), Signal()
         m.d.comb += [
             fifo.w_data.eq(self.i.payload),

@@ -1,6 +1,6 @@
 """The run state: start, end, faults, watchdog, reset by software, interrupt."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -32,13 +32,14 @@ class Supervisor(wiring.Component):
     quiet: in
         No bus transfer is outstanding.
     fault_cause, fault_unit, fault_opcode, fault_index, fault_address: in
-        A fault in this cycle, where the cause is not 0; ignored in the two cycles after `begin`.
+        A fault in this cycle, where the cause is not 0; ignored in the three cycles after `begin`.
     busy_unit: in
         The first unit at work, for the watchdog's record.
     begin: out
         A run starts, one cycle: everything of the last run is forgotten.
     running: out
     halt: out
+        Obeyed by the units a cycle later.
     core_reset, core_reset_next: out
         Every unit is reset in this cycle, in the next: for registers of its own close to each.
     status: out
@@ -83,10 +84,11 @@ class Supervisor(wiring.Component):
             self.status[2].eq(failed),
             self.status[3].eq(resetting),
         ]
-        # From a register: it goes to every unit. What a unit began in the cycle before shows in
-        # `quiet` when it halts.
-        m.d.sync += self.halt.eq(failed | resetting)
-        m.d.comb += self.core_reset_next.eq(resetting & self.halt & self.quiet & ~self.core_reset)
+        # Two cycles until the units halt, each by a register of its own. What a unit began in the
+        # cycle before shows in `quiet` when it halts.
+        halted = Signal()
+        m.d.sync += [self.halt.eq(failed | resetting), halted.eq(self.halt)]
+        m.d.comb += self.core_reset_next.eq(resetting & halted & self.quiet & ~self.core_reset)
         m.d.sync += self.core_reset.eq(self.core_reset_next)
         with m.If(self.begin):
             m.d.sync += [self.running.eq(1), done.eq(0)]
@@ -95,8 +97,8 @@ class Supervisor(wiring.Component):
             m.d.comb += self.events[0].eq(1)
 
         # What the last run still fetched says nothing of one that has just begun.
-        begun, fresh = Signal(), Signal()
-        m.d.sync += [begun.eq(self.begin), fresh.eq(self.begin | begun)]
+        begun, fresh = Signal(2), Signal()
+        m.d.sync += [begun.eq(Cat(self.begin, begun)), fresh.eq(self.begin | begun.any())]
         faulty, late = Signal(), self._watch(m)
         m.d.comb += faulty.eq((self.fault_cause != 0) & ~fresh)
         with m.If(self.running & (faulty | late)):

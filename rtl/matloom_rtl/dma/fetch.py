@@ -130,7 +130,8 @@ class Fetch(wiring.Component):
         index_bits = self._width.bit_length() - 1
         burst_address = Signal(32)
         m.d.comb += [
-            wanted.eq(~self.halt & ~waiting & ~self.start),
+            # What comes with a start is thrown away with all else in the next cycle.
+            wanted.eq(~self.halt & ~waiting),
             r.ready.eq(beats.w_rdy | ~wanted),
             came.eq(r.valid & r.ready),
             beats.w_en.eq(came & wanted),
@@ -150,7 +151,7 @@ class Fetch(wiring.Component):
     def _deliver(self, m: Module, beats, waiting, address):
         """Make granules of beats: several, one, or half of one."""
         o, shown, taken = self.o, Signal(), Signal()
-        m.d.comb += [o.valid.eq(shown & ~waiting & ~self.start), taken.eq(o.valid & o.ready)]
+        m.d.comb += [o.valid.eq(shown & ~waiting), taken.eq(o.valid & o.ready)]
         if self._width == GRANULE_BYTES:
             m.d.comb += [
                 shown.eq(beats.r_rdy),

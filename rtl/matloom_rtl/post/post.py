@@ -143,7 +143,8 @@ class Post(wiring.Component):
         ask, request = requests.i, requests.o
         room, asked = Signal(range(_READ_AHEAD + 1), init=_READ_AHEAD), Signal()
         block_asked = Signal()
-        want = streaming & (room != 0) & ~block_asked
+        some_room, room_next = Signal(init=1), Signal.like(room)
+        want = streaming & some_room & ~block_asked
         m.d.comb += [
             ask.valid.eq(Mux(streaming, want, parameters.read.valid)),
             ask.payload.from_acc.eq(streaming & (command.source == Source.ACC)),
@@ -163,7 +164,8 @@ class Post(wiring.Component):
             spad.claims.eq(request.payload.claims),
             request.ready.eq(Mux(request.payload.from_acc, acc.ready, spad.ready)),
         ]
-        m.d.sync += room.eq(room - asked + (fifo.r_en & fifo.r_rdy))
+        m.d.comb += room_next.eq(room - asked + (fifo.r_en & fifo.r_rdy))
+        m.d.sync += [room.eq(room_next), some_room.eq(room_next != 0)]
         with m.If(asked & sources.block_end):
             m.d.sync += block_asked.eq(1)
         with m.Elif(~streaming):
@@ -257,6 +259,9 @@ class Post(wiring.Component):
         m.submodules.offers = offers = Slice(_result_layout(self._config))
         offer, result = offers.i, offers.o
         head = queue.r_data
+        # As `r_rdy`, in a register.
+        shown = Signal()
+        m.d.sync += shown.eq(full | (queue.level > written))
         spad, acc = self.spad_write, self.acc_update
 
         every = Signal(columns)
@@ -265,10 +270,10 @@ class Post(wiring.Component):
         m.d.comb += [
             queue.w_data.eq(words),
             queue.w_en.eq(full),
-            written.eq(queue.r_rdy & offer.ready),
+            written.eq(shown & offer.ready),
             queue.r_en.eq(written),
             results.advance.eq(written),
-            offer.valid.eq(queue.r_rdy),
+            offer.valid.eq(shown),
             offer.payload.to_spad.eq(to_spad),
             offer.payload.add.eq(command.destination == Destination.ACC_ADD),
             offer.payload.address.eq(results.at_address),

@@ -33,6 +33,7 @@ class Bench:
         self.entries = np.zeros((config.acc_entries, config.columns), np.int64)
         self.cycle = 0
         self.updated = {}
+        self.announced = None
         self.due = {}
 
     def settled(self, entry):
@@ -48,13 +49,19 @@ class Bench:
         self.updated[entry] = self.cycle
 
     async def step(self, ctx, array=None, update=None, read=None):
-        """Present up to three requests for one cycle; return whether update and read went."""
+        """Present up to three requests for one cycle; return whether update and read went.
+
+        The array's is announced in this cycle and made in the next.
+        """
         dut = self.dut
         ctx.set(dut.sum_valid, array is not None)
         if array:
             ctx.set(dut.sum_entry, array["entry"])
             ctx.set(dut.sum_add, array["add"])
             ctx.set(dut.sum_maximum, array["maximum"])
+            self.updated[array["entry"]] = self.cycle + 1
+        array, self.announced = self.announced, array
+        if array:
             ctx.set(dut.sums, number(array["values"]))
         ctx.set(dut.update.valid, update is not None)
         if update:
@@ -166,6 +173,7 @@ def test_entry_is_updated_every_fourth_cycle():
             await bench.step(ctx, update=add | {"mask": 0b0111})
         for _wait in range(ACC_UPDATE_LATENCY - 1):
             await bench.step(ctx)
+        await bench.step(ctx)
         await bench.step(ctx, read=5)
         await bench.drain(ctx)
 

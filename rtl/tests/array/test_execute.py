@@ -175,6 +175,7 @@ def run(commands, *, config=CONFIG, refuse=0.0, unmet=0.0, seed=0, reset_at=None
     async def memory(ctx):
         ports = (dut.input_read, dut.weight_read)
         pipelines = [[0] * (SPAD_READ_LATENCY - 1) for _ in ports]
+        announced = []
         while len(marks) < len(commands):
             for port in ports:
                 ctx.set(port.ready, generator.random() >= refuse)
@@ -204,9 +205,11 @@ def run(commands, *, config=CONFIG, refuse=0.0, unmet=0.0, seed=0, reset_at=None
                 continue
             assert bin(cause).count("1") == 1, "each cycle has exactly one cause"
             causes[CAUSES[cause.bit_length() - 1]] += 1
-            if sum_valid:
+            if announced:
                 vector = np.frombuffer(sums.to_bytes(4 * config.columns, "little"), np.int32)
-                entries[entry] = vector.astype(np.int64) + (entries[entry] if add else 0)
+                place, added = announced[0]
+                entries[place] = vector.astype(np.int64) + (entries[place] if added else 0)
+            announced[:] = [(entry, add)] if sum_valid else []
             if done:
                 marks.append(mark)
 

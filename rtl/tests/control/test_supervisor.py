@@ -60,7 +60,8 @@ def test_runs_follow_one_another():
 
 def test_first_fault_is_kept_and_only_a_reset_leaves_it():
     other = {**BAD, "fault_cause": Fault.AXI_READ}
-    seen = run(START, IDLE, IDLE, BAD, other, START, END, RESET, IDLE, IDLE, IDLE, START)[2:]
+    begin = (START, IDLE, IDLE, IDLE)
+    seen = run(*begin, BAD, other, START, END, RESET, IDLE, IDLE, IDLE, START)[3:]
     both = FAULT | RESETTING
     assert statuses(seen) == [BUSY, BUSY, FAULT, FAULT, FAULT, FAULT, both, both, 0, 0]
     assert [step["halt"] for step in seen] == [0, 0, 0, 1, 1, 1, 1, 1, 1, 0]
@@ -71,8 +72,8 @@ def test_first_fault_is_kept_and_only_a_reset_leaves_it():
 
 
 def test_what_the_last_run_left_on_its_way_is_no_fault_of_the_next():
-    seen = run(START, BAD, BAD, END, IDLE)
-    assert statuses(seen) == [0, BUSY, BUSY, BUSY, DONE]
+    seen = run(START, BAD, BAD, BAD, END, IDLE)
+    assert statuses(seen) == [0, BUSY, BUSY, BUSY, BUSY, DONE]
     assert seen[-1]["record"] == (0, 0, 0)
 
 
@@ -83,17 +84,18 @@ def test_fault_outside_a_run_is_not_recorded():
 
 
 def test_fault_and_end_in_one_cycle_is_a_fault():
-    seen = run(START, IDLE, IDLE, {**END, **BAD}, IDLE)
-    assert statuses(seen) == [0, BUSY, BUSY, BUSY, FAULT]
-    assert seen[3]["events"] == EVENT_FAULT
+    seen = run(START, IDLE, IDLE, IDLE, {**END, **BAD}, IDLE)
+    assert statuses(seen) == [0, BUSY, BUSY, BUSY, BUSY, FAULT]
+    assert seen[4]["events"] == EVENT_FAULT
 
 
 @pytest.mark.parametrize("waiting", [0, 1, 10])
 def test_reset_waits_for_the_bus(waiting):
     request = {"reset": 1, "quiet": 0}
-    seen = run(START, IDLE, request, *[IDLE] * waiting, {"quiet": 1}, IDLE, IDLE, IDLE, START)
-    # Units halt a cycle after the request, and are quiet no earlier.
-    reset = max(4 + waiting, 5)
+    after = [IDLE] * 4
+    seen = run(START, IDLE, request, *[IDLE] * waiting, {"quiet": 1}, *after, START)
+    # Units halt two cycles after the request, and are quiet no earlier.
+    reset = max(4 + waiting, 6)
     resetting = seen[3 : reset + 1]
     assert statuses(resetting) == [RESETTING] * (reset - 2)
     assert all(step["halt"] for step in resetting[1:])
@@ -104,7 +106,7 @@ def test_reset_waits_for_the_bus(waiting):
 
 @pytest.mark.parametrize(("request_", "begins"), [({"start": 1, "reset": 1}, 0), (START, 1)])
 def test_reset_wins_over_a_start_in_the_same_write(request_, begins):
-    seen = run(request_, IDLE, IDLE, IDLE, IDLE)
+    seen = run(request_, IDLE, IDLE, IDLE, IDLE, IDLE, IDLE)
     assert seen[0]["begin"] == begins
     assert seen[-1]["status"] == (BUSY if begins else 0)
 
