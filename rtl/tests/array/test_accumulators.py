@@ -163,17 +163,20 @@ def test_entry_is_updated_every_fourth_cycle():
 
     async def drive(ctx):
         add = {"entry": 5, "add": True, "maximum": False, "values": [2**30, -7, 1, 0]}
+
+        async def idle(cycles):
+            for _cycle in range(cycles):
+                await bench.step(ctx)
+
+        # The array announces its update a cycle before.
         await bench.step(ctx, array=add | {"add": False})
+        await idle(1)
         for _round in range(4):
-            for _wait in range(ACC_UPDATE_LATENCY - 1):
-                await bench.step(ctx)
+            await idle(ACC_UPDATE_LATENCY - 2)
             await bench.step(ctx, array=add)
-            for _wait in range(ACC_UPDATE_LATENCY - 1):
-                await bench.step(ctx)
+            await idle(ACC_UPDATE_LATENCY)
             await bench.step(ctx, update=add | {"mask": 0b0111})
-        for _wait in range(ACC_UPDATE_LATENCY - 1):
-            await bench.step(ctx)
-        await bench.step(ctx)
+        await idle(ACC_UPDATE_LATENCY - 1)
         await bench.step(ctx, read=5)
         await bench.drain(ctx)
 
