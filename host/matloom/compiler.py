@@ -1,6 +1,8 @@
 """From a graph to a Program: passes, partition, schedule, lowering."""
 
 from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
 
 from matloom.arch.config import Config, load_config
 from matloom.ir.graph import Graph
@@ -8,7 +10,7 @@ from matloom.lower import lower
 from matloom.passes import run_passes
 from matloom.program import Program
 from matloom.schedule import CompileError, CompileOptions
-from matloom.schedule.partition import partition
+from matloom.schedule.partition import EngineRun, Partition, partition
 
 __all__ = ["CompileError", "CompileOptions", "compile_network"]
 
@@ -31,14 +33,45 @@ def compile_network(
 ) -> Program:
     """Return the program that runs a network on an engine of this configuration.
 
+    Operators that do not fit the engine's memory run on the host.
+
     Raises
     ------
     CompileError
-        Where the network needs more memory than there is, or an operator that neither the
-        engine nor the host can run.
+        Where operators fit the memory one by one, but not together.
     """
     config = load_config(config)
+    options = options or CompileOptions()
     graph = run_passes(graph)
     names = _names(graph)
-    parts = partition(graph, config, names)
-    return lower(graph, parts, names, config, options or CompileOptions())
+    refused: dict[int, str] = {}
+    while True:
+        parts = partition(graph, config, names, refused)
+        try:
+            return lower(graph, parts, names, config, options)
+        except CompileError:
+            found = dict(_too_large(graph, parts, names, config, options))
+            if not found:
+                raise
+            refused.update(found)
+
+
+def _too_large(
+    graph: Graph, parts: Partition, names: dict[int, str], config: Config, options: CompileOptions
+) -> Iterator[tuple[int, str]]:
+    """Yield the operators of the engine that do not fit even alone, each with the reason."""
+    for run in parts.runs:
+        if not isinstance(run, EngineRun):
+            continue
+        for node, stage in zip(run.nodes, run.stages, strict=True):
+            inputs = [number for number in node.inputs if graph.tensors[number].data is None]
+            alone = EngineRun(
+                nodes=(node,),
+                stages=(stage,),
+                consumed=tuple(dict.fromkeys(parts.roots[number] for number in inputs)),
+                produced=node.outputs,
+            )
+            try:
+                lower(graph, replace(parts, runs=(alone,)), names, config, options)
+            except CompileError as error:
+                yield node.index, str(error)

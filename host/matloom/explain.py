@@ -37,12 +37,14 @@ def _totals(program: Program) -> list[str]:
     steps = sum(isinstance(step, EngineStep) for step in program.steps)
     sizes = ", ".join(f"{region.name} {size:,}" for region, size in program.region_bytes.items())
     peak = config.rows * config.columns
-    utilisation = program.macs / (peak * max(cycles, 1))
+    utilisation = program.engine_macs / (peak * max(cycles, 1))
+    share = program.engine_macs / program.macs if program.macs else 0.0
     elsewhere = len(program.layers) - len(engine)
     lines = [
         f"operators: {len(engine)} on the engine in {steps} command buffers, {elsewhere} elsewhere",
-        f"{program.macs:,} MACs in {cycles:,} cycles (predicted): utilisation {utilisation:.3f}",
-        f"external memory in bytes: {sizes}",
+        f"{program.macs:,} MACs, {share:.1%} of them on the engine",
+        f"{cycles:,} cycles (predicted): utilisation {utilisation:.3f}",
+        f"external memory in bytes: {sizes}; the host's constants: {len(program.host_data):,}",
     ]
     lost = [(layer.predicted_cycles - layer.macs / peak, layer) for layer in engine]
     if lost:

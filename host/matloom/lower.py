@@ -7,9 +7,11 @@ import numpy as np
 
 from matloom.arch.config import Config
 from matloom.arch.isa import GRANULE_BYTES, Instruction, Region, illegal_field, pack
-from matloom.ir.graph import Graph, Node, Op, Tensor
+from matloom.ir.attributes import Reference
+from matloom.ir.graph import Graph, Op, Tensor
 from matloom.program import (
     Binding,
+    Constant,
     EngineStep,
     HostStep,
     LayerInfo,
@@ -19,6 +21,7 @@ from matloom.program import (
 )
 from matloom.schedule import CompileError, CompileOptions, Image, Place, Segment, schedule_segment
 from matloom.schedule.partition import EngineRun, HostRun, Partition
+from matloom.work import macs
 
 __all__ = ["lower"]
 
@@ -55,6 +58,8 @@ class _Lowering:
     steps: list[EngineStep | HostStep] = field(default_factory=list)
     layers: list[LayerInfo] = field(default_factory=list)
     region_bytes: dict[Region, int] = field(default_factory=dict)
+    constants: dict[int, Constant] = field(default_factory=dict)
+    host_data: bytearray = field(default_factory=bytearray)
     next_mark: int = 1
 
     def _bindings(self, region: Region, numbers: tuple[int, ...]) -> tuple[Binding, ...]:
@@ -152,7 +157,7 @@ class _Lowering:
             done = marks.get(mark, before)
             self.layers.append(
                 LayerInfo(
-                    name=self.names[node.output],
+                    name=self.names[node.outputs[0]],
                     operator=str(node.op),
                     where="engine",
                     mark=mark,
@@ -163,35 +168,49 @@ class _Lowering:
             before = max(before, done)
 
     def host(self, run: HostRun) -> None:
-        """Append a step of the host."""
+        """Append a step of the host, with the constants that it reads."""
         node = run.node
-        inputs = self._host_inputs(node)
+        for number in node.inputs:
+            self._constant(number)
         self.steps.append(
             HostStep(
                 operator=str(node.op),
-                inputs=inputs,
+                inputs=tuple(self.names[number] for number in node.inputs),
                 outputs=tuple(self.names[number] for number in node.outputs),
                 attributes=dataclasses.asdict(node.attributes),
                 reason=run.reason,
             )
         )
-        self.layers.append(
+        names: tuple[str, ...] = (str(node.op),)
+        if isinstance(node.attributes, Reference):
+            names = node.attributes.operators
+        self.layers.extend(
             LayerInfo(
-                name=self.names[node.output],
-                operator=str(node.op),
+                name=self.names[node.outputs[0]],
+                operator=name,
                 where="host",
+                macs=macs(self.graph, node),
                 reason=run.reason,
             )
+            for name in names
         )
 
-    def _host_inputs(self, node: Node) -> tuple[str, ...]:
-        for number in node.inputs:
-            if self.graph.tensors[number].data is not None:
-                raise CompileError(
-                    f"{node} must have no constant input to run on the host, not "
-                    f"{self.graph.tensors[number].name!r}"
-                )
-        return tuple(self.names[number] for number in node.inputs)
+    def _constant(self, number: int) -> None:
+        """Keep a tensor for the host, once, if it is constant."""
+        tensor = self.graph.tensors[number]
+        if tensor.data is None or number in self.constants:
+            return
+        quantisation = tensor.quantisation
+        self.constants[number] = Constant(
+            name=self.names[number],
+            offset=len(self.host_data),
+            shape=tensor.shape,
+            dtype=tensor.dtype,
+            scales=() if quantisation is None else quantisation.scale,
+            zero_points=() if quantisation is None else quantisation.zero_point,
+            axis=None if quantisation is None else quantisation.axis,
+        )
+        self.host_data.extend(tensor.data.tobytes())
 
     def program(self) -> Program:
         """Return the program: constants first, command buffers behind them."""
@@ -208,10 +227,12 @@ class _Lowering:
             else step
             for step in self.steps
         )
+        for number in self.graph.outputs:
+            self._constant(number)
         named = {
             self.names[number]: _tensor_info(self.names[number], tensor)
             for number, tensor in self.graph.tensors.items()
-            if tensor.data is None
+            if tensor.data is None or number in self.graph.outputs
         }
         used = {self.names[number] for number in (*self.graph.inputs, *self.graph.outputs)}
         for step in steps:
@@ -230,6 +251,8 @@ class _Lowering:
             tensors=tuple(info for name, info in named.items() if name in used),
             steps=steps,
             layers=tuple(self.layers),
+            constants=tuple(self.constants.values()),
+            host_data=bytes(self.host_data),
         )
 
 
@@ -245,7 +268,7 @@ def lower(
     Raises
     ------
     CompileError
-        Where a run does not fit the engine, or the host has no constants for an operator.
+        Where a run does not fit the engine.
     """
     lowering = _Lowering(graph=graph, parts=parts, names=names, config=config, options=options)
     for run in parts.runs:

@@ -14,6 +14,7 @@ from matloom.arch.isa import Region
 __all__ = [
     "FORMAT_VERSION",
     "Binding",
+    "Constant",
     "EngineStep",
     "HostStep",
     "LayerInfo",
@@ -24,11 +25,11 @@ __all__ = [
 ]
 
 #: Changes with every change of the file's layout.
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 _MAGIC = b"MLOOMPRG"
-#: Magic, format version, bytes of metadata, bytes of the image, CRC-32 of both.
-_HEADER = struct.Struct("<8sIIII")
+#: Magic, format version, bytes of metadata, of the image and of host data, CRC-32 of all three.
+_HEADER = struct.Struct("<8sIIIII")
 
 
 class ProgramError(ValueError):
@@ -75,6 +76,28 @@ class TensorInfo:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Constant:
+    """A constant that host steps read.
+
+    Members
+    -------
+    offset:
+        Of its dense bytes in the program's host data.
+    scales, zero_points, axis:
+        What its integers stand for, by channel along `axis`; empty where they stand for
+        themselves, and one of each with `axis` None where one serves all.
+    """
+
+    name: str
+    offset: int
+    shape: tuple[int, ...]
+    dtype: str
+    scales: tuple[float, ...] = ()
+    zero_points: tuple[int, ...] = ()
+    axis: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class EngineStep:
     """Run commands on the engine: write `inputs`, ring, read `outputs`.
 
@@ -94,8 +117,8 @@ class EngineStep:
 class HostStep:
     """Run one operator on the host.
 
-    `inputs` and `outputs` are tensor names; `attributes` is what the operator's kernel needs, as
-    JSON; `reason` says why the engine does not run it.
+    `inputs` and `outputs` are names of tensors, or of constants; `attributes` is what the
+    operator's kernel needs, as JSON; `reason` says why the engine does not run it.
     """
 
     operator: str
@@ -145,6 +168,8 @@ class Program:
         Engine and host steps in order of execution.
     layers:
         For reports.
+    constants, host_data:
+        What host steps read, and the bytes of it; the device has no copy.
     """
 
     name: str
@@ -156,11 +181,18 @@ class Program:
     tensors: tuple[TensorInfo, ...]
     steps: tuple[EngineStep | HostStep, ...]
     layers: tuple[LayerInfo, ...] = ()
+    constants: tuple[Constant, ...] = ()
+    host_data: bytes = b""
 
     @property
     def macs(self) -> int:
         """Multiply-accumulates of the network's operators, as the model file states them."""
         return sum(layer.macs for layer in self.layers)
+
+    @property
+    def engine_macs(self) -> int:
+        """Those of the operators that run on the engine."""
+        return sum(layer.macs for layer in self.layers if layer.where == "engine")
 
     @property
     def predicted_cycles(self) -> int:
@@ -178,8 +210,8 @@ class Program:
     def to_bytes(self) -> bytes:
         """Return the file's contents."""
         metadata = json.dumps(_metadata(self), separators=(",", ":")).encode()
-        body = metadata + self.image
-        head = (_MAGIC, FORMAT_VERSION, len(metadata), len(self.image))
+        body = metadata + self.image + self.host_data
+        head = (_MAGIC, FORMAT_VERSION, len(metadata), len(self.image), len(self.host_data))
         return _HEADER.pack(*head, zlib.crc32(body)) + body
 
     def save(self, path: str | Path) -> None:
@@ -199,33 +231,32 @@ class Program:
         """Read a file's contents; raise `ProgramError` where they are none, or damaged."""
         if len(data) < _HEADER.size:
             raise ProgramError(f"a program must have {_HEADER.size} bytes or more, not {len(data)}")
-        magic, version, metadata_bytes, image_bytes, checksum = _HEADER.unpack_from(data)
+        magic, version, *sizes, checksum = _HEADER.unpack_from(data)
         if magic != _MAGIC:
             raise ProgramError(f"a program must begin with {_MAGIC!r}, not {magic!r}")
         if version != FORMAT_VERSION:
             raise ProgramError(f"a program's format must be {FORMAT_VERSION}, not {version}")
         body = data[_HEADER.size :]
-        if len(body) != metadata_bytes + image_bytes:
+        if len(body) != sum(sizes):
             raise ProgramError(
-                f"a program must have {metadata_bytes + image_bytes} bytes behind its header, "
-                f"not {len(body)}"
+                f"a program must have {sum(sizes)} bytes behind its header, not {len(body)}"
             )
         if zlib.crc32(body) != checksum:
             raise ProgramError(
                 f"a program's checksum must be {checksum:08x}, not {zlib.crc32(body):08x}"
             )
         try:
-            return _from_metadata(json.loads(body[:metadata_bytes]), body[metadata_bytes:])
+            image = sizes[0] + sizes[1]
+            metadata = json.loads(body[: sizes[0]])
+            return _from_metadata(metadata, body[sizes[0] : image], body[image:])
         except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
             raise ProgramError(f"a program's metadata must be whole: {error}") from None
 
 
 def _metadata(program: Program) -> dict[str, Any]:
-    named = {
-        item.name: dataclasses.asdict(program)[item.name]
-        for item in dataclasses.fields(program)
-        if item.name not in ("config", "image", "region_bytes")
-    }
+    apart = ("config", "host_data", "image", "region_bytes")
+    values = dataclasses.asdict(program)
+    named = {name: value for name, value in values.items() if name not in apart}
     regions = {region.name: size for region, size in program.region_bytes.items()}
     return {**named, "config": program.config.as_dict(), "region_bytes": regions}
 
@@ -247,6 +278,11 @@ def _binding(values: dict[str, Any]) -> Binding:
     )
 
 
+def _constant(values: dict[str, Any]) -> Constant:
+    sequences = ("shape", "scales", "zero_points")
+    return Constant(**{**values, **{name: tuple(values[name]) for name in sequences}})
+
+
 def _step(values: dict[str, Any]) -> EngineStep | HostStep:
     if values["kind"] == "host":
         return HostStep(
@@ -265,7 +301,7 @@ def _step(values: dict[str, Any]) -> EngineStep | HostStep:
     )
 
 
-def _from_metadata(values: dict[str, Any], image: bytes) -> Program:
+def _from_metadata(values: dict[str, Any], image: bytes, host_data: bytes) -> Program:
     return Program(
         name=values["name"],
         config=Config.from_json(json.dumps(values["config"])),
@@ -276,4 +312,6 @@ def _from_metadata(values: dict[str, Any], image: bytes) -> Program:
         tensors=tuple(_tensor(item) for item in values["tensors"]),
         steps=tuple(_step(item) for item in values["steps"]),
         layers=tuple(LayerInfo(**item) for item in values["layers"]),
+        constants=tuple(_constant(item) for item in values["constants"]),
+        host_data=host_data,
     )

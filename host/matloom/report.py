@@ -39,7 +39,7 @@ class Report:
         From doorbell to done, over all engine steps; `cycles_source` says whether the engine's
         own counters gave them or, on a device without time, the compiler's prediction.
     utilisation:
-        macs / (rows x columns x cycles).
+        The engine's MACs / (rows x columns x cycles).
     stalls:
         Cycles of the execute unit by cause; with `exec_stream` they sum to `cycles`.
     """
@@ -114,7 +114,7 @@ def make_report(program: Program, device: str, runs: list[Counters]) -> Report:
         cycles_source="counters" if counted else "predicted",
         predicted_cycles=program.predicted_cycles,
         macs=program.macs,
-        utilisation=program.macs / (array * cycles) if cycles else 0.0,
+        utilisation=program.engine_macs / (array * cycles) if cycles else 0.0,
         layers=_layers(program, runs),
         stalls={name: totals.get(name, 0) for name, _doc in EXEC_CAUSES if name != "exec_stream"},
         counters=totals,

@@ -34,9 +34,9 @@ def compile(
     Errors
     ------
     ModelError
-        No TFLite file, or one that is damaged or beyond this version.
+        No TFLite file, or one that is damaged or contradicts itself.
     CompileError
-        More memory is needed than there is, or an operator runs nowhere.
+        The operators of one command buffer fit the scratchpad alone, but not together.
     """
     graph = model if isinstance(model, Graph) else load_tflite(Path(model))
     return compile_network(graph, load_config(config), options)
@@ -77,7 +77,8 @@ def load(
 class Session:
     """A program on a device.
 
-    Inputs and outputs have the names, shapes and dtypes of the model file.
+    Inputs and outputs have the names, shapes and dtypes of the model file. What a streaming
+    network remembers stays from run to run until `reset`.
 
     Errors
     ------
@@ -85,6 +86,8 @@ class Session:
         The program was made for another configuration than the device's.
     VerifyError
         Its instructions are illegal or not free of hazards.
+    ReferenceError
+        An operator needs a reference interpreter, and none is installed or takes it.
     """
 
     def __init__(self, program: Program, driver: Driver, device: str) -> None:
@@ -164,7 +167,7 @@ class Session:
 
     def _run_one(self, inputs: dict[str, Array]) -> dict[str, Array]:
         """Run every step once."""
-        known = dict(inputs)
+        known = {**self._host.constants, **inputs}
         self._runs = []
         for step in self.program.steps:
             if isinstance(step, EngineStep):
@@ -185,6 +188,10 @@ class Session:
             raw = self.driver.read_region(binding.region, binding.offset, size)
             found[binding.name] = np.frombuffer(raw, dtype).reshape(binding.shape)
         return found
+
+    def reset(self) -> None:
+        """Forget what the network's operators remember from run to run."""
+        self._host = HostSteps(self.program)
 
     def report(self) -> Report:
         """Return what the last sample cost."""

@@ -6,15 +6,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from matloom import lower
 from matloom.arch.config import PRESETS
 from matloom.arch.isa import Region
 from matloom.compiler import CompileError, CompileOptions, compile_network
+from matloom.data.digits import NETWORK
 from matloom.device.model import Engine
 from matloom.frontend.tflite import load_tflite
-from matloom.hostops.interpreter import interpret, run_node
-from matloom.ir.attributes import Activation, Arithmetic, Attributes, Padding, Pool2D, Softmax
+from matloom.hostops.interpreter import interpret
+from matloom.hostops.step import HostSteps
+from matloom.ir.attributes import Activation, Arithmetic
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
-from matloom.program import EngineStep
+from matloom.program import EngineStep, Program
+from matloom.schedule import schedule_segment
 from matloom.stimulus import random_layer
 
 DEFAULT_MODELS = Path(__file__).parents[3] / "shared" / "models"
@@ -35,42 +39,16 @@ NETWORKS = (
 )
 
 
-def _host(program, step, known):
-    """Run a host step with the kernels of the interpreter."""
-    infos = {info.name: info for info in program.tensors}
-    tensors = {}
-    for number, name in enumerate((*step.inputs, *step.outputs)):
-        info, quantisation = infos[name], None
-        if info.quantised is not None:
-            pair = info.quantised
-            quantisation = Quantisation(scale=(pair.scale,), zero_point=(pair.zero_point,))
-        tensors[number] = Tensor(
-            name=name, shape=tuple(info.shape), dtype=info.dtype, quantisation=quantisation
-        )
-    kind = Softmax if step.operator == "SOFTMAX" else Attributes
-    count = len(step.inputs)
-    node = Node(
-        op=Op(step.operator),
-        inputs=tuple(range(count)),
-        outputs=(count,),
-        attributes=kind(**step.attributes),
-        index=0,
-    )
-    graph = Graph(name="step", inputs=(0,), outputs=(count,), tensors=tensors, nodes=(node,))
-    known[step.outputs[0]] = run_node(
-        graph, node, {number: known[name] for number, name in enumerate(step.inputs)}
-    )
-
-
 def _run(program, inputs):
     """Run a program on the functional model; inputs in the network's order."""
     known = {info.name: array for info, array in zip(program.inputs, inputs, strict=True)}
     regions = {region: np.zeros(size, np.uint8) for region, size in program.region_bytes.items()}
     regions[Region.PROGRAM] = np.frombuffer(program.image, np.uint8)
     engine = Engine(program.config, regions)
+    host = HostSteps(program)
     for step in program.steps:
         if not isinstance(step, EngineStep):
-            _host(program, step, known)
+            known.update(host.run(step, known))
             continue
         for binding in step.inputs:
             data = np.ascontiguousarray(known[binding.name]).reshape(-1).view(np.uint8)
@@ -141,26 +119,24 @@ def test_constants_are_added_on_the_engine(seed):
     assert np.array_equal(result, interpret(graph, {0: given})[2])
 
 
-def _pool(height, width, depth):
-    quantisation = Quantisation(scale=(1.0,), zero_point=(0,))
-    shapes = {0: (1, height, width, depth), 1: (1, 1, 1, depth)}
-    tensors = {
-        number: Tensor(name=f"t{number}", shape=shape, dtype="int8", quantisation=quantisation)
-        for number, shape in shapes.items()
-    }
-    attributes = Pool2D(
-        window=(height, width),
-        stride=(1, 1),
-        padding=Padding(top=0, bottom=0, left=0, right=0),
-        activation=Activation.NONE,
-    )
-    node = Node(op=Op.AVERAGE_POOL_2D, inputs=(0,), outputs=(1,), attributes=attributes, index=0)
-    return Graph(name="pool", inputs=(0,), outputs=(1,), tensors=tensors, nodes=(node,))
+def test_what_cannot_fit_runs_on_the_host(monkeypatch):
+    def schedule(segment, *rest, **more):
+        if any(stage.name == "CONV_2D_1" for stage in segment.stages):
+            raise CompileError("CONV_2D_1 needs more than there is")
+        return schedule_segment(segment, *rest, **more)
 
-
-def test_what_cannot_fit_is_refused_with_the_reason():
-    with pytest.raises(CompileError, match=r"AVERAGE_POOL_2D_0 needs 40000 bytes of scratchpad"):
-        compile_network(_pool(100, 100, 4), PRESETS["nano"])
+    monkeypatch.setattr(lower, "schedule_segment", schedule)
+    graph = load_tflite(NETWORK)
+    program = compile_network(graph, PRESETS["small"])
+    (layer,) = (layer for layer in program.layers if layer.where == "host" and layer.macs)
+    assert layer.reason == "CONV_2D_1 needs more than there is"
+    assert layer.macs == 8 * 8 * 16 * 16 * 9
+    (weights, _bias) = program.constants
+    assert len(weights.scales) == 16
+    assert len(program.host_data) == 16 * 16 * 9 + 4 * 16
+    given = np.random.default_rng(0).integers(-128, 128, (1, 8, 8, 1), np.int8)
+    (result,) = _run(Program.from_bytes(program.to_bytes()), [given])
+    assert np.array_equal(result, interpret(graph, {0: given})[graph.outputs[0]])
 
 
 def test_layers_tell_where_they_run():

@@ -41,18 +41,18 @@ def test_round_trip_with_host_steps_and_layers():
 
 def file_of(metadata):
     body = metadata if isinstance(metadata, bytes) else json.dumps(metadata).encode()
-    head = struct.pack("<8sIIII", b"MLOOMPRG", FORMAT_VERSION, len(body), 0, zlib.crc32(body))
+    head = struct.pack("<8sIIIII", b"MLOOMPRG", FORMAT_VERSION, len(body), 0, 0, zlib.crc32(body))
     return head + body
 
 
 def metadata_of(program):
     data = program.to_bytes()
-    return json.loads(data[24 : 24 + struct.unpack_from("<I", data, 12)[0]])
+    return json.loads(data[28 : 28 + struct.unpack_from("<I", data, 12)[0]])
 
 
 def test_damage(program):
     data = program.to_bytes()
-    with pytest.raises(ProgramError, match="must have 24 bytes or more, not 5"):
+    with pytest.raises(ProgramError, match="must have 28 bytes or more, not 5"):
         Program.from_bytes(data[:5])
     with pytest.raises(ProgramError, match="must begin with b'MLOOMPRG'"):
         Program.from_bytes(b"x" + data[1:])

@@ -1,7 +1,11 @@
-"""The error that a model file earns."""
+"""The errors that a model file earns."""
 
-__all__ = ["ModelError"]
+__all__ = ["ModelError", "Unsupported"]
 
 
 class ModelError(ValueError):
     """A model file that cannot be read or run: one line of thing, rule and value."""
+
+
+class Unsupported(ModelError):
+    """A sound operator that only a reference interpreter can run; the message is the reason."""

@@ -5,15 +5,18 @@ from typing import Any
 
 import tflite
 
-from matloom.frontend.errors import ModelError
+from matloom.frontend.errors import ModelError, Unsupported
 from matloom.frontend.flatbuffer import enum_name, options
+from matloom.frontend.parameters import PARAMETER_READERS
 from matloom.ir.attributes import (
     Activation,
     Arithmetic,
     Attributes,
+    Axis,
     Conv2D,
     DepthwiseConv2D,
     FullyConnected,
+    LeakyRelu,
     Padding,
     Pool2D,
     Softmax,
@@ -23,14 +26,15 @@ from matloom.ir.shapes import same_padding
 
 __all__ = ["READERS"]
 
-Reader = Callable[[Any, Sequence[Tensor]], Attributes]
+#: Operator, input tensors and output tensors, all as the file has them.
+Reader = Callable[[Any, Sequence[Tensor], Sequence[Tensor]], Attributes]
 Pair = tuple[int, int]
 
 
 def _activation(table: Any) -> Activation:
     name = enum_name(tflite.ActivationFunctionType, table.FusedActivationFunction())
     if name not in Activation.__members__:
-        raise ModelError(f"must have an activation of {', '.join(Activation)}, not {name}")
+        raise Unsupported(f"has an activation of {name}")
     return Activation(name)
 
 
@@ -70,27 +74,30 @@ def _windowed(table: Any, inputs: Sequence[Tensor]) -> dict[str, Any]:
     }
 
 
-def _convolution(operator: Any, inputs: Sequence[Tensor]) -> Attributes:
+def _convolution(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
     return Conv2D(**_windowed(options(operator, tflite.Conv2DOptions), inputs))
 
 
-def _depthwise(operator: Any, inputs: Sequence[Tensor]) -> Attributes:
+def _depthwise(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
     shared = _windowed(options(operator, tflite.DepthwiseConv2DOptions), inputs)
     # The file's depth_multiplier may be wrong; kernels go by the shapes.
-    channels, outputs = inputs[0].shape[3], inputs[1].shape[3]
-    if channels < 1 or outputs % channels:
-        raise ModelError(f"must have a multiple of {channels} output channels, not {outputs}")
-    return DepthwiseConv2D(depth_multiplier=outputs // channels, **shared)
+    channels, columns = inputs[0].shape[3], inputs[1].shape[3]
+    if channels < 1 or columns % channels:
+        raise ModelError(f"must have a multiple of {channels} output channels, not {columns}")
+    return DepthwiseConv2D(depth_multiplier=columns // channels, **shared)
 
 
-def _dense(operator: Any, inputs: Sequence[Tensor]) -> Attributes:
+def _dense(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
     table = options(operator, tflite.FullyConnectedOptions)
     if table.WeightsFormat() != tflite.FullyConnectedOptionsWeightsFormat.DEFAULT:
-        raise ModelError(f"must have weights of format DEFAULT, not {table.WeightsFormat()}")
+        raise Unsupported(f"has weights of format {table.WeightsFormat()}")
+    hybrid = [tensor.dtype for tensor in inputs[:2]] == ["float32", "int8"]
+    if hybrid and table.AsymmetricQuantizeInputs():
+        raise Unsupported("quantises its input around a zero point")
     return FullyConnected(keep_num_dims=bool(table.KeepNumDims()), activation=_activation(table))
 
 
-def _pooling(operator: Any, inputs: Sequence[Tensor]) -> Attributes:
+def _pooling(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
     table = options(operator, tflite.Pool2DOptions)
     window = _pair("window", table.FilterHeight(), table.FilterWidth())
     stride = _pair("stride", table.StrideH(), table.StrideW())
@@ -98,31 +105,82 @@ def _pooling(operator: Any, inputs: Sequence[Tensor]) -> Attributes:
     return Pool2D(window=window, stride=stride, padding=padding, activation=_activation(table))
 
 
-def _softmax(operator: Any, inputs: Sequence[Tensor]) -> Attributes:
+def _softmax(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
     beta = float(options(operator, tflite.SoftmaxOptions).Beta())
     if not 0 < beta < 2**20:
         raise ModelError(f"must have a beta above 0 and below 2**20, not {beta}")
     return Softmax(beta=beta)
 
 
-def _sum(operator: Any, inputs: Sequence[Tensor]) -> Attributes:
-    return Arithmetic(activation=_activation(options(operator, tflite.AddOptions)))
+def _arithmetic(kind: type) -> Reader:
+    def read(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
+        return Arithmetic(activation=_activation(options(operator, kind)))
+
+    return read
 
 
-def _nothing(operator: Any, inputs: Sequence[Tensor]) -> Attributes:
+def _leaky_relu(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
+    alpha = float(options(operator, tflite.LeakyReluOptions).Alpha())
+    if not abs(alpha) < 2**20:
+        raise ModelError(f"must have an alpha below 2**20, not {alpha}")
+    return LeakyRelu(alpha=alpha)
+
+
+def _axis(table: Any, rank: int) -> Attributes:
+    axis = table.Axis()
+    if not -rank <= axis < rank:
+        raise ModelError(f"must have an axis of {-rank} to {rank - 1}, not {axis}")
+    return Axis(axis=axis % rank)
+
+
+def _concatenation(
+    operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
+) -> Attributes:
+    table = options(operator, tflite.ConcatenationOptions)
+    if _activation(table) is not Activation.NONE:
+        raise Unsupported("has a fused activation")
+    return _axis(table, len(inputs[0].shape))
+
+
+def _pack(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
+    return _axis(options(operator, tflite.PackOptions), len(inputs[0].shape) + 1)
+
+
+def _unpack(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
+    return _axis(options(operator, tflite.UnpackOptions), len(inputs[0].shape))
+
+
+def _nothing(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
     return Attributes()
 
 
 READERS: dict[Op, Reader] = {
-    Op.ADD: _sum,
+    **PARAMETER_READERS,
+    Op.ADD: _arithmetic(tflite.AddOptions),
     Op.AVERAGE_POOL_2D: _pooling,
+    Op.CONCATENATION: _concatenation,
     Op.CONV_2D: _convolution,
     Op.DEPTHWISE_CONV_2D: _depthwise,
     Op.DEQUANTIZE: _nothing,
+    Op.EXPAND_DIMS: _nothing,
     Op.FULLY_CONNECTED: _dense,
+    Op.HARD_SWISH: _nothing,
+    Op.LEAKY_RELU: _leaky_relu,
+    Op.LOGISTIC: _nothing,
     Op.LOG_SOFTMAX: _nothing,
+    Op.MAXIMUM: _nothing,
     Op.MAX_POOL_2D: _pooling,
+    Op.MINIMUM: _nothing,
+    Op.MUL: _arithmetic(tflite.MulOptions),
+    Op.PACK: _pack,
+    Op.PRELU: _nothing,
     Op.QUANTIZE: _nothing,
+    Op.RELU: _nothing,
+    Op.RELU6: _nothing,
     Op.RESHAPE: _nothing,
     Op.SOFTMAX: _softmax,
+    Op.SQUEEZE: _nothing,
+    Op.SUB: _arithmetic(tflite.SubOptions),
+    Op.TANH: _nothing,
+    Op.UNPACK: _unpack,
 }

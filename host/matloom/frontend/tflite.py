@@ -7,15 +7,18 @@ from typing import Any
 import numpy as np
 import tflite
 
-from matloom.frontend.errors import ModelError
+from matloom.frontend.errors import ModelError, Unsupported
 from matloom.frontend.flatbuffer import enum_name, numbers, records, text
+from matloom.frontend.foreign import JOINED, Foreign, bind, file_tensor, whole
 from matloom.frontend.options import READERS
-from matloom.ir.graph import Array, Graph, Node, Op, Quantisation, Tensor
-from matloom.ir.verify import QUANTISED, verify
+from matloom.frontend.parameters import OPERANDS
+from matloom.ir.graph import RESHAPES, Array, Graph, Node, Op, Quantisation, Tensor
+from matloom.ir.verify import QUANTISED, misfit, verify
 
 __all__ = ["load_tflite"]
 
 IDENTIFIER = b"TFL3"
+GRAPH_OPERATORS = frozenset(Op) - {Op.REFERENCE}
 #: Types that NumPy knows, by their number in the file.
 DTYPES = {
     getattr(tflite.TensorType, name.upper()): name
@@ -29,14 +32,14 @@ DTYPES = {
 def load_tflite(source: str | Path | bytes) -> Graph:
     """Return the graph of a TensorFlow Lite file, given its path or its bytes.
 
-    Tensors keep their numbers and names. A shape that RESHAPE takes as a tensor is dropped, being
-    the output's; so is a bias that is absent.
+    Tensors keep their numbers and names. Constants that only say how an operator works (axes,
+    paddings) become its attributes; a bias that is absent is dropped. Operators that the graph
+    does not know, or not in these types, become REFERENCE nodes.
 
     Raises
     ------
     ModelError
-        The file is missing, truncated or malformed, or has an operator, a type or quantisation
-        that neither engine nor host can run.
+        The file is missing, truncated or malformed, or contradicts itself.
     """
     if isinstance(source, bytes):
         name, content = "model", source
@@ -77,15 +80,17 @@ class _Reader:
     def __init__(self, content: bytes):
         self.model = tflite.Model.GetRootAs(content)
         self.buffers = self.model.BuffersLength()
-        subgraphs = self.model.SubgraphsLength()
-        if subgraphs != 1:
-            raise ModelError(f"a model must have 1 subgraph, not {subgraphs}")
+        if self.model.SubgraphsLength() < 1:
+            raise ModelError("a model must have a subgraph, not 0")
+        self.content = content
         self.subgraph = self.model.Subgraphs(0)
         self.codes = [self._code(code) for code in records(self.model, "OperatorCodes")]
         self.tensors: dict[int, Tensor] = {}
+        #: What was read, with what only operators' attributes need.
+        self.known: dict[int, Tensor] = {}
 
     def graph(self, name: str) -> Graph:
-        """Return the only subgraph."""
+        """Return the first subgraph; others are the reference interpreter's."""
         inputs, outputs = (
             tuple(self._use(number) for number in numbers(self.subgraph, field).tolist())
             for field in ("Inputs", "Outputs")
@@ -94,11 +99,70 @@ class _Reader:
             raise ModelError(
                 f"a model must have inputs and outputs, not {len(inputs)} and {len(outputs)}"
             )
-        nodes = tuple(
-            self._node(index, operator)
-            for index, operator in enumerate(records(self.subgraph, "Operators"))
+        operators = list(records(self.subgraph, "Operators"))
+        names = [self._name(index, operator) for index, operator in enumerate(operators)]
+        reason = self._joined(names, operators)
+        if reason is None:
+            try:
+                return self._graph(name, inputs, outputs, self._nodes(names, operators, outputs))
+            # A tensor between the graph's part and the interpreter's has no NumPy type.
+            except Unsupported as unsupported:
+                reason = f"the network {unsupported}"
+        self.tensors = {number: self.known[number] for number in (*inputs, *outputs)}
+        node = whole(names, reason, inputs, outputs, self.subgraph.TensorsLength())
+        return self._graph(name, inputs, outputs, [node])
+
+    def _graph(
+        self, name: str, inputs: tuple[int, ...], outputs: tuple[int, ...], nodes: list[Node]
+    ) -> Graph:
+        for node in nodes:
+            if node.op is Op.REFERENCE:
+                self.tensors[node.inputs[-1]] = file_tensor(self.content)
+                for number in (*node.inputs[:-1], *node.outputs):
+                    self._use(number)
+        return Graph(
+            name=name, inputs=inputs, outputs=outputs, tensors=self.tensors, nodes=tuple(nodes)
         )
-        return Graph(name=name, inputs=inputs, outputs=outputs, tensors=self.tensors, nodes=nodes)
+
+    def _nodes(
+        self, names: list[str], operators: list[Any], outputs: tuple[int, ...]
+    ) -> list[Node]:
+        items = [
+            self._item(index, name, operator)
+            for index, (name, operator) in enumerate(zip(names, operators, strict=True))
+        ]
+        return bind(items, outputs, self.subgraph.TensorsLength(), self._computed)
+
+    def _joined(self, names: list[str], operators: list[Any]) -> str | None:
+        """Return why the network must stay in one piece; None where it need not."""
+        for name in names:
+            if name in JOINED:
+                return f"{name} joins the network's parts"
+        if self.model.SubgraphsLength() > 1:
+            return f"the network has {self.model.SubgraphsLength()} subgraphs"
+        readers = [set(numbers(operator, "Inputs").tolist()) for operator in operators]
+        for number in range(self.subgraph.TensorsLength()):
+            variable = self.subgraph.Tensors(number).IsVariable()
+            if variable and sum(number in inputs for inputs in readers) > 1:
+                return f"operators share the state of tensor {number}"
+        return None
+
+    def _computed(self, number: int) -> bool:
+        """Return whether an operator or the user provides a tensor."""
+        if number < 0:
+            return False
+        if not number < self.subgraph.TensorsLength():
+            raise ModelError(
+                f"an operator must use one of {self.subgraph.TensorsLength()} tensors, not {number}"
+            )
+        table = self.subgraph.Tensors(number)
+        if table.IsVariable():
+            return False
+        if not 0 <= table.Buffer() < self.buffers:
+            raise ModelError(
+                f"tensor {number} must have one of {self.buffers} buffers, not {table.Buffer()}"
+            )
+        return bool(self.model.Buffers(table.Buffer()).DataLength() == 0)
 
     @staticmethod
     def _code(code: Any) -> str:
@@ -108,55 +172,81 @@ class _Reader:
             return text(code.CustomCode())
         return enum_name(tflite.BuiltinOperator, number)
 
-    def _node(self, index: int, operator: Any) -> Node:
+    def _name(self, index: int, operator: Any) -> str:
         code = operator.OpcodeIndex()
         if not 0 <= code < len(self.codes):
             raise ModelError(f"operator {index} must be one of {len(self.codes)} kinds, not {code}")
-        name = self.codes[code]
-        title = f"operator {index} ({name})"
-        if name not in Op.__members__:
-            raise ModelError(f"{title} can run neither on the engine nor on the host")
-        op = Op(name)
-        try:
-            inputs = self._inputs(op, numbers(operator, "Inputs").tolist())
-            outputs = tuple(map(self._use, numbers(operator, "Outputs").tolist()))
-            if len(outputs) != 1:
-                raise ModelError(f"must have 1 output, not {len(outputs)}")
-            attributes = READERS[op](operator, [self.tensors[number] for number in inputs])
-        except ModelError as error:
-            raise ModelError(f"{title} {error}") from None
-        return Node(op=op, inputs=inputs, outputs=outputs, attributes=attributes, index=index)
+        return str(self.codes[code])
 
-    def _inputs(self, op: Op, given: list[int]) -> tuple[int, ...]:
-        if given[2:] == [-1]:
-            del given[2:]
-        if op is Op.RESHAPE:
+    def _item(self, index: int, name: str, operator: Any) -> Node | Foreign:
+        """Return a node, or what the reference interpreter needs to know of an operator."""
+        given = numbers(operator, "Inputs").tolist()
+        made = numbers(operator, "Outputs").tolist()
+        try:
+            if name not in GRAPH_OPERATORS:
+                raise Unsupported("has no kernel here")
+            return self._node(Op(name), index, operator, given, made)
+        except Unsupported as unsupported:
+            return Foreign(
+                name=name,
+                index=index,
+                inputs=tuple(given),
+                outputs=tuple(made),
+                reason=f"{name} {unsupported}",
+            )
+        except ModelError as error:
+            raise ModelError(f"operator {index} ({name}) {error}") from None
+
+    def _node(self, op: Op, index: int, operator: Any, given: list[int], made: list[int]) -> Node:
+        if given and given[-1] == -1:
+            del given[-1]
+        if not given or not made or -1 in given:
+            raise ModelError(f"must have its inputs and outputs, not {given} and {made}")
+        if op in RESHAPES:
             del given[1:]
-        if not given or -1 in given:
-            raise ModelError(f"must have its inputs, not {given}")
-        return tuple(self._use(number) for number in given)
+        inputs, outputs = ([self._peek(number) for number in side] for side in (given, made))
+        attributes = READERS[op](operator, inputs, outputs)
+        kept = [at for at in OPERANDS.get(op, range(len(given))) if at < len(given)]
+        node = Node(
+            op=op,
+            inputs=tuple(given[at] for at in kept),
+            outputs=tuple(made),
+            attributes=attributes,
+            index=index,
+        )
+        problem = misfit(node, [inputs[at] for at in kept], outputs)
+        if problem is not None:
+            raise Unsupported(problem)
+        for number in (*node.inputs, *node.outputs):
+            self._use(number)
+        return node
 
     def _use(self, number: int) -> int:
-        """Read a tensor when it is first used, and return its number."""
-        if number not in self.tensors:
+        """Make a tensor the graph's, and return its number."""
+        self.tensors[number] = self._peek(number)
+        return number
+
+    def _peek(self, number: int) -> Tensor:
+        """Read a tensor when it is first asked for."""
+        if number not in self.known:
             length = self.subgraph.TensorsLength()
             if not 0 <= number < length:
                 raise ModelError(f"must use one of {length} tensors, not {number}")
             table = self.subgraph.Tensors(number)
             name = text(table.Name()) or f"tensor_{number}"
             try:
-                self.tensors[number] = self._tensor(table, name)
+                self.known[number] = self._tensor(table, name)
             except ModelError as error:
-                raise ModelError(f"uses tensor {number} ({name}), which {error}") from None
-        return number
+                raise type(error)(f"uses tensor {number} ({name}), which {error}") from None
+        return self.known[number]
 
     def _tensor(self, table: Any, name: str) -> Tensor:
         dtype = DTYPES.get(table.Type())
         if dtype is None:
             given = enum_name(tflite.TensorType, table.Type())
-            raise ModelError(f"must have a type of {', '.join(DTYPES.values())}, not {given}")
+            raise Unsupported(f"has the type {given}")
         if table.Sparsity() is not None:
-            raise ModelError("must be dense, not sparse")
+            raise Unsupported("is sparse")
         shape = tuple(numbers(table, "Shape").tolist())
         if any(length < 1 for length in shape):
             raise ModelError(f"must have dimensions of at least 1, not {shape}")

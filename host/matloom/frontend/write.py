@@ -1,6 +1,6 @@
 """Graphs to TensorFlow Lite files, so that other runtimes can run what a test or a user made."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -8,29 +8,15 @@ import flatbuffers
 import numpy as np
 import tflite
 
-from matloom.ir.attributes import (
-    Activation,
-    Arithmetic,
-    Attributes,
-    Conv2D,
-    DepthwiseConv2D,
-    FullyConnected,
-    Padding,
-    Pool2D,
-    Softmax,
-)
+from matloom.frontend.write_options import OPTIONS, operands_of, parameter_quantisation
 from matloom.ir.graph import Array, Graph, Node, Op, Quantisation, Tensor
 from matloom.ir.operators import OPERATORS
-from matloom.ir.shapes import same_padding
 
 __all__ = ["write_tflite"]
 
 IDENTIFIER = b"TFL3"
 #: Runtimes read constants in place, with vector instructions.
 ALIGNMENT = 16
-
-Fields = Mapping[str, int | float | bool]
-Shapes = Sequence[tuple[int, ...]]
 
 
 def write_tflite(graph: Graph) -> bytes:
@@ -45,9 +31,11 @@ def write_tflite(graph: Graph) -> bytes:
     numbers = range(max(graph.tensors) + 1)
     filler = Tensor(name="", shape=(1,), dtype="int8")
     tensors = [graph.tensors.get(number, filler) for number in numbers]
+    operands = [_operands(graph, node, tensors) for node in graph.nodes]
     for node in graph.nodes:
         if OPERATORS[node.op].weight_axis is not None and len(node.inputs) == 3:
-            tensors[node.inputs[2]] = _scaled_bias(graph, node)
+            if graph.tensors[node.inputs[2]].dtype != "float32":
+                tensors[node.inputs[2]] = _scaled_bias(graph, node)
     ops = sorted({node.op for node in graph.nodes})
     subgraph = _table(
         builder,
@@ -55,7 +43,13 @@ def write_tflite(graph: Graph) -> bytes:
         Tensors=_tables(builder, [_tensor(builder, at, t) for at, t in enumerate(tensors)]),
         Inputs=_integers(builder, graph.inputs),
         Outputs=_integers(builder, graph.outputs),
-        Operators=_tables(builder, [_operator(builder, graph, n, ops) for n in graph.nodes]),
+        Operators=_tables(
+            builder,
+            [
+                _operator(builder, graph, node, ops, inputs)
+                for node, inputs in zip(graph.nodes, operands, strict=True)
+            ],
+        ),
         Name=builder.CreateString(graph.name),
     )
     # The first buffer is empty by convention; the others belong to a tensor each.
@@ -70,6 +64,26 @@ def write_tflite(graph: Graph) -> bytes:
     )
     builder.Finish(model, IDENTIFIER)
     return bytes(builder.Output())
+
+
+def _operands(graph: Graph, node: Node, tensors: list[Tensor]) -> list[int]:
+    """Return the file's inputs of a node; parameters that are constant tensors join `tensors`."""
+    inputs = []
+    for operand in operands_of(graph, node):
+        if isinstance(operand, int):
+            inputs.append(operand)
+            continue
+        inputs.append(len(tensors))
+        tensors.append(
+            Tensor(
+                name=f"parameter_{len(tensors)}",
+                shape=operand.shape,
+                dtype=operand.dtype.name,
+                quantisation=parameter_quantisation(graph, node, operand),
+                data=operand,
+            )
+        )
+    return inputs
 
 
 def _scaled_bias(graph: Graph, node: Node) -> Tensor:
@@ -142,10 +156,10 @@ def _code(builder: Any, op: Op) -> int:
     )
 
 
-def _operator(builder: Any, graph: Graph, node: Node, ops: list[Op]) -> int:
+def _operator(builder: Any, graph: Graph, node: Node, ops: list[Op], inputs: list[int]) -> int:
     fields = {
         "OpcodeIndex": ops.index(node.op),
-        "Inputs": _integers(builder, node.inputs),
+        "Inputs": _integers(builder, inputs),
         "Outputs": _integers(builder, node.outputs),
     }
     if node.op in OPTIONS:
@@ -154,77 +168,3 @@ def _operator(builder: Any, graph: Graph, node: Node, ops: list[Op]) -> int:
         fields["BuiltinOptions"] = _table(builder, kind, **describe(node.attributes, shapes))
         fields["BuiltinOptionsType"] = getattr(tflite.BuiltinOptions, kind)
     return _table(builder, "Operator", **fields)
-
-
-def _activation(activation: Activation) -> int:
-    return int(getattr(tflite.ActivationFunctionType, activation))
-
-
-def _padding(padding: Padding, same: Padding) -> int:
-    if padding == Padding(top=0, bottom=0, left=0, right=0):
-        return int(tflite.Padding.VALID)
-    if padding != same:
-        raise ValueError(f"padding must be SAME ({same}) or VALID, not {padding}")
-    return int(tflite.Padding.SAME)
-
-
-def _convolution(attributes: Attributes, shapes: Shapes) -> Fields:
-    assert isinstance(attributes, Conv2D)
-    stride, dilation = attributes.stride, attributes.dilation
-    (_, *image, _), (_, *kernel, _) = shapes[:2]
-    same = same_padding((image[0], image[1]), (kernel[0], kernel[1]), stride, dilation)
-    fields = {
-        "Padding": _padding(attributes.padding, same),
-        "StrideH": stride[0],
-        "StrideW": stride[1],
-        "DilationHFactor": dilation[0],
-        "DilationWFactor": dilation[1],
-        "FusedActivationFunction": _activation(attributes.activation),
-    }
-    if isinstance(attributes, DepthwiseConv2D):
-        fields["DepthMultiplier"] = attributes.depth_multiplier
-    return fields
-
-
-def _dense(attributes: Attributes, shapes: Shapes) -> Fields:
-    assert isinstance(attributes, FullyConnected)
-    return {
-        "KeepNumDims": attributes.keep_num_dims,
-        "FusedActivationFunction": _activation(attributes.activation),
-    }
-
-
-def _pooling(attributes: Attributes, shapes: Shapes) -> Fields:
-    assert isinstance(attributes, Pool2D)
-    window, stride = attributes.window, attributes.stride
-    same = same_padding((shapes[0][1], shapes[0][2]), window, stride)
-    return {
-        "Padding": _padding(attributes.padding, same),
-        "StrideH": stride[0],
-        "StrideW": stride[1],
-        "FilterHeight": window[0],
-        "FilterWidth": window[1],
-        "FusedActivationFunction": _activation(attributes.activation),
-    }
-
-
-def _sum(attributes: Attributes, shapes: Shapes) -> Fields:
-    assert isinstance(attributes, Arithmetic)
-    return {"FusedActivationFunction": _activation(attributes.activation)}
-
-
-def _softmax(attributes: Attributes, shapes: Shapes) -> Fields:
-    assert isinstance(attributes, Softmax)
-    return {"Beta": attributes.beta}
-
-
-#: The options table of each operator that has one, and its fields.
-OPTIONS: dict[Op, tuple[str, Callable[[Attributes, Shapes], Fields]]] = {
-    Op.ADD: ("AddOptions", _sum),
-    Op.AVERAGE_POOL_2D: ("Pool2DOptions", _pooling),
-    Op.CONV_2D: ("Conv2DOptions", _convolution),
-    Op.DEPTHWISE_CONV_2D: ("DepthwiseConv2DOptions", _convolution),
-    Op.FULLY_CONNECTED: ("FullyConnectedOptions", _dense),
-    Op.MAX_POOL_2D: ("Pool2DOptions", _pooling),
-    Op.SOFTMAX: ("SoftmaxOptions", _softmax),
-}

@@ -1,4 +1,4 @@
-"""Change of type or shape: QUANTIZE, DEQUANTIZE, RESHAPE."""
+"""Change of type or shape: QUANTIZE, DEQUANTIZE, RESHAPE, SQUEEZE, EXPAND_DIMS."""
 
 from collections.abc import Sequence
 
@@ -33,11 +33,13 @@ def quantize(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
 
 
 def dequantize(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """DEQUANTIZE: integers to float32."""
+    """DEQUANTIZE: integers or float16 to float32."""
     given = graph.tensors[node.inputs[0]]
+    if given.dtype == "float16":
+        return inputs[0].astype(np.float32)
     return (given.scale * (inputs[0].astype(np.float64) - given.zero_point)).astype(np.float32)
 
 
 def reshape(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """RESHAPE: the same elements in the output's shape."""
+    """RESHAPE, SQUEEZE and EXPAND_DIMS: the same elements in the output's shape."""
     return inputs[0].reshape(graph.tensors[node.output].shape)

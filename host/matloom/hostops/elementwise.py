@@ -1,24 +1,70 @@
-"""Elementwise operators of two inputs: ADD."""
+"""Elementwise operators of two inputs, which broadcast: ADD, SUB, MUL, MAXIMUM, MINIMUM, PRELU."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
 from matloom.arch.numerics import wrap32
-from matloom.hostops.requantise import finish, scale
-from matloom.ir.attributes import Arithmetic
-from matloom.ir.graph import Array, Graph, Node
-from matloom.ir.scales import addition
+from matloom.hostops.requantise import finish, limit, scale
+from matloom.ir.attributes import Activation, Arithmetic
+from matloom.ir.graph import Array, Graph, Node, Op
+from matloom.ir.scales import addition, prelu_scales, product_multiplier
 
-__all__ = ["add"]
+__all__ = ["add", "float_arithmetic", "float_prelu", "maximum", "minimum", "multiply", "prelu"]
+
+
+def _centred(graph: Graph, node: Node, inputs: Sequence[Array]) -> list[Array]:
+    return [
+        x.astype(np.int64) - graph.tensors[number].zero_point
+        for x, number in zip(inputs, node.inputs, strict=True)
+    ]
 
 
 def add(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """ADD: int8 and int8, broadcast, to int8."""
+    """ADD and SUB of 8-bit or 16-bit integers."""
     scales = addition(graph, node)
-    scaled = [
-        scale((x.astype(np.int64) - graph.tensors[number].zero_point) << scales.left_shift, *pair)
-        for x, number, pair in zip(inputs, node.inputs, scales.inputs, strict=True)
-    ]
-    total = scale(wrap32(scaled[0] + scaled[1]), *scales.output)
-    return finish(total, node.attributes_as(Arithmetic).activation, graph.tensors[node.output])
+    first, second = (
+        scale(x << scales.left_shift, *pair)
+        for x, pair in zip(_centred(graph, node, inputs), scales.inputs, strict=True)
+    )
+    total = first + second if node.op is Op.ADD else first - second
+    scaled = scale(wrap32(total), *scales.output)
+    return finish(scaled, node.attributes_as(Arithmetic).activation, graph.tensors[node.output])
+
+
+def multiply(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """MUL of 8-bit or 16-bit integers."""
+    first, second = _centred(graph, node, inputs)
+    scaled = scale(wrap32(first * second), *product_multiplier(graph, node))
+    return finish(scaled, node.attributes_as(Arithmetic).activation, graph.tensors[node.output])
+
+
+def float_arithmetic(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """ADD, SUB and MUL of float32."""
+    function = {Op.ADD: np.add, Op.SUB: np.subtract, Op.MUL: np.multiply}[node.op]
+    return limit(function(*inputs), node.attributes_as(Arithmetic).activation)
+
+
+def maximum(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """MAXIMUM; integers are compared as they are."""
+    result: Array = np.where(inputs[0] > inputs[1], inputs[0], inputs[1])
+    return result
+
+
+def minimum(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """MINIMUM; integers are compared as they are."""
+    result: Array = np.where(inputs[0] < inputs[1], inputs[0], inputs[1])
+    return result
+
+
+def prelu(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """PRELU of 8-bit integers: negative values are multiplied by input 1."""
+    given, alpha = _centred(graph, node, inputs)
+    above, below = prelu_scales(graph, node)
+    scaled = np.where(given >= 0, scale(given, *above), scale(given * alpha, *below))
+    return finish(scaled, Activation.NONE, graph.tensors[node.output])
+
+
+def float_prelu(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """PRELU of float32."""
+    return np.where(inputs[0] >= 0, inputs[0], inputs[0] * inputs[1])

@@ -14,7 +14,7 @@ from matloom.arch.numerics import (
 from matloom.arch.numerics import saturating_rounding_doubling_high_mul as multiply
 from matloom.ir.graph import Array
 
-__all__ = ["exp_of_negative", "multiply", "reciprocal_of_sum"]
+__all__ = ["exp_of_negative", "logistic", "multiply", "reciprocal_of_sum", "tanh"]
 
 ONE = 2**31 - 1
 #: exp(-2**k) in Q0.31 for k from -2 to 4.
@@ -38,25 +38,45 @@ def _exp_of_quarter(a: Array) -> Array:
     return result
 
 
-def exp_of_negative(a: Array) -> Array:
-    """Return exp(a), Q0.31, for a <= 0 in Q5.26."""
-    quarter = 2**24
+def exp_of_negative(a: Array, integer_bits: int = 5) -> Array:
+    """Return exp(a), Q0.31, for a <= 0 with `integer_bits` of 5 or less."""
+    quarter = 2 ** (29 - integer_bits)
     fraction = (a & (quarter - 1)) - quarter
-    result = _exp_of_quarter(_shift_left(fraction, 5))
+    result = _exp_of_quarter(_shift_left(fraction, integer_bits))
     remainder = fraction - a
-    for bit, factor in enumerate(EXPONENTIALS, start=24):
+    factors = EXPONENTIALS[: integer_bits + 2]
+    for bit, factor in enumerate(factors, start=29 - integer_bits):
         result = np.where(remainder & (1 << bit), multiply(result, factor), result)
     return np.where(a == 0, ONE, result)
+
+
+def _reciprocal(x: Array) -> Array:
+    """Return 2/(1 + x), Q2.29, for x of Q0.31 in [0, 1]."""
+    # Newton and Raphson find 1/d for half the denominator, d = (1 + x) / 2.
+    half = (x + ONE + 1) >> 1
+    estimate = 1515870810 + multiply(half, -1010580540)
+    for _ in range(3):
+        error = 2**29 - multiply(half, estimate)
+        estimate = estimate + _shift_left(multiply(estimate, error), 2)
+    result: Array = estimate
+    return result
 
 
 def reciprocal_of_sum(x: Array, integer_bits: int) -> tuple[Array, Array]:
     """Return ``(r, e)`` so that 1/x is r in Q0.31 over 2**e, for positive x with `integer_bits`."""
     leading_zeros = 32 - np.frexp(x.astype(np.float64))[1].astype(np.int64)
     fraction = wrap32((x << leading_zeros) - 2**31)
-    # Newton and Raphson find 1/d in Q2.29 for half the denominator, d = (1 + fraction) / 2.
-    half = (fraction + ONE + 1) >> 1
-    estimate = 1515870810 + multiply(half, -1010580540)
-    for _ in range(3):
-        error = 2**29 - multiply(half, estimate)
-        estimate = estimate + _shift_left(multiply(estimate, error), 2)
-    return _shift_left(estimate, 1), integer_bits - leading_zeros
+    return _shift_left(_reciprocal(fraction), 1), integer_bits - leading_zeros
+
+
+def logistic(a: Array) -> Array:
+    """Return 1/(1 + exp(-a)), Q0.31, for a in Q4.27."""
+    positive = _shift_left(_reciprocal(exp_of_negative(-np.abs(a), 4)), 1)
+    return np.where(a == 0, 2**30, np.where(a > 0, positive, ONE - positive))
+
+
+def tanh(a: Array) -> Array:
+    """Return tanh(a), Q0.31, for a in Q4.27."""
+    # The same integers, taken for Q5.26, are 2a.
+    magnitude = _shift_left(_reciprocal(exp_of_negative(-np.abs(a), 5)) - 2**29, 2)
+    return np.where(a == 0, 0, np.sign(a) * magnitude)

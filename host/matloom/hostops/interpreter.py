@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 
-from matloom.hostops.kernels import KERNELS
-from matloom.ir.graph import Array, Graph, Node
+from matloom.hostops.kernels import kernel_of
+from matloom.hostops.reference import ReferenceRun
+from matloom.ir.graph import Array, Graph, Node, Op
 
-__all__ = ["check_input", "interpret", "run_node"]
+__all__ = ["check_input", "interpret", "node_inputs", "run_node"]
 
 
 def check_input(graph: Graph, number: int, array: Array) -> None:
@@ -18,13 +19,24 @@ def check_input(graph: Graph, number: int, array: Array) -> None:
         )
 
 
-def run_node(graph: Graph, node: Node, known: Mapping[int, Array]) -> Array:
-    """Return the output of one node; constants come from the graph, the rest from `known`."""
+def run_node(graph: Graph, node: Node, known: Mapping[int, Array]) -> dict[int, Array]:
+    """Return a node's outputs by number; constants come from the graph, the rest from `known`."""
+    inputs = node_inputs(graph, node, known)
+    if node.op is Op.REFERENCE:
+        results: Array | tuple[Array, ...] = ReferenceRun(graph, node).run(inputs)
+    else:
+        results = kernel_of(node, inputs)(graph, node, inputs)
+    arrays = results if isinstance(results, tuple) else (results,)
+    return dict(zip(node.outputs, arrays, strict=True))
+
+
+def node_inputs(graph: Graph, node: Node, known: Mapping[int, Array]) -> list[Array]:
+    """Return a node's inputs in order."""
     inputs = []
     for number in node.inputs:
         data = graph.tensors[number].data
         inputs.append(known[number] if data is None else data)
-    return KERNELS[node.op](graph, node, inputs)
+    return inputs
 
 
 def interpret(graph: Graph, inputs: Mapping[int, Array], *, keep: bool = False) -> dict[int, Array]:
@@ -50,7 +62,7 @@ def interpret(graph: Graph, inputs: Mapping[int, Array], *, keep: bool = False) 
         check_input(graph, number, array)
     known = dict(inputs)
     for node in graph.nodes:
-        known[node.output] = run_node(graph, node, known)
+        known.update(run_node(graph, node, known))
     if keep:
         return known
     outputs = {}

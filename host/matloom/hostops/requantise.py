@@ -1,4 +1,4 @@
-"""From 32-bit sums to the output's integers: the last step of every integer kernel."""
+"""From sums to the output's numbers: the last step of every kernel."""
 
 import numpy as np
 
@@ -7,7 +7,14 @@ from matloom.ir.attributes import Activation
 from matloom.ir.graph import Array, Graph, Node, Tensor
 from matloom.ir.scales import activation_range, channel_multipliers
 
-__all__ = ["finish", "requantise_sums", "scale"]
+__all__ = ["finish", "limit", "requantise_sums", "scale"]
+
+#: What each activation lets through.
+_LIMITS = {
+    Activation.RELU: (0.0, np.inf),
+    Activation.RELU6: (0.0, 6.0),
+    Activation.RELU_N1_TO_1: (-1.0, 1.0),
+}
 
 
 def scale(x: Array, multiplier: int | Array, shift: int | Array) -> Array:
@@ -21,6 +28,14 @@ def finish(x: Array, activation: Activation, output: Tensor) -> Array:
     low, high = activation_range(activation, output)
     result: Array = clamp(x + output.zero_point, low, high).astype(output.dtype)
     return result
+
+
+def limit(x: Array, activation: Activation) -> Array:
+    """Return float32 `x` within the activation's limits."""
+    if activation is Activation.NONE:
+        return x
+    low, high = _LIMITS[activation]
+    return np.clip(x, np.float32(low), np.float32(high))
 
 
 def requantise_sums(

@@ -1,4 +1,4 @@
-"""Layers with weights: CONV_2D, DEPTHWISE_CONV_2D and FULLY_CONNECTED of 8-bit integers.
+"""Layers with 8-bit weights: CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED, TRANSPOSE_CONV.
 
 Sums are exact: products of 9 and 8 bits add up below the integers that floats hold, whose matrix
 product is much faster than that of integers.
@@ -10,10 +10,17 @@ import numpy as np
 
 from matloom.hostops.requantise import requantise_sums
 from matloom.hostops.windows import pad, windows
-from matloom.ir.attributes import Conv2D, DepthwiseConv2D, FullyConnected
+from matloom.ir.attributes import Conv2D, DepthwiseConv2D, FullyConnected, TransposeConv
 from matloom.ir.graph import Array, Graph, Node
 
-__all__ = ["convolution", "dense", "depthwise"]
+__all__ = [
+    "convolution",
+    "dense",
+    "depthwise",
+    "exact_product",
+    "scatter",
+    "transposed_convolution",
+]
 
 #: Multiply-accumulates that OpenBLAS leaves to one thread.
 BLAS_WORK = 2**18
@@ -23,7 +30,7 @@ def _bias(inputs: Sequence[Array]) -> Array | None:
     return inputs[2] if len(inputs) == 3 else None
 
 
-def _product(rows: Array, weights: Array) -> Array:
+def exact_product(rows: Array, weights: Array) -> Array:
     """Return ``rows @ weights.T`` of inputs without zero point and int8 weights, as int64."""
     exact = rows.shape[1] * 255 * 128 < 2**24
     kind = np.float32 if exact else np.float64
@@ -47,7 +54,7 @@ def convolution(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
         attributes.dilation,
     )
     outputs = weights.shape[0]
-    sums = _product(patches.reshape(-1, weights[0].size), weights.reshape(outputs, -1))
+    sums = exact_product(patches.reshape(-1, weights[0].size), weights.reshape(outputs, -1))
     return requantise_sums(graph, node, sums, _bias(inputs), attributes.activation)
 
 
@@ -72,5 +79,36 @@ def dense(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     activation = node.attributes_as(FullyConnected).activation
     rows, weights = inputs[:2]
     rows = rows.astype(np.int16) - graph.tensors[node.inputs[0]].zero_point
-    sums = _product(rows.reshape(-1, weights.shape[1]), weights)
+    sums = exact_product(rows.reshape(-1, weights.shape[1]), weights)
     return requantise_sums(graph, node, sums, _bias(inputs), activation)
+
+
+def scatter(products: Array, attributes: TransposeConv) -> Array:
+    """Return sums (batch, height, width, outputs) of what each input position gives.
+
+    `products` are (batch, input height, input width, kernel height, kernel width, outputs).
+    """
+    batch, in_height, in_width, *kernel, outputs = products.shape
+    stride, padding, (height, width) = attributes.stride, attributes.padding, attributes.size
+    tall = max((in_height - 1) * stride[0] + kernel[0], padding.top + height)
+    wide = max((in_width - 1) * stride[1] + kernel[1], padding.left + width)
+    sums = np.zeros((batch, tall, wide, outputs), products.dtype)
+    for row, column in np.ndindex(*kernel):
+        rows = slice(row, row + (in_height - 1) * stride[0] + 1, stride[0])
+        columns = slice(column, column + (in_width - 1) * stride[1] + 1, stride[1])
+        sums[:, rows, columns] += products[:, :, :, row, column]
+    return sums[:, padding.top :, padding.left :][:, :height, :width]
+
+
+def transposed_convolution(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """TRANSPOSE_CONV: int8 image, int8 weights, int32 bias or none, to int8."""
+    attributes = node.attributes_as(TransposeConv)
+    image, weights = inputs[:2]
+    image = image.astype(np.int16) - graph.tensors[node.inputs[0]].zero_point
+    depth = image.shape[3]
+    flat = weights.transpose(1, 2, 0, 3).reshape(-1, depth)
+    products = exact_product(image.reshape(-1, depth), flat)
+    sums = scatter(
+        products.reshape(*image.shape[:3], *weights.shape[1:3], len(weights)), attributes
+    )
+    return requantise_sums(graph, node, sums, _bias(inputs), attributes.activation)

@@ -8,7 +8,7 @@ from matloom.ir.graph import Array
 __all__ = ["pad", "windows"]
 
 
-def pad(image: Array, padding: Padding, value: int) -> Array:
+def pad(image: Array, padding: Padding, value: float) -> Array:
     """Return an image (batch, height, width, channels) with an edge of `value` around it."""
     edges = (
         (0, 0),

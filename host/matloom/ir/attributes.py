@@ -7,12 +7,22 @@ __all__ = [
     "Activation",
     "Arithmetic",
     "Attributes",
+    "Axis",
     "Conv2D",
     "DepthwiseConv2D",
     "FullyConnected",
+    "LeakyRelu",
+    "Pad",
     "Padding",
     "Pool2D",
+    "Reduce",
+    "Reference",
+    "Resize",
+    "Slice",
     "Softmax",
+    "Split",
+    "Transpose",
+    "TransposeConv",
 ]
 
 
@@ -37,7 +47,7 @@ class Padding:
 
 @dataclass(frozen=True, kw_only=True)
 class Attributes:
-    """Nothing beyond the tensors: RESHAPE, LOG_SOFTMAX, QUANTIZE, DEQUANTIZE."""
+    """Nothing beyond the tensors: RESHAPE, QUANTIZE, TANH, MAXIMUM and the like."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +55,13 @@ class Arithmetic(Attributes):
     """Elementwise operators of two inputs."""
 
     activation: Activation
+
+
+@dataclass(frozen=True, kw_only=True)
+class Axis(Attributes):
+    """Operators along one axis, counted from 0: CONCATENATION, PACK, UNPACK, ARG_MAX, ARG_MIN."""
+
+    axis: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +90,25 @@ class FullyConnected(Attributes):
 
 
 @dataclass(frozen=True, kw_only=True)
+class LeakyRelu(Attributes):
+    """Negative values are multiplied by `alpha`, a float32 number."""
+
+    alpha: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pad(Attributes):
+    """Elements added before and after each axis.
+
+    `value` is what they hold, in the tensor's own integers; None stands for zero.
+    """
+
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    value: float | int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Pool2D(Attributes):
     """Pooling; pairs are (vertical, horizontal). Padding counts for nothing."""
 
@@ -83,7 +119,88 @@ class Pool2D(Attributes):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Reduce(Attributes):
+    """Reduction over axes in ascending order; `keep_dims` leaves them with a length of one."""
+
+    axes: tuple[int, ...]
+    keep_dims: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reference(Attributes):
+    """Operators of a model file that a reference interpreter runs.
+
+    Members
+    -------
+    operators:
+        Their names, in order of execution.
+    reason:
+        Why neither the engine nor the host's kernels run them.
+    positions:
+        Their places in the file's only subgraph; empty for the file as a whole.
+    inputs, outputs:
+        Tensors of the file that enter and leave, as the node's inputs and outputs do.
+    """
+
+    operators: tuple[str, ...]
+    reason: str
+    positions: tuple[int, ...] = ()
+    inputs: tuple[int, ...] = ()
+    outputs: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resize(Attributes):
+    """A new height and width for an image, and how the two grids of elements lie."""
+
+    size: tuple[int, int]
+    align_corners: bool
+    half_pixel_centers: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slice(Attributes):
+    """Part of a tensor: on each axis `size` elements from `begin`, `step` apart.
+
+    `step` may be negative. Axes of `dropped`, which have one element left, disappear.
+    """
+
+    begin: tuple[int, ...]
+    size: tuple[int, ...]
+    step: tuple[int, ...]
+    dropped: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Softmax(Attributes):
     """Softmax along the last axis, of ``beta * x``."""
 
     beta: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Split(Attributes):
+    """Parts along an axis; one of `sizes` for each output."""
+
+    axis: int
+    sizes: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transpose(Attributes):
+    """Output axis n is input axis ``permutation[n]``."""
+
+    permutation: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransposeConv(Attributes):
+    """Transposed convolution; `padding` is what the convolution of the opposite way would have.
+
+    `size` is the output's height and width. Inputs of the node are image, weights and bias.
+    """
+
+    stride: tuple[int, int]
+    padding: Padding
+    size: tuple[int, int]
+    activation: Activation

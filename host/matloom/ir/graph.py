@@ -12,26 +12,63 @@ import numpy.typing as npt
 
 from matloom.ir.attributes import Attributes
 
-__all__ = ["Array", "Graph", "Node", "Op", "Quantisation", "Tensor"]
+__all__ = ["RESHAPES", "Array", "Graph", "Node", "Op", "Quantisation", "Tensor"]
 
 Array = npt.NDArray[Any]
 Kind = TypeVar("Kind", bound=Attributes)
 
 
 class Op(enum.StrEnum):
-    """The operators that the graph knows, under TensorFlow Lite's names."""
+    """The operators that the graph knows, under TensorFlow Lite's names.
+
+    REFERENCE stands for operators that it does not know: its last input is the model file.
+    """
 
     ADD = "ADD"
+    ARG_MAX = "ARG_MAX"
+    ARG_MIN = "ARG_MIN"
     AVERAGE_POOL_2D = "AVERAGE_POOL_2D"
+    CONCATENATION = "CONCATENATION"
     CONV_2D = "CONV_2D"
     DEPTHWISE_CONV_2D = "DEPTHWISE_CONV_2D"
     DEQUANTIZE = "DEQUANTIZE"
+    EXPAND_DIMS = "EXPAND_DIMS"
     FULLY_CONNECTED = "FULLY_CONNECTED"
+    HARD_SWISH = "HARD_SWISH"
+    LEAKY_RELU = "LEAKY_RELU"
+    LOGISTIC = "LOGISTIC"
     LOG_SOFTMAX = "LOG_SOFTMAX"
+    MAXIMUM = "MAXIMUM"
     MAX_POOL_2D = "MAX_POOL_2D"
+    MEAN = "MEAN"
+    MINIMUM = "MINIMUM"
+    MUL = "MUL"
+    PACK = "PACK"
+    PAD = "PAD"
+    PADV2 = "PADV2"
+    PRELU = "PRELU"
     QUANTIZE = "QUANTIZE"
+    REFERENCE = "REFERENCE"
+    RELU = "RELU"
+    RELU6 = "RELU6"
     RESHAPE = "RESHAPE"
+    RESIZE_NEAREST_NEIGHBOR = "RESIZE_NEAREST_NEIGHBOR"
+    SLICE = "SLICE"
     SOFTMAX = "SOFTMAX"
+    SPLIT = "SPLIT"
+    SPLIT_V = "SPLIT_V"
+    SQUEEZE = "SQUEEZE"
+    STRIDED_SLICE = "STRIDED_SLICE"
+    SUB = "SUB"
+    SUM = "SUM"
+    TANH = "TANH"
+    TRANSPOSE = "TRANSPOSE"
+    TRANSPOSE_CONV = "TRANSPOSE_CONV"
+    UNPACK = "UNPACK"
+
+
+#: Operators that leave the bytes as they are.
+RESHAPES = frozenset({Op.EXPAND_DIMS, Op.RESHAPE, Op.SQUEEZE})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,18 +1,43 @@
 """What each operator looks like: one entry of a table each."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from matloom.ir.attributes import (
     Arithmetic,
     Attributes,
+    Axis,
     Conv2D,
     DepthwiseConv2D,
     FullyConnected,
+    LeakyRelu,
+    Pad,
     Pool2D,
+    Reduce,
+    Reference,
+    Resize,
+    Slice,
     Softmax,
+    Split,
+    Transpose,
+    TransposeConv,
 )
 from matloom.ir.graph import Op
+from matloom.ir.moves import (
+    concatenation_shape,
+    pack_shape,
+    pad_shape,
+    picked_shape,
+    reduced_shape,
+    resized_shape,
+    slice_shape,
+    split_shapes,
+    transposed_convolution_shape,
+    transposed_shape,
+    unpacked_shapes,
+)
 from matloom.ir.shapes import (
+    Shape,
     ShapeRule,
     broadcast_shape,
     convolution_shape,
@@ -39,44 +64,131 @@ class Operator:
         Types that it takes and gives, as ``"int8 int8 int32 -> int8"``.
     shape:
         Output shape from input shapes and attributes; None where only the size must agree.
+    parts:
+        For several outputs: the shape of each, in place of `shape`.
     weight_axis:
-        For input 1, constant weights: the axis that may have a scale for each channel.
+        For input 1, weights: the axis that may have a scale for each channel.
+    variadic:
+        It takes or gives any number of tensors of one type, of which `types` names one.
+    scaled:
+        Integers of 8 and 16 bits need a scale and a zero point.
     """
 
     attributes: type[Attributes] = Attributes
     types: frozenset[str]
     shape: ShapeRule | None = same_shape
+    parts: Callable[[Sequence[Shape], Attributes], list[Shape]] | None = None
     weight_axis: int | None = None
+    variadic: bool = False
+    scaled: bool = True
 
 
-_WEIGHTED = frozenset({"int8 int8 int32 -> int8", "int8 int8 -> int8"})
-_INT8 = frozenset({"int8 -> int8"})
+def _unary(*types: str) -> frozenset[str]:
+    return frozenset(f"{name} -> {name}" for name in types)
+
+
+def _binary(*types: str) -> frozenset[str]:
+    return frozenset(f"{name} {name} -> {name}" for name in types)
+
+
+_WEIGHTED = frozenset(
+    {
+        *("int8 int8 int32 -> int8", "int8 int8 -> int8"),
+        *("float32 float32 float32 -> float32", "float32 float32 -> float32"),
+    }
+)
+#: Weights quantised, data not.
+_HYBRID = frozenset({"float32 int8 float32 -> float32", "float32 int8 -> float32"})
+_NUMBERS = _unary("float32", "int8")
+#: Types whose elements are only moved.
+_ANY = _unary("bool", "float32", "int8", "int16", "int32", "int64", "uint8")
+_ARITHMETIC = Operator(
+    attributes=Arithmetic, types=_binary("float32", "int8", "int16"), shape=broadcast_shape
+)
+_CHOICE = Operator(types=_binary("float32", "int8", "int32"), shape=broadcast_shape, scaled=False)
+_RESHAPE = Operator(types=_ANY, shape=None, scaled=False)
+_SPLIT = Operator(attributes=Split, types=_ANY, parts=split_shapes, variadic=True, scaled=False)
+_PICK = Operator(
+    attributes=Axis,
+    types=frozenset({"float32 -> int32", "int8 -> int32"}),
+    shape=picked_shape,
+    scaled=False,
+)
+_SLICE = Operator(attributes=Slice, types=_ANY, shape=slice_shape, scaled=False)
+_PAD = Operator(attributes=Pad, types=_unary("float32", "int8", "int16"), shape=pad_shape)
+_POOL = Operator(attributes=Pool2D, types=_NUMBERS, shape=pooling_shape)
+_REDUCE = Operator(attributes=Reduce, types=_NUMBERS, shape=reduced_shape)
+_SAME = Operator(types=_NUMBERS)
 
 OPERATORS = {
-    Op.ADD: Operator(
-        attributes=Arithmetic, types=frozenset({"int8 int8 -> int8"}), shape=broadcast_shape
+    Op.ADD: _ARITHMETIC,
+    Op.ARG_MAX: _PICK,
+    Op.ARG_MIN: _PICK,
+    Op.AVERAGE_POOL_2D: _POOL,
+    Op.CONCATENATION: Operator(
+        attributes=Axis, types=_ANY, shape=concatenation_shape, variadic=True, scaled=False
     ),
-    Op.AVERAGE_POOL_2D: Operator(attributes=Pool2D, types=_INT8, shape=pooling_shape),
     Op.CONV_2D: Operator(
-        attributes=Conv2D, types=_WEIGHTED, shape=convolution_shape, weight_axis=0
+        attributes=Conv2D, types=_WEIGHTED | _HYBRID, shape=convolution_shape, weight_axis=0
     ),
     Op.DEPTHWISE_CONV_2D: Operator(
         attributes=DepthwiseConv2D, types=_WEIGHTED, shape=depthwise_shape, weight_axis=3
     ),
-    Op.DEQUANTIZE: Operator(types=frozenset({"int8 -> float32", "int16 -> float32"})),
+    Op.DEQUANTIZE: Operator(
+        types=frozenset(f"{name} -> float32" for name in ("float16", "int8", "int16", "uint8"))
+    ),
+    Op.EXPAND_DIMS: _RESHAPE,
     Op.FULLY_CONNECTED: Operator(
-        attributes=FullyConnected, types=_WEIGHTED, shape=dense_shape, weight_axis=0
+        attributes=FullyConnected, types=_WEIGHTED | _HYBRID, shape=dense_shape, weight_axis=0
     ),
-    Op.LOG_SOFTMAX: Operator(types=frozenset({"float32 -> float32"})),
-    Op.MAX_POOL_2D: Operator(attributes=Pool2D, types=_INT8, shape=pooling_shape),
-    Op.QUANTIZE: Operator(types=frozenset({"float32 -> int8", "float32 -> int16", "int8 -> int8"})),
-    Op.RESHAPE: Operator(
+    Op.HARD_SWISH: _SAME,
+    Op.LEAKY_RELU: Operator(attributes=LeakyRelu, types=_NUMBERS),
+    Op.LOGISTIC: _SAME,
+    Op.LOG_SOFTMAX: Operator(types=_unary("float32")),
+    Op.MAXIMUM: _CHOICE,
+    Op.MAX_POOL_2D: _POOL,
+    Op.MEAN: _REDUCE,
+    Op.MINIMUM: _CHOICE,
+    Op.MUL: _ARITHMETIC,
+    Op.PACK: Operator(attributes=Axis, types=_ANY, shape=pack_shape, variadic=True, scaled=False),
+    Op.PAD: _PAD,
+    Op.PADV2: _PAD,
+    Op.PRELU: Operator(types=_binary("float32", "int8"), shape=broadcast_shape),
+    Op.QUANTIZE: Operator(
         types=frozenset(
-            f"{dtype} -> {dtype}" for dtype in ("float32", "int8", "int16", "int32", "uint8")
-        ),
-        shape=None,
+            {
+                *("float32 -> int8", "float32 -> int16", "int8 -> int8"),
+                *("int16 -> int8", "int16 -> int16"),
+            }
+        )
     ),
-    Op.SOFTMAX: Operator(
-        attributes=Softmax, types=frozenset({"int8 -> int8", "float32 -> float32"})
+    Op.REFERENCE: Operator(attributes=Reference, types=frozenset()),
+    Op.RELU: _SAME,
+    Op.RELU6: _SAME,
+    Op.RESHAPE: _RESHAPE,
+    Op.RESIZE_NEAREST_NEIGHBOR: Operator(
+        attributes=Resize,
+        types=_unary("float32", "int8", "int16"),
+        shape=resized_shape,
+        scaled=False,
+    ),
+    Op.SLICE: _SLICE,
+    Op.SOFTMAX: Operator(attributes=Softmax, types=_NUMBERS),
+    Op.SPLIT: _SPLIT,
+    Op.SPLIT_V: _SPLIT,
+    Op.SQUEEZE: _RESHAPE,
+    Op.STRIDED_SLICE: _SLICE,
+    Op.SUB: _ARITHMETIC,
+    Op.SUM: _REDUCE,
+    Op.TANH: _SAME,
+    Op.TRANSPOSE: Operator(attributes=Transpose, types=_ANY, shape=transposed_shape, scaled=False),
+    Op.TRANSPOSE_CONV: Operator(
+        attributes=TransposeConv,
+        types=_WEIGHTED,
+        shape=transposed_convolution_shape,
+        weight_axis=0,
+    ),
+    Op.UNPACK: Operator(
+        attributes=Axis, types=_ANY, parts=unpacked_shapes, variadic=True, scaled=False
     ),
 }

@@ -1,25 +1,38 @@
 """Integer multipliers and limits from scales, exactly as TensorFlow Lite Micro derives them."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from matloom.arch.numerics import quantize_multiplier
-from matloom.ir.attributes import Activation, Softmax
+from matloom.ir.attributes import Activation, LeakyRelu, Reduce, Softmax
 from matloom.ir.graph import Array, Graph, Node, Op, Tensor
 
 __all__ = [
     "Addition",
+    "HardSwish",
+    "Multiplier",
     "activation_range",
     "addition",
     "channel_multipliers",
+    "hard_swish_scales",
+    "leaky_scales",
+    "prelu_scales",
+    "product_multiplier",
+    "reduction_multiplier",
     "rescale_multiplier",
     "round_half_away",
+    "sigmoid_scale",
     "softmax_scale",
+    "unary_multiplier",
 ]
 
-#: Bits that ADD shifts its inputs up before scaling them.
-ADD_LEFT_SHIFT = 20
+#: Multiplier and shift.
+Multiplier = tuple[int, int]
+
+#: Bits that ADD and SUB shift their inputs up before scaling them.
+ADD_LEFT_SHIFT = {"int8": 20, "int16": 15}
 
 
 def round_half_away(x: Array | np.float32) -> Array:
@@ -35,8 +48,8 @@ def round_half_away(x: Array | np.float32) -> Array:
 def channel_multipliers(graph: Graph, node: Node) -> tuple[Array, Array]:
     """Return a multiplier and a shift for each output channel, as int64.
 
-    For CONV_2D, DEPTHWISE_CONV_2D and FULLY_CONNECTED: input scale times weight scale over output
-    scale, in float64. A dense layer of one weight scale has the product rounded to float32 first.
+    For layers with weights: input scale times weight scale over output scale, in float64. A dense
+    layer of one weight scale has the product rounded to float32 first.
     """
     given, weights = (graph.tensors[number] for number in node.inputs[:2])
     output = graph.tensors[node.output]
@@ -52,18 +65,101 @@ def channel_multipliers(graph: Graph, node: Node) -> tuple[Array, Array]:
     return np.broadcast_to(multipliers, channels), np.broadcast_to(shifts, channels)
 
 
-def rescale_multiplier(source: Tensor, target: Tensor) -> tuple[int, int]:
+def rescale_multiplier(source: Tensor, target: Tensor) -> Multiplier:
     """Return multiplier and shift from one tensor's scale to another's."""
-    pair: tuple[int, int] = quantize_multiplier(source.scale / target.scale)
+    pair: Multiplier = quantize_multiplier(source.scale / target.scale)
+    return pair
+
+
+def unary_multiplier(graph: Graph, node: Node) -> Multiplier:
+    """Return multiplier and shift from the first input's scale to the output's."""
+    return rescale_multiplier(graph.tensors[node.inputs[0]], graph.tensors[node.output])
+
+
+def product_multiplier(graph: Graph, node: Node) -> Multiplier:
+    """Return multiplier and shift of MUL: product of the inputs' scales over the output's."""
+    first, second = (graph.tensors[number].scale for number in node.inputs)
+    pair: Multiplier = quantize_multiplier(first * second / graph.tensors[node.output].scale)
+    return pair
+
+
+def prelu_scales(graph: Graph, node: Node) -> tuple[Multiplier, Multiplier]:
+    """Return multipliers and shifts of PRELU, for values from 0 on and for those below."""
+    return unary_multiplier(graph, node), product_multiplier(graph, node)
+
+
+def leaky_scales(graph: Graph, node: Node) -> tuple[Multiplier, Multiplier]:
+    """Return multipliers and shifts of LEAKY_RELU, for values from 0 on and for those below."""
+    given = np.float32(graph.tensors[node.inputs[0]].scale)
+    output = np.float32(graph.tensors[node.output].scale)
+    alpha = np.float32(node.attributes_as(LeakyRelu).alpha)
+    return quantize_multiplier(float(given / output)), quantize_multiplier(
+        float(given * alpha / output)
+    )
+
+
+def reduction_multiplier(graph: Graph, node: Node) -> Multiplier:
+    """Return multiplier and shift of SUM or MEAN; a mean's divides by the number of elements.
+
+    The quotient is truncated behind as many extra bits as the number has.
+    """
+    given = graph.tensors[node.inputs[0]]
+    multiplier, shift = unary_multiplier(graph, node)
+    if node.op is Op.SUM:
+        return multiplier, shift
+    count = math.prod(given.shape[axis] for axis in node.attributes_as(Reduce).axes)
+    extra = min(count.bit_length() - 1, 32, 31 + shift)
+    return (multiplier << extra) // count, shift - extra
+
+
+@dataclass(frozen=True, kw_only=True)
+class HardSwish:
+    """Multipliers of 16 bits, and shifts, of HARD_SWISH.
+
+    Inputs, shifted up by 7 bits, become the output's by `output`; by `gate` they become numbers
+    of which 2**15 stands for 3.
+    """
+
+    output: Multiplier
+    gate: Multiplier
+
+
+def _short(multiplier: int) -> int:
+    """Return a multiplier of 32 bits as one of 16."""
+    return min((multiplier + 2**15) >> 16, 2**15 - 1)
+
+
+def hard_swish_scales(graph: Graph, node: Node) -> HardSwish:
+    """Return the multipliers of HARD_SWISH, from ratios in float32.
+
+    Raises
+    ------
+    ValueError
+        The output's scale is less than the input's over 128.
+    """
+    fine = np.float32(1 / 128) * np.float32(graph.tensors[node.inputs[0]].scale)
+    pairs = []
+    for unit in (np.float32(graph.tensors[node.output].scale), np.float32(3 / 32768)):
+        multiplier, shift = quantize_multiplier(float(fine / unit))
+        pairs.append((_short(multiplier), shift))
+    if pairs[0][1] > 0:
+        raise ValueError(f"the output's scale must be {fine} or more")
+    return HardSwish(output=pairs[0], gate=pairs[1])
+
+
+def sigmoid_scale(graph: Graph, node: Node) -> Multiplier:
+    """Return multiplier and shift that take inputs of LOGISTIC and TANH to Q4.27."""
+    pair: Multiplier = quantize_multiplier(graph.tensors[node.inputs[0]].scale * 2**27)
     return pair
 
 
 @dataclass(frozen=True, kw_only=True)
 class Addition:
-    """Multipliers and shifts of ADD.
+    """Multipliers and shifts of ADD and SUB.
 
     Each input without its zero point, shifted left by `left_shift`, is multiplied by its pair of
-    `inputs`; their sum, multiplied by `output`, gets the output's zero point.
+    `inputs`; their sum or difference, multiplied by
+    `output`, gets the output's zero point.
     """
 
     left_shift: int
@@ -72,12 +168,13 @@ class Addition:
 
 
 def addition(graph: Graph, node: Node) -> Addition:
-    """Return the multipliers of an ADD of 8-bit integers."""
+    """Return the multipliers of an ADD or SUB of 8-bit or 16-bit integers."""
+    left_shift = ADD_LEFT_SHIFT[graph.tensors[node.output].dtype]
     first, second = (graph.tensors[number].scale for number in node.inputs)
     twice = 2 * max(first, second)
-    output = twice / ((1 << ADD_LEFT_SHIFT) * graph.tensors[node.output].scale)
+    output = twice / ((1 << left_shift) * graph.tensors[node.output].scale)
     return Addition(
-        left_shift=ADD_LEFT_SHIFT,
+        left_shift=left_shift,
         inputs=(quantize_multiplier(first / twice), quantize_multiplier(second / twice)),
         output=quantize_multiplier(output),
     )

@@ -13,11 +13,13 @@ from matloom.ir.attributes import (
 
 __all__ = [
     "Shape",
+    "bias_fits",
     "broadcast_shape",
     "convolution_shape",
     "dense_shape",
     "depthwise_shape",
     "pooling_shape",
+    "ranks_fit",
     "same_padding",
     "same_shape",
     "window_shape",
@@ -72,13 +74,15 @@ def window_shape(
     return height // stride[0] + 1, width // stride[1] + 1
 
 
-def _ranks(shapes: Sequence[Shape], *ranks: int) -> None:
+def ranks_fit(shapes: Sequence[Shape], *ranks: int) -> None:
+    """Raise ValueError unless inputs have these numbers of dimensions."""
     for shape, rank in zip(shapes, ranks, strict=False):
         if len(shape) != rank:
             raise ValueError(f"an input must have {rank} dimensions, not {shape}")
 
 
-def _bias(shapes: Sequence[Shape], channels: int) -> None:
+def bias_fits(shapes: Sequence[Shape], channels: int) -> None:
+    """Raise ValueError unless input 2, where there is one, has an element for each channel."""
     if len(shapes) == 3 and shapes[2] != (channels,):
         raise ValueError(f"the bias must have the shape {(channels,)}, not {shapes[2]}")
 
@@ -86,11 +90,11 @@ def _bias(shapes: Sequence[Shape], channels: int) -> None:
 def convolution_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
     """Image (batch, height, width, channels); weights (outputs, height, width, channels)."""
     assert isinstance(attributes, Conv2D)
-    _ranks(shapes, 4, 4, 1)
+    ranks_fit(shapes, 4, 4, 1)
     (batch, height, width, channels), (outputs, rows, columns, depth) = shapes[:2]
     if depth != channels:
         raise ValueError(f"the weights must have {channels} input channels, not {depth}")
-    _bias(shapes, outputs)
+    bias_fits(shapes, outputs)
     positions = window_shape(
         (height, width),
         (rows, columns),
@@ -104,14 +108,14 @@ def convolution_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
 def depthwise_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
     """Image (batch, height, width, channels); weights (1, height, width, outputs)."""
     assert isinstance(attributes, DepthwiseConv2D)
-    _ranks(shapes, 4, 4, 1)
+    ranks_fit(shapes, 4, 4, 1)
     (batch, height, width, channels), (one, rows, columns, outputs) = shapes[:2]
     expected = channels * attributes.depth_multiplier
     if (one, outputs) != (1, expected):
         raise ValueError(
             f"the weights must have the shape (1, {rows}, {columns}, {expected}), not {shapes[1]}"
         )
-    _bias(shapes, outputs)
+    bias_fits(shapes, outputs)
     positions = window_shape(
         (height, width),
         (rows, columns),
@@ -125,9 +129,9 @@ def depthwise_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
 def dense_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
     """Return the shape for weights (units, depth) and an input of ``n * depth`` elements."""
     assert isinstance(attributes, FullyConnected)
-    _ranks(shapes[1:], 2, 1)
+    ranks_fit(shapes[1:], 2, 1)
     units, depth = shapes[1]
-    _bias(shapes, units)
+    bias_fits(shapes, units)
     size = 1
     for length in shapes[0]:
         size *= length
@@ -143,7 +147,7 @@ def dense_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
 def pooling_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
     """Image (batch, height, width, channels)."""
     assert isinstance(attributes, Pool2D)
-    _ranks(shapes, 4)
+    ranks_fit(shapes, 4)
     batch, height, width, channels = shapes[0]
     positions = window_shape(
         (height, width), attributes.window, attributes.stride, (1, 1), attributes.padding

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -13,15 +13,42 @@ from matloom.ir.scales import (
     activation_range,
     addition,
     channel_multipliers,
+    hard_swish_scales,
+    leaky_scales,
+    prelu_scales,
+    product_multiplier,
+    reduction_multiplier,
     rescale_multiplier,
+    sigmoid_scale,
     softmax_scale,
+    unary_multiplier,
 )
 
-__all__ = ["verify"]
+__all__ = ["QUANTISED", "misfit", "verify"]
 
 #: The engine's addresses have 32 bits, and half of them must do for one tensor.
 MAX_BYTES = 2**31 - 1
-QUANTISED = ("int8", "int16")
+#: Types of integers that may stand for real numbers.
+QUANTISED = ("int8", "int16", "uint8")
+
+#: Scale and zero point that kernels of 8-bit integers take for granted.
+FIXED_OUTPUTS = {Op.LOGISTIC: (1 / 256, -128), Op.SOFTMAX: (1 / 256, -128)}
+
+#: What derives multipliers from the scales of quantised operators, or says why it cannot.
+RATIOS: Mapping[Op, Callable[[Graph, Node], object]] = {
+    Op.ADD: addition,
+    Op.HARD_SWISH: hard_swish_scales,
+    Op.LEAKY_RELU: leaky_scales,
+    Op.LOGISTIC: sigmoid_scale,
+    Op.MEAN: reduction_multiplier,
+    Op.MUL: product_multiplier,
+    Op.PRELU: prelu_scales,
+    Op.RELU: unary_multiplier,
+    Op.SOFTMAX: softmax_scale,
+    Op.SUB: addition,
+    Op.SUM: reduction_multiplier,
+    Op.TANH: sigmoid_scale,
+}
 
 
 def verify(graph: Graph, stage: str) -> None:
@@ -114,76 +141,109 @@ def _quantisation(tensor: Tensor) -> Iterator[str]:
             yield f"must have zero points of {limits.min} to {limits.max}, not {zero}"
 
 
+def misfit(node: Node, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> str | None:
+    """Return why no kernel runs an operator that may well be sound; None where one does."""
+    rules = OPERATORS[node.op]
+    sides = [[tensor.dtype for tensor in side] for side in (inputs, outputs)]
+    if rules.variadic:
+        sides = [list(dict.fromkeys(side)) for side in sides]
+    types = " -> ".join(map(" ".join, sides))
+    if types not in rules.types:
+        return f"of {types} can run neither on the engine nor on the host"
+    if rules.weight_axis is None or inputs[1].dtype not in QUANTISED:
+        return None
+    for name, tensor in zip(("weights", "bias"), inputs[1:], strict=False):
+        if tensor.data is None:
+            return f"must have constant {name}"
+    quantisation = inputs[1].quantisation
+    for zero in () if quantisation is None else quantisation.zero_point:
+        if zero != 0:
+            return f"must have weights of zero point 0, not {zero}"
+    if inputs[0].dtype == "float32" and quantisation is not None and quantisation.axis is not None:
+        return f"must have one scale for weights between floats, not {len(quantisation.scale)}"
+    return None
+
+
 def _node(graph: Graph, node: Node) -> Iterator[str]:
     rules = OPERATORS[node.op]
     inputs = [graph.tensors[number] for number in node.inputs]
     outputs = [graph.tensors[number] for number in node.outputs]
-    types = " -> ".join(" ".join(t.dtype for t in side) for side in (inputs, outputs))
-    if types not in rules.types:
-        yield f"of {types} can run neither on the engine nor on the host"
-        return
     if type(node.attributes) is not rules.attributes:
         expected, given = rules.attributes.__name__, type(node.attributes).__name__
         yield f"must have attributes of {expected}, not {given}"
         return
-    yield from _shape(node, rules, inputs, outputs[0])
+    if node.op is Op.REFERENCE:
+        return
+    problem = misfit(node, inputs, outputs)
+    if problem is not None:
+        yield problem
+        return
+    yield from _shape(node, rules, inputs, outputs)
+    if not rules.scaled:
+        return
     for tensor in (*inputs, *outputs):
         if tensor.dtype in QUANTISED and tensor.quantisation is None:
             yield f"must have a scale and a zero point for {tensor.name!r}"
     if rules.weight_axis is not None:
-        yield from _weights(inputs, rules.weight_axis)
+        quantisation = inputs[1].quantisation
+        if quantisation is not None and quantisation.axis not in (None, rules.weight_axis):
+            yield (
+                f"must have weight scales along axis {rules.weight_axis}, not {quantisation.axis}"
+            )
         inputs = inputs[:1]
     for tensor in (*inputs, *outputs):
         if tensor.quantisation is not None and tensor.quantisation.axis is not None:
             yield f"must have one scale for {tensor.name!r}, not {len(tensor.quantisation.scale)}"
-    if node.op == Op.SOFTMAX and outputs[0].dtype == "int8":
+    wanted = FIXED_OUTPUTS.get(node.op)
+    if wanted is not None and outputs[0].quantisation is not None:
         given_pair = (outputs[0].scale, outputs[0].zero_point)
-        if given_pair != (1 / 256, -128):
-            yield f"must have an output of scale 1/256 and zero point -128, not {given_pair}"
+        if given_pair != wanted:
+            yield (
+                f"must have an output of scale 1/{1 / wanted[0]:.0f} and zero point {wanted[1]}, "
+                f"not {given_pair}"
+            )
     yield from _ratios(graph, node)
 
 
 def _ratios(graph: Graph, node: Node) -> Iterator[str]:
     """Check that ratios of scales, and limits, have integers."""
+    output = graph.tensors[node.outputs[0]]
+    if output.quantisation is None:
+        return
     activation = getattr(node.attributes, "activation", Activation.NONE)
     try:
         if activation is not Activation.NONE:
-            activation_range(activation, graph.tensors[node.output])
+            activation_range(activation, output)
         if OPERATORS[node.op].weight_axis is not None:
             channel_multipliers(graph, node)
-        elif node.op is Op.ADD:
-            addition(graph, node)
-        elif node.op is Op.SOFTMAX and graph.tensors[node.output].dtype == "int8":
-            softmax_scale(graph, node)
-        elif node.op is Op.QUANTIZE and graph.tensors[node.inputs[0]].dtype == "int8":
-            rescale_multiplier(graph.tensors[node.inputs[0]], graph.tensors[node.output])
+        elif node.op in RATIOS:
+            RATIOS[node.op](graph, node)
+        elif node.op is Op.QUANTIZE and graph.tensors[node.inputs[0]].quantisation is not None:
+            rescale_multiplier(graph.tensors[node.inputs[0]], output)
     except ValueError as error:
         yield f"does not fit its scales: {error}"
 
 
-def _shape(node: Node, rules: Operator, inputs: list[Tensor], output: Tensor) -> Iterator[str]:
-    if rules.shape is None:
-        if inputs[0].size != output.size:
-            yield f"must give {inputs[0].size} elements, not {output.size}"
+def _shape(
+    node: Node, rules: Operator, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
+) -> Iterator[str]:
+    if rules.shape is None and rules.parts is None:
+        if inputs[0].size != outputs[0].size:
+            yield f"must give {inputs[0].size} elements, not {outputs[0].size}"
         return
+    given = [tensor.shape for tensor in inputs]
     try:
-        shape = rules.shape([tensor.shape for tensor in inputs], node.attributes)
+        if rules.parts is not None:
+            shapes = rules.parts(given, node.attributes)
+        else:
+            assert rules.shape is not None
+            shapes = [rules.shape(given, node.attributes)]
     except ValueError as error:
         yield f"does not fit its inputs: {error}"
         return
-    if shape != output.shape:
-        yield f"must have an output of shape {shape}, not {output.shape}"
-
-
-def _weights(inputs: list[Tensor], axis: int) -> Iterator[str]:
-    for name, tensor in zip(("weights", "bias"), inputs[1:], strict=False):
-        if tensor.data is None:
-            yield f"must have constant {name}"
-    quantisation = inputs[1].quantisation
-    if quantisation is None:
+    if len(shapes) != len(outputs):
+        yield f"must have {len(shapes)} outputs, not {len(outputs)}"
         return
-    if quantisation.axis not in (None, axis):
-        yield f"must have weight scales along axis {axis}, not {quantisation.axis}"
-    for zero in quantisation.zero_point:
-        if zero != 0:
-            yield f"must have weights of zero point 0, not {zero}"
+    for shape, output in zip(shapes, outputs, strict=True):
+        if shape != output.shape:
+            yield f"must have an output of shape {shape}, not {output.shape}"

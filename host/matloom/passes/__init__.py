@@ -6,12 +6,14 @@ from collections.abc import Callable
 from matloom.ir.graph import Graph
 from matloom.ir.verify import verify
 from matloom.passes.drop_unused import drop_unused
+from matloom.passes.fold_constants import fold_constants
 from matloom.passes.order_branches import order_branches
 
 __all__ = ["PASSES", "run_passes"]
 
 PASSES: tuple[Callable[[Graph], Graph], ...] = (
     drop_unused,
+    fold_constants,
     order_branches,
 )
 

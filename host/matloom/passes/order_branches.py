@@ -12,9 +12,9 @@ __all__ = ["order_branches"]
 
 def _work(graph: Graph, node: Node) -> int:
     """Return a measure of the arithmetic: output elements times weights of each."""
-    output = graph.tensors[node.output]
+    output = graph.tensors[node.outputs[0]]
     weights = graph.tensors[node.inputs[1]] if len(node.inputs) > 1 else None
-    if weights is None or weights.data is None:
+    if weights is None or weights.data is None or not output.shape:
         return output.size
     return output.size * weights.size // output.shape[-1]
 

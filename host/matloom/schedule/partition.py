@@ -1,9 +1,11 @@
 """Cut a graph into runs of the engine and operators of the host, in order."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from matloom.arch.config import Config
-from matloom.ir.graph import Graph, Node, Op
+from matloom.ir.attributes import Reference
+from matloom.ir.graph import RESHAPES, Graph, Node, Op
 from matloom.schedule.operators import Unfit, stage_of
 from matloom.schedule.stage import Stage
 
@@ -42,7 +44,7 @@ class Partition:
 def _roots(graph: Graph) -> dict[int, int]:
     roots = {number: number for number in graph.tensors}
     for node in graph.nodes:
-        if node.op is Op.RESHAPE:
+        if node.op in RESHAPES:
             roots[node.output] = roots[node.inputs[0]]
     return roots
 
@@ -57,7 +59,7 @@ def _groups(
     """Order nodes so that runs of the engine are as long as the data allow."""
     ready = {roots[number] for number in graph.inputs}
     ready.update(number for number, tensor in graph.tensors.items() if tensor.data is not None)
-    waiting = [node for node in graph.nodes if node.op is not Op.RESHAPE]
+    waiting = [node for node in graph.nodes if node.op not in RESHAPES]
     groups: list[tuple[bool, list[Node]]] = []
     on_engine = True
     while waiting:
@@ -79,39 +81,61 @@ def _host_tensors(graph: Graph, stages: dict[int, Stage]) -> set[int]:
     """Return the tensors that must be there on the host: what it reads, and the results."""
     wanted = set(graph.outputs)
     for node in graph.nodes:
-        if node.op is not Op.RESHAPE and id(node) not in stages:
+        if node.op not in RESHAPES and id(node) not in stages:
             wanted.update(_computed(graph, node))
     return wanted
 
 
-def partition(graph: Graph, config: Config, names: dict[int, str]) -> Partition:
+def _stages(
+    graph: Graph, config: Config, names: dict[int, str], refused: Mapping[int, str]
+) -> tuple[dict[int, Stage], dict[int, str]]:
+    """Return by a node's identity its stage, or else the reason for the host to run it."""
+    stages: dict[int, Stage] = {}
+    reasons: dict[int, str] = {}
+    for node in graph.nodes:
+        if node.op in RESHAPES:
+            continue
+        if node.index in refused:
+            reasons[id(node)] = refused[node.index]
+        elif isinstance(node.attributes, Reference):
+            reasons[id(node)] = f"{node.attributes.reason}: reference interpreter"
+        elif len(node.outputs) > 1:
+            reasons[id(node)] = f"the engine has no {node.op}"
+        else:
+            try:
+                stages[id(node)] = stage_of(node, graph, names, config)
+            except Unfit as unfit:
+                reasons[id(node)] = str(unfit)
+    return stages, reasons
+
+
+def partition(
+    graph: Graph,
+    config: Config,
+    names: dict[int, str],
+    refused: Mapping[int, str] | None = None,
+) -> Partition:
     """Return the runs of a graph; `names` differ between its tensors.
 
+    `refused` are reasons to leave operators to the host, by their places in the model file.
     A tensor that leaves the engine does so under each name and shape that the host asks for;
     one that a later run of the engine reads, under its root's.
     """
     roots = _roots(graph)
     shared = {number: names[root] for number, root in roots.items()}
-    stages: dict[int, Stage] = {}
-    reasons: dict[int, str] = {}
-    for node in graph.nodes:
-        if node.op is Op.RESHAPE:
-            continue
-        try:
-            stages[id(node)] = stage_of(node, graph, shared, config)
-        except Unfit as unfit:
-            reasons[id(node)] = str(unfit)
+    stages, reasons = _stages(graph, config, shared, refused or {})
     groups = _groups(graph, roots, stages)
     wanted = _host_tensors(graph, stages)
     for on_engine, nodes in groups:
         if on_engine:
-            made = {node.output for node in nodes}
+            made = {number for node in nodes for number in node.outputs}
             for node in nodes:
                 wanted.update(
                     roots[number] for number in _computed(graph, node) if roots[number] not in made
                 )
     runs: list[EngineRun | HostRun] = []
     on_host = set(graph.inputs)
+    on_host.update(number for number, tensor in graph.tensors.items() if tensor.data is not None)
     for on_engine, nodes in groups:
         if on_engine:
             run = _engine_run(graph, roots, stages, wanted, nodes)
@@ -133,7 +157,7 @@ def _engine_run(
     wanted: set[int],
     nodes: list[Node],
 ) -> EngineRun:
-    made = {node.output for node in nodes}
+    made = {number for node in nodes for number in node.outputs}
     consumed = [
         roots[number]
         for node in nodes

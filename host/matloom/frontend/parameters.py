@@ -1,0 +1,213 @@
+"""Attributes of operators that take constant tensors as parameters: one entry of a table each."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tflite
+
+from matloom.frontend.errors import ModelError, Unsupported
+from matloom.frontend.flatbuffer import options
+from matloom.ir.attributes import (
+    Activation,
+    Attributes,
+    Axis,
+    Pad,
+    Padding,
+    Reduce,
+    Resize,
+    Slice,
+    Split,
+    Transpose,
+    TransposeConv,
+)
+from matloom.ir.graph import Op, Tensor
+from matloom.ir.shapes import same_padding
+
+__all__ = ["OPERANDS", "PARAMETER_READERS"]
+
+#: Operator, input tensors and output tensors, all as the file has them.
+Reader = Callable[[Any, Sequence[Tensor], Sequence[Tensor]], Attributes]
+
+
+def _parameter(what: str, inputs: Sequence[Tensor], at: int) -> list[int]:
+    """Return a constant vector of integers."""
+    if at >= len(inputs):
+        raise ModelError(f"must have its {what} as input {at}, not {len(inputs)} inputs")
+    data = inputs[at].data
+    if data is None:
+        raise Unsupported(f"has a variable {what}")
+    if data.dtype.kind not in "iu":
+        raise ModelError(f"must have a {what} of integers, not {data.dtype}")
+    return [int(value) for value in data.reshape(-1)]
+
+
+def _axis(axis: int, rank: int) -> int:
+    if not -rank <= axis < rank:
+        raise ModelError(f"must have an axis of {-rank} to {rank - 1}, not {axis}")
+    return axis % rank
+
+
+def _only(what: str, inputs: Sequence[Tensor], at: int) -> int:
+    values = _parameter(what, inputs, at)
+    if len(values) != 1:
+        raise ModelError(f"must have 1 {what}, not {len(values)}")
+    return values[0]
+
+
+def _pad(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
+    pairs = _parameter("padding", inputs, 1)
+    if len(pairs) != 2 * len(inputs[0].shape):
+        raise ModelError(f"must have 2 paddings for each axis, not {len(pairs)}")
+    return Pad(before=tuple(pairs[::2]), after=tuple(pairs[1::2]))
+
+
+def _pad_value(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
+    pad = _pad(operator, inputs, outputs)
+    assert isinstance(pad, Pad)
+    data = inputs[2].data if len(inputs) > 2 else None
+    if data is None or data.size != 1:
+        raise Unsupported("has a variable value")
+    return Pad(before=pad.before, after=pad.after, value=data.item())
+
+
+def _reduce(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
+    rank = len(inputs[0].shape)
+    axes = {_axis(axis, rank) for axis in _parameter("axes", inputs, 1)}
+    keep = bool(options(operator, tflite.ReducerOptions).KeepDims())
+    return Reduce(axes=tuple(sorted(axes)), keep_dims=keep)
+
+
+def _pick(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
+    return Axis(axis=_axis(_only("axis", inputs, 1), len(inputs[0].shape)))
+
+
+def _transpose(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
+    rank = len(inputs[0].shape)
+    permutation = _parameter("permutation", inputs, 1)
+    return Transpose(permutation=tuple(_axis(axis, rank) for axis in permutation))
+
+
+def _resize(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
+    table = options(operator, tflite.ResizeNearestNeighborOptions)
+    size = _parameter("size", inputs, 1)
+    if len(size) != 2:
+        raise ModelError(f"must have a size of height and width, not {size}")
+    return Resize(
+        size=(size[0], size[1]),
+        align_corners=bool(table.AlignCorners()),
+        half_pixel_centers=bool(table.HalfPixelCenters()),
+    )
+
+
+def _split(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
+    if len(inputs) < 2:
+        raise ModelError(f"must have an axis and an input, not {len(inputs)} inputs")
+    shape = inputs[1].shape
+    axis = _axis(_only("axis", inputs, 0), len(shape))
+    if shape[axis] % len(outputs):
+        raise ModelError(f"must have outputs that divide {shape[axis]}, not {len(outputs)}")
+    return Split(axis=axis, sizes=(shape[axis] // len(outputs),) * len(outputs))
+
+
+def _split_sizes(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
+    shape = inputs[0].shape
+    sizes = _parameter("sizes", inputs, 1)
+    axis = _axis(_only("axis", inputs, 2), len(shape))
+    if sizes.count(-1) == 1:
+        sizes[sizes.index(-1)] = shape[axis] - sum(sizes) - 1
+    return Split(axis=axis, sizes=tuple(sizes))
+
+
+def _slice(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
+    begin, size = _parameter("begin", inputs, 1), _parameter("size", inputs, 2)
+    shape = inputs[0].shape
+    if not len(begin) == len(size) == len(shape):
+        raise ModelError(f"must have begin and size for {len(shape)} axes, not {begin} and {size}")
+    whole = (
+        length - start if given == -1 else given
+        for length, start, given in zip(shape, begin, size, strict=True)
+    )
+    return Slice(begin=tuple(begin), size=tuple(whole), step=(1,) * len(shape))
+
+
+def _strided_slice(
+    operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
+) -> Attributes:
+    table = options(operator, tflite.StridedSliceOptions)
+    if table.EllipsisMask() or table.NewAxisMask():
+        raise Unsupported("has an ellipsis or a new axis")
+    offset = getattr(table, "Offset", None)
+    if offset is not None and offset():
+        raise Unsupported("has ends relative to its begins")
+    names = ("begin", "end", "strides")
+    begins, ends, steps = (_parameter(name, inputs, at + 1) for at, name in enumerate(names))
+    shape = inputs[0].shape
+    if not len(begins) == len(ends) == len(steps) <= len(shape):
+        raise ModelError(f"must have begin, end and strides for {len(shape)} axes, not {begins}")
+    begin, size, step, dropped = [], [], [], []
+    for axis, length in enumerate(shape):
+        given = slice(None)
+        if axis < len(begins):
+            if steps[axis] == 0:
+                raise ModelError("must have strides other than 0, not 0")
+            given = slice(
+                None if table.BeginMask() >> axis & 1 else begins[axis],
+                None if table.EndMask() >> axis & 1 else ends[axis],
+                steps[axis],
+            )
+        elements = range(*given.indices(length))
+        if axis < len(begins) and table.ShrinkAxisMask() >> axis & 1:
+            elements = range(elements.start, elements.start + 1)
+            dropped.append(axis)
+        begin.append(elements.start)
+        size.append(len(elements))
+        step.append(elements.step)
+    return Slice(begin=tuple(begin), size=tuple(size), step=tuple(step), dropped=tuple(dropped))
+
+
+def _transposed_convolution(
+    operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
+) -> Attributes:
+    table = options(operator, tflite.TransposeConvOptions)
+    if len(inputs) < 3 or len(outputs[0].shape) != 4 or len(inputs[1].shape) != 4:
+        raise ModelError("must have a size, weights and an image of 4 dimensions each")
+    size, kernel = outputs[0].shape[1:3], inputs[1].shape[1:3]
+    stride = (table.StrideH(), table.StrideW())
+    if min(stride) < 1:
+        raise ModelError(f"must have a stride of at least 1, not {stride}")
+    if table.Padding() not in (tflite.Padding.SAME, tflite.Padding.VALID):
+        raise ModelError(f"must have a padding of SAME or VALID, not {table.Padding()}")
+    if getattr(table, "FusedActivationFunction", int)():
+        raise Unsupported("has a fused activation")
+    padding = Padding(top=0, bottom=0, left=0, right=0)
+    if table.Padding() == tflite.Padding.SAME:
+        padding = same_padding((size[0], size[1]), (kernel[0], kernel[1]), stride)
+    return TransposeConv(
+        stride=stride, padding=padding, size=(size[0], size[1]), activation=Activation.NONE
+    )
+
+
+PARAMETER_READERS: dict[Op, Reader] = {
+    Op.ARG_MAX: _pick,
+    Op.ARG_MIN: _pick,
+    Op.MEAN: _reduce,
+    Op.PAD: _pad,
+    Op.PADV2: _pad_value,
+    Op.RESIZE_NEAREST_NEIGHBOR: _resize,
+    Op.SLICE: _slice,
+    Op.SPLIT: _split,
+    Op.SPLIT_V: _split_sizes,
+    Op.STRIDED_SLICE: _strided_slice,
+    Op.SUM: _reduce,
+    Op.TRANSPOSE: _transpose,
+    Op.TRANSPOSE_CONV: _transposed_convolution,
+}
+
+#: Inputs of the file that remain the node's, in its order; all of them for other operators.
+OPERANDS: dict[Op, tuple[int, ...]] = {
+    **dict.fromkeys(PARAMETER_READERS, (0,)),
+    Op.EXPAND_DIMS: (0,),
+    Op.RESHAPE: (0,),
+    Op.SPLIT: (1,),
+    Op.TRANSPOSE_CONV: (2, 1, 3),
+}

@@ -1,0 +1,237 @@
+"""Option tables and parameter tensors of operators: what `options` and `parameters` read."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import numpy as np
+import tflite
+
+from matloom.ir.attributes import (
+    Activation,
+    Arithmetic,
+    Attributes,
+    Axis,
+    Conv2D,
+    DepthwiseConv2D,
+    FullyConnected,
+    LeakyRelu,
+    Pad,
+    Padding,
+    Pool2D,
+    Reduce,
+    Resize,
+    Slice,
+    Softmax,
+    Split,
+    Transpose,
+    TransposeConv,
+)
+from matloom.ir.graph import Array, Graph, Node, Op, Quantisation
+from matloom.ir.shapes import same_padding
+
+__all__ = ["OPTIONS", "operands_of", "parameter_quantisation"]
+
+Fields = Mapping[str, int | float | bool]
+Shapes = Sequence[tuple[int, ...]]
+
+
+def _activation(activation: Activation) -> int:
+    return int(getattr(tflite.ActivationFunctionType, activation))
+
+
+def _padding(padding: Padding, same: Padding) -> int:
+    if padding == Padding(top=0, bottom=0, left=0, right=0):
+        return int(tflite.Padding.VALID)
+    if padding != same:
+        raise ValueError(f"padding must be SAME ({same}) or VALID, not {padding}")
+    return int(tflite.Padding.SAME)
+
+
+def _convolution(attributes: Attributes, shapes: Shapes) -> Fields:
+    assert isinstance(attributes, Conv2D)
+    stride, dilation = attributes.stride, attributes.dilation
+    (_, *image, _), (_, *kernel, _) = shapes[:2]
+    same = same_padding((image[0], image[1]), (kernel[0], kernel[1]), stride, dilation)
+    fields = {
+        "Padding": _padding(attributes.padding, same),
+        "StrideH": stride[0],
+        "StrideW": stride[1],
+        "DilationHFactor": dilation[0],
+        "DilationWFactor": dilation[1],
+        "FusedActivationFunction": _activation(attributes.activation),
+    }
+    if isinstance(attributes, DepthwiseConv2D):
+        fields["DepthMultiplier"] = attributes.depth_multiplier
+    return fields
+
+
+def _dense(attributes: Attributes, shapes: Shapes) -> Fields:
+    assert isinstance(attributes, FullyConnected)
+    return {
+        "KeepNumDims": attributes.keep_num_dims,
+        "FusedActivationFunction": _activation(attributes.activation),
+    }
+
+
+def _pooling(attributes: Attributes, shapes: Shapes) -> Fields:
+    assert isinstance(attributes, Pool2D)
+    window, stride = attributes.window, attributes.stride
+    same = same_padding((shapes[0][1], shapes[0][2]), window, stride)
+    return {
+        "Padding": _padding(attributes.padding, same),
+        "StrideH": stride[0],
+        "StrideW": stride[1],
+        "FilterHeight": window[0],
+        "FilterWidth": window[1],
+        "FusedActivationFunction": _activation(attributes.activation),
+    }
+
+
+def _arithmetic(attributes: Attributes, shapes: Shapes) -> Fields:
+    assert isinstance(attributes, Arithmetic)
+    return {"FusedActivationFunction": _activation(attributes.activation)}
+
+
+def _softmax(attributes: Attributes, shapes: Shapes) -> Fields:
+    assert isinstance(attributes, Softmax)
+    return {"Beta": attributes.beta}
+
+
+def _leaky_relu(attributes: Attributes, shapes: Shapes) -> Fields:
+    assert isinstance(attributes, LeakyRelu)
+    return {"Alpha": attributes.alpha}
+
+
+def _axis(attributes: Attributes, shapes: Shapes) -> Fields:
+    assert isinstance(attributes, Axis)
+    return {"Axis": attributes.axis}
+
+
+def _pack(attributes: Attributes, shapes: Shapes) -> Fields:
+    assert isinstance(attributes, Axis)
+    return {"Axis": attributes.axis, "ValuesCount": len(shapes)}
+
+
+def _unpack(attributes: Attributes, shapes: Shapes) -> Fields:
+    assert isinstance(attributes, Axis)
+    return {"Axis": attributes.axis, "Num": shapes[0][attributes.axis]}
+
+
+def _split(attributes: Attributes, shapes: Shapes) -> Fields:
+    assert isinstance(attributes, Split)
+    return {"NumSplits": len(attributes.sizes)}
+
+
+def _reduce(attributes: Attributes, shapes: Shapes) -> Fields:
+    assert isinstance(attributes, Reduce)
+    return {"KeepDims": attributes.keep_dims}
+
+
+def _resize(attributes: Attributes, shapes: Shapes) -> Fields:
+    assert isinstance(attributes, Resize)
+    return {
+        "AlignCorners": attributes.align_corners,
+        "HalfPixelCenters": attributes.half_pixel_centers,
+    }
+
+
+def _pick(attributes: Attributes, shapes: Shapes) -> Fields:
+    return {"OutputType": tflite.TensorType.INT32}
+
+
+def _transposed_convolution(attributes: Attributes, shapes: Shapes) -> Fields:
+    assert isinstance(attributes, TransposeConv)
+    stride, kernel = attributes.stride, shapes[1][1:3]
+    same = same_padding(attributes.size, (kernel[0], kernel[1]), stride)
+    return {
+        "Padding": _padding(attributes.padding, same),
+        "StrideH": stride[0],
+        "StrideW": stride[1],
+    }
+
+
+def _ends(attributes: Slice) -> list[int]:
+    """Return where each axis of a strided slice ends."""
+    axes = zip(attributes.begin, attributes.size, attributes.step, strict=True)
+    return [begin + size * step for begin, size, step in axes]
+
+
+def _strided_slice(attributes: Attributes, shapes: Shapes) -> Fields:
+    assert isinstance(attributes, Slice)
+    return {
+        # An end before the first element has no number: negative ones count from the last.
+        "EndMask": sum(1 << axis for axis, end in enumerate(_ends(attributes)) if end < 0),
+        "ShrinkAxisMask": sum(1 << axis for axis in attributes.dropped),
+    }
+
+
+def operands_of(graph: Graph, node: Node) -> list[int | Array]:
+    """Return a node's inputs as a file has them: numbers of tensors, and parameters as arrays."""
+    inputs: list[int | Array] = list(node.inputs)
+    attributes = node.attributes
+    match attributes:
+        case Pad(value=None):
+            return [*inputs, _integers(zip(attributes.before, attributes.after, strict=True))]
+        case Pad():
+            pairs = _integers(zip(attributes.before, attributes.after, strict=True))
+            dtype = graph.tensors[node.inputs[0]].dtype
+            return [*inputs, pairs, np.array([attributes.value], dtype)]
+        case Reduce():
+            return [*inputs, _integers(attributes.axes)]
+        case Transpose():
+            return [*inputs, _integers(attributes.permutation)]
+        case Resize():
+            return [*inputs, _integers(attributes.size)]
+        case Split() if node.op is Op.SPLIT:
+            return [_integers([attributes.axis]), *inputs]
+        case Split():
+            return [*inputs, _integers(attributes.sizes), _integers([attributes.axis])]
+        case Slice() if node.op is Op.SLICE:
+            return [*inputs, _integers(attributes.begin), _integers(attributes.size)]
+        case Slice():
+            bounds = (attributes.begin, _ends(attributes), attributes.step)
+            return [*inputs, *map(_integers, bounds)]
+        case TransposeConv():
+            shape = graph.tensors[node.output].shape
+            return [_integers(shape), inputs[1], inputs[0], *inputs[2:]]
+        case Axis() if node.op in (Op.ARG_MAX, Op.ARG_MIN):
+            return [*inputs, _integers([attributes.axis])]
+    if node.op is Op.EXPAND_DIMS:
+        return [*inputs, _integers([0])]
+    return inputs
+
+
+def _integers(values: Iterable[int] | Iterable[tuple[int, int]]) -> Array:
+    return np.array(list(values), np.int32)
+
+
+def parameter_quantisation(graph: Graph, node: Node, operand: Array) -> Quantisation | None:
+    """Return what the value of a PADV2 stands for; other parameters are plain integers."""
+    given = graph.tensors[node.inputs[0]]
+    return given.quantisation if operand.dtype.name == given.dtype else None
+
+
+#: The options table of each operator that has one, and its fields.
+OPTIONS: dict[Op, tuple[str, Callable[[Attributes, Shapes], Fields]]] = {
+    Op.ADD: ("AddOptions", _arithmetic),
+    Op.ARG_MAX: ("ArgMaxOptions", _pick),
+    Op.ARG_MIN: ("ArgMinOptions", _pick),
+    Op.AVERAGE_POOL_2D: ("Pool2DOptions", _pooling),
+    Op.CONCATENATION: ("ConcatenationOptions", _axis),
+    Op.CONV_2D: ("Conv2DOptions", _convolution),
+    Op.DEPTHWISE_CONV_2D: ("DepthwiseConv2DOptions", _convolution),
+    Op.FULLY_CONNECTED: ("FullyConnectedOptions", _dense),
+    Op.LEAKY_RELU: ("LeakyReluOptions", _leaky_relu),
+    Op.MAX_POOL_2D: ("Pool2DOptions", _pooling),
+    Op.MEAN: ("ReducerOptions", _reduce),
+    Op.MUL: ("MulOptions", _arithmetic),
+    Op.PACK: ("PackOptions", _pack),
+    Op.RESIZE_NEAREST_NEIGHBOR: ("ResizeNearestNeighborOptions", _resize),
+    Op.SOFTMAX: ("SoftmaxOptions", _softmax),
+    Op.SPLIT: ("SplitOptions", _split),
+    Op.SPLIT_V: ("SplitVOptions", _split),
+    Op.STRIDED_SLICE: ("StridedSliceOptions", _strided_slice),
+    Op.SUB: ("SubOptions", _arithmetic),
+    Op.SUM: ("ReducerOptions", _reduce),
+    Op.TRANSPOSE_CONV: ("TransposeConvOptions", _transposed_convolution),
+    Op.UNPACK: ("UnpackOptions", _unpack),
+}

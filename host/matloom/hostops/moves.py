@@ -1,0 +1,89 @@
+"""Operators that move elements: CONCATENATION, PAD, SLICE, SPLIT, TRANSPOSE and their like."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from matloom.ir.attributes import Axis, Pad, Resize, Slice, Split, Transpose
+from matloom.ir.graph import Array, Graph, Node
+from matloom.ir.scales import round_half_away
+
+__all__ = [
+    "concatenation",
+    "pack",
+    "pad_tensor",
+    "resize_nearest",
+    "slice_tensor",
+    "split",
+    "transpose",
+    "unpack",
+]
+
+
+def concatenation(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """CONCATENATION: integers as they are, whatever their scales."""
+    return np.concatenate(list(inputs), axis=node.attributes_as(Axis).axis)
+
+
+def pack(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """PACK: inputs along a new axis."""
+    return np.stack(list(inputs), axis=node.attributes_as(Axis).axis)
+
+
+def unpack(graph: Graph, node: Node, inputs: Sequence[Array]) -> tuple[Array, ...]:
+    """UNPACK: one output for each position along an axis."""
+    return tuple(np.moveaxis(inputs[0], node.attributes_as(Axis).axis, 0))
+
+
+def split(graph: Graph, node: Node, inputs: Sequence[Array]) -> tuple[Array, ...]:
+    """SPLIT and SPLIT_V: parts along an axis."""
+    attributes = node.attributes_as(Split)
+    ends = np.cumsum(attributes.sizes)[:-1]
+    return tuple(np.split(inputs[0], ends, axis=attributes.axis))
+
+
+def pad_tensor(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """PAD and PADV2: around each axis the given value, or what stands for zero."""
+    attributes = node.attributes_as(Pad)
+    value = attributes.value
+    if value is None:
+        quantisation = graph.tensors[node.output].quantisation
+        value = 0 if quantisation is None else quantisation.zero_point[0]
+    edges = list(zip(attributes.before, attributes.after, strict=True))
+    return np.pad(inputs[0], edges, constant_values=value)
+
+
+def slice_tensor(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """SLICE and STRIDED_SLICE."""
+    attributes = node.attributes_as(Slice)
+    result = inputs[0]
+    axes = zip(attributes.begin, attributes.size, attributes.step, strict=True)
+    for axis, (begin, size, step) in enumerate(axes):
+        result = np.take(result, range(begin, begin + size * step, step), axis=axis)
+    return result.squeeze(attributes.dropped)
+
+
+def transpose(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """TRANSPOSE."""
+    return np.ascontiguousarray(inputs[0].transpose(node.attributes_as(Transpose).permutation))
+
+
+def _nearest(attributes: Resize, given: int, wanted: int) -> Array:
+    """Return for each output position along an axis the nearest input's, in float32."""
+    corners = attributes.align_corners
+    ratio = (given - 1, wanted - 1) if corners and wanted > 1 else (given, wanted)
+    step = np.float32(ratio[0]) / np.float32(ratio[1])
+    offset = np.float32(0.5 if attributes.half_pixel_centers else 0)
+    places = (np.arange(wanted, dtype=np.float32) + offset) * step
+    rounded = round_half_away(places) if corners else np.floor(places)
+    return np.clip(rounded.astype(np.int64), 0, given - 1)
+
+
+def resize_nearest(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """RESIZE_NEAREST_NEIGHBOR of an image (batch, height, width, channels)."""
+    attributes = node.attributes_as(Resize)
+    height, width = inputs[0].shape[1:3]
+    rows = _nearest(attributes, height, attributes.size[0])
+    columns = _nearest(attributes, width, attributes.size[1])
+    result: Array = inputs[0][:, rows][:, :, columns]
+    return result

@@ -1,0 +1,24 @@
+"""Compute what depends on constants alone: weights kept as float16 or in another layout."""
+
+from dataclasses import replace
+
+from matloom.hostops.interpreter import run_node
+from matloom.ir.graph import Graph, Op
+
+__all__ = ["fold_constants"]
+
+
+def fold_constants(graph: Graph) -> Graph:
+    """Return the graph with operators of constants replaced by their results."""
+    tensors = dict(graph.tensors)
+    kept = []
+    for node in graph.nodes:
+        constant = all(tensors[number].data is not None for number in node.inputs)
+        if not constant or node.op is Op.REFERENCE:
+            kept.append(node)
+            continue
+        for number, data in run_node(replace(graph, tensors=tensors), node, {}).items():
+            tensors[number] = replace(tensors[number], data=data)
+    if len(kept) == len(graph.nodes):
+        return graph
+    return replace(graph, tensors=tensors, nodes=tuple(kept))
