@@ -144,7 +144,7 @@ def _place_products(top: str, folder: Path, soft_columns: int) -> list[str]:
         ("registered_product_block.v", REGISTERED_PRODUCT_BLOCK),
     ):
         (folder / name).write_text(text)
-    simplify = ["proc", "flatten", "wreduce", "opt_clean"]
+    simplify = ["proc -latches error", "flatten", "wreduce", "opt_clean"]
     steps = ["read_verilog registered_product.v", *simplify, "design -stash pattern"]
     steps += ["read_verilog chip.v", f"hierarchy -top {top}", *simplify]
     if soft_columns:
