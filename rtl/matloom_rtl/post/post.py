@@ -319,11 +319,12 @@ class Post(wiring.Component):
                 m.d.comb += parameters.load.eq(1)
                 m.next = "Parameters"
             with m.State("Parameters"), m.If(parameters.ready):
+                # The state in a register of its own: requests wait for it.
+                m.d.sync += streaming.eq(1)
                 m.next = "Stream"
             with m.State("Stream"):
-                m.d.comb += streaming.eq(1)
                 with m.If(block_left):
-                    m.d.sync += blocks_left.eq(blocks_left - 1)
+                    m.d.sync += [streaming.eq(0), blocks_left.eq(blocks_left - 1)]
                     m.next = "Ask"
                     with m.If(blocks_left == 0):
                         m.next = "Drain"
