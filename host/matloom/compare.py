@@ -120,32 +120,29 @@ def compare(
         samples += 1
         expected, ours = reference.run(given), tensors(given)
         for at, node in enumerate(graph.nodes):
-            if node.output not in ours:
-                continue
-            wrong = _unequal(expected[node.output], ours[node.output])
-            layers[at] = layers[at].with_more(wrong)
-            if first is None and wrong.any():
-                first = _difference(graph, node, sample, wrong, expected, ours)
+            for number in node.outputs:
+                if number not in ours:
+                    continue
+                wrong = _unequal(expected[number], ours[number])
+                layers[at] = layers[at].with_more(wrong)
+                if first is None and wrong.any():
+                    pair = expected[number], ours[number]
+                    first = _difference(node, graph.tensors[number].name, sample, wrong, *pair)
     return Comparison(network=graph.name, samples=samples, layers=tuple(layers), first=first)
 
 
 def _difference(
-    graph: Graph,
-    node: Node,
-    sample: int,
-    wrong: Array,
-    expected: Mapping[int, Array],
-    ours: Mapping[int, Array],
+    node: Node, name: str, sample: int, wrong: Array, expected: Array, given: Array
 ) -> Difference:
     """Return the first element that is wrong in a node's output."""
     index = tuple(int(i) for i in np.argwhere(wrong)[0])
     return Difference(
         operator=str(node),
-        tensor=graph.tensors[node.output].name,
+        tensor=name,
         sample=sample,
         index=index,
-        expected=expected[node.output][index].item(),
-        given=ours[node.output][index].item(),
+        expected=expected[index].item(),
+        given=given[index].item(),
     )
 
 
@@ -222,7 +219,7 @@ class _Reference:
         for at, number in enumerate(self.graph.inputs):
             self.interpreter.set_input(inputs[number], at)
         self.interpreter.invoke()
-        numbers = [node.output for node in self.graph.nodes]
+        numbers = [number for node in self.graph.nodes for number in node.outputs]
         return {number: self._tensor(number) for number in numbers}
 
     def _tensor(self, number: int) -> Array:

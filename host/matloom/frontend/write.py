@@ -33,9 +33,9 @@ def write_tflite(graph: Graph) -> bytes:
     tensors = [graph.tensors.get(number, filler) for number in numbers]
     operands = [_operands(graph, node, tensors) for node in graph.nodes]
     for node in graph.nodes:
-        if OPERATORS[node.op].weight_axis is not None and len(node.inputs) == 3:
-            if graph.tensors[node.inputs[2]].dtype != "float32":
-                tensors[node.inputs[2]] = _scaled_bias(graph, node)
+        weighted = OPERATORS[node.op].weight_axis is not None and len(node.inputs) == 3
+        if weighted and graph.tensors[node.inputs[2]].dtype != "float32":
+            tensors[node.inputs[2]] = _scaled_bias(graph, node)
     ops = sorted({node.op for node in graph.nodes})
     subgraph = _table(
         builder,

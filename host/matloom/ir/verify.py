@@ -179,6 +179,8 @@ def _node(graph: Graph, node: Node) -> Iterator[str]:
         yield problem
         return
     yield from _shape(node, rules, inputs, outputs)
+    if node.op is Op.CONCATENATION:
+        yield from _same_scale(inputs, outputs[0])
     if not rules.scaled:
         return
     for tensor in (*inputs, *outputs):
@@ -203,6 +205,13 @@ def _node(graph: Graph, node: Node) -> Iterator[str]:
                 f"not {given_pair}"
             )
     yield from _ratios(graph, node)
+
+
+def _same_scale(inputs: Sequence[Tensor], output: Tensor) -> Iterator[str]:
+    """Check that integers can be copied as they are."""
+    for tensor in inputs:
+        if tensor.quantisation != output.quantisation:
+            yield f"must have inputs of the output's scale and zero point, unlike {tensor.name!r}"
 
 
 def _ratios(graph: Graph, node: Node) -> Iterator[str]:

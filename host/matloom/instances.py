@@ -1,0 +1,414 @@
+"""Random networks of one operator, over its attributes, for comparison with other runtimes."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from matloom.ir.attributes import (
+    Activation,
+    Arithmetic,
+    Attributes,
+    Axis,
+    Conv2D,
+    DepthwiseConv2D,
+    FullyConnected,
+    LeakyRelu,
+    Pad,
+    Padding,
+    Pool2D,
+    Reduce,
+    Resize,
+    Slice,
+    Softmax,
+    Split,
+    Transpose,
+    TransposeConv,
+)
+from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
+from matloom.ir.operators import OPERATORS
+from matloom.ir.shapes import same_padding
+from matloom.ir.verify import verify
+
+__all__ = ["KINDS", "Instances"]
+
+VALID = Padding(top=0, bottom=0, left=0, right=0)
+#: Outputs whose scale and zero point the operator fixes.
+FIXED = {Op.SOFTMAX: (1 / 256, -128), Op.LOGISTIC: (1 / 256, -128), Op.TANH: (1 / 128, 0)}
+#: Outputs that have their input's scale and zero point.
+KEPT = {
+    *(Op.AVERAGE_POOL_2D, Op.MAX_POOL_2D, Op.PAD, Op.PADV2, Op.CONCATENATION, Op.PACK),
+    *(Op.UNPACK, Op.SPLIT, Op.SPLIT_V, Op.SLICE, Op.STRIDED_SLICE, Op.TRANSPOSE, Op.RESHAPE),
+    *(Op.SQUEEZE, Op.EXPAND_DIMS, Op.RESIZE_NEAREST_NEIGHBOR, Op.MAXIMUM, Op.MINIMUM, Op.RELU6),
+}
+#: Layers with weights, whose sums want larger scales.
+WEIGHTED = {Op.CONV_2D, Op.DEPTHWISE_CONV_2D, Op.FULLY_CONNECTED, Op.TRANSPOSE_CONV}
+
+
+class Instances:
+    """A generator of networks; equal seeds give equal networks."""
+
+    def __init__(self, seed: int | Sequence[int], dtype: str = "int8") -> None:
+        self.random = np.random.default_rng(seed)
+        self.dtype = dtype
+
+    def make(self, op: Op) -> Graph:
+        """Return a network of one operator, which `verify` accepts."""
+        inputs, attributes = getattr(self, f"_{KINDS[op]}")(op)
+        return self.network(op, inputs, attributes)
+
+    def _integer(self, low: int, high: int) -> int:
+        return int(self.random.integers(low, high, endpoint=True))
+
+    def _pair(self, low: int, high: int) -> tuple[int, int]:
+        return self._integer(low, high), self._integer(low, high)
+
+    def _shape(self, rank: int | None = None, longest: int = 6) -> tuple[int, ...]:
+        rank = self._integer(1, 4) if rank is None else rank
+        return tuple(self._integer(1, longest) for _ in range(rank))
+
+    def _scale(self, low: float = 0.002, high: float = 0.2) -> float:
+        return float(np.float32(np.exp(self.random.uniform(np.log(low), np.log(high)))))
+
+    def _activation(self) -> Activation:
+        return list(Activation)[self._integer(0, 3)]
+
+    def _tensor(
+        self, name: str, shape: tuple[int, ...], dtype: str = "", scale: float | None = None
+    ) -> Tensor:
+        dtype = dtype or self.dtype
+        quantisation = None
+        if dtype in ("int8", "int16"):
+            # 16-bit kernels know no zero point.
+            zero = self._integer(-128, 127) if dtype == "int8" else 0
+            scale = scale or self._scale() / (1 if dtype == "int8" else 100)
+            quantisation = Quantisation(scale=(scale,), zero_point=(zero,))
+        return Tensor(name=name, shape=shape, dtype=dtype, quantisation=quantisation)
+
+    def _weights(self, shape: tuple[int, ...], axis: int) -> Tensor:
+        if self.dtype == "float32":
+            data = self.random.standard_normal(shape).astype(np.float32)
+            return Tensor(name="weights", shape=shape, dtype="float32", data=data)
+        many = shape[axis] > 1 and self._integer(0, 1)
+        count = shape[axis] if many else 1
+        quantisation = Quantisation(
+            scale=tuple(self._scale() for _ in range(count)),
+            zero_point=(0,) * count,
+            axis=axis if many else None,
+        )
+        integers = self.random.integers(-128, 127, shape, np.int8, endpoint=True)
+        return Tensor(
+            name="weights", shape=shape, dtype="int8", quantisation=quantisation, data=integers
+        )
+
+    def _bias(self, channels: int) -> list[Tensor]:
+        if not self._integer(0, 3):
+            return []
+        reach = 2 ** self._integer(4, 24)
+        data = self.random.integers(-reach, reach, channels, np.int32)
+        if self.dtype == "float32":
+            floats = (data / reach).astype(np.float32)
+            return [Tensor(name="bias", shape=(channels,), dtype="float32", data=floats)]
+        return [Tensor(name="bias", shape=(channels,), dtype="int32", data=data)]
+
+    def _output(self, op: Op, given: Tensor, shape: tuple[int, ...], at: int) -> Tensor:
+        name = f"output_{at}"
+        if op in (Op.ARG_MAX, Op.ARG_MIN):
+            return Tensor(name=name, shape=shape, dtype="int32")
+        if op is Op.DEQUANTIZE:
+            return Tensor(name=name, shape=shape, dtype="float32")
+        if given.quantisation is None:
+            return self._tensor(name, shape)
+        if op in FIXED:
+            quantisation = Quantisation(scale=(FIXED[op][0],), zero_point=(FIXED[op][1],))
+        elif op in KEPT:
+            quantisation = given.quantisation
+        else:
+            low, high = (0.05, 20) if op in WEIGHTED else (0.002, 0.2)
+            if op is Op.HARD_SWISH:
+                low = max(low, given.scale / 100)
+            scale = self._scale(low, high) / (1 if self.dtype == "int8" else 100)
+            return self._tensor(name, shape, scale=scale)
+        return Tensor(name=name, shape=shape, dtype=self.dtype, quantisation=quantisation)
+
+    def network(
+        self, op: Op, inputs: Sequence[Tensor], attributes: Attributes | None = None
+    ) -> Graph:
+        """Return a network with outputs of the shapes that the operator's rule gives."""
+        attributes = Attributes() if attributes is None else attributes
+        rules, given = OPERATORS[op], [tensor.shape for tensor in inputs]
+        if rules.parts is not None:
+            shapes = rules.parts(given, attributes)
+        elif rules.shape is not None:
+            shapes = [rules.shape(given, attributes)]
+        else:
+            shapes = [(1, *(length for length in given[0] if length != 1))]
+        made = [self._output(op, inputs[0], shape, at) for at, shape in enumerate(shapes)]
+        numbers = tuple(range(len(inputs), len(inputs) + len(made)))
+        graph = Graph(
+            name=op.lower(),
+            inputs=tuple(at for at, tensor in enumerate(inputs) if tensor.data is None),
+            outputs=numbers,
+            tensors=dict(enumerate([*inputs, *made])),
+            nodes=(
+                Node(
+                    op=op,
+                    inputs=tuple(range(len(inputs))),
+                    outputs=numbers,
+                    attributes=attributes,
+                    index=0,
+                ),
+            ),
+        )
+        verify(graph, "instance")
+        return graph
+
+    def _window(
+        self,
+        image: tuple[int, int],
+        kernel: tuple[int, int],
+        stride: tuple[int, int],
+        dilation: tuple[int, int] = (1, 1),
+    ) -> Padding:
+        return same_padding(image, kernel, stride, dilation) if self._integer(0, 1) else VALID
+
+    def _convolution(self, op: Op) -> tuple[list[Tensor], Attributes]:
+        kernel, stride, dilation = self._pair(1, 5), self._pair(1, 3), self._pair(1, 2)
+        depthwise = op is Op.DEPTHWISE_CONV_2D
+        if depthwise:
+            stride = (stride[0], stride[0])
+        height, width = (
+            (k - 1) * d + self._integer(1, 7) for k, d in zip(kernel, dilation, strict=True)
+        )
+        channels, outputs, multiplier = *self._pair(1, 12), self._integer(1, 4)
+        if depthwise:
+            outputs = channels * multiplier
+        shape = (1, *kernel, outputs) if depthwise else (outputs, *kernel, channels)
+        inputs = [
+            self._tensor("input", (self._integer(1, 2), height, width, channels)),
+            self._weights(shape, 3 if depthwise else 0),
+            *self._bias(outputs),
+        ]
+        padding = self._window((height, width), kernel, stride, dilation)
+        activation = self._activation()
+        if not depthwise:
+            return inputs, Conv2D(
+                stride=stride, dilation=dilation, padding=padding, activation=activation
+            )
+        return inputs, DepthwiseConv2D(
+            stride=stride,
+            dilation=dilation,
+            padding=padding,
+            activation=activation,
+            depth_multiplier=multiplier,
+        )
+
+    def _transposed_convolution(self, op: Op) -> tuple[list[Tensor], Attributes]:
+        kernel, stride, size = self._pair(1, 5), self._pair(1, 3), self._pair(5, 11)
+        channels, outputs = self._pair(1, 9)
+        padding = self._window(size, kernel, stride)
+        edges = (padding.top + padding.bottom, padding.left + padding.right)
+        image = tuple(
+            (length + edge - k) // step + 1
+            for length, edge, k, step in zip(size, edges, kernel, stride, strict=True)
+        )
+        inputs = [
+            self._tensor("input", (self._integer(1, 2), *image, channels)),
+            self._weights((outputs, *kernel, channels), 0),
+            *self._bias(outputs),
+        ]
+        return inputs, TransposeConv(
+            stride=stride, padding=padding, size=size, activation=Activation.NONE
+        )
+
+    def _dense(self, op: Op) -> tuple[list[Tensor], Attributes]:
+        units, depth = self._integer(1, 20), self._integer(1, 60)
+        keep = bool(self._integer(0, 1))
+        leading = self._pair(1, 3) if keep else (self._integer(1, 3),)
+        inputs = [
+            self._tensor("input", (*leading, depth)),
+            self._weights((units, depth), 0),
+            *self._bias(units),
+        ]
+        return inputs, FullyConnected(keep_num_dims=keep, activation=self._activation())
+
+    def _broadcast(self) -> list[Tensor]:
+        shape = self._shape()
+        other = tuple(1 if self._integer(0, 3) == 0 else length for length in shape)
+        if self._integer(0, 1):
+            other = shape
+        return [self._tensor("left", shape), self._tensor("right", other)]
+
+    def _arithmetic(self, op: Op) -> tuple[list[Tensor], Attributes]:
+        return self._broadcast(), Arithmetic(activation=self._activation())
+
+    def _choice(self, op: Op) -> tuple[list[Tensor], Attributes]:
+        return self._broadcast(), Attributes()
+
+    def _prelu(self, op: Op) -> tuple[list[Tensor], Attributes]:
+        shape = self._shape(4)
+        data = self.random.integers(-128, 127, (1, 1, shape[3]), np.int8, endpoint=True)
+        alpha = self._tensor("alpha", (1, 1, shape[3]))
+        values = data if self.dtype == "int8" else (data / 100).astype(np.float32)
+        constant = Tensor(
+            name="alpha",
+            shape=alpha.shape,
+            dtype=self.dtype,
+            quantisation=alpha.quantisation,
+            data=values,
+        )
+        return [self._tensor("input", shape), constant], Attributes()
+
+    def _unary(self, op: Op) -> tuple[list[Tensor], Attributes]:
+        if op is Op.LEAKY_RELU:
+            return [self._tensor("input", (4, 50))], LeakyRelu(alpha=self._scale(0.01, 2))
+        return [self._tensor("input", (4, 50))], Attributes()
+
+    def _conversion(self, op: Op) -> tuple[list[Tensor], Attributes]:
+        floating = op is Op.QUANTIZE and self._integer(0, 1)
+        dtype = "float32" if floating else self.dtype
+        return [self._tensor("input", (3, 50), dtype)], Attributes()
+
+    def _softmax(self, op: Op) -> tuple[list[Tensor], Attributes]:
+        beta = (1.0, 0.5, 2.0)[self._integer(0, 2)]
+        shape = (self._integer(1, 4), self._integer(1, 40))
+        attributes = Softmax(beta=beta) if op is Op.SOFTMAX else Attributes()
+        return [self._tensor("input", shape)], attributes
+
+    def _pooling(self, op: Op) -> tuple[list[Tensor], Attributes]:
+        window, stride = self._pair(1, 6), self._pair(1, 3)
+        image = (window[0] + self._integer(0, 6), window[1] + self._integer(0, 6))
+        shape = (self._integer(1, 2), *image, self._integer(1, 9))
+        return [self._tensor("input", shape)], Pool2D(
+            window=window,
+            stride=stride,
+            padding=self._window(image, window, stride),
+            activation=self._activation(),
+        )
+
+    def _padding(self, op: Op) -> tuple[list[Tensor], Attributes]:
+        shape = self._shape()
+        before, after = (tuple(self._integer(0, 3) for _ in shape) for _ in range(2))
+        value = None
+        if op is Op.PADV2:
+            value = self._integer(-128, 127)
+        return [self._tensor("input", shape)], Pad(before=before, after=after, value=value)
+
+    def _joining(self, op: Op) -> tuple[list[Tensor], Attributes]:
+        shape = self._shape(self._integer(1, 3))
+        axis = self._integer(0, len(shape) - (op is Op.CONCATENATION))
+        inputs: list[Tensor] = []
+        for at in range(self._integer(1, 5)):
+            own = list(shape)
+            if op is Op.CONCATENATION:
+                own[axis] = self._integer(1, 5)
+            tensor = self._tensor(f"input_{at}", tuple(own))
+            # A concatenation must not need rescaling.
+            shared = inputs[0].quantisation if inputs else tensor.quantisation
+            inputs.append(replace(tensor, quantisation=shared))
+        return inputs, Axis(axis=axis)
+
+    def _unpacking(self, op: Op) -> tuple[list[Tensor], Attributes]:
+        shape = self._shape()
+        return [self._tensor("input", shape)], Axis(axis=self._integer(0, len(shape) - 1))
+
+    def _splitting(self, op: Op) -> tuple[list[Tensor], Attributes]:
+        shape = list(self._shape())
+        axis = self._integer(0, len(shape) - 1)
+        size, parts = self._integer(1, 4), self._integer(1, 4)
+        equal = op is Op.SPLIT
+        sizes = tuple(size if equal else self._integer(1, 4) for _ in range(parts))
+        shape[axis] = sum(sizes)
+        return [self._tensor("input", tuple(shape))], Split(axis=axis, sizes=sizes)
+
+    def _slicing(self, op: Op) -> tuple[list[Tensor], Attributes]:
+        shape = self._shape(longest=9)
+        begin, size, step = [], [], []
+        for length in shape:
+            stride = 1 if op is Op.SLICE else (1, 2, 3, -1, -2)[self._integer(0, 4)]
+            first, last = self._pair(0, length - 1)
+            ordered = (last - first) * stride >= 0
+            first, last = (first, last) if ordered else (last, first)
+            begin.append(first)
+            size.append((last - first) // stride + 1)
+            step.append(stride)
+        dropped = []
+        for axis, count in enumerate(size):
+            if count == 1 and step[axis] > 0 and op is Op.STRIDED_SLICE and self._integer(0, 1):
+                # A dropped axis has no step.
+                step[axis] = 1
+                dropped.append(axis)
+        return [self._tensor("input", shape)], Slice(
+            begin=tuple(begin), size=tuple(size), step=tuple(step), dropped=tuple(dropped)
+        )
+
+    def _transposition(self, op: Op) -> tuple[list[Tensor], Attributes]:
+        shape = self._shape()
+        order = tuple(int(axis) for axis in self.random.permutation(len(shape)))
+        return [self._tensor("input", shape)], Transpose(permutation=order)
+
+    def _resizing(self, op: Op) -> tuple[list[Tensor], Attributes]:
+        corners = bool(self._integer(0, 1))
+        return [self._tensor("input", self._shape(4, 9))], Resize(
+            size=self._pair(1, 20),
+            align_corners=corners,
+            half_pixel_centers=not corners and bool(self._integer(0, 1)),
+        )
+
+    def _reduction(self, op: Op) -> tuple[list[Tensor], Attributes]:
+        shape = self._shape(longest=9)
+        axes = tuple(axis for axis in range(len(shape)) if self._integer(0, 1)) or (0,)
+        return [self._tensor("input", shape)], Reduce(
+            axes=axes, keep_dims=bool(self._integer(0, 1))
+        )
+
+    def _picking(self, op: Op) -> tuple[list[Tensor], Attributes]:
+        shape = self._shape(longest=9)
+        return [self._tensor("input", shape)], Axis(axis=self._integer(0, len(shape) - 1))
+
+    def _reshaping(self, op: Op) -> tuple[list[Tensor], Attributes]:
+        shape = (1, *self._shape(2)) if op is Op.SQUEEZE else self._shape(2)
+        return [self._tensor("input", shape)], Attributes()
+
+
+#: The method that makes instances of each operator.
+KINDS = {
+    Op.ADD: "arithmetic",
+    Op.ARG_MAX: "picking",
+    Op.ARG_MIN: "picking",
+    Op.AVERAGE_POOL_2D: "pooling",
+    Op.CONCATENATION: "joining",
+    Op.CONV_2D: "convolution",
+    Op.DEPTHWISE_CONV_2D: "convolution",
+    Op.DEQUANTIZE: "conversion",
+    Op.FULLY_CONNECTED: "dense",
+    Op.HARD_SWISH: "unary",
+    Op.LEAKY_RELU: "unary",
+    Op.LOGISTIC: "unary",
+    Op.LOG_SOFTMAX: "softmax",
+    Op.MAXIMUM: "choice",
+    Op.MAX_POOL_2D: "pooling",
+    Op.MEAN: "reduction",
+    Op.MINIMUM: "choice",
+    Op.MUL: "arithmetic",
+    Op.PACK: "joining",
+    Op.PAD: "padding",
+    Op.PADV2: "padding",
+    Op.PRELU: "prelu",
+    Op.QUANTIZE: "conversion",
+    Op.RELU: "unary",
+    Op.RELU6: "unary",
+    Op.RESHAPE: "reshaping",
+    Op.RESIZE_NEAREST_NEIGHBOR: "resizing",
+    Op.SLICE: "slicing",
+    Op.SOFTMAX: "softmax",
+    Op.SPLIT: "splitting",
+    Op.SPLIT_V: "splitting",
+    Op.STRIDED_SLICE: "slicing",
+    Op.SUB: "arithmetic",
+    Op.SUM: "reduction",
+    Op.TANH: "unary",
+    Op.TRANSPOSE: "transposition",
+    Op.TRANSPOSE_CONV: "transposed_convolution",
+    Op.UNPACK: "unpacking",
+}
