@@ -86,7 +86,7 @@ class Session:
         The program was made for another configuration than the device's.
     VerifyError
         Its instructions are illegal or not free of hazards.
-    ReferenceError
+    InterpreterError
         An operator needs a reference interpreter, and none is installed or takes it.
     """
 

@@ -25,6 +25,13 @@ LONG = (
     "tflm/person_detect_qdimfix",
 )
 
+#: Networks of floats, which run on the host, and what their recorded outputs are called.
+FLOATING = {
+    "mlperf_tiny/kws_ref_model_float32": "out0_ref",
+    "mlperf_tiny/pretrainedResnet": "out0_tflm",
+    "tflm/hello_world_float": "out0_tflm",
+}
+
 #: Labelled samples, and the network whose recorded outputs they carry.
 LABELLED = {
     "dev_ad_normal196": "mlperf_tiny/ad01_int8",
@@ -91,6 +98,19 @@ def check_labelled(models, device, samples, count=None):
 @pytest.mark.parametrize("network", [*SHORT, *LONG])
 def test_golden_outputs_on_the_model(models, devices, network):
     check_golden(models, devices("model"), network)
+
+
+@pytest.mark.parametrize("network", FLOATING)
+def test_networks_of_floats(models, devices, network):
+    session = matloom.load(models / "models" / f"{network}.tflite", device=devices("model"))
+    (info,) = session.program.inputs
+    with np.load(models / "golden" / f"{network.replace('/', '__')}.npz") as golden:
+        expected = golden[FLOATING[network]]
+        for given, wanted in zip(golden["in0"], expected, strict=True):
+            found = session.run(given.reshape(info.shape))
+            np.testing.assert_allclose(found.ravel(), wanted.ravel(), rtol=0, atol=1e-5)
+    assert len(expected) > 0
+    assert {layer.where for layer in session.program.layers} == {"host"}
 
 
 @pytest.mark.parametrize("network", SHORT)

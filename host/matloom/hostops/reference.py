@@ -4,6 +4,8 @@ TensorFlow Lite Micro comes first; LiteRT's reference kernels take what that ref
 imported when a network needs it.
 """
 
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,13 +14,20 @@ import numpy as np
 from matloom.ir.attributes import Reference
 from matloom.ir.graph import Array, Graph, Node
 
-__all__ = ["ReferenceError", "ReferenceRun"]
+__all__ = ["InterpreterError", "ReferenceRun"]
 
 #: Takes the inputs of one run and gives its outputs.
 _Run = Callable[[Sequence[Array]], list[Array]]
 
+_PROBE = """
+import sys
+from tflite_micro.python.tflite_micro import runtime
+content = sys.stdin.buffer.read()
+runtime.Interpreter.from_bytes(content, arena_size=int(sys.argv[1])).invoke()
+"""
 
-class ReferenceError(ValueError):
+
+class InterpreterError(ValueError):
     """Operators that no installed interpreter runs: one line that names them and the remedy."""
 
 
@@ -27,7 +36,7 @@ class ReferenceRun:
 
     Errors
     ------
-    ReferenceError
+    InterpreterError
         No interpreter is installed, or none takes the operators.
     """
 
@@ -62,7 +71,7 @@ def _open(content: bytes, attributes: Reference) -> _Run:
             line = (str(error).strip().splitlines() or [""])[-1]
             refusals.append(f"{name} refuses: {line}")
     operators = ", ".join(dict.fromkeys(attributes.operators))
-    raise ReferenceError(
+    raise InterpreterError(
         f"{operators} must run on a reference interpreter, but {refusals[0]}; {refusals[1]}"
     )
 
@@ -101,10 +110,26 @@ def _room(model: Any) -> int:
     return int(16 * elements + 1024 * sum(len(graph.tensors) for graph in model.subgraphs) + 2**20)
 
 
+def _probe(content: bytes, room: int) -> None:
+    """Raise RuntimeError where TensorFlow Lite Micro refuses a network, or crashes on it.
+
+    The attempt is a process of its own: the library writes its reasons to stderr, and some
+    networks that it does not take (SVDF without a bias) end the process.
+    """
+    command = [sys.executable, "-c", _PROBE, str(room)]
+    done = subprocess.run(command, input=content, capture_output=True, check=False)
+    lines = done.stderr.decode(errors="replace").strip().splitlines()
+    if done.returncode not in (0, 1):
+        raise RuntimeError("the library crashes")
+    if done.returncode == 1:
+        raise RuntimeError(lines[0] if lines else "without a reason")
+
+
 def _micro(content: bytes, attributes: Reference) -> _Run:
     from tflite_micro.python.tflite_micro import runtime
 
     model, content = _cut(runtime.schema_fb, content, attributes)
+    _probe(content, _room(model))
     interpreter = runtime.Interpreter.from_bytes(content, arena_size=_room(model))
     outputs = len(model.subgraphs[0].outputs)
 

@@ -24,7 +24,7 @@ class HostSteps:
     ------
     ProgramError
         A step names an operator without a kernel, or a tensor that the program does not know.
-    ReferenceError
+    InterpreterError
         A step needs a reference interpreter, and none takes it.
     """
 

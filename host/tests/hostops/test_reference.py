@@ -1,0 +1,243 @@
+"""Operators on a reference interpreter: in pieces, as a whole, with state, or refused."""
+
+import sys
+from dataclasses import replace
+
+import flatbuffers
+import numpy as np
+import pytest
+
+import matloom
+from matloom.data.digits import NETWORK
+from matloom.explain import explain
+from matloom.frontend.tflite import load_tflite
+from matloom.frontend.write import write_tflite
+from matloom.hostops.interpreter import interpret
+from matloom.hostops.reference import InterpreterError
+from matloom.instances import Instances
+from matloom.ir.graph import Op
+
+runtime = pytest.importorskip(
+    "tflite_micro.python.tflite_micro.runtime", reason="tflite-micro is not installed"
+)
+schema = runtime.schema_fb
+
+
+def pack(model):
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
+
+
+class Model:
+    """A model file under construction: float32 vectors, resources and subgraphs."""
+
+    def __init__(self):
+        self.model = schema.ModelT()
+        self.model.version = 3
+        self.model.operatorCodes, self.model.subgraphs = [], []
+        self.model.buffers = [schema.BufferT()]
+
+    def subgraph(self):
+        graph = schema.SubGraphT()
+        graph.tensors, graph.operators, graph.inputs, graph.outputs = [], [], [], []
+        self.model.subgraphs.append(graph)
+        return graph
+
+    def tensor(self, graph, name, shape=(1, 2), data=None, kind="FLOAT32", variable=False):
+        tensor = schema.TensorT()
+        tensor.name, tensor.shape = name, np.array(shape, np.int32)
+        tensor.type, tensor.isVariable = getattr(schema.TensorType, kind), variable
+        tensor.buffer = len(self.model.buffers)
+        buffer = schema.BufferT()
+        if data is not None:
+            buffer.data = np.frombuffer(np.array(data, np.float32).tobytes(), np.uint8)
+        self.model.buffers.append(buffer)
+        graph.tensors.append(tensor)
+        return len(graph.tensors) - 1
+
+    def operator(self, graph, name, inputs, outputs, options=None):
+        code = schema.OperatorCodeT()
+        code.builtinCode = getattr(schema.BuiltinOperator, name)
+        code.deprecatedBuiltinCode, code.version = min(code.builtinCode, 127), 1
+        self.model.operatorCodes.append(code)
+        operator = schema.OperatorT()
+        operator.opcodeIndex = len(self.model.operatorCodes) - 1
+        operator.inputs, operator.outputs = (np.array(x, np.int32) for x in (inputs, outputs))
+        if options is not None:
+            operator.builtinOptions = options
+            kind = type(options).__name__.removesuffix("T")
+            operator.builtinOptionsType = getattr(schema.BuiltinOptions, kind)
+        graph.operators.append(operator)
+
+    def variable(self, graph):
+        handle = self.tensor(graph, "handle", (1,), kind="RESOURCE")
+        options = schema.VarHandleOptionsT()
+        options.container, options.sharedName = "", "total"
+        self.operator(graph, "VAR_HANDLE", [], [handle], options)
+        return handle
+
+
+def running_total():
+    """Return a network that adds its inputs up in a resource variable."""
+    file = Model()
+    graph, start = file.subgraph(), file.subgraph()
+    given, old, new = (file.tensor(graph, name) for name in ("given", "old", "new"))
+    once = schema.CallOnceOptionsT()
+    once.initSubgraphIndex = 1
+    file.operator(graph, "CALL_ONCE", [], [], once)
+    handle = file.variable(graph)
+    file.operator(graph, "READ_VARIABLE", [handle], [old])
+    file.operator(graph, "ADD", [given, old], [new], schema.AddOptionsT())
+    file.operator(graph, "ASSIGN_VARIABLE", [handle, new], [])
+    graph.inputs, graph.outputs = [given], [new]
+    handle = file.variable(start)
+    zero = file.tensor(start, "zero", data=[[0, 0]])
+    file.operator(start, "ASSIGN_VARIABLE", [handle, zero], [])
+    return pack(file.model)
+
+
+def delay_line(*, biased=True):
+    """Return a network of SVDF, which remembers, between two additions."""
+    file = Model()
+    graph = file.subgraph()
+    given, twice, made, result = (
+        file.tensor(graph, name, shape)
+        for name, shape in (("given", (1, 2)), ("twice", (1, 2)), ("made", (1, 3)), ("out", (1, 3)))
+    )
+    feature = np.arange(6).reshape(3, 2) / 4
+    time = np.arange(12).reshape(3, 4) / 8
+    constants = [
+        file.tensor(graph, "feature", (3, 2), feature),
+        file.tensor(graph, "time", (3, 4), time),
+    ]
+    state = file.tensor(graph, "state", (1, 12), variable=True)
+    bias = file.tensor(graph, "bias", (3,), [0, 0, 0]) if biased else -1
+    options = schema.SVDFOptionsT()
+    options.rank = 1
+    file.operator(graph, "ADD", [given, given], [twice], schema.AddOptionsT())
+    file.operator(graph, "SVDF", [twice, *constants, bias, state], [made], options)
+    file.operator(graph, "ADD", [made, made], [result], schema.AddOptionsT())
+    graph.inputs, graph.outputs = [given], [result]
+    return pack(file.model), feature, time
+
+
+def opened(graph):
+    program = matloom.compile(graph, "small")
+    return matloom.load(matloom.Program.from_bytes(program.to_bytes()), device="model")
+
+
+def test_resource_variables_persist():
+    graph = load_tflite(running_total())
+    assert [node.op for node in graph.nodes] == [Op.REFERENCE]
+    first, second = np.array([[1, 2]], np.float32), np.array([[10, 20]], np.float32)
+    with opened(graph) as session:
+        assert session.run(first).tolist() == [[1, 2]]
+        assert session.run(second).tolist() == [[11, 22]]
+        # Samples of one call follow one another, too.
+        assert session.run(np.concatenate([first, second])).tolist() == [[12, 24], [22, 44]]
+        session.reset()
+        assert session.run(second).tolist() == [[10, 20]]
+
+
+def test_one_operator_remembers_amid_kernels():
+    content, feature, time = delay_line()
+    graph = load_tflite(content)
+    assert [node.op for node in graph.nodes] == [Op.ADD, Op.REFERENCE, Op.ADD]
+    samples = np.random.default_rng(0).standard_normal((6, 2)).astype(np.float32)
+    past = np.zeros((3, 4))
+    with opened(graph) as session:
+        for sample in samples:
+            past = np.concatenate([past[:, 1:], (feature @ (2 * sample))[:, np.newaxis]], axis=1)
+            expected = 2 * (past * time).sum(axis=1)
+            np.testing.assert_allclose(session.run(sample[np.newaxis])[0], expected, atol=1e-5)
+
+
+def test_a_crash_of_the_interpreter_is_a_refusal(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ai_edge_litert", None)
+    graph = load_tflite(delay_line(biased=False)[0])
+    with pytest.raises(
+        InterpreterError, match=r"SVDF .* but tflite-micro refuses: the library crash"
+    ):
+        interpret(graph, {graph.inputs[0]: np.zeros((1, 2), np.float32)})
+
+
+@pytest.fixture
+def with_difference():
+    """The digits with a difference of squares, which has no kernel here, for their addition."""
+    model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(NETWORK.read_bytes(), 0))
+    code = model.operatorCodes[model.subgraphs[0].operators[3].opcodeIndex]
+    assert code.builtinCode == schema.BuiltinOperator.ADD
+    code.builtinCode = code.deprecatedBuiltinCode = schema.BuiltinOperator.SQUARED_DIFFERENCE
+    model.subgraphs[0].operators[3].builtinOptions = schema.SquaredDifferenceOptionsT()
+    options = schema.BuiltinOptions.SquaredDifferenceOptions
+    model.subgraphs[0].operators[3].builtinOptionsType = options
+    return pack(model)
+
+
+def test_engine_and_interpreter_share_a_network(with_difference):
+    graph = load_tflite(with_difference)
+    whole = runtime.Interpreter.from_bytes(with_difference)
+    images = np.random.default_rng(0).integers(-128, 128, (3, 8, 8, 1), np.int8)
+    with opened(graph) as session:
+        for image in images:
+            whole.set_input(image[np.newaxis], 0)
+            whole.invoke()
+            assert np.array_equal(session.run(image[np.newaxis]), whole.get_output(0))
+        layers = {layer.operator: layer for layer in session.program.layers}
+        table = explain(session.program)[0]
+    assert layers["CONV_2D"].where == "engine"
+    assert layers["SQUARED_DIFFERENCE"].where == "host"
+    reason = "SQUARED_DIFFERENCE has no kernel here: reference interpreter"
+    assert layers["SQUARED_DIFFERENCE"].reason == reason
+    assert reason in list(table.columns[-1].cells)
+
+
+def test_neither_interpreter(with_difference, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tflite_micro.python.tflite_micro", None)
+    monkeypatch.setitem(sys.modules, "ai_edge_litert", None)
+    program = matloom.compile(load_tflite(with_difference), "small")
+    with pytest.raises(InterpreterError) as error:
+        matloom.load(program, device="model")
+    assert str(error.value) == (
+        "SQUARED_DIFFERENCE must run on a reference interpreter, but tflite-micro is not "
+        'installed (pip install "matloom[reference]"); ai-edge-litert is not installed '
+        '(pip install "matloom[litert]")'
+    )
+
+
+def test_what_no_interpreter_knows(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ai_edge_litert", None)
+    model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(NETWORK.read_bytes(), 0))
+    code = model.operatorCodes[1]
+    code.builtinCode = code.deprecatedBuiltinCode = schema.BuiltinOperator.CUSTOM
+    code.customCode = "DREAM"
+    graph = load_tflite(pack(model))
+    with pytest.raises(
+        InterpreterError, match=r"^DREAM must run on .*, but tflite-micro refuses: "
+    ):
+        interpret(graph, {graph.inputs[0]: np.zeros((1, 8, 8, 1), np.int8)})
+
+
+@pytest.mark.parametrize("op", [Op.CONV_2D, Op.FULLY_CONNECTED])
+def test_other_types_on_litert(op, seed):
+    """Networks of uint8, whose weights have a zero point, beside the same in int8."""
+    pytest.importorskip("ai_edge_litert", reason="ai-edge-litert is not installed")
+    instances = Instances([seed, 1])
+    graph = instances.make(op)
+    while graph.tensors[1].quantisation.axis is not None:
+        graph = instances.make(op)
+    given = np.random.default_rng(seed).integers(0, 256, graph.tensors[0].shape, np.uint8)
+    moved = {}
+    for number, tensor in graph.tensors.items():
+        moved[number] = tensor
+        if tensor.dtype == "int8":
+            zeros = tuple(zero + 128 for zero in tensor.quantisation.zero_point)
+            data = None if tensor.data is None else (tensor.data.astype(int) + 128).astype(np.uint8)
+            quantisation = replace(tensor.quantisation, zero_point=zeros)
+            moved[number] = replace(tensor, dtype="uint8", quantisation=quantisation, data=data)
+    content = write_tflite(replace(graph, tensors=moved))
+    (result,) = interpret(load_tflite(content), {0: given}).values()
+    (expected,) = interpret(graph, {0: (given.astype(int) - 128).astype(np.int8)}).values()
+    # LiteRT's uint8 kernels round once.
+    assert np.abs(result.astype(int) - 128 - expected).max() <= 1
