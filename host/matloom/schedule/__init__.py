@@ -14,7 +14,7 @@ from matloom.schedule.options import CompileOptions
 from matloom.schedule.plan import Plan
 from matloom.schedule.segment import Place, Segment
 from matloom.schedule.stage import ArrayStage
-from matloom.schedule.tiles import chunks
+from matloom.schedule.tiles import Chunk
 
 __all__ = [
     "CompileError",
@@ -65,15 +65,26 @@ def _arena_places(
     return {**places, **segment.results}, arena_start + space.peak
 
 
-def _chunk_offsets(segment: Segment, plan: Plan, image: Image) -> dict[tuple[int, int], int]:
+def _chunk_data(stage: ArrayStage, chunk: Chunk, config: Config) -> bytes:
+    """Return weights, block by block, and the parameters where the last steps are among them."""
+    blocks, last = slice(chunk.first_block, chunk.end_block), chunk.end_block
+    if stage.walk.weights_fixed:
+        last = chunk.first_block + 1
+    size = config.tile_bytes
+    steps = slice(chunk.first_step * size, chunk.end_step * size)
+    weights = stage.weights[chunk.first_block : last, steps].tobytes()
+    return weights + (stage.params[blocks].tobytes() if chunk.end_step == stage.walk.steps else b"")
+
+
+def _chunk_offsets(
+    segment: Segment, plan: Plan, image: Image, config: Config
+) -> dict[tuple[int, int], int]:
     offsets = {}
-    for index, (stage, limits) in enumerate(zip(segment.stages, plan.policy.limits, strict=True)):
+    for index, stage in enumerate(segment.stages):
         if not isinstance(stage, ArrayStage):
             continue
-        for number, (first, end) in enumerate(chunks(stage, limits)):
-            last = first + 1 if stage.walk.weights_fixed else end
-            data = stage.weights[first:last].tobytes() + stage.params[first:end].tobytes()
-            offsets[index, number] = image.add(data)
+        for number, chunk in enumerate(plan.chunks[index]):
+            offsets[index, number] = image.add(_chunk_data(stage, chunk, config))
     return offsets
 
 
@@ -96,7 +107,7 @@ def schedule_segment(
     plan = fit(segment, config, options)
     places, arena_end = _arena_places(segment, plan, config, arena_start)
     dram_bytes = {Region.OUTPUT: max(1, output_bytes), Region.ARENA: max(1, arena_end)}
-    offsets = _chunk_offsets(segment, plan, image)
+    offsets = _chunk_offsets(segment, plan, image, config)
     instructions = emit(segment, plan, config, places, offsets, dram_bytes)
     return Scheduled(
         instructions=instructions,

@@ -8,7 +8,13 @@ from matloom.schedule.plan import Load, Plan
 from matloom.schedule.segment import Place, Segment
 from matloom.schedule.sequence import Tick, finished_bytes
 from matloom.schedule.stage import ArrayStage, Stage, VectorStage
-from matloom.schedule.tiles import ArrayTile, Tile, VectorTile, chunks, input_rows
+from matloom.schedule.tiles import (
+    ArrayTile,
+    Tile,
+    VectorTile,
+    exec_fields,
+    input_box,
+)
 
 __all__ = ["emit"]
 
@@ -49,14 +55,17 @@ class _Emitter:
             place = self.places[str(load.what[1])]
             start = place.offset + load.what[2]
         for done in range(0, load.size, _LONGEST_ROW):
+            size = min(_LONGEST_ROW, load.size - done)
             self.order.append(
                 Opcode.LOAD,
                 region=place.region,
                 dram_offset=start + done,
                 spad_addr=load.buffer.address + load.offset + done,
-                row_bytes=min(_LONGEST_ROW, load.size - done),
-                rows=1,
+                row_bytes=size,
+                rows=load.rows,
                 planes=1,
+                dram_row_step=load.row_step if load.rows > 1 else 0,
+                spad_row_step=size if load.rows > 1 else 0,
             )
 
     def tick(self, number: int, tick: Tick) -> None:
@@ -91,33 +100,53 @@ class _Emitter:
         """Return the scratchpad address of a byte of a tensor."""
         if name in self.plan.homes:
             return self.plan.homes[name].address + first_byte
-        buffer, start = self.plan.slabs[number, name]
-        return buffer.address + first_byte - start
+        buffer, slab = self.plan.slabs[number, name]
+        return buffer.address + first_byte - slab.start
+
+    def _input(self, number: int, stage: ArrayStage, tile: ArrayTile) -> dict[str, int]:
+        """Return the fields of EXEC that say where the input lies, relative to its rows there."""
+        name = stage.inputs[0]
+        row_bytes, left = stage.in_row_bytes, 0
+        if name in self.plan.homes:
+            part = input_box(stage, tile, self.config)
+            low, rows = part.low, part.high - part.low
+            address = self.plan.homes[name].address
+            address += (tile.image * stage.in_rows + low) * row_bytes
+        else:
+            buffer, slab = self.plan.slabs[number, name]
+            address = buffer.address
+            row, left = divmod(slab.start, row_bytes)
+            low = row - tile.image * stage.in_rows
+            if slab.pitch:
+                rows, row_bytes = slab.rows, slab.width
+            else:
+                rows = slab.width // row_bytes
+        fields = exec_fields(stage, tile, self.config)
+        return {
+            **fields,
+            "input_addr": address,
+            "input_pitch": row_bytes if rows > 1 else 0,
+            "input_rows": rows,
+            "input_row_bytes": row_bytes,
+            "first_row": fields["first_row"] - low,
+            "first_byte": fields["first_byte"] - left,
+        }
 
     def _array(self, number: int, stage: ArrayStage, tile: ArrayTile, mark: int) -> None:
-        walk = stage.walk
-        low, high = input_rows(stage, tile)
         entry = self.half * (self.config.acc_entries // 2)
-        self.half ^= 1
         weights, params = self._chunk_addresses(number, stage, tile)
-        fields = walk.fields(
-            (tile.first_row, tile.end_row), (tile.first_x, tile.end_x), tile.first_block
-        )
-        fields["first_row"] -= low
         self.order.append(
             Opcode.EXEC,
             mode=0,
-            input_addr=self._source(
-                number, stage.inputs[0], (tile.image * stage.in_rows + low) * stage.in_row_bytes
-            ),
-            input_pitch=stage.in_row_bytes if high - low > 1 else 0,
-            input_rows=high - low,
-            input_row_bytes=stage.in_row_bytes,
+            accumulate=int(tile.first_step > 0),
             oc_blocks=tile.end_block - tile.first_block,
             weight_addr=weights,
             acc_addr=entry,
-            **fields,
+            **self._input(number, stage, tile),
         )
+        if tile.end_step < stage.walk.steps:
+            return
+        self.half ^= 1
         dest, x_step, pitch = self._destination(number, stage, tile)
         self.order.append(
             Opcode.POST,
@@ -156,15 +185,16 @@ class _Emitter:
 
     def _chunk_addresses(self, number: int, stage: ArrayStage, tile: ArrayTile) -> tuple[int, int]:
         """Return the addresses of a tile's first weights and first parameters."""
-        limits = self.plan.policy.limits[self.plan.ticks[number].stage]
-        first, end = chunks(stage, limits)[tile.chunk]
+        chunk = self.plan.chunks[self.plan.ticks[number].stage][tile.chunk]
         base = self.plan.weights[number].address
-        size = stage.weights.shape[1]
+        tile_bytes, param_bytes = self.config.tile_bytes, stage.params.shape[1]
+        offset = tile.first_block - chunk.first_block
         if stage.walk.weights_fixed:
-            return base, base + size + tile.first_block * stage.params.shape[1]
-        params = base + (end - first) * size
-        offset = tile.first_block - first
-        return base + offset * size, params + offset * stage.params.shape[1]
+            return base, base + tile_bytes + offset * param_bytes
+        size = (chunk.end_step - chunk.first_step) * tile_bytes
+        params = base + (chunk.end_block - chunk.first_block) * size
+        first = offset * size + (tile.first_step - chunk.first_step) * tile_bytes
+        return base + first, params + offset * param_bytes
 
     def _vector(self, number: int, stage: VectorStage, tile: VectorTile, mark: int) -> None:
         """Issue the POSTs of whole vectors, as positions of one block, then of what is left."""

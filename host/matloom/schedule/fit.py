@@ -9,12 +9,12 @@ from matloom.schedule.options import CompileOptions
 from matloom.schedule.plan import Full, Plan, Policy, make_plan
 from matloom.schedule.segment import Segment
 from matloom.schedule.stage import ArrayStage, Stage, VectorStage
-from matloom.schedule.tiles import Limits
+from matloom.schedule.tiles import Limits, Weights
 
 __all__ = ["fit"]
 
 _ATTEMPTS = 400
-_SMALLEST_TILE = 64
+_SMALLEST_TILE = 16
 
 #: Weights that arrive in one LOAD where they fit: enough to hide its latency.
 _CHUNK_BYTES = 24 * 1024
@@ -80,8 +80,8 @@ def _tighten(segment: Segment, policy: Policy, full: Full, config: Config) -> Po
     if isinstance(stage, ArrayStage):
         block_bytes = stage.weights.shape[1] + stage.params.shape[1]
     if full.kind == "weights":
-        if limits.resident:
-            return _limit(policy, full.stage, replace(limits, resident=False))
+        if limits.weights is Weights.RESIDENT:
+            return _limit(policy, full.stage, replace(limits, weights=Weights.ONCE))
         if limits.chunk_bytes > max(block_bytes, config.spad_bytes // 16):
             return _limit(policy, full.stage, replace(limits, chunk_bytes=limits.chunk_bytes // 2))
     bounded = limits.tile_bytes < _UNBOUNDED
@@ -90,23 +90,32 @@ def _tighten(segment: Segment, policy: Policy, full: Full, config: Config) -> Po
     spilled = _spill(segment, policy, full, config)
     if spilled is not None:
         return spilled
-    if full.kind == "weights" and limits.chunk_bytes > block_bytes:
-        return _limit(policy, full.stage, replace(limits, chunk_bytes=limits.chunk_bytes // 2))
+    return _smallest(policy, full, block_bytes, config)
+
+
+def _smallest(policy: Policy, full: Full, block_bytes: int, config: Config) -> Policy | None:
+    """Return the next smaller bounds of a stage whatever they cost, or None."""
+    limits = policy.limits[full.stage]
+    smaller = []
+    if block_bytes and limits.weights is not Weights.STREAMED:
+        after = Weights.STREAMED if limits.chunk_bytes <= block_bytes else Weights.ONCE
+        if after is not limits.weights:
+            smaller.append(replace(limits, weights=after))
+    if block_bytes and limits.chunk_bytes > config.tile_bytes:
+        smaller.append(replace(limits, chunk_bytes=limits.chunk_bytes // 2))
     if limits.tile_bytes > _SMALLEST_TILE:
-        return _limit(policy, full.stage, replace(limits, tile_bytes=limits.tile_bytes // 2))
-    return None
+        smaller.append(replace(limits, tile_bytes=limits.tile_bytes // 2))
+    if not smaller:
+        return None
+    return _limit(policy, full.stage, smaller[0 if full.kind == "weights" else -1])
 
 
 def _first_policy(segment: Segment, config: Config) -> Policy:
     """Return the choices that are best where memory is plenty."""
-    half = config.spad_bytes // 2
     limits = []
     for stage in segment.stages:
-        small = (
-            isinstance(stage, VectorStage)
-            or stage.walk.weights_fixed
-            or stage.weights.nbytes <= half
-        )
+        weights = _weights(stage, config)
+        small = weights is Weights.RESIDENT
         chunk_bytes = min(_CHUNK_BYTES, config.spad_bytes // 8)
         waits = _waits_for_weights(stage, config)
         first, last = stage is segment.stages[0], stage is segment.stages[-1]
@@ -115,7 +124,7 @@ def _first_policy(segment: Segment, config: Config) -> Policy:
             chunk_bytes = min(chunk_bytes, _FIRST_CHUNK_BYTES)
         limits.append(
             Limits(
-                resident=small,
+                weights=weights,
                 chunk_bytes=chunk_bytes,
                 tile_bytes=_FIRST_TILE_BYTES if first else _UNBOUNDED,
                 taper=last and (waits or not small),
@@ -123,6 +132,16 @@ def _first_policy(segment: Segment, config: Config) -> Policy:
             )
         )
     return Policy(limits=tuple(limits))
+
+
+def _weights(stage: Stage, config: Config) -> Weights:
+    """Return how long weights can stay on chip: all of them, some output blocks, or neither."""
+    if isinstance(stage, VectorStage) or stage.walk.weights_fixed:
+        return Weights.RESIDENT
+    if stage.weights.nbytes <= config.spad_bytes // 2:
+        return Weights.RESIDENT
+    block_bytes = stage.weights.shape[1]
+    return Weights.ONCE if block_bytes <= config.spad_bytes // 4 else Weights.STREAMED
 
 
 def _waits_for_weights(stage: Stage, config: Config) -> bool:
@@ -140,7 +159,7 @@ def _random_policy(segment: Segment, config: Config, seed: int) -> Policy:
     for _ in segment.stages:
         limits.append(
             Limits(
-                resident=draw.random() < 0.5,
+                weights=draw.choice(tuple(Weights)),
                 chunk_bytes=draw.randint(1, _CHUNK_BYTES),
                 tile_bytes=draw.choice((_UNBOUNDED, draw.randint(1, config.spad_bytes // 2))),
             )

@@ -26,6 +26,7 @@ from matloom.schedule.build import (
     maximum_stage,
     requantise_stage,
 )
+from matloom.schedule.reduction import narrowed, read_bytes
 from matloom.schedule.stage import ArrayStage, Stage
 
 __all__ = ["Unfit", "stage_of"]
@@ -253,8 +254,8 @@ _STAGES: dict[Op, Callable[[_Context], Stage]] = {
 }
 
 
-def _check(stage: Stage) -> None:
-    """Raise `Unfit` where a number does not fit its field."""
+def _check(stage: Stage, config: Config) -> None:
+    """Raise `Unfit` where a number does not fit its field, or no tile the scratchpad."""
     if not isinstance(stage, ArrayStage):
         return
     fields = stage.walk.fields((0, 1), (0, 1), 0)
@@ -275,6 +276,10 @@ def _check(stage: Stage) -> None:
     for name, value in values.items():
         if value > _LARGEST[name]:
             raise Unfit(f"{name} must be at most {_LARGEST[name]}, not {value}")
+    step = narrowed(fields, 0, 1, config.rows)
+    least, most = read_bytes(step, config.rows), config.spad_bytes // 2
+    if least > most:
+        raise Unfit(f"a step must read at most {most} bytes of input, not {least}")
 
 
 def stage_of(node: Node, graph: Graph, names: dict[int, str], config: Config) -> Stage:
@@ -299,5 +304,5 @@ def stage_of(node: Node, graph: Graph, names: dict[int, str], config: Config) ->
         config=config,
     )
     stage = _STAGES[node.op](context)
-    _check(stage)
+    _check(stage, config)
     return stage

@@ -1,22 +1,34 @@
 """Which buffers the tiles of a segment need, when, and where they lie."""
 
 from bisect import bisect_right
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from matloom.arch.config import Config
 from matloom.schedule.memory import Space
+from matloom.schedule.reduction import Box
 from matloom.schedule.segment import Segment
 from matloom.schedule.sequence import Tick, sequence, tick_cycles
 from matloom.schedule.stage import ArrayStage, VectorStage
-from matloom.schedule.tiles import ArrayTile, Limits, chunks, cut, input_rows
+from matloom.schedule.tiles import (
+    ArrayTile,
+    Chunk,
+    Limits,
+    Weights,
+    chunks,
+    cut,
+    input_box,
+)
 
-__all__ = ["Buffer", "Full", "Load", "Plan", "Policy", "make_plan"]
+__all__ = ["Buffer", "Full", "Load", "Plan", "Policy", "Slab", "make_plan"]
 
 #: Cycles from the issue of a LOAD to its first byte, assumed when placing LOADs.
 _LATENCY = 60
 
 #: Cycles that a LOAD should be done before its bytes are needed.
 _MARGIN = 200
+
+#: Bytes that a row of an input tile must save to be fetched apart from its neighbours.
+_NARROWER = 64
 
 
 @dataclass(eq=False)
@@ -37,6 +49,7 @@ class Load:
     """A transfer into `buffer`, needed at tick `use` and issued before tick `tick`.
 
     `what` names the source: ``("tensor", name, first byte)`` or ``("chunk", stage, chunk)``.
+    It is `rows` rows of `size` bytes, `row_step` bytes apart at the source.
     """
 
     buffer: Buffer
@@ -45,6 +58,28 @@ class Load:
     size: int
     use: int
     tick: int = 0
+    rows: int = 1
+    row_step: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slab:
+    """The part of a tensor that a tile reads: rows of `width` bytes, `pitch` bytes apart."""
+
+    start: int
+    rows: int
+    width: int
+    pitch: int
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.rows * self.width
+
+    @property
+    def end(self) -> int:
+        """Byte of the tensor behind the last."""
+        return self.start + (self.rows - 1) * self.pitch + self.width
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,13 +102,14 @@ class Full(Exception):
 
 @dataclass
 class Plan:
-    """Ticks, and for each tick the buffers of its tile and the LOADs to issue before it."""
+    """Ticks, chunks by stage, and for each tick its buffers and the LOADs to issue before it."""
 
     policy: Policy
     ticks: list[Tick]
     homes: dict[str, Buffer]
+    chunks: list[list[Chunk]]
     weights: dict[int, Buffer] = field(default_factory=dict)
-    slabs: dict[tuple[int, str], tuple[Buffer, int]] = field(default_factory=dict)
+    slabs: dict[tuple[int, str], tuple[Buffer, Slab]] = field(default_factory=dict)
     stagings: dict[int, Buffer] = field(default_factory=dict)
     loads: list[Load] = field(default_factory=list)
     peak: int = 0
@@ -141,13 +177,10 @@ class _Builder:
 
     def __init__(self, segment: Segment, plan: Plan, config: Config):
         self.segment, self.plan, self.config = segment, plan, config
-        self.parts = [
-            chunks(stage, limits) if isinstance(stage, ArrayStage) else []
-            for stage, limits in zip(segment.stages, plan.policy.limits, strict=True)
-        ]
         self.transient: list[tuple[str, Buffer]] = []
         self._chunk: dict[tuple[int, int], Buffer] = {}
-        self._slab: dict[str, tuple[int, int, int, Buffer]] = {}
+        self._latest: dict[int, int] = {}
+        self._slab: dict[str, tuple[int, Slab, Buffer]] = {}
         self._loaded = dict.fromkeys(segment.sources, 0)
 
     def add(self, number: int, tick: Tick) -> None:
@@ -156,29 +189,38 @@ class _Builder:
         if isinstance(tile, ArrayTile):
             assert isinstance(stage, ArrayStage)
             self._add_weights(number, tick.stage, stage, tile)
-            low, high = input_rows(stage, tile)
-            plane = tile.image * stage.in_rows
-            start, end = (plane + low) * stage.in_row_bytes, (plane + high) * stage.in_row_bytes
+            slab = self._slab_of(tick.stage, stage, tile)
             size = tile.positions * sum(
                 stage.tail if block + 1 == stage.oc_blocks else stage.block_bytes
                 for block in range(tile.first_block, tile.end_block)
             )
+            complete = tile.end_step == stage.walk.steps
         else:
-            start, end = tile.start, tile.end
-            size = end - start
+            size, complete = tile.end - tile.start, True
+            slab = Slab(start=tile.start, rows=1, width=size, pitch=0)
         for name in dict.fromkeys(stage.inputs):
-            self._add_input(number, tick.stage, name, start, end)
-        if stage.output in self.plan.policy.spilled:
+            self._add_input(number, tick.stage, name, slab)
+        if stage.output in self.plan.policy.spilled and complete:
             staging = Buffer(size, number, number + 1, tick.stage)
             self.plan.stagings[number] = staging
             self.transient.append(("output tile", staging))
 
+    def _slab_of(self, index: int, stage: ArrayStage, tile: ArrayTile) -> Slab:
+        """Return what a tile reads; the same for all its steps where that fits its bytes."""
+        whole = input_box(
+            stage, replace(tile, first_step=0, end_step=stage.walk.steps), self.config
+        )
+        if whole.size > self.plan.policy.limits[index].tile_bytes:
+            whole = input_box(stage, tile, self.config)
+        return _slab(stage, tile, whole)
+
     def _add_weights(self, number: int, index: int, stage: ArrayStage, tile: ArrayTile) -> None:
-        first, end = self.parts[index][tile.chunk]
-        size = (end - first) * stage.params.shape[1]
-        size += stage.weights.shape[1] * (1 if stage.walk.weights_fixed else end - first)
         key = (index, tile.chunk)
-        if key not in self._chunk:
+        limits = self.plan.policy.limits[index]
+        again = limits.weights is Weights.STREAMED and self._latest.get(index) != tile.chunk
+        self._latest[index] = tile.chunk
+        if again or key not in self._chunk:
+            size = _chunk_bytes(stage, self.plan.chunks[index][tile.chunk], self.config)
             buffer = Buffer(size, number, number, index, high=True)
             self._chunk[key] = buffer
             self.transient.append(("weights", buffer))
@@ -186,24 +228,44 @@ class _Builder:
         self._chunk[key].last = number
         self.plan.weights[number] = self._chunk[key]
 
-    def _add_input(self, number: int, index: int, name: str, start: int, end: int) -> None:
+    def _add_input(self, number: int, index: int, name: str, slab: Slab) -> None:
         if name in self.plan.homes:
             done = self._loaded.get(name)
-            if done is not None and done < end:
+            if done is not None and done < slab.end:
                 what = ("tensor", name, done)
                 home = self.plan.homes[name]
-                self.plan.loads.append(Load(home, what, done, end - done, number))
-                self._loaded[name] = end
+                self.plan.loads.append(Load(home, what, done, slab.end - done, number))
+                self._loaded[name] = slab.end
             return
         known = self._slab.get(name)
-        if known is None or known[:3] != (index, start, end):
-            buffer = Buffer(end - start, number, number, index)
-            self._slab[name] = known = (index, start, end, buffer)
+        if known is None or known[:2] != (index, slab):
+            buffer = Buffer(slab.size, number, number, index)
+            self._slab[name] = known = (index, slab, buffer)
             self.transient.append(("input tile", buffer))
-            what = ("tensor", name, start)
-            self.plan.loads.append(Load(buffer, what, 0, end - start, number))
-        known[3].last = number
-        self.plan.slabs[number, name] = (known[3], start)
+            what = ("tensor", name, slab.start)
+            load = Load(buffer, what, 0, slab.width, number, rows=slab.rows, row_step=slab.pitch)
+            self.plan.loads.append(load)
+        known[2].last = number
+        self.plan.slabs[number, name] = (known[2], slab)
+
+
+def _slab(stage: ArrayStage, tile: ArrayTile, box: Box) -> Slab:
+    """Return the rows of a box in a tensor: whole rows in one piece unless narrow ones save."""
+    start = (tile.image * stage.in_rows + box.low) * stage.in_row_bytes
+    rows, width = box.high - box.low, box.right - box.left
+    if rows > 1 and stage.in_row_bytes - width <= _NARROWER:
+        return Slab(start=start, rows=1, width=rows * stage.in_row_bytes, pitch=0)
+    return Slab(start=start + box.left, rows=rows, width=width, pitch=stage.in_row_bytes)
+
+
+def _chunk_bytes(stage: ArrayStage, chunk: Chunk, config: Config) -> int:
+    """Return the bytes of a chunk: its weight tiles, and parameters where it is the last."""
+    blocks = chunk.end_block - chunk.first_block
+    size = (chunk.end_step - chunk.first_step) * blocks * config.tile_bytes
+    if stage.walk.weights_fixed:
+        size = config.tile_bytes
+    has_params = chunk.end_step == stage.walk.steps
+    return size + (blocks * int(stage.params.shape[1]) if has_params else 0)
 
 
 def _time_loads(segment: Segment, plan: Plan, config: Config) -> None:
@@ -217,7 +279,7 @@ def _time_loads(segment: Segment, plan: Plan, config: Config) -> None:
         times.append(times[-1] + tick_cycles(segment, tick, config))
     begin = float(times[-1])
     for load in reversed(plan.loads):
-        cycles = load.size / config.bus_bytes + _LATENCY
+        cycles = load.rows * load.size / config.bus_bytes + _LATENCY
         begin = min(times[load.use] - _MARGIN, begin) - cycles
         load.tick = min(max(0, bisect_right(times, begin) - 1), load.use)
     written: dict[str, list[tuple[int, int]]] = {}
@@ -269,7 +331,11 @@ def make_plan(segment: Segment, policy: Policy, config: Config) -> Plan:
         for index, (stage, limits) in enumerate(zip(segment.stages, policy.limits, strict=True))
     ]
     ticks = sequence(segment, tiles)
-    plan = Plan(policy, ticks, _home_of(segment, policy, ticks))
+    loaded = [
+        chunks(stage, limits, config) if isinstance(stage, ArrayStage) else []
+        for stage, limits in zip(segment.stages, policy.limits, strict=True)
+    ]
+    plan = Plan(policy, ticks, _home_of(segment, policy, ticks), loaded)
     builder = _Builder(segment, plan, config)
     for number, tick in enumerate(ticks):
         builder.add(number, tick)

@@ -26,6 +26,8 @@ def finished_bytes(stage: Stage, tile: Tile) -> int:
     assert isinstance(stage, ArrayStage)
     if tile.end_block < stage.oc_blocks or tile.end_x < stage.width:
         return 0
+    if tile.end_step < stage.walk.steps:
+        return 0
     return (tile.image * stage.out_rows + tile.end_row) * stage.row_bytes
 
 
@@ -77,7 +79,7 @@ def tick_cycles(segment: Segment, tick: Tick, config: Config) -> int:
         load = 0 if stage.walk.weights_fixed else config.tile_load_cycles
         height, width = tile.end_row - tile.first_row, tile.end_x - tile.first_x
         step = max(stage.walk.vectors(height, width), load, 4)
-        steps = stage.walk.steps * (tile.end_block - tile.first_block)
+        steps = (tile.end_step - tile.first_step) * (tile.end_block - tile.first_block)
         return max(step * steps, tile.entries * passes)
     assert isinstance(stage, VectorStage)
     vectors = -(-(tile.end - tile.start) // config.columns)

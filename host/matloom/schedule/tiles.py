@@ -1,19 +1,47 @@
 """Cutting stages into tiles: which outputs one EXEC and POST, or one set of POSTs, make."""
 
+import enum
 import itertools
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from matloom.arch.config import Config
+from matloom.schedule.reduction import Box, box, narrowed, parts, read_bytes
 from matloom.schedule.stage import ArrayStage, Region, VectorStage
 
-__all__ = ["ArrayTile", "Limits", "Tile", "VectorTile", "chunks", "cut", "input_rows"]
+__all__ = [
+    "ArrayTile",
+    "Chunk",
+    "Limits",
+    "Tile",
+    "VectorTile",
+    "Weights",
+    "chunks",
+    "cut",
+    "exec_fields",
+    "input_box",
+]
 
 #: Tiles that a stage has at least where its rows allow, so that the next stage can start
 #: while the last tile is post-processed.
 _TILES = 4
 
 _LARGEST_FIELD = 4095
+
+_UNBOUNDED = 1 << 30
+
+
+class Weights(enum.Enum):
+    """How long the weights of a stage stay in the scratchpad.
+
+    RESIDENT: while the stage runs; ONCE: tiles are ordered so that each chunk is loaded once;
+    STREAMED: chunks are loaded again for each tile of positions.
+    """
+
+    RESIDENT = 0
+    ONCE = 1
+    STREAMED = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,28 +50,37 @@ class Limits:
 
     Members
     -------
-    resident:
-        All weights of the stage stay in the scratchpad while it runs; otherwise its tiles
-        are ordered so that each chunk is loaded once.
+    weights:
+        How long they stay.
     chunk_bytes:
-        Weights of a chunk, at least one output block.
+        Weights of a chunk: some output blocks, or some steps of one, at least one tile.
     tile_bytes:
-        Input and output bytes of a tile, at least one row.
+        Input and output bytes of a tile: some rows, or some positions of one, at least one.
     taper, taper_rows:
         The last chunks, or tiles, become smaller and smaller, so that little is left to do
         behind the last transfer, or to transfer behind the last tile.
     """
 
-    resident: bool
-    chunk_bytes: int = 1 << 30
-    tile_bytes: int = 1 << 30
+    weights: Weights
+    chunk_bytes: int = _UNBOUNDED
+    tile_bytes: int = _UNBOUNDED
     taper: bool = False
     taper_rows: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
+class Chunk:
+    """Weights that one LOAD brings: output blocks, and the steps of them (half open)."""
+
+    first_block: int
+    end_block: int
+    first_step: int
+    end_step: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class ArrayTile:
-    """Output rows, positions and blocks (half open) of one image, with the weights' chunk."""
+    """Output rows, positions, blocks and steps (half open) of one image, and the chunk."""
 
     image: int
     first_row: int
@@ -52,6 +89,8 @@ class ArrayTile:
     end_x: int
     first_block: int
     end_block: int
+    first_step: int
+    end_step: int
     chunk: int
     post: dict[str, int]
 
@@ -77,20 +116,32 @@ class VectorTile:
 Tile = ArrayTile | VectorTile
 
 
-def input_rows(stage: ArrayStage, tile: ArrayTile) -> tuple[int, int]:
-    """Return the rows of the image (half open, at least one) that a tile reads."""
-    walk = stage.walk
-    first = tile.first_row * walk.y_step - walk.pad_top
-    last = (tile.end_row - 1) * walk.y_step - walk.pad_top
-    last += (walk.kernel_rows - 1) * walk.kernel_row_step
-    low = min(max(first, 0), stage.in_rows - 1)
-    return low, max(low, min(last, stage.in_rows - 1)) + 1
+def exec_fields(stage: ArrayStage, tile: ArrayTile, config: Config) -> dict[str, int]:
+    """Return the fields of EXEC that follow from the geometry; rows count from the image's."""
+    rows, columns = (tile.first_row, tile.end_row), (tile.first_x, tile.end_x)
+    fields = stage.walk.fields(rows, columns, tile.first_block)
+    return narrowed(fields, tile.first_step, tile.end_step, config.rows)
 
 
-def chunks(stage: ArrayStage, limits: Limits) -> list[tuple[int, int]]:
-    """Return the ranges of output blocks whose weights and parameters are loaded together."""
+def input_box(stage: ArrayStage, tile: ArrayTile, config: Config) -> Box:
+    """Return the part of the image that a tile reads."""
+    blocks = tile.end_block - tile.first_block
+    return box(stage, exec_fields(stage, tile, config), blocks, config.rows)
+
+
+def _parts(stage: ArrayStage, limits: Limits, config: Config) -> list[tuple[int, int]]:
+    """Return the ranges of steps that a tile and its weights may have."""
+    most = stage.walk.steps
+    if not stage.walk.weights_fixed:
+        most = limits.chunk_bytes // config.tile_bytes
+    return parts(stage, most_steps=most, input_bytes=limits.tile_bytes, array_rows=config.rows)
+
+
+def chunks(stage: ArrayStage, limits: Limits, config: Config) -> list[Chunk]:
+    """Return what of the weights is loaded together; parameters come with the last steps."""
+    steps = stage.walk.steps
     if stage.walk.weights_fixed:
-        return [(0, stage.oc_blocks)]
+        return [Chunk(first_block=0, end_block=stage.oc_blocks, first_step=0, end_step=steps)]
     block_bytes = stage.weights.shape[1] + stage.params.shape[1]
     blocks = max(1, min(limits.chunk_bytes // max(1, block_bytes), stage.oc_blocks))
     end, tail = stage.oc_blocks, [stage.oc_blocks]
@@ -99,7 +150,12 @@ def chunks(stage: ArrayStage, limits: Limits) -> list[tuple[int, int]]:
         end -= size
         tail.append(end)
         size *= 2
-    return list(itertools.pairwise([*range(0, end, blocks), *reversed(tail)]))
+    ranges = _parts(stage, limits, config) if blocks == 1 else [(0, steps)]
+    return [
+        Chunk(first_block=first, end_block=last, first_step=begin, end_step=finish)
+        for first, last in itertools.pairwise([*range(0, end, blocks), *reversed(tail)])
+        for begin, finish in ranges
+    ]
 
 
 def _pieces(first: int, end: int, size: int) -> list[tuple[int, int]]:
@@ -134,12 +190,14 @@ class _Sizes:
         half = config.acc_entries // 2
         width = region.end_x - region.first_x
         height = region.end_row - region.first_row
+        row_bytes = stage.in_row_bytes * max(1, stage.walk.y_step) + stage.row_bytes
+        halo = (stage.walk.kernel_rows - 1) * stage.walk.kernel_row_step * stage.in_row_bytes
         self.width = min(width, half, _LARGEST_FIELD)
+        if halo + row_bytes > limits.tile_bytes:
+            self.width = min(self.width, _fitting_width(stage, limits, config))
         single = stage.block_bytes != config.columns
         self.blocks = 1 if single else max(1, min(blocks, half // self.width))
         most = max(1, min(half // (self.width * self.blocks), _LARGEST_FIELD))
-        row_bytes = stage.in_row_bytes * max(1, stage.walk.y_step) + stage.row_bytes
-        halo = (stage.walk.kernel_rows - 1) * stage.walk.kernel_row_step * stage.in_row_bytes
         fit = max(1, (limits.tile_bytes - halo) // row_bytes)
         self.shortest = -(-max(2 * config.tile_load_cycles, 16) // self.width)
         wanted = max(-(-height // _TILES), self.shortest)
@@ -151,37 +209,64 @@ class _Sizes:
             self.blocks = 1 if single else draw.randint(1, max(1, min(blocks, most_blocks)))
 
 
-def _cut_array(
+def _fitting_width(stage: ArrayStage, limits: Limits, config: Config) -> int:
+    """Return how many positions of a row fit the bytes of a tile, at least one."""
+    one, two = (
+        read_bytes(stage.walk.fields((0, 1), (0, width), 0), config.rows)
+        + width * stage.position_bytes
+        for width in (1, 2)
+    )
+    return max(1, 1 + (limits.tile_bytes - one) // max(1, two - one))
+
+
+def _positions(
     stage: ArrayStage, limits: Limits, config: Config, draw: random.Random | None
-) -> list[ArrayTile]:
-    parts = chunks(stage, limits)
-    tiles = []
+) -> Iterator[tuple[Region, _Sizes, int, tuple[int, int], tuple[int, int]]]:
+    """Yield region, sizes, image, rows and columns of the tiles, whatever their blocks."""
+    largest = max(c.end_block - c.first_block for c in chunks(stage, limits, config))
     for image in range(stage.images):
         for region in stage.regions:
-            largest = max(end - first for first, end in parts)
             sizes = _Sizes(stage, region, limits, config, largest, draw)
             row_pieces = _pieces(region.first_row, region.end_row, sizes.height)
             if limits.taper_rows:
                 row_pieces = _tapered(row_pieces, sizes.shortest)
             for rows in row_pieces:
                 for xs in _pieces(region.first_x, region.end_x, sizes.width):
-                    for chunk, part in enumerate(parts):
-                        for blocks in _pieces(*part, sizes.blocks):
-                            tiles.append(
-                                ArrayTile(
-                                    image=image,
-                                    first_row=rows[0],
-                                    end_row=rows[1],
-                                    first_x=xs[0],
-                                    end_x=xs[1],
-                                    first_block=blocks[0],
-                                    end_block=blocks[1],
-                                    chunk=chunk,
-                                    post=region.post,
-                                )
-                            )
-    if not limits.resident:
-        tiles.sort(key=lambda tile: tile.chunk)
+                    yield region, sizes, image, rows, xs
+
+
+def _cut_array(
+    stage: ArrayStage, limits: Limits, config: Config, draw: random.Random | None
+) -> list[ArrayTile]:
+    """Cut into tiles; those of the same outputs follow each other, their steps in order."""
+    loaded = list(enumerate(chunks(stage, limits, config)))
+    groups = [list(group) for _, group in itertools.groupby(loaded, lambda c: c[1].first_block)]
+    inner = _parts(stage, limits, config) if stage.walk.weights_fixed else None
+    tiles = []
+    for region, sizes, image, rows, xs in _positions(stage, limits, config, draw):
+        for group in groups:
+            steps = [(number, c.first_step, c.end_step) for number, c in group]
+            if inner is not None:
+                steps = [(0, first, end) for first, end in inner]
+            for blocks in _pieces(group[0][1].first_block, group[0][1].end_block, sizes.blocks):
+                for chunk, first_step, end_step in steps:
+                    tiles.append(
+                        ArrayTile(
+                            image=image,
+                            first_row=rows[0],
+                            end_row=rows[1],
+                            first_x=xs[0],
+                            end_x=xs[1],
+                            first_block=blocks[0],
+                            end_block=blocks[1],
+                            first_step=first_step,
+                            end_step=end_step,
+                            chunk=chunk,
+                            post=region.post,
+                        )
+                    )
+    if limits.weights is Weights.ONCE:
+        tiles.sort(key=lambda tile: loaded[tile.chunk][1].first_block)
     return tiles
 
 
