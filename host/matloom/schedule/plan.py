@@ -1,6 +1,7 @@
 """Which buffers the tiles of a segment need, when, and where they lie."""
 
-from bisect import bisect_right
+import itertools
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field, replace
 
 from matloom.arch.config import Config
@@ -271,27 +272,48 @@ def _chunk_bytes(stage: ArrayStage, chunk: Chunk, config: Config) -> int:
 def _time_loads(segment: Segment, plan: Plan, config: Config) -> None:
     """Choose the tick before which each LOAD is issued: early enough, no earlier than needed.
 
-    A LOAD in a full queue blocks everything behind it, so at most a queue of LOADs runs ahead
-    of the tile that needs the oldest. A LOAD of a tensor must follow the STORE of its bytes.
+    A LOAD in a full queue blocks everything behind it, so none is issued before the one a queue
+    ahead of it has begun. A LOAD of a tensor must follow the STORE of its bytes.
     """
-    times = [0]
-    for tick in plan.ticks:
-        times.append(times[-1] + tick_cycles(segment, tick, config))
+    cycles = [tick_cycles(segment, tick, config) for tick in plan.ticks]
+    times = [0, *itertools.accumulate(cycles)]
     begin = float(times[-1])
     for load in reversed(plan.loads):
-        cycles = load.rows * load.size / config.bus_bytes + _LATENCY
-        begin = min(times[load.use] - _MARGIN, begin) - cycles
+        begin = min(times[load.use] - _MARGIN, begin) - _load_cycles(load, config)
         load.tick = min(max(0, bisect_right(times, begin) - 1), load.use)
-    written: dict[str, list[tuple[int, int]]] = {}
+    _follow_stores(segment, plan)
+    ready = [0.0] * len(plan.ticks)
+    begun: list[float] = []
+    free, now = 0.0, 0.0
+    for number in range(len(plan.ticks)):
+        now = max(now, ready[number])
+        for load in plan.loads[len(begun) :]:
+            ahead = begun[-config.queue_depth] if len(begun) >= config.queue_depth else 0.0
+            if load.use > number and (load.tick > number or ahead > now):
+                break
+            begun.append(max(now, free))
+            free = begun[-1] + load.rows * load.size / config.bus_bytes
+            load.tick = number
+            ready[load.use] = free + _LATENCY
+            now = max(now, ready[number])
+        now += cycles[number]
+
+
+def _load_cycles(load: Load, config: Config) -> float:
+    return load.rows * load.size / config.bus_bytes + _LATENCY
+
+
+def _follow_stores(segment: Segment, plan: Plan) -> None:
+    """Move LOADs behind the ticks that make their bytes, and keep them in order."""
+    written: dict[str, list[int]] = {}
     for number, tick in enumerate(plan.ticks):
-        written.setdefault(segment.stages[tick.stage].output, []).append((number, tick.stage))
+        written.setdefault(segment.stages[tick.stage].output, []).append(number)
     earliest = 0
-    for index, load in enumerate(plan.loads):
-        if index >= config.queue_depth:
-            earliest = max(earliest, plan.loads[index - config.queue_depth].use)
+    for load in plan.loads:
         if load.what[0] == "tensor" and load.what[1] in written:
-            producers = [number for number, _ in written[load.what[1]] if number < load.use]
-            earliest = max(earliest, producers[-1] + 1) if producers else earliest
+            producers = written[str(load.what[1])]
+            last = bisect_left(producers, load.use) - 1
+            earliest = max(earliest, producers[last] + 1) if last >= 0 else earliest
         load.tick = earliest = min(max(load.tick, earliest), load.use)
 
 

@@ -15,7 +15,7 @@ from matloom.stimulus import random_layer
 
 LARGE = {
     "input and weights": product_graph(3, 5000, 5),
-    "weights": product_graph(40, 300, 700),
+    "weights": product_graph(40, 300, 150),
     "input": product_graph(700, 300, 16),
 }
 
