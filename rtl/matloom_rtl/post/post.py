@@ -50,18 +50,21 @@ def _request_layout(config: Config) -> data.StructLayout:
     )
 
 
-def _result_layout(config: Config) -> data.StructLayout:
+def _place_layout(config: Config) -> data.StructLayout:
+    """Return where a result goes; `last` ends the instruction."""
     return data.StructLayout(
         {
-            "to_spad": 1,
-            "add": 1,
             "address": SPAD_ADDRESS_BITS,
             "claims": config.spad_banks,
             "entry": ACC_ADDRESS_BITS,
             "mask": config.columns,
-            "data": 32 * config.columns,
+            "last": 1,
         }
     )
+
+
+def _result_layout(config: Config, bits: int) -> data.StructLayout:
+    return data.StructLayout({"place": _place_layout(config), "data": bits * config.columns})
 
 
 class Post(wiring.Component):
@@ -109,10 +112,8 @@ class Post(wiring.Component):
         self._geometry(m, command, start, sources, results, parameters)
         fifo = self._read(m, command, streaming, sources, parameters)
         last_beat, block_left = self._lanes(m, command, fifo, parameters, written)
-        waits = self._write(m, command, results, written)
-        self._sequence(
-            m, command, start, streaming, parameters, block_left, results, written, waits
-        )
+        finished, waits = self._write(m, command, results, written)
+        self._sequence(m, command, start, streaming, parameters, block_left, finished, waits)
         m.d.sync += self.unit.progress.eq(last_beat | written | parameters.arrived)
         return m
 
@@ -238,7 +239,8 @@ class Post(wiring.Component):
     def _write(self, m: Module, command, results, written):
         """Collect a vector's beats, queue them, offer the head; set `written` when it is taken.
 
-        A result waits in registers for its grant, like a request; return whether one does.
+        A result waits in registers for its grant, like a request. Returns whether the last of the
+        instruction is taken, and whether one waits.
         """
         columns, lanes = self._config.columns, self._config.lanes
         beats = columns // lanes
@@ -255,55 +257,70 @@ class Post(wiring.Component):
                         for index, lane in enumerate(self._lane_units):
                             value = Mux(to_spad, lane.byte, lane.result)
                             m.d.sync += words.word_select(b * lanes + index, 32).eq(value)
-        m.submodules.queue = queue = SyncFIFO(width=len(words), depth=_BEHIND)
-        m.submodules.offers = offers = Slice(_result_layout(self._config))
-        offer, result = offers.i, offers.o
-        head = queue.r_data
+        layout = _result_layout(self._config, 32)
+        m.submodules.queue = queue = SyncFIFO(width=layout.size, depth=_BEHIND)
+        collected, head = data.View(layout, queue.w_data), data.View(layout, queue.r_data)
+        self._place(m, command, results, collected.place)
         # As `r_rdy`, in a register.
         shown = Signal()
         m.d.sync += shown.eq(full | (queue.level > written))
-        spad, acc = self.spad_write, self.acc_update
-
-        every = Signal(columns)
-        for index in range(columns):
-            m.d.comb += every[index].eq(~results.last_block | (index < command.tail))
+        m.submodules.to_spad = bytes_out = Slice(_result_layout(self._config, 8))
+        m.submodules.to_acc = sums_out = Slice(layout)
         m.d.comb += [
-            queue.w_data.eq(words),
+            collected.data.eq(words),
             queue.w_en.eq(full),
-            written.eq(shown & offer.ready),
+            results.advance.eq(full),
+            written.eq(shown & Mux(to_spad, bytes_out.i.ready, sums_out.i.ready)),
             queue.r_en.eq(written),
-            results.advance.eq(written),
-            offer.valid.eq(shown),
-            offer.payload.to_spad.eq(to_spad),
-            offer.payload.add.eq(command.destination == Destination.ACC_ADD),
-            offer.payload.address.eq(results.at_address),
-            offer.payload.claims.eq(claims_of(results.at_address, columns, self._config)),
-            offer.payload.entry.eq(results.at_entry),
-            offer.payload.mask.eq(every),
-            offer.payload.data.eq(head),
-            spad.valid.eq(result.valid & result.payload.to_spad),
-            spad.address.eq(result.payload.address),
-            spad.claims.eq(result.payload.claims),
-            spad.data.eq(Cat(result.payload.data.word_select(i, 32)[:8] for i in range(columns))),
-            spad.mask.eq(result.payload.mask),
-            acc.valid.eq(result.valid & ~result.payload.to_spad),
-            acc.address.eq(result.payload.entry),
-            acc.add.eq(result.payload.add),
-            acc.data.eq(result.payload.data),
-            acc.mask.eq(result.payload.mask),
-            result.ready.eq(Mux(result.payload.to_spad, spad.ready, acc.ready)),
+            bytes_out.i.valid.eq(shown & to_spad),
+            bytes_out.i.payload.place.eq(head.place),
+            bytes_out.i.payload.data.eq(
+                Cat(head.data.word_select(index, 32)[:8] for index in range(columns))
+            ),
+            sums_out.i.valid.eq(shown & ~to_spad),
+            sums_out.i.payload.eq(head),
         ]
-        return result.valid
+        self._offer(m, command, bytes_out.o, sums_out.o)
+        return written & head.place.last, bytes_out.o.valid | sums_out.o.valid
+
+    def _place(self, m: Module, command, results, place):
+        """Tell where the result that is complete goes; it is then queued, come what may."""
+        m.d.comb += [
+            place.address.eq(results.at_address),
+            place.claims.eq(claims_of(results.at_address, self._config.columns, self._config)),
+            place.entry.eq(results.at_entry),
+            place.last.eq(results.end),
+        ]
+        for index in range(self._config.columns):
+            m.d.comb += place.mask[index].eq(~results.last_block | (index < command.tail))
+
+    def _offer(self, m: Module, command, byte_result, sum_result):
+        """Show results to the memories."""
+        spad, acc = self.spad_write, self.acc_update
+        m.d.comb += [
+            spad.valid.eq(byte_result.valid),
+            spad.address.eq(byte_result.payload.place.address),
+            spad.claims.eq(byte_result.payload.place.claims),
+            spad.data.eq(byte_result.payload.data),
+            spad.mask.eq(byte_result.payload.place.mask),
+            byte_result.ready.eq(spad.ready),
+            acc.valid.eq(sum_result.valid),
+            acc.address.eq(sum_result.payload.place.entry),
+            acc.add.eq(command.destination == Destination.ACC_ADD),
+            acc.data.eq(sum_result.payload.data),
+            acc.mask.eq(sum_result.payload.place.mask),
+            sum_result.ready.eq(acc.ready),
+        ]
 
     def _sequence(
-        self, m: Module, command, start, streaming, parameters, block_left, results, written, waits
+        self, m: Module, command, start, streaming, parameters, block_left, finished, waits
     ):
         """Take a command; for each block parameters, then vectors; wait until all is visible."""
         unit = self.unit
         blocks_left = Signal(12)
         settling = Signal(range(max(SPAD_WRITE_LATENCY, ACC_UPDATE_LATENCY) + 1))
         everything_written = Signal()
-        with m.If(written & results.end):
+        with m.If(finished):
             m.d.sync += everything_written.eq(1)
         with m.FSM() as states:
             with m.State("Idle"):
@@ -322,12 +339,11 @@ class Post(wiring.Component):
                 # The state in a register of its own: requests wait for it.
                 m.d.sync += streaming.eq(1)
                 m.next = "Stream"
-            with m.State("Stream"):
-                with m.If(block_left):
-                    m.d.sync += [streaming.eq(0), blocks_left.eq(blocks_left - 1)]
-                    m.next = "Ask"
-                    with m.If(blocks_left == 0):
-                        m.next = "Drain"
+            with m.State("Stream"), m.If(block_left):
+                m.d.sync += [streaming.eq(0), blocks_left.eq(blocks_left - 1)]
+                m.next = "Ask"
+                with m.If(blocks_left == 0):
+                    m.next = "Drain"
             with m.State("Drain"):
                 m.d.sync += settling.eq(ACC_UPDATE_LATENCY)
                 with m.If(everything_written & ~waits):
