@@ -78,9 +78,12 @@ def bind(
             stretch.append(item)
             continue
         if stretch:
-            made = [number for part in stretch for number in part.outputs]
-            read = dict.fromkeys(number for part in stretch for number in part.inputs)
-            inputs = [number for number in read if number not in made and computed(number)]
+            made: list[int] = []
+            inputs: list[int] = []
+            for part in stretch:
+                read = dict.fromkeys(part.inputs)
+                inputs += [n for n in read if n not in (*made, *inputs) and computed(n)]
+                made += part.outputs
             outputs = [number for number in made if number in wanted[at]]
             if outputs:
                 nodes.append(_node(stretch, inputs, outputs, file))

@@ -1,6 +1,8 @@
 """TensorFlow Lite files to graphs."""
 
 import textwrap
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +34,10 @@ DTYPES = {
 def load_tflite(source: str | Path | bytes) -> Graph:
     """Return the graph of a TensorFlow Lite file, given its path or its bytes.
 
-    Tensors keep their numbers and names. Constants that only say how an operator works (axes,
-    paddings) become its attributes; a bias that is absent is dropped. Operators that the graph
-    does not know, or not in these types, become REFERENCE nodes.
+    Tensors keep their numbers, and their names unless two inputs or outputs share one. Constants
+    that only say how an operator works (axes, paddings) become its attributes; a bias that is
+    absent is dropped. Operators that the graph does not know, or not in these types, become
+    REFERENCE nodes.
 
     Raises
     ------
@@ -120,6 +123,12 @@ class _Reader:
                 self.tensors[node.inputs[-1]] = file_tensor(self.content)
                 for number in (*node.inputs[:-1], *node.outputs):
                     self._use(number)
+        for side in (inputs, outputs):
+            names = Counter(self.tensors[number].name for number in side)
+            for number in side:
+                tensor = self.tensors[number]
+                if names[tensor.name] > 1:
+                    self.tensors[number] = replace(tensor, name=f"{tensor.name}:{number}")
         return Graph(
             name=name, inputs=inputs, outputs=outputs, tensors=self.tensors, nodes=tuple(nodes)
         )

@@ -178,6 +178,27 @@ def test_stretches_of_foreign_operators_are_one_node(model):
     assert second.inputs[0] == add.output
 
 
+def test_names_that_outputs_share(model):
+    outputs = [*model.subgraphs[0].outputs, 3]
+    model.subgraphs[0].outputs = np.array(outputs, np.int32)
+    model.subgraphs[0].tensors[3].name = model.subgraphs[0].tensors[outputs[0]].name
+    graph = load_tflite(pack(model))
+    names = [graph.tensors[number].name for number in graph.outputs]
+    assert names == [f"probabilities:{number}" for number in outputs]
+
+
+def test_cycle_within_a_stretch(model):
+    code = model.operatorCodes[model.subgraphs[0].operators[0].opcodeIndex]
+    code.builtinCode = code.deprecatedBuiltinCode = 47
+    first, second = model.subgraphs[0].operators[:2]
+    first.inputs = np.array([second.outputs[0]], np.int32)
+    refused(
+        model,
+        "operator 0 (REFERENCE) must read what an earlier operator made, not tensor "
+        f"{second.outputs[0]}",
+    )
+
+
 def test_no_outputs(model):
     model.subgraphs[0].outputs = np.array([], np.int32)
     refused(model, "a model must have inputs and outputs, not 1 and 0")

@@ -10,12 +10,14 @@ from matloom.ir.attributes import (
     Activation,
     Arithmetic,
     Attributes,
+    Axis,
     Conv2D,
     DepthwiseConv2D,
     FullyConnected,
     Padding,
     Pool2D,
     Softmax,
+    Split,
 )
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.ir.verify import verify
@@ -386,4 +388,80 @@ def test_softmax_input():
         graph,
         "operator 0 (SOFTMAX) does not fit its scales: a scale ratio must be below 2**30, not "
         "4294967296.0",
+    )
+
+
+def test_several_outputs():
+    tensors = {
+        0: quantised("image", (1, 4)),
+        1: quantised("first", (1, 2)),
+        2: quantised("second", (1, 2)),
+    }
+    node = Node(
+        op=Op.SPLIT,
+        inputs=(0,),
+        outputs=(1, 2),
+        attributes=Split(axis=1, sizes=(2, 2)),
+        index=0,
+    )
+    graph = Graph(name="split", inputs=(0,), outputs=(1, 2), tensors=tensors, nodes=(node,))
+    verify(graph, "load")
+    refused(
+        with_tensor(graph, 2, shape=(1, 3)),
+        "operator 0 (SPLIT) must have an output of shape (1, 2), not (1, 3)",
+    )
+    refused(
+        replace(with_node(graph, 0, outputs=(1,)), outputs=(1,)),
+        "operator 0 (SPLIT) must have 2 outputs, not 1",
+    )
+
+
+def test_concatenation_without_rescaling():
+    tensors = {
+        0: quantised("left", (1, 4)),
+        1: quantised("right", (1, 4), EVEN),
+        2: quantised("both", (1, 8)),
+    }
+    node = Node(op=Op.CONCATENATION, inputs=(0, 1), outputs=(2,), attributes=Axis(axis=1), index=0)
+    graph = Graph(name="both", inputs=(0, 1), outputs=(2,), tensors=tensors, nodes=(node,))
+    refused(
+        graph,
+        "operator 0 (CONCATENATION) must have inputs of the output's scale and zero point, unlike "
+        "'right'",
+    )
+
+
+def test_fixed_output():
+    graph = single(Op.LOGISTIC, quantised("image", (1, 4)), quantised("out", (1, 4)), Attributes())
+    refused(
+        graph,
+        "operator 0 (LOGISTIC) must have an output of scale 1/256 and zero point -128, "
+        "not (0.5, 3)",
+    )
+
+
+def test_coarse_input_of_hard_swish():
+    fine = Quantisation(scale=(0.001,), zero_point=(0,))
+    graph = single(
+        Op.HARD_SWISH, quantised("image", (1, 4)), quantised("out", (1, 4), fine), Attributes()
+    )
+    refused(
+        graph,
+        "operator 0 (HARD_SWISH) does not fit its scales: the output's scale must be 0.00390625 "
+        "or more",
+    )
+
+
+def test_weights_of_many_scales_between_floats():
+    many = Quantisation(scale=(0.5,) * 5, zero_point=(0,) * 5, axis=0)
+    graph = single(
+        Op.FULLY_CONNECTED,
+        Tensor(name="rows", shape=(1, 3), dtype="float32"),
+        Tensor(name="out", shape=(1, 5), dtype="float32"),
+        FullyConnected(keep_num_dims=False, activation=Activation.NONE),
+        [constant("weights", np.ones((5, 3), np.int8), many)],
+    )
+    refused(
+        graph,
+        "operator 0 (FULLY_CONNECTED) must have one scale for weights between floats, not 5",
     )
