@@ -9,14 +9,17 @@ import pytest
 from matloom import lower
 from matloom.arch.config import PRESETS
 from matloom.arch.isa import Region
+from matloom.compare import random_inputs
 from matloom.compiler import CompileError, CompileOptions, compile_network
 from matloom.data.digits import NETWORK
 from matloom.device.model import Engine
 from matloom.frontend.tflite import load_tflite
 from matloom.hostops.interpreter import interpret
 from matloom.hostops.step import HostSteps
+from matloom.instances import KINDS, Instances
 from matloom.ir.attributes import Activation, Arithmetic
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
+from matloom.ir.text import to_text
 from matloom.program import EngineStep, Program
 from matloom.schedule import schedule_segment
 from matloom.stimulus import random_layer
@@ -90,6 +93,25 @@ def test_random_layers_with_random_tilings_equal_the_interpreter(config, seed):
         expected = interpret(graph, inputs)
         for tensor, result in zip(graph.outputs, results, strict=True):
             assert np.array_equal(result, expected[tensor]), f"layer {seed + number}"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "op"),
+    [
+        *(("int8", op) for op in KINDS if op is not Op.LOG_SOFTMAX),
+        *(("float32", op) for op in KINDS if op not in (Op.QUANTIZE, Op.DEQUANTIZE)),
+    ],
+)
+def test_single_operators_run_wherever_they_fit(dtype, op, seed):
+    instances = Instances([seed, *op.encode()], dtype)
+    for _ in range(3):
+        graph = instances.make(op)
+        given = random_inputs(graph, seed)
+        program = Program.from_bytes(compile_network(graph, PRESETS["small"]).to_bytes())
+        results = _run(program, [given[number] for number in graph.inputs])
+        expected = interpret(graph, given)
+        for number, result in zip(graph.outputs, results, strict=True):
+            assert np.array_equal(result, expected[number]), to_text(graph)
 
 
 def test_constants_are_added_on_the_engine(seed):

@@ -1,6 +1,7 @@
 """Sessions: names, shapes and dtypes as the model has them, and what a run cost."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ from matloom.data.digits import NETWORK
 from matloom.device.errors import DeviceError
 from matloom.frontend.tflite import load_tflite
 from matloom.hostops.interpreter import interpret
+from matloom.instances import Instances
+from matloom.ir.graph import Op
 from matloom.program import HostStep, Program, ProgramError
 
 
@@ -105,6 +108,14 @@ def test_a_damaged_host_step(session):
     foreign = HostStep(operator="DREAM", inputs=("logits",), outputs=("probabilities",))
     broken = type(program)(**{**vars(program), "steps": (program.steps[0], foreign)})
     with pytest.raises(ProgramError, match="operator must have a kernel, not 'DREAM'"):
+        matloom.load(broken, device="model")
+
+
+def test_a_constant_beyond_the_data(tmp_path):
+    graph = Instances(0, "float32").make(Op.FULLY_CONNECTED)
+    program = matloom.compile(graph, "small")
+    broken = replace(program, host_data=program.host_data[:-1])
+    with pytest.raises(ProgramError, match=r"constant '\w+' must lie within \d+ bytes, not end at"):
         matloom.load(broken, device="model")
 
 
