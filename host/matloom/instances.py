@@ -34,7 +34,14 @@ __all__ = ["KINDS", "Instances"]
 
 VALID = Padding(top=0, bottom=0, left=0, right=0)
 #: Outputs whose scale and zero point the operator fixes.
-FIXED = {Op.SOFTMAX: (1 / 256, -128), Op.LOGISTIC: (1 / 256, -128), Op.TANH: (1 / 128, 0)}
+FIXED = {
+    (Op.SOFTMAX, "int8"): (1 / 256, -128),
+    (Op.SOFTMAX, "uint8"): (1 / 256, 0),
+    (Op.LOGISTIC, "int8"): (1 / 256, -128),
+    (Op.LOGISTIC, "uint8"): (1 / 256, 0),
+    (Op.TANH, "int8"): (1 / 128, 0),
+    (Op.TANH, "uint8"): (1 / 128, 128),
+}
 #: Outputs that have their input's scale and zero point.
 KEPT = {
     *(Op.AVERAGE_POOL_2D, Op.MAX_POOL_2D, Op.PAD, Op.PADV2, Op.CONCATENATION, Op.PACK),
@@ -78,10 +85,11 @@ class Instances:
     ) -> Tensor:
         dtype = dtype or self.dtype
         quantisation = None
-        if dtype in ("int8", "int16"):
+        if dtype in ("int8", "int16", "uint8"):
             # 16-bit kernels know no zero point.
-            zero = self._integer(-128, 127) if dtype == "int8" else 0
-            scale = scale or self._scale() / (1 if dtype == "int8" else 100)
+            limits = np.iinfo("int8" if dtype == "int16" else dtype)
+            zero = 0 if dtype == "int16" else self._integer(int(limits.min), int(limits.max))
+            scale = scale or self._scale() / (100 if dtype == "int16" else 1)
             quantisation = Quantisation(scale=(scale,), zero_point=(zero,))
         return Tensor(name=name, shape=shape, dtype=dtype, quantisation=quantisation)
 
@@ -89,6 +97,9 @@ class Instances:
         if self.dtype == "float32":
             data = self.random.standard_normal(shape).astype(np.float32)
             return Tensor(name="weights", shape=shape, dtype="float32", data=data)
+        if self.dtype == "uint8":
+            levels = self.random.integers(0, 255, shape, np.uint8, endpoint=True)
+            return replace(self._tensor("weights", shape), data=levels)
         many = shape[axis] > 1 and self._integer(0, 1)
         count = shape[axis] if many else 1
         quantisation = Quantisation(
@@ -119,15 +130,16 @@ class Instances:
             return Tensor(name=name, shape=shape, dtype="float32")
         if given.quantisation is None:
             return self._tensor(name, shape)
-        if op in FIXED:
-            quantisation = Quantisation(scale=(FIXED[op][0],), zero_point=(FIXED[op][1],))
+        if (op, self.dtype) in FIXED:
+            scale, zero = FIXED[op, self.dtype]
+            quantisation = Quantisation(scale=(scale,), zero_point=(zero,))
         elif op in KEPT:
             quantisation = given.quantisation
         else:
             low, high = (0.05, 20) if op in WEIGHTED else (0.002, 0.2)
             if op is Op.HARD_SWISH:
                 low = max(low, given.scale / 100)
-            scale = self._scale(low, high) / (1 if self.dtype == "int8" else 100)
+            scale = self._scale(low, high) / (100 if self.dtype == "int16" else 1)
             return self._tensor(name, shape, scale=scale)
         return Tensor(name=name, shape=shape, dtype=self.dtype, quantisation=quantisation)
 
@@ -247,9 +259,9 @@ class Instances:
 
     def _prelu(self, op: Op) -> tuple[list[Tensor], Attributes]:
         shape = self._shape(4)
-        data = self.random.integers(-128, 127, (1, 1, shape[3]), np.int8, endpoint=True)
+        data = self.random.integers(0, 127, (1, 1, shape[3]), np.int8, endpoint=True)
         alpha = self._tensor("alpha", (1, 1, shape[3]))
-        values = data if self.dtype == "int8" else (data / 100).astype(np.float32)
+        values = (data / (100 if self.dtype == "float32" else 1)).astype(self.dtype)
         constant = Tensor(
             name="alpha",
             shape=alpha.shape,
@@ -291,7 +303,7 @@ class Instances:
         before, after = (tuple(self._integer(0, 3) for _ in shape) for _ in range(2))
         value = None
         if op is Op.PADV2:
-            value = self._integer(-128, 127)
+            value = self._integer(0, 127)
         return [self._tensor("input", shape)], Pad(before=before, after=after, value=value)
 
     def _joining(self, op: Op) -> tuple[list[Tensor], Attributes]:

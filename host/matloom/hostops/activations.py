@@ -15,6 +15,7 @@ from matloom.ir.scales import (
     activation_range,
     hard_swish_scales,
     leaky_scales,
+    round_half_away,
     sigmoid_scale,
     unary_multiplier,
 )
@@ -93,7 +94,12 @@ def hard_swish(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
 
 
 def sigmoid(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """LOGISTIC and TANH of 8-bit integers: outputs of scale 1/256 from -128, or 1/128 from 0."""
+    """LOGISTIC and TANH of 8-bit integers: outputs of scale 1/256 from -128, or 1/128 from 0.
+
+    Those of uint8, which TensorFlow Lite Micro lacks, go by LiteRT's table of floats.
+    """
+    if inputs[0].dtype == np.uint8:
+        return _table_sigmoid(graph, node, inputs[0])
     given = _centred(graph, node, inputs)
     multiplier, shift = sigmoid_scale(graph, node)
     # Beyond this, scaled inputs do not fit Q4.27.
@@ -106,6 +112,16 @@ def sigmoid(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
         values = rounding_divide_by_pot(fixed_tanh(argument), 24)
     saturated = np.where(given > 0, 127, -128)
     result: Array = clamp(np.where(inside, values, saturated), -128, 127).astype(np.int8)
+    return result
+
+
+def _table_sigmoid(graph: Graph, node: Node, x: Array) -> Array:
+    given, output = graph.tensors[node.inputs[0]], graph.tensors[node.output]
+    levels = np.arange(256) - given.zero_point
+    floats = float_sigmoid(graph, node, [np.float32(given.scale) * levels.astype(np.float32)])
+    rounded = round_half_away(floats * (np.float32(1) / np.float32(output.scale)))
+    table = np.clip(rounded + output.zero_point, 0, 255).astype(np.uint8)
+    result: Array = table[x]
     return result
 
 

@@ -19,12 +19,14 @@ SUM_BITS = 12
 
 
 def softmax(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """SOFTMAX: int8 to int8 in fixed point, or float32 to float32.
+    """SOFTMAX: int8 to int8 in fixed point, uint8 by a table of floats, or float32 to float32.
 
     Floats may differ from TensorFlow Lite Micro's by their last bit, as C libraries do.
     """
     if inputs[0].dtype == np.float32:
         return _float_softmax(inputs[0], node.attributes_as(Softmax).beta)
+    if inputs[0].dtype == np.uint8:
+        return _table_softmax(graph, node, inputs[0])
     multiplier, shift = softmax_scale(graph, node)
     differences = inputs[0].astype(np.int64) - inputs[0].max(axis=-1, keepdims=True)
     # Below this the scaled difference does not fit Q5.26, and its exponential counts for nothing.
@@ -51,6 +53,18 @@ def _sum(x: Array) -> Array:
 def _float_softmax(x: Array, beta: float) -> Array:
     powers = _exp((x - x.max(axis=-1, keepdims=True)) * np.float32(beta))
     result: Array = powers / _sum(powers)
+    return result
+
+
+def _table_softmax(graph: Graph, node: Node, x: Array) -> Array:
+    """Return the quotients of LiteRT's kernel for uint8: a table of powers, sums in float32."""
+    step = np.float32(graph.tensors[node.inputs[0]].scale) * np.float32(
+        node.attributes_as(Softmax).beta
+    )
+    table = _exp(-step * np.arange(256, dtype=np.float32))
+    powers = table[x.max(axis=-1, keepdims=True).astype(np.int64) - x]
+    inverse = np.float32(1) / (_sum(powers) * np.float32(graph.tensors[node.output].scale))
+    result: Array = np.clip(np.floor(powers * inverse + np.float32(0.5)), 0, 255).astype(np.uint8)
     return result
 
 

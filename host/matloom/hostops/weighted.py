@@ -26,13 +26,22 @@ __all__ = [
 BLAS_WORK = 2**18
 
 
+def _weights(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """Return weights without their zero point, which only those of uint8 have."""
+    tensor = graph.tensors[node.inputs[1]]
+    if tensor.dtype != "uint8":
+        return inputs[1]
+    centred: Array = inputs[1].astype(np.int16) - tensor.zero_point
+    return centred
+
+
 def _bias(inputs: Sequence[Array]) -> Array | None:
     return inputs[2] if len(inputs) == 3 else None
 
 
 def exact_product(rows: Array, weights: Array) -> Array:
-    """Return ``rows @ weights.T`` of inputs without zero point and int8 weights, as int64."""
-    exact = rows.shape[1] * 255 * 128 < 2**24
+    """Return ``rows @ weights.T`` of inputs and weights without zero points, as int64."""
+    exact = rows.shape[1] * 255 * 255 < 2**24
     kind = np.float32 if exact else np.float64
     left: Array = rows.astype(kind)
     right: Array = weights.T.astype(kind)
@@ -45,7 +54,7 @@ def exact_product(rows: Array, weights: Array) -> Array:
 def convolution(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     """CONV_2D: int8 image, int8 weights, int32 bias or none, to int8."""
     attributes = node.attributes_as(Conv2D)
-    image, weights = inputs[:2]
+    image, weights = inputs[0], _weights(graph, node, inputs)
     image = image.astype(np.int16) - graph.tensors[node.inputs[0]].zero_point
     patches = windows(
         pad(image, attributes.padding, 0),
@@ -61,7 +70,7 @@ def convolution(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
 def depthwise(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     """DEPTHWISE_CONV_2D: int8 image, int8 weights, int32 bias or none, to int8."""
     attributes = node.attributes_as(DepthwiseConv2D)
-    image, weights = inputs[:2]
+    image, weights = inputs[0], _weights(graph, node, inputs)
     image = image.astype(np.int64) - graph.tensors[node.inputs[0]].zero_point
     image = np.repeat(image, attributes.depth_multiplier, axis=3)
     kernel = (weights.shape[1], weights.shape[2])
@@ -77,7 +86,7 @@ def depthwise(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
 def dense(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     """FULLY_CONNECTED: int8 rows, int8 weights, int32 bias or none, to int8."""
     activation = node.attributes_as(FullyConnected).activation
-    rows, weights = inputs[:2]
+    rows, weights = inputs[0], _weights(graph, node, inputs)
     rows = rows.astype(np.int16) - graph.tensors[node.inputs[0]].zero_point
     sums = exact_product(rows.reshape(-1, weights.shape[1]), weights)
     return requantise_sums(graph, node, sums, _bias(inputs), activation)
@@ -103,7 +112,7 @@ def scatter(products: Array, attributes: TransposeConv) -> Array:
 def transposed_convolution(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     """TRANSPOSE_CONV: int8 image, int8 weights, int32 bias or none, to int8."""
     attributes = node.attributes_as(TransposeConv)
-    image, weights = inputs[:2]
+    image, weights = inputs[0], _weights(graph, node, inputs)
     image = image.astype(np.int16) - graph.tensors[node.inputs[0]].zero_point
     depth = image.shape[3]
     flat = weights.transpose(1, 2, 0, 3).reshape(-1, depth)

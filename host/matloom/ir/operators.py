@@ -95,27 +95,30 @@ _WEIGHTED = frozenset(
     {
         *("int8 int8 int32 -> int8", "int8 int8 -> int8"),
         *("float32 float32 float32 -> float32", "float32 float32 -> float32"),
+        *("uint8 uint8 int32 -> uint8", "uint8 uint8 -> uint8"),
     }
 )
 #: Weights quantised, data not.
 _HYBRID = frozenset({"float32 int8 float32 -> float32", "float32 int8 -> float32"})
-_NUMBERS = _unary("float32", "int8")
+_NUMBERS = _unary("float32", "int8", "uint8")
 #: Types whose elements are only moved.
 _ANY = _unary("bool", "float32", "int8", "int16", "int32", "int64", "uint8")
 _ARITHMETIC = Operator(
-    attributes=Arithmetic, types=_binary("float32", "int8", "int16"), shape=broadcast_shape
+    attributes=Arithmetic, types=_binary("float32", "int8", "int16", "uint8"), shape=broadcast_shape
 )
-_CHOICE = Operator(types=_binary("float32", "int8", "int32"), shape=broadcast_shape, scaled=False)
+_CHOICE = Operator(
+    types=_binary("float32", "int8", "int32", "uint8"), shape=broadcast_shape, scaled=False
+)
 _RESHAPE = Operator(types=_ANY, shape=None, scaled=False)
 _SPLIT = Operator(attributes=Split, types=_ANY, parts=split_shapes, variadic=True, scaled=False)
 _PICK = Operator(
     attributes=Axis,
-    types=frozenset({"float32 -> int32", "int8 -> int32"}),
+    types=frozenset({"float32 -> int32", "int8 -> int32", "uint8 -> int32"}),
     shape=picked_shape,
     scaled=False,
 )
 _SLICE = Operator(attributes=Slice, types=_ANY, shape=slice_shape, scaled=False)
-_PAD = Operator(attributes=Pad, types=_unary("float32", "int8", "int16"), shape=pad_shape)
+_PAD = Operator(attributes=Pad, types=_unary("float32", "int8", "int16", "uint8"), shape=pad_shape)
 _POOL = Operator(attributes=Pool2D, types=_NUMBERS, shape=pooling_shape)
 _REDUCE = Operator(attributes=Reduce, types=_NUMBERS, shape=reduced_shape)
 _SAME = Operator(types=_NUMBERS)
@@ -153,12 +156,13 @@ OPERATORS = {
     Op.PACK: Operator(attributes=Axis, types=_ANY, shape=pack_shape, variadic=True, scaled=False),
     Op.PAD: _PAD,
     Op.PADV2: _PAD,
-    Op.PRELU: Operator(types=_binary("float32", "int8"), shape=broadcast_shape),
+    Op.PRELU: Operator(types=_binary("float32", "int8", "uint8"), shape=broadcast_shape),
     Op.QUANTIZE: Operator(
         types=frozenset(
             {
                 *("float32 -> int8", "float32 -> int16", "int8 -> int8"),
-                *("int16 -> int8", "int16 -> int16"),
+                *("int16 -> int8", "int16 -> int16", "float32 -> uint8", "uint8 -> uint8"),
+                *("int8 -> uint8", "uint8 -> int8"),
             }
         )
     ),
@@ -168,7 +172,7 @@ OPERATORS = {
     Op.RESHAPE: _RESHAPE,
     Op.RESIZE_NEAREST_NEIGHBOR: Operator(
         attributes=Resize,
-        types=_unary("float32", "int8", "int16"),
+        types=_unary("float32", "int8", "int16", "uint8"),
         shape=resized_shape,
         scaled=False,
     ),

@@ -32,7 +32,7 @@ __all__ = [
 Multiplier = tuple[int, int]
 
 #: Bits that ADD and SUB shift their inputs up before scaling them.
-ADD_LEFT_SHIFT = {"int8": 20, "int16": 15}
+ADD_LEFT_SHIFT = {"int8": 20, "int16": 15, "uint8": 20}
 
 
 def round_half_away(x: Array | np.float32) -> Array:

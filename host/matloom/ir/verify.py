@@ -32,7 +32,11 @@ MAX_BYTES = 2**31 - 1
 QUANTISED = ("int8", "int16", "uint8")
 
 #: Scale and zero point that kernels of 8-bit integers take for granted.
-FIXED_OUTPUTS = {Op.LOGISTIC: (1 / 256, -128), Op.SOFTMAX: (1 / 256, -128)}
+FIXED_OUTPUTS = {
+    (Op.LOGISTIC, "int8"): (1 / 256, -128),
+    (Op.SOFTMAX, "int8"): (1 / 256, -128),
+    (Op.SOFTMAX, "uint8"): (1 / 256, 0),
+}
 
 #: What derives multipliers from the scales of quantised operators, or says why it cannot.
 RATIOS: Mapping[Op, Callable[[Graph, Node], object]] = {
@@ -157,7 +161,7 @@ def misfit(node: Node, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> s
             return f"must have constant {name}"
     quantisation = inputs[1].quantisation
     for zero in () if quantisation is None else quantisation.zero_point:
-        if zero != 0:
+        if zero != 0 and inputs[1].dtype != "uint8":
             return f"must have weights of zero point 0, not {zero}"
     if inputs[0].dtype == "float32" and quantisation is not None and quantisation.axis is not None:
         return f"must have one scale for weights between floats, not {len(quantisation.scale)}"
@@ -196,7 +200,7 @@ def _node(graph: Graph, node: Node) -> Iterator[str]:
     for tensor in (*inputs, *outputs):
         if tensor.quantisation is not None and tensor.quantisation.axis is not None:
             yield f"must have one scale for {tensor.name!r}, not {len(tensor.quantisation.scale)}"
-    wanted = FIXED_OUTPUTS.get(node.op)
+    wanted = FIXED_OUTPUTS.get((node.op, outputs[0].dtype))
     if wanted is not None and outputs[0].quantisation is not None:
         given_pair = (outputs[0].scale, outputs[0].zero_point)
         if given_pair != wanted:

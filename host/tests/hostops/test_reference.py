@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import matloom
+from matloom.compare import random_inputs
 from matloom.data.digits import NETWORK
 from matloom.explain import explain
 from matloom.frontend.tflite import load_tflite
@@ -15,7 +16,7 @@ from matloom.frontend.write import write_tflite
 from matloom.hostops.interpreter import interpret
 from matloom.hostops.reference import InterpreterError
 from matloom.instances import Instances
-from matloom.ir.graph import Op
+from matloom.ir.graph import Op, Quantisation, Tensor
 
 runtime = pytest.importorskip(
     "tflite_micro.python.tflite_micro.runtime", reason="tflite-micro is not installed"
@@ -219,25 +220,43 @@ def test_what_no_interpreter_knows(monkeypatch):
         interpret(graph, {graph.inputs[0]: np.zeros((1, 8, 8, 1), np.int8)})
 
 
-@pytest.mark.parametrize("op", [Op.CONV_2D, Op.FULLY_CONNECTED])
-def test_other_types_on_litert(op, seed):
-    """Networks of uint8, whose weights have a zero point, beside the same in int8."""
+def test_what_litert_alone_knows(seed):
+    """Weights of a scale for each channel between floats; activations are quantised to 8 bits."""
     pytest.importorskip("ai_edge_litert", reason="ai-edge-litert is not installed")
-    instances = Instances([seed, 1])
-    graph = instances.make(op)
-    while graph.tensors[1].quantisation.axis is not None:
-        graph = instances.make(op)
-    given = np.random.default_rng(seed).integers(0, 256, graph.tensors[0].shape, np.uint8)
-    moved = {}
-    for number, tensor in graph.tensors.items():
-        moved[number] = tensor
-        if tensor.dtype == "int8":
-            zeros = tuple(zero + 128 for zero in tensor.quantisation.zero_point)
-            data = None if tensor.data is None else (tensor.data.astype(int) + 128).astype(np.uint8)
-            quantisation = replace(tensor.quantisation, zero_point=zeros)
-            moved[number] = replace(tensor, dtype="uint8", quantisation=quantisation, data=data)
-    content = write_tflite(replace(graph, tensors=moved))
-    (result,) = interpret(load_tflite(content), {0: given}).values()
-    (expected,) = interpret(graph, {0: (given.astype(int) - 128).astype(np.int8)}).values()
-    # LiteRT's uint8 kernels round once.
-    assert np.abs(result.astype(int) - 128 - expected).max() <= 1
+    instances = Instances([seed, 1], "float32")
+    graph = instances.make(Op.CONV_2D)
+    while len(graph.nodes[0].inputs) < 3 or graph.tensors[1].shape[0] < 2:
+        graph = instances.make(Op.CONV_2D)
+    weights = graph.tensors[1].data
+    scale = np.abs(weights).max(axis=(1, 2, 3)) / 127
+    integers = np.rint(weights / scale[:, None, None, None]).astype(np.int8)
+    many = Quantisation(scale=tuple(scale.tolist()), zero_point=(0,) * len(scale), axis=0)
+    quantised = Tensor(
+        name="weights", shape=weights.shape, dtype="int8", quantisation=many, data=integers
+    )
+    content = write_tflite(replace(graph, tensors={**graph.tensors, 1: quantised}))
+    loaded = load_tflite(content)
+    assert loaded.nodes[0].op is Op.REFERENCE
+    given = np.random.default_rng(seed).standard_normal(graph.tensors[0].shape)
+    (result,) = interpret(loaded, {0: given.astype(np.float32)}).values()
+    (expected,) = interpret(graph, {0: given.astype(np.float32)}).values()
+    assert np.abs(result - expected).max() < 0.05 * max(1, np.abs(expected).max())
+
+
+@pytest.mark.parametrize("op", [Op.CONV_2D, Op.FULLY_CONNECTED])
+def test_sixteen_bit_activations(op, seed):
+    graph = Instances([seed, 2]).make(op)
+    tensors = dict(graph.tensors)
+    for number in (0, *graph.outputs):
+        quantisation = Quantisation(scale=(tensors[number].scale / 256,), zero_point=(0,))
+        tensors[number] = replace(tensors[number], dtype="int16", quantisation=quantisation)
+    content = write_tflite(replace(graph, tensors=tensors))
+    loaded = load_tflite(content)
+    assert loaded.nodes[0].op is Op.REFERENCE
+    given = random_inputs(loaded, seed)
+    whole = runtime.Interpreter.from_bytes(content, arena_size=2**20)
+    whole.set_input(given[0], 0)
+    whole.invoke()
+    (result,) = interpret(loaded, given).values()
+    assert len(np.unique(result)) > 5
+    assert np.array_equal(result, whole.get_output(0))
