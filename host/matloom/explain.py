@@ -12,7 +12,7 @@ def explain(program: Program) -> list[Table | str]:
     table = Table(title=f"{program.name} for configuration {program.config.digest:08x}")
     for heading in ("operator", "output", "where"):
         table.add_column(heading, overflow="fold")
-    for heading in ("MACs", "cycles (predicted)", "MACs/cycle"):
+    for heading in ("MACs", "bytes", "cycles (predicted)", "MACs/cycle"):
         table.add_column(heading, justify="right")
     table.add_column("why", overflow="fold")
     for layer in program.layers:
@@ -23,6 +23,7 @@ def explain(program: Program) -> list[Table | str]:
             layer.name,
             layer.where,
             f"{layer.macs:,}",
+            f"{layer.tensor_bytes:,}",
             f"{layer.predicted_cycles:,}" if on_engine else "",
             f"{rate:.1f}" if on_engine and layer.macs else "",
             layer.reason,
@@ -51,4 +52,9 @@ def _totals(program: Program) -> list[str]:
         most, layer = max(lost, key=lambda item: item[0])
         where = f"{layer.name} ({layer.operator})"
         lines.append(f"most cycles beyond full use of the array: {where}, {most:,.0f}")
+    host = [layer for layer in program.layers if layer.where == "host" and layer.macs]
+    if host:
+        layer = max(host, key=lambda item: item.macs)
+        where = f"{layer.name} ({layer.operator})"
+        lines.append(f"most arithmetic on the host: {where}, {layer.macs:,} MACs: {layer.reason}")
     return lines

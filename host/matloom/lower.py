@@ -21,7 +21,7 @@ from matloom.program import (
 )
 from matloom.schedule import CompileError, CompileOptions, Image, Place, Segment, schedule_segment
 from matloom.schedule.partition import EngineRun, HostRun, Partition
-from matloom.work import macs
+from matloom.work import macs, tensor_bytes
 
 __all__ = ["lower"]
 
@@ -163,6 +163,7 @@ class _Lowering:
                     mark=mark,
                     macs=stage.macs,
                     predicted_cycles=max(0, done - before),
+                    tensor_bytes=tensor_bytes(self.graph, node),
                 )
             )
             before = max(before, done)
@@ -191,6 +192,7 @@ class _Lowering:
                 where="host",
                 macs=macs(self.graph, node),
                 reason=run.reason,
+                tensor_bytes=tensor_bytes(self.graph, node),
             )
             for name in names
         )

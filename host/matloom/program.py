@@ -134,7 +134,8 @@ class LayerInfo:
     """An operator of the network and what became of it.
 
     `mark` is its slot in the completion-time table, 0 for none; `where` is ``"engine"``,
-    ``"host"`` or ``"none"`` for operators that cost nothing; `reason` says why not the engine.
+    ``"host"`` or ``"none"`` for operators that cost nothing; `reason` says why not the engine;
+    `tensor_bytes` are those of all that it reads and writes.
     """
 
     name: str
@@ -144,6 +145,7 @@ class LayerInfo:
     macs: int = 0
     predicted_cycles: int = 0
     reason: str = ""
+    tensor_bytes: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,11 +1,11 @@
-"""The arithmetic of an operator, wherever it runs."""
+"""The arithmetic and the bytes of an operator, wherever it runs."""
 
 import math
 
 from matloom.ir.graph import Graph, Node, Op
 from matloom.ir.operators import OPERATORS
 
-__all__ = ["macs"]
+__all__ = ["macs", "tensor_bytes"]
 
 
 def macs(graph: Graph, node: Node) -> int:
@@ -19,3 +19,9 @@ def macs(graph: Graph, node: Node) -> int:
     if node.op is Op.DEPTHWISE_CONV_2D:
         return math.prod(output) * math.prod(weights[1:3])
     return math.prod(output) * math.prod(weights[1:])
+
+
+def tensor_bytes(graph: Graph, node: Node) -> int:
+    """Return the bytes of all tensors that an operator reads and writes, constants included."""
+    numbers = {*node.inputs, *node.outputs}
+    return sum(graph.tensors[number].size_bytes for number in numbers)

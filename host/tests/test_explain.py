@@ -1,0 +1,46 @@
+"""What is said of each operator, on the engine and on the host."""
+
+import numpy as np
+
+from matloom.compiler import compile_network
+from matloom.data.digits import NETWORK
+from matloom.explain import explain
+from matloom.frontend.tflite import load_tflite
+from matloom.instances import Instances
+from matloom.ir.graph import Op
+
+
+def columns(table):
+    return {column.header: list(column.cells) for column in table.columns}
+
+
+def test_engine_and_host():
+    table, *lines = explain(compile_network(load_tflite(NETWORK), "small"))
+    cells = columns(table)
+    last = dict(zip(cells, [column[-1] for column in cells.values()], strict=True))
+    assert last["operator"] == "SOFTMAX"
+    assert (last["where"], last["MACs"], last["bytes"]) == ("host", "0", "20")
+    assert last["why"] == "the engine has no SOFTMAX"
+    first = dict(zip(cells, [column[0] for column in cells.values()], strict=True))
+    assert (first["where"], first["why"]) == ("engine", "")
+    # Image, weights, bias, features.
+    assert first["bytes"] == f"{64 + 144 + 64 + 1024:,}"
+    assert any("100.0% of them on the engine" in line for line in lines)
+    assert not any("arithmetic on the host" in line for line in lines)
+
+
+def test_host_alone():
+    graph = Instances(0, "float32").make(Op.FULLY_CONNECTED)
+    program = compile_network(graph, "small")
+    _table, *lines = explain(program)
+    count = graph.tensors[1].size * graph.tensors[0].size // graph.tensors[1].shape[1]
+    assert any("0.0% of them on the engine" in line for line in lines)
+    assert lines[-1] == (
+        f"most arithmetic on the host: output_0 (FULLY_CONNECTED), {count:,} MACs: the engine "
+        "computes in int8, not float32"
+    )
+    constants = sum(
+        tensor.data.nbytes for tensor in graph.tensors.values() if tensor.data is not None
+    )
+    assert any(line.endswith(f"the host's constants: {constants:,}") for line in lines)
+    assert np.sum([constant.dtype == "float32" for constant in program.constants]) >= 1
