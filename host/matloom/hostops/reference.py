@@ -49,7 +49,7 @@ class ReferenceRun:
 
     def run(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
         """Return the outputs for the node's inputs, whose last is the file."""
-        outputs = self._run(inputs[:-1])
+        outputs = self._run([np.asarray(array, order="C") for array in inputs[:-1]])
         return tuple(
             np.array(array).reshape(shape)
             for array, shape in zip(outputs, self._shapes, strict=True)
