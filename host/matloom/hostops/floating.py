@@ -31,7 +31,7 @@ def _finish(
     graph: Graph, node: Node, sums: Array, inputs: Sequence[Array], activation: Activation
 ) -> Array:
     if len(inputs) == 3:
-        sums = sums + inputs[2]
+        sums = sums + inputs[2].reshape(-1)
     return limit(sums, activation).reshape(graph.tensors[node.output].shape)
 
 

@@ -40,7 +40,7 @@ def _finish(
     scales = scales * np.float32(graph.tensors[node.inputs[1]].scale)
     values = sums.astype(np.float32) * scales[:, :, np.newaxis]
     if len(inputs) == 3:
-        values = values + inputs[2]
+        values = values + inputs[2].reshape(-1)
     return limit(values, activation).reshape(graph.tensors[node.output].shape)
 
 

@@ -43,7 +43,7 @@ def requantise_sums(
 ) -> Array:
     """Return the output of a layer with weights from its int64 sums (any, output channels)."""
     if bias is not None:
-        sums = sums + bias.astype(np.int64)
+        sums = sums + bias.reshape(-1).astype(np.int64)
     # Kernels in C add at 32 bits.
     sums = wrap32(sums)
     multipliers, shifts = channel_multipliers(graph, node)

@@ -147,7 +147,7 @@ def resized_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
 def transposed_convolution_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
     """Image (batch, height, width, channels); weights (outputs, height, width, channels)."""
     assert isinstance(attributes, TransposeConv)
-    ranks_fit(shapes, 4, 4, 1)
+    ranks_fit(shapes, 4, 4)
     (batch, height, width, channels), (outputs, rows, columns, depth) = shapes[:2]
     if depth != channels:
         raise ValueError(f"the weights must have {channels} input channels, not {depth}")

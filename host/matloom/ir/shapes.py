@@ -1,5 +1,6 @@
 """The output shape of each operator, from its inputs' shapes and its attributes."""
 
+import math
 from collections.abc import Callable, Sequence
 
 from matloom.ir.attributes import (
@@ -83,14 +84,14 @@ def ranks_fit(shapes: Sequence[Shape], *ranks: int) -> None:
 
 def bias_fits(shapes: Sequence[Shape], channels: int) -> None:
     """Raise ValueError unless input 2, where there is one, has an element for each channel."""
-    if len(shapes) == 3 and shapes[2] != (channels,):
+    if len(shapes) == 3 and math.prod(shapes[2]) != channels:
         raise ValueError(f"the bias must have the shape {(channels,)}, not {shapes[2]}")
 
 
 def convolution_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
     """Image (batch, height, width, channels); weights (outputs, height, width, channels)."""
     assert isinstance(attributes, Conv2D)
-    ranks_fit(shapes, 4, 4, 1)
+    ranks_fit(shapes, 4, 4)
     (batch, height, width, channels), (outputs, rows, columns, depth) = shapes[:2]
     if depth != channels:
         raise ValueError(f"the weights must have {channels} input channels, not {depth}")
@@ -108,7 +109,7 @@ def convolution_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
 def depthwise_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
     """Image (batch, height, width, channels); weights (1, height, width, outputs)."""
     assert isinstance(attributes, DepthwiseConv2D)
-    ranks_fit(shapes, 4, 4, 1)
+    ranks_fit(shapes, 4, 4)
     (batch, height, width, channels), (one, rows, columns, outputs) = shapes[:2]
     expected = channels * attributes.depth_multiplier
     if (one, outputs) != (1, expected):
@@ -129,7 +130,7 @@ def depthwise_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
 def dense_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
     """Return the shape for weights (units, depth) and an input of ``n * depth`` elements."""
     assert isinstance(attributes, FullyConnected)
-    ranks_fit(shapes[1:], 2, 1)
+    ranks_fit(shapes[1:], 2)
     units, depth = shapes[1]
     bias_fits(shapes, units)
     size = 1

@@ -154,6 +154,8 @@ def misfit(node: Node, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> s
     types = " -> ".join(map(" ".join, sides))
     if types not in rules.types:
         return f"of {types} can run neither on the engine nor on the host"
+    if node.op is Op.CONV_2D and _grouped(inputs[0].shape, inputs[1].shape):
+        return f"has {inputs[0].shape[3] // inputs[1].shape[3]} groups"
     if rules.weight_axis is None or inputs[1].dtype not in QUANTISED:
         return None
     for name, tensor in zip(("weights", "bias"), inputs[1:], strict=False):
@@ -166,6 +168,13 @@ def misfit(node: Node, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> s
     if inputs[0].dtype == "float32" and quantisation is not None and quantisation.axis is not None:
         return f"must have one scale for weights between floats, not {len(quantisation.scale)}"
     return None
+
+
+def _grouped(image: tuple[int, ...], weights: tuple[int, ...]) -> bool:
+    """Return whether each filter sees one of several equal parts of the channels."""
+    if len(image) != 4 or len(weights) != 4:
+        return False
+    return image[3] != weights[3] and image[3] % weights[3] == 0
 
 
 def _node(graph: Graph, node: Node) -> Iterator[str]:
@@ -258,5 +267,7 @@ def _shape(
         yield f"must have {len(shapes)} outputs, not {len(outputs)}"
         return
     for shape, output in zip(shapes, outputs, strict=True):
-        if shape != output.shape:
+        # A dense layer's rows are its elements; files give them any number of dimensions.
+        loose = node.op is Op.FULLY_CONNECTED and math.prod(shape) == output.size
+        if shape != output.shape and not (loose and shape[-1:] == output.shape[-1:]):
             yield f"must have an output of shape {shape}, not {output.shape}"

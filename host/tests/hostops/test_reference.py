@@ -15,7 +15,8 @@ from matloom.frontend.tflite import load_tflite
 from matloom.frontend.write import write_tflite
 from matloom.hostops.interpreter import interpret
 from matloom.hostops.reference import InterpreterError
-from matloom.instances import Instances
+from matloom.instances import VALID, Instances
+from matloom.ir.attributes import Activation, Conv2D
 from matloom.ir.graph import Op, Quantisation, Tensor
 
 runtime = pytest.importorskip(
@@ -241,6 +242,27 @@ def test_what_litert_alone_knows(seed):
     (result,) = interpret(loaded, {0: given.astype(np.float32)}).values()
     (expected,) = interpret(graph, {0: given.astype(np.float32)}).values()
     assert np.abs(result - expected).max() < 0.05 * max(1, np.abs(expected).max())
+
+
+def test_groups_of_channels(seed):
+    """Two groups, each beside a convolution of its own."""
+    instances = Instances([seed, 3])
+    attributes = Conv2D(stride=(1, 1), dilation=(1, 1), padding=VALID, activation=Activation.NONE)
+    given = instances._tensor("in", (1, 5, 5, 4))
+    whole = instances.network(Op.CONV_2D, [given, instances._weights((6, 3, 3, 4), 0)], attributes)
+    weights = whole.tensors[1]
+    data = weights.data[..., :2].copy()
+    tensors = {**whole.tensors, 1: replace(weights, shape=data.shape, data=data)}
+    graph = load_tflite(write_tflite(replace(whole, tensors=tensors)))
+    assert graph.nodes[0].attributes.reason == "CONV_2D has 2 groups"
+    inputs = random_inputs(graph, seed)
+    (result,) = interpret(graph, inputs).values()
+    # The same with weights of zero for the channels that a group does not see.
+    wide = np.zeros((6, 3, 3, 4), np.int8)
+    wide[:3, ..., :2], wide[3:, ..., 2:] = data[:3], data[3:]
+    dense = replace(whole, tensors={**whole.tensors, 1: replace(weights, data=wide)})
+    (expected,) = interpret(dense, inputs).values()
+    assert np.array_equal(result, expected)
 
 
 @pytest.mark.parametrize("op", [Op.CONV_2D, Op.FULLY_CONNECTED])

@@ -465,3 +465,23 @@ def test_weights_of_many_scales_between_floats():
         graph,
         "operator 0 (FULLY_CONNECTED) must have one scale for weights between floats, not 5",
     )
+
+
+def test_shapes_that_files_leave_loose(graph):
+    flat = with_tensor(graph, 2, shape=(1, 1, 1, 5), data=np.zeros((1, 1, 1, 5), np.int32))
+    verify(flat, "load")
+    weights = constant("weights", np.ones((5, 3), np.int8), EVEN)
+    attributes = FullyConnected(keep_num_dims=False, activation=Activation.NONE)
+    for shape in ((2, 5), (1, 2, 5), (2, 1, 1, 5)):
+        output = quantised("out", shape)
+        given = quantised("rows", (2, 3))
+        verify(single(Op.FULLY_CONNECTED, given, output, attributes, [weights]), "load")
+    refused(
+        single(Op.FULLY_CONNECTED, given, quantised("out", (5, 2)), attributes, [weights]),
+        "operator 0 (FULLY_CONNECTED) must have an output of shape (2, 5), not (5, 2)",
+    )
+
+
+def test_groups(graph):
+    graph = with_tensor(graph, 1, shape=(5, 3, 3, 1), data=np.ones((5, 3, 3, 1), np.int8))
+    refused(graph, "operator 0 (CONV_2D) has 2 groups")
