@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from matloom.arch.config import Config
 from matloom.arch.isa import (
@@ -21,6 +22,7 @@ from matloom.arch.isa import (
     unpack,
 )
 from matloom.program import EngineStep, Program
+from matloom.schedule.touched import Lines, touched_lines, view
 
 __all__ = ["VerifyError", "overlaps_itself", "verify_commands", "verify_program"]
 
@@ -55,8 +57,9 @@ def verify_commands(commands: bytes, config: Config, region_bytes: Mapping[Regio
     Legality is the dispatcher's. For hazards, every two accesses of different units to
     overlapping addresses, one of them a write, must be ordered by waits: directly, or through
     units that complete in order and what those had waited for. Extents count as whole
-    intervals, so a legal buffer may be refused, never a hazard be missed. Weights of an EXEC may
-    be fetched as soon as its waits on LOAD are met: other waits do not protect them.
+    intervals, of positions in the scratchpad the same channels, so a legal buffer may be refused,
+    never a hazard be missed. Weights of an EXEC may be fetched as soon as its waits on LOAD are
+    met: other waits do not protect them.
 
     Raises
     ------
@@ -104,13 +107,17 @@ def _positions_apart(post: Instruction, config: Config) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class _Access:
-    """Addresses ``start .. end - 1`` that an instruction reads or writes; `base` is the field."""
+    """Addresses ``start .. end - 1`` that an instruction reads or writes; `base` is the field.
+
+    `lines` are those of the addresses that it touches, None for all.
+    """
 
     space: _Space
     base: str
     start: int
     end: int
     write: bool
+    lines: Lines | None = None
 
     def __str__(self) -> str:
         memory, region = self.space
@@ -125,7 +132,14 @@ def _accesses(instruction: Instruction, config: Config) -> Iterator[_Access]:
             start = getattr(instruction, extent.base)
             region = Region(instruction.region) if extent.memory is Memory.DRAM else None
             space = (extent.memory, region)
-            yield _Access(space=space, base=extent.base, start=start, end=end, write=extent.write)
+            yield _Access(
+                space=space,
+                base=extent.base,
+                start=start,
+                end=end,
+                write=extent.write,
+                lines=touched_lines(extent, instruction, config),
+            )
 
 
 def _legal_instructions(
@@ -196,16 +210,26 @@ def _check_bounds(
 class _Past:
     """For each unit and piece of a memory, the unit's last instruction there: 1 is its first.
 
-    Pieces lie between neighbouring ends of accesses, so nothing smaller needs telling apart.
+    Pieces lie between neighbouring ends of accesses, so nothing smaller needs telling apart; where
+    accesses leave addresses out, each address is a piece.
     """
 
     def __init__(self, accesses: Sequence[_Access]) -> None:
         edges = sorted({edge for access in accesses for edge in (access.start, access.end)})
+        if any(access.lines is not None for access in accesses):
+            edges = list(range(edges[-1] + 1))
         self._piece = {edge: number for number, edge in enumerate(edges)}
-        self.last = {write: np.zeros((len(UNITS), len(edges)), np.int32) for write in (False, True)}
+        self._last = {
+            write: np.zeros((len(UNITS), len(edges)), np.int32) for write in (False, True)
+        }
 
-    def pieces(self, access: _Access) -> slice:
-        return slice(self._piece[access.start], self._piece[access.end])
+    def last(self, access: _Access, *, write: bool) -> NDArray[np.int32]:
+        """Return the entries of an access, units first, of reads or of writes; they may be set."""
+        lines = access.lines
+        if lines is None:
+            start = self._piece[access.start]
+            lines = Lines(start, self._piece[access.end] - start)
+        return view(self._last[write], lines)
 
 
 class _Hazards:
@@ -234,7 +258,7 @@ class _Hazards:
         own = len(self._numbers[unit])
         for access in accesses:
             past = self._past[access.space]
-            past.last[access.write][unit, past.pieces(access)] = own
+            past.last(access, write=access.write)[unit] = own
         # A unit completes in order, so all that came before is complete, too.
         completion = _join(start, self._completions[unit][-1])
         self._completions[unit].append((*completion[:unit], own, *completion[unit + 1 :]))
@@ -259,9 +283,9 @@ class _Hazards:
     ) -> None:
         unit = UNITS.index(instruction.opcode)
         past = self._past[access.space]
-        pieces = past.pieces(access)
         for write in (True, False) if access.write else (True,):
-            latest = past.last[write][:, pieces].max(axis=1).tolist()
+            numbers = past.last(access, write=write)
+            latest = numbers.max(axis=tuple(range(1, numbers.ndim)), initial=0).tolist()
             for other, last in enumerate(latest):
                 if other != unit and last > known[other]:
                     verb = "writes" if write else "reads"

@@ -1,13 +1,13 @@
 """From stages to instructions: tiles, homes in the scratchpad, order, waits, predicted cycles."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from matloom.arch.config import Config
 from matloom.arch.isa import Instruction, Region
 from matloom.schedule.cost import Prediction, predict
 from matloom.schedule.emit import emit
 from matloom.schedule.errors import CompileError
-from matloom.schedule.fit import fit
+from matloom.schedule.fit import Choice, choices, fit
 from matloom.schedule.image import Image
 from matloom.schedule.memory import Space
 from matloom.schedule.options import CompileOptions
@@ -27,6 +27,9 @@ __all__ = [
 ]
 
 _ARENA_LIMIT = 2**31
+
+#: Stages by whose predicted cycles the start is chosen.
+_STAGES_TRIED = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +107,41 @@ def schedule_segment(
     CompileError
         Where the scratchpad is too small for the smallest tiles.
     """
-    plan = fit(segment, config, options)
+    choice = Choice()
+    if options.tiling_seed is None:
+        tried = choices(segment, config)
+        start = segment if any(item.streamed for item in tried) else _start(segment)
+        made = max(output_bytes, *(segment.sizes[name] for name in start.results))
+        choice = min(
+            tried,
+            key=lambda item: (
+                _schedule(
+                    start, config, options, item, Image(), arena_start, made
+                ).prediction.cycles
+            ),
+        )
+    return _schedule(segment, config, options, choice, image, arena_start, output_bytes)
+
+
+def _start(segment: Segment) -> Segment:
+    """Return the first stages, for choices that concern the start."""
+    stages = segment.stages[:_STAGES_TRIED]
+    if len(stages) == len(segment.stages):
+        return segment
+    made = stages[-1].output
+    return replace(segment, stages=stages, results={made: Place(region=Region.OUTPUT, offset=0)})
+
+
+def _schedule(
+    segment: Segment,
+    config: Config,
+    options: CompileOptions,
+    choice: Choice,
+    image: Image,
+    arena_start: int,
+    output_bytes: int,
+) -> Scheduled:
+    plan = fit(segment, config, options, choice)
     places, arena_end = _arena_places(segment, plan, config, arena_start)
     dram_bytes = {Region.OUTPUT: max(1, output_bytes), Region.ARENA: max(1, arena_end)}
     offsets = _chunk_offsets(segment, plan, image, config)

@@ -1,7 +1,7 @@
 """Search for a plan that fits the scratchpad, from the fastest choices to the smallest."""
 
 import random
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from matloom.arch.config import Config
 from matloom.schedule.errors import CompileError
@@ -9,9 +9,9 @@ from matloom.schedule.options import CompileOptions
 from matloom.schedule.plan import Full, Plan, Policy, make_plan
 from matloom.schedule.segment import Segment
 from matloom.schedule.stage import ArrayStage, Stage, VectorStage
-from matloom.schedule.tiles import Limits, Weights
+from matloom.schedule.tiles import BLOCK_ENTRIES, Limits, Weights
 
-__all__ = ["fit"]
+__all__ = ["Choice", "choices", "fit"]
 
 _ATTEMPTS = 400
 _SMALLEST_TILE = 16
@@ -26,6 +26,43 @@ _FIRST_CHUNK_BYTES = 2 * 1024
 _FIRST_TILE_BYTES = 24 * 1024
 
 _UNBOUNDED = 1 << 30
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """What prediction decides: how the first stage starts, and what large stages load twice.
+
+    Members
+    -------
+    tiles, head:
+        Of the first stage, as in `Limits`.
+    streamed:
+        Weights that do not fit are loaded for each tile of positions, not the input for each
+        chunk of weights.
+    """
+
+    tiles: int = 4
+    head: bool = False
+    streamed: bool = False
+
+
+#: What is tried where all weights fit, and where some do not; of equals the first is taken.
+_RESIDENT_CHOICES = (
+    Choice(),
+    Choice(tiles=2),
+    Choice(tiles=3),
+    Choice(tiles=8),
+    Choice(tiles=16),
+    Choice(head=True),
+    Choice(tiles=8, head=True),
+)
+_LARGE_CHOICES = (Choice(), Choice(streamed=True))
+
+
+def choices(segment: Segment, config: Config) -> tuple[Choice, ...]:
+    """Return the choices between which prediction decides."""
+    fits = all(_weights(stage, config) is Weights.RESIDENT for stage in segment.stages)
+    return _RESIDENT_CHOICES if fits else _LARGE_CHOICES
 
 
 def _alive(segment: Segment, index: int) -> list[str]:
@@ -49,33 +86,41 @@ def _limit(policy: Policy, index: int, limits: Limits) -> Policy:
     return replace(policy, limits=tuple(changed))
 
 
-def _spill(segment: Segment, policy: Policy, full: Full, config: Config) -> Policy | None:
+def _spill(
+    segment: Segment, policy: Policy, full: Full, config: Config, choice: Choice
+) -> Policy | None:
     """Keep the largest tensor that is alive in external memory.
 
     Its users start again from the widest limits, with a bound on the size of their tiles.
     """
-    widest = _first_policy(segment, config)
+    widest = _first_policy(segment, config, choice)
     for name in _alive(segment, full.stage):
         if name in policy.spilled:
             continue
         policy = replace(policy, spilled=policy.spilled | {name})
         for index, stage in enumerate(segment.stages):
             if name == stage.output or name in stage.inputs:
-                tile_bytes = min(widest.limits[index].tile_bytes, config.spad_bytes // 4)
-                bounded = replace(widest.limits[index], tile_bytes=tile_bytes)
+                limits = widest.limits[index]
+                tile_bytes = min(limits.tile_bytes, config.spad_bytes // 4)
+                if limits.weights is Weights.STREAMED:
+                    # Weights come again for each tile.
+                    tile_bytes = config.spad_bytes // 2
+                bounded = replace(limits, tile_bytes=tile_bytes)
                 policy = _limit(policy, index, bounded)
         return policy
     return None
 
 
-def _tighten(segment: Segment, policy: Policy, full: Full, config: Config) -> Policy | None:
+def _tighten(
+    segment: Segment, policy: Policy, full: Full, config: Config, choice: Choice
+) -> Policy | None:
     """Return the next policy to try after a plan did not fit, or None."""
     if policy.spread:
         return replace(policy, spread=False)
     limits = policy.limits[full.stage]
     stage = segment.stages[full.stage]
     if full.kind == "tensor":
-        return _spill(segment, policy, full, config)
+        return _spill(segment, policy, full, config, choice)
     block_bytes = 0
     if isinstance(stage, ArrayStage):
         block_bytes = stage.weights.shape[1] + stage.params.shape[1]
@@ -87,7 +132,7 @@ def _tighten(segment: Segment, policy: Policy, full: Full, config: Config) -> Po
     bounded = limits.tile_bytes < _UNBOUNDED
     if bounded and limits.tile_bytes > config.spad_bytes // 16:
         return _limit(policy, full.stage, replace(limits, tile_bytes=limits.tile_bytes // 2))
-    spilled = _spill(segment, policy, full, config)
+    spilled = _spill(segment, policy, full, config, choice)
     if spilled is not None:
         return spilled
     return _smallest(policy, full, block_bytes, config)
@@ -110,11 +155,14 @@ def _smallest(policy: Policy, full: Full, block_bytes: int, config: Config) -> P
     return _limit(policy, full.stage, smaller[0 if full.kind == "weights" else -1])
 
 
-def _first_policy(segment: Segment, config: Config) -> Policy:
+def _first_policy(segment: Segment, config: Config, choice: Choice) -> Policy:
     """Return the choices that are best where memory is plenty."""
-    limits = []
-    for stage in segment.stages:
+    limits: list[Limits] = []
+    by_blocks = [_by_blocks(segment, index, config) for index in range(len(segment.stages))]
+    for index, stage in enumerate(segment.stages):
         weights = _weights(stage, config)
+        if choice.streamed and weights is Weights.ONCE:
+            weights = Weights.STREAMED
         small = weights is Weights.RESIDENT
         chunk_bytes = min(_CHUNK_BYTES, config.spad_bytes // 8)
         waits = _waits_for_weights(stage, config)
@@ -129,9 +177,44 @@ def _first_policy(segment: Segment, config: Config) -> Policy:
                 tile_bytes=_FIRST_TILE_BYTES if first else _UNBOUNDED,
                 taper=last and (waits or not small),
                 taper_rows=last,
+                tiles=choice.tiles if first else Limits.tiles,
+                head=choice.head and first,
+                by_blocks=by_blocks[index],
+                split=index > 0 and _splits(segment, index, by_blocks[index - 1]),
             )
         )
     return Policy(limits=tuple(limits))
+
+
+def _by_blocks(segment: Segment, index: int, config: Config) -> bool:
+    """Return whether a stage on a small map makes channels for, or reads them from, such another.
+
+    Where neighbours make and read channels apart, a tile of channels waits for the tile before
+    it, not for all of the map.
+    """
+
+    def small(number: int) -> bool:
+        stage = segment.stages[number] if 0 <= number < len(segment.stages) else None
+        if not isinstance(stage, ArrayStage) or stage.oc_blocks == 1:
+            return False
+        positions = stage.out_rows * stage.width
+        return positions <= config.acc_entries // 2 and positions * stage.oc_blocks > BLOCK_ENTRIES
+
+    def apart(number: int) -> bool:
+        stage = segment.stages[number] if 0 <= number < len(segment.stages) else None
+        return isinstance(stage, ArrayStage) and stage.depthwise
+
+    if not small(index):
+        return False
+    return apart(index + 1) or (apart(index) and small(index - 1))
+
+
+def _splits(segment: Segment, index: int, after_blocks: bool) -> bool:
+    """Return whether a stage's first tile reads the last tile of the stage before."""
+    stage, before = segment.stages[index], segment.stages[index - 1]
+    if not isinstance(stage, ArrayStage) or stage.depthwise or before.output not in stage.inputs:
+        return False
+    return after_blocks or stage.walk.weights_fixed
 
 
 def _weights(stage: Stage, config: Config) -> Weights:
@@ -168,16 +251,16 @@ def _random_policy(segment: Segment, config: Config, seed: int) -> Policy:
     return Policy(limits=tuple(limits), spilled=spilled, seed=seed)
 
 
-def fit(segment: Segment, config: Config, options: CompileOptions) -> Plan:
+def fit(segment: Segment, config: Config, options: CompileOptions, choice: Choice) -> Plan:
     """Return a plan that fits; raise `CompileError` where even the smallest does not."""
-    policy = _first_policy(segment, config)
+    policy = _first_policy(segment, config, choice)
     if options.tiling_seed is not None:
         policy = _random_policy(segment, config, options.tiling_seed)
     for _ in range(_ATTEMPTS):
         try:
             return make_plan(segment, policy, config)
         except Full as full:
-            tighter = _tighten(segment, policy, full, config)
+            tighter = _tighten(segment, policy, full, config, choice)
             if tighter is None:
                 raise CompileError(
                     f"stage {segment.stages[full.stage].name} needs {full.size} bytes of "

@@ -1,16 +1,17 @@
 """Waits between units, derived from what each instruction reads and writes."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from matloom.arch.config import Config
 from matloom.arch.isa import FORMATS, UNITS, Extent, Instruction, Memory, Opcode, Region, extent_end
+from matloom.schedule.touched import Lines, touched_lines, view
 
 __all__ = ["Order"]
 
 _WAIT_FIELDS = ("wait_load", "wait_exec", "wait_post", "wait_store")
 _LONGEST_WAIT = 63
 _NEVER = -1
-
 
 #: External memory is tracked in lines of this many bytes, which may add waits, never lose one.
 _DRAM_LINE = 64
@@ -26,11 +27,19 @@ class _Accesses:
         self.last_write = np.full((len(UNITS), size), _NEVER, np.int32)
 
 
+def _latest(table: NDArray[np.int32], lines: Lines) -> NDArray[np.int32]:
+    """Return the largest number of each unit."""
+    numbers = view(table, lines)
+    latest: NDArray[np.int32] = numbers.max(axis=tuple(range(1, numbers.ndim)), initial=_NEVER)
+    return latest
+
+
 class Order:
     """Appends instructions and gives each the waits that its memory accesses need.
 
-    Extents are the boxes of `matloom.arch.isa`, so a wait may be stronger than needed, never
-    weaker. The program region is constant and the input region is only read: they need none.
+    Extents are the boxes of `matloom.arch.isa`, within them the channels that are touched, so
+    a wait may be stronger than needed, never weaker. The program region is constant and the
+    input region is only read: they need none.
     """
 
     def __init__(self, config: Config, dram_bytes: dict[Region, int]):
@@ -53,7 +62,7 @@ class Order:
         bare = Instruction(opcode, values)
         unit = UNITS.index(opcode)
         number = self._issued[unit]
-        latest = [_NEVER] * len(UNITS)
+        latest = np.full(len(UNITS), _NEVER, np.int32)
         touched = []
         for extent in FORMATS[opcode].extents:
             end = extent_end(extent, bare, self.config)
@@ -63,22 +72,21 @@ class Order:
             accesses = self._accesses(extent, bare)
             if accesses is None or end <= start:
                 continue
-            start, end = start // accesses.line, -(-end // accesses.line)
-            touched.append((accesses, start, end, extent.write))
-            for other in range(len(UNITS)):
-                if other == unit:
-                    continue
-                past = int(accesses.last_write[other, start:end].max(initial=_NEVER))
-                if extent.write:
-                    read = int(accesses.last_read[other, start:end].max(initial=_NEVER))
-                    past = max(past, read)
-                latest[other] = max(latest[other], past)
-        for accesses, start, end, write in touched:
-            (accesses.last_write if write else accesses.last_read)[unit, start:end] = number
+            lines = touched_lines(extent, bare, self.config)
+            if lines is None:
+                first = start // accesses.line
+                lines = Lines(first, -(-end // accesses.line) - first)
+            touched.append((accesses, lines, extent.write))
+            past = _latest(accesses.last_write, lines)
+            if extent.write:
+                past = np.maximum(past, _latest(accesses.last_read, lines))
+            latest = np.maximum(latest, past)
+        for accesses, lines, write in touched:
+            view(accesses.last_write if write else accesses.last_read, lines)[unit] = number
         waits = {
-            _WAIT_FIELDS[other]: min(self._issued[other] - latest[other], _LONGEST_WAIT)
+            _WAIT_FIELDS[other]: min(self._issued[other] - int(latest[other]), _LONGEST_WAIT)
             for other in range(len(UNITS))
-            if latest[other] != _NEVER
+            if other != unit and latest[other] != _NEVER
         }
         self._issued[unit] += 1
         instruction = Instruction(opcode, {**values, **waits})

@@ -113,6 +113,11 @@ class ArrayStage:
     macs: int
 
     @property
+    def depthwise(self) -> bool:
+        """Whether each output block reads channels of its own, with weights of its own."""
+        return self.walk.oc_step > 0 and not self.walk.weights_fixed
+
+    @property
     def row_bytes(self) -> int:
         """Bytes of an output row."""
         return self.width * self.position_bytes

@@ -11,6 +11,7 @@ from matloom.schedule.reduction import Box, box, narrowed, parts, read_bytes
 from matloom.schedule.stage import ArrayStage, Region, VectorStage
 
 __all__ = [
+    "BLOCK_ENTRIES",
     "ArrayTile",
     "Chunk",
     "Limits",
@@ -23,9 +24,8 @@ __all__ = [
     "input_box",
 ]
 
-#: Tiles that a stage has at least where its rows allow, so that the next stage can start
-#: while the last tile is post-processed.
-_TILES = 4
+#: Accumulator entries that a tile of a few blocks has where it can: POST takes time for each.
+BLOCK_ENTRIES = 40
 
 _LARGEST_FIELD = 4095
 
@@ -59,6 +59,17 @@ class Limits:
     taper, taper_rows:
         The last chunks, or tiles, become smaller and smaller, so that little is left to do
         behind the last transfer, or to transfer behind the last tile.
+    tiles:
+        Tiles at least, where the rows allow, so that the next stage can start while the last
+        tile is post-processed.
+    head:
+        The first tiles are small, and grow, because they wait for their input.
+    by_blocks:
+        Tiles are all positions of a few output blocks, where the accumulators hold them,
+        instead of all blocks of a few rows.
+    split:
+        The first tile is of one block, and the last third of its steps is an EXEC of its
+        own, so that the others need not wait for what they do not read.
     """
 
     weights: Weights
@@ -66,6 +77,10 @@ class Limits:
     tile_bytes: int = _UNBOUNDED
     taper: bool = False
     taper_rows: bool = False
+    tiles: int = 4
+    head: bool = False
+    by_blocks: bool = False
+    split: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,6 +190,12 @@ def _tapered(pieces: list[tuple[int, int]], shortest: int) -> list[tuple[int, in
     return [*pieces, (first, end)]
 
 
+def _headed(pieces: list[tuple[int, int]], shortest: int) -> list[tuple[int, int]]:
+    """Halve the first piece, and its first half, likewise."""
+    mirrored = _tapered([(-end, -first) for first, end in reversed(pieces)], shortest)
+    return [(-end, -first) for first, end in reversed(mirrored)]
+
+
 class _Sizes:
     """Rows, positions and blocks of a tile in a region."""
 
@@ -200,8 +221,11 @@ class _Sizes:
         most = max(1, min(half // (self.width * self.blocks), _LARGEST_FIELD))
         fit = max(1, (limits.tile_bytes - halo) // row_bytes)
         self.shortest = -(-max(2 * config.tile_load_cycles, 16) // self.width)
-        wanted = max(-(-height // _TILES), self.shortest)
+        wanted = max(-(-height // limits.tiles), self.shortest)
         self.height = max(1, min(most, fit, wanted, height))
+        if limits.by_blocks and self.width * height <= half:
+            self.height = min(height, fit)
+            self.blocks = min(self.blocks, -(-BLOCK_ENTRIES // (self.width * self.height)))
         if draw is not None:
             self.width = draw.randint(1, self.width)
             self.height = draw.randint(1, max(1, min(half // self.width, fit, height)))
@@ -230,9 +254,25 @@ def _positions(
             row_pieces = _pieces(region.first_row, region.end_row, sizes.height)
             if limits.taper_rows:
                 row_pieces = _tapered(row_pieces, sizes.shortest)
+            if limits.head and not image:
+                row_pieces = _headed(row_pieces, sizes.shortest)
             for rows in row_pieces:
                 for xs in _pieces(region.first_x, region.end_x, sizes.width):
                     yield region, sizes, image, rows, xs
+
+
+def _split(stage: ArrayStage, steps: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+    """Cut the last third off the steps of a tile, where they are not in parts anyway."""
+    loops = stage.walk.fields((0, 1), (0, 1), 0)
+    unit, outer = 1, loops["blocks"]
+    for name, inside in (("kernel_cols", "blocks"), ("kernel_rows", "kernel_cols")):
+        if loops[name] > 1:
+            unit, outer = unit * loops[inside], loops[name]
+    if len(steps) > 1 or outer == 1:
+        return steps
+    ((chunk, first, end),) = steps
+    middle = end - max(1, outer // 3) * unit
+    return [(chunk, first, middle), (chunk, middle, end)]
 
 
 def _cut_array(
@@ -242,14 +282,16 @@ def _cut_array(
     loaded = list(enumerate(chunks(stage, limits, config)))
     groups = [list(group) for _, group in itertools.groupby(loaded, lambda c: c[1].first_block)]
     inner = _parts(stage, limits, config) if stage.walk.weights_fixed else None
-    tiles = []
+    tiles: list[ArrayTile] = []
     for region, sizes, image, rows, xs in _positions(stage, limits, config, draw):
         for group in groups:
             steps = [(number, c.first_step, c.end_step) for number, c in group]
             if inner is not None:
                 steps = [(0, first, end) for first, end in inner]
-            for blocks in _pieces(group[0][1].first_block, group[0][1].end_block, sizes.blocks):
-                for chunk, first_step, end_step in steps:
+            split = limits.split and not tiles
+            size = 1 if split and inner is None else sizes.blocks
+            for blocks in _pieces(group[0][1].first_block, group[0][1].end_block, size):
+                for chunk, first_step, end_step in _split(stage, steps) if split else steps:
                     tiles.append(
                         ArrayTile(
                             image=image,
@@ -265,6 +307,7 @@ def _cut_array(
                             post=region.post,
                         )
                     )
+                split = False
     if limits.weights is Weights.ONCE:
         tiles.sort(key=lambda tile: loaded[tile.chunk][1].first_block)
     return tiles
@@ -279,7 +322,7 @@ def _cut_vector(
     if draw is not None:
         most = draw.randint(config.columns, max(config.columns, most))
     unit = stage.granule if stage.granule <= most else config.columns
-    wanted = max(-(-stage.size // _TILES), 16 * config.columns)
+    wanted = max(-(-stage.size // limits.tiles), 16 * config.columns)
     step = max(unit, min(most, wanted) // unit * unit)
     return [
         VectorTile(start=start, end=min(start + step, stage.size))

@@ -1,0 +1,80 @@
+"""The bytes of the scratchpad that an instruction touches, closer than the box of its extent."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+from numpy.typing import NDArray
+
+from matloom.arch.config import Config
+from matloom.arch.isa import Extent, Instruction, Memory
+
+__all__ = ["Lines", "touched_lines", "view"]
+
+#: The field that holds the bytes from row to row, for each side of POST.
+_POST_PITCHES = {"source_addr": "source_pitch", "dest_addr": "dest_pitch"}
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Lines that an instruction touches: `run` of them from `start`, again for each count."""
+
+    start: int
+    run: int
+    counts: tuple[int, ...] = ()
+    steps: tuple[int, ...] = ()
+
+    @property
+    def end(self) -> int:
+        """Line behind the last."""
+        last = sum((count - 1) * step for count, step in zip(self.counts, self.steps, strict=True))
+        return self.start + last + self.run
+
+
+def view(table: NDArray[np.int32], lines: Lines) -> NDArray[np.int32]:
+    """Return the entries of some lines of a table (units, lines), units first."""
+    assert lines.start >= 0
+    assert lines.end <= table.shape[1], "as_strided checks no bounds"
+    unit, line = table.strides
+    return as_strided(
+        table[:, lines.start :],
+        (len(table), *lines.counts, lines.run),
+        (unit, *(step * line for step in lines.steps), line),
+    )
+
+
+def touched_lines(extent: Extent, instruction: Instruction, config: Config) -> Lines | None:
+    """Return the bytes of an extent in the scratchpad; None where they are the whole box."""
+    if extent.memory is not Memory.SPAD:
+        return None
+    if extent.base == "input_addr":
+        return _read_channels(instruction.values, config)
+    if extent.base in _POST_PITCHES:
+        return _post_channels(instruction.values, extent.base, config)
+    return None
+
+
+def _read_channels(values: dict[str, int], config: Config) -> Lines | None:
+    """Return what EXEC reads if it is the same channels of each position of its input.
+
+    So it is where positions and taps are whole positions apart; those it reads may be fewer.
+    """
+    step, width = values.get("x_step", 0), values["input_row_bytes"]
+    if step == 0 or width % step:
+        return None
+    if values["kernel_cols"] > 1 and values["kernel_col_step"] % step:
+        return None
+    first = values["first_byte"] % step
+    run = (values["oc_blocks"] - 1) * values.get("oc_step", 0) + values["blocks"] * config.rows
+    if first + run > step:
+        return None
+    counts = (values["input_rows"], width // step)
+    return Lines(values["input_addr"] + first, run, counts, (values["input_pitch"], step))
+
+
+def _post_channels(values: dict[str, int], base: str, config: Config) -> Lines:
+    """Return the bytes of POST: some channels of each position."""
+    counts = (values["height"], values["width"])
+    steps = (values.get(_POST_PITCHES[base], 0), values["x_step"])
+    run = (values["oc_blocks"] - 1) * config.columns + values["tail"]
+    return Lines(values[base], run, counts, steps)
