@@ -2,9 +2,15 @@
 
 import numpy as np
 
-from matloom.arch.numerics import clamp, multiply_by_quantized_multiplier, wrap32
+from matloom.arch.numerics import (
+    Rounding,
+    clamp,
+    multiply_by_quantized_multiplier,
+    requantize,
+    wrap32,
+)
 from matloom.ir.attributes import Activation
-from matloom.ir.graph import Array, Graph, Node, Tensor
+from matloom.ir.graph import Array, Graph, Node, Op, Tensor
 from matloom.ir.scales import activation_range, channel_multipliers
 
 __all__ = ["finish", "limit", "requantise_sums", "scale"]
@@ -48,4 +54,9 @@ def requantise_sums(
     sums = wrap32(sums)
     multipliers, shifts = channel_multipliers(graph, node)
     output = graph.tensors[node.output]
-    return finish(scale(sums, multipliers, shifts), activation, output).reshape(output.shape)
+    if output.dtype == "uint8" and node.op is Op.FULLY_CONNECTED:
+        # TensorFlow Lite Micro has no such kernel, and LiteRT's rounds once.
+        scaled = requantize(sums, multipliers, shifts, Rounding.SINGLE)
+    else:
+        scaled = scale(sums, multipliers, shifts)
+    return finish(scaled, activation, output).reshape(output.shape)

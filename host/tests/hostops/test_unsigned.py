@@ -14,8 +14,8 @@ from matloom.ir.graph import Op
 from matloom.ir.text import to_text
 from matloom.ir.verify import verify
 
-#: Rounded from zero, or by a table of floats: equal to LiteRT's but not to int8's.
-OWN = (Op.AVERAGE_POOL_2D, Op.LOGISTIC, Op.SOFTMAX, Op.TANH)
+#: Rounded once or from zero, or by a table of floats: equal to LiteRT's but not to int8's.
+OWN = (Op.AVERAGE_POOL_2D, Op.FULLY_CONNECTED, Op.LOGISTIC, Op.SOFTMAX, Op.TANH)
 ABSENT = (Op.LOG_SOFTMAX, Op.PADV2, Op.HARD_SWISH)
 ALIKE = [op for op in KINDS if op not in (*OWN, *ABSENT, Op.QUANTIZE, Op.DEQUANTIZE)]
 
