@@ -124,10 +124,11 @@ class Walk(wiring.Component):
         # Whether to move hangs on all that stalls; where to, on registers alone.
         moving, reload = Signal(), Signal()
         m.d.comb += moving.eq(advance & (~walking | ~hold))
-        moves, carry = {}, Const(1)
+        carry = Const(1)
         for name in reversed(names):
-            moves[name] = Signal(name=f"move_{name}")
-            m.d.comb += moves[name].eq(carry & ~at_last[name])
+            if name == "blocks":
+                # The same, from a register.
+                carry = step_end
             with m.If(moving & carry):
                 with m.If(at_last[name]):
                     m.d.sync += [
@@ -162,7 +163,8 @@ class Walk(wiring.Component):
             "issue": issue,
             "moving": moving,
             "reload": reload,
-            "moves": moves,
+            "at_last": at_last,
+            "step_end": step_end,
             "final": final,
         }
 
@@ -237,63 +239,66 @@ class Walk(wiring.Component):
         m.d.comb += [outputs.advance.eq(advance), outputs.grid.eq(grid)]
 
     def _positions(self, m: Module, command, step):
-        """Keep byte-in-row and row of the vector at hand, by one addition a loop level."""
-        incoming, moves = self.i.payload, step["moves"]
+        """Keep byte-in-row and row of the vector at hand.
+
+        Where the next step begins is worked out while this one streams, in two registers one behind
+        the other: no step is shorter than `ACC_UPDATE_LATENCY` cycles.
+        """
+        incoming, last = self.i.payload, step["at_last"]
         rows = self._config.rows
         byte_oc, byte_col, byte_block, byte = (
             Signal(signed(_BYTE_BITS), name=f"byte_{name}") for name in ("oc", "col", "block", "x")
         )
+        next_oc, next_col, next_block, next_byte = (
+            Signal(signed(_BYTE_BITS), name=f"next_{name}") for name in ("oc", "col", "block", "x")
+        )
         row_kernel, row = Signal(signed(_ROW_BITS)), Signal(signed(_ROW_BITS))
-        base, addend = Signal(signed(_BYTE_BITS)), Signal(17)
-        target = Signal(signed(_BYTE_BITS))
-        m.d.comb += target.eq(base + addend)
-
-        with m.If(moves["width"]):
-            m.d.comb += [base.eq(byte), addend.eq(command.x_step)]
-        with m.Elif(moves["blocks"]):
-            m.d.comb += [base.eq(byte_block), addend.eq(rows)]
-        with m.Elif(moves["kernel_cols"]):
-            m.d.comb += [base.eq(byte_col), addend.eq(command.kernel_col_step)]
+        next_kernel, next_row = Signal(signed(_ROW_BITS)), Signal(signed(_ROW_BITS))
+        m.d.sync += [
+            next_oc.eq(byte_oc + command.oc_step),
+            next_col.eq(byte_col + command.kernel_col_step),
+            next_block.eq(byte_block + rows),
+            next_kernel.eq(row_kernel + command.kernel_row_step),
+        ]
+        with m.If(~last["blocks"]):
+            m.d.sync += [next_byte.eq(next_block), next_row.eq(row_kernel)]
+        with m.Elif(~last["kernel_cols"]):
+            m.d.sync += [next_byte.eq(next_col), next_row.eq(row_kernel)]
+        with m.Elif(~last["kernel_rows"]):
+            m.d.sync += [next_byte.eq(byte_oc), next_row.eq(next_kernel)]
         with m.Else():
-            m.d.comb += [base.eq(byte_oc), addend.eq(command.oc_step)]
+            m.d.sync += [next_byte.eq(next_oc), next_row.eq(command.first_row)]
 
-        next_kernel_row = Signal.like(row_kernel)
-        m.d.comb += next_kernel_row.eq(row_kernel + command.kernel_row_step)
+        taps_end = last["blocks"] & last["kernel_cols"]
         with m.If(step["moving"]):
             with m.If(step["reload"]):
                 m.d.sync += [
                     each.eq(incoming.first_byte) for each in (byte, byte_block, byte_col, byte_oc)
                 ]
                 m.d.sync += [row.eq(incoming.first_row), row_kernel.eq(incoming.first_row)]
-            with m.Elif(moves["width"]):
-                m.d.sync += byte.eq(target)
-            with m.Elif(moves["height"]):
+            with m.Elif(step["step_end"]):
+                m.d.sync += [byte.eq(next_byte), byte_block.eq(next_byte), row.eq(next_row)]
+                with m.If(last["blocks"]):
+                    m.d.sync += byte_col.eq(next_byte)
+                with m.If(taps_end):
+                    m.d.sync += row_kernel.eq(next_row)
+                with m.If(taps_end & last["kernel_rows"]):
+                    m.d.sync += byte_oc.eq(next_byte)
+            with m.Elif(last["width"]):
                 m.d.sync += [byte.eq(byte_block), row.eq(row + command.y_step)]
-            with m.Elif(moves["blocks"]):
-                m.d.sync += [byte.eq(target), byte_block.eq(target), row.eq(row_kernel)]
-            with m.Elif(moves["kernel_cols"]):
-                m.d.sync += [each.eq(target) for each in (byte, byte_block, byte_col)]
-                m.d.sync += row.eq(row_kernel)
-            with m.Elif(moves["kernel_rows"]):
-                m.d.sync += [each.eq(byte_oc) for each in (byte, byte_block, byte_col)]
-                m.d.sync += [each.eq(next_kernel_row) for each in (row_kernel, row)]
             with m.Else():
-                m.d.sync += [each.eq(target) for each in (byte, byte_block, byte_col, byte_oc)]
-                m.d.sync += [row.eq(command.first_row), row_kernel.eq(command.first_row)]
+                m.d.sync += byte.eq(byte + command.x_step)
         return byte, row
 
     def _starts(self, m: Module, step):
         """Keep whether this is the first step of its output block, and what the vector begins."""
-        moves = step["moves"]
+        last, step_end = step["at_last"], step["step_end"]
         first_step, step_start, start = Signal(), Signal(), Signal()
-        within = moves["width"] | moves["height"]
-        next_step = moves["blocks"] | moves["kernel_cols"] | moves["kernel_rows"]
+        block_end = Cat(last[name] for name in ("blocks", "kernel_cols", "kernel_rows")).all()
         with m.If(step["moving"]):
-            m.d.sync += [start.eq(step["reload"]), step_start.eq(step["reload"] | ~within)]
-            with m.If(step["reload"] | ~(within | next_step)):
-                m.d.sync += first_step.eq(1)
-            with m.Elif(next_step):
-                m.d.sync += first_step.eq(0)
+            m.d.sync += [start.eq(step["reload"]), step_start.eq(step["reload"] | step_end)]
+            with m.If(step["reload"] | step_end):
+                m.d.sync += first_step.eq(step["reload"] | block_end)
         return first_step, step_start, start
 
     def _bounds(

@@ -117,9 +117,14 @@ class Fetch(wiring.Component):
                 ar.payload.addr.eq(bursts.payload.address),
                 ar.payload.len.eq(bursts.payload.len),
             ]
-        m.d.sync += reserved.eq(reserved + asked - (beats.r_en & beats.r_rdy))
+        # What is free again counts a cycle late, for a shorter path.
+        freed = Signal()
+        m.d.sync += [
+            freed.eq(beats.r_en & beats.r_rdy),
+            reserved.eq(reserved + asked - freed),
+        ]
         with m.If(waiting):
-            m.d.sync += reserved.eq(0)
+            m.d.sync += [freed.eq(0), reserved.eq(0)]
         return asked
 
     def _receive(self, m: Module, beats, waiting, address):

@@ -144,7 +144,7 @@ def _place_products(top: str, folder: Path, soft_columns: int) -> list[str]:
         ("registered_product_block.v", REGISTERED_PRODUCT_BLOCK),
     ):
         (folder / name).write_text(text)
-    simplify = ["proc -latches error", "flatten", "wreduce", "opt_clean"]
+    simplify = ["proc -latches error", "wreduce", "opt_clean"]
     steps = ["read_verilog registered_product.v", *simplify, "design -stash pattern"]
     steps += ["read_verilog chip.v", f"hierarchy -top {top}", *simplify]
     if soft_columns:
@@ -153,7 +153,8 @@ def _place_products(top: str, folder: Path, soft_columns: int) -> list[str]:
     return [
         *steps,
         "setattr -unset init w:*product_*",
-        "extract -map %pattern",
+        # The module that holds the products alone: a whole chip is more than `extract` can take.
+        "extract -map %pattern w:*product_* %m",
         "techmap -map registered_product_block.v t:registered_product",
     ]
 

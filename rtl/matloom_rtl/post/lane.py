@@ -71,10 +71,11 @@ class Lane(wiring.Component):
         addend = self.bias ^ away.replicate(32)
         biased = Signal(signed(32), reset_less=True)
         left, right = Signal(6, reset_less=True), Signal(5, reset_less=True)
+        shift = self._register(m, self.shift, "shift_1")
         m.d.sync += [
             biased.eq(self.value + addend.as_signed() + away),
-            left.eq(self.pre_shift + Mux(self.shift > 0, self.shift, 0).as_unsigned()[:5]),
-            right.eq(Mux(self.shift < 0, -self.shift, 0)),
+            left.eq(self.pre_shift + Mux(shift > 0, shift, 0).as_unsigned()[:5]),
+            right.eq(Mux(shift < 0, -shift, 0)),
         ]
         multiplier = self._register(m, self.multiplier, "multiplier_1")
 
@@ -84,8 +85,8 @@ class Lane(wiring.Component):
         return (
             magnitude,
             self._register(m, minus, "negative_2"),
-            self._register(m, left, "left_2"),
-            self._register(m, right, "right_2"),
+            left,
+            right,
             self._register(m, multiplier, "multiplier_2"),
         )
 

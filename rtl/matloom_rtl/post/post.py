@@ -211,6 +211,10 @@ class Post(wiring.Component):
 
         self._lane_units = []
         for index in range(lanes):
+            # Each lane counts for itself: one count for all bits of all lanes is far from most.
+            mine = Signal.like(beat, name=f"beat_{index}", attrs={"keep": 1})
+            with m.If(feed):
+                m.d.sync += mine.eq(Mux(mine == beats - 1, 0, mine + 1))
             m.submodules[f"lane_{index}"] = lane = Lane()
             self._lane_units.append(lane)
             pick = [
@@ -221,7 +225,7 @@ class Post(wiring.Component):
             ]
             for vector, bits, port in pick:
                 group = Cat(vector.word_select(b * lanes + index, bits) for b in range(beats))
-                m.d.comb += port.eq(group.word_select(beat, bits))
+                m.d.comb += port.eq(group.word_select(mine, bits))
             m.d.comb += [
                 lane.rounding.eq(command.rounding),
                 lane.pre_shift.eq(command.pre_shift),
