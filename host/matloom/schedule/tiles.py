@@ -225,7 +225,8 @@ class _Sizes:
         self.height = max(1, min(most, fit, wanted, height))
         if limits.by_blocks and self.width * height <= half:
             self.height = min(height, fit)
-            self.blocks = min(self.blocks, -(-BLOCK_ENTRIES // (self.width * self.height)))
+            positions = self.width * self.height
+            self.blocks = min(self.blocks, -(-BLOCK_ENTRIES // positions), half // positions)
         if draw is not None:
             self.width = draw.randint(1, self.width)
             self.height = draw.randint(1, max(1, min(half // self.width, fit, height)))
