@@ -11,6 +11,10 @@ __all__ = ["Space"]
 #: Buffers that live longer than this many ticks are looked up apart from the short-lived.
 _LONG = 32
 
+#: How much worse it is to share a bank with an input, read in each cycle, than for weights, read
+#: one tile after another, to share it with weights.
+_INPUT_CONFLICT = 16
+
 
 @dataclass(frozen=True)
 class _Placed:
@@ -19,6 +23,7 @@ class _Placed:
     first: int
     last: int
     reads: tuple[int, int]
+    high: bool
 
 
 class Space:
@@ -84,8 +89,8 @@ class Space:
     ) -> int | None:
         """Reserve `size` bytes for ticks first..last; return the address, None where full.
 
-        `high` prefers high addresses, else low ones. `reads` are the first and the last tick
-        at which the buffer is read; None means that it is while it lives.
+        `high`, of weights, prefers high addresses, else low ones. `reads` are the first and the
+        last tick at which the buffer is read; None means that it is while it lives.
         """
         reads = reads or (first, last)
         alive = self._alive(first, last)
@@ -95,13 +100,13 @@ class Space:
         if self._random is not None:
             start = self._random.choice(candidates)
         elif self._spread:
-            busy = Counter(
-                bank
-                for other in alive
+            busy: Counter[int] = Counter()
+            for other in alive:
                 # A tile is post-processed during the next.
-                if other.reads[0] <= reads[1] + 1 and reads[0] <= other.reads[1] + 1
-                for bank in self._banks(other.start, other.end)
-            )
+                if other.reads[0] <= reads[1] + 1 and reads[0] <= other.reads[1] + 1:
+                    conflict = 1 if high and other.high else _INPUT_CONFLICT
+                    for bank in self._banks(other.start, other.end):
+                        busy[bank] += conflict
             start = min(
                 candidates,
                 key=lambda at: (
@@ -112,7 +117,7 @@ class Space:
             )
         else:
             start = candidates[-1] if high else candidates[0]
-        placed = _Placed(start, start + size, first, last, reads)
+        placed = _Placed(start, start + size, first, last, reads, high)
         if last - first >= _LONG:
             self._long.append(placed)
         else:
