@@ -115,6 +115,8 @@ def _tighten(
     segment: Segment, policy: Policy, full: Full, config: Config, choice: Choice
 ) -> Policy | None:
     """Return the next policy to try after a plan did not fit, or None."""
+    if not policy.overlay:
+        return replace(policy, overlay=True)
     if policy.spread:
         return replace(policy, spread=False)
     limits = policy.limits[full.stage]

@@ -85,11 +85,16 @@ class Slab:
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """The choices that a plan follows: tensors kept in external memory, limits by stage."""
+    """The choices that a plan follows: tensors kept in external memory, limits by stage.
+
+    `spread` puts what is read at the same time into different banks; `overlay` lets
+    element-wise results take their input's place.
+    """
 
     spilled: frozenset[str] = frozenset()
     limits: tuple[Limits, ...] = ()
     spread: bool = True
+    overlay: bool = False
     seed: int | None = None
 
 
@@ -143,7 +148,7 @@ def _home_of(segment: Segment, policy: Policy, ticks: list[Tick]) -> dict[str, B
                     index,
                     first_read=first_read.get(name, last[name]),
                 )
-        if isinstance(stage, VectorStage) and stage.output in homes and not policy.spread:
+        if isinstance(stage, VectorStage) and stage.output in homes and policy.overlay:
             _overlay(segment, stage, homes, ticks, index)
     return homes
 
