@@ -158,9 +158,13 @@ def _transfer(
     store = opcode is Opcode.STORE
     row_bytes = generator.choice((1, 3, config.bus_bytes, generator.randint(1, 700)))
     rows, planes = generator.choice(_SMALL), generator.choice(_SMALL)
+    spread = 0 if store else generator.choice((0, 0, generator.randint(0, config.last_spread)))
     # Rows that overlap in the destination would be written in an order that is not promised.
-    row_step = row_bytes + generator.choice((0, 0, 1, 13))
-    plane_step = rows * row_step + generator.choice((0, 0, 5))
+    extent = ((row_bytes - 1) << spread) + 1
+    row_step = extent + generator.choice((0, 0, 1, 13))
+    if 1 < rows <= 1 << spread:
+        row_step = generator.choice((row_step, 1))
+    plane_step = (rows - 1) * row_step + extent + generator.choice((0, 0, 5))
     loose = generator.choice((0, row_bytes, row_bytes + 7))
     destination = "dram" if store else "spad"
     source = "spad" if store else "dram"
@@ -168,6 +172,7 @@ def _transfer(
         "region": generator.choice(WRITABLE_REGIONS if store else (Region.INPUT, Region.ARENA)),
         "fill": 0 if store else int(generator.random() < 0.2),
         "fill_value": generator.randrange(256),
+        "spread": spread,
         "row_bytes": row_bytes,
         "rows": rows,
         "planes": planes,
@@ -176,7 +181,7 @@ def _transfer(
         f"{source}_row_step": loose,
         f"{source}_plane_step": generator.choice((0, rows * loose, 31)),
     }
-    return values, rows * planes * (row_bytes // config.bus_bytes + 8)
+    return values, rows * planes * ((row_bytes << spread) // config.bus_bytes + 8)
 
 
 def _exec(generator: random.Random, config: Config, _opcode: Opcode) -> tuple[dict[str, int], int]:

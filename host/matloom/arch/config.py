@@ -18,7 +18,7 @@ __all__ = [
 ]
 
 #: Changes with every change of the instruction or register layout.
-INTERFACE_VERSION = 2
+INTERFACE_VERSION = 3
 
 #: Every mode that has a number in the instruction set, in that order.
 MAC_MODES = (
@@ -204,6 +204,11 @@ class Config:
     def bus_bytes(self) -> int:
         """Bytes of one AXI beat."""
         return self.bus_bits // 8
+
+    @property
+    def last_spread(self) -> int:
+        """Largest `spread` of a LOAD: a byte of a beat at least goes with each write."""
+        return min(3, self.bus_bytes.bit_length() - 1)
 
     @property
     def word_bytes(self) -> int:

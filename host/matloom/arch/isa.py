@@ -131,7 +131,7 @@ class Extent:
     """Addresses ``base .. base + sum of terms - 1`` that an instruction reads or writes.
 
     Each term is a product of factors: ``"name"`` is a field, ``"name-1"`` a field less one,
-    ``"@name"`` a Config property. The extent counts only where every field
+    ``"@name"`` a Config property, ``"8"`` a number. The extent counts only where every field
     in `only` has the value given. DRAM extents are offsets in the region that field `region`
     names.
     """
@@ -185,12 +185,20 @@ HEAD = (
 _LOAD_FILL = Field(name="fill", bits=1, doc="1: write `fill_value`, read no external memory")
 _STORE_FILL = Field(name="fill", bits=1, doc="must be 0", choices=(0,))
 
+_LOAD_SPREAD = Field(
+    name="spread",
+    bits=2,
+    high="last_spread",
+    doc="bytes of a row lie 1 << `spread` apart in the scratchpad; those between stay as they are",
+)
+_STORE_SPREAD = Field(name="spread", bits=2, doc="must be 0", choices=(0,))
+
 _TRANSFER = (
     Field(name="region", bits=2, doc="window of external memory", choices=tuple(Region)),
     Field(name="fill_value", bits=8, doc="byte that a fill writes"),
     Field(name="dram_offset", bits=32, doc="first byte in the region"),
     Field(name="spad_addr", bits=24, doc="first byte in the scratchpad"),
-    Field(name="row_bytes", bits=21, low=1, doc="contiguous bytes of a row"),
+    Field(name="row_bytes", bits=21, low=1, doc="bytes of a row, contiguous in external memory"),
     Field(name="rows", bits=12, low=1, doc="rows of a plane"),
     Field(name="planes", bits=12, low=1, doc="planes"),
     Field(name="dram_row_step", bits=24, doc="bytes from row to row in external memory"),
@@ -202,21 +210,30 @@ _TRANSFER = (
 
 def _transfer_extents(load: bool) -> tuple[Extent, ...]:
     def terms(side: str) -> tuple[tuple[str, ...], ...]:
-        return (
-            ("rows-1", f"{side}_row_step"),
-            ("planes-1", f"{side}_plane_step"),
-            ("row_bytes",),
+        return ("rows-1", f"{side}_row_step"), ("planes-1", f"{side}_plane_step")
+
+    def spad(row: tuple[tuple[str, ...], ...], only: _Only) -> Extent:
+        return Extent(
+            memory=Memory.SPAD,
+            write=load,
+            base="spad_addr",
+            terms=(*terms("spad"), *row),
+            only=only,
         )
 
-    spad = Extent(memory=Memory.SPAD, write=load, base="spad_addr", terms=terms("spad"))
     dram = Extent(
         memory=Memory.DRAM,
         write=not load,
         base="dram_offset",
-        terms=terms("dram"),
+        terms=(*terms("dram"), ("row_bytes",)),
         only=(("fill", (0,)),),
     )
-    return spad, dram
+    dense: _Only = (("spread", (0,)),) if load else ()
+    spread = [
+        spad((("row_bytes-1", str(1 << each)), ("1",)), (("spread", (each,)),))
+        for each in (1, 2, 3)
+    ]
+    return spad((("row_bytes",),), dense), *(spread if load else ()), dram
 
 
 _EXEC = (
@@ -378,7 +395,7 @@ FORMATS = {
             opcode=Opcode.LOAD,
             granules=2,
             doc="external memory, or a constant byte, to the scratchpad",
-            fields=(_LOAD_FILL, *_TRANSFER),
+            fields=(_LOAD_FILL, *_TRANSFER, _LOAD_SPREAD),
             extents=_transfer_extents(load=True),
         ),
         Format(
@@ -399,7 +416,7 @@ FORMATS = {
             opcode=Opcode.STORE,
             granules=2,
             doc="scratchpad to external memory",
-            fields=(_STORE_FILL, *_TRANSFER),
+            fields=(_STORE_FILL, *_TRANSFER, _STORE_SPREAD),
             extents=_transfer_extents(load=False),
         ),
     )
@@ -500,6 +517,8 @@ def illegal_field(instruction: Instruction, config: Config) -> str | None:
 def _factor(text: str, instruction: Instruction, config: Config) -> int:
     if text.startswith("@"):
         return int(getattr(config, text[1:]))
+    if text.isdigit():
+        return int(text)
     if text.endswith("-1"):
         return int(getattr(instruction, text[:-2])) - 1
     return int(getattr(instruction, text))

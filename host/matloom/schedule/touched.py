@@ -77,4 +77,4 @@ def _post_channels(values: dict[str, int], base: str, config: Config) -> Lines:
     counts = (values["height"], values["width"])
     steps = (values.get(_POST_PITCHES[base], 0), values["x_step"])
     run = (values["oc_blocks"] - 1) * config.columns + values["tail"]
-    return Lines(values[base], run, counts, steps)
+    return Lines(values.get(base, 0), run, counts, steps)

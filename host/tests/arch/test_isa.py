@@ -86,11 +86,22 @@ def test_unknown_attribute():
             {"fill": 1, "row_bytes": 1, "rows": 1, "planes": 1},
             "STORE.fill must be one of 0, not 1",
         ),
+        (
+            Opcode.STORE,
+            {"spread": 1, "row_bytes": 1, "rows": 1, "planes": 1},
+            "STORE.spread must be one of 0, not 1",
+        ),
         (Opcode.END, {"mark": 64}, "END.mark must be 0 to 63, not 64"),
     ],
 )
 def test_illegal_fields(opcode, values, sentence):
     assert sentence in illegal_field(Instruction(opcode, values), CONFIG)
+
+
+def test_a_spread_leaves_a_byte_for_each_write():
+    load = Instruction(Opcode.LOAD, {"row_bytes": 1, "rows": 1, "planes": 1, "spread": 3})
+    assert illegal_field(load, CONFIG) is None
+    assert illegal_field(load, PRESETS["nano"]) == "LOAD.spread must be 0 to 2, not 3"
 
 
 def test_post_limits_follow_the_configuration():
@@ -103,8 +114,18 @@ def test_post_limits_follow_the_configuration():
 def test_extents_of_a_load():
     values = {"spad_addr": 100, "dram_offset": 5, "row_bytes": 7, "rows": 3, "planes": 2}
     values |= {"spad_row_step": 10, "spad_plane_step": 50, "dram_row_step": 7}
-    spad, dram = FORMATS[Opcode.LOAD].extents
+    spad, *_spread, dram = FORMATS[Opcode.LOAD].extents
     load = Instruction(Opcode.LOAD, values)
     assert extent_end(spad, load, CONFIG) == 100 + 2 * 10 + 50 + 7
     assert extent_end(dram, load, CONFIG) == 5 + 2 * 7 + 7
     assert extent_end(dram, Instruction(Opcode.LOAD, {**values, "fill": 1}), CONFIG) is None
+
+
+@pytest.mark.parametrize("spread", [0, 1, 2, 3])
+def test_one_extent_for_each_spread_of_a_load(spread):
+    values = {"spad_addr": 100, "row_bytes": 7, "rows": 3, "planes": 2, "spread": spread}
+    load = Instruction(Opcode.LOAD, {**values, "spad_row_step": 80, "spad_plane_step": 1})
+    *spad, _dram = FORMATS[Opcode.LOAD].extents
+    ends = [extent_end(extent, load, CONFIG) for extent in spad]
+    last = 100 + 2 * 80 + 1 + 6 * 2**spread
+    assert [end for end in ends if end is not None] == [last + 1]

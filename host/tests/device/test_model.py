@@ -199,7 +199,8 @@ def naive_transfer(f, spad, regions):
     for plane in range(f.planes):
         for row in range(f.rows):
             for byte in range(f.row_bytes):
-                on_chip = f.spad_addr + plane * f.spad_plane_step + row * f.spad_row_step + byte
+                on_chip = f.spad_addr + plane * f.spad_plane_step + row * f.spad_row_step
+                on_chip += byte << f.spread
                 outside = f.dram_offset + plane * f.dram_plane_step + row * f.dram_row_step + byte
                 if f.opcode is Opcode.STORE:
                     dram[outside] = spad[on_chip]
@@ -293,7 +294,7 @@ def test_windows_are_nested_loops(config, seed):
             seen += 1
             outputs += (made.accumulators != before).any(axis=1).sum()
     assert seen == 12
-    assert outputs > 50
+    assert outputs > 30
 
 
 def legal(**values):

@@ -6,23 +6,26 @@ from amaranth.lib.wiring import In, Out
 
 from matloom_rtl.ports import SPAD_ADDRESS_BITS
 
-__all__ = ["Bursts", "burst_layout", "row_layout"]
+__all__ = ["SPREAD_BITS", "Bursts", "burst_layout", "row_layout"]
 
 #: Bits of `row_bytes` in LOAD and STORE.
 ROW_BYTE_BITS = 21
 
+#: Bits of `spread` in LOAD.
+SPREAD_BITS = 2
+
 
 def _companion() -> dict:
     """What the two sides of a transfer have to know of its instruction."""
-    return {"last": 1, "mark": 8, "fill": 1, "fill_value": 8}
+    return {"last": 1, "mark": 8, "fill": 1, "fill_value": 8, "spread": SPREAD_BITS}
 
 
 def row_layout(byte_bits: int = ROW_BYTE_BITS) -> data.StructLayout:
     """Return the layout of one contiguous row.
 
     `bytes` (at least 1) from byte `address` of external memory go with those from byte `spad` of
-    the scratchpad on; `last` marks the last row of an instruction, `mark`, `fill` and `fill_value`
-    are the instruction's.
+    the scratchpad on, 1 << `spread` apart; `last` marks the last row of an instruction, `mark`,
+    `fill`, `fill_value` and `spread` are the instruction's.
     """
     return data.StructLayout(
         {"address": 32, "spad": SPAD_ADDRESS_BITS, "bytes": byte_bits, **_companion()}
@@ -32,9 +35,10 @@ def row_layout(byte_bits: int = ROW_BYTE_BITS) -> data.StructLayout:
 def burst_layout(bus_bytes: int) -> data.StructLayout:
     """Return the layout of one burst of `len` + 1 beats.
 
-    Beat k goes with scratchpad bytes ``spad + k * bus_bytes`` on. Of the first beat the bytes below
-    `first`, of the last beat those above `final` are not the row's. `last` marks the last burst of
-    an instruction.
+    Beat k goes with scratchpad bytes ``spad + k * bus_bytes`` on. With a `spread`, only the first
+    beat of a row's first burst (`begin`) does, and the row's others follow it. Of the first beat
+    the bytes below `first`, of the last beat those above `final` are not the row's. `last` marks
+    the last burst of an instruction.
     """
     index_bits = bus_bytes.bit_length() - 1
     return data.StructLayout(
@@ -44,6 +48,7 @@ def burst_layout(bus_bytes: int) -> data.StructLayout:
             "spad": SPAD_ADDRESS_BITS,
             "first": index_bits,
             "final": index_bits,
+            "begin": 1,
             **_companion(),
         }
     )
@@ -115,6 +120,7 @@ class Bursts(wiring.Component):
                 beat.eq(0),
                 spad.eq(spad + Cat(Const(0, index_bits), ~beat) + self._bus_bytes),
                 first.eq(0),
+                burst.begin.eq(0),
             ]
 
         offset = row.address[:index_bits]
@@ -124,8 +130,9 @@ class Bursts(wiring.Component):
                 Cat(beat, window).eq(row.address[index_bits:]),
                 Cat(final, last_beat, windows_left).eq(span),
                 first.eq(offset),
-                spad.eq(row.spad - offset),
+                spad.eq(row.spad - (offset << row.spread)),
+                burst.begin.eq(1),
                 last.eq(row.last),
-                *(burst[name].eq(row[name]) for name in ("mark", "fill", "fill_value")),
+                *(burst[name].eq(row[name]) for name in ("mark", "fill", "fill_value", "spread")),
             ]
         return m

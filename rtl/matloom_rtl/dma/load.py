@@ -11,6 +11,7 @@ from matloom.arch.isa import Opcode
 from matloom_rtl.bus.axi import AxiReadSignature
 from matloom_rtl.dma.bursts import Bursts, burst_layout
 from matloom_rtl.dma.rows import REGION_BASES, Rows
+from matloom_rtl.dma.spread import Spread
 from matloom_rtl.memory.claims import claims_of
 from matloom_rtl.memory.slice import Slice
 from matloom_rtl.ports import (
@@ -23,8 +24,9 @@ from matloom_rtl.ports import (
 
 __all__ = ["Load"]
 
-#: Bursts that the pipeline holds besides those on their way: row, burst, write and its latency.
-_STAGES = 4 + SPAD_WRITE_LATENCY
+#: Bursts that the pipeline holds besides those on their way: row, burst, pieces, write and its
+#: latency.
+_STAGES = 5 + SPAD_WRITE_LATENCY
 
 
 class Load(wiring.Component):
@@ -33,11 +35,14 @@ class Load(wiring.Component):
     Addresses run ahead of data, across rows, planes and instructions; a queue of `outstanding`
     bursts tells where the beats go. Beat k of a row whose first byte is byte m of a beat is written
     to row address - m + k * bus_bytes under a mask of the row's bytes, so nothing is shifted. A
-    fill is a burst that makes its own beats.
+    fill is a burst that makes its own beats. Beats of spread rows, and no others, go through
+    `Spread`.
 
     Latency: `ar` follows an instruction by 3 cycles, a write its beat by 1; `done` comes when the
     last write is visible, `SPAD_WRITE_LATENCY` after its grant. Instructions complete in order.
-    Throughput: a beat a cycle, a row in two at most. What memory latency leaves of it is at most
+    Writes of a spread row come a cycle later.
+    Throughput: a beat a cycle, a row in two at most; a beat of a spread row takes 1 << spread
+    cycles, less what lies behind the row's last byte. What memory latency leaves of it is at most
     `outstanding` bursts per latency, which matters for short rows alone.
     Stalls: `r.ready` falls with a refused write; `ar` waits for room in the queue.
 
@@ -128,9 +133,7 @@ class Load(wiring.Component):
                 }
             )
         )
-        i, o = writes.i, writes.o
-        number = Signal(8)
-        take, final = Signal(), Signal()
+        o = writes.o
         m.d.comb += [
             write.valid.eq(o.valid & ~self.halt),
             write.address.eq(o.payload.address),
@@ -138,27 +141,8 @@ class Load(wiring.Component):
             write.data.eq(o.payload.data),
             write.mask.eq(o.payload.mask),
             o.ready.eq(write.ready | self.halt),
-            beats.ready.eq(queue.r_rdy & ~burst.fill & i.ready),
-            take.eq(queue.r_rdy & i.ready & (burst.fill | beats.valid)),
-            final.eq(number == burst.len),
-            queue.r_en.eq(take & final),
-            i.valid.eq(queue.r_rdy & (burst.fill | beats.valid) & ~self.halt),
-            i.payload.address.eq(burst.spad + number * width),
-            i.payload.claims.eq(claims_of(i.payload.address, width, self._config)),
-            i.payload.data.eq(
-                Mux(burst.fill, burst.fill_value.replicate(width), beats.payload.data)
-            ),
-            i.payload.mask.eq(
-                Cat(
-                    ((number != 0) | (burst.first <= index)) & (~final | (burst.final >= index))
-                    for index in range(width)
-                )
-            ),
-            i.payload.last.eq(burst.last & final),
-            i.payload.mark.eq(burst.mark),
         ]
-        with m.If(take):
-            m.d.sync += number.eq(Mux(final, 0, number + 1))
+        take = self._beat(m, burst, queue, writes.i)
         m.d.sync += [
             self.fault.valid.eq(beats.valid & beats.ready & beats.payload.resp[1]),
             self.fault.cause.eq(Fault.AXI_READ),
@@ -166,6 +150,53 @@ class Load(wiring.Component):
         ]
         m.d.comb += self.unit.progress.eq(take | (write.valid & write.ready))
         return write.valid & write.ready & o.payload.last, o.payload.mark
+
+    def _beat(self, m: Module, burst, queue, i):
+        """Offer a write for each beat, or those of its pieces; return whether a beat is taken."""
+        beats, width = self.axi.r, self._config.bus_bytes
+        m.submodules.spread = spread = Spread(width=width, last_spread=self._config.last_spread)
+        number = Signal(8)
+        shown, room, take, final = Signal(), Signal(), Signal(), Signal()
+        beat, piece = spread.i.payload, spread.o.payload
+        spreads = burst.spread.any()
+        m.d.comb += [
+            # A piece goes before a beat; pieces wait for no more than a beat does.
+            room.eq(i.ready & ~(spread.o.valid & ~(spreads & spread.i.ready))),
+            beats.ready.eq(queue.r_rdy & ~burst.fill & room),
+            shown.eq(queue.r_rdy & (burst.fill | beats.valid)),
+            take.eq(shown & room),
+            final.eq(number == burst.len),
+            queue.r_en.eq(take & final),
+            beat.address.eq(burst.spad + number * width),
+            beat.data.eq(Mux(burst.fill, burst.fill_value.replicate(width), beats.payload.data)),
+            beat.mask.eq(
+                Cat(
+                    ((number != 0) | (burst.first <= index)) & (~final | (burst.final >= index))
+                    for index in range(width)
+                )
+            ),
+            beat.last.eq(burst.last & final),
+            beat.mark.eq(burst.mark),
+            beat.begin.eq(burst.begin & (number == 0)),
+            beat.spread.eq(burst.spread),
+            beat.top.eq(Mux(final, burst.final, width - 1)),
+            spread.i.valid.eq(shown & spreads & i.ready),
+            spread.o.ready.eq(i.ready),
+            i.valid.eq((spread.o.valid | (shown & ~spreads)) & ~self.halt),
+        ]
+
+        def show(source):
+            return [
+                *(i.payload[name].eq(source[name]) for name in piece.shape().members),
+                i.payload.claims.eq(claims_of(source.address, width, self._config)),
+            ]
+
+        m.d.comb += show(beat)
+        with m.If(spread.o.valid):
+            m.d.comb += show(piece)
+        with m.If(take):
+            m.d.sync += number.eq(Mux(final, 0, number + 1))
+        return take
 
     def _complete(self, m: Module, granted_last):
         """Report completion when the last write is visible, and count what is under way."""

@@ -35,6 +35,7 @@ class Rows(wiring.Component):
     """
 
     def __init__(self, opcode: Opcode):
+        self._opcode = opcode
         super().__init__(
             {
                 "i": In(stream.Signature(body_layout(opcode))),
@@ -60,6 +61,8 @@ class Rows(wiring.Component):
             row.mark.eq(current.mark),
             row.fill.eq(current.fill),
             row.fill_value.eq(current.fill_value),
+            # STORE has none; that its field is 0 only its checks know.
+            row.spread.eq(current.spread if self._opcode is Opcode.LOAD else 0),
             self.i.ready.eq(~working),
         ]
 

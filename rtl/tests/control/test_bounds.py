@@ -156,10 +156,11 @@ def test_cycles():
         [
             Instruction(Opcode.LOAD, {"fill": 1, **row}),
             Instruction(Opcode.LOAD, row),
+            Instruction(Opcode.LOAD, {"fill": 1, "spread": 2, **row}),
             Instruction(Opcode.STORE, {"region": 3, **row}),
             huge(weights_fixed=0),
             huge(weights_fixed=1),
             Instruction(Opcode.POST, {"source": 0, "destination": 0, **plain}),
             Instruction(Opcode.POST, {"source": 1, "destination": 2, **plain}),
         ]
-    ) == [7 + 6, 14 + 6, 14 + 6, 18 + 6, 10 + 6, 25 + 6, 25 + 6]
+    ) == [7 + 6, 14 + 6, 10 + 6, 14 + 6, 18 + 6, 10 + 6, 25 + 6, 25 + 6]

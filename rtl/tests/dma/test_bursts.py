@@ -9,7 +9,7 @@ from matloom_rtl.dma.bursts import Bursts
 from matloom_rtl.testing import simulate
 
 
-def run(dut, rows, *, stall=0.0, seed=1):
+def run(dut, rows, *, stall=0.0, seed=1, spread=0):
     bursts = []
     chance = random.Random(seed)
 
@@ -18,6 +18,7 @@ def run(dut, rows, *, stall=0.0, seed=1):
             while chance.random() < stall:
                 await ctx.tick()
             body = {"address": address, "spad": address % 2**20 + 77, "bytes": size, "last": 1}
+            body["spread"] = spread
             ctx.set(dut.i.payload, body)
             ctx.set(dut.i.valid, 1)
             await ctx.tick().until(dut.i.ready)
@@ -71,6 +72,19 @@ def test_rows_of_every_alignment(bus_bytes, burst_beats, stall):
     dut = Bursts(bus_bytes=bus_bytes, burst_beats=burst_beats)
     bursts, _ = run(dut, rows, stall=stall)
     check(rows, bursts, bus_bytes, burst_beats)
+
+
+@pytest.mark.parametrize("spread", [0, 1, 2, 3])
+def test_rows_begin_where_the_first_beat_of_a_spread_would(spread):
+    rows = [(0x1000 + 33 * index, 1 + 40 * index) for index in range(20)]
+    bursts, _ = run(Bursts(bus_bytes=8, burst_beats=4), rows, spread=spread)
+    assert all(burst.spread == spread for burst in bursts)
+    begins = [burst for burst in bursts if burst.begin]
+    assert [burst.spad for burst in begins] == [
+        (address % 2**20 + 77 - (address % 8 << spread)) % 2**24 for address, _ in rows
+    ]
+    firsts = [0, *(index + 1 for index, burst in enumerate(bursts[:-1]) if burst.last)]
+    assert [index for index, burst in enumerate(bursts) if burst.begin] == firsts
 
 
 def test_a_burst_a_cycle_and_a_cycle_between_rows():

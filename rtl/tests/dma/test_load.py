@@ -49,11 +49,9 @@ def reference(bodies, dram, spad):
                     + row * get("spad_row_step", 0)
                     + plane * get("spad_plane_step", 0)
                 )
-                size = get("row_bytes")
-                values = dram[source : source + size]
-                spad[target : target + size] = (
-                    bytes([get("fill_value")]) * size if get("fill") else values
-                )
+                for index in range(get("row_bytes")):
+                    value = get("fill_value") if get("fill") else dram[source + index]
+                    spad[target + (index << get("spread", 0))] = value
     return spad
 
 
@@ -90,9 +88,10 @@ class Bench:
         return cycles
 
 
-def random_body(chance):
+def random_body(chance, last_spread=0):
     """Return rows inside memories of the sizes above, with strides in both."""
     rows, planes = chance.randrange(1, 5), chance.randrange(1, 4)
+    spread = chance.randint(0, last_spread)
     return {
         "mark": chance.randrange(64),
         "region": chance.randrange(4),
@@ -100,7 +99,8 @@ def random_body(chance):
         "fill_value": chance.randrange(256),
         "dram_offset": chance.randrange(0x1000),
         "spad_addr": chance.choice((0, 1, chance.randrange(0x800))),
-        "row_bytes": chance.choice((1, 2, 9, 31, 64, chance.randrange(1, 400))),
+        "row_bytes": chance.choice((1, 2, 9, 31, 64, chance.randrange(1, 400 >> spread // 2))),
+        "spread": spread,
         "rows": rows,
         "planes": planes,
         "dram_row_step": chance.randrange(1, 700),
@@ -132,6 +132,50 @@ def test_random_transfers_stalled(bus_bits, stall, memory_stall, spad_stall):
         seed=3,
     )
     bench.run()
+
+
+@pytest.mark.parametrize("bus_bits", BUSES)
+@pytest.mark.parametrize("stall", [0.0, 0.3])
+def test_random_spread_transfers(bus_bits, stall):
+    config = make_config(bus_bits)
+    chance = random.Random(bus_bits + 2)
+    bodies = [random_body(chance, config.last_spread) for _ in range(14)]
+    stalls = dict.fromkeys(("stall", "memory_stall", "spad_stall"), stall)
+    Bench(config, bodies, **stalls, seed=3).run()
+
+
+def test_rows_between_the_bytes_of_rows():
+    """Four rows into the four bytes of each position: what a dense tensor of four channels is."""
+    planes = {"planes": 4, "dram_plane_step": 10, "spad_plane_step": 1}
+    rows = {"rows": 20, "dram_row_step": 20, "spad_row_step": 40}
+    Bench(make_config(), [linear(4, 10, 64, spread=2, **rows, **planes)]).run()
+
+
+@pytest.mark.parametrize("bus_bits", BUSES)
+@pytest.mark.parametrize("spread", [1, 2, 3])
+def test_a_spread_beat_takes_as_many_writes_as_its_bytes_lie_apart(bus_bits, spread):
+    config = make_config(bus_bits)
+    if spread > config.last_spread:
+        pytest.skip(f"a beat of {config.bus_bytes} bytes has none for each of {1 << spread} writes")
+    bench = Bench(config, [linear(0, 960, 3, spread=spread), linear(960, 64, 0)])
+    bench.run()
+    pieces = 960 * (1 << spread) // config.bus_bytes
+    first = bench.spad.grants[0]
+    assert bench.spad.grants == list(range(first, first + pieces + 64 // config.bus_bytes))
+
+
+def test_nothing_is_written_behind_a_spread_row():
+    """Ten bytes from byte 2 on: four pieces of two bytes, and two more for four."""
+    bench = Bench(make_config(), [linear(2, 10, 0, spread=2)])
+    bench.run()
+    assert len(bench.spad.grants) == 6
+
+
+def test_spread_fill():
+    body = linear(0, 100, 3, spread=1, fill=1, fill_value=0x80, rows=2, spad_row_step=1)
+    bench = Bench(make_config(), [body])
+    assert bench.run() <= 2 * 25 + 10
+    assert bench.memory.bursts == []
 
 
 @pytest.mark.parametrize("bus_bits", BUSES)
@@ -216,8 +260,9 @@ def test_error_is_reported_with_the_address_of_its_burst():
 
 @pytest.mark.parametrize("when", [3, 4, 20, 37, 60, 90])
 @pytest.mark.parametrize("stall", [0.0, 0.4])
-def test_halt_then_reset_then_again(when, stall):
-    bodies = [linear(8 * index, 300, 500 * index) for index in range(4)]
+@pytest.mark.parametrize("spread", [0, 2])
+def test_halt_then_reset_then_again(when, stall, spread):
+    bodies = [linear(8 * index, 300, 1500 * index, spread=spread) for index in range(4)]
     bench = Bench(make_config(), bodies, memory_stall=stall, spad_stall=stall)
     dut, reset = bench.dut, Signal()
     marks = {}

@@ -26,6 +26,7 @@ def instruction(chance):
         "dram_plane_step": chance.randrange(2**24),
         "spad_row_step": chance.randrange(2**21),
         "spad_plane_step": chance.randrange(2**21),
+        "spread": chance.randrange(4),
     }
 
 
@@ -47,7 +48,7 @@ def expected(body):
                     "spad": spad % 2**24,
                     "bytes": body["row_bytes"],
                     "last": last,
-                    **{name: body[name] for name in ("mark", "fill", "fill_value")},
+                    **{name: body[name] for name in ("mark", "fill", "fill_value", "spread")},
                 }
             )
     return rows

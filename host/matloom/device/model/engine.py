@@ -122,10 +122,10 @@ class Engine:
             self._transfer(instruction)
 
     def _transfer(self, instruction: Instruction) -> None:
-        """Copy planes of rows of bytes, one way or the other."""
+        """Copy planes of rows of bytes, one way or the other; those on chip may lie apart."""
         fields = instruction.values
         region = self.regions.get(Region(fields["region"]))
-        size = fields["row_bytes"]
+        size, apart = fields["row_bytes"], 1 << fields["spread"]
         for plane in range(fields["planes"]):
             for row in range(fields["rows"]):
                 spad_at = (
@@ -138,7 +138,7 @@ class Engine:
                     + plane * fields["dram_plane_step"]
                     + row * fields["dram_row_step"]
                 )
-                on_chip = self.spad[spad_at : spad_at + size]
+                on_chip = self.spad[spad_at : spad_at + (size - 1) * apart + 1 : apart]
                 if fields["fill"]:
                     on_chip[...] = fields["fill_value"]
                 elif region is not None and instruction.opcode is Opcode.LOAD:

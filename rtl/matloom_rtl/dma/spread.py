@@ -1,0 +1,113 @@
+"""Cuts the beats of a spread row into writes whose bytes lie apart."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from matloom_rtl.dma.bursts import SPREAD_BITS
+from matloom_rtl.ports import SPAD_ADDRESS_BITS
+
+__all__ = ["Spread", "beat_layout", "piece_layout"]
+
+
+def piece_layout(width: int) -> data.StructLayout:
+    """Return the layout of a masked write of `width` bytes; `last` and `mark` go with it."""
+    return data.StructLayout(
+        {"address": SPAD_ADDRESS_BITS, "data": 8 * width, "mask": width, "last": 1, "mark": 8}
+    )
+
+
+def beat_layout(width: int) -> data.StructLayout:
+    """Return the layout of a beat: a write, and how to spread it.
+
+    Bytes go 1 << `spread` apart, `spread` at least 1. Those above `top` are not the row's, those
+    below have the mask. `address`, of the beat's byte 0, counts where a row begins (`begin`).
+    """
+    return data.StructLayout(
+        {
+            **piece_layout(width).members,
+            "begin": 1,
+            "spread": SPREAD_BITS,
+            "top": (width - 1).bit_length(),
+        }
+    )
+
+
+class Spread(wiring.Component):
+    """Write the bytes of a beat in pieces, as many a cycle as fit between `width` bytes.
+
+    A piece is ``width >> spread`` bytes of the beat, at least one. Pieces of a row lie one behind
+    the other, and a row's last beat has none behind its last byte.
+
+    Latency: the first piece follows its beat by a cycle. Throughput: a piece a cycle, so a whole
+    beat in 1 << spread. Stalls: a beat is taken when the one before it shows its last piece and
+    that is taken.
+
+    Members
+    -------
+    i: stream of `beat_layout(width)`, in
+    o: stream of `piece_layout(width)`, out
+    """
+
+    def __init__(self, *, width: int, last_spread: int):
+        self._width = width
+        self._last_spread = last_spread
+        super().__init__(
+            {
+                "i": In(stream.Signature(beat_layout(width))),
+                "o": Out(stream.Signature(piece_layout(width))),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        width, beat, piece = self._width, self.i.payload, self.o.payload
+        spreads = range(1, self._last_spread + 1)
+        current = Signal(beat_layout(width), reset_less=True)
+        left = Signal(self._last_spread, reset_less=True)
+        working, end = Signal(), Signal()
+        sent, taken = self.o.valid & self.o.ready, self.i.valid & self.i.ready
+
+        m.d.comb += [
+            end.eq(left == 0),
+            self.o.valid.eq(working),
+            self.i.ready.eq(~working | (end & self.o.ready)),
+            piece.address.eq(current.address),
+            piece.last.eq(current.last & end),
+            piece.mark.eq(current.mark),
+        ]
+        with m.Switch(current.spread):
+            for spread in spreads:
+                places = range(0, width, 1 << spread)
+                with m.Case(spread):
+                    for index, place in enumerate(places):
+                        m.d.comb += [
+                            piece.data.word_select(place, 8).eq(current.data.word_select(index, 8)),
+                            piece.mask[place].eq(current.mask[index]),
+                        ]
+
+        with m.If(sent):
+            m.d.sync += [
+                working.eq(~end),
+                left.eq(left - 1),
+                current.address.eq(current.address + width),
+            ]
+            with m.Switch(current.spread):
+                for spread in spreads:
+                    with m.Case(spread):
+                        m.d.sync += [
+                            current.data.eq(current.data >> (8 * width >> spread)),
+                            current.mask.eq(current.mask >> (width >> spread)),
+                        ]
+        with m.If(taken):
+            m.d.sync += working.eq(1)
+            m.d.sync += [
+                current[name].eq(beat[name]) for name in beat.shape().members if name != "address"
+            ]
+            with m.If(beat.begin):
+                m.d.sync += current.address.eq(beat.address)
+            with m.Switch(beat.spread):
+                for spread in spreads:
+                    with m.Case(spread):
+                        m.d.sync += left.eq(beat.top[len(beat.top) - spread :])
+        return m
