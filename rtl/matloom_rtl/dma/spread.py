@@ -1,6 +1,6 @@
 """Cuts the beats of a spread row into writes whose bytes lie apart."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -73,18 +73,28 @@ class Spread(wiring.Component):
             self.o.valid.eq(working),
             self.i.ready.eq(~working | (end & self.o.ready)),
             piece.address.eq(current.address),
+            # Bytes between those written are anything.
+            piece.data.eq(current.data),
+            piece.mask.eq(
+                Cat(
+                    Cat(
+                        (current.spread == spread) & current.mask[place >> spread]
+                        for spread in spreads
+                        if place % (1 << spread) == 0
+                    ).any()
+                    for place in range(width)
+                )
+            ),
             piece.last.eq(current.last & end),
             piece.mark.eq(current.mark),
         ]
         with m.Switch(current.spread):
             for spread in spreads:
-                places = range(0, width, 1 << spread)
                 with m.Case(spread):
-                    for index, place in enumerate(places):
-                        m.d.comb += [
-                            piece.data.word_select(place, 8).eq(current.data.word_select(index, 8)),
-                            piece.mask[place].eq(current.mask[index]),
-                        ]
+                    for index, place in enumerate(range(0, width, 1 << spread)):
+                        m.d.comb += piece.data.word_select(place, 8).eq(
+                            current.data.word_select(index, 8)
+                        )
 
         with m.If(sent):
             m.d.sync += [
