@@ -357,7 +357,7 @@ def make_plan(segment: Segment, policy: Policy, config: Config) -> Plan:
         cut(stage, limits, config, None if policy.seed is None else policy.seed + index)
         for index, (stage, limits) in enumerate(zip(segment.stages, policy.limits, strict=True))
     ]
-    ticks = sequence(segment, tiles)
+    ticks = sequence(segment, tiles, policy.spilled)
     loaded = [
         chunks(stage, limits, config) if isinstance(stage, ArrayStage) else []
         for stage, limits in zip(segment.stages, policy.limits, strict=True)

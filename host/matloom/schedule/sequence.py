@@ -10,6 +10,10 @@ from matloom.schedule.tiles import ArrayTile, Tile, VectorTile
 __all__ = ["Tick", "finished_bytes", "sequence", "tick_cycles"]
 
 
+#: Tiles within which one is stored and read again behind the arithmetic of the others.
+_STORED_TILES = 2
+
+
 @dataclass(frozen=True, kw_only=True)
 class Tick:
     """One tile in program order; `stage` is its index in the segment."""
@@ -45,8 +49,12 @@ def _weave(segment: Segment, index: int, finished: dict[str, int]) -> int | None
     return index + 1
 
 
-def sequence(segment: Segment, tiles: list[list[Tile]]) -> list[Tick]:
-    """Return all tiles in the order in which they are emitted."""
+def sequence(segment: Segment, tiles: list[list[Tile]], spilled: frozenset[str]) -> list[Tick]:
+    """Return all tiles in the order in which they are emitted.
+
+    What follows closely stays some tiles behind where it must read from external memory what
+    was just stored there.
+    """
     ticks: list[Tick] = []
     produced = {stage.output: 0 for stage in segment.stages}
     woven: set[int] = set()
@@ -58,10 +66,15 @@ def sequence(segment: Segment, tiles: list[list[Tile]]) -> list[Tick]:
         if follower is not None:
             waiting = [tile for tile in tiles[follower] if isinstance(tile, VectorTile)]
             woven.add(follower)
-        for tile in tiles[index]:
-            ticks.append(Tick(stage=index, tile=tile, last=tile is tiles[index][-1]))
-            produced[stage.output] = max(produced[stage.output], finished_bytes(stage, tile))
-            while follower is not None and waiting and waiting[0].end <= produced[stage.output]:
+        lag = _STORED_TILES if stage.output in spilled else 0
+        history = [0] * lag
+        for tile in (*tiles[index], *([None] * lag)):
+            if tile is not None:
+                ticks.append(Tick(stage=index, tile=tile, last=tile is tiles[index][-1]))
+                produced[stage.output] = max(produced[stage.output], finished_bytes(stage, tile))
+            history.append(produced[stage.output])
+            ready = history[-1 - lag]
+            while follower is not None and waiting and waiting[0].end <= ready:
                 ticks.append(Tick(stage=follower, tile=waiting.pop(0), last=not waiting))
         if follower is not None:
             produced[segment.stages[follower].output] = segment.sizes[
