@@ -45,7 +45,7 @@ class Dispatch(wiring.Component):
     completed: in
         Completions of each unit, `COUNT_BITS` each.
     halt: in
-        Issue nothing.
+        Issue nothing from the next cycle on.
     load, exec, post, store: streams of `queue_layout`, out
     issued: out
         Instructions issued to each unit, `COUNT_BITS` each.
@@ -96,7 +96,8 @@ class Dispatch(wiring.Component):
             bounds.opcode.eq(opcode),
             bounds.region_bytes.eq(self.region_bytes),
         ]
-        m.d.sync += self.fault.eq(0)
+        halted = Signal()
+        m.d.sync += [self.fault.eq(0), halted.eq(self.halt)]
         taken = self._queues(m, word, issue)
         unissued = self._unissued(m, word)
         settled = Cat(self.issued[n] == self.completed[n] for n in range(len(UNITS))).all()
@@ -146,7 +147,7 @@ class Dispatch(wiring.Component):
                     m.d.comb += self.dispatched.eq(1)
                     m.d.sync += self.index.eq(self.index + 1)
                     m.next = "Assemble"
-                m.d.comb += issue.eq(~self.halt)
+                m.d.comb += issue.eq(~halted)
             with m.State("Settle"), m.If(settled):
                 m.d.comb += self.finished.eq(1)
                 m.next = "Halted"

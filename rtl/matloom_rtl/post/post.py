@@ -326,28 +326,32 @@ class Post(wiring.Component):
         everything_written = Signal()
         with m.If(finished):
             m.d.sync += everything_written.eq(1)
+        # Three states have registers of their own, since hundreds of others wait for them.
+        load = parameters.load
+        m.d.sync += [start.eq(0), load.eq(0)]
+        m.d.comb += parameters.start.eq(start)
         with m.FSM() as states:
             with m.State("Idle"):
                 m.d.comb += unit.command.ready.eq(1)
                 m.d.sync += [command.eq(unit.command.payload), everything_written.eq(0)]
                 with m.If(unit.command.valid):
+                    m.d.sync += start.eq(1)
                     m.next = "Begin"
             with m.State("Begin"):
-                m.d.comb += [start.eq(1), parameters.start.eq(1)]
-                m.d.sync += blocks_left.eq(command.oc_blocks - 1)
+                m.d.sync += [load.eq(1), blocks_left.eq(command.oc_blocks - 1)]
                 m.next = "Ask"
             with m.State("Ask"):
-                m.d.comb += parameters.load.eq(1)
                 m.next = "Parameters"
             with m.State("Parameters"), m.If(parameters.ready):
-                # The state in a register of its own: requests wait for it.
                 m.d.sync += streaming.eq(1)
                 m.next = "Stream"
             with m.State("Stream"), m.If(block_left):
                 m.d.sync += [streaming.eq(0), blocks_left.eq(blocks_left - 1)]
-                m.next = "Ask"
                 with m.If(blocks_left == 0):
                     m.next = "Drain"
+                with m.Else():
+                    m.d.sync += load.eq(1)
+                    m.next = "Ask"
             with m.State("Drain"):
                 m.d.sync += settling.eq(ACC_UPDATE_LATENCY)
                 with m.If(everything_written & ~waits):
