@@ -21,6 +21,7 @@ from matloom.program import (
 )
 from matloom.schedule import CompileError, CompileOptions, Image, Place, Segment, schedule_segment
 from matloom.schedule.partition import EngineRun, HostRun, Partition
+from matloom.schedule.stage import ArrayStage
 from matloom.work import macs, tensor_bytes
 
 __all__ = ["lower"]
@@ -116,13 +117,19 @@ class _Lowering:
                     sizes[self.names[root]] = self.graph.tensors[root].size_bytes
         constants = self._constants(run)
         sizes.update({name: size for name, (_, size) in constants.items()})
+        sources = {
+            **self._places(inputs, run.consumed),
+            **{name: place for name, (place, _) in constants.items()},
+        }
+        for stage in run.stages:
+            if isinstance(stage, ArrayStage) and stage.interleave is not None:
+                assert stage.inputs[0] not in sizes
+                sizes[stage.inputs[0]] = stage.interleave.size
+                sources[stage.inputs[0]] = sources[stage.interleave.source]
         segment = Segment(
             stages=run.stages,
             sizes=sizes,
-            sources={
-                **self._places(inputs, run.consumed),
-                **{name: place for name, (place, _) in constants.items()},
-            },
+            sources=sources,
             results=self._places(outputs, run.produced),
             first_mark=self.next_mark,
         )

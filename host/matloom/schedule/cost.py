@@ -74,7 +74,8 @@ def post_cycles(values: dict[str, int], config: Config) -> int:
 def _transfer_cycles(values: dict[str, int], config: Config) -> int:
     """Return the beats of a LOAD or STORE, with one cycle a row for its setup."""
     rows = values["rows"] * values["planes"]
-    beats = -(-values["row_bytes"] // config.bus_bytes) + (1 if rows > 1 else 0)
+    spread_bytes = values["row_bytes"] << values.get("spread", 0)
+    beats = -(-spread_bytes // config.bus_bytes) + (1 if rows > 1 else 0)
     return rows * beats
 
 

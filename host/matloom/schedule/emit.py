@@ -3,11 +3,12 @@
 from matloom.arch.config import Config
 from matloom.arch.isa import Destination, Instruction, Opcode, Source
 from matloom.arch.isa import Region as Window
+from matloom.schedule.interleave import interleaved_loads
 from matloom.schedule.order import Order
 from matloom.schedule.plan import Load, Plan
 from matloom.schedule.segment import Place, Segment
 from matloom.schedule.sequence import Tick, finished_bytes
-from matloom.schedule.stage import ArrayStage, Stage, VectorStage
+from matloom.schedule.stage import ArrayStage, Interleave, Stage, VectorStage
 from matloom.schedule.tiles import (
     ArrayTile,
     Tile,
@@ -37,6 +38,11 @@ class _Emitter:
         self.segment, self.plan, self.config = segment, plan, config
         self.places, self.chunk_offsets = places, chunk_offsets
         self.order = Order(config, dram_bytes)
+        self.interleaved = {
+            stage.inputs[0]: stage.interleave
+            for stage in segment.stages
+            if isinstance(stage, ArrayStage) and stage.interleave is not None
+        }
         self.stored = dict.fromkeys(segment.results, 0)
         self.half = 0
         self.marks = [
@@ -52,8 +58,12 @@ class _Emitter:
             )
             start = place.offset
         else:
-            place = self.places[str(load.what[1])]
+            name = str(load.what[1])
+            place = self.places[name]
             start = place.offset + load.what[2]
+            if name in self.interleaved:
+                self._load_interleaved(load, self.interleaved[name], place)
+                return
         for done in range(0, load.size, _LONGEST_ROW):
             size = min(_LONGEST_ROW, load.size - done)
             self.order.append(
@@ -66,6 +76,20 @@ class _Emitter:
                 planes=1,
                 dram_row_step=load.row_step if load.rows > 1 else 0,
                 spad_row_step=size if load.rows > 1 else 0,
+            )
+
+    def _load_interleaved(self, load: Load, rows: Interleave, place: Place) -> None:
+        for values in interleaved_loads(
+            rows,
+            start=load.what[2],
+            size=load.size,
+            count=load.rows,
+            step=load.row_step,
+            address=load.buffer.address + load.offset,
+        ):
+            offset = place.offset + values.get("dram_offset", 0)
+            self.order.append(
+                Opcode.LOAD, **{**values, "region": place.region, "dram_offset": offset}
             )
 
     def tick(self, number: int, tick: Tick) -> None:

@@ -26,8 +26,10 @@ from matloom.schedule.build import (
     maximum_stage,
     requantise_stage,
 )
+from matloom.schedule.interleave import fastest
 from matloom.schedule.reduction import narrowed, read_bytes
 from matloom.schedule.stage import ArrayStage, Stage
+from matloom.schedule.weights import depthwise_as_dense
 
 __all__ = ["Unfit", "stage_of"]
 
@@ -60,6 +62,8 @@ class _Context:
     graph: Graph
     names: tuple[str, ...]
     config: Config
+    #: The first input is the network's.
+    external: bool
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
@@ -129,23 +133,44 @@ def _window(context: _Context, attributes: Conv2D | Pool2D, kernel: tuple[int, i
 
 def _convolution(context: _Context) -> Stage:
     attributes = context.node.attributes_as(Conv2D)
-    data, weights = context.inputs[:2]
-    return convolution_stage(
-        name=context.name,
-        nodes=context.nodes,
-        tensors=context.ends,
-        window=_window(context, attributes, (weights.shape[1], weights.shape[2])),
-        filters=context.constant(1),
-        bias=context.bias(weights.shape[0]),
-        input_zero=data.zero_point,
-        scale=context.by_channel(attributes.activation),
-        config=context.config,
+    weights = context.inputs[1]
+    window = _window(context, attributes, (weights.shape[1], weights.shape[2]))
+    return _dense_convolution(context, window, context.constant(1), attributes.activation)
+
+
+def _dense_convolution(
+    context: _Context, window: Window, filters: Array, activation: Activation
+) -> Stage:
+    """Return a convolution whose filters (channels, rows, columns, depth) see all the depth."""
+
+    def make(window: Window, filters: Array, tensor: str) -> ArrayStage:
+        return convolution_stage(
+            name=context.name,
+            nodes=context.nodes,
+            tensors=(tensor, context.ends[1]),
+            window=window,
+            filters=filters,
+            bias=context.bias(filters.shape[0]),
+            input_zero=zero,
+            scale=context.by_channel(activation),
+            config=context.config,
+        )
+
+    tensor, zero = context.ends[0], context.inputs[0].zero_point
+    if not context.external:
+        return make(window, filters, tensor)
+    return fastest(
+        make, window=window, filters=filters, tensor=tensor, zero=zero, config=context.config
     )
 
 
 def _depthwise(context: _Context) -> Stage:
     attributes = context.node.attributes_as(DepthwiseConv2D)
     data, weights = context.inputs[:2]
+    if data.shape[3] == 1:
+        window = _window(context, attributes, (weights.shape[1], weights.shape[2]))
+        filters = depthwise_as_dense(context.constant(1)[0], 1)
+        return _dense_convolution(context, window, filters, attributes.activation)
     return depthwise_stage(
         name=context.name,
         nodes=context.nodes,
@@ -302,6 +327,7 @@ def stage_of(node: Node, graph: Graph, names: dict[int, str], config: Config) ->
         graph=graph,
         names=(*(names[number] for number in streamed), names[node.output]),
         config=config,
+        external=names[node.inputs[0]] in {names[number] for number in graph.inputs},
     )
     stage = _STAGES[node.op](context)
     _check(stage, config)

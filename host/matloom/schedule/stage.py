@@ -6,7 +6,7 @@ import numpy as np
 
 from matloom.schedule.sliding import SlidingWalk
 
-__all__ = ["ArrayStage", "Region", "Stage", "VectorStage", "Walk"]
+__all__ = ["ArrayStage", "Interleave", "Region", "Stage", "VectorStage", "Walk"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +72,40 @@ class Region:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Interleave:
+    """A dense tensor that LOADs make of a one-channel image: its channels are rows of the image.
+
+    Channel c of position x of row t is byte x of row ``first_row + t * row_step + c`` of the tensor
+    `source`, and `fill_value` where there is no such row. `channels` is a power of two.
+    """
+
+    source: str
+    source_rows: int
+    source_row_bytes: int
+    first_row: int
+    row_step: int
+    channels: int
+    rows: int
+    fill_value: int
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row."""
+        return self.source_row_bytes * self.channels
+
+    @property
+    def size(self) -> int:
+        """Bytes of the tensor."""
+        return self.rows * self.row_bytes
+
+    def inside(self, row: int) -> tuple[int, int]:
+        """Return the channels (half open) of a row that are rows of the image."""
+        first = self.first_row + row * self.row_step
+        low = min(max(0, -first), self.channels)
+        return low, min(max(low, self.source_rows - first), self.channels)
+
+
+@dataclass(frozen=True, kw_only=True)
 class ArrayStage:
     """An operator that streams through the array: convolution, dense layer, pooling.
 
@@ -91,6 +125,8 @@ class ArrayStage:
     weights, params:
         uint8 arrays (oc_blocks, bytes): weight tiles in the order of the loops, and parameter
         blocks. With `weights_fixed` all rows of `weights` are the same.
+    interleave:
+        How LOADs make the input, where they do not copy it.
     """
 
     name: str
@@ -111,6 +147,7 @@ class ArrayStage:
     weights: np.ndarray = field(repr=False)
     params: np.ndarray = field(repr=False)
     macs: int
+    interleave: Interleave | None = None
 
     @property
     def depthwise(self) -> bool:
