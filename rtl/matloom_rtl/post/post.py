@@ -211,10 +211,12 @@ class Post(wiring.Component):
 
         self._lane_units = []
         for index in range(lanes):
-            # Each lane counts for itself: one count for all bits of all lanes is far from most.
-            mine = Signal.like(beat, name=f"beat_{index}", attrs={"keep": 1})
-            with m.If(feed):
-                m.d.sync += mine.eq(Mux(mine == beats - 1, 0, mine + 1))
+            mine = beat
+            if beats > 1:
+                # Each lane counts for itself: one count for all lanes is far from most of them.
+                mine = Signal.like(beat, name=f"beat_{index}", attrs={"keep": 1})
+                with m.If(feed):
+                    m.d.sync += mine.eq(Mux(mine == beats - 1, 0, mine + 1))
             m.submodules[f"lane_{index}"] = lane = Lane()
             self._lane_units.append(lane)
             pick = [
