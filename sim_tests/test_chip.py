@@ -7,6 +7,7 @@ import os
 from importlib import metadata
 from pathlib import Path
 
+import cocotb
 import pytest
 from cocotb_tools.check_results import get_results
 from cocotb_tools.runner import get_runner
@@ -45,9 +46,12 @@ def _cases():
 
 @functools.cache
 def _build(config):
-    """Build the simulation unless the cache has it; the key covers Verilog, tools and flags."""
+    """Build the simulation unless the cache has it; the key covers Verilog, tools and flags.
+
+    Also where cocotb lies: the executable loads its library from there.
+    """
     chip = generate(config)
-    versions = [find_verilator().version, metadata.version("cocotb")]
+    versions = [find_verilator().version, metadata.version("cocotb"), cocotb.__file__]
     key = hashlib.sha256()
     for part in (chip.verilog, _PUBLIC, json.dumps([versions, _ARGUMENTS, WAVES])):
         key.update(part.encode() + b"\0")

@@ -1,5 +1,6 @@
 """The bytes of the scratchpad that an instruction touches, closer than the box of its extent."""
 
+from collections import defaultdict
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,10 +48,11 @@ def touched_lines(extent: Extent, instruction: Instruction, config: Config) -> L
     """Return the bytes of an extent in the scratchpad; None where they are the whole box."""
     if extent.memory is not Memory.SPAD:
         return None
+    values = defaultdict(int, instruction.values)  # Fields not given are zero.
     if extent.base == "input_addr":
-        return _read_channels(instruction.values, config)
+        return _read_channels(values, config)
     if extent.base in _POST_PITCHES:
-        return _post_channels(instruction.values, extent.base, config)
+        return _post_channels(values, extent.base, config)
     return None
 
 
@@ -59,13 +61,13 @@ def _read_channels(values: dict[str, int], config: Config) -> Lines | None:
 
     So it is where positions and taps are whole positions apart; those it reads may be fewer.
     """
-    step, width = values.get("x_step", 0), values["input_row_bytes"]
+    step, width = values["x_step"], values["input_row_bytes"]
     if step == 0 or width % step:
         return None
     if values["kernel_cols"] > 1 and values["kernel_col_step"] % step:
         return None
     first = values["first_byte"] % step
-    run = (values["oc_blocks"] - 1) * values.get("oc_step", 0) + values["blocks"] * config.rows
+    run = (values["oc_blocks"] - 1) * values["oc_step"] + values["blocks"] * config.rows
     if first + run > step:
         return None
     counts = (values["input_rows"], width // step)
@@ -75,6 +77,6 @@ def _read_channels(values: dict[str, int], config: Config) -> Lines | None:
 def _post_channels(values: dict[str, int], base: str, config: Config) -> Lines:
     """Return the bytes of POST: some channels of each position."""
     counts = (values["height"], values["width"])
-    steps = (values.get(_POST_PITCHES[base], 0), values["x_step"])
+    steps = (values[_POST_PITCHES[base]], values["x_step"])
     run = (values["oc_blocks"] - 1) * config.columns + values["tail"]
-    return Lines(values.get(base, 0), run, counts, steps)
+    return Lines(values[base], run, counts, steps)

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from matloom.arch.config import PRESETS
-from matloom.arch.csr import Fault, register
+from matloom.arch.csr import IDENTITY, Fault, register
 from matloom.arch.isa import Instruction, Opcode, Region, pack
 from matloom.device.driver import Driver
 from matloom.device.errors import DeviceError, DeviceFault, DeviceTimeout
@@ -47,7 +47,7 @@ def test_another_configuration():
 def test_another_device():
     transport = ModelTransport(CONFIG)
     transport._registers[register("ID").offset] = 5
-    with pytest.raises(DeviceError, match="ID must be 0x4d4c0001, not 0x00000005"):
+    with pytest.raises(DeviceError, match=f"ID must be {IDENTITY:#010x}, not 0x00000005"):
         Driver(transport, CONFIG)
 
 
