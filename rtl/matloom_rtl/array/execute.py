@@ -103,7 +103,8 @@ class Execute(wiring.Component):
         """
         command = self.unit.command
         prefetched, load_met = Signal(), self.met[UNITS.index(Opcode.LOAD)]
-        following, waiting = Signal(body_layout(Opcode.EXEC)), Signal()
+        following = Signal(body_layout(Opcode.EXEC), reset_less=True)
+        waiting = Signal()
         m.d.comb += [
             loader.i.payload.eq(command.payload),
             loader.i.valid.eq(command.valid & load_met & ~prefetched),
@@ -195,18 +196,18 @@ class Execute(wiring.Component):
         output = Signal()
         m.d.sync += [array.valid.eq(valid), output.eq(known.output & valid)]
         m.d.sync += [array.switch.eq(known.switch & valid)]
+        bytes_next, slide, tag = (
+            Signal.like(port, reset_less=True) for port in (array.vector, array.slide, array.tag)
+        )
+        m.d.comb += [array.vector.eq(bytes_next), array.slide.eq(slide), array.tag.eq(tag)]
         with m.If(valid):
-            m.d.sync += array.vector.eq(Cat(padded))
+            m.d.sync += bytes_next.eq(Cat(padded))
             m.d.sync += [
-                array.slide.window.eq(known.window),
-                array.slide.shift.eq(known.window & ~known.first),
-                array.slide.recall.eq(known.window & ~known.first_line),
-                array.slide.pad.eq(known.pad),
-                array.tag.entry.eq(known.entry),
-                array.tag.add.eq(known.add),
-                array.tag.maximum.eq(known.maximum),
-                array.tag.last.eq(known.last),
-                array.tag.mark.eq(known.mark),
+                slide.window.eq(known.window),
+                slide.shift.eq(known.window & ~known.first),
+                slide.recall.eq(known.window & ~known.first_line),
+                slide.pad.eq(known.pad),
+                *(tag[name].eq(known[name]) for name, _ in _TAG),
             ]
         return output
 
@@ -231,7 +232,7 @@ class Execute(wiring.Component):
         done, mark = Signal(), Signal(8)
         m.d.comb += [done.eq(array.o_valid & array.o_tag.last), mark.eq(array.o_tag.mark)]
         for _stage in range(ACC_UPDATE_LATENCY):
-            done_next, mark_next = Signal(), Signal.like(mark)
+            done_next, mark_next = Signal(), Signal.like(mark, reset_less=True)
             m.d.sync += [done_next.eq(done), mark_next.eq(mark)]
             done, mark = done_next, mark_next
         under_way = Signal(range(64))

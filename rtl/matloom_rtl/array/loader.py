@@ -1,6 +1,6 @@
 """Fetches weight tiles into the shadow registers, one tile ahead of the vectors."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -59,7 +59,7 @@ class Loader(wiring.Component):
             data.StructLayout({"address": SPAD_ADDRESS_BITS, "claims": config.spad_banks})
         )
         working, all_end = Signal(), Signal()
-        address, asked = Signal(SPAD_ADDRESS_BITS), Signal()
+        address, asked = Signal(SPAD_ADDRESS_BITS, reset_less=True), Signal()
         m.d.comb += [
             requests.i.valid.eq(working),
             requests.i.payload.address.eq(address),
@@ -109,7 +109,9 @@ class Loader(wiring.Component):
         carry = tile_end
         for name in ("blocks", "kernel_cols", "kernel_rows", "oc_blocks"):
             bits = len(incoming[name])
-            left, reload = Signal(bits, name=f"left_{name}"), Signal(bits, name=f"reload_{name}")
+            left, reload = (
+                Signal(bits, name=f"{what}_{name}", reset_less=True) for what in ("left", "reload")
+            )
             with m.If(carry):
                 m.d.sync += left.eq(left - 1)
                 with m.If(left == 0):
@@ -130,8 +132,10 @@ class Loader(wiring.Component):
             m.d.sync += [valid_next.eq(valid), row_next.eq(row)]
             valid, row = valid_next, row_next
         # One register more, as the vectors have one for their padding.
+        data_next = Signal.like(self.weight_data, reset_less=True)
         m.d.sync += [
             self.weight_valid.eq(valid),
             self.weight_row.eq(row),
-            self.weight_data.eq(Cat(self.read.data)),
+            data_next.eq(self.read.data),
         ]
+        m.d.comb += self.weight_data.eq(data_next)

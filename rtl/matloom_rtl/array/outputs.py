@@ -72,7 +72,7 @@ class Outputs(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        second, third = Signal(GRID), Signal(GRID)
+        second, third = Signal(GRID, reset_less=True), Signal(GRID, reset_less=True)
         counted, output = Signal(), Signal()
         if self._has_windows:
             self._lines(m, counted)

@@ -86,7 +86,7 @@ class Walk(wiring.Component):
         m.d.comb += advance.eq(self.o.ready)
 
         walking = Signal()
-        command = Signal(body_layout(Opcode.EXEC))
+        command = Signal(body_layout(Opcode.EXEC), reset_less=True)
         step = self._loops(m, command, advance, walking)
         self._addresses(m, command, advance, walking, step)
 
@@ -100,8 +100,8 @@ class Walk(wiring.Component):
         """Count the loops; return the registers of the vector at hand and its flags."""
         incoming = self.i.payload
         names = ("oc_blocks", "kernel_rows", "kernel_cols", "blocks", "height", "width")
-        left = {name: Signal(12, name=f"left_{name}") for name in names}
-        at_last = {name: Signal(name=f"last_{name}") for name in names}
+        left = {name: Signal(12, name=f"left_{name}", reset_less=True) for name in names}
+        at_last = {name: Signal(name=f"last_{name}", reset_less=True) for name in names}
 
         # Flags in registers: what holds a vector back is at the root of every move.
         cooling, cool = Signal(range(ACC_UPDATE_LATENCY + 1)), Signal(init=1)
@@ -175,7 +175,7 @@ class Walk(wiring.Component):
         all loops inside of that pass but once, and all outside are at their end.
         """
         incoming = self.i.payload
-        single = {name: Signal(name=f"single_{name}") for name in names}
+        single = {name: Signal(name=f"single_{name}", reset_less=True) for name in names}
         only = {name: incoming[name] == 1 for name in names}
         with m.If(self.i.ready):
             m.d.sync += [single[name].eq(only[name]) for name in names]
@@ -197,11 +197,13 @@ class Walk(wiring.Component):
         first_step, step_start, start = self._starts(m, step)
 
         issue = step["issue"]
-        s1 = Signal(vector_layout(self._config))
+        s1 = Signal(vector_layout(self._config), reset_less=True)
         s1_valid = Signal()
-        s1_byte, s1_row = Signal(signed(_BYTE_BITS)), Signal(signed(_ROW_BITS))
+        s1_byte = Signal(signed(_BYTE_BITS), reset_less=True)
+        s1_row = Signal(signed(_ROW_BITS), reset_less=True)
         s1_geometry = Signal(
-            data.StructLayout({"input_addr": 24, "pitch": 20, "rows": 12, "row_bytes": 20})
+            data.StructLayout({"input_addr": 24, "pitch": 20, "rows": 12, "row_bytes": 20}),
+            reset_less=True,
         )
         with m.If(advance):
             m.d.sync += [
@@ -233,7 +235,7 @@ class Walk(wiring.Component):
         """Show the grid of outputs of the vector in the first stage."""
         fields = {name: command[name] for name, _ in GRID if name in command.shape().members}
         fields |= flags | {"penultimate": penultimate(command.line)}
-        grid = Signal(GRID)
+        grid = Signal(GRID, reset_less=True)
         with m.If(advance):
             m.d.sync += [grid[name].eq(value) for name, value in fields.items()]
         m.d.comb += [outputs.advance.eq(advance), outputs.grid.eq(grid)]
@@ -247,13 +249,17 @@ class Walk(wiring.Component):
         incoming, last = self.i.payload, step["at_last"]
         rows = self._config.rows
         byte_oc, byte_col, byte_block, byte = (
-            Signal(signed(_BYTE_BITS), name=f"byte_{name}") for name in ("oc", "col", "block", "x")
+            Signal(signed(_BYTE_BITS), name=f"byte_{name}", reset_less=True)
+            for name in ("oc", "col", "block", "x")
         )
         next_oc, next_col, next_block, next_byte = (
-            Signal(signed(_BYTE_BITS), name=f"next_{name}") for name in ("oc", "col", "block", "x")
+            Signal(signed(_BYTE_BITS), name=f"next_{name}", reset_less=True)
+            for name in ("oc", "col", "block", "x")
         )
-        row_kernel, row = Signal(signed(_ROW_BITS)), Signal(signed(_ROW_BITS))
-        next_kernel, next_row = Signal(signed(_ROW_BITS)), Signal(signed(_ROW_BITS))
+        row_kernel, row, next_kernel, next_row = (
+            Signal(signed(_ROW_BITS), name=name, reset_less=True)
+            for name in ("row_kernel", "row", "next_kernel", "next_row")
+        )
         m.d.sync += [
             next_oc.eq(byte_oc + command.oc_step),
             next_col.eq(byte_col + command.kernel_col_step),
@@ -307,12 +313,15 @@ class Walk(wiring.Component):
         """Multiply the row, add the base, and cut the vector to the row: three stages."""
         rows = self._config.rows
         layout = vector_layout(self._config)
-        s2, s3, s4 = Signal(layout), Signal(layout), Signal(layout)
+        s2, s3, s4 = (Signal(layout, name=f"s{stage}", reset_less=True) for stage in (2, 3, 4))
         valid2, valid3, valid4 = Signal(), Signal(), Signal()
 
-        row_bits, base2, room2 = Signal(12), Signal(24), Signal(signed(_BYTE_BITS + 1))
-        pitch2, under2 = Signal(20), Signal(signed(_BYTE_BITS))
-        product3, base3 = Signal(24), Signal(24)
+        row_bits, pitch2 = Signal(12, reset_less=True), Signal(20, reset_less=True)
+        room2 = Signal(signed(_BYTE_BITS + 1), reset_less=True)
+        under2 = Signal(signed(_BYTE_BITS), reset_less=True)
+        base2, product3, base3 = (
+            Signal(24, name=name, reset_less=True) for name in ("base2", "product3", "base3")
+        )
         with m.If(advance):
             m.d.sync += [
                 s2.eq(s1),

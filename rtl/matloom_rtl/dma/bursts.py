@@ -92,14 +92,18 @@ class Bursts(wiring.Component):
 
         # A window is what lies between two cuts: the place of the next burst is a window and the
         # first beat in it. `span` is the place of a row's last byte, from its first window on.
-        window, beat = Signal(32 - window_bits), Signal(window_bits - index_bits)
+        window = Signal(32 - window_bits, reset_less=True)
+        beat = Signal(window_bits - index_bits, reset_less=True)
         span = Signal(max(self._byte_bits, window_bits) + 1)
         m.d.comb += span.eq(row.address[:window_bits] + row.bytes - 1)
 
-        working, end, last = Signal(), Signal(), Signal()
-        windows_left = Signal(len(span) - window_bits)
-        last_beat, final = Signal.like(beat), Signal(index_bits)
-        spad, first = Signal.like(row.spad), Signal.like(burst.first)
+        working, end, begin = Signal(), Signal(), Signal(reset_less=True)
+        windows_left = Signal(len(span) - window_bits, reset_less=True)
+        last_beat = Signal.like(beat, reset_less=True)
+        final = Signal(index_bits, reset_less=True)
+        spad = Signal.like(row.spad, reset_less=True)
+        first = Signal.like(burst.first, reset_less=True)
+        companion = Signal(data.StructLayout(_companion()), reset_less=True)
         m.d.comb += [
             end.eq(windows_left == 0),
             self.i.ready.eq(~working),
@@ -109,7 +113,9 @@ class Bursts(wiring.Component):
             burst.spad.eq(spad),
             burst.first.eq(first),
             burst.final.eq(Mux(end, final, self._bus_bytes - 1)),
-            burst.last.eq(last & end),
+            burst.begin.eq(begin),
+            *(burst[name].eq(companion[name]) for name in _companion()),
+            burst.last.eq(companion.last & end),
         ]
 
         with m.If(self.o.ready & working):
@@ -120,7 +126,7 @@ class Bursts(wiring.Component):
                 beat.eq(0),
                 spad.eq(spad + Cat(Const(0, index_bits), ~beat) + self._bus_bytes),
                 first.eq(0),
-                burst.begin.eq(0),
+                begin.eq(0),
             ]
 
         offset = row.address[:index_bits]
@@ -131,8 +137,7 @@ class Bursts(wiring.Component):
                 Cat(final, last_beat, windows_left).eq(span),
                 first.eq(offset),
                 spad.eq(row.spad - (offset << row.spread)),
-                burst.begin.eq(1),
-                last.eq(row.last),
-                *(burst[name].eq(row[name]) for name in ("mark", "fill", "fill_value", "spread")),
+                begin.eq(1),
+                *(companion[name].eq(row[name]) for name in _companion()),
             ]
         return m

@@ -73,7 +73,7 @@ class Fetch(wiring.Component):
         m = Module()
         # Waiting for the beats of an earlier start; nothing is read or delivered meanwhile.
         waiting, owed = Signal(), Signal(range(self._depth + 1))
-        address, left = Signal(32), Signal(32 - 4)
+        address, left = Signal(32, reset_less=True), Signal(32 - 4)
         bursts = Bursts(bus_bytes=self._width, burst_beats=self._burst_beats, byte_bits=32)
         beats = SyncFIFOBuffered(width=8 * self._width, depth=self._depth)
         m.submodules.bursts = ResetInserter(self.start)(bursts)
@@ -102,6 +102,8 @@ class Fetch(wiring.Component):
     def _address(self, m: Module, bursts, beats, waiting):
         """Ask for a burst when the longest has room; return the beats asked for."""
         ar = self.axi.ar
+        request = Signal.like(ar.payload, reset_less=True)
+        m.d.comb += ar.payload.eq(request)
         reserved = Signal(range(self._depth + 1))
         asked = Signal(range(self._burst_beats + 1))
         # One address at a time: `reserved` knows of all before the next.
@@ -114,8 +116,8 @@ class Fetch(wiring.Component):
         with m.If(bursts.valid & bursts.ready):
             m.d.sync += [
                 ar.valid.eq(1),
-                ar.payload.addr.eq(bursts.payload.address),
-                ar.payload.len.eq(bursts.payload.len),
+                request.addr.eq(bursts.payload.address),
+                request.len.eq(bursts.payload.len),
             ]
         # What is free again counts a cycle late, for a shorter path.
         freed = Signal()
@@ -133,7 +135,7 @@ class Fetch(wiring.Component):
         came, wanted = Signal(), Signal()
         cut_bits = (self._burst_beats * self._width).bit_length() - 1
         index_bits = self._width.bit_length() - 1
-        burst_address = Signal(32)
+        burst_address = Signal(32, reset_less=True)
         m.d.comb += [
             # What comes with a start is thrown away with all else in the next cycle.
             wanted.eq(~self.halt & ~waiting),
@@ -165,12 +167,13 @@ class Fetch(wiring.Component):
             ]
         elif self._width < GRANULE_BYTES:
             count = Signal(range(GRANULE_BYTES // self._width))
-            m.d.comb += beats.r_en.eq(~shown | taken)
+            granule = Signal.like(o.payload, reset_less=True)
+            m.d.comb += [beats.r_en.eq(~shown | taken), o.payload.eq(granule)]
             with m.If(taken):
                 m.d.sync += shown.eq(0)
             with m.If(beats.r_en & beats.r_rdy):
                 m.d.sync += [
-                    o.payload.eq(Cat(o.payload, beats.r_data)[8 * self._width :]),
+                    granule.eq(Cat(granule, beats.r_data)[8 * self._width :]),
                     count.eq(count + 1),
                     shown.eq(count.all()),
                 ]

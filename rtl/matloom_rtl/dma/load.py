@@ -99,21 +99,22 @@ class Load(wiring.Component):
     def _address(self, m: Module, burst, queue):
         """Move bursts to the bus and to the queue at once."""
         ar = self.axi.ar
-        move = Signal()
+        move, address = Signal(), Signal.like(ar.payload, reset_less=True)
         m.d.comb += [
             burst.ready.eq(queue.w_rdy & ~self.halt & (burst.payload.fill | ~ar.valid | ar.ready)),
             move.eq(burst.valid & burst.ready),
             queue.w_en.eq(move),
             queue.w_data.eq(burst.payload),
             self.quiet.eq(~ar.valid & (queue.level == 0)),
+            ar.payload.eq(address),
         ]
         with m.If(ar.ready):
             m.d.sync += ar.valid.eq(0)
         with m.If(move & ~burst.payload.fill):
             m.d.sync += [
                 ar.valid.eq(1),
-                ar.payload.addr.eq(burst.payload.address),
-                ar.payload.len.eq(burst.payload.len),
+                address.addr.eq(burst.payload.address),
+                address.len.eq(burst.payload.len),
             ]
 
     def _data(self, m: Module, burst, queue):
@@ -202,7 +203,7 @@ class Load(wiring.Component):
         """Report completion when the last write is visible, and count what is under way."""
         done, mark = granted_last
         for _stage in range(SPAD_WRITE_LATENCY):
-            done_next, mark_next = Signal(), Signal(8)
+            done_next, mark_next = Signal(), Signal(8, reset_less=True)
             m.d.sync += [done_next.eq(done), mark_next.eq(mark)]
             done, mark = done_next, mark_next
         command = self.unit.command

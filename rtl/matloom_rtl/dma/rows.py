@@ -47,15 +47,24 @@ class Rows(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         command, row = self.i.payload, self.o.payload
-        current = Signal.like(command)
+        current = Signal.like(command, reset_less=True)
         working, plane_end, end = Signal(), Signal(), Signal()
-        rows_left, planes_left = Signal.like(command.rows), Signal.like(command.planes)
-        plane_address, plane_spad = Signal.like(row.address), Signal.like(row.spad)
+        rows_left = Signal.like(command.rows, reset_less=True)
+        planes_left = Signal.like(command.planes, reset_less=True)
+        address, plane_address = (
+            Signal.like(row.address, name=name, reset_less=True)
+            for name in ("address", "plane_address")
+        )
+        spad, plane_spad = (
+            Signal.like(row.spad, name=name, reset_less=True) for name in ("spad", "plane_spad")
+        )
 
         m.d.comb += [
             plane_end.eq(rows_left == 1),
             end.eq(plane_end & (planes_left == 1)),
             self.o.valid.eq(working),
+            row.address.eq(address),
+            row.spad.eq(spad),
             row.bytes.eq(current.row_bytes),
             row.last.eq(end),
             row.mark.eq(current.mark),
@@ -72,16 +81,14 @@ class Rows(wiring.Component):
         m.d.comb += [
             next_plane_address.eq(plane_address + current.dram_plane_step),
             next_plane_spad.eq(plane_spad + current.spad_plane_step),
-            next_address.eq(
-                Mux(plane_end, next_plane_address, row.address + current.dram_row_step)
-            ),
-            next_spad.eq(Mux(plane_end, next_plane_spad, row.spad + current.spad_row_step)),
+            next_address.eq(Mux(plane_end, next_plane_address, address + current.dram_row_step)),
+            next_spad.eq(Mux(plane_end, next_plane_spad, spad + current.spad_row_step)),
         ]
         with m.If(self.o.ready & working):
             m.d.sync += [
                 working.eq(~end),
-                row.address.eq(Mux(current.fill, 0, next_address)),
-                row.spad.eq(next_spad),
+                address.eq(Mux(current.fill, 0, next_address)),
+                spad.eq(next_spad),
                 rows_left.eq(rows_left - 1),
             ]
             with m.If(plane_end):
@@ -102,9 +109,9 @@ class Rows(wiring.Component):
                 current.eq(command),
                 rows_left.eq(command.rows),
                 planes_left.eq(command.planes),
-                row.address.eq(start),
+                address.eq(start),
                 plane_address.eq(start),
-                row.spad.eq(command.spad_addr),
+                spad.eq(command.spad_addr),
                 plane_spad.eq(command.spad_addr),
             ]
         return m

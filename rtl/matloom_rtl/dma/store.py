@@ -112,7 +112,7 @@ class Store(wiring.Component):
         """Move bursts to the bus, to the reader and to the queue of responses at once."""
         aw = self.axi.aw
         response = data.View(_RESPONSE, responses.w_data)
-        move = Signal()
+        move, address = Signal(), Signal.like(aw.payload, reset_less=True)
         m.d.comb += [
             burst.ready.eq(queue.w_rdy & responses.w_rdy & ~self.halt & (~aw.valid | aw.ready)),
             move.eq(burst.valid & burst.ready),
@@ -121,14 +121,15 @@ class Store(wiring.Component):
             responses.w_en.eq(move),
             *(response[name].eq(burst.payload[name]) for name in ("address", "last", "mark")),
             self.quiet.eq(~aw.valid & (responses.level == 0)),
+            aw.payload.eq(address),
         ]
         with m.If(aw.ready):
             m.d.sync += aw.valid.eq(0)
         with m.If(move):
             m.d.sync += [
                 aw.valid.eq(1),
-                aw.payload.addr.eq(burst.payload.address),
-                aw.payload.len.eq(burst.payload.len),
+                address.addr.eq(burst.payload.address),
+                address.len.eq(burst.payload.len),
             ]
 
     def _read(self, m: Module, burst, queue):

@@ -24,13 +24,14 @@ class Slice(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         held, holding = Signal.like(self.i.payload, reset_less=True), Signal()
-        m.d.comb += self.i.ready.eq(~holding)
+        shown = Signal.like(self.o.payload, reset_less=True)
+        m.d.comb += [self.i.ready.eq(~holding), self.o.payload.eq(shown)]
         with m.If(~self.o.valid | self.o.ready):
             m.d.sync += [self.o.valid.eq(holding | self.i.valid), holding.eq(0)]
             with m.If(holding):
-                m.d.sync += self.o.payload.eq(held)
+                m.d.sync += shown.eq(held)
             with m.Else():
-                m.d.sync += self.o.payload.eq(self.i.payload)
+                m.d.sync += shown.eq(self.i.payload)
         with m.Elif(self.i.valid):
             m.d.sync += holding.eq(1)
         with m.If(~holding):
