@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 #: Cycles from the grant of a scratchpad read to its data.
-SPAD_READ_LATENCY = 5
+SPAD_READ_LATENCY = 6
 
 #: Reads granted this many cycles after the grant of a write, or later, see it.
 SPAD_WRITE_LATENCY = 3

@@ -24,7 +24,7 @@ from matloom_rtl.ports import (
 __all__ = ["Store"]
 
 #: Beats from the grant of their read to the bus: a beat a cycle needs one more than the latency.
-_BEATS = 8
+_BEATS = 10
 
 #: Instructions besides those of bursts on their way: one as rows, one as bursts, one reported.
 _STAGES = 3

@@ -49,10 +49,10 @@ class Bank(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        reading, fetched = Signal(), Signal()
+        reading = Signal()
         read_line = Signal.like(self.read_line, reset_less=True)
         read_carry = Signal(reset_less=True)
-        m.d.sync += [reading.eq(self.read_valid), fetched.eq(reading)]
+        m.d.sync += reading.eq(self.read_valid)
         with m.If(self.read_valid):
             m.d.sync += [read_line.eq(self.read_line), read_carry.eq(self.read_carry)]
 
@@ -83,7 +83,6 @@ class Bank(wiring.Component):
                 store.data.eq(write_data.word_select(index, 8 * self._word_bytes)),
             ]
             held = Signal.like(word, name=f"{name}_held", reset_less=True)
-            with m.If(fetched):
-                m.d.sync += held.eq(fetch.data)
+            m.d.sync += held.eq(fetch.data)
             m.d.comb += word.eq(held)
         return m

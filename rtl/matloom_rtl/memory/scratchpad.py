@@ -11,6 +11,7 @@ from matloom_rtl.memory.bank import Bank
 from matloom_rtl.memory.claims import crosses_bank
 from matloom_rtl.memory.gather import Gather
 from matloom_rtl.memory.scatter import Scatter
+from matloom_rtl.memory.select import Select, span_of
 from matloom_rtl.ports import SpadReadSignature, SpadWriteSignature
 
 __all__ = ["Scratchpad"]
@@ -75,34 +76,43 @@ class Scratchpad(wiring.Component):
             for port, width in zip(ports, self._read_widths, strict=True)
         ]
         grants = _arbitrate(m, ports)
+        selects = self._select(m, banks)
         for index, (place, grant) in enumerate(zip(places, grants, strict=True)):
-            m.submodules[f"gather_{index}"] = gather = Gather(
-                width=self._read_widths[index],
-                word_bytes=config.word_bytes,
-                banks=config.spad_banks,
-            )
+            width = self._read_widths[index]
+            m.submodules[f"gather_{index}"] = gather = Gather(width=width, banks=len(banks))
             m.d.comb += [
                 gather.valid.eq(grant),
-                gather.request.offset.eq(place.offset),
+                gather.request.turn.eq(place.offset),
                 gather.request.even_bank.eq(place.bank + place.crosses),
                 gather.request.odd_bank.eq(place.bank),
                 ports[index].data.eq(gather.data),
+                *(gather.banks[number].eq(each.o) for number, each in enumerate(selects)),
             ]
-            for number, bank in enumerate(banks):
-                m.d.comb += [gather.even[number].eq(bank.even), gather.odd[number].eq(bank.odd)]
 
-        for number, bank in enumerate(banks):
+        for number, (bank, select) in enumerate(zip(banks, selects, strict=True)):
             granted = Cat(
                 grant & port.claims[number] for grant, port in zip(grants, ports, strict=True)
             )
             m.d.comb += bank.read_valid.eq(granted.any())
             # The address is that of the first claim, granted or not: a shorter path.
-            for port, place in reversed(list(zip(ports, places, strict=True))):
+            claims = list(zip(ports, places, self._read_widths, strict=True))
+            for port, place, width in reversed(claims):
                 with m.If(port.valid & port.claims[number]):
                     m.d.comb += [
                         bank.read_line.eq(place.line),
                         bank.read_carry.eq(place.carry),
+                        select.offset.eq(place.offset),
+                        select.span.eq(select.number_of(width)),
                     ]
+
+    def _select(self, m: Module, banks):
+        """Put the unit that chooses bytes behind each bank; return them."""
+        spans = [span_of(width) for width in self._read_widths]
+        selects = [Select(spans=spans, word_bytes=self._config.word_bytes) for _ in banks]
+        for number, (bank, select) in enumerate(zip(banks, selects, strict=True)):
+            m.submodules[f"select_{number}"] = select
+            m.d.comb += [select.even.eq(bank.even), select.odd.eq(bank.odd)]
+        return selects
 
     def _write(self, m: Module, banks):
         config = self._config

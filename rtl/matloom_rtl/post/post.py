@@ -30,7 +30,7 @@ from matloom_rtl.post.positions import Positions
 __all__ = ["Post"]
 
 #: Vectors read and not yet taken by the lanes: covers the longest read latency at full rate.
-_READ_AHEAD = 8
+_READ_AHEAD = 10
 
 #: Vectors in the lanes and behind them: covers the way from the lanes to the memories at full
 #: rate, and is the depth of the memory in four lookup tables.

@@ -1,39 +1,57 @@
-"""Gathering: every offset of several widths, a read in each cycle, words of two banks."""
+"""Gathering: every rotation of several widths, a read in each cycle, bytes of two banks."""
 
 import random
 
 import pytest
 
 from matloom_rtl.memory.gather import Gather
+from matloom_rtl.memory.select import span_of
 from matloom_rtl.testing import simulate
 
-WORD, BANKS = 8, 3
+BANKS = 3
 
 
 @pytest.mark.parametrize("width", [1, 3, 4, 8])
-def test_every_offset(width):
-    dut, draw = Gather(width=width, word_bytes=WORD, banks=BANKS), random.Random(width)
-    reads = [
-        {"offset": offset, "even_bank": draw.randrange(BANKS), "odd_bank": draw.randrange(BANKS)}
-        for offset in list(range(2 * WORD)) * 4
-    ]
+def test_every_rotation(width):
+    dut, draw, span = Gather(width=width, banks=BANKS), random.Random(width), span_of(width)
+    reads = [(turn, draw.randrange(BANKS), draw.randrange(BANKS)) for turn in list(range(span)) * 8]
     due = {}
 
     async def drive(ctx):
-        for cycle in range(len(reads) + 6):
+        for cycle in range(len(reads) + 7):
             ctx.set(dut.valid, cycle < len(reads))
             if cycle < len(reads):
-                ctx.set(dut.request, reads[cycle])
-            if 3 <= cycle < len(reads) + 3:
-                read = reads[cycle - 3]
-                words = [[draw.randbytes(WORD) for _bank in range(BANKS)] for _half in range(2)]
-                for half, member in zip(words, (dut.even, dut.odd), strict=True):
-                    for bank, word in enumerate(half):
-                        ctx.set(member[bank], int.from_bytes(word, "little"))
-                line = words[0][read["even_bank"]] + words[1][read["odd_bank"]]
-                due[cycle + 2] = (line + line)[read["offset"] :][:width]
+                turn, even_bank, odd_bank = reads[cycle]
+                ctx.set(dut.request.even_bank, even_bank)
+                ctx.set(dut.request.odd_bank, odd_bank)
+                if span > 1:
+                    ctx.set(dut.request.turn, turn)
+            if 4 <= cycle < len(reads) + 4:
+                turn, even_bank, odd_bank = reads[cycle - 4]
+                banks = [draw.randbytes(span) for _bank in range(BANKS)]
+                for bank, content in enumerate(banks):
+                    ctx.set(dut.banks[bank], int.from_bytes(content, "little"))
+                # From the first byte up, then what lies below it, of the other bank.
+                due[cycle + 2] = (banks[odd_bank][turn:] + banks[even_bank][:turn])[:width]
             if cycle in due:
                 assert ctx.get(dut.data).to_bytes(width, "little") == due[cycle]
             await ctx.tick()
 
-    simulate(dut, drive, cycles=len(reads) + 8)
+    simulate(dut, drive, cycles=len(reads) + 9)
+    assert len(due) == len(reads)
+
+
+def test_data_stay_until_the_next_read():
+    dut = Gather(width=2, banks=2)
+
+    async def drive(ctx):
+        ctx.set(dut.valid, 1)
+        ctx.set(dut.banks[0], 0x2211)
+        await ctx.tick()
+        ctx.set(dut.valid, 0)
+        await ctx.tick().repeat(5)
+        ctx.set(dut.banks[0], 0)
+        await ctx.tick().repeat(4)
+        assert ctx.get(dut.data) == 0x2211
+
+    simulate(dut, drive, cycles=20)
