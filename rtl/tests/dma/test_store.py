@@ -163,8 +163,8 @@ def test_short_rows_overlap_their_latencies():
 def test_done_follows_the_last_response():
     bench = Bench(make_config(), [linear(0, 64, 0)])
     bench.run()
-    # Data to the bus 6 cycles after the grant, response 32 later, done one later.
-    assert [cycle for cycle, _ in bench.commands.done] == [bench.spad.grants[-1] + 6 + 32 + 1]
+    # Data to the bus 7 cycles after the grant, response 32 later, done one later.
+    assert [cycle for cycle, _ in bench.commands.done] == [bench.spad.grants[-1] + 7 + 32 + 1]
 
 
 def test_error_is_reported_with_the_address_of_its_burst():
