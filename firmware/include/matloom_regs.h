@@ -2,11 +2,11 @@
 #ifndef MATLOOM_REGS_H
 #define MATLOOM_REGS_H
 
-#define MATLOOM_IDENTITY 0x4d4c0003u
-#define MATLOOM_INTERFACE_VERSION 3u
+#define MATLOOM_IDENTITY 0x4d4c0004u
+#define MATLOOM_INTERFACE_VERSION 4u
 #define MATLOOM_WINDOW_BYTES 0x800u
 #define MATLOOM_MARKS_OFFSET 0x400u
-#define MATLOOM_COUNTERS 18u
+#define MATLOOM_COUNTERS 19u
 
 /* Registers: byte offsets, and masks of fields in place. */
 #define MATLOOM_ID_OFFSET 0x0u /* identity and interface version */
@@ -73,6 +73,7 @@
 #define MATLOOM_READ_BEATS_OFFSET 0x13cu /* AXI read beats, commands included */
 #define MATLOOM_WRITE_BURSTS_OFFSET 0x140u /* AXI write bursts */
 #define MATLOOM_WRITE_BEATS_OFFSET 0x144u /* AXI write beats */
+#define MATLOOM_EXEC_WAIT_SUMS_OFFSET 0x148u /* sums that come again were not yet in the accumulators */
 
 /* Causes in the fault record. */
 enum matloom_fault {

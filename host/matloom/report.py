@@ -15,6 +15,8 @@ from matloom.program import EngineStep, HostStep, Program
 
 __all__ = ["LayerReport", "Report", "make_report"]
 
+_BUSY = ("load_busy", "post_busy", "store_busy")
+
 
 @dataclass(frozen=True, kw_only=True)
 class LayerReport:
@@ -42,6 +44,8 @@ class Report:
         The engine's MACs / (rows x columns x cycles).
     stalls:
         Cycles of the execute unit by cause; with `exec_stream` they sum to `cycles`.
+    bytes_read, bytes_written:
+        What the bus carried, whole beats, commands included.
     """
 
     network: str
@@ -55,6 +59,8 @@ class Report:
     layers: tuple[LayerReport, ...]
     stalls: dict[str, int]
     counters: dict[str, int]
+    bytes_read: int
+    bytes_written: int
     host_steps: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
@@ -90,6 +96,12 @@ class Report:
         for cause, count in self.stalls.items():
             if count:
                 console.print(f"  {cause}: {count:,}", highlight=False)
+        if self.cycles_source == "counters":
+            for unit in _BUSY:
+                console.print(f"  {unit}: {self.counters[unit]:,}", highlight=False)
+            for way, size in (("read", self.bytes_read), ("write", self.bytes_written)):
+                bursts = self.counters[f"{way}_bursts"]
+                console.print(f"  bus {way}s: {size:,} bytes in {bursts:,} bursts", highlight=False)
         return stream.getvalue().rstrip()
 
 
@@ -118,6 +130,8 @@ def make_report(program: Program, device: str, runs: list[Counters]) -> Report:
         layers=_layers(program, runs),
         stalls={name: totals.get(name, 0) for name, _doc in EXEC_CAUSES if name != "exec_stream"},
         counters=totals,
+        bytes_read=totals.get("read_beats", 0) * program.config.bus_bytes,
+        bytes_written=totals.get("write_beats", 0) * program.config.bus_bytes,
         host_steps=tuple(step.operator for step in program.steps if isinstance(step, HostStep)),
     )
 

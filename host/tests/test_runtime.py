@@ -87,6 +87,9 @@ def test_report_of_the_chip():
     engine = [layer for layer in report.layers if layer.where == "engine"]
     assert all(layer.cycles and layer.cycles > 0 for layer in engine)
     assert sum(layer.cycles for layer in engine) <= report.cycles
+    assert report.bytes_read == 4 * report.counters["read_beats"]
+    for line in (f"store_busy: {report.counters['store_busy']:,}", f"{report.bytes_read:,} bytes"):
+        assert line in str(report)
 
 
 def test_a_saved_program_runs(tmp_path, session):

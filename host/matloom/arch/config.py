@@ -18,7 +18,7 @@ __all__ = [
 ]
 
 #: Changes with every change of the instruction or register layout.
-INTERFACE_VERSION = 3
+INTERFACE_VERSION = 4
 
 #: Every mode that has a number in the instruction set, in that order.
 MAC_MODES = (

@@ -100,13 +100,14 @@ EXEC_CAUSES = (
     ("exec_wait_weights", "the next weight tile was not in the shadow registers"),
     ("exec_wait_bank", "the scratchpad bank was busy"),
     ("exec_setup", "an instruction was being taken up"),
+    ("exec_wait_sums", "sums that come again were not yet in the accumulators"),
 )
 
 #: Counters, cleared by start and frozen by done or fault, in register order.
 COUNTERS = (
     ("cycles", "clock cycles from start to done or fault"),
     ("instructions", "instructions dispatched"),
-    *EXEC_CAUSES,
+    *EXEC_CAUSES[:9],
     ("load_busy", "cycles with a LOAD under way"),
     ("post_busy", "cycles with a POST under way"),
     ("store_busy", "cycles with a STORE under way"),
@@ -114,6 +115,8 @@ COUNTERS = (
     ("read_beats", "AXI read beats, commands included"),
     ("write_bursts", "AXI write bursts"),
     ("write_beats", "AXI write beats"),
+    # Offsets stay: what is new comes last.
+    *EXEC_CAUSES[9:],
 )
 
 

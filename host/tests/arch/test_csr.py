@@ -50,6 +50,7 @@ PINNED = {
     "READ_BEATS": 0x13C,
     "WRITE_BURSTS": 0x140,
     "WRITE_BEATS": 0x144,
+    "EXEC_WAIT_SUMS": 0x148,
 }
 
 

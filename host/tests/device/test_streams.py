@@ -5,6 +5,7 @@ import random
 import numpy as np
 import pytest
 
+from matloom.arch.csr import EXEC_CAUSES
 from matloom.arch.isa import (
     FORMATS,
     GRANULE_BYTES,
@@ -43,6 +44,11 @@ def assert_equal_runs(pair, stream, number):
     """Run a legal stream on both devices and compare what it wrote to external memory."""
     model, chip = (run_stream(driver, stream) for driver in pair)
     assert chip == model, f"stream {number}: external memory"
+    counted = pair.rtl.counters().values
+    spent = sum(counted[name] for name, _doc in EXEC_CAUSES)
+    assert spent == counted["cycles"] > 0, f"stream {number}: a cycle has one cause"
+    for unit in ("load_busy", "post_busy", "store_busy"):
+        assert counted[unit] < counted["cycles"], f"stream {number}: {unit}"
 
 
 def assert_equal_states(pair, number):

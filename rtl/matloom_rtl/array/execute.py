@@ -23,13 +23,20 @@ from matloom_rtl.ports import (
 
 __all__ = ["Execute"]
 
+_CAUSES = [name for name, _doc in EXEC_CAUSES]
+
 _TAG = data.StructLayout({"entry": ACC_ADDRESS_BITS, "add": 1, "maximum": 1, "last": 1, "mark": 8})
 
 
 def _request_layout(config: Config) -> data.StructLayout:
     """Return a place in the stream of requests: a vector, or none."""
     return data.StructLayout(
-        {"valid": 1, "claims": config.spad_banks, "vector": vector_layout(config)}
+        {
+            "valid": 1,
+            "paused": 1,
+            "claims": config.spad_banks,
+            "vector": vector_layout(config),
+        }
     )
 
 
@@ -52,7 +59,7 @@ class Execute(wiring.Component):
     met: in
         For each unit of `isa.UNITS`, the head's wait on it is satisfied.
     cause: out
-        What this cycle was spent on, one bit of `csr.EXEC_CAUSES`.
+        What the cycle before was spent on, one bit of `csr.EXEC_CAUSES`.
     input_read, weight_read: SpadReadSignature, out
     sum_valid, sum_entry, sum_add, sum_maximum: out
         Update of an accumulator entry, never refused, announced a cycle ahead.
@@ -66,7 +73,7 @@ class Execute(wiring.Component):
             {
                 "unit": In(CommandSignature(Opcode.EXEC)),
                 "met": In(len(UNITS)),
-                "cause": Out(len(EXEC_CAUSES)),
+                "cause": Out(len(EXEC_CAUSES), init=1 << _CAUSES.index("exec_wait_command")),
                 "input_read": Out(SpadReadSignature(config.rows, config.spad_banks)),
                 "weight_read": Out(
                     SpadReadSignature(config.weight_rows * config.columns, config.spad_banks)
@@ -123,7 +130,7 @@ class Execute(wiring.Component):
         return waiting
 
     def _request(self, m: Module, walk, loader, waiting):
-        """Request each vector, name what the cycle went into; return it, and whether it is granted.
+        """Request each vector; return it, and whether it is granted.
 
         The walk is cut off from all that stalls by a slice, through which empty places move like
         vectors: they keep apart what must not meet in the accumulators.
@@ -136,6 +143,7 @@ class Execute(wiring.Component):
         m.d.comb += [
             vectors.i.valid.eq(1),
             vectors.i.payload.valid.eq(walk.o.valid),
+            vectors.i.payload.paused.eq(walk.paused),
             vectors.i.payload.vector.eq(walk.o.payload),
             vectors.i.payload.claims.eq(claims_of(walk.o.payload.address, config.rows, config)),
             walk.o.ready.eq(vectors.i.ready),
@@ -146,7 +154,14 @@ class Execute(wiring.Component):
             loader.release.eq(fire & vector.switch),
             self.unit.progress.eq(fire | (self.weight_read.valid & self.weight_read.ready)),
         ]
-        cause = {name: self.cause[index] for index, (name, _doc) in enumerate(EXEC_CAUSES)}
+        self._name_cause(m, shown, allowed, fire, walk.active | waiting)
+        return vector, fire
+
+    def _name_cause(self, m: Module, shown, allowed, fire, begun):
+        """Name what the cycle went into, in a register: the counters are far away."""
+        spent = Signal(len(EXEC_CAUSES))
+        m.d.sync += self.cause.eq(spent)
+        cause = {name: spent[index] for index, name in enumerate(_CAUSES)}
         met = dict(zip(UNITS, self.met, strict=True))
         with m.If(fire):
             m.d.comb += cause["exec_stream"].eq(1)
@@ -154,7 +169,9 @@ class Execute(wiring.Component):
             m.d.comb += cause["exec_wait_weights"].eq(1)
         with m.Elif(shown.valid):
             m.d.comb += cause["exec_wait_bank"].eq(1)
-        with m.Elif(walk.active | waiting):
+        with m.Elif(shown.paused):
+            m.d.comb += cause["exec_wait_sums"].eq(1)
+        with m.Elif(begun):
             m.d.comb += cause["exec_setup"].eq(1)
         with m.Elif(~self.unit.command.valid):
             m.d.comb += cause["exec_wait_command"].eq(1)
@@ -168,7 +185,6 @@ class Execute(wiring.Component):
             m.d.comb += cause["exec_wait_self"].eq(1)
         with m.Else():
             m.d.comb += cause["exec_setup"].eq(1)
-        return vector, fire
 
     def _pad(self, m: Module, vector, fire, array):
         """Delay what is known of a vector until its bytes arrive, and put the padding in.

@@ -68,6 +68,8 @@ class Walk(wiring.Component):
     o: stream of `vector_layout`, out
     active: out
         A command is under way or a vector is on its way to `o`.
+    paused: out
+        The empty place at `o` is one that keeps updates of an entry apart.
     """
 
     def __init__(self, config: Config):
@@ -77,6 +79,7 @@ class Walk(wiring.Component):
                 "i": In(stream.Signature(body_layout(Opcode.EXEC))),
                 "o": Out(stream.Signature(vector_layout(config))),
                 "active": Out(1),
+                "paused": Out(1),
             }
         )
 
@@ -161,6 +164,7 @@ class Walk(wiring.Component):
             ]
         return {
             "issue": issue,
+            "paused": walking & hold,
             "moving": moving,
             "reload": reload,
             "at_last": at_last,
@@ -199,6 +203,7 @@ class Walk(wiring.Component):
         issue = step["issue"]
         s1 = Signal(vector_layout(self._config), reset_less=True)
         s1_valid = Signal()
+        pauses = [Signal(name=f"paused{stage}") for stage in (1, 2, 3)]
         s1_byte = Signal(signed(_BYTE_BITS), reset_less=True)
         s1_row = Signal(signed(_ROW_BITS), reset_less=True)
         s1_geometry = Signal(
@@ -208,6 +213,7 @@ class Walk(wiring.Component):
         with m.If(advance):
             m.d.sync += [
                 s1_valid.eq(issue),
+                Cat(*pauses, self.paused).eq(Cat(step["paused"], *pauses)),
                 s1_byte.eq(byte),
                 s1_row.eq(row),
                 s1.pad.eq(command.pad_value),

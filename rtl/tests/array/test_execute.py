@@ -11,7 +11,7 @@ from matloom.arch.config import Config
 from matloom.arch.csr import EXEC_CAUSES
 from matloom.arch.isa import Opcode
 from matloom_rtl.array.execute import Execute
-from matloom_rtl.ports import SPAD_READ_LATENCY, body_layout
+from matloom_rtl.ports import ACC_UPDATE_LATENCY, SPAD_READ_LATENCY, body_layout
 from matloom_rtl.testing import simulate
 
 CONFIG = Config(
@@ -249,7 +249,21 @@ def test_short_steps_wait_for_weights_only():
     check(entries, expected_sums(spad, dense))
     tiles = 16
     assert causes["exec_stream"] == tiles
-    assert causes["exec_wait_weights"] + causes["exec_setup"] < tiles * 4 + 16
+    waits = ("exec_wait_weights", "exec_wait_sums", "exec_setup")
+    assert sum(causes[name] for name in waits) < tiles * 4 + 16
+
+
+def test_cycles_that_keep_updates_apart_are_no_setup():
+    """Steps of one vector, repeated weights: all but the first cycle of a step is such a cycle."""
+    short = PLAIN | {"width": 1, "height": 1, "weights_fixed": 1}
+    again = short | {"accumulate": 1, "oc_blocks": 1}
+    spad, entries, _marks, causes = run([short, again])
+    check(entries, expected_all(spad, [short, again]))
+    steps = vectors_of(short) + vectors_of(again)
+    # The last step waits for its full time, and what accumulates for that of the one before.
+    assert causes["exec_wait_sums"] == 3 * steps + ACC_UPDATE_LATENCY
+    _spad, _entries, _marks, causes = run([PLAIN])
+    assert causes["exec_wait_sums"] == 0
 
 
 def test_one_fixed_tile():
