@@ -147,9 +147,11 @@ def _place(
 
 
 def _bounds(base: str, capacity: int) -> tuple[int, int]:
-    """Keep results of POST away from weights, whose fetch does not wait for POST."""
+    """Keep results of POST away from weights and parameters, whose fetch does not wait for it."""
     shared = capacity * 3 // 4
-    return {"weight_addr": (shared, capacity), "dest_addr": (0, shared)}.get(base, (0, capacity))
+    fetched = (shared, capacity)
+    bounds = {"weight_addr": fetched, "param_addr": fetched, "dest_addr": (0, shared)}
+    return bounds.get(base, (0, capacity))
 
 
 def _transfer(

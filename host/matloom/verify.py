@@ -28,6 +28,9 @@ __all__ = ["VerifyError", "overlaps_itself", "verify_commands", "verify_program"
 
 _WAITS = tuple(f"wait_{unit.name.lower()}" for unit in UNITS)
 
+#: What is fetched before the instruction starts.
+_FETCHED = {"weight_addr": "weights, ", "param_addr": "parameters, "}
+
 #: Completions of each unit, in the order of UNITS, that are certain at some moment.
 _Clock = tuple[int, ...]
 
@@ -58,8 +61,8 @@ def verify_commands(commands: bytes, config: Config, region_bytes: Mapping[Regio
     overlapping addresses, one of them a write, must be ordered by waits: directly, or through
     units that complete in order and what those had waited for. Extents count as whole
     intervals, of positions in the scratchpad the same channels, so a legal buffer may be refused,
-    never a hazard be missed. Weights of an EXEC may be fetched as soon as its waits on LOAD are
-    met: other waits do not protect them.
+    never a hazard be missed. Weights of an EXEC and parameters of a POST may be fetched as soon
+    as its waits on LOAD are met: neither other waits nor the order of the unit protect them.
 
     Raises
     ------
@@ -245,15 +248,15 @@ class _Hazards:
         self._numbers: list[list[int]] = [[] for _unit in UNITS]
         self._completions: list[list[_Clock]] = [[nothing] for _unit in UNITS]
         self._starts = [nothing for _unit in UNITS]
-        self._fetch = nothing
+        self._fetches = [nothing for _unit in UNITS]
 
     def check(self, number: int, instruction: Instruction, accesses: Sequence[_Access]) -> None:
         """Check one instruction against all before it, and remember it."""
         unit = UNITS.index(instruction.opcode)
         start = self._start(unit, instruction)
         for access in accesses:
-            weights = access.base == "weight_addr"
-            self._ordered(number, instruction, access, self._fetch if weights else start)
+            early = access.base in _FETCHED
+            self._ordered(number, instruction, access, self._fetches[unit] if early else start)
         self._numbers[unit].append(number)
         own = len(self._numbers[unit])
         for access in accesses:
@@ -265,7 +268,7 @@ class _Hazards:
         self._starts[unit] = start
 
     def _start(self, unit: int, instruction: Instruction) -> _Clock:
-        """Return what is complete at the start; move the clock of weights on."""
+        """Return what is complete at the start; move the clock of what is fetched before on."""
         # POST begins when the one before is complete; in the other units they overlap.
         post = instruction.opcode is Opcode.POST
         start = self._completions[unit][-1] if post else self._starts[unit]
@@ -274,8 +277,8 @@ class _Hazards:
             if wait:
                 done = self._completions[other][-wait]
                 start = _join(start, done)
-                if instruction.opcode is Opcode.EXEC and UNITS[other] is Opcode.LOAD:
-                    self._fetch = _join(self._fetch, done)
+                if UNITS[other] is Opcode.LOAD:
+                    self._fetches[unit] = _join(self._fetches[unit], done)
         return start
 
     def _ordered(
@@ -287,9 +290,9 @@ class _Hazards:
             numbers = past.last(access, write=write)
             latest = numbers.max(axis=tuple(range(1, numbers.ndim)), initial=0).tolist()
             for other, last in enumerate(latest):
-                if other != unit and last > known[other]:
+                if (other != unit or access.base in _FETCHED) and last > known[other]:
                     verb = "writes" if write else "reads"
-                    what = "weights, " if access.base == "weight_addr" else ""
+                    what = _FETCHED.get(access.base, "")
                     raise VerifyError(
                         f"instruction {number} ({instruction.opcode.name}) must wait for "
                         f"instruction {self._numbers[other][last - 1]} ({UNITS[other].name}), "

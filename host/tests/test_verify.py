@@ -78,13 +78,14 @@ def test_random_streams_pass(seed):
 
 
 def accesses(instruction):
-    """Return (memory, region, first, end, write, is weights) of an instruction."""
+    """Return (memory, region, first, end, write, is fetched early) of an instruction."""
     for extent in FORMATS[instruction.opcode].extents:
         end = extent_end(extent, instruction, CONFIG)
         start = getattr(instruction, extent.base)
         if end is not None and end > start:
             region = instruction.region if extent.memory is Memory.DRAM else None
-            yield extent.memory, region, start, end, extent.write, extent.base == "weight_addr"
+            early = extent.base in ("weight_addr", "param_addr")
+            yield extent.memory, region, start, end, extent.write, early
 
 
 def conflicts(instructions):
@@ -92,11 +93,10 @@ def conflicts(instructions):
     found = set()
     touched = [list(accesses(item)) for item in instructions]
     for one, other in itertools.combinations(range(len(instructions)), 2):
-        if instructions[one].opcode is instructions[other].opcode:
-            continue
+        in_turn = instructions[one].opcode is instructions[other].opcode
         for mine, theirs in itertools.product(touched[one], touched[other]):
             together = mine[:2] == theirs[:2] and mine[2] < theirs[3] and theirs[2] < mine[3]
-            if together and (mine[4] or theirs[4]):
+            if together and (mine[4] or theirs[4]) and (theirs[5] or not in_turn):
                 found.add((one, other, "fetch" if theirs[5] else "start"))
     return found
 
@@ -104,7 +104,7 @@ def conflicts(instructions):
 def closure(instructions):
     """Return for each event, (moment, instruction), the set of events that precede it.
 
-    Moments are the start, the fetch of weights and the completion. Sets are bits of an integer.
+    Moments are the start, the fetch of weights or parameters and the completion. Sets are bits of an integer.
     """
     moments = ("start", "fetch", "done")
     bit = {
@@ -286,6 +286,18 @@ def test_weights_are_ordered_through_a_load():
                 (Opcode.EXEC, {**EXEC, "weight_addr": 600, "acc_addr": 8, "wait_post": 1}),
                 (Opcode.EXEC, {**EXEC, "input_addr": 99, "acc_addr": 9, **waits}),
             )
+
+
+def test_parameters_are_ordered_through_a_load():
+    """Neither a wait on POST nor its order protects them; a LOAD that waited for it does."""
+    post = (Opcode.POST, {**POST, "dest_addr": 600})
+    other = {**POST, "dest_addr": 900, "param_addr": 600, "channel_bias": 1}
+    load = (Opcode.LOAD, {**LOAD, "spad_addr": 590, "wait_post": 1})
+    verify(post, load, (Opcode.POST, {**other, "wait_load": 1}))
+    with pytest.raises(VerifyError, match=r"instruction 0 \(POST\), which writes parameters"):
+        verify(post, (Opcode.POST, other))
+    with pytest.raises(VerifyError, match=r"instruction 1 \(LOAD\), which writes parameters"):
+        verify(post, load, (Opcode.POST, other))
 
 
 def test_foreign_bytes():

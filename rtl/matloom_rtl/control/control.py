@@ -35,6 +35,8 @@ class Control(wiring.Component):
         All granules have been delivered.
     load, exec, post, store: CommandSignature, out
         The units; `exec.command` is not gated.
+    post_fetch: out
+        The head of the POST queue is present, and its wait on LOAD is met.
     exec_met, exec_cause: out, in
         As `Execute.met` and `Execute.cause`.
     fetch_fault, load_fault, store_fault: FaultSignature, in
@@ -62,6 +64,7 @@ class Control(wiring.Component):
                 "exhausted": In(1),
                 **{unit.name.lower(): Out(CommandSignature(unit)) for unit in UNITS},
                 "exec_met": Out(len(UNITS)),
+                "post_fetch": Out(1),
                 "exec_cause": In(len(EXEC_CAUSES)),
                 **{f"{name}_fault": In(FaultSignature()) for name in ("fetch", "load", "store")},
                 **{name: In(1) for name in events},
@@ -115,6 +118,8 @@ class Control(wiring.Component):
             m.d.comb += queue.completed.eq(completed)
             if opcode is Opcode.EXEC:
                 m.d.comb += self.exec_met.eq(queue.met)
+            if opcode is Opcode.POST:
+                m.d.comb += self.post_fetch.eq(queue.met[UNITS.index(Opcode.LOAD)])
         return completed
 
     def _registers(self, m: Module, registers, supervisor, counters):

@@ -1,32 +1,49 @@
-"""Bias, multiplier and shift of each channel of the output block at hand."""
+"""Bias, multiplier and shift of each channel: of the output block at hand, and of the next."""
 
 from amaranth.hdl import Cat, Module, Signal
-from amaranth.lib import wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
 from matloom_rtl.ports import SPAD_ADDRESS_BITS, SpadReadSignature
 
-__all__ = ["Parameters"]
+__all__ = ["TASK", "Parameters"]
 
 #: Reads of `columns` bytes: four bytes of bias a channel, four of multiplier, one of shift.
 _BIAS_READS, _SCALE_READS = 4, 5
+
+#: What is known of the parameters of an instruction: where its blocks are, or their only values.
+TASK = data.StructLayout(
+    {
+        "address": SPAD_ADDRESS_BITS,
+        "channel_bias": 1,
+        "channel_scale": 1,
+        "bias": 32,
+        "multiplier": 32,
+        "shift": 8,
+        "blocks": 12,
+    }
+)
 
 
 class Parameters(wiring.Component):
     """Fetch parameter blocks, or repeat the instruction's own values for every channel.
 
-    `load` begins with the next block; `ready` is set when all channels are in place, after 1
-    cycle without reads, else a cycle after its last read has arrived.
+    The next block waits in registers behind those of the block at hand, be it of the same
+    instruction or of the one that follows.
+
+    Latency: 4 cycles from `i` to `ready` without reads, else 4 cycles and those from the first
+    read's request to the last one's data. Throughput: the next block is in place at once after
+    `release` if it has been fetched meanwhile.
 
     Members
     -------
-    start: in
-        Take `address` as that of the first block.
-    load: in
+    i: stream of `TASK`, in
+        Taken when all blocks of the one before are fetched or being fetched.
+    release: in
+        The block at hand is done with.
     ready: out
-    address, channel_bias, channel_scale, bias, multiplier, shift: in
-        Of the instruction; constant until the next `start`.
+        Those below are of a block, from the next cycle on.
     read: SpadReadSignature, out
         `data` belong to `arrived`.
     arrived: in
@@ -40,15 +57,9 @@ class Parameters(wiring.Component):
         columns = config.columns
         super().__init__(
             {
-                "start": In(1),
-                "load": In(1),
+                "i": In(stream.Signature(TASK)),
+                "release": In(1),
                 "ready": Out(1),
-                "address": In(SPAD_ADDRESS_BITS),
-                "channel_bias": In(1),
-                "channel_scale": In(1),
-                "bias": In(32),
-                "multiplier": In(32),
-                "shift": In(8),
                 "read": Out(SpadReadSignature(columns, config.spad_banks)),
                 "arrived": In(1),
                 "biases": Out(32 * columns),
@@ -59,42 +70,80 @@ class Parameters(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        read, columns = self.read, self._columns
-        wanted, missing, place = (Signal(range(10), name=n) for n in ("wanted", "missing", "place"))
+        task, load, full = Signal(TASK), Signal(), Signal()
+        fetched = self._fetch(m, task, load)
+        block = self._store(m, task, load)
 
-        m.d.comb += read.valid.eq(wanted != 0)
-        with m.If(read.valid & read.ready):
-            m.d.sync += [read.address.eq(read.address + columns), wanted.eq(wanted - 1)]
-        with m.If(self.arrived):
+        # `load` and `swap` are registers of their own, since hundreds of others wait for them.
+        m.d.sync += load.eq(0)
+        with m.FSM():
+            with m.State("Idle"):
+                m.d.comb += self.i.ready.eq(1)
+                m.d.sync += [task.eq(self.i.payload), self.read.address.eq(self.i.payload.address)]
+                with m.If(self.i.valid):
+                    m.next = "Wait"
+            with m.State("Wait"), m.If(~full):
+                m.d.sync += load.eq(1)
+                m.next = "Load"
+            with m.State("Load"):
+                m.d.sync += task.blocks.eq(task.blocks - 1)
+                m.next = "Fetch"
+            with m.State("Fetch"), m.If(fetched):
+                m.d.sync += full.eq(1)
+                m.next = "Wait"
+                with m.If(task.blocks == 0):
+                    m.next = "Idle"
+
+        present, swap = Signal(), Signal()
+        m.d.sync += swap.eq(full & ~swap & (~present | self.release))
+        m.d.sync += present.eq(self.ready)
+        m.d.comb += self.ready.eq(swap | (present & ~self.release))
+        with m.If(swap):
             m.d.sync += [
-                place.eq(place + 1),
-                missing.eq(missing - 1),
-                self.ready.eq(missing == 1),
+                Cat(self.biases, self.multipliers, self.shifts).eq(block),
+                full.eq(0),
             ]
-        self._store(m, place)
-        with m.If(self.load):
-            count = self.channel_bias * _BIAS_READS + self.channel_scale * _SCALE_READS
-            m.d.sync += [wanted.eq(count), missing.eq(count), self.ready.eq(count == 0)]
-            m.d.sync += place.eq(0)
-            with m.If(~self.channel_bias):
-                m.d.sync += [
-                    self.biases.eq(self.bias.replicate(columns)),
-                    place.eq(_BIAS_READS),
-                ]
-            with m.If(~self.channel_scale):
-                m.d.sync += [
-                    self.multipliers.eq(self.multiplier.replicate(columns)),
-                    self.shifts.eq(self.shift.replicate(columns)),
-                ]
-        with m.If(self.start):
-            m.d.sync += [read.address.eq(self.address), self.ready.eq(0)]
         return m
 
-    def _store(self, m: Module, place):
-        """Put a read's bytes at their place in the block."""
-        block = Cat(self.biases, self.multipliers, self.shifts)
-        bits = 8 * self._columns
-        with m.If(self.arrived), m.Switch(place):
-            for index in range(_BIAS_READS + _SCALE_READS):
-                with m.Case(index):
-                    m.d.sync += block[bits * index : bits * (index + 1)].eq(self.read.data)
+    def _fetch(self, m: Module, task, load):
+        """Request the reads of a block after `load`; return whether all have arrived."""
+        read = self.read
+        wanted, missing = Signal(range(10)), Signal(range(10))
+        fetched = Signal()
+        with m.If(read.valid & read.ready):
+            m.d.sync += [
+                read.address.eq(read.address + self._columns),
+                wanted.eq(wanted - 1),
+                read.valid.eq(wanted != 1),
+            ]
+        with m.If(self.arrived):
+            m.d.sync += [missing.eq(missing - 1), fetched.eq(missing == 1)]
+        with m.If(load):
+            count = task.channel_bias * _BIAS_READS + task.channel_scale * _SCALE_READS
+            some = task.channel_bias | task.channel_scale
+            m.d.sync += [wanted.eq(count), missing.eq(count)]
+            m.d.sync += [read.valid.eq(some), fetched.eq(~some)]
+        return fetched
+
+    def _store(self, m: Module, task, load):
+        """Put a read's bytes at their place in the next block, which is returned."""
+        columns, bits = self._columns, 8 * self._columns
+        biases, multipliers = Signal(32 * columns), Signal(32 * columns)
+        shifts, place = Signal(8 * columns), Signal(range(10))
+        block = Cat(biases, multipliers, shifts)
+        with m.If(self.arrived):
+            m.d.sync += place.eq(place + 1)
+            with m.Switch(place):
+                for index in range(_BIAS_READS + _SCALE_READS):
+                    with m.Case(index):
+                        m.d.sync += block[bits * index : bits * (index + 1)].eq(self.read.data)
+        with m.If(load):
+            m.d.sync += place.eq(0)
+            with m.If(~task.channel_bias):
+                m.d.sync += [biases.eq(task.bias.replicate(columns)), place.eq(_BIAS_READS)]
+            with m.If(~task.channel_scale):
+                m.d.sync += [
+                    multipliers.eq(task.multiplier.replicate(columns)),
+                    shifts.eq(task.shift.replicate(columns)),
+                ]
+        return block

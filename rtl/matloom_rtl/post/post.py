@@ -38,12 +38,24 @@ _BEHIND = 16
 
 
 def _request_layout(config: Config) -> data.StructLayout:
+    """Return a vector's place in the accumulators or the scratchpad."""
     return data.StructLayout(
         {
             "from_acc": 1,
-            "of_vector": 1,
             "ends_block": 1,
             "entry": ACC_ADDRESS_BITS,
+            "address": SPAD_ADDRESS_BITS,
+            "claims": config.spad_banks,
+        }
+    )
+
+
+def _byte_request_layout(config: Config) -> data.StructLayout:
+    """Return a read of the scratchpad: a vector, or parameters."""
+    return data.StructLayout(
+        {
+            "of_vector": 1,
+            "ends_block": 1,
             "address": SPAD_ADDRESS_BITS,
             "claims": config.spad_banks,
         }
@@ -74,14 +86,21 @@ class Post(wiring.Component):
     up to `_READ_AHEAD` vectors. The lanes never hold, for that would be a signal to every one of
     their registers: a vector enters when a place for its result is free among `_BEHIND`.
 
-    Latency: parameters 1 to 16 cycles an output block, source 4 or 6, lanes 12, result 2; `done`
-    follows the last write by the time it takes to be visible. Throughput: one vector every
-    ``columns / lanes`` cycles within a block; the next block begins when its parameters are
-    there, after the last beat of this block has entered the lanes. Instructions do not overlap.
+    Parameters of the next block are fetched while this one streams, those of the next instruction
+    as soon as `fetch` allows.
+
+    Latency: parameters 4 to 18 cycles where they were not fetched ahead, source 4 or 7, lanes 12,
+    result 2; `done` follows the last write by the time it takes to be visible. Throughput: one
+    vector every ``columns / lanes`` cycles; one cycle between blocks, or more where a block is
+    shorter than the fetch of the next one's parameters. Instructions do not overlap, but for
+    the parameters.
 
     Members
     -------
     unit: CommandSignature(POST), in
+        `command` is the head of the queue, valid when it may start.
+    fetch: in
+        The head of the queue is present, and its wait on LOAD is met.
     spad_read, spad_write: SpadReadSignature, SpadWriteSignature, out
         `columns` bytes.
     acc_read, acc_update: AccReadSignature, AccUpdateSignature, out
@@ -92,6 +111,7 @@ class Post(wiring.Component):
         super().__init__(
             {
                 "unit": In(CommandSignature(Opcode.POST)),
+                "fetch": In(1),
                 "spad_read": Out(SpadReadSignature(config.columns, config.spad_banks)),
                 "spad_write": Out(SpadWriteSignature(config.columns, config.spad_banks)),
                 "acc_read": Out(AccReadSignature(config)),
@@ -109,15 +129,19 @@ class Post(wiring.Component):
         start, streaming = Signal(), Signal()
         written = Signal()
 
-        self._geometry(m, command, start, sources, results, parameters)
+        self._geometry(m, command, start, sources, results)
+        fetched = self._fetch(m, parameters)
         fifo = self._read(m, command, streaming, sources, parameters)
         last_beat, block_left = self._lanes(m, command, fifo, parameters, written)
         finished, waits = self._write(m, command, results, written)
-        self._sequence(m, command, start, streaming, parameters, block_left, finished, waits)
+        asked_all = sources.advance & sources.end
+        self._sequence(
+            m, command, start, streaming, fetched, asked_all, block_left, finished, waits
+        )
         m.d.sync += self.unit.progress.eq(last_beat | written | parameters.arrived)
         return m
 
-    def _geometry(self, m: Module, command, start, sources, results, parameters):
+    def _geometry(self, m: Module, command, start, sources, results):
         for positions, side in ((sources, "source"), (results, "dest")):
             m.d.comb += [
                 positions.start.eq(start),
@@ -129,12 +153,25 @@ class Post(wiring.Component):
                 positions.height.eq(command.height),
                 positions.blocks.eq(command.oc_blocks),
             ]
-        m.d.comb += parameters.address.eq(command.param_addr)
+
+    def _fetch(self, m: Module, parameters):
+        """Fetch for the head of the queue; return whether that has begun."""
+        head, task, begun = self.unit.command, parameters.i, Signal()
+        m.d.comb += [
+            task.valid.eq(self.fetch & ~begun),
+            task.payload.address.eq(head.payload.param_addr),
+            task.payload.blocks.eq(head.payload.oc_blocks),
+        ]
         for name in ("channel_bias", "channel_scale", "bias", "multiplier", "shift"):
-            m.d.comb += getattr(parameters, name).eq(command[name])
+            m.d.comb += task.payload[name].eq(head.payload[name])
+        with m.If(task.valid & task.ready):
+            m.d.sync += begun.eq(1)
+        with m.If(head.valid & head.ready):
+            m.d.sync += begun.eq(0)
+        return begun
 
     def _read(self, m: Module, command, streaming, sources, parameters):
-        """Request vectors while there is room; parameters and vectors share the byte port.
+        """Request vectors while there is room; parameters go before vectors at the byte port.
 
         A request waits in registers for its grant: the arbiters of the memories are far away.
         """
@@ -143,41 +180,29 @@ class Post(wiring.Component):
         m.submodules.requests = requests = Slice(_request_layout(self._config))
         ask, request = requests.i, requests.o
         room, asked = Signal(range(_READ_AHEAD + 1), init=_READ_AHEAD), Signal()
-        block_asked = Signal()
         some_room, room_next = Signal(init=1), Signal.like(room)
-        want = streaming & some_room & ~block_asked
         m.d.comb += [
-            ask.valid.eq(Mux(streaming, want, parameters.read.valid)),
-            ask.payload.from_acc.eq(streaming & (command.source == Source.ACC)),
-            ask.payload.of_vector.eq(streaming),
+            ask.valid.eq(streaming & some_room),
+            ask.payload.from_acc.eq(command.source == Source.ACC),
             ask.payload.ends_block.eq(sources.block_end),
             ask.payload.entry.eq(sources.at_entry),
-            ask.payload.address.eq(Mux(streaming, sources.at_address, parameters.read.address)),
-            ask.payload.claims.eq(claims_of(ask.payload.address, columns, self._config)),
-            asked.eq(want & ask.ready),
+            ask.payload.address.eq(sources.at_address),
+            ask.payload.claims.eq(claims_of(sources.at_address, columns, self._config)),
+            asked.eq(ask.valid & ask.ready),
             sources.advance.eq(asked),
-            parameters.read.ready.eq(~streaming & ask.ready),
-            parameters.read.data.eq(spad.data),
             acc.valid.eq(request.valid & request.payload.from_acc),
             acc.address.eq(request.payload.entry),
-            spad.valid.eq(request.valid & ~request.payload.from_acc),
-            spad.address.eq(request.payload.address),
-            spad.claims.eq(request.payload.claims),
-            request.ready.eq(Mux(request.payload.from_acc, acc.ready, spad.ready)),
         ]
+        from_bytes = self._byte_requests(m, request, parameters)
         m.d.comb += room_next.eq(room - asked + (fifo.r_en & fifo.r_rdy))
         m.d.sync += [room.eq(room_next), some_room.eq(room_next != 0)]
-        with m.If(asked & sources.block_end):
-            m.d.sync += block_asked.eq(1)
-        with m.Elif(~streaming):
-            m.d.sync += block_asked.eq(0)
 
-        of_vector, ends_block = request.payload.of_vector, request.payload.ends_block
+        of_vector = from_bytes.of_vector
         read_spad = spad.valid & spad.ready
         acc_arrived = _delayed(m, acc.valid & acc.ready, ACC_READ_LATENCY, "acc_asked")
         spad_arrived = _delayed(m, read_spad & of_vector, SPAD_READ_LATENCY, "spad_asked")
-        acc_end = _delayed(m, ends_block, ACC_READ_LATENCY, "acc_end")
-        spad_end = _delayed(m, ends_block, SPAD_READ_LATENCY, "spad_end")
+        acc_end = _delayed(m, request.payload.ends_block, ACC_READ_LATENCY, "acc_end")
+        spad_end = _delayed(m, from_bytes.ends_block, SPAD_READ_LATENCY, "spad_end")
         spad_values = Cat(_extend(spad.data.word_select(index, 8)) for index in range(columns))
         m.d.comb += [
             parameters.arrived.eq(
@@ -188,16 +213,47 @@ class Post(wiring.Component):
         ]
         return fifo
 
+    def _byte_requests(self, m: Module, request, parameters):
+        """Read parameters, else vectors of bytes; return the payload of what is shown.
+
+        One register more for vectors of bytes, none for sums, which are most of them.
+        """
+        spad, wanted = self.spad_read, parameters.read
+        m.submodules.byte_requests = requests = Slice(_byte_request_layout(self._config))
+        ask, shown = requests.i, requests.o
+        claims = claims_of(wanted.address, self._config.columns, self._config)
+        m.d.comb += [
+            ask.valid.eq(wanted.valid | (request.valid & ~request.payload.from_acc)),
+            ask.payload.of_vector.eq(~wanted.valid),
+            ask.payload.ends_block.eq(request.payload.ends_block),
+            ask.payload.address.eq(
+                Mux(wanted.valid, wanted.address, request.payload.address)
+            ),
+            ask.payload.claims.eq(Mux(wanted.valid, claims, request.payload.claims)),
+            wanted.ready.eq(ask.ready),
+            wanted.data.eq(spad.data),
+            request.ready.eq(
+                Mux(request.payload.from_acc, self.acc_read.ready, ask.ready & ~wanted.valid)
+            ),
+            spad.valid.eq(shown.valid),
+            spad.address.eq(shown.payload.address),
+            spad.claims.eq(shown.payload.claims),
+            shown.ready.eq(spad.ready),
+        ]
+        return shown.payload
+
     def _lanes(self, m: Module, command, fifo, parameters, written):
         """Feed the lanes beat by beat; return the last beat of a vector, of a block."""
         columns, lanes = self._config.columns, self._config.lanes
         beats = columns // lanes
         beat, last_beat, block_left = Signal(range(beats)), Signal(), Signal()
         feed, begin = Signal(), Signal()
-        # Vectors that entered and are not written; whether there is a place for one more.
-        behind, place = Signal(range(_BEHIND + 1)), Signal(init=1)
+        # Vectors that entered and are not written; whether there is a place for one more, and
+        # the parameters of its block.
+        behind, place = Signal(range(_BEHIND + 1)), Signal()
         behind_next = Signal.like(behind)
-        m.d.sync += [behind.eq(behind_next), place.eq(behind_next != _BEHIND)]
+        m.d.sync += behind.eq(behind_next)
+        m.d.sync += place.eq((behind_next != _BEHIND) & parameters.ready)
         m.d.comb += [
             feed.eq(fifo.r_rdy & ((beat != 0) | place)),
             begin.eq(feed & (beat == 0)),
@@ -205,6 +261,7 @@ class Post(wiring.Component):
             last_beat.eq(feed & (beat == beats - 1)),
             fifo.r_en.eq(last_beat),
             block_left.eq(last_beat & fifo.r_data[-1]),
+            parameters.release.eq(block_left),
         ]
         with m.If(feed):
             m.d.sync += beat.eq(Mux(last_beat, 0, beat + 1))
@@ -319,41 +376,33 @@ class Post(wiring.Component):
         ]
 
     def _sequence(
-        self, m: Module, command, start, streaming, parameters, block_left, finished, waits
+        self, m: Module, command, start, streaming, fetched, asked_all, block_left, finished, waits
     ):
-        """Take a command; for each block parameters, then vectors; wait until all is visible."""
+        """Take a command; read and requantise its vectors; wait until all is visible."""
         unit = self.unit
         blocks_left = Signal(12)
         settling = Signal(range(max(SPAD_WRITE_LATENCY, ACC_UPDATE_LATENCY) + 1))
         everything_written = Signal()
         with m.If(finished):
             m.d.sync += everything_written.eq(1)
-        # Three states have registers of their own, since hundreds of others wait for them.
-        load = parameters.load
-        m.d.sync += [start.eq(0), load.eq(0)]
-        m.d.comb += parameters.start.eq(start)
+        # Two states have registers of their own, since hundreds of others wait for them.
+        m.d.sync += start.eq(0)
+        with m.If(asked_all):
+            m.d.sync += streaming.eq(0)
         with m.FSM() as states:
             with m.State("Idle"):
-                m.d.comb += unit.command.ready.eq(1)
+                m.d.comb += unit.command.ready.eq(fetched)
                 m.d.sync += [command.eq(unit.command.payload), everything_written.eq(0)]
-                with m.If(unit.command.valid):
+                with m.If(unit.command.valid & fetched):
                     m.d.sync += start.eq(1)
                     m.next = "Begin"
             with m.State("Begin"):
-                m.d.sync += [load.eq(1), blocks_left.eq(command.oc_blocks - 1)]
-                m.next = "Ask"
-            with m.State("Ask"):
-                m.next = "Parameters"
-            with m.State("Parameters"), m.If(parameters.ready):
-                m.d.sync += streaming.eq(1)
+                m.d.sync += [streaming.eq(1), blocks_left.eq(command.oc_blocks - 1)]
                 m.next = "Stream"
             with m.State("Stream"), m.If(block_left):
-                m.d.sync += [streaming.eq(0), blocks_left.eq(blocks_left - 1)]
+                m.d.sync += blocks_left.eq(blocks_left - 1)
                 with m.If(blocks_left == 0):
                     m.next = "Drain"
-                with m.Else():
-                    m.d.sync += load.eq(1)
-                    m.next = "Ask"
             with m.State("Drain"):
                 m.d.sync += settling.eq(ACC_UPDATE_LATENCY)
                 with m.If(everything_written & ~waits):

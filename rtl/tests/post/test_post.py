@@ -94,8 +94,10 @@ def run(config, instructions, spad, sums, *, refuse=0.0, gaps=0.0, seed=0, reset
         if reset_at is not None:
             ctx.set(dut.unit.command.payload, instructions[0])
             ctx.set(dut.unit.command.valid, 1)
-            await ctx.tick()
+            ctx.set(dut.fetch, 1)
+            await ctx.tick().until(dut.unit.command.ready)
             ctx.set(dut.unit.command.valid, 0)
+            ctx.set(dut.fetch, 0)
             await ctx.tick().repeat(reset_at)
             ctx.set(reset, 1)
             await ctx.tick()
@@ -108,9 +110,13 @@ def run(config, instructions, spad, sums, *, refuse=0.0, gaps=0.0, seed=0, reset
             while generator.random() < gaps:
                 await ctx.tick()
             ctx.set(dut.unit.command.payload, values)
+            ctx.set(dut.fetch, 1)
+            while generator.random() < gaps:
+                await ctx.tick()
             ctx.set(dut.unit.command.valid, 1)
             await ctx.tick().until(dut.unit.command.ready)
             ctx.set(dut.unit.command.valid, 0)
+            ctx.set(dut.fetch, 0)
 
     async def memories(ctx):
         bytes_later = [0] * (SPAD_READ_LATENCY - 1)
