@@ -22,12 +22,16 @@ _STORE_LATENCY = 45
 #: Cycles from the last vector of an EXEC to its last sum in the accumulators.
 _EXEC_LATENCY = 20
 
-#: Cycles of a POST beside its results: once, for each output block, and for each block whose
-#: biases, or multipliers and shifts, are fetched.
-_POST_LATENCY = 20
-_POST_BLOCK = 9
-_POST_BIAS = 6
-_POST_SCALE = 7
+#: Cycles of a POST beside its results, and between its output blocks.
+_POST_LATENCY = 27
+_POST_BLOCK = 1
+
+#: Reads of a block's biases, and of its multipliers and shifts; cycles to fetch them beside the
+#: reads; and by how much the fetch of a first block is longer than the way of its results.
+_POST_BIAS = 4
+_POST_SCALE = 5
+_POST_FETCH = 11
+_POST_LEAD = 4
 
 #: Cycles between the end of what an instruction waits for and its first action.
 _HANDOVER = 3
@@ -65,10 +69,15 @@ def exec_cycles(values: dict[str, int], config: Config) -> int:
 def post_cycles(values: dict[str, int], config: Config) -> int:
     """Return the cycles for which a POST makes results."""
     vectors = values["width"] * values["height"] * (config.columns // config.lanes)
-    block = _POST_BLOCK
-    block += _POST_BIAS * values.get("channel_bias", 0)
-    block += _POST_SCALE * values.get("channel_scale", 0)
-    return (vectors + block) * values["oc_blocks"]
+    # Parameters of the next block are fetched while this one streams.
+    block = max(vectors + _POST_BLOCK, _POST_FETCH + _post_reads(values))
+    return vectors + block * (values["oc_blocks"] - 1)
+
+
+def _post_reads(values: dict[str, int]) -> int:
+    """Return the reads of parameters that a block needs."""
+    biases = _POST_BIAS * values.get("channel_bias", 0)
+    return biases + _POST_SCALE * values.get("channel_scale", 0)
 
 
 def _transfer_cycles(values: dict[str, int], config: Config) -> int:
@@ -113,6 +122,12 @@ def predict(instructions: list[Instruction], config: Config) -> Prediction:
             wait = instruction.values.get(field, 0)
             if wait:
                 ready = max(ready, done[other][-wait] + _HANDOVER)
+        reads = _post_reads(instruction.values) if unit is Opcode.POST else 0
+        if reads:
+            # Its first block is fetched as soon as the LOADs are there.
+            wait = instruction.values.get("wait_load", 0)
+            loaded = done[Opcode.LOAD][-wait] if wait else 0
+            ready = max(ready, max(dispatch, loaded) + _HANDOVER + reads + _POST_LEAD)
         if unit is Opcode.LOAD:
             ready += _LOAD_LATENCY - _NEXT_LOAD_LATENCY
         start = max(ready, free[unit])

@@ -226,9 +226,7 @@ class Post(wiring.Component):
             ask.valid.eq(wanted.valid | (request.valid & ~request.payload.from_acc)),
             ask.payload.of_vector.eq(~wanted.valid),
             ask.payload.ends_block.eq(request.payload.ends_block),
-            ask.payload.address.eq(
-                Mux(wanted.valid, wanted.address, request.payload.address)
-            ),
+            ask.payload.address.eq(Mux(wanted.valid, wanted.address, request.payload.address)),
             ask.payload.claims.eq(Mux(wanted.valid, claims, request.payload.claims)),
             wanted.ready.eq(ask.ready),
             wanted.data.eq(spad.data),
