@@ -104,7 +104,8 @@ def conflicts(instructions):
 def closure(instructions):
     """Return for each event, (moment, instruction), the set of events that precede it.
 
-    Moments are the start, the fetch of weights or parameters and the completion. Sets are bits of an integer.
+    Moments are the start, the fetch of weights or parameters and the completion. Sets are bits of
+    an integer.
     """
     moments = ("start", "fetch", "done")
     bit = {

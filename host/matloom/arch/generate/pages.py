@@ -17,9 +17,9 @@ _INSTRUCTIONS = """\
 Instructions consist of granules, little-endian; bits above the last field must be zero. A wait of
 k on a unit means: the k-th last instruction issued to it before this one must have completed.
 Instructions of a unit take effect in order; units know of each other by waits alone. EXEC fetches
-its weights, and POST its parameters, as soon as its wait on LOAD is met, so neither another wait nor
-the order of the unit protects them: they come from LOAD, or from what a LOAD that it waits for had
-waited for.
+its weights, and POST its parameters, as soon as its wait on LOAD is met, so neither another wait
+nor the order of the unit protects them: they come from LOAD, or from what a LOAD that it waits for
+had waited for.
 
 Under each table stand the ends of the extents that the instruction touches, from the field named
 first on. They are checked against the memory's size before an instruction is issued, the first
