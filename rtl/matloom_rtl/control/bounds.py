@@ -155,18 +155,19 @@ class Bounds(wiring.Component):
         self._look_up(m, number, raw)
         self._walk(m, number, step, select)
         self._look_up_base(m, numbers[-1], base)
-        selected, exact = Signal.like(raw), Signal.like(raw)
+        selected, exact = Signal.like(raw, reset_less=True), Signal.like(raw)
         m.d.sync += selected.eq(raw)
         m.d.comb += exact.eq(selected - subtract.minus_one)
 
         # A product begins as its first factor times one.
-        first, factor = Signal.like(raw), Signal(_FACTOR_BITS)
+        first = Signal.like(raw, reset_less=True)
+        factor = Signal(_FACTOR_BITS, reset_less=True)
         m.d.sync += [first.eq(exact), factor.eq(Mux(subtract.first_factor, 1, exact))]
         before = Signal(_SUM_BITS)
-        low = Signal(_LOW_BITS + _FACTOR_BITS)
-        high = Signal(_SUM_BITS - _LOW_BITS + _FACTOR_BITS)
-        product, large, too_large = Signal(_SUM_BITS + _FACTOR_BITS), Signal(), Signal()
-        was_large = Signal()
+        low = Signal(_LOW_BITS + _FACTOR_BITS, reset_less=True)
+        high = Signal(_SUM_BITS - _LOW_BITS + _FACTOR_BITS, reset_less=True)
+        product = Signal(_SUM_BITS + _FACTOR_BITS, reset_less=True)
+        large, too_large, was_large = Signal(), Signal(), Signal()
         m.d.comb += [
             before.eq(Mux(multiply.first_factor, first, product)),
             too_large.eq(large | product[_SUM_BITS:].any()),

@@ -149,7 +149,10 @@ class Registers(wiring.Component):
         """Return of each row its number, the word that the address selects, and whether it is."""
         rows = []
         for row in sorted({item.offset // _ROW_BYTES for item in REGISTERS}):
-            word, known = Signal(32, name=f"word_{row}"), Signal(name=f"known_{row}")
+            word, known = (
+                Signal(32, name=f"word_{row}", reset_less=True),
+                Signal(name=f"known_{row}"),
+            )
             m.d.sync += [word.eq(0), known.eq(0)]
             with m.Switch(address[2 : _ROW_BYTES.bit_length() - 1]):
                 for item in REGISTERS:

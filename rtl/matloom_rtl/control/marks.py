@@ -50,8 +50,10 @@ class Marks(wiring.Component):
 
         clearing, clear_slot = Signal(), Signal(range(self._marks))
         pending = Signal(len(UNITS))
-        slots = Array(Signal(range(self._marks), name=f"slot_{n}") for n in range(len(UNITS)))
-        cycles = Array(Signal(32, name=f"cycle_{n}") for n in range(len(UNITS)))
+        slots = Array(
+            Signal(range(self._marks), name=f"slot_{n}", reset_less=True) for n in range(len(UNITS))
+        )
+        cycles = Array(Signal(32, name=f"cycle_{n}", reset_less=True) for n in range(len(UNITS)))
         for number in range(len(UNITS)):
             with m.If(~clearing & pending[number] & ~pending[:number].any()):
                 m.d.comb += [

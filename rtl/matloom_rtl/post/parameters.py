@@ -70,7 +70,7 @@ class Parameters(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        task, load, full = Signal(TASK), Signal(), Signal()
+        task, load, full = Signal(TASK, reset_less=True), Signal(), Signal()
         fetched = self._fetch(m, task, load)
         block = self._store(m, task, load)
 
@@ -94,15 +94,13 @@ class Parameters(wiring.Component):
                 with m.If(task.blocks == 0):
                     m.next = "Idle"
 
-        present, swap = Signal(), Signal()
+        present, swap, here = Signal(), Signal(), Signal.like(block, reset_less=True)
+        m.d.comb += Cat(self.biases, self.multipliers, self.shifts).eq(here)
         m.d.sync += swap.eq(full & ~swap & (~present | self.release))
         m.d.sync += present.eq(self.ready)
         m.d.comb += self.ready.eq(swap | (present & ~self.release))
         with m.If(swap):
-            m.d.sync += [
-                Cat(self.biases, self.multipliers, self.shifts).eq(block),
-                full.eq(0),
-            ]
+            m.d.sync += [here.eq(block), full.eq(0)]
         return m
 
     def _fetch(self, m: Module, task, load):
@@ -128,8 +126,9 @@ class Parameters(wiring.Component):
     def _store(self, m: Module, task, load):
         """Put a read's bytes at their place in the next block, which is returned."""
         columns, bits = self._columns, 8 * self._columns
-        biases, multipliers = Signal(32 * columns), Signal(32 * columns)
-        shifts, place = Signal(8 * columns), Signal(range(10))
+        biases = Signal(32 * columns, reset_less=True)
+        multipliers = Signal(32 * columns, reset_less=True)
+        shifts, place = Signal(8 * columns, reset_less=True), Signal(range(10))
         block = Cat(biases, multipliers, shifts)
         with m.If(self.arrived):
             m.d.sync += place.eq(place + 1)

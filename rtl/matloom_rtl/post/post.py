@@ -125,7 +125,7 @@ class Post(wiring.Component):
         m.submodules.sources = sources = Positions(config)
         m.submodules.results = results = Positions(config)
         m.submodules.parameters = parameters = Parameters(config)
-        command = Signal(body_layout(Opcode.POST))
+        command = Signal(body_layout(Opcode.POST), reset_less=True)
         start, streaming = Signal(), Signal()
         written = Signal()
 
