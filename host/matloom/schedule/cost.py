@@ -30,8 +30,8 @@ _POST_BLOCK = 1
 #: reads; and by how much the fetch of a first block is longer than the way of its results.
 _POST_BIAS = 4
 _POST_SCALE = 5
-_POST_FETCH = 11
-_POST_LEAD = 4
+_POST_FETCH = 12
+_POST_LEAD = 5
 
 #: Cycles between the end of what an instruction waits for and its first action.
 _HANDOVER = 3

@@ -89,7 +89,7 @@ class Post(wiring.Component):
     Parameters of the next block are fetched while this one streams, those of the next instruction
     as soon as `fetch` allows.
 
-    Latency: parameters 4 to 18 cycles where they were not fetched ahead, source 4 or 7, lanes 12,
+    Latency: parameters 4 to 19 cycles where they were not fetched ahead, source 4 or 8, lanes 12,
     result 2; `done` follows the last write by the time it takes to be visible. Throughput: one
     vector every ``columns / lanes`` cycles; one cycle between blocks, or more where a block is
     shorter than the fetch of the next one's parameters. Instructions do not overlap, but for
