@@ -63,11 +63,11 @@ def _too_large(
     for run in parts.runs:
         if not isinstance(run, EngineRun):
             continue
-        for node, stage in zip(run.nodes, run.stages, strict=True):
+        for node, stages in zip(run.nodes, run.stages, strict=True):
             inputs = [number for number in node.inputs if graph.tensors[number].data is None]
             alone = EngineRun(
                 nodes=(node,),
-                stages=(stage,),
+                stages=(stages,),
                 consumed=tuple(dict.fromkeys(parts.roots[number] for number in inputs)),
                 produced=node.outputs,
             )

@@ -93,13 +93,15 @@ class _Lowering:
         }
 
     def _constants(self, run: EngineRun) -> dict[str, tuple[Place, int]]:
-        """Put constants that stages read as tensors into the image, as large as the result."""
+        """Put constants that stages read as tensors into the image; what is added, broadcast."""
         found = {}
+        read = {name for stages in run.stages for stage in stages for name in stage.inputs}
         for node in run.nodes:
             for number in node.inputs:
                 data = self.graph.tensors[number].data
-                if node.op is Op.ADD and data is not None:
-                    shape = self.graph.tensors[node.output].shape
+                if self.names[number] in read and data is not None:
+                    sums = node.op in (Op.ADD, Op.SUB)
+                    shape = self.graph.tensors[node.outputs[0]].shape if sums else data.shape
                     values = np.broadcast_to(data, shape).tobytes()
                     place = Place(region=Region.PROGRAM, offset=self.image.add(values))
                     found[self.names[number]] = (place, len(values))
@@ -121,17 +123,20 @@ class _Lowering:
             **self._places(inputs, run.consumed),
             **{name: place for name, (place, _) in constants.items()},
         }
-        for stage in run.stages:
+        stages = tuple(stage for stages in run.stages for stage in stages)
+        for stage in stages:
             if isinstance(stage, ArrayStage) and stage.interleave is not None:
                 assert stage.inputs[0] not in sizes
                 sizes[stage.inputs[0]] = stage.interleave.size
                 sources[stage.inputs[0]] = sources[stage.interleave.source]
+            if stage.output not in sizes:
+                sizes[stage.output] = stage.size
         segment = Segment(
-            stages=run.stages,
+            stages=stages,
             sizes=sizes,
             sources=sources,
             results=self._places(outputs, run.produced),
-            first_mark=self.next_mark,
+            marks=self._marks(run),
         )
         scheduled = schedule_segment(
             segment,
@@ -156,9 +161,17 @@ class _Lowering:
         )
         self.commands.append(commands)
 
+    def _marks(self, run: EngineRun) -> tuple[int, ...]:
+        """Return a mark for the last stage of each operator, and none for its others."""
+        marks: list[int] = []
+        for number, stages in enumerate(run.stages, self.next_mark):
+            marks.extend([0] * (len(stages) - 1))
+            marks.append(min(number, self.config.last_mark))
+        return tuple(marks)
+
     def _engine_layers(self, run: EngineRun, marks: dict[int, int]) -> None:
         before = 0
-        for node, stage in zip(run.nodes, run.stages, strict=True):
+        for node in run.nodes:
             mark = min(self.next_mark, self.config.last_mark)
             self.next_mark += 1
             done = marks.get(mark, before)
@@ -168,7 +181,7 @@ class _Lowering:
                     operator=str(node.op),
                     where="engine",
                     mark=mark,
-                    macs=stage.macs,
+                    macs=macs(self.graph, node),
                     predicted_cycles=max(0, done - before),
                     tensor_bytes=tensor_bytes(self.graph, node),
                 )

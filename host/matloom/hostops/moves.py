@@ -6,7 +6,7 @@ import numpy as np
 
 from matloom.ir.attributes import Axis, Pad, Resize, Slice, Split, Transpose
 from matloom.ir.graph import Array, Graph, Node
-from matloom.ir.scales import round_half_away
+from matloom.ir.scales import nearest
 
 __all__ = [
     "concatenation",
@@ -68,22 +68,11 @@ def transpose(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     return np.ascontiguousarray(inputs[0].transpose(node.attributes_as(Transpose).permutation))
 
 
-def _nearest(attributes: Resize, given: int, wanted: int) -> Array:
-    """Return for each output position along an axis the nearest input's, in float32."""
-    corners = attributes.align_corners
-    ratio = (given - 1, wanted - 1) if corners and wanted > 1 else (given, wanted)
-    step = np.float32(ratio[0]) / np.float32(ratio[1])
-    offset = np.float32(0.5 if attributes.half_pixel_centers else 0)
-    places = (np.arange(wanted, dtype=np.float32) + offset) * step
-    rounded = round_half_away(places) if corners else np.floor(places)
-    return np.clip(rounded.astype(np.int64), 0, given - 1)
-
-
 def resize_nearest(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     """RESIZE_NEAREST_NEIGHBOR of an image (batch, height, width, channels)."""
     attributes = node.attributes_as(Resize)
     height, width = inputs[0].shape[1:3]
-    rows = _nearest(attributes, height, attributes.size[0])
-    columns = _nearest(attributes, width, attributes.size[1])
+    rows = nearest(attributes, height, attributes.size[0])
+    columns = nearest(attributes, width, attributes.size[1])
     result: Array = inputs[0][:, rows][:, :, columns]
     return result

@@ -1,4 +1,4 @@
-"""Integer multipliers and limits from scales, exactly as TensorFlow Lite Micro derives them."""
+"""Integers that operators work by, exactly as TensorFlow Lite Micro derives them from scales."""
 
 import math
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from matloom.arch.numerics import quantize_multiplier
-from matloom.ir.attributes import Activation, LeakyRelu, Reduce, Softmax
+from matloom.ir.attributes import Activation, LeakyRelu, Reduce, Resize, Softmax
 from matloom.ir.graph import Array, Graph, Node, Op, Tensor
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "channel_multipliers",
     "hard_swish_scales",
     "leaky_scales",
+    "nearest",
     "prelu_scales",
     "product_multiplier",
     "reduction_multiplier",
@@ -43,6 +44,17 @@ def round_half_away(x: Array | np.float32) -> Array:
     wide = np.asarray(x, np.float64)
     result: Array = np.copysign(np.floor(np.abs(wide) + 0.5), wide)
     return result
+
+
+def nearest(attributes: Resize, given: int, wanted: int) -> Array:
+    """Return for each output position along an axis the nearest input's, in float32."""
+    corners = attributes.align_corners
+    ratio = (given - 1, wanted - 1) if corners and wanted > 1 else (given, wanted)
+    step = np.float32(ratio[0]) / np.float32(ratio[1])
+    offset = np.float32(0.5 if attributes.half_pixel_centers else 0)
+    places = (np.arange(wanted, dtype=np.float32) + offset) * step
+    rounded = round_half_away(places) if corners else np.floor(places)
+    return np.clip(rounded.astype(np.int64), 0, given - 1)
 
 
 def channel_multipliers(graph: Graph, node: Node) -> tuple[Array, Array]:

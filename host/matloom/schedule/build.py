@@ -8,7 +8,7 @@ from matloom.arch.config import WINDOW_TAPS, Config
 from matloom.arch.isa import Destination, Source
 from matloom.arch.numerics import Rounding, reciprocal
 from matloom.schedule.sliding import LONGEST_LINE, LONGEST_SKIP, SlidingWalk, sliding_tiles
-from matloom.schedule.stage import ArrayStage, Region, VectorStage, Walk
+from matloom.schedule.stage import ArrayStage, Part, Region, VectorStage, Walk
 from matloom.schedule.weights import (
     block_diagonal,
     depthwise_as_dense,
@@ -28,6 +28,7 @@ __all__ = [
     "depthwise_stage",
     "maximum_stage",
     "requantise_stage",
+    "sum_stage",
 ]
 
 
@@ -128,11 +129,12 @@ def convolution_stage(
     scale: Requantisation,
     config: Config,
     macs: int | None = None,
+    part: Part | None = None,
 ) -> ArrayStage:
     """Return a dense convolution; `filters` are int8 (channels, rows, columns, depth)."""
     channels = filters.shape[0]
     single_run = window.dilation_x == 1
-    pack = _pack(window, channels, config) if single_run else 1
+    pack = _pack(window, channels, config) if single_run and part is None else 1
     shift = window.stride_x * window.depth
     matrices = run_matrices(filters, single_run=single_run, pack=pack, shift=shift)
     sums = filters.astype(np.int64).sum(axis=(1, 2, 3))
@@ -177,6 +179,7 @@ def convolution_stage(
         weights=weight_tiles(matrices, config),
         params=parameter_blocks(_columns(folded, channels, pack), by_channel, config),
         macs=_macs(window, filters.size) if macs is None else macs,
+        part=part,
     )
 
 
@@ -412,6 +415,23 @@ def average_stage(
                 )
             )
     return _pooling_stage(name, nodes, tensors, window, walk, tuple(regions), config)
+
+
+def sum_stage(
+    *,
+    name: str,
+    nodes: tuple[int, ...],
+    tensors: tuple[str, str],
+    window: Window,
+    bias: int,
+    scale: Requantisation,
+    config: Config,
+) -> ArrayStage:
+    """Return the sum over each window, which must lie within the image, requantised."""
+    block = min(config.rows, config.columns)
+    walk = _tap_walk(window, 0, blocks=1, oc_step=block, fixed=True)
+    regions = _whole(window, window.out_width, {"bias": bias, **scale.post()})
+    return _pooling_stage(name, nodes, tensors, window, walk, regions, config)
 
 
 def requantise_stage(

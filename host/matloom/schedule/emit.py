@@ -45,10 +45,6 @@ class _Emitter:
         }
         self.stored = dict.fromkeys(segment.results, 0)
         self.half = 0
-        self.marks = [
-            min(segment.first_mark + index, config.last_mark)
-            for index in range(len(segment.stages))
-        ]
 
     def load(self, load: Load) -> None:
         """Issue the LOADs of a transfer, cut where a row is too long."""
@@ -97,7 +93,7 @@ class _Emitter:
         stage = self.segment.stages[tick.stage]
         results = stage.output in self.segment.results
         staging = self.plan.stagings.get(number)
-        mark = self.marks[tick.stage] if tick.last else 0
+        mark = self.segment.marks[tick.stage] if tick.last else 0
         stores = staging is not None or (results and self._completes(stage, tick.tile))
         post_mark = 0 if stores else mark
         tile = tick.tile
@@ -202,10 +198,9 @@ class _Emitter:
             x_step = self._tile_bytes(stage, tile)
             pitch = x_step * (tile.end_x - tile.first_x)
             return self.plan.stagings[number].address, x_step, pitch
-        address = self.plan.homes[stage.output].address
-        address += (tile.image * stage.out_rows + tile.first_row) * stage.row_bytes
-        address += tile.first_x * stage.position_bytes + tile.first_block * stage.block_bytes
-        return address, stage.position_bytes, stage.row_bytes
+        first = stage.first_byte(tile.image, tile.first_row, tile.first_x, tile.first_block)
+        address = self.plan.homes[stage.output].address + first
+        return address, stage.x_step, stage.row_step
 
     def _chunk_addresses(self, number: int, stage: ArrayStage, tile: ArrayTile) -> tuple[int, int]:
         """Return the addresses of a tile's first weights and first parameters."""
@@ -291,14 +286,14 @@ class _Emitter:
     def _store_tile(self, stage: ArrayStage, tile: ArrayTile, address: int, mark: int) -> None:
         width, height = tile.end_x - tile.first_x, tile.end_row - tile.first_row
         size = self._tile_bytes(stage, tile)
-        start = (tile.image * stage.out_rows + tile.first_row) * stage.row_bytes
-        start += tile.first_x * stage.position_bytes + tile.first_block * stage.block_bytes
-        if size == stage.position_bytes and width == stage.width:
-            end = start + height * stage.row_bytes
+        start = stage.first_byte(tile.image, tile.first_row, tile.first_x, tile.first_block)
+        joined = size == stage.x_step
+        if joined and width * size == stage.row_step:
+            end = start + height * stage.row_step
             self._store_linear(stage.output, start, end, address, mark)
             return
-        rows, row_bytes, step = width, size, stage.position_bytes
-        if size == stage.position_bytes:
+        rows, row_bytes, step = width, size, stage.x_step
+        if joined:
             rows, row_bytes, step = 1, width * size, 0
         place = self._place(stage.output)
         self.order.append(
@@ -311,7 +306,7 @@ class _Emitter:
             rows=rows,
             planes=height,
             dram_row_step=step,
-            dram_plane_step=stage.row_bytes if height > 1 else 0,
+            dram_plane_step=stage.row_step if height > 1 else 0,
             spad_row_step=size if rows > 1 else 0,
             spad_plane_step=width * size if height > 1 else 0,
         )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from matloom.arch.config import Config
 from matloom.ir.attributes import Reference
 from matloom.ir.graph import RESHAPES, Graph, Node, Op
-from matloom.schedule.operators import Unfit, stage_of
+from matloom.schedule.operators import Unfit, stages_of
 from matloom.schedule.stage import Stage
 
 __all__ = ["EngineRun", "HostRun", "Partition", "partition"]
@@ -14,13 +14,13 @@ __all__ = ["EngineRun", "HostRun", "Partition", "partition"]
 
 @dataclass(frozen=True, kw_only=True)
 class EngineRun:
-    """Stages for one command buffer, with their nodes.
+    """Nodes for one command buffer, with the stages of each.
 
     `consumed` and `produced` are the tensors that enter from and leave to the outside.
     """
 
     nodes: tuple[Node, ...]
-    stages: tuple[Stage, ...]
+    stages: tuple[tuple[Stage, ...], ...]
     consumed: tuple[int, ...]
     produced: tuple[int, ...]
 
@@ -54,7 +54,7 @@ def _computed(graph: Graph, node: Node) -> list[int]:
 
 
 def _groups(
-    graph: Graph, roots: dict[int, int], stages: dict[int, Stage]
+    graph: Graph, roots: dict[int, int], stages: dict[int, tuple[Stage, ...]]
 ) -> list[tuple[bool, list[Node]]]:
     """Order nodes so that runs of the engine are as long as the data allow."""
     ready = {roots[number] for number in graph.inputs}
@@ -77,7 +77,7 @@ def _groups(
     return groups
 
 
-def _host_tensors(graph: Graph, stages: dict[int, Stage]) -> set[int]:
+def _host_tensors(graph: Graph, stages: dict[int, tuple[Stage, ...]]) -> set[int]:
     """Return the tensors that must be there on the host: what it reads, and the results."""
     wanted = set(graph.outputs)
     for node in graph.nodes:
@@ -88,9 +88,9 @@ def _host_tensors(graph: Graph, stages: dict[int, Stage]) -> set[int]:
 
 def _stages(
     graph: Graph, config: Config, names: dict[int, str], refused: Mapping[int, str]
-) -> tuple[dict[int, Stage], dict[int, str]]:
-    """Return by a node's identity its stage, or else the reason for the host to run it."""
-    stages: dict[int, Stage] = {}
+) -> tuple[dict[int, tuple[Stage, ...]], dict[int, str]]:
+    """Return by a node's identity its stages, or else the reason for the host to run it."""
+    stages: dict[int, tuple[Stage, ...]] = {}
     reasons: dict[int, str] = {}
     for node in graph.nodes:
         if node.op in RESHAPES:
@@ -99,11 +99,9 @@ def _stages(
             reasons[id(node)] = refused[node.index]
         elif isinstance(node.attributes, Reference):
             reasons[id(node)] = f"{node.attributes.reason}: reference interpreter"
-        elif len(node.outputs) > 1:
-            reasons[id(node)] = f"the engine has no {node.op}"
         else:
             try:
-                stages[id(node)] = stage_of(node, graph, names, config)
+                stages[id(node)] = stages_of(node, graph, names, config)
             except Unfit as unfit:
                 reasons[id(node)] = str(unfit)
     return stages, reasons
@@ -153,7 +151,7 @@ def partition(
 def _engine_run(
     graph: Graph,
     roots: dict[int, int],
-    stages: dict[int, Stage],
+    stages: dict[int, tuple[Stage, ...]],
     wanted: set[int],
     nodes: list[Node],
 ) -> EngineRun:

@@ -26,12 +26,12 @@ class Segment:
         Tensors that are in external memory before the segment starts.
     results:
         Tensors that must be there when it ends.
-    first_mark:
-        Mark of the first stage; the others follow, capped at the last slot.
+    marks:
+        For each stage its slot of the completion-time table, 0 for none.
     """
 
     stages: tuple[Stage, ...]
     sizes: dict[str, int] = field(repr=False)
     sources: dict[str, Place]
     results: dict[str, Place]
-    first_mark: int = 1
+    marks: tuple[int, ...]

@@ -32,6 +32,9 @@ def finished_bytes(stage: Stage, tile: Tile) -> int:
         return 0
     if tile.end_step < stage.walk.steps:
         return 0
+    if stage.part is not None:
+        last = tile.image + 1 == stage.images and tile.end_row == stage.out_rows
+        return stage.part.finished if last else 0
     return (tile.image * stage.out_rows + tile.end_row) * stage.row_bytes
 
 

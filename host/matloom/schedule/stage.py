@@ -6,7 +6,7 @@ import numpy as np
 
 from matloom.schedule.sliding import SlidingWalk
 
-__all__ = ["ArrayStage", "Interleave", "Region", "Stage", "VectorStage", "Walk"]
+__all__ = ["ArrayStage", "Interleave", "Part", "Region", "Stage", "VectorStage", "Walk"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +106,27 @@ class Interleave:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Part:
+    """Where outputs lie in a tensor that several stages write, or that one writes in pieces.
+
+    Members
+    -------
+    offset:
+        The tensor's byte that comes first.
+    x_step, row_step, image_step:
+        Bytes from position to position, from row to row, from image to image.
+    finished:
+        Leading bytes of the tensor that are complete with this stage, 0 unless it is the last.
+    """
+
+    offset: int
+    x_step: int
+    row_step: int
+    image_step: int
+    finished: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class ArrayStage:
     """An operator that streams through the array: convolution, dense layer, pooling.
 
@@ -127,6 +148,8 @@ class ArrayStage:
         blocks. With `weights_fixed` all rows of `weights` are the same.
     interleave:
         How LOADs make the input, where they do not copy it.
+    part:
+        Where the output lies; None where its rows are the tensor, one behind the other.
     """
 
     name: str
@@ -148,6 +171,25 @@ class ArrayStage:
     params: np.ndarray = field(repr=False)
     macs: int
     interleave: Interleave | None = None
+    part: Part | None = None
+
+    @property
+    def x_step(self) -> int:
+        """Bytes of the output tensor from position to position."""
+        return self.position_bytes if self.part is None else self.part.x_step
+
+    @property
+    def row_step(self) -> int:
+        """Bytes of the output tensor from row to row."""
+        return self.row_bytes if self.part is None else self.part.row_step
+
+    def first_byte(self, image: int, row: int, x: int, block: int) -> int:
+        """Return the byte of the output tensor at which a block of a position begins."""
+        if self.part is None:
+            first = image * self.out_rows * self.row_bytes
+        else:
+            first = self.part.offset + image * self.part.image_step
+        return first + row * self.row_step + x * self.x_step + block * self.block_bytes
 
     @property
     def depthwise(self) -> bool:
@@ -158,6 +200,11 @@ class ArrayStage:
     def row_bytes(self) -> int:
         """Bytes of an output row."""
         return self.width * self.position_bytes
+
+    @property
+    def size(self) -> int:
+        """Bytes that it makes."""
+        return self.images * self.out_rows * self.row_bytes
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,101 @@
+"""What the making of a stage is told: an operator, its tensors, the names of its buffers."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from matloom.arch.config import Config
+from matloom.arch.numerics import Rounding
+from matloom.ir.attributes import Activation
+from matloom.ir.graph import Array, Graph, Node, Tensor
+from matloom.ir.scales import activation_range, channel_multipliers
+from matloom.schedule.build import Requantisation
+
+__all__ = ["SAME", "Context", "Unfit", "unchanged"]
+
+#: Multiplier and shift that change nothing.
+SAME = (2**30, 1)
+
+
+class Unfit(ValueError):
+    """An operator that the engine cannot run; the message is the reason."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """A node, its graph, and the names of the buffers that hold its tensors.
+
+    Members
+    -------
+    sources, results:
+        The buffers of its inputs and of its outputs.
+    external:
+        The first input is the network's.
+    """
+
+    node: Node
+    graph: Graph
+    sources: tuple[str, ...]
+    results: tuple[str, ...]
+    config: Config
+    external: bool
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """The tensors that the node reads."""
+        return tuple(self.graph.tensors[number] for number in self.node.inputs)
+
+    @property
+    def output(self) -> Tensor:
+        """The first tensor that it makes."""
+        return self.graph.tensors[self.node.outputs[0]]
+
+    @property
+    def name(self) -> str:
+        """Operator and place in the model file."""
+        return f"{self.node.op}_{self.node.index}"
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        """Its place in the model file."""
+        return (self.node.index,)
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """The buffers of the first input and the first output."""
+        return self.sources[0], self.results[0]
+
+    @property
+    def granule(self) -> int:
+        """Bytes of a row of the output, or all of them where it has no rows."""
+        shape = self.output.shape
+        return self.output.size // (shape[0] * shape[1]) if len(shape) == 4 else self.output.size
+
+    def constant(self, index: int) -> Array:
+        """Return the data of an input; raise `Unfit` where it is computed."""
+        data = self.inputs[index].data
+        if data is None:
+            raise Unfit(f"its input {index} is not constant")
+        return data
+
+    def bias(self, channels: int) -> Array:
+        """Return the biases of a layer, zeros where it has none."""
+        return self.constant(2).reshape(-1) if len(self.inputs) > 2 else np.zeros(channels, int)
+
+    def result(
+        self, multiplier: Array | int, shift: Array | int, activation: Activation
+    ) -> Requantisation:
+        """Return the way from sums to the output's integers."""
+        low, high = activation_range(activation, self.output)
+        zero = self.output.zero_point
+        return Requantisation(multiplier=multiplier, shift=shift, zero=zero, low=low, high=high)
+
+    def by_channel(self, activation: Activation) -> Requantisation:
+        """Return the way from a layer's sums to the output's integers."""
+        return self.result(*channel_multipliers(self.graph, self.node), activation)
+
+
+def unchanged(bias: int = 0) -> dict[str, int]:
+    """Return the fields of POST that pass integers on, with something added first."""
+    same = Requantisation(multiplier=SAME[0], shift=SAME[1], zero=0, low=-128, high=127)
+    return {"bias": bias, **same.post(Rounding.DOUBLE)}

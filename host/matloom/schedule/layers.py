@@ -1,0 +1,338 @@
+"""Stages of the operators that slide a window or have weights."""
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from matloom.ir.attributes import (
+    Activation,
+    Arithmetic,
+    Conv2D,
+    DepthwiseConv2D,
+    FullyConnected,
+    Pool2D,
+    Reduce,
+    TransposeConv,
+)
+from matloom.ir.graph import Array
+from matloom.ir.scales import activation_range, product_multiplier, reduction_multiplier
+from matloom.schedule.build import (
+    Window,
+    convolution_stage,
+    depthwise_stage,
+    sum_stage,
+)
+from matloom.schedule.context import Context, Unfit
+from matloom.schedule.copies import planes
+from matloom.schedule.interleave import fastest
+from matloom.schedule.stage import ArrayStage, Part, Stage
+from matloom.schedule.weights import depthwise_as_dense
+
+__all__ = [
+    "convolution",
+    "dense",
+    "depthwise",
+    "multiplication",
+    "pooling",
+    "reduction",
+    "transposed_convolution",
+]
+
+#: Stages that a transposed convolution may take.
+_MOST_PHASES = 64
+
+#: Taps of a window in each direction.
+_MOST_TAPS = 255
+
+
+def _window(context: Context, attributes: Conv2D | Pool2D, kernel: tuple[int, int]) -> Window:
+    images, in_height, in_width, depth = context.inputs[0].shape
+    dilation = attributes.dilation if isinstance(attributes, Conv2D) else (1, 1)
+    return Window(
+        images=images,
+        in_height=in_height,
+        in_width=in_width,
+        depth=depth,
+        out_height=context.output.shape[1],
+        out_width=context.output.shape[2],
+        kernel_height=kernel[0],
+        kernel_width=kernel[1],
+        stride_y=attributes.stride[0],
+        stride_x=attributes.stride[1],
+        dilation_y=dilation[0],
+        dilation_x=dilation[1],
+        pad_top=attributes.padding.top,
+        pad_left=attributes.padding.left,
+    )
+
+
+def _dense_window(images: int, size: tuple[int, int], depth: int) -> Window:
+    """Return the window of one tap on an image of a height and width."""
+    return Window(
+        images=images,
+        in_height=size[0],
+        in_width=size[1],
+        depth=depth,
+        out_height=size[0],
+        out_width=size[1],
+        kernel_height=1,
+        kernel_width=1,
+    )
+
+
+def convolution(context: Context) -> Stage:
+    """Return CONV_2D."""
+    attributes = context.node.attributes_as(Conv2D)
+    weights = context.inputs[1]
+    window = _window(context, attributes, (weights.shape[1], weights.shape[2]))
+    return _dense_convolution(context, window, context.constant(1), attributes.activation)
+
+
+def _dense_convolution(
+    context: Context, window: Window, filters: Array, activation: Activation
+) -> Stage:
+    """Return a convolution whose filters (channels, rows, columns, depth) see all the depth."""
+
+    def make(window: Window, filters: Array, tensor: str) -> ArrayStage:
+        return convolution_stage(
+            name=context.name,
+            nodes=context.nodes,
+            tensors=(tensor, context.ends[1]),
+            window=window,
+            filters=filters,
+            bias=context.bias(filters.shape[0]),
+            input_zero=zero,
+            scale=context.by_channel(activation),
+            config=context.config,
+        )
+
+    tensor, zero = context.ends[0], context.inputs[0].zero_point
+    if not context.external:
+        return make(window, filters, tensor)
+    return fastest(
+        make, window=window, filters=filters, tensor=tensor, zero=zero, config=context.config
+    )
+
+
+def depthwise(context: Context) -> Stage:
+    """Return DEPTHWISE_CONV_2D."""
+    attributes = context.node.attributes_as(DepthwiseConv2D)
+    data, weights = context.inputs[:2]
+    if data.shape[3] == 1:
+        window = _window(context, attributes, (weights.shape[1], weights.shape[2]))
+        filters = depthwise_as_dense(context.constant(1)[0], 1)
+        return _dense_convolution(context, window, filters, attributes.activation)
+    return depthwise_stage(
+        name=context.name,
+        nodes=context.nodes,
+        tensors=context.ends,
+        window=_window(context, attributes, (weights.shape[1], weights.shape[2])),
+        filters=context.constant(1)[0],
+        bias=context.bias(weights.shape[3]),
+        input_zero=data.zero_point,
+        scale=context.by_channel(attributes.activation),
+        config=context.config,
+    )
+
+
+def dense(context: Context) -> Stage:
+    """Return FULLY_CONNECTED."""
+    attributes = context.node.attributes_as(FullyConnected)
+    data, weights = context.inputs[:2]
+    channels, depth = weights.shape
+    batch = data.size // depth
+    # Samples side by side where a few channels leave columns idle, else one above the other.
+    wide = 2 * channels <= context.config.columns
+    height, width = (1, batch) if wide else (batch, 1)
+    return convolution_stage(
+        name=context.name,
+        nodes=context.nodes,
+        tensors=context.ends,
+        window=_dense_window(1, (height, width), depth),
+        filters=context.constant(1).reshape(channels, 1, 1, depth),
+        bias=context.bias(channels),
+        input_zero=data.zero_point,
+        scale=context.by_channel(attributes.activation),
+        config=context.config,
+    )
+
+
+def pooling(
+    make: Callable[..., ArrayStage],
+) -> Callable[[Context], Stage]:
+    """Return what makes the stage of a pooling."""
+
+    def pool(context: Context) -> Stage:
+        attributes = context.node.attributes_as(Pool2D)
+        low, high = activation_range(attributes.activation, context.output)
+        return make(
+            name=context.name,
+            nodes=context.nodes,
+            tensors=context.ends,
+            window=_window(context, attributes, attributes.window),
+            low=low,
+            high=high,
+            config=context.config,
+        )
+
+    return pool
+
+
+def _phases(
+    length: int, kernel: int, stride: int, pad: int
+) -> list[tuple[int, int, list[int], int]]:
+    """Return how outputs along an axis of a transposed convolution come from neighbours.
+
+    For each remainder of a position by the stride: the first output and how many there are, the
+    taps that meet inputs, in the inputs' order, and how far the first tap lies before the image.
+    """
+    found = []
+    for phase in range(min(stride, length)):
+        remainder = (phase + pad) % stride
+        taps = list(range(remainder, kernel, stride))[::-1]
+        count = -(-(length - phase) // stride)
+        found.append((phase, count, taps, max(len(taps), 1) - 1 - (phase + pad) // stride))
+    return found
+
+
+def transposed_convolution(context: Context) -> tuple[Stage, ...]:
+    """Return TRANSPOSE_CONV: for each place in a stride a convolution of some of the taps."""
+    attributes = context.node.attributes_as(TransposeConv)
+    filters, scale = context.constant(1), context.by_channel(attributes.activation)
+    images, in_height, in_width, depth = context.inputs[0].shape
+    (height, width), outputs = attributes.size, filters.shape[0]
+    rows = _phases(height, filters.shape[1], attributes.stride[0], attributes.padding.top)
+    columns = _phases(width, filters.shape[2], attributes.stride[1], attributes.padding.left)
+    if len(rows) * len(columns) > _MOST_PHASES:
+        raise Unfit(f"its strides must make {_MOST_PHASES} phases at most")
+    stages = []
+    for (y, out_height, down, top), (x, out_width, across, left) in itertools.product(
+        rows, columns
+    ):
+        taps = filters[:, down][:, :, across]
+        if not taps.size:
+            # Only biases reach these outputs.
+            taps = np.zeros((outputs, 1, 1, depth), np.int8)
+        stages.append(
+            convolution_stage(
+                name=context.name,
+                nodes=context.nodes,
+                tensors=context.ends,
+                window=Window(
+                    images=images,
+                    in_height=in_height,
+                    in_width=in_width,
+                    depth=depth,
+                    out_height=out_height,
+                    out_width=out_width,
+                    kernel_height=taps.shape[1],
+                    kernel_width=taps.shape[2],
+                    pad_top=top,
+                    pad_left=left,
+                ),
+                filters=taps,
+                bias=context.bias(outputs),
+                input_zero=context.inputs[0].zero_point,
+                scale=scale,
+                config=context.config,
+                part=Part(
+                    offset=(y * width + x) * outputs,
+                    x_step=attributes.stride[1] * outputs,
+                    row_step=attributes.stride[0] * width * outputs,
+                    image_step=height * width * outputs,
+                    finished=0,
+                ),
+            )
+        )
+    last = stages[-1]
+    assert last.part is not None
+    return (*stages[:-1], replace(last, part=replace(last.part, finished=context.output.size)))
+
+
+def _taps(count: int) -> tuple[int, int]:
+    """Return rows and columns of a window of so many elements."""
+    for columns in range(-(-count // _MOST_TAPS), min(count, _MOST_TAPS) + 1):
+        if count % columns == 0:
+            return count // columns, columns
+    raise Unfit(f"the engine sums {_MOST_TAPS} times {_MOST_TAPS} elements, not {count}")
+
+
+def reduction(context: Context) -> Stage:
+    """Return SUM and MEAN over neighbouring axes; along the last one, weights are ones."""
+    shape = context.inputs[0].shape
+    axes = [axis for axis in context.node.attributes_as(Reduce).axes if shape[axis] > 1]
+    first, end = (axes[0], axes[-1] + 1) if axes else (0, 0)
+    if any(shape[axis] > 1 and axis not in axes for axis in range(first, end)):
+        raise Unfit("the engine sums over neighbouring axes")
+    outer, count, inner = (
+        math.prod(part) for part in (shape[:first], shape[first:end], shape[end:])
+    )
+    scale = context.result(*reduction_multiplier(context.graph, context.node), Activation.NONE)
+    zero = context.inputs[0].zero_point
+    if inner == 1:
+        images, rows = planes(outer)
+        return convolution_stage(
+            name=context.name,
+            nodes=context.nodes,
+            tensors=context.ends,
+            window=_dense_window(images, (rows, 1), count),
+            filters=np.ones((1, 1, 1, count), np.int8),
+            bias=np.zeros(1, np.int32),
+            input_zero=zero,
+            scale=scale,
+            config=context.config,
+        )
+    height, width = _taps(count)
+    window = Window(
+        images=outer,
+        in_height=height,
+        in_width=width,
+        depth=inner,
+        out_height=1,
+        out_width=1,
+        kernel_height=height,
+        kernel_width=width,
+    )
+    return sum_stage(
+        name=context.name,
+        nodes=context.nodes,
+        tensors=context.ends,
+        window=window,
+        bias=-zero * count,
+        scale=scale,
+        config=context.config,
+    )
+
+
+def multiplication(context: Context) -> Stage:
+    """Return MUL by a constant for each channel: a depthwise convolution of one tap."""
+    data, factor = context.inputs
+    if data.data is not None:
+        raise Unfit("its first input is constant")
+    if data.shape != context.output.shape:
+        raise Unfit(f"it broadcasts {data.shape} to {context.output.shape}")
+    values = context.constant(1).astype(np.int64) - factor.zero_point
+    channels = data.shape[-1] if data.shape else 1
+    if values.size not in (1, values.shape[-1]):
+        raise Unfit("the engine multiplies by one constant for each channel")
+    if values.min() < -128 or values.max() > 127:
+        raise Unfit("constants without their zero point must be -128 to 127")
+    filters = np.broadcast_to(values.reshape(-1), (channels,)).astype(np.int8)
+    images, rows = planes(data.size // channels)
+    return depthwise_stage(
+        name=context.name,
+        nodes=context.nodes,
+        tensors=context.ends,
+        window=_dense_window(images, (rows, 1), channels),
+        filters=filters.reshape(1, 1, channels),
+        bias=np.zeros(channels, np.int32),
+        input_zero=data.zero_point,
+        scale=context.result(
+            *product_multiplier(context.graph, context.node),
+            context.node.attributes_as(Arithmetic).activation,
+        ),
+        config=context.config,
+    )
