@@ -11,7 +11,7 @@ from matloom.frontend.tflite import load_tflite
 from matloom.hostops.interpreter import check_input, interpret
 from matloom.ir.graph import Array, Graph, Node
 
-__all__ = ["Comparison", "Difference", "Layer", "compare", "random_inputs"]
+__all__ = ["Comparison", "Difference", "Layer", "Reference", "compare", "random_inputs"]
 
 #: Tensors by number, from the graph's inputs by number; those that never exist may be left out.
 Tensors = Callable[[Mapping[int, Array]], Mapping[int, Array]]
@@ -107,7 +107,7 @@ def compare(
         The model cannot be loaded, or the inputs are not the model's.
     """
     graph = load_tflite(path)
-    reference = _Reference(path if isinstance(path, bytes) else Path(path).read_bytes(), graph)
+    reference = Reference(path if isinstance(path, bytes) else Path(path).read_bytes(), graph)
 
     def interpreted(given: Mapping[int, Array]) -> Mapping[int, Array]:
         return interpret(graph, given, keep=True)
@@ -197,10 +197,10 @@ def random_inputs(graph: Graph, seed: int) -> dict[int, Array]:
     return inputs
 
 
-class _Reference:
+class Reference:
     """TensorFlow Lite Micro with every intermediate tensor kept."""
 
-    def __init__(self, content: bytes, graph: Graph):
+    def __init__(self, content: bytes, graph: Graph) -> None:
         runtime = _runtime()
         # Nothing shares memory, and kernels keep tables of their own.
         room = sum(tensor.size_bytes + 1024 for tensor in graph.tensors.values())

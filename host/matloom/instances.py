@@ -53,11 +53,17 @@ WEIGHTED = {Op.CONV_2D, Op.DEPTHWISE_CONV_2D, Op.FULLY_CONNECTED, Op.TRANSPOSE_C
 
 
 class Instances:
-    """A generator of networks; equal seeds give equal networks."""
+    """A generator of networks; equal seeds give equal networks.
 
-    def __init__(self, seed: int | Sequence[int], dtype: str = "int8") -> None:
+    With `engine` the attributes are those that the engine takes, and most tensors are too wide
+    for one vector.
+    """
+
+    def __init__(
+        self, seed: int | Sequence[int], dtype: str = "int8", *, engine: bool = False
+    ) -> None:
         self.random = np.random.default_rng(seed)
-        self.dtype = dtype
+        self.dtype, self.engine = dtype, engine
 
     def make(self, op: Op) -> Graph:
         """Return a network of one operator, which `verify` accepts."""
@@ -72,7 +78,19 @@ class Instances:
 
     def _shape(self, rank: int | None = None, longest: int = 6) -> tuple[int, ...]:
         rank = self._integer(1, 4) if rank is None else rank
-        return tuple(self._integer(1, longest) for _ in range(rank))
+        shape = [self._integer(1, longest) for _ in range(rank)]
+        if self.engine and self._integer(0, 1):
+            shape[-1] = self._channels(longest)
+        return tuple(shape)
+
+    def _channels(self, most: int) -> int:
+        """Return a number of channels; several blocks of them for the engine."""
+        return self._integer(1, 40 if self.engine else most)
+
+    def _constant(self, tensor: Tensor, low: int = -128, high: int = 127) -> Tensor:
+        """Return an int8 tensor with data from a range."""
+        data = self.random.integers(low, high, tensor.shape, np.int8, endpoint=True)
+        return replace(tensor, data=data)
 
     def _scale(self, low: float = 0.002, high: float = 0.2) -> float:
         return float(np.float32(np.exp(self.random.uniform(np.log(low), np.log(high)))))
@@ -192,7 +210,8 @@ class Instances:
         height, width = (
             (k - 1) * d + self._integer(1, 7) for k, d in zip(kernel, dilation, strict=True)
         )
-        channels, outputs, multiplier = *self._pair(1, 12), self._integer(1, 4)
+        channels, outputs = self._channels(12), self._channels(12)
+        multiplier = self._integer(1, 4)
         if depthwise:
             outputs = channels * multiplier
         shape = (1, *kernel, outputs) if depthwise else (outputs, *kernel, channels)
@@ -217,7 +236,7 @@ class Instances:
 
     def _transposed_convolution(self, op: Op) -> tuple[list[Tensor], Attributes]:
         kernel, stride, size = self._pair(1, 5), self._pair(1, 3), self._pair(5, 11)
-        channels, outputs = self._pair(1, 9)
+        channels, outputs = self._channels(9), self._channels(9)
         padding = self._window(size, kernel, stride)
         edges = (padding.top + padding.bottom, padding.left + padding.right)
         image = tuple(
@@ -249,12 +268,27 @@ class Instances:
         other = tuple(1 if self._integer(0, 3) == 0 else length for length in shape)
         if self._integer(0, 1):
             other = shape
-        return [self._tensor("left", shape), self._tensor("right", other)]
+        left, right = self._tensor("left", shape), self._tensor("right", other)
+        if self.engine and other != shape:
+            right = self._constant(right)
+        return [left, right]
 
     def _arithmetic(self, op: Op) -> tuple[list[Tensor], Attributes]:
-        return self._broadcast(), Arithmetic(activation=self._activation())
+        inputs = self._broadcast()
+        if self.engine and op is Op.MUL:
+            inputs[1] = self._factors(inputs[0].shape)
+        return inputs, Arithmetic(activation=self._activation())
+
+    def _factors(self, shape: tuple[int, ...]) -> Tensor:
+        """Return a constant for each channel, or for all, near its zero point."""
+        tensor = self._tensor("right", (1,) if self._integer(0, 1) else shape[-1:])
+        zero = tensor.zero_point
+        return self._constant(tensor, max(-128, zero - 128), min(127, zero + 127))
 
     def _choice(self, op: Op) -> tuple[list[Tensor], Attributes]:
+        if self.engine:
+            inputs = [self._tensor("left", self._shape()), self._tensor("right", (1,))]
+            return [inputs[0], self._constant(inputs[1])], Attributes()
         return self._broadcast(), Attributes()
 
     def _prelu(self, op: Op) -> tuple[list[Tensor], Attributes]:
@@ -277,7 +311,7 @@ class Instances:
         return [self._tensor("input", (4, 50))], Attributes()
 
     def _conversion(self, op: Op) -> tuple[list[Tensor], Attributes]:
-        floating = op is Op.QUANTIZE and self._integer(0, 1)
+        floating = op is Op.QUANTIZE and not self.engine and self._integer(0, 1)
         dtype = "float32" if floating else self.dtype
         return [self._tensor("input", (3, 50), dtype)], Attributes()
 
@@ -290,7 +324,7 @@ class Instances:
     def _pooling(self, op: Op) -> tuple[list[Tensor], Attributes]:
         window, stride = self._pair(1, 6), self._pair(1, 3)
         image = (window[0] + self._integer(0, 6), window[1] + self._integer(0, 6))
-        shape = (self._integer(1, 2), *image, self._integer(1, 9))
+        shape = (self._integer(1, 2), *image, self._channels(9))
         return [self._tensor("input", shape)], Pool2D(
             window=window,
             stride=stride,
@@ -298,12 +332,20 @@ class Instances:
             activation=self._activation(),
         )
 
+    def _cut(self, rank: int) -> list[bool]:
+        """Return which axes change: all of them, or two that the engine takes."""
+        chosen = set(range(rank))
+        if self.engine:
+            chosen = {self._integer(0, rank - 1), self._integer(0, rank - 1)}
+        return [axis in chosen for axis in range(rank)]
+
     def _padding(self, op: Op) -> tuple[list[Tensor], Attributes]:
         shape = self._shape()
-        before, after = (tuple(self._integer(0, 3) for _ in shape) for _ in range(2))
+        cut = self._cut(len(shape))
+        before, after = (tuple(self._integer(0, 3) if at else 0 for at in cut) for _ in range(2))
         value = None
         if op is Op.PADV2:
-            value = self._integer(0, 127)
+            value = self._integer(-128 if self.engine else 0, 127)
         return [self._tensor("input", shape)], Pad(before=before, after=after, value=value)
 
     def _joining(self, op: Op) -> tuple[list[Tensor], Attributes]:
@@ -336,8 +378,14 @@ class Instances:
     def _slicing(self, op: Op) -> tuple[list[Tensor], Attributes]:
         shape = self._shape(longest=9)
         begin, size, step = [], [], []
-        for length in shape:
-            stride = 1 if op is Op.SLICE else (1, 2, 3, -1, -2)[self._integer(0, 4)]
+        strides = (1, 2, 3) if self.engine else (1, 2, 3, -1, -2)
+        for length, cut in zip(shape, self._cut(len(shape)), strict=True):
+            if not cut:
+                begin.append(0)
+                size.append(length)
+                step.append(1)
+                continue
+            stride = 1 if op is Op.SLICE else strides[self._integer(0, len(strides) - 1)]
             first, last = self._pair(0, length - 1)
             ordered = (last - first) * stride >= 0
             first, last = (first, last) if ordered else (last, first)
@@ -361,8 +409,12 @@ class Instances:
 
     def _resizing(self, op: Op) -> tuple[list[Tensor], Attributes]:
         corners = bool(self._integer(0, 1))
-        return [self._tensor("input", self._shape(4, 9))], Resize(
-            size=self._pair(1, 20),
+        shape, size = self._shape(4, 9), self._pair(1, 20)
+        if self.engine:
+            corners, factors = False, self._pair(1, 3)
+            size = (shape[1] * factors[0], shape[2] * factors[1])
+        return [self._tensor("input", shape)], Resize(
+            size=size,
             align_corners=corners,
             half_pixel_centers=not corners and bool(self._integer(0, 1)),
         )
@@ -370,6 +422,8 @@ class Instances:
     def _reduction(self, op: Op) -> tuple[list[Tensor], Attributes]:
         shape = self._shape(longest=9)
         axes = tuple(axis for axis in range(len(shape)) if self._integer(0, 1)) or (0,)
+        if self.engine:
+            axes = tuple(range(axes[0], self._integer(axes[0], len(shape) - 1) + 1))
         return [self._tensor("input", shape)], Reduce(
             axes=axes, keep_dims=bool(self._integer(0, 1))
         )

@@ -27,7 +27,7 @@ from matloom.schedule.moves import (
 from matloom.schedule.reduction import narrowed, read_bytes
 from matloom.schedule.stage import ArrayStage, Stage
 
-__all__ = ["Unfit", "stages_of"]
+__all__ = ["ENGINE", "Unfit", "stages_of"]
 
 #: Largest value of the fields that a stage sets directly, by what they stand for.
 _LARGEST = {
@@ -77,6 +77,9 @@ _STAGES: dict[Op, Callable[[Context], Stage | tuple[Stage, ...]]] = {
     Op.TRANSPOSE_CONV: transposed_convolution,
     Op.UNPACK: split_stages,
 }
+
+#: Operators that the engine runs, where their attributes fit.
+ENGINE = frozenset(_STAGES)
 
 
 def _check(stage: Stage, config: Config) -> None:

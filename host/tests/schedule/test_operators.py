@@ -1,0 +1,118 @@
+"""Single operators on the engine: TensorFlow Lite Micro's integers from the functional model."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from matloom.arch.config import PRESETS
+from matloom.compare import Reference, random_inputs
+from matloom.compiler import CompileOptions, compile_network
+from matloom.frontend.write import write_tflite
+from matloom.instances import Instances
+from matloom.ir.attributes import Axis, LeakyRelu, Slice, Transpose
+from matloom.ir.graph import Op, Quantisation
+from matloom.ir.text import to_text
+from matloom.runtime import load
+from matloom.schedule.operators import ENGINE
+
+#: Instances of each operator, in turn for each configuration.
+FEW, MANY = 12, 300
+CONFIGS = ("nano", "small", "reference")
+
+#: Operators some of whose random instances the engine refuses, for attributes that it lacks.
+CHOOSY = {Op.PAD, Op.PADV2, Op.SLICE, Op.STRIDED_SLICE, Op.SUB, Op.TRANSPOSE}
+
+
+def run(graph, config, inputs, tiling_seed=None):
+    """Return outputs by number and whether all of it ran on the engine."""
+    program = compile_network(graph, PRESETS[config], CompileOptions(tiling_seed=tiling_seed))
+    named = {graph.tensors[number].name: array for number, array in inputs.items()}
+    results = load(program, device="model").run(named)
+    found = {number: results[graph.tensors[number].name] for number in graph.outputs}
+    return found, all(layer.where == "engine" for layer in program.layers)
+
+
+def check(op, count, seed):
+    """Compare instances with the reference kernels; return how many ran on the engine."""
+    instances = Instances([seed, *op.encode()], engine=True)
+    placed = 0
+    for number in range(count):
+        graph = instances.make(op)
+        given = random_inputs(graph, seed + number)
+        expected = Reference(write_tflite(graph), graph).run(given)
+        tiling = number if number % 4 else None
+        found, on_engine = run(graph, CONFIGS[number % len(CONFIGS)], given, tiling)
+        placed += on_engine
+        for output in graph.outputs:
+            np.testing.assert_array_equal(found[output], expected[output], to_text(graph))
+    return placed
+
+
+@pytest.mark.parametrize("op", sorted(ENGINE))
+def test_engine_equals_the_reference(op, seed):
+    pytest.importorskip("tflite_micro", reason="tflite-micro is not installed")
+    placed = check(op, FEW, seed)
+    assert placed == FEW or (op in CHOOSY and placed >= FEW // 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("op", sorted(ENGINE))
+def test_many_instances_equal_the_reference(op, seed):
+    pytest.importorskip("tflite_micro", reason="tflite-micro is not installed")
+    placed = check(op, MANY, seed + 1)
+    assert placed == MANY or (op in CHOOSY and placed >= MANY // 2)
+
+
+def reason(graph):
+    """Return why the host runs the only operator."""
+    (layer,) = compile_network(graph, PRESETS["small"]).layers
+    assert layer.where == "host"
+    return layer.reason
+
+
+def made(op, attributes, *shapes):
+    instances = Instances(0)
+    tensors = [instances._tensor(f"t{at}", shape) for at, shape in enumerate(shapes)]
+    return instances.network(op, tensors, attributes)
+
+
+def test_reasons_say_what_is_missing():
+    backwards = Slice(begin=(3,), size=(2,), step=(-1,))
+    assert reason(made(Op.STRIDED_SLICE, backwards, (4,))) == "the engine does not step backwards"
+    three = Slice(begin=(0, 0, 0), size=(2, 2, 2), step=(2, 2, 2))
+    assert reason(made(Op.STRIDED_SLICE, three, (4, 4, 4))) == (
+        "the engine cuts two axes at once, not more"
+    )
+    order = Transpose(permutation=(2, 1, 0))
+    assert reason(made(Op.TRANSPOSE, order, (2, 3, 4))) == (
+        "the engine swaps two groups of axes, not more"
+    )
+    assert reason(made(Op.LEAKY_RELU, LeakyRelu(alpha=-0.5), (3,))) == "its slope must be 0 or more"
+
+
+def test_halves_keep_a_difference_on_the_host():
+    # 0.1 as a float has 24 bits, the last of them set: 8 times an odd number scales to a half.
+    graph = Instances(0).make(Op.SUB)
+    first, second = (
+        replace(graph.tensors[at], quantisation=Quantisation(scale=(scale,), zero_point=(0,)))
+        for at, scale in enumerate((0.25, float(np.float32(0.1))))
+    )
+    graph = replace(graph, tensors={**graph.tensors, 0: first, 1: replace(second, name="other")})
+    assert graph.tensors[0].shape == graph.tensors[1].shape
+    assert reason(graph) == "its second input at this scale rounds halves"
+
+
+def test_a_tensor_that_is_joined_twice():
+    tensors = [Instances(0)._tensor(name, (3, 5, 20)) for name in "ab"]
+    graph = Instances(0).network(Op.CONCATENATION, tensors, Axis(axis=2))
+    graph = replace(
+        graph,
+        inputs=(0,),
+        nodes=(replace(graph.nodes[0], inputs=(0, 0)),),
+        tensors={0: graph.tensors[0], 2: graph.tensors[2]},
+    )
+    given = np.random.default_rng(0).integers(-128, 128, (3, 5, 20)).astype(np.int8)
+    found, on_engine = run(graph, "nano", {0: given})
+    assert on_engine
+    np.testing.assert_array_equal(found[2], np.concatenate([given, given], axis=2))
