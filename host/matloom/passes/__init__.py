@@ -7,11 +7,13 @@ from matloom.ir.graph import Graph
 from matloom.ir.verify import verify
 from matloom.passes.drop_unused import drop_unused
 from matloom.passes.fold_constants import fold_constants
+from matloom.passes.fuse_padding import fuse_padding
 from matloom.passes.order_branches import order_branches
 
 __all__ = ["PASSES", "run_passes"]
 
 PASSES: tuple[Callable[[Graph], Graph], ...] = (
+    fuse_padding,
     drop_unused,
     fold_constants,
     order_branches,

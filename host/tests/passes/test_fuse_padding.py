@@ -1,0 +1,66 @@
+"""Padding before a convolution becomes the convolution's."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from matloom.arch.config import PRESETS
+from matloom.compiler import compile_network
+from matloom.hostops.interpreter import interpret
+from matloom.instances import VALID, Instances
+from matloom.ir.attributes import Activation, Conv2D, Pad, Padding
+from matloom.ir.graph import Graph, Node, Op, Quantisation
+from matloom.ir.verify import verify
+from matloom.passes import run_passes
+from matloom.passes.fuse_padding import fuse_padding
+from matloom.runtime import load
+
+STEPS = Conv2D(stride=(2, 2), dilation=(1, 1), padding=VALID, activation=Activation.NONE)
+
+
+def network(before=(0, 0, 1, 0), after=(0, 2, 0, 0), value=None):
+    """Return a padding of an image of 6x7 pixels and a convolution of stride 2 behind it."""
+    instances = Instances(0)
+    image = instances._tensor("image", (1, 6, 7, 5))
+    pad = instances.network(Op.PAD, [image], Pad(before=before, after=after, value=value))
+    padded = replace(pad.tensors[1], name="padded")
+    weights = instances._weights((9, 3, 3, 5 + before[3] + after[3]), 0)
+    convolution = instances.network(Op.CONV_2D, [padded, weights], STEPS)
+    tensors = {0: image, 1: padded, 2: weights, 3: convolution.tensors[2]}
+    second = Node(op=Op.CONV_2D, inputs=(1, 2), outputs=(3,), attributes=STEPS, index=1)
+    nodes = (pad.nodes[0], second)
+    return Graph(name="padded", inputs=(0,), outputs=(3,), tensors=tensors, nodes=nodes)
+
+
+def test_a_convolution_pads_for_itself():
+    graph = network()
+    (node,) = run_passes(graph).nodes
+    assert node.inputs == (0, 2)
+    assert node.attributes.padding == Padding(top=0, bottom=2, left=1, right=0)
+    verify(run_passes(graph), "fused")
+    given = np.random.default_rng(0).integers(-128, 128, (1, 6, 7, 5)).astype(np.int8)
+    program = compile_network(graph, PRESETS["small"])
+    result = load(program, device="model").run(given)
+    np.testing.assert_array_equal(result, interpret(graph, {0: given})[3])
+
+
+def test_what_others_read_stays():
+    graph = replace(network(), outputs=(1, 3))
+    assert [node.op for node in run_passes(graph).nodes] == [Op.PAD, Op.CONV_2D]
+    assert run_passes(graph).nodes[1].inputs == (0, 2)
+
+
+@pytest.mark.parametrize(
+    "graph", [network(value=3), network(before=(0, 0, 0, 1))], ids=["value", "channels"]
+)
+def test_other_paddings_stay(graph):
+    assert graph.tensors[1].zero_point != 3
+    assert fuse_padding(graph) is graph
+
+
+def test_another_scale_stays():
+    graph = network()
+    other = replace(graph.tensors[0], quantisation=Quantisation(scale=(0.5,), zero_point=(0,)))
+    graph = replace(graph, tensors={**graph.tensors, 0: other})
+    assert fuse_padding(graph) is graph
