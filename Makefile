@@ -60,6 +60,7 @@ bench: $(STAMP) ## Measure everything of docs/performance.md: reports, tables, p
 	@set -e; for config in $(BENCH_CONFIGS); do $(BIN)/matloom bench --config $$config $(ARGS); done
 	$(BIN)/python bench/scalesim.py
 	$(BIN)/python bench/sweeps.py
+	$(BIN)/python bench/networks.py
 	$(BIN)/python bench/plots.py
 	$(BIN)/python docs/tables.py
 

@@ -1,4 +1,4 @@
-"""Fills the tables of README.md and docs/performance.md from the reports: python docs/tables.py."""
+"""Fills the tables of README.md and of the pages here from the reports: python docs/tables.py."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -7,7 +7,10 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "results"
-PAGES = (ROOT / "README.md", ROOT / "docs" / "performance.md")
+PAGES = (
+    ROOT / "README.md",
+    *(ROOT / "docs" / f"{name}.md" for name in ("performance", "networks")),
+)
 PRESETS = ("reference", "small", "nano")
 
 CAUSES = (
@@ -186,6 +189,42 @@ def _exceptions() -> str:
     return "".join(lines) or "No prediction is exempt.\n"
 
 
+def _collection() -> str:
+    path = RESULTS / "networks.json"
+    if not path.is_file():
+        return "No report of the collection is committed yet.\n"
+    report = json.loads(path.read_text())
+    headings = (
+        *("operators on the engine", "on the host", "MACs", "on the engine", "cycles"),
+        *("utilisation", "recorded outputs"),
+    )
+    rows = (
+        [
+            item["name"],
+            str(item["engine_operators"]),
+            ", ".join(_times(*pair) for pair in item["host_operators"].items()),
+            _count(item["macs"]),
+            f"{item['engine_macs'] / item['macs']:.0%}" if item["macs"] else "",
+            _count(item.get("cycles")),
+            f"{item['utilisation']:.3f}" if item.get("utilisation") else "",
+            _exactness(item),
+        ]
+        for item in report["results"]
+    )
+    return _table([f"network, at `{report['config']}`", *headings], rows)
+
+
+def _times(operator: str, count: int) -> str:
+    return operator if count == 1 else f"{count} {operator}"
+
+
+def _exactness(item: dict[str, Any]) -> str:
+    whose = "TFLM" if item["expected"] == "out0_tflm" else "LiteRT"
+    worst = max(item["difference"], item.get("chip_difference", 0.0))
+    verdict = "equal" if worst == 0 else f"within {worst:.0e}"
+    return f"{item['samples']} {verdict} ({whose})"
+
+
 def _devices() -> str:
     reports = sorted((ROOT / "bitstreams/reports").glob("*.json"))
     if not reports:
@@ -214,6 +253,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "array": lambda: _sweep("array", "rows and columns"),
     "tools": _tools,
     "exceptions": _exceptions,
+    "collection": _collection,
 }
 
 

@@ -2,7 +2,8 @@
 
 from rich.table import Table
 
-from matloom.program import EngineStep, Program
+from matloom.arch.isa import Opcode, Region, unpack
+from matloom.program import EngineStep, LayerInfo, Program
 
 __all__ = ["explain"]
 
@@ -47,14 +48,51 @@ def _totals(program: Program) -> list[str]:
         f"{cycles:,} cycles (predicted): utilisation {utilisation:.3f}",
         f"external memory in bytes: {sizes}; the host's constants: {len(program.host_data):,}",
     ]
-    lost = [(layer.predicted_cycles - layer.macs / peak, layer) for layer in engine]
-    if lost:
-        most, layer = max(lost, key=lambda item: item[0])
-        where = f"{layer.name} ({layer.operator})"
-        lines.append(f"most cycles beyond full use of the array: {where}, {most:,.0f}")
-    host = [layer for layer in program.layers if layer.where == "host" and layer.macs]
-    if host:
-        layer = max(host, key=lambda item: item.macs)
-        where = f"{layer.name} ({layer.operator})"
-        lines.append(f"most arithmetic on the host: {where}, {layer.macs:,} MACs: {layer.reason}")
-    return lines
+    if engine:
+        moved = _moved(program)
+        parts = ", ".join(f"{region.name} {moved[region]:,}" for region in Region)
+        lines.insert(3, f"bytes moved between memory and chip: {sum(moved.values()):,} ({parts})")
+    return [*lines, f"what would help most: {_advice(program)}"]
+
+
+def _moved(program: Program) -> dict[Region, int]:
+    """Return the bytes that LOADs and STOREs of a run move, by region of external memory."""
+    moved = dict.fromkeys(Region, 0)
+    for step in program.steps:
+        if not isinstance(step, EngineStep):
+            continue
+        offset, end = step.command_offset, step.command_offset + step.command_bytes
+        while offset < end:
+            instruction, offset = unpack(program.image, offset)
+            values = instruction.values
+            if instruction.opcode in (Opcode.LOAD, Opcode.STORE) and not values.get("fill"):
+                size = values["row_bytes"] * values["rows"] * values["planes"]
+                moved[Region(values["region"])] += size
+    return moved
+
+
+def _advice(program: Program) -> str:
+    """Return what costs most: arithmetic on the host, else cycles of the array that do nothing."""
+    host = [layer for layer in program.layers if layer.where == "host"]
+    largest = max(host, key=lambda layer: layer.macs, default=None)
+    if largest is not None and largest.macs:
+        return f"{_name(largest)}, {largest.macs:,} MACs on the host: {largest.reason}"
+    peak = program.config.rows * program.config.columns
+    engine = [layer for layer in program.layers if layer.where == "engine"]
+    if not engine:
+        return "operators in int8, which the engine could run"
+    lost, layer = max(
+        ((layer.predicted_cycles - layer.macs // peak, layer) for layer in engine),
+        key=lambda item: item[0],
+    )
+    share = lost / max(program.predicted_cycles, 1)
+    text = f"{_name(layer)}, {lost:,} cycles ({share:.0%}) beyond full use of the array"
+    transfer = layer.tensor_bytes // program.config.bus_bytes
+    if 2 * transfer > layer.predicted_cycles:
+        text += f"; its tensors alone take the bus {transfer:,}"
+    return text
+
+
+def _name(layer: LayerInfo) -> str:
+    # Converters join the names of all that they fused.
+    return f"{layer.name.split(';')[0]} ({layer.operator})"

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from matloom.data.digits import NETWORK
+from matloom.schedule.operators import ENGINE
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -52,9 +53,19 @@ def test_snippets_run(block, tmp_path, monkeypatch):
     exec(compile(block, "snippet", "exec"), {})
 
 
-def test_tables_are_those_of_the_reports():
-    text = (ROOT / "README.md").read_text()
-    assert _module(ROOT / "docs" / "tables.py").filled(text) == text
+TABLES = _module(ROOT / "docs" / "tables.py")
+
+
+@pytest.mark.parametrize("page", TABLES.PAGES, ids=lambda page: page.name)
+def test_tables_are_those_of_the_reports(page):
+    assert TABLES.filled(page.read_text()) == page.read_text()
+
+
+def test_operators_of_the_engine_are_listed():
+    text = (ROOT / "docs" / "networks.md").read_text()
+    table = text.split("## Operators on the engine")[1].split("\n\n")[1:]
+    named = re.findall(r"^\| ([A-Z0-9_, ]+) \|", "\n".join(table), re.MULTILINE)
+    assert sorted(", ".join(named).split(", ")) == sorted(ENGINE)
 
 
 def test_drawings_are_those_of_their_sources():

@@ -26,7 +26,12 @@ def test_engine_and_host():
     # Image, weights, bias, features.
     assert first["bytes"] == f"{64 + 144 + 64 + 1024:,}"
     assert any("100.0% of them on the engine" in line for line in lines)
-    assert not any("arithmetic on the host" in line for line in lines)
+    # Image, weights, parameters and features come in, and go out again to the host.
+    (moved,) = (line for line in lines if line.startswith("bytes moved"))
+    assert "INPUT 64," in moved
+    assert "OUTPUT 10," in moved
+    assert lines[-1].startswith("what would help most: ")
+    assert lines[-1].endswith("beyond full use of the array")
 
 
 def test_host_alone():
@@ -36,8 +41,8 @@ def test_host_alone():
     count = graph.tensors[1].size * graph.tensors[0].size // graph.tensors[1].shape[1]
     assert any("0.0% of them on the engine" in line for line in lines)
     assert lines[-1] == (
-        f"most arithmetic on the host: output_0 (FULLY_CONNECTED), {count:,} MACs: the engine "
-        "computes in int8, not float32"
+        f"what would help most: output_0 (FULLY_CONNECTED), {count:,} MACs on the host: "
+        "the engine computes in int8, not float32"
     )
     constants = sum(
         tensor.data.nbytes for tensor in graph.tensors.values() if tensor.data is not None
