@@ -20,6 +20,7 @@ from matloom.program import (
     TensorInfo,
 )
 from matloom.schedule import CompileError, CompileOptions, Image, Place, Segment, schedule_segment
+from matloom.schedule.join import written_in_place
 from matloom.schedule.partition import EngineRun, HostRun, Partition
 from matloom.schedule.stage import ArrayStage
 from matloom.work import macs, tensor_bytes
@@ -117,6 +118,8 @@ class _Lowering:
                 if self.graph.tensors[number].data is None:
                     root = self.parts.roots[number]
                     sizes[self.names[root]] = self.graph.tensors[root].size_bytes
+        kept = {self.names[self.parts.roots[at]] for at in (*run.consumed, *run.produced)}
+        run = dataclasses.replace(run, stages=written_in_place(run.stages, kept))
         constants = self._constants(run)
         sizes.update({name: size for name, (_, size) in constants.items()})
         sources = {
@@ -131,9 +134,10 @@ class _Lowering:
                 sources[stage.inputs[0]] = sources[stage.interleave.source]
             if stage.output not in sizes:
                 sizes[stage.output] = stage.size
+        used = {name for stage in stages for name in (*stage.inputs, stage.output)}
         segment = Segment(
             stages=stages,
-            sizes=sizes,
+            sizes={name: size for name, size in sizes.items() if name in used},
             sources=sources,
             results=self._places(outputs, run.produced),
             marks=self._marks(run),
@@ -165,14 +169,14 @@ class _Lowering:
         """Return a mark for the last stage of each operator, and none for its others."""
         marks: list[int] = []
         for number, stages in enumerate(run.stages, self.next_mark):
-            marks.extend([0] * (len(stages) - 1))
-            marks.append(min(number, self.config.last_mark))
+            mark = min(number, self.config.last_mark)
+            marks.extend([0] * (len(stages) - 1) + [mark] * bool(stages))
         return tuple(marks)
 
     def _engine_layers(self, run: EngineRun, marks: dict[int, int]) -> None:
         before = 0
-        for node in run.nodes:
-            mark = min(self.next_mark, self.config.last_mark)
+        for node, stages in zip(run.nodes, run.stages, strict=True):
+            mark = min(self.next_mark, self.config.last_mark) if stages else 0
             self.next_mark += 1
             done = marks.get(mark, before)
             self.layers.append(

@@ -99,6 +99,7 @@ def join_stages(context: Context) -> tuple[ArrayStage, ...]:
             row_step=total,
             image_step=copy.out_rows * total,
             finished=context.output.size if last else 0,
+            line=size,
         )
         stages.append(_copy(context, copy, source=source, part=part))
         offset += size

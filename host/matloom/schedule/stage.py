@@ -117,6 +117,9 @@ class Part:
         Bytes from position to position, from row to row, from image to image.
     finished:
         Leading bytes of the tensor that are complete with this stage, 0 unless it is the last.
+    line:
+        For a stage that only copies the bytes of its input, in order: how many stay together,
+        one such line being `row_step` behind the other. 0 for another.
     """
 
     offset: int
@@ -124,6 +127,7 @@ class Part:
     row_step: int
     image_step: int
     finished: int
+    line: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
