@@ -1,6 +1,8 @@
 """Compiled networks on the functional model against the golden outputs and the interpreter."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -175,3 +177,29 @@ def test_layers_tell_where_they_run():
     assert softmax.reason == "the engine has no SOFTMAX"
     marks = [layer.mark for layer in program.layers if layer.where == "engine"]
     assert marks == list(range(1, len(marks) + 1))
+
+
+#: Prints a digest of programs some of whose tensors, of one size, lie in external memory.
+DIGEST = """
+import hashlib
+from matloom.compiler import CompileOptions, compile_network
+from matloom.data.digits import NETWORK
+from matloom.frontend.tflite import load_tflite
+graph, digest = load_tflite(NETWORK), hashlib.sha256()
+for number in range(12):
+    program = compile_network(graph, "small", CompileOptions(tiling_seed=number))
+    digest.update(program.to_bytes())
+print(digest.hexdigest())
+"""
+
+
+def test_equal_networks_give_equal_programs():
+    found = set()
+    for seed in ("1", "2", "3"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        done = subprocess.run(
+            [sys.executable, "-c", DIGEST], env=environment, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        found.add(done.stdout)
+    assert len(found) == 1

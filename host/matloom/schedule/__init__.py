@@ -54,7 +54,7 @@ def _arena_places(
     """Give the tensors that the plan keeps in external memory a place in the arena."""
     space = Space(_ARENA_LIMIT, config, spread=False)
     places = dict(segment.sources)
-    for name in sorted(plan.policy.spilled, key=lambda item: -segment.sizes[item]):
+    for name in sorted(plan.policy.spilled, key=lambda item: (-segment.sizes[item], item)):
         if name in segment.sources or name in segment.results:
             continue
         uses = [
