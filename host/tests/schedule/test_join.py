@@ -14,7 +14,6 @@ from matloom.ir.graph import Graph, Node, Op, Quantisation
 from matloom.ir.shapes import same_padding
 from matloom.runtime import load
 
-
 #: Of all data, as a concatenation asks for.
 SCALE = Quantisation(scale=(0.5,), zero_point=(4,))
 
