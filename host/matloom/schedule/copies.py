@@ -15,6 +15,8 @@ _MOST_ROWS = 4095
 _LONGEST_POSITION = 2**16 - 1
 #: Cycles that the engine needs at least for a weight tile.
 _LEAST = 4
+#: Cycles that positions one behind the other may take more than blocks, which STORE cannot join.
+_WORTH = 1.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +71,7 @@ def _run(size: int, rows: int, config: Config) -> tuple[int, int]:
     blocks = -(-size // block)
     part = max(number for number in range(1, block + 1) if size % number == 0)
     wide = size > _LONGEST_POSITION or blocks > _MOST_ROWS
-    if wide or rows * (size // part) <= blocks * max(rows, _LEAST):
+    if wide or rows * (size // part) <= _WORTH * blocks * max(rows, _LEAST):
         return size // part, part
     return 1, size
 
