@@ -17,6 +17,10 @@ from matloom.ir.attributes import (
     Attributes,
     Axis,
     Conv2D,
+    LeakyRelu,
+    Pad,
+    Resize,
+    Slice,
     Split,
     Transpose,
 )
@@ -72,7 +76,12 @@ class Networks:
         first = self.choose(whole)
         shape = self.tensors[first].shape
         alike = [number for number in whole if self.tensors[number].shape == shape]
-        kind = self.choose(["add", "relu", "reshape", "split", "convolution", "transpose", "sub"])
+        kind = self.choose(
+            [
+                *("add", "relu", "reshape", "split", "convolution", "transpose", "sub"),
+                *("join", "leaky", "pad", "resize"),
+            ]
+        )
         if kind in ("add", "sub"):
             activation = Arithmetic(activation=self.choose(list(Activation)))
             self.operator(Op(kind.upper()), [first, self.choose(alike)], activation)
@@ -86,22 +95,46 @@ class Networks:
             parts = self.operator(Op.SPLIT, [first], Split(axis=3, sizes=(4, 4)))
             self.operator(Op.CONCATENATION, parts[::-1], Axis(axis=3))
         elif kind == "convolution":
-            data = self.random.integers(-9, 9, (8, 1, 1, 8)).astype(np.int8)
-            weights = self.add(data.shape, data)
-            self.tensors[weights] = Tensor(
-                name=f"w{weights}",
-                shape=data.shape,
-                dtype="int8",
-                quantisation=Quantisation(scale=(0.125,), zero_point=(0,)),
-                data=data,
+            self.convolution(first, 8)
+        elif kind == "join":
+            parts = [self.convolution(first, outputs) for outputs in (3, 5)]
+            self.operator(Op.CONCATENATION, parts, Axis(axis=3))
+        elif kind == "leaky":
+            self.operator(Op.LEAKY_RELU, [first], LeakyRelu(alpha=0.3))
+        elif kind == "pad":
+            edges = Pad(before=(0, 1, 2, 0), after=(0, 0, 1, 0))
+            (wide,) = self.operator(Op.PAD, [first], edges)
+            self.cut(wide, begin=(0, 1, 2, 0), size=shape)
+        elif kind == "resize":
+            size = Resize(
+                size=(2 * shape[1], 3 * shape[2]), align_corners=False, half_pixel_centers=False
             )
-            attributes = Conv2D(
-                stride=(1, 1), dilation=(1, 1), padding=VALID, activation=Activation.NONE
-            )
-            self.operator(Op.CONV_2D, [first, weights], attributes)
+            (wide,) = self.operator(Op.RESIZE_NEAREST_NEIGHBOR, [first], size)
+            self.cut(wide, begin=(0, 1, 0, 0), size=shape, step=(1, 2, 3, 1))
         else:
             (turned,) = self.operator(Op.TRANSPOSE, [first], Transpose(permutation=(0, 2, 1, 3)))
             assert self.tensors[turned].size == 128
+
+    def convolution(self, source, outputs):
+        data = self.random.integers(-9, 9, (outputs, 1, 1, 8)).astype(np.int8)
+        weights = self.add(data.shape, data)
+        self.tensors[weights] = Tensor(
+            name=f"w{weights}",
+            shape=data.shape,
+            dtype="int8",
+            quantisation=Quantisation(scale=(0.125,), zero_point=(0,)),
+            data=data,
+        )
+        attributes = Conv2D(
+            stride=(1, 1), dilation=(1, 1), padding=VALID, activation=Activation.NONE
+        )
+        (made,) = self.operator(Op.CONV_2D, [source, weights], attributes)
+        return made
+
+    def cut(self, source, begin, size, step=(1, 1, 1, 1)):
+        # A step along an axis of one element is none of the format's.
+        step = tuple(1 if length == 1 else by for length, by in zip(size, step, strict=True))
+        self.operator(Op.STRIDED_SLICE, [source], Slice(begin=begin, size=size, step=step))
 
     def make(self, operators):
         inputs = tuple(self.add(self.choose(SHAPES)) for _ in range(2))
