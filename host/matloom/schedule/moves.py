@@ -9,7 +9,7 @@ from matloom.ir.attributes import Pad, Resize, Slice, Split, Transpose
 from matloom.ir.graph import Array, Op
 from matloom.ir.scales import nearest
 from matloom.schedule.context import Context, Unfit
-from matloom.schedule.copies import Axis, Copy, copy_stage, lines, whole
+from matloom.schedule.copies import Axis, Copy, copy_stage, lines, planes, whole
 from matloom.schedule.stage import ArrayStage, Part
 
 __all__ = ["join_stages", "pad_stages", "resize_stages", "slice_stages", "split_stages", "swap"]
@@ -178,11 +178,13 @@ def swap(context: Context) -> tuple[ArrayStage, ...]:
         raise Unfit("the engine swaps two groups of axes, not more")
     before, high, low = math.prod(sizes[: moved[0]]), sizes[moved[0]], sizes[moved[1]]
     inner = math.prod(sizes[moved[1] + 1 :])
+    # Rows of the only image may be in several, which follow one another on both sides.
+    images, rows = planes(high) if before == 1 else (before, high)
     copy = Copy(
-        images=before,
-        in_rows=high,
+        images=images,
+        in_rows=rows,
         in_row_bytes=low * inner,
-        out_rows=high,
+        out_rows=rows,
         width=low,
         position_bytes=inner,
         x_step=inner,
@@ -191,7 +193,7 @@ def swap(context: Context) -> tuple[ArrayStage, ...]:
         offset=0,
         x_step=high * inner,
         row_step=inner,
-        image_step=high * low * inner,
+        image_step=rows * inner if before == 1 else high * low * inner,
         finished=context.output.size,
     )
     return (_copy(context, copy, part=part),)

@@ -116,3 +116,11 @@ def test_a_tensor_that_is_joined_twice():
     found, on_engine = run(graph, "nano", {0: given})
     assert on_engine
     np.testing.assert_array_equal(found[2], np.concatenate([given, given], axis=2))
+
+
+def test_channels_come_first_in_a_large_image():
+    graph = made(Op.TRANSPOSE, Transpose(permutation=(0, 3, 1, 2)), (1, 70, 60, 3))
+    given = np.random.default_rng(0).integers(-128, 128, (1, 70, 60, 3)).astype(np.int8)
+    found, on_engine = run(graph, "reference", {0: given})
+    assert on_engine
+    np.testing.assert_array_equal(found[1], given.transpose(0, 3, 1, 2))
