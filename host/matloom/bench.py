@@ -154,7 +154,7 @@ CASES = (
         35_500,
         peers=(("GAP9, 370 MHz", "176 us"), ("Cortex-M7, 280 MHz", "1.08 ms")),
     ),
-    _network("ad, second call", "ad01_int8", 264_192, 5_500, calls=2),
+    _network("ad, resident", "ad01_int8", 264_192, 5_500, calls=2),
     _product(128, 128, 128, 0.90),
     _product(256, 256, 256, 0.97),
     _product(512, 512, 512, 0.99),

@@ -69,7 +69,7 @@ def run(
             inputs = {name: archive[name] for name in archive.files}
     except (OSError, ValueError) as error:
         raise ValueError(f"--input must be an .npz file, not {str(source)!r}: {error}") from None
-    options = {} if waves is None else {"waves": waves}
+    options: dict[str, Any] = {} if waves is None else {"waves": waves}
     if waves is not None and device != "rtl":
         raise ValueError(f"--waves must go with device rtl, not {device!r}")
     wanted = None if network.suffix == ".mloom" and _is_default("config") else config

@@ -8,7 +8,7 @@ from matloom.arch.config import Config, load_config
 from matloom.ir.graph import Graph
 from matloom.lower import lower
 from matloom.passes import run_passes
-from matloom.program import Program
+from matloom.program import EngineStep, Program
 from matloom.schedule import CompileError, CompileOptions
 from matloom.schedule.partition import EngineRun, Partition, partition
 
@@ -38,7 +38,8 @@ def compile_network(
     Raises
     ------
     CompileError
-        Where operators fit the memory one by one, but not together.
+        Where operators fit the memory one by one, but not together, or weights that the
+        options want resident are too large.
     """
     config = load_config(config)
     options = options or CompileOptions()
@@ -48,12 +49,21 @@ def compile_network(
     while True:
         parts = partition(graph, config, names, refused)
         try:
-            return lower(graph, parts, names, config, options)
+            program = lower(graph, parts, names, config, options)
         except CompileError:
             found = dict(_too_large(graph, parts, names, config, options))
             if not found:
                 raise
             refused.update(found)
+        else:
+            break
+    if options.resident and program.repeat is None:
+        buffers = sum(isinstance(step, EngineStep) for step in program.steps)
+        raise CompileError(
+            f"for resident weights, all of them must fit the {config.spad_bytes} bytes of "
+            f"scratchpad beside the tensors, in one command buffer, not {buffers}"
+        )
+    return program
 
 
 def _too_large(

@@ -3,7 +3,7 @@
 import enum
 
 from matloom.arch.isa import FORMATS, UNITS, Field, Instruction, Opcode, unpack
-from matloom.program import EngineStep, Program
+from matloom.program import EngineStep, Program, Repeat
 
 __all__ = ["disassemble"]
 
@@ -21,11 +21,19 @@ def disassemble(source: Program | bytes) -> str:
     for number, step in enumerate(source.steps):
         if isinstance(step, EngineStep):
             lines.append(f"step {number}: engine, {step.predicted_cycles:,} cycles predicted")
-            end = step.command_offset + step.command_bytes
-            lines += _lines(source.image[step.command_offset : end], layers)
+            lines += _lines(_buffer(source, step), layers)
+            if step.repeat is not None:
+                cycles = step.repeat.predicted_cycles
+                lines.append(f"step {number}, weights on chip: engine, {cycles:,} cycles predicted")
+                lines += _lines(_buffer(source, step.repeat), layers)
         else:
             lines.append(f"step {number}: host, {step.operator} {', '.join(step.inputs)}")
     return "\n".join(lines)
+
+
+def _buffer(program: Program, commands: EngineStep | Repeat) -> bytes:
+    end = commands.command_offset + commands.command_bytes
+    return program.image[commands.command_offset : end]
 
 
 def _lines(commands: bytes, layers: dict[int, str]) -> list[str]:

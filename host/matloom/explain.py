@@ -52,6 +52,13 @@ def _totals(program: Program) -> list[str]:
         moved = _moved(program)
         parts = ", ".join(f"{region.name} {moved[region]:,}" for region in Region)
         lines.insert(3, f"bytes moved between memory and chip: {sum(moved.values()):,} ({parts})")
+    if program.repeat is not None:
+        again = program.repeat.predicted_cycles
+        kept = sum(end - start for start, end in program.repeat.kept)
+        lines.append(
+            f"{again:,} cycles (predicted) from a session's second call on: {kept:,} bytes of "
+            f"weights stay on chip: utilisation {program.engine_macs / (peak * max(again, 1)):.3f}"
+        )
     return [*lines, f"what would help most: {_advice(program)}"]
 
 

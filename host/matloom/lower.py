@@ -17,9 +17,18 @@ from matloom.program import (
     LayerInfo,
     Program,
     Quantised,
+    Repeat,
     TensorInfo,
 )
-from matloom.schedule import CompileError, CompileOptions, Image, Place, Segment, schedule_segment
+from matloom.schedule import (
+    CompileError,
+    CompileOptions,
+    Image,
+    Place,
+    Scheduled,
+    Segment,
+    schedule_segment,
+)
 from matloom.schedule.join import written_in_place
 from matloom.schedule.partition import EngineRun, HostRun, Partition
 from matloom.schedule.stage import ArrayStage
@@ -44,6 +53,16 @@ def _packed(instructions: list[Instruction], config: Config) -> bytes:
         if problem is not None:
             raise CompileError(f"the network does not fit the instruction set: {problem}")
     return b"".join(pack(instruction) for instruction in instructions)
+
+
+def _spent(marks: list[int], completions: dict[int, int]) -> list[int]:
+    """Return the cycles from each mark's predecessor to it."""
+    spent, before = [], 0
+    for mark in marks:
+        done = completions.get(mark, before)
+        spent.append(max(0, done - before))
+        before = max(before, done)
+    return spent
 
 
 @dataclass
@@ -149,21 +168,31 @@ class _Lowering:
             self.image,
             arena_start=0,
             output_bytes=self.region_bytes[Region.OUTPUT],
+            may_stay=sum(isinstance(other, EngineRun) for other in self.parts.runs) == 1,
         )
         arena = max(self.region_bytes.get(Region.ARENA, 0), scheduled.arena_end)
         self.region_bytes[Region.ARENA] = arena
-        commands = _packed(scheduled.instructions, self.config)
-        self._engine_layers(run, scheduled.prediction.marks)
+        offset, size = self._commands(scheduled.instructions)
+        repeat = None
+        if scheduled.repeat is not None:
+            again_offset, again_size = self._commands(scheduled.repeat.instructions)
+            repeat = Repeat(
+                command_offset=again_offset,
+                command_bytes=again_size,
+                predicted_cycles=scheduled.repeat.prediction.cycles,
+                kept=scheduled.repeat.kept,
+            )
+        self._engine_layers(run, scheduled)
         self.steps.append(
             EngineStep(
-                command_offset=len(self.commands),
-                command_bytes=len(commands),
+                command_offset=offset,
+                command_bytes=size,
                 inputs=inputs,
                 outputs=outputs,
                 predicted_cycles=scheduled.prediction.cycles,
+                repeat=repeat,
             )
         )
-        self.commands.append(commands)
 
     def _marks(self, run: EngineRun) -> tuple[int, ...]:
         """Return a mark for the last stage of each operator, and none for its others."""
@@ -173,24 +202,34 @@ class _Lowering:
             marks.extend([0] * (len(stages) - 1) + [mark] * bool(stages))
         return tuple(marks)
 
-    def _engine_layers(self, run: EngineRun, marks: dict[int, int]) -> None:
-        before = 0
-        for node, stages in zip(run.nodes, run.stages, strict=True):
-            mark = min(self.next_mark, self.config.last_mark) if stages else 0
-            self.next_mark += 1
-            done = marks.get(mark, before)
+    def _commands(self, instructions: list[Instruction]) -> tuple[int, int]:
+        """Keep a command buffer; return its number, which stands for its offset, and its size."""
+        self.commands.append(_packed(instructions, self.config))
+        return len(self.commands) - 1, len(self.commands[-1])
+
+    def _engine_layers(self, run: EngineRun, scheduled: Scheduled) -> None:
+        marks = [
+            min(number, self.config.last_mark) if stages else 0
+            for number, stages in enumerate(run.stages, self.next_mark)
+        ]
+        self.next_mark += len(marks)
+        first = _spent(marks, scheduled.prediction.marks)
+        later = [0] * len(marks)
+        if scheduled.repeat is not None:
+            later = _spent(marks, scheduled.repeat.prediction.marks)
+        for index, node in enumerate(run.nodes):
             self.layers.append(
                 LayerInfo(
                     name=self.names[node.outputs[0]],
                     operator=str(node.op),
                     where="engine",
-                    mark=mark,
+                    mark=marks[index],
                     macs=macs(self.graph, node),
-                    predicted_cycles=max(0, done - before),
+                    predicted_cycles=first[index],
                     tensor_bytes=tensor_bytes(self.graph, node),
+                    repeat_cycles=later[index],
                 )
             )
-            before = max(before, done)
 
     def host(self, run: HostRun) -> None:
         """Append a step of the host, with the constants that it reads."""
@@ -248,10 +287,7 @@ class _Lowering:
             image.extend(commands)
         assert all(offset % GRANULE_BYTES == 0 for offset in offsets)
         steps = tuple(
-            dataclasses.replace(step, command_offset=offsets[step.command_offset])
-            if isinstance(step, EngineStep)
-            else step
-            for step in self.steps
+            _placed(step, offsets) if isinstance(step, EngineStep) else step for step in self.steps
         )
         for number in self.graph.outputs:
             self._constant(number)
@@ -280,6 +316,15 @@ class _Lowering:
             constants=tuple(self.constants.values()),
             host_data=bytes(self.host_data),
         )
+
+
+def _placed(step: EngineStep, offsets: list[int]) -> EngineStep:
+    """Return a step with the offsets of its command buffers for their numbers."""
+    repeat = step.repeat
+    if repeat is not None:
+        repeat = dataclasses.replace(repeat, command_offset=offsets[repeat.command_offset])
+    offset = offsets[step.command_offset]
+    return dataclasses.replace(step, command_offset=offset, repeat=repeat)
 
 
 def lower(

@@ -21,11 +21,12 @@ __all__ = [
     "Program",
     "ProgramError",
     "Quantised",
+    "Repeat",
     "TensorInfo",
 ]
 
 #: Changes with every change of the file's layout.
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 _MAGIC = b"MLOOMPRG"
 #: Magic, format version, bytes of metadata, of the image and of host data, CRC-32 of all three.
@@ -98,11 +99,26 @@ class Constant:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Repeat:
+    """Commands for a step where the scratchpad still holds what the step left there.
+
+    They may run when nothing but the step, or they themselves, ran since the step ran; a reset
+    or a fault ends that. `kept` are the bytes of the scratchpad (half open) on which they rely.
+    """
+
+    command_offset: int
+    command_bytes: int
+    predicted_cycles: int
+    kept: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class EngineStep:
     """Run commands on the engine: write `inputs`, ring, read `outputs`.
 
     `command_offset` and `command_bytes` lie in the program image; `predicted_cycles` is the
-    compiler's estimate from doorbell to done.
+    compiler's estimate from doorbell to done. `repeat` is the shorter way from the second
+    time on, where weights stay on chip.
     """
 
     command_offset: int
@@ -110,6 +126,7 @@ class EngineStep:
     inputs: tuple[Binding, ...]
     outputs: tuple[Binding, ...]
     predicted_cycles: int
+    repeat: Repeat | None = None
     kind: str = "engine"
 
 
@@ -135,7 +152,8 @@ class LayerInfo:
 
     `mark` is its slot in the completion-time table, 0 for none; `where` is ``"engine"``,
     ``"host"`` or ``"none"`` for operators that cost nothing; `reason` says why not the engine;
-    `tensor_bytes` are those of all that it reads and writes.
+    `tensor_bytes` are those of all that it reads and writes. `repeat_cycles` is the
+    prediction for later calls, where weights stay on chip.
     """
 
     name: str
@@ -146,6 +164,7 @@ class LayerInfo:
     predicted_cycles: int = 0
     reason: str = ""
     tensor_bytes: int = 0
+    repeat_cycles: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,6 +219,12 @@ class Program:
     def predicted_cycles(self) -> int:
         """Estimated cycles of all engine steps."""
         return sum(step.predicted_cycles for step in self.steps if isinstance(step, EngineStep))
+
+    @property
+    def repeat(self) -> Repeat | None:
+        """The shorter way of the only engine step from the second call on, where it has one."""
+        found = [step.repeat for step in self.steps if isinstance(step, EngineStep)]
+        return found[0] if found else None
 
     def require(self, config: Config) -> None:
         """Raise `ProgramError` unless the program was made for this configuration."""
@@ -299,8 +324,14 @@ def _step(values: dict[str, Any]) -> EngineStep | HostStep:
             **values,
             "inputs": tuple(_binding(item) for item in values["inputs"]),
             "outputs": tuple(_binding(item) for item in values["outputs"]),
+            "repeat": None if values["repeat"] is None else _repeat(values["repeat"]),
         }
     )
+
+
+def _repeat(values: dict[str, Any]) -> Repeat:
+    kept = tuple((int(start), int(end)) for start, end in values["kept"])
+    return Repeat(**{**values, "kept": kept})
 
 
 def _from_metadata(values: dict[str, Any], image: bytes, host_data: bytes) -> Program:

@@ -46,6 +46,8 @@ class Report:
         Cycles of the execute unit by cause; with `exec_stream` they sum to `cycles`.
     bytes_read, bytes_written:
         What the bus carried, whole beats, commands included.
+    resident:
+        Whether weights were on chip from the call before.
     """
 
     network: str
@@ -62,6 +64,7 @@ class Report:
     bytes_read: int
     bytes_written: int
     host_steps: tuple[str, ...]
+    resident: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as JSON knows it."""
@@ -75,7 +78,7 @@ class Report:
         """Return the layers as a table."""
         title = (
             f"{self.network} on {self.device}: {self.cycles:,} cycles ({self.cycles_source}), "
-            f"utilisation {self.utilisation:.3f}"
+            f"utilisation {self.utilisation:.3f}{', weights resident' if self.resident else ''}"
         )
         table = Table(title=title)
         for heading in ("layer", "operator", "where"):
@@ -105,14 +108,19 @@ class Report:
         return stream.getvalue().rstrip()
 
 
-def make_report(program: Program, device: str, runs: list[Counters]) -> Report:
+def make_report(
+    program: Program, device: str, runs: list[Counters], *, resident: bool = False
+) -> Report:
     """Return the report of a program's last run; `runs` has one entry for each engine step.
 
     The device knows no time where its cycle counters read zero: the prediction then stands in,
-    and the report says so.
+    and the report says so. `resident` tells that the program's `repeat` ran.
     """
     counted = sum(run.cycles for run in runs)
-    cycles = counted or program.predicted_cycles
+    predicted = program.predicted_cycles
+    if resident and program.repeat is not None:
+        predicted = program.repeat.predicted_cycles
+    cycles = counted or predicted
     totals: dict[str, int] = {}
     for run in runs:
         for name, value in run.values.items():
@@ -124,19 +132,20 @@ def make_report(program: Program, device: str, runs: list[Counters]) -> Report:
         config_digest=f"{program.config.digest:08x}",
         cycles=cycles,
         cycles_source="counters" if counted else "predicted",
-        predicted_cycles=program.predicted_cycles,
+        predicted_cycles=predicted,
         macs=program.macs,
         utilisation=program.engine_macs / (array * cycles) if cycles else 0.0,
-        layers=_layers(program, runs),
+        layers=_layers(program, runs, resident),
         stalls={name: totals.get(name, 0) for name, _doc in EXEC_CAUSES if name != "exec_stream"},
         counters=totals,
         bytes_read=totals.get("read_beats", 0) * program.config.bus_bytes,
         bytes_written=totals.get("write_beats", 0) * program.config.bus_bytes,
         host_steps=tuple(step.operator for step in program.steps if isinstance(step, HostStep)),
+        resident=resident,
     )
 
 
-def _layers(program: Program, runs: list[Counters]) -> tuple[LayerReport, ...]:
+def _layers(program: Program, runs: list[Counters], resident: bool) -> tuple[LayerReport, ...]:
     """Turn completion times into differences, engine step by engine step."""
     spent: dict[int, int] = {}
     for run in runs:
@@ -152,7 +161,7 @@ def _layers(program: Program, runs: list[Counters]) -> tuple[LayerReport, ...]:
             where=layer.where,
             macs=layer.macs,
             cycles=spent.get(layer.mark) if layer.mark else None,
-            predicted_cycles=layer.predicted_cycles,
+            predicted_cycles=layer.repeat_cycles if resident else layer.predicted_cycles,
             reason=layer.reason,
         )
         for layer in program.layers

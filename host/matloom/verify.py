@@ -1,14 +1,13 @@
 """Proves a command buffer legal and free of hazards before it runs."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from matloom.accesses import Access, Space, accesses
 from matloom.arch.config import Config
 from matloom.arch.isa import (
-    FORMATS,
     GRANULE_BYTES,
     UNITS,
     WRITABLE_REGIONS,
@@ -17,12 +16,12 @@ from matloom.arch.isa import (
     Memory,
     Opcode,
     Region,
-    extent_end,
     illegal_field,
     unpack,
 )
-from matloom.program import EngineStep, Program
-from matloom.schedule.touched import Lines, touched_lines, view
+from matloom.program import EngineStep, Program, Repeat
+from matloom.residency import repeat_problem
+from matloom.schedule.touched import Lines, view
 
 __all__ = ["VerifyError", "overlaps_itself", "verify_commands", "verify_program"]
 
@@ -34,9 +33,6 @@ _FETCHED = {"weight_addr": "weights, ", "param_addr": "parameters, "}
 #: Completions of each unit, in the order of UNITS, that are certain at some moment.
 _Clock = tuple[int, ...]
 
-#: A memory, and the region of external memory.
-_Space = tuple[Memory, Region | None]
-
 
 class VerifyError(ValueError):
     """A command buffer that must not run; the message names instructions, memory and rule."""
@@ -44,14 +40,37 @@ class VerifyError(ValueError):
 
 def verify_program(program: Program) -> None:
     """Verify every command buffer of a program; raise `VerifyError`."""
-    for step in program.steps:
-        if isinstance(step, EngineStep):
-            start, size = step.command_offset, step.command_bytes
-            for name, value in (("command_offset", start), ("command_bytes", size)):
-                if value % GRANULE_BYTES:
-                    raise VerifyError(f"{name} must be a multiple of {GRANULE_BYTES}, not {value}")
-            commands = program.image[start : start + size]
-            verify_commands(commands, program.config, program.region_bytes)
+    steps = [step for step in program.steps if isinstance(step, EngineStep)]
+    for step in steps:
+        commands = _commands(program, step)
+        verify_commands(commands, program.config, program.region_bytes)
+        if step.repeat is None:
+            continue
+        if len(steps) > 1:
+            raise VerifyError(f"a step with a repeat must be the only engine step of {len(steps)}")
+        again = _commands(program, step.repeat)
+        verify_commands(again, program.config, program.region_bytes)
+        problem = repeat_problem(
+            _instructions(commands), _instructions(again), step.repeat, program.config
+        )
+        if problem is not None:
+            raise VerifyError(problem)
+
+
+def _commands(program: Program, buffer: EngineStep | Repeat) -> bytes:
+    start, size = buffer.command_offset, buffer.command_bytes
+    for name, value in (("command_offset", start), ("command_bytes", size)):
+        if value % GRANULE_BYTES:
+            raise VerifyError(f"{name} must be a multiple of {GRANULE_BYTES}, not {value}")
+    return program.image[start : start + size]
+
+
+def _instructions(commands: bytes) -> Iterator[Instruction]:
+    """Yield the instructions of a verified buffer up to END."""
+    instruction, offset = unpack(commands, 0)
+    while instruction.opcode is not Opcode.END:
+        yield instruction
+        instruction, offset = unpack(commands, offset)
 
 
 def verify_commands(commands: bytes, config: Config, region_bytes: Mapping[Region, int]) -> None:
@@ -70,9 +89,9 @@ def verify_commands(commands: bytes, config: Config, region_bytes: Mapping[Regio
         The first instruction that is illegal, or else the first that is not ordered.
     """
     legal = list(_legal_instructions(commands, config, region_bytes))
-    hazards = _Hazards([access for _instruction, accesses in legal for access in accesses])
-    for number, (instruction, accesses) in enumerate(legal):
-        hazards.check(number, instruction, accesses)
+    hazards = _Hazards([access for _instruction, found in legal for access in found])
+    for number, (instruction, found) in enumerate(legal):
+        hazards.check(number, instruction, found)
 
 
 def overlaps_itself(instruction: Instruction, config: Config) -> bool:
@@ -81,13 +100,13 @@ def overlaps_itself(instruction: Instruction, config: Config) -> bool:
     An instruction reads ahead of what it writes by as much as its pipeline is long, which is
     not promised. In place, each value is read before it is replaced, and not read again.
     """
-    accesses = [
+    found = [
         item
-        for item in _accesses(instruction, config)
+        for item in accesses(instruction, config)
         if item.space[0] is Memory.SPAD and item.start < item.end
     ]
-    for write in (item for item in accesses if item.write):
-        for read in (item for item in accesses if not item.write):
+    for write in (item for item in found if item.write):
+        for read in (item for item in found if not item.write):
             apart = read.end <= write.start or write.end <= read.start
             in_place = (
                 read.base == "source_addr"
@@ -108,46 +127,9 @@ def _positions_apart(post: Instruction, config: Config) -> bool:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Access:
-    """Addresses ``start .. end - 1`` that an instruction reads or writes; `base` is the field.
-
-    `lines` are those of the addresses that it touches, None for all.
-    """
-
-    space: _Space
-    base: str
-    start: int
-    end: int
-    write: bool
-    lines: Lines | None = None
-
-    def __str__(self) -> str:
-        memory, region = self.space
-        name = memory.name if region is None else f"{memory.name} region {region.name}"
-        return f"{name} addresses {self.start} to {self.end - 1}"
-
-
-def _accesses(instruction: Instruction, config: Config) -> Iterator[_Access]:
-    for extent in FORMATS[instruction.opcode].extents:
-        end = extent_end(extent, instruction, config)
-        if end is not None:
-            start = getattr(instruction, extent.base)
-            region = Region(instruction.region) if extent.memory is Memory.DRAM else None
-            space = (extent.memory, region)
-            yield _Access(
-                space=space,
-                base=extent.base,
-                start=start,
-                end=end,
-                write=extent.write,
-                lines=touched_lines(extent, instruction, config),
-            )
-
-
 def _legal_instructions(
     commands: bytes, config: Config, region_bytes: Mapping[Region, int]
-) -> Iterator[tuple[Instruction, list[_Access]]]:
+) -> Iterator[tuple[Instruction, list[Access]]]:
     """Yield instructions with their accesses up to END; raise where the dispatcher would stop.
 
     Its bounds count for empty accesses, too.
@@ -159,12 +141,12 @@ def _legal_instructions(
             instruction, offset = unpack(commands, offset)
         except IsaError as error:
             raise VerifyError(f"instruction {number}: {error}") from None
-        accesses = list(_accesses(instruction, config))
+        found = list(accesses(instruction, config))
         _check_legal(number, instruction, issued, config)
-        _check_bounds(number, instruction, accesses, config, region_bytes)
+        _check_bounds(number, instruction, found, config, region_bytes)
         if instruction.opcode is Opcode.END:
             return
-        yield instruction, [item for item in accesses if item.start < item.end]
+        yield instruction, [item for item in found if item.start < item.end]
         issued[instruction.opcode] += 1
         number += 1
 
@@ -191,12 +173,12 @@ def _check_legal(
 def _check_bounds(
     number: int,
     instruction: Instruction,
-    accesses: Sequence[_Access],
+    found: Sequence[Access],
     config: Config,
     region_bytes: Mapping[Region, int],
 ) -> None:
     name = f"instruction {number} ({instruction.opcode.name})"
-    for access in accesses:
+    for access in found:
         memory, region = access.space
         if region is not None:
             capacity = region_bytes.get(region, 0)
@@ -217,16 +199,16 @@ class _Past:
     accesses leave addresses out, each address is a piece.
     """
 
-    def __init__(self, accesses: Sequence[_Access]) -> None:
-        edges = sorted({edge for access in accesses for edge in (access.start, access.end)})
-        if any(access.lines is not None for access in accesses):
+    def __init__(self, found: Sequence[Access]) -> None:
+        edges = sorted({edge for access in found for edge in (access.start, access.end)})
+        if any(access.lines is not None for access in found):
             edges = list(range(edges[-1] + 1))
         self._piece = {edge: number for number, edge in enumerate(edges)}
         self._last = {
             write: np.zeros((len(UNITS), len(edges)), np.int32) for write in (False, True)
         }
 
-    def last(self, access: _Access, *, write: bool) -> NDArray[np.int32]:
+    def last(self, access: Access, *, write: bool) -> NDArray[np.int32]:
         """Return the entries of an access, units first, of reads or of writes; they may be set."""
         lines = access.lines
         if lines is None:
@@ -238,9 +220,9 @@ class _Past:
 class _Hazards:
     """Follows what is certainly complete when each instruction starts: a vector clock a unit."""
 
-    def __init__(self, accesses: Sequence[_Access]) -> None:
-        by_space: dict[_Space, list[_Access]] = {}
-        for access in accesses:
+    def __init__(self, found: Sequence[Access]) -> None:
+        by_space: dict[Space, list[Access]] = {}
+        for access in found:
             by_space.setdefault(access.space, []).append(access)
         self._past = {space: _Past(items) for space, items in by_space.items()}
         nothing = (0,) * len(UNITS)
@@ -250,16 +232,16 @@ class _Hazards:
         self._starts = [nothing for _unit in UNITS]
         self._fetches = [nothing for _unit in UNITS]
 
-    def check(self, number: int, instruction: Instruction, accesses: Sequence[_Access]) -> None:
+    def check(self, number: int, instruction: Instruction, found: Sequence[Access]) -> None:
         """Check one instruction against all before it, and remember it."""
         unit = UNITS.index(instruction.opcode)
         start = self._start(unit, instruction)
-        for access in accesses:
+        for access in found:
             early = access.base in _FETCHED
             self._ordered(number, instruction, access, self._fetches[unit] if early else start)
         self._numbers[unit].append(number)
         own = len(self._numbers[unit])
-        for access in accesses:
+        for access in found:
             past = self._past[access.space]
             past.last(access, write=access.write)[unit] = own
         # A unit completes in order, so all that came before is complete, too.
@@ -282,7 +264,7 @@ class _Hazards:
         return start
 
     def _ordered(
-        self, number: int, instruction: Instruction, access: _Access, known: _Clock
+        self, number: int, instruction: Instruction, access: Access, known: _Clock
     ) -> None:
         unit = UNITS.index(instruction.opcode)
         past = self._past[access.space]

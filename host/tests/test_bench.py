@@ -124,7 +124,7 @@ def test_targets_are_utilisations():
 def test_networks_of_an_absent_collection_are_named(monkeypatch):
     monkeypatch.setattr(bench, "collection", lambda: None)
     missing = [case.name for case in CASES if graph_of(case) is None]
-    assert missing == ["ic", "kws", "vww", "ad", "ad, second call"]
+    assert missing == ["ic", "kws", "vww", "ad", "ad, resident"]
 
 
 def test_products_compile():

@@ -8,7 +8,7 @@ import pytest
 
 from matloom.arch.config import PRESETS
 from matloom.arch.isa import Region
-from matloom.compiler import compile_network
+from matloom.compiler import CompileOptions, compile_network
 from matloom.data.digits import NETWORK
 from matloom.frontend.tflite import load_tflite
 from matloom.program import FORMAT_VERSION, Program, ProgramError
@@ -37,6 +37,13 @@ def test_round_trip_with_host_steps_and_layers():
     data = program.to_bytes()
     assert Program.from_bytes(data) == program
     assert Program.from_bytes(data).to_bytes() == data
+
+
+def test_round_trip_of_a_repetition(small_product):
+    program = compile_network(small_product, PRESETS["nano"], CompileOptions(resident=True))
+    assert program.repeat.predicted_cycles < program.predicted_cycles
+    assert sum(end - start for start, end in program.repeat.kept) >= 20 * 10
+    assert Program.from_bytes(program.to_bytes()) == program
 
 
 def file_of(metadata):

@@ -9,12 +9,13 @@ import pytest
 import matloom
 from matloom.arch.config import PRESETS
 from matloom.data.digits import NETWORK
-from matloom.device.errors import DeviceError
+from matloom.device.errors import DeviceError, DeviceFault
 from matloom.frontend.tflite import load_tflite
 from matloom.hostops.interpreter import interpret
 from matloom.instances import Instances
 from matloom.ir.graph import Op
 from matloom.program import HostStep, Program, ProgramError
+from matloom.schedule import CompileOptions
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +68,8 @@ def test_report_of_a_device_without_time(session):
     session.run(images(1))
     report = session.report()
     assert report.cycles_source == "predicted"
-    assert report.cycles == session.program.predicted_cycles
+    program = session.program
+    assert report.cycles == (program.repeat or program).predicted_cycles
     assert report.utilisation == pytest.approx(report.macs / (64 * report.cycles))
     assert report.host_steps == ("SOFTMAX",)
     assert [layer.where for layer in report.layers].count("host") == 1
@@ -90,6 +92,45 @@ def test_report_of_the_chip():
     assert report.bytes_read == 4 * report.counters["read_beats"]
     for line in (f"store_busy: {report.counters['store_busy']:,}", f"{report.bytes_read:,} bytes"):
         assert line in str(report)
+
+
+@pytest.mark.parametrize("device", ["model", "rtl"])
+def test_weights_stay_on_chip(device):
+    """Later calls give what first calls give, and transfer no weights; a broken stay reloads."""
+    options = CompileOptions(resident=True)
+    fresh = [matloom.load(NETWORK, "model", "nano", options).run(images(1, n)) for n in range(6)]
+    with matloom.load(NETWORK, device, "nano", options) as session:
+        other = matloom.load(NETWORK, session.driver, "nano", CompileOptions(resident=False))
+
+        def stays(number):
+            assert np.array_equal(session.run(images(1, number)), fresh[number])
+            return session.report().resident
+
+        assert [stays(0), stays(1)] == [False, True]
+        assert np.array_equal(other.run(images(1, 2)), fresh[2])
+        assert [stays(2), stays(3)] == [False, True]
+        session.driver.reset()
+        assert [stays(3), stays(4)] == [False, True]
+        with pytest.raises(DeviceFault, match="COMMAND_RANGE"):
+            session.driver.run(0, 0)
+        session.driver.reset()
+        assert [stays(4), stays(5)] == [False, True]
+        report = session.report()
+    repeat = session.program.repeat
+    assert report.predicted_cycles == repeat.predicted_cycles < session.program.predicted_cycles
+    assert report.as_dict()["resident"]
+    if device == "rtl":
+        kept = sum(end - start for start, end in repeat.kept)
+        assert report.counters["read_beats"] * PRESETS["nano"].bus_bytes < kept
+
+
+def test_weights_do_not_survive_a_reset_of_the_chip():
+    with matloom.load(NETWORK, "rtl", "nano", CompileOptions(resident=True)) as session:
+        first = session.run(images(1))
+        session.driver.transport.reset()
+        session.driver.allocate(session.program.region_bytes)
+        assert np.array_equal(session.run(images(1)), first)
+        assert not session.report().resident
 
 
 def test_a_saved_program_runs(tmp_path, session):

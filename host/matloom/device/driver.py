@@ -68,6 +68,10 @@ class Driver:
         self.transport, self.config = transport, config
         self.timeout, self.timeout_cycles = timeout, timeout_cycles
         self._bases: dict[Region, int] = {}
+        #: Whose regions are in external memory; None where nobody has claimed them.
+        self.owner: object | None = None
+        #: Grows with all that may change the scratchpad: runs, resets, other regions.
+        self.epoch = 0
         identity = self.read("ID")
         if identity != IDENTITY:
             raise DeviceError(f"a device's ID must be {IDENTITY:#010x}, not {identity:#010x}")
@@ -87,6 +91,7 @@ class Driver:
 
     def reset(self) -> None:
         """Let bus transfers end and reset every unit; also leaves the fault state."""
+        self.epoch += 1
         self.write("CONTROL", _RESET)
         deadline = time.monotonic() + self.timeout
         while self.read("STATUS") & (_RESETTING | _BUSY | _FAULT):
@@ -96,6 +101,8 @@ class Driver:
 
     def allocate(self, region_bytes: Mapping[Region, int]) -> dict[Region, int]:
         """Place the regions in external memory one behind the other; return their addresses."""
+        self.owner = None
+        self.epoch += 1
         address = self.transport.memory_base
         for region in Region:
             size = region_bytes.get(region, 0)
@@ -121,6 +128,7 @@ class Driver:
 
     def run(self, command_offset: int, command_bytes: int) -> Counters:
         """Run a command buffer in region PROGRAM to its end; return what it cost."""
+        self.epoch += 1
         self.write("COMMAND_OFFSET", command_offset)
         self.write("COMMAND_BYTES", command_bytes)
         self.write("IRQ_STATUS", 3)

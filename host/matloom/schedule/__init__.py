@@ -1,5 +1,6 @@
 """From stages to instructions: tiles, homes in the scratchpad, order, waits, predicted cycles."""
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from matloom.arch.config import Config
@@ -7,20 +8,21 @@ from matloom.arch.isa import Instruction, Region
 from matloom.schedule.cost import Prediction, predict
 from matloom.schedule.emit import emit
 from matloom.schedule.errors import CompileError
-from matloom.schedule.fit import Choice, choices, fit
+from matloom.schedule.fit import Choice, choices, fit, repeat_policies
 from matloom.schedule.image import Image
 from matloom.schedule.memory import Space
 from matloom.schedule.options import CompileOptions
-from matloom.schedule.plan import Plan
+from matloom.schedule.plan import PARAMS, Full, Plan, make_plan
 from matloom.schedule.segment import Place, Segment
 from matloom.schedule.stage import ArrayStage
-from matloom.schedule.tiles import Chunk
+from matloom.schedule.tiles import Chunk, Limits, Weights
 
 __all__ = [
     "CompileError",
     "CompileOptions",
     "Image",
     "Place",
+    "Repetition",
     "Scheduled",
     "Segment",
     "schedule_segment",
@@ -28,8 +30,26 @@ __all__ = [
 
 _ARENA_LIMIT = 2**31
 
+#: By how much weights that stay may slow the first call down, and must speed later ones up.
+_SLOWER, _FASTER = 1.002, 0.98
+
 #: Stages by whose predicted cycles the start is chosen.
 _STAGES_TRIED = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repetition:
+    """A segment's instructions where weights are in the scratchpad already.
+
+    Members
+    -------
+    kept:
+        The bytes of the scratchpad (half open) that hold them.
+    """
+
+    instructions: list[Instruction]
+    prediction: Prediction
+    kept: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,12 +60,15 @@ class Scheduled:
     -------
     arena_end:
         First byte of the ARENA window that the segment does not use.
+    repeat:
+        How to do it again without the transfers of weights; None where they do not stay.
     """
 
     instructions: list[Instruction]
     plan: Plan
     prediction: Prediction
     arena_end: int
+    repeat: Repetition | None = None
 
 
 def _arena_places(
@@ -68,15 +91,17 @@ def _arena_places(
     return {**places, **segment.results}, arena_start + space.peak
 
 
-def _chunk_data(stage: ArrayStage, chunk: Chunk, config: Config) -> bytes:
-    """Return weights, block by block, and the parameters where the last steps are among them."""
+def _chunk_data(stage: ArrayStage, chunk: Chunk, limits: Limits, config: Config) -> bytes:
+    """Return weights, block by block, and the parameters where they belong to the last steps."""
     blocks, last = slice(chunk.first_block, chunk.end_block), chunk.end_block
     if stage.walk.weights_fixed:
         last = chunk.first_block + 1
     size = config.tile_bytes
     steps = slice(chunk.first_step * size, chunk.end_step * size)
     weights = stage.weights[chunk.first_block : last, steps].tobytes()
-    return weights + (stage.params[blocks].tobytes() if chunk.end_step == stage.walk.steps else b"")
+    if limits.params_apart or chunk.end_step < stage.walk.steps:
+        return weights
+    return weights + stage.params[blocks].tobytes()
 
 
 def _chunk_offsets(
@@ -87,7 +112,10 @@ def _chunk_offsets(
         if not isinstance(stage, ArrayStage):
             continue
         for number, chunk in enumerate(plan.chunks[index]):
-            offsets[index, number] = image.add(_chunk_data(stage, chunk, config))
+            limits = plan.policy.limits[index]
+            offsets[index, number] = image.add(_chunk_data(stage, chunk, limits, config))
+        if index in plan.params:
+            offsets[index, PARAMS] = image.add(stage.params.tobytes())
     return offsets
 
 
@@ -99,8 +127,11 @@ def schedule_segment(
     *,
     arena_start: int,
     output_bytes: int,
+    may_stay: bool = True,
 ) -> Scheduled:
     """Return the instructions of a segment; its constants go into `image`.
+
+    With `may_stay` nothing else uses the scratchpad between two times that it runs.
 
     Raises
     ------
@@ -120,7 +151,63 @@ def schedule_segment(
                 ).prediction.cycles
             ),
         )
-    return _schedule(segment, config, options, choice, image, arena_start, output_bytes)
+    scheduled = _schedule(segment, config, options, choice, image, arena_start, output_bytes)
+    if not may_stay or options.resident is False:
+        return scheduled
+    stays = _staying(segment, config, scheduled, image, arena_start, output_bytes)
+    if stays is None or stays.repeat is None:
+        return scheduled
+    before = scheduled.prediction.cycles
+    worth = (
+        stays.prediction.cycles <= _SLOWER * before
+        and stays.repeat.prediction.cycles <= _FASTER * before
+    )
+    return stays if worth or options.resident else scheduled
+
+
+def _staying(
+    segment: Segment,
+    config: Config,
+    scheduled: Scheduled,
+    image: Image,
+    arena_start: int,
+    output_bytes: int,
+) -> Scheduled | None:
+    """Return the same with weights that stay on chip for the next time; None for no room."""
+    policy = scheduled.plan.policy
+    if any(limits.weights is Weights.STREAMED for limits in policy.limits):
+        return None
+    resident = replace(policy, resident=True)
+    close = replace(resident, spread=False)
+    for tried in (resident, close, replace(close, overlay=True)):
+        try:
+            plan = make_plan(segment, tried, config)
+        except Full:
+            continue
+        first = _emitted(segment, config, plan, image, arena_start, output_bytes)
+        repeat = _repetition(segment, config, plan, image, first.arena_end, output_bytes)
+        return replace(first, repeat=repeat)
+    return None
+
+
+def _repetition(
+    segment: Segment,
+    config: Config,
+    first: Plan,
+    image: Image,
+    arena_end: int,
+    output_bytes: int,
+) -> Repetition:
+    """Return the fastest way to run a plan again with its weights where they are."""
+    made = []
+    for policy in repeat_policies(segment, first, config):
+        with suppress(Full):
+            plan = make_plan(segment, policy, config)
+            made.append(_emitted(segment, config, plan, image, arena_end, output_bytes))
+    best = min(made, key=lambda item: item.prediction.cycles)
+    return Repetition(
+        instructions=best.instructions, prediction=best.prediction, kept=first.resident_bytes
+    )
 
 
 def _start(segment: Segment) -> Segment:
@@ -142,6 +229,18 @@ def _schedule(
     output_bytes: int,
 ) -> Scheduled:
     plan = fit(segment, config, options, choice)
+    return _emitted(segment, config, plan, image, arena_start, output_bytes)
+
+
+def _emitted(
+    segment: Segment,
+    config: Config,
+    plan: Plan,
+    image: Image,
+    arena_start: int,
+    output_bytes: int,
+) -> Scheduled:
+    """Return the instructions of a plan."""
     places, arena_end = _arena_places(segment, plan, config, arena_start)
     dram_bytes = {Region.OUTPUT: max(1, output_bytes), Region.ARENA: max(1, arena_end)}
     offsets = _chunk_offsets(segment, plan, image, config)

@@ -60,10 +60,25 @@ class Prediction:
 
 def exec_cycles(values: dict[str, int], config: Config) -> int:
     """Return the cycles for which an EXEC streams."""
-    load = 0 if values.get("weights_fixed") else config.tile_load_cycles
-    step = max(values["width"] * values["height"], load, 4)
     taps = values["kernel_rows"] * values["kernel_cols"] * values["blocks"]
-    return step * taps * values["oc_blocks"]
+    steps, vectors = taps * values["oc_blocks"], values["width"] * values["height"]
+    if values.get("weights_fixed"):
+        return max(vectors, 4) * steps
+    load = config.tile_load_cycles
+    alone = max(vectors, load, 4) * steps
+    # Weights are read first where both are in one bank, and each read takes a vector's cycle.
+    shared = _shared(values, steps * config.tile_bytes, config)
+    return alone + round(((vectors + load) * steps - alone) * shared)
+
+
+def _shared(values: dict[str, int], size: int, config: Config) -> float:
+    """Return the share of the weights that lie in banks with the input."""
+    first, bank = values.get("weight_addr", 0), config.bank_bytes
+    start = values.get("input_addr", 0)
+    rows = (values.get("input_rows", 1) - 1) * values.get("input_pitch", 0)
+    end = start + rows + values.get("input_row_bytes", 1)
+    low, high = start // bank * bank, -(-end // bank) * bank
+    return max(0, min(first + size, high) - max(first, low)) / size
 
 
 def post_cycles(values: dict[str, int], config: Config) -> int:

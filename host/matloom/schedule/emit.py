@@ -204,15 +204,19 @@ class _Emitter:
 
     def _chunk_addresses(self, number: int, stage: ArrayStage, tile: ArrayTile) -> tuple[int, int]:
         """Return the addresses of a tile's first weights and first parameters."""
-        chunk = self.plan.chunks[self.plan.ticks[number].stage][tile.chunk]
+        index = self.plan.ticks[number].stage
+        chunk = self.plan.chunks[index][tile.chunk]
         base = self.plan.weights[number].address
         tile_bytes, param_bytes = self.config.tile_bytes, stage.params.shape[1]
         offset = tile.first_block - chunk.first_block
         if stage.walk.weights_fixed:
             return base, base + tile_bytes + offset * param_bytes
         size = (chunk.end_step - chunk.first_step) * tile_bytes
-        params = base + (chunk.end_block - chunk.first_block) * size
         first = offset * size + (tile.first_step - chunk.first_step) * tile_bytes
+        if index in self.plan.params:
+            address = self.plan.params[index].address + tile.first_block * param_bytes
+            return base + first, address
+        params = base + (chunk.end_block - chunk.first_block) * size
         return base + first, params + offset * param_bytes
 
     def _vector(self, number: int, stage: VectorStage, tile: VectorTile, mark: int) -> None:

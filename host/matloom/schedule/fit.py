@@ -1,5 +1,6 @@
 """Search for a plan that fits the scratchpad, from the fastest choices to the smallest."""
 
+import itertools
 import random
 from dataclasses import dataclass, replace
 
@@ -11,7 +12,7 @@ from matloom.schedule.segment import Segment
 from matloom.schedule.stage import ArrayStage, Stage, VectorStage
 from matloom.schedule.tiles import BLOCK_ENTRIES, Limits, Weights
 
-__all__ = ["Choice", "choices", "fit"]
+__all__ = ["Choice", "choices", "fit", "repeat_policies"]
 
 _ATTEMPTS = 400
 _SMALLEST_TILE = 16
@@ -24,6 +25,9 @@ _FIRST_CHUNK_BYTES = 2 * 1024
 
 #: Input and output of a tile of the first stage, whose first tile waits for them.
 _FIRST_TILE_BYTES = 24 * 1024
+
+#: Cycles that POST takes for a block of one position.
+_RESULT_CYCLES = 24
 
 _UNBOUNDED = 1 << 30
 
@@ -181,6 +185,7 @@ def _first_policy(segment: Segment, config: Config, choice: Choice) -> Policy:
                 taper_rows=last,
                 tiles=choice.tiles if first else Limits.tiles,
                 head=choice.head and first,
+                params_apart=small and _reads_weights_always(stage, config),
                 by_blocks=by_blocks[index],
                 split=index > 0 and _splits(segment, index, by_blocks[index - 1]),
             )
@@ -235,6 +240,35 @@ def _waits_for_weights(stage: Stage, config: Config) -> bool:
         return False
     positions = stage.images * stage.out_rows * stage.width
     return positions < config.tile_bytes // config.bus_bytes
+
+
+def repeat_policies(segment: Segment, first: Plan, config: Config) -> tuple[Policy, ...]:
+    """Return the policies to try for a plan whose weights are where the first left them."""
+    held = replace(first.policy, resident=False, held=first.chunk_addresses)
+    tapered = tuple(
+        replace(limits, taper_blocks=_hides_results(stage, config))
+        for stage, limits in zip(segment.stages, held.limits, strict=True)
+    )
+    early = tuple(
+        replace(limits, split=limits.split or (before.taper_blocks and limits.taper_blocks))
+        for before, limits in itertools.pairwise((tapered[0], *tapered))
+    )
+    return tuple(replace(held, limits=limits) for limits in (held.limits, tapered, early))
+
+
+def _reads_weights_always(stage: Stage, config: Config) -> bool:
+    """Return whether the bank of the weights is read in most cycles."""
+    if isinstance(stage, VectorStage) or stage.walk.weights_fixed or not stage.params.size:
+        return False
+    return stage.oc_blocks > 1 and stage.out_rows * stage.width < 2 * config.tile_load_cycles
+
+
+def _hides_results(stage: Stage, config: Config) -> bool:
+    """Return whether a weight tile takes so long that fewer blocks to a tile cost nothing."""
+    if not _waits_for_weights(stage, config):
+        return False
+    assert isinstance(stage, ArrayStage)
+    return stage.walk.steps * config.tile_load_cycles >= _RESULT_CYCLES
 
 
 def _random_policy(segment: Segment, config: Config, seed: int) -> Policy:

@@ -117,6 +117,13 @@ class Space:
             )
         else:
             start = candidates[-1] if high else candidates[0]
+        self.reserve(start, size, first, last, high=high, reads=reads)
+        return start
+
+    def reserve(
+        self, start: int, size: int, first: int, last: int, *, high: bool, reads: tuple[int, int]
+    ) -> None:
+        """Take `size` bytes from `start` on for ticks first..last; they must be free."""
         placed = _Placed(start, start + size, first, last, reads, high)
         if last - first >= _LONG:
             self._long.append(placed)
@@ -124,4 +131,3 @@ class Space:
             for tick in range(first, last + 1):
                 self._by_tick[tick].append(placed)
         self.peak = max(self.peak, placed.end)
-        return start

@@ -2,6 +2,7 @@
 
 import itertools
 from bisect import bisect_left, bisect_right
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from matloom.arch.config import Config
@@ -20,13 +21,16 @@ from matloom.schedule.tiles import (
     input_box,
 )
 
-__all__ = ["Buffer", "Full", "Load", "Plan", "Policy", "Slab", "make_plan"]
+__all__ = ["PARAMS", "Buffer", "Full", "Load", "Plan", "Policy", "Slab", "make_plan"]
 
 #: Cycles from the issue of a LOAD to its first byte, assumed when placing LOADs.
 _LATENCY = 60
 
 #: Cycles that a LOAD should be done before its bytes are needed.
 _MARGIN = 200
+
+#: The number that stands for a stage's parameters where they are no part of its chunks.
+PARAMS = -1
 
 #: Bytes that a row of an input tile must save to be fetched apart from its neighbours.
 _NARROWER = 64
@@ -43,6 +47,7 @@ class Buffer:
     high: bool = False
     address: int = -1
     first_read: int | None = None
+    stays: bool = False
 
 
 @dataclass(eq=False)
@@ -88,13 +93,17 @@ class Policy:
     """The choices that a plan follows: tensors kept in external memory, limits by stage.
 
     `spread` puts what is read at the same time into different banks; `overlay` lets
-    element-wise results take their input's place.
+    element-wise results take their input's place. `resident` gives all weights places that
+    nothing else uses. `held` are the addresses of weights, by stage and chunk, that are there
+    before the segment starts, and must be there when it ends; None for none.
     """
 
     spilled: frozenset[str] = frozenset()
     limits: tuple[Limits, ...] = ()
     spread: bool = True
     overlay: bool = False
+    resident: bool = False
+    held: Mapping[tuple[int, int], int] | None = None
     seed: int | None = None
 
 
@@ -108,17 +117,41 @@ class Full(Exception):
 
 @dataclass
 class Plan:
-    """Ticks, chunks by stage, and for each tick its buffers and the LOADs to issue before it."""
+    """Ticks, chunks by stage, and for each tick its buffers and the LOADs to issue before it.
+
+    `params` are the parameters of stages that have them apart from their weights.
+    """
 
     policy: Policy
     ticks: list[Tick]
     homes: dict[str, Buffer]
     chunks: list[list[Chunk]]
     weights: dict[int, Buffer] = field(default_factory=dict)
+    params: dict[int, Buffer] = field(default_factory=dict)
     slabs: dict[tuple[int, str], tuple[Buffer, Slab]] = field(default_factory=dict)
     stagings: dict[int, Buffer] = field(default_factory=dict)
     loads: list[Load] = field(default_factory=list)
     peak: int = 0
+
+    @property
+    def chunk_addresses(self) -> dict[tuple[int, int], int]:
+        """Where the weights of each stage and chunk lie, where each is loaded once."""
+        return {
+            (int(load.what[1]), load.what[2]): load.buffer.address
+            for load in self.loads
+            if load.what[0] == "chunk"
+        }
+
+    @property
+    def resident_bytes(self) -> tuple[tuple[int, int], ...]:
+        """Ranges of addresses (half open) that hold weights and nothing else."""
+        buffers = (load.buffer for load in self.loads if load.buffer.stays)
+        ranges: list[tuple[int, int]] = []
+        for start, end in sorted((item.address, item.address + item.size) for item in buffers):
+            if ranges and ranges[-1][1] == start:
+                start, _ = ranges.pop()
+            ranges.append((start, end))
+        return tuple(ranges)
 
 
 def _home_of(segment: Segment, policy: Policy, ticks: list[Tick]) -> dict[str, Buffer]:
@@ -221,18 +254,32 @@ class _Builder:
         return _slab(stage, tile, whole)
 
     def _add_weights(self, number: int, index: int, stage: ArrayStage, tile: ArrayTile) -> None:
-        key = (index, tile.chunk)
         limits = self.plan.policy.limits[index]
         again = limits.weights is Weights.STREAMED and self._latest.get(index) != tile.chunk
         self._latest[index] = tile.chunk
+        size = _chunk_bytes(stage, self.plan.chunks[index][tile.chunk], limits, self.config)
+        buffer = self._constants(number, index, tile.chunk, size, again=again)
+        self.plan.weights[number] = buffer
+        if limits.params_apart and tile.end_step == stage.walk.steps:
+            self.plan.params[index] = self._constants(number, index, PARAMS, stage.params.nbytes)
+
+    def _constants(
+        self, number: int, index: int, chunk: int, size: int, *, again: bool = False
+    ) -> Buffer:
+        """Return the buffer of a chunk, which is loaded the first time, and when asked to."""
+        key = (index, chunk)
+        policy = self.plan.policy
         if again or key not in self._chunk:
-            size = _chunk_bytes(stage, self.plan.chunks[index][tile.chunk], self.config)
-            buffer = Buffer(size, number, number, index, high=True)
+            buffer = Buffer(size, number, number, index, high=chunk != PARAMS, first_read=number)
+            buffer.stays = policy.resident or policy.held is not None
             self._chunk[key] = buffer
             self.transient.append(("weights", buffer))
-            self.plan.loads.append(Load(buffer, ("chunk", index, tile.chunk), 0, size, number))
+            if policy.held is None:
+                self.plan.loads.append(Load(buffer, ("chunk", index, chunk), 0, size, number))
+            else:
+                buffer.address = policy.held[key]
         self._chunk[key].last = number
-        self.plan.weights[number] = self._chunk[key]
+        return self._chunk[key]
 
     def _add_input(self, number: int, index: int, name: str, slab: Slab) -> None:
         if name in self.plan.homes:
@@ -264,13 +311,13 @@ def _slab(stage: ArrayStage, tile: ArrayTile, box: Box) -> Slab:
     return Slab(start=start + box.left, rows=rows, width=width, pitch=stage.in_row_bytes)
 
 
-def _chunk_bytes(stage: ArrayStage, chunk: Chunk, config: Config) -> int:
+def _chunk_bytes(stage: ArrayStage, chunk: Chunk, limits: Limits, config: Config) -> int:
     """Return the bytes of a chunk: its weight tiles, and parameters where it is the last."""
     blocks = chunk.end_block - chunk.first_block
     size = (chunk.end_step - chunk.first_step) * blocks * config.tile_bytes
     if stage.walk.weights_fixed:
         size = config.tile_bytes
-    has_params = chunk.end_step == stage.walk.steps
+    has_params = chunk.end_step == stage.walk.steps and not limits.params_apart
     return size + (blocks * int(stage.params.shape[1]) if has_params else 0)
 
 
@@ -322,20 +369,35 @@ def _follow_stores(segment: Segment, plan: Plan) -> None:
         load.tick = earliest = min(max(load.tick, earliest), load.use)
 
 
+def _reads(buffer: Buffer) -> tuple[int, int]:
+    return (buffer.first if buffer.first_read is None else buffer.first_read, buffer.last)
+
+
 def _place(plan: Plan, builder: _Builder, config: Config) -> None:
-    policy = plan.policy
+    policy, end = plan.policy, len(plan.ticks) - 1
     space = Space(
         config.spad_bytes, config, spread=policy.spread, seed=policy.seed if policy.spread else None
     )
+    staying = [buffer for _kind, buffer in builder.transient if buffer.stays]
+    for buffer in staying:
+        if policy.held is not None:
+            space.reserve(buffer.address, buffer.size, 0, end, high=True, reads=_reads(buffer))
     distinct = {id(home): home for home in plan.homes.values()}
     for home in sorted(distinct.values(), key=lambda item: (-item.size, item.first)):
-        reads = (home.first if home.first_read is None else home.first_read, home.last)
-        address = space.place(home.size, home.first, home.last, high=False, reads=reads)
+        address = space.place(home.size, home.first, home.last, high=False, reads=_reads(home))
         if address is None:
             raise Full(home.first, home.stage, "tensor", home.size)
         home.address = address
     by_buffer = {id(load.buffer): load for load in plan.loads if load.buffer.address < 0}
+    for buffer in staying:
+        if policy.held is None:
+            address = space.place(buffer.size, 0, end, high=True, reads=_reads(buffer))
+            if address is None:
+                raise Full(buffer.first, buffer.stage, "weights", buffer.size)
+            buffer.address = address
     for kind, buffer in sorted(builder.transient, key=lambda item: item[1].first):
+        if buffer.stays:
+            continue
         use = by_buffer[id(buffer)].use if id(buffer) in by_buffer else buffer.first
         for tick in range(buffer.first, use + 1):
             address = space.place(

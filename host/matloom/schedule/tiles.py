@@ -67,6 +67,12 @@ class Limits:
     by_blocks:
         Tiles are all positions of a few output blocks, where the accumulators hold them,
         instead of all blocks of a few rows.
+    params_apart:
+        Parameters are loaded by themselves, to another bank than the weights: where weights
+        are read in every cycle, POST would wait for them.
+    taper_blocks:
+        The last tiles are of fewer and fewer output blocks, so that little is left to do
+        behind the last arithmetic.
     split:
         The first tile is of one block, and the last third of its steps is an EXEC of its
         own, so that the others need not wait for what they do not read.
@@ -80,6 +86,8 @@ class Limits:
     tiles: int = 4
     head: bool = False
     by_blocks: bool = False
+    params_apart: bool = False
+    taper_blocks: bool = False
     split: bool = False
 
 
@@ -291,7 +299,10 @@ def _cut_array(
                 steps = [(0, first, end) for first, end in inner]
             split = limits.split and not tiles
             size = 1 if split and inner is None else sizes.blocks
-            for blocks in _pieces(group[0][1].first_block, group[0][1].end_block, size):
+            pieces = _pieces(group[0][1].first_block, group[0][1].end_block, size)
+            if limits.taper_blocks and group is groups[-1]:
+                pieces = _tapered(pieces, 1)
+            for blocks in pieces:
                 for chunk, first_step, end_step in _split(stage, steps) if split else steps:
                     tiles.append(
                         ArrayTile(

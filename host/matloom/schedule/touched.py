@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -11,6 +12,8 @@ from matloom.arch.config import Config
 from matloom.arch.isa import Extent, Instruction, Memory
 
 __all__ = ["Lines", "touched_lines", "view"]
+
+_Entry = TypeVar("_Entry", bound=np.generic)
 
 #: The field that holds the bytes from row to row, for each side of POST.
 _POST_PITCHES = {"source_addr": "source_pitch", "dest_addr": "dest_pitch"}
@@ -32,7 +35,7 @@ class Lines:
         return self.start + last + self.run
 
 
-def view(table: NDArray[np.int32], lines: Lines) -> NDArray[np.int32]:
+def view(table: NDArray[_Entry], lines: Lines) -> NDArray[_Entry]:
     """Return the entries of some lines of a table (units, lines), units first."""
     assert lines.start >= 0
     assert lines.end <= table.shape[1], "as_strided checks no bounds"

@@ -15,6 +15,7 @@ def _exec(positions, steps, **values):
         "kernel_cols": 1,
         "blocks": 1,
         "oc_blocks": 1,
+        "weight_addr": CONFIG.bank_bytes,
         **values,
     }
 
@@ -30,6 +31,15 @@ def test_a_step_takes_its_positions_or_its_weights_whichever_is_more():
     assert few - base == 10 * CONFIG.tile_load_cycles - 100
     fixed = _cycles(Instruction(Opcode.EXEC, _exec(1, 10, weights_fixed=1)))
     assert fixed - base == 10 * 4 - 100
+
+
+def test_weights_in_the_bank_of_the_input_take_its_cycles():
+    apart = _cycles(Instruction(Opcode.EXEC, _exec(9, 20)))
+    shared = _cycles(Instruction(Opcode.EXEC, _exec(9, 20, weight_addr=4096)))
+    assert shared - apart == 20 * CONFIG.tile_load_cycles
+    half = CONFIG.bank_bytes - 10 * CONFIG.tile_bytes
+    between = _cycles(Instruction(Opcode.EXEC, _exec(9, 20, weight_addr=half)))
+    assert between - apart == 10 * CONFIG.tile_load_cycles
 
 
 def test_units_overlap_unless_they_wait():

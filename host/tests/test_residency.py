@@ -1,0 +1,123 @@
+"""Repetitions with weights on chip: the compiler's pass, what would read rubbish is found."""
+
+from dataclasses import replace
+
+import pytest
+
+from matloom.arch.config import PRESETS
+from matloom.arch.isa import Instruction, Opcode, Region
+from matloom.compiler import CompileError, CompileOptions, compile_network
+from matloom.data.digits import NETWORK
+from matloom.explain import explain
+from matloom.frontend.tflite import load_tflite
+from matloom.products import product_graph
+from matloom.program import EngineStep, Repeat
+from matloom.residency import repeat_problem
+from matloom.verify import VerifyError, verify_program
+
+CONFIG = PRESETS["nano"]
+KEPT = Repeat(command_offset=0, command_bytes=0, predicted_cycles=0, kept=((0, 64), (128, 192)))
+
+
+def load(address, size=64, region=Region.PROGRAM):
+    values = {"region": region, "spad_addr": address, "row_bytes": size, "rows": 1, "planes": 1}
+    return Instruction(Opcode.LOAD, values)
+
+
+def store(address, size=64):
+    values = {"region": Region.OUTPUT, "spad_addr": address, "row_bytes": size}
+    return Instruction(Opcode.STORE, {**values, "rows": 1, "planes": 1})
+
+
+FIRST = [load(0), load(64, region=Region.INPUT), load(128)]
+
+
+@pytest.mark.parametrize(
+    ("first", "again", "sentence"),
+    [
+        (FIRST, [store(0), store(128)], None),
+        (FIRST, [load(64, region=Region.INPUT), store(0, 192)], None),
+        ([load(0)], [], "kept byte 128 must be loaded"),
+        ([load(0, 192)], [], None),
+        (
+            [load(0, region=Region.INPUT)],
+            [],
+            (
+                "instruction 0 (LOAD) must load kept bytes from region PROGRAM, once, not write "
+                "SPAD addresses 0 to 63"
+            ),
+        ),
+        (
+            [*FIRST, load(191)],
+            [],
+            (
+                "instruction 3 (LOAD) must load kept bytes from region PROGRAM, once, not write "
+                "SPAD addresses 191 to 254"
+            ),
+        ),
+        (
+            FIRST,
+            [store(0, 65)],
+            (
+                "instruction 0 (STORE) of a repetition must read what is kept or was written, not "
+                "SPAD addresses 0 to 64"
+            ),
+        ),
+        (
+            FIRST,
+            [load(64, 65)],
+            (
+                "instruction 0 (LOAD) of a repetition must not write kept bytes, but writes SPAD "
+                "addresses 64 to 128"
+            ),
+        ),
+    ],
+)
+def test_what_a_repetition_relies_on(first, again, sentence):
+    assert repeat_problem(first, again, KEPT, CONFIG) == sentence
+
+
+def test_kept_bytes_are_on_chip():
+    beyond = replace(KEPT, kept=((0, CONFIG.spad_bytes + 1),))
+    sentence = f"kept bytes must lie in 0 .. {CONFIG.spad_bytes}, not 0 .. {CONFIG.spad_bytes + 1}"
+    assert repeat_problem([], [], beyond, CONFIG) == sentence
+
+
+def test_a_program_is_verified_with_its_repetition():
+    program = compile_network(load_tflite(NETWORK), CONFIG, CompileOptions(resident=True))
+    verify_program(program)
+    (step,) = (item for item in program.steps if isinstance(item, EngineStep))
+
+    def changed(**values):
+        repeat = replace(step.repeat, **values)
+        steps = [replace(item, repeat=repeat) if item is step else item for item in program.steps]
+        return replace(program, steps=tuple(steps))
+
+    with pytest.raises(VerifyError, match="must read what is kept or was written"):
+        verify_program(changed(kept=step.repeat.kept[:-1]))
+    with pytest.raises(VerifyError, match="command_offset must be a multiple of 16, not"):
+        verify_program(changed(command_offset=step.repeat.command_offset + 8))
+    twice = replace(program, steps=(step, *program.steps))
+    with pytest.raises(VerifyError, match="a repeat must be the only engine step of 2"):
+        verify_program(twice)
+
+
+def test_the_choice():
+    """By itself only where it gains; on demand wherever it fits; never where that is asked."""
+    graph = product_graph(1, 64, 64)
+    assert compile_network(graph, CONFIG).repeat is not None
+    assert compile_network(graph, CONFIG, CompileOptions(resident=False)).repeat is None
+    large = product_graph(4, 256, 256)
+    assert compile_network(large, CONFIG).repeat is None
+    with pytest.raises(CompileError, match="all of them must fit the 32768 bytes of scratchpad"):
+        compile_network(large, CONFIG, CompileOptions(resident=True))
+
+
+def test_explain_says_both_figures():
+    program = compile_network(product_graph(1, 64, 64), CONFIG)
+    lines = [line for line in explain(program) if isinstance(line, str)]
+    assert any(
+        line.startswith(f"{program.predicted_cycles:,} cycles (predicted)") for line in lines
+    )
+    again = f"{program.repeat.predicted_cycles:,} cycles (predicted) from a session's second call"
+    assert any(line.startswith(again) for line in lines)
