@@ -16,6 +16,9 @@ _LOAD_LATENCY = 37
 #: The same behind another LOAD, whose data hide the latency.
 _NEXT_LOAD_LATENCY = 14
 
+#: Cycles from the address of a burst to its last beat, of a short one.
+_BURST_LATENCY = 42
+
 #: Cycles from a STORE's start to its first beat, with the response at its end.
 _STORE_LATENCY = 45
 
@@ -96,11 +99,18 @@ def _post_reads(values: dict[str, int]) -> int:
 
 
 def _transfer_cycles(values: dict[str, int], config: Config) -> int:
-    """Return the beats of a LOAD or STORE, with one cycle a row for its setup."""
+    """Return the beats of a LOAD or STORE, with one cycle a row for its setup.
+
+    Short rows take as long as the bursts that may be outstanding need to come back.
+    """
     rows = values["rows"] * values["planes"]
-    spread_bytes = values["row_bytes"] << values.get("spread", 0)
-    beats = -(-spread_bytes // config.bus_bytes) + (1 if rows > 1 else 0)
-    return rows * beats
+    size, bus = values["row_bytes"] << values.get("spread", 0), config.bus_bytes
+    if rows == 1:
+        return -(-size // bus)
+    # Rows begin anywhere in a beat; one after another they come back to where they began.
+    start, step = values.get("dram_offset", 0), values.get("dram_row_step", 0)
+    beats = [-(-((start + row * step) % bus + size) // bus) for row in range(bus)]
+    return round(rows * max(sum(beats) / bus + 1, _BURST_LATENCY / config.outstanding))
 
 
 def _duration(instruction: Instruction, config: Config) -> tuple[int, int]:

@@ -44,7 +44,8 @@ class _Emitter:
             if isinstance(stage, ArrayStage) and stage.interleave is not None
         }
         self.stored = dict.fromkeys(segment.results, 0)
-        self.half = 0
+        #: Of the accumulators, the half that the last tile is in.
+        self.half = 1
 
     def load(self, load: Load) -> None:
         """Issue the LOADs of a transfer, cut where a row is too long."""
@@ -52,7 +53,7 @@ class _Emitter:
             place = Place(
                 region=Window.PROGRAM, offset=self.chunk_offsets[int(load.what[1]), load.what[2]]
             )
-            start = place.offset
+            start = place.offset + load.offset
         else:
             name = str(load.what[1])
             place = self.places[name]
@@ -71,7 +72,7 @@ class _Emitter:
                 rows=load.rows,
                 planes=1,
                 dram_row_step=load.row_step if load.rows > 1 else 0,
-                spad_row_step=size if load.rows > 1 else 0,
+                spad_row_step=(load.row_step if load.apart else size) if load.rows > 1 else 0,
             )
 
     def _load_interleaved(self, load: Load, rows: Interleave, place: Place) -> None:
@@ -153,7 +154,12 @@ class _Emitter:
         }
 
     def _array(self, number: int, stage: ArrayStage, tile: ArrayTile, mark: int) -> None:
+        if tile.opened is not None:
+            self.half = tile.opened.half
+        elif not tile.first_step:
+            self.half ^= 1
         entry = self.half * (self.config.acc_entries // 2)
+        entry += 0 if tile.opened is None else tile.opened.entry
         weights, params = self._chunk_addresses(number, stage, tile)
         self.order.append(
             Opcode.EXEC,
@@ -166,7 +172,6 @@ class _Emitter:
         )
         if tile.end_step < stage.walk.steps:
             return
-        self.half ^= 1
         dest, x_step, pitch = self._destination(number, stage, tile)
         self.order.append(
             Opcode.POST,
@@ -240,7 +245,7 @@ class _Emitter:
         tail: int,
         mark: int,
     ) -> None:
-        entry = (self.half ^ 1) * (self.config.acc_entries // 2)
+        entry = self.half * (self.config.acc_entries // 2)
         if number in self.plan.stagings:
             dest = self.plan.stagings[number].address + start - tile.start
         else:

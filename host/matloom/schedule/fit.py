@@ -9,8 +9,9 @@ from matloom.schedule.errors import CompileError
 from matloom.schedule.options import CompileOptions
 from matloom.schedule.plan import Full, Plan, Policy, make_plan
 from matloom.schedule.segment import Segment
+from matloom.schedule.sliding import SlidingWalk
 from matloom.schedule.stage import ArrayStage, Stage, VectorStage
-from matloom.schedule.tiles import BLOCK_ENTRIES, Limits, Weights
+from matloom.schedule.tiles import BLOCK_ENTRIES, Limits, Opening, Weights
 
 __all__ = ["Choice", "choices", "fit", "repeat_policies"]
 
@@ -38,7 +39,7 @@ class Choice:
 
     Members
     -------
-    tiles, head:
+    tiles, head, opening:
         Of the first stage, as in `Limits`.
     streamed:
         Weights that do not fit are loaded for each tile of positions, not the input for each
@@ -48,6 +49,7 @@ class Choice:
     tiles: int = 4
     head: bool = False
     streamed: bool = False
+    opening: Opening | None = None
 
 
 #: What is tried where all weights fit, and where some do not; of equals the first is taken.
@@ -60,13 +62,41 @@ _RESIDENT_CHOICES = (
     Choice(head=True),
     Choice(tiles=8, head=True),
 )
+#: Rows, output blocks, and bytes of a row of the input in a slab, of openings that are tried.
+_OPENINGS = ((128, 4, 32), (128, 4, 64), (80, 8, 32), (80, 8, 48))
 _LARGE_CHOICES = (Choice(), Choice(streamed=True))
 
 
 def choices(segment: Segment, config: Config) -> tuple[Choice, ...]:
     """Return the choices between which prediction decides."""
-    fits = all(_weights(stage, config) is Weights.RESIDENT for stage in segment.stages)
-    return _RESIDENT_CHOICES if fits else _LARGE_CHOICES
+    if any(_weights(stage, config) is not Weights.RESIDENT for stage in segment.stages):
+        return _LARGE_CHOICES
+    return _product_choices(config) if _opens(segment, config) else _RESIDENT_CHOICES
+
+
+def _product_choices(config: Config) -> tuple[Choice, ...]:
+    """Return choices of tiles, and openings whose slabs are bursts of some beats for each row."""
+    openings = (
+        Choice(opening=Opening(rows=rows, blocks=blocks, steps=max(1, size // config.rows)))
+        for rows, blocks, size in _OPENINGS
+    )
+    return (*(Choice(tiles=tiles) for tiles in (4, 3, 8, 16)), *openings)
+
+
+def _opens(segment: Segment, config: Config) -> bool:
+    """Return whether the first stage is a matrix product of many rows, from external memory."""
+    stage = segment.stages[0]
+    if not isinstance(stage, ArrayStage) or isinstance(stage.walk, SlidingWalk):
+        return False
+    walk = stage.walk
+    single = walk.kernel_rows == walk.kernel_cols == walk.y_step == stage.images == stage.width == 1
+    return (
+        single
+        and stage.oc_blocks > 1
+        and walk.blocks > 1
+        and walk.oc_step == walk.pad_top == 0
+        and stage.out_rows >= 4 * config.tile_load_cycles
+    )
 
 
 def _alive(segment: Segment, index: int) -> list[str]:
@@ -185,6 +215,7 @@ def _first_policy(segment: Segment, config: Config, choice: Choice) -> Policy:
                 taper_rows=last,
                 tiles=choice.tiles if first else Limits.tiles,
                 head=choice.head and first,
+                opening=choice.opening if first else None,
                 params_apart=small and _reads_weights_always(stage, config),
                 by_blocks=by_blocks[index],
                 split=index > 0 and _splits(segment, index, by_blocks[index - 1]),

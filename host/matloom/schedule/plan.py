@@ -55,7 +55,8 @@ class Load:
     """A transfer into `buffer`, needed at tick `use` and issued before tick `tick`.
 
     `what` names the source: ``("tensor", name, first byte)`` or ``("chunk", stage, chunk)``.
-    It is `rows` rows of `size` bytes, `row_step` bytes apart at the source.
+    It is `rows` rows of `size` bytes, `row_step` bytes apart at the source, and as far in the
+    scratchpad where they lie `apart`, else one behind the other.
     """
 
     buffer: Buffer
@@ -66,6 +67,7 @@ class Load:
     tick: int = 0
     rows: int = 1
     row_step: int = 0
+    apart: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,6 +223,8 @@ class _Builder:
         self._latest: dict[int, int] = {}
         self._slab: dict[str, tuple[int, Slab, Buffer]] = {}
         self._loaded = dict.fromkeys(segment.sources, 0)
+        self._opened: set[tuple[str, int, int]] = set()
+        self._arrived: dict[tuple[int, int], int] = {}
 
     def add(self, number: int, tick: Tick) -> None:
         """Note what a tick needs."""
@@ -238,7 +242,11 @@ class _Builder:
             size, complete = tile.end - tile.start, True
             slab = Slab(start=tile.start, rows=1, width=size, pitch=0)
         for name in dict.fromkeys(stage.inputs):
-            self._add_input(number, tick.stage, name, slab)
+            if isinstance(tile, ArrayTile) and tile.opened and name in self.plan.homes:
+                assert isinstance(stage, ArrayStage)
+                self._add_opening(number, name, stage, tile)
+            else:
+                self._add_input(number, tick.stage, name, slab)
         if stage.output in self.plan.policy.spilled and complete:
             staging = Buffer(size, number, number + 1, tick.stage)
             self.plan.stagings[number] = staging
@@ -258,15 +266,28 @@ class _Builder:
         again = limits.weights is Weights.STREAMED and self._latest.get(index) != tile.chunk
         self._latest[index] = tile.chunk
         size = _chunk_bytes(stage, self.plan.chunks[index][tile.chunk], limits, self.config)
-        buffer = self._constants(number, index, tile.chunk, size, again=again)
+        part = size
+        if tile.opened and tile.end_step < stage.walk.steps:
+            part = (tile.end_step - tile.first_step) * self.config.tile_bytes * tile.end_block
+        buffer = self._constants(number, index, tile.chunk, size, again=again, part=part)
         self.plan.weights[number] = buffer
         if limits.params_apart and tile.end_step == stage.walk.steps:
             self.plan.params[index] = self._constants(number, index, PARAMS, stage.params.nbytes)
 
     def _constants(
-        self, number: int, index: int, chunk: int, size: int, *, again: bool = False
+        self,
+        number: int,
+        index: int,
+        chunk: int,
+        size: int,
+        *,
+        again: bool = False,
+        part: int | None = None,
     ) -> Buffer:
-        """Return the buffer of a chunk, which is loaded the first time, and when asked to."""
+        """Return the buffer of a chunk, which is loaded the first time, and when asked to.
+
+        Of a `part` of its bytes the others are loaded when they are needed.
+        """
         key = (index, chunk)
         policy = self.plan.policy
         if again or key not in self._chunk:
@@ -274,12 +295,49 @@ class _Builder:
             buffer.stays = policy.resident or policy.held is not None
             self._chunk[key] = buffer
             self.transient.append(("weights", buffer))
-            if policy.held is None:
-                self.plan.loads.append(Load(buffer, ("chunk", index, chunk), 0, size, number))
-            else:
+            self._arrived[key] = 0
+            if policy.held is not None:
                 buffer.address = policy.held[key]
+        done, wanted = self._arrived[key], size if part is None else part
+        if policy.held is None and done < wanted:
+            load = Load(self._chunk[key], ("chunk", index, chunk), done, wanted - done, number)
+            self.plan.loads.append(load)
+            self._arrived[key] = wanted
         self._chunk[key].last = number
         return self._chunk[key]
+
+    def close(self) -> None:
+        """Keep the buffers of an opening apart, so that no LOAD in it waits for an EXEC."""
+        ticks = [
+            number
+            for number, tick in enumerate(self.plan.ticks)
+            if isinstance(tick.tile, ArrayTile) and tick.tile.opened
+        ]
+        for buffer in {id(item): item for item in map(self.plan.weights.get, ticks)}.values():
+            assert buffer is not None
+            buffer.last = max(buffer.last, ticks[-1])
+
+    def _add_opening(self, number: int, name: str, stage: ArrayStage, tile: ArrayTile) -> None:
+        """Bring the bytes of a tile's rows that its slab adds to those of the slabs before."""
+        if name not in self._loaded or (name, tile.first_row, tile.first_step) in self._opened:
+            return
+        self._opened.add((name, tile.first_row, tile.first_step))
+        box = input_box(stage, tile, self.config)
+        width = stage.in_row_bytes
+        start = box.low * width + box.left
+        load = Load(
+            self.plan.homes[name],
+            ("tensor", name, start),
+            start,
+            box.right - box.left,
+            number,
+            rows=box.high - box.low,
+            row_step=width,
+            apart=True,
+        )
+        self.plan.loads.append(load)
+        if tile.end_step == stage.walk.steps:
+            self._loaded[name] = box.high * width
 
     def _add_input(self, number: int, index: int, name: str, slab: Slab) -> None:
         if name in self.plan.homes:
@@ -428,6 +486,7 @@ def make_plan(segment: Segment, policy: Policy, config: Config) -> Plan:
     builder = _Builder(segment, plan, config)
     for number, tick in enumerate(ticks):
         builder.add(number, tick)
+    builder.close()
     _time_loads(segment, plan, config)
     for load in plan.loads:
         load.buffer.first = min(load.buffer.first, load.tick)

@@ -4,7 +4,7 @@ import enum
 import itertools
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from matloom.arch.config import Config
 from matloom.schedule.reduction import Box, box, narrowed, parts, read_bytes
@@ -15,6 +15,8 @@ __all__ = [
     "ArrayTile",
     "Chunk",
     "Limits",
+    "Opened",
+    "Opening",
     "Tile",
     "VectorTile",
     "Weights",
@@ -42,6 +44,19 @@ class Weights(enum.Enum):
     RESIDENT = 0
     ONCE = 1
     STREAMED = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opening:
+    """The first tiles of a matrix product, whose operands arrive slab by slab of the inner size.
+
+    A slab of `rows` rows and `blocks` output blocks is `steps` steps of the reduction: little to
+    wait for, and more arithmetic than transfer. Each half of the rows has half of the accumulators.
+    """
+
+    rows: int
+    blocks: int
+    steps: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +91,8 @@ class Limits:
     split:
         The first tile is of one block, and the last third of its steps is an EXEC of its
         own, so that the others need not wait for what they do not read.
+    opening:
+        How the first outputs of a matrix product are made slab by slab, where they are.
     """
 
     weights: Weights
@@ -89,6 +106,7 @@ class Limits:
     params_apart: bool = False
     taper_blocks: bool = False
     split: bool = False
+    opening: Opening | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +117,20 @@ class Chunk:
     end_block: int
     first_step: int
     end_step: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opened:
+    """What is particular to a tile of an opening.
+
+    Members
+    -------
+    half, entry:
+        Its half of the accumulators, and its first entry in it.
+    """
+
+    half: int
+    entry: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,6 +148,7 @@ class ArrayTile:
     end_step: int
     chunk: int
     post: dict[str, int]
+    opened: Opened | None = None
 
     @property
     def positions(self) -> int:
@@ -174,10 +207,23 @@ def chunks(stage: ArrayStage, limits: Limits, config: Config) -> list[Chunk]:
         tail.append(end)
         size *= 2
     ranges = _parts(stage, limits, config) if blocks == 1 else [(0, steps)]
+    first_block, slabs = 0, []
+    if limits.opening is not None:
+        first_block = min(limits.opening.blocks, stage.oc_blocks)
+        slabs = [
+            Chunk(first_block=0, end_block=first_block, first_step=begin, end_step=finish)
+            for begin, finish in _pieces(0, steps, limits.opening.steps)
+        ]
+        tail = [edge for edge in tail if edge > first_block]
+        end = max(end, first_block)
+    edges = [*range(first_block, end, blocks), *reversed(tail)]
     return [
-        Chunk(first_block=first, end_block=last, first_step=begin, end_step=finish)
-        for first, last in itertools.pairwise([*range(0, end, blocks), *reversed(tail)])
-        for begin, finish in ranges
+        *slabs,
+        *(
+            Chunk(first_block=first, end_block=last, first_step=begin, end_step=finish)
+            for first, last in itertools.pairwise(edges)
+            for begin, finish in ranges
+        ),
     ]
 
 
@@ -229,6 +275,8 @@ class _Sizes:
         most = max(1, min(half // (self.width * self.blocks), _LARGEST_FIELD))
         fit = max(1, (limits.tile_bytes - halo) // row_bytes)
         self.shortest = -(-max(2 * config.tile_load_cycles, 16) // self.width)
+        passes = config.columns // config.lanes
+        self.last = -(-max(config.tile_load_cycles, 8 * passes) // self.width)
         wanted = max(-(-height // limits.tiles), self.shortest)
         self.height = max(1, min(most, fit, wanted, height))
         if limits.by_blocks and self.width * height <= half:
@@ -260,14 +308,61 @@ def _positions(
     for image in range(stage.images):
         for region in stage.regions:
             sizes = _Sizes(stage, region, limits, config, largest, draw)
-            row_pieces = _pieces(region.first_row, region.end_row, sizes.height)
+            edge = _opening_rows(stage, limits, config) or region.end_row
+            row_pieces = _pieces(region.first_row, edge, sizes.height)
+            if edge < region.end_row:
+                row_pieces += _pieces(edge, region.end_row, sizes.height)
             if limits.taper_rows:
-                row_pieces = _tapered(row_pieces, sizes.shortest)
+                row_pieces = _tapered(row_pieces, sizes.last)
             if limits.head and not image:
                 row_pieces = _headed(row_pieces, sizes.shortest)
             for rows in row_pieces:
                 for xs in _pieces(region.first_x, region.end_x, sizes.width):
                     yield region, sizes, image, rows, xs
+
+
+def _opening_rows(stage: ArrayStage, limits: Limits, config: Config) -> int:
+    """Return the output rows of an opening, 0 for none."""
+    if limits.opening is None:
+        return 0
+    blocks = min(limits.opening.blocks, stage.oc_blocks)
+    return min(stage.out_rows, limits.opening.rows, config.acc_entries // blocks // 2 * 2)
+
+
+def _open(stage: ArrayStage, limits: Limits, config: Config) -> list[ArrayTile]:
+    """Return the tiles of an opening: slabs outermost, in each both halves of the rows.
+
+    The first tile is in two again, by its blocks.
+    """
+    rows = _opening_rows(stage, limits, config)
+    if not rows:
+        return []
+    slabs = [c for c in enumerate(chunks(stage, limits, config)) if c[1].first_block == 0]
+    first, *others = (
+        ArrayTile(
+            image=0,
+            first_row=first_row,
+            end_row=end_row,
+            first_x=0,
+            end_x=stage.width,
+            first_block=0,
+            end_block=chunk.end_block,
+            first_step=chunk.first_step,
+            end_step=chunk.end_step,
+            chunk=number,
+            post=stage.regions[0].post,
+            opened=Opened(half=half),
+        )
+        for number, chunk in slabs
+        for half, (first_row, end_row) in enumerate(((0, rows // 2), (rows // 2, rows)))
+    )
+    middle = first.end_block // 2
+    behind = Opened(half=0, entry=middle * first.positions)
+    return [
+        replace(first, end_block=middle),
+        replace(first, first_block=middle, opened=behind),
+        *others,
+    ]
 
 
 def _split(stage: ArrayStage, steps: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
@@ -291,9 +386,12 @@ def _cut_array(
     loaded = list(enumerate(chunks(stage, limits, config)))
     groups = [list(group) for _, group in itertools.groupby(loaded, lambda c: c[1].first_block)]
     inner = _parts(stage, limits, config) if stage.walk.weights_fixed else None
-    tiles: list[ArrayTile] = []
+    tiles = _open(stage, limits, config)
+    opened = (tiles[-1].end_row, tiles[-1].end_block) if tiles else (0, 0)
     for region, sizes, image, rows, xs in _positions(stage, limits, config, draw):
         for group in groups:
+            if rows[1] <= opened[0] and group[0][1].end_block <= opened[1]:
+                continue
             steps = [(number, c.first_step, c.end_step) for number, c in group]
             if inner is not None:
                 steps = [(0, first, end) for first, end in inner]

@@ -56,7 +56,18 @@ def touched_lines(extent: Extent, instruction: Instruction, config: Config) -> L
         return _read_channels(values, config)
     if extent.base in _POST_PITCHES:
         return _post_channels(values, extent.base, config)
+    if extent.base == "spad_addr":
+        return _moved_rows(values)
     return None
+
+
+def _moved_rows(values: dict[str, int]) -> Lines | None:
+    """Return the rows of LOAD or STORE, where there are several and their bytes are dense."""
+    counts = (values["planes"], values["rows"])
+    if max(counts) == 1 or values["spread"]:
+        return None
+    steps = (values["spad_plane_step"], values["spad_row_step"])
+    return Lines(values["spad_addr"], values["row_bytes"], counts, steps)
 
 
 def _read_channels(values: dict[str, int], config: Config) -> Lines | None:
@@ -71,6 +82,8 @@ def _read_channels(values: dict[str, int], config: Config) -> Lines | None:
         return None
     first = values["first_byte"] % step
     run = (values["oc_blocks"] - 1) * values["oc_step"] + values["blocks"] * config.rows
+    if width == step:
+        run = min(run, step - first)  # What lies beyond the row is not read.
     if first + run > step:
         return None
     counts = (values["input_rows"], width // step)

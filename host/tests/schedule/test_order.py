@@ -87,3 +87,44 @@ def test_external_memory_orders_a_load_behind_the_store():
     )
     assert again.wait_store == 2
     assert _load(order, 320).wait_store == 0
+
+
+def test_columns_of_a_matrix_wait_for_their_own_readers_alone():
+    """Rows of 32 bytes: the first 16 are read while the others arrive."""
+    order = _order()
+
+    def columns(first):
+        return order.append(
+            Opcode.LOAD,
+            region=Region.PROGRAM,
+            spad_addr=first,
+            row_bytes=16,
+            rows=4,
+            planes=1,
+            dram_row_step=32,
+            spad_row_step=32,
+        )
+
+    def read(first_byte, blocks):
+        one = ("width", "kernel_rows", "kernel_cols", "oc_blocks")
+        return order.append(
+            Opcode.EXEC,
+            **dict.fromkeys(one, 1),
+            height=4,
+            input_rows=4,
+            input_row_bytes=32,
+            input_pitch=32,
+            x_step=32,
+            y_step=1,
+            first_byte=first_byte,
+            blocks=blocks,
+            weight_addr=1024,
+        )
+
+    columns(0)
+    columns(16)
+    assert read(0, 4).wait_load == 2
+    assert read(16, 4).wait_load == 1
+    assert columns(0).wait_exec == 2
+    # Of five blocks only four lie in the row.
+    assert read(16, 5).wait_load == 2

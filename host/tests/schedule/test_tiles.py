@@ -6,7 +6,7 @@ import pytest
 from matloom.arch.config import PRESETS
 from matloom.schedule.build import Requantisation, Window, convolution_stage
 from matloom.schedule.reduction import narrowed, parts
-from matloom.schedule.tiles import Limits, Weights, cut, input_box
+from matloom.schedule.tiles import Limits, Opening, Weights, chunks, cut, input_box
 
 CONFIG = PRESETS["small"]
 SCALE = Requantisation(multiplier=2**30, shift=-3, zero=0, low=-128, high=127)
@@ -93,3 +93,58 @@ def test_parts_of_a_reduction_make_each_step_once(most_steps):
         part = narrowed(whole, first, end, CONFIG.rows)
         assert part["kernel_rows"] * part["kernel_cols"] * part["blocks"] == end - first
         assert end - first <= most_steps
+
+
+def _product(rows, inner, columns):
+    return convolution_stage(
+        name="product",
+        nodes=(0,),
+        tensors=("x", "y"),
+        window=Window(
+            images=1,
+            in_height=rows,
+            in_width=1,
+            depth=inner,
+            out_height=rows,
+            out_width=1,
+            kernel_height=1,
+            kernel_width=1,
+        ),
+        filters=np.ones((columns, 1, 1, inner), np.int8),
+        bias=np.zeros(columns, np.int64),
+        input_zero=0,
+        scale=SCALE,
+        config=CONFIG,
+    )
+
+
+@pytest.mark.parametrize("opening", [(16, 2, 1), (50, 3, 4), (500, 9, 100)])
+def test_an_opening_covers_each_step_of_each_output_once(opening):
+    stage = _product(61, 100, 70)
+    rows, blocks, steps = opening
+    limits = Limits(
+        weights=Weights.RESIDENT,
+        chunk_bytes=2000,
+        opening=Opening(rows=rows, blocks=blocks, steps=steps),
+    )
+    made = np.zeros((stage.out_rows, stage.oc_blocks, stage.walk.steps), int)
+    held = np.full((2, CONFIG.acc_entries // 2), -1)
+    loaded = chunks(stage, limits, CONFIG)
+    for tile in cut(stage, limits, CONFIG, None):
+        chunk = loaded[tile.chunk]
+        assert chunk.first_block <= tile.first_block < tile.end_block <= chunk.end_block
+        part = made[tile.first_row : tile.end_row, tile.first_block : tile.end_block]
+        assert (part.sum(axis=2) == tile.first_step).all(), "steps follow each other"
+        part[:, :, tile.first_step : tile.end_step] += 1
+        if tile.opened is None:
+            continue
+        names = (
+            np.arange(tile.first_row, tile.end_row)
+            + 1000 * np.c_[tile.first_block : tile.end_block]
+        )
+        first = tile.opened.entry
+        entries = held[tile.opened.half, first : first + tile.entries]
+        assert entries.size == tile.entries
+        assert ((entries == names.reshape(-1)) | (tile.first_step == 0)).all()
+        entries[:] = names.reshape(-1)
+    assert (made == 1).all()

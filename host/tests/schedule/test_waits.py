@@ -5,12 +5,17 @@ import random
 import numpy as np
 import pytest
 
+from matloom import schedule
 from matloom.arch.config import PRESETS
 from matloom.arch.isa import UNITS, Opcode, Region, unpack
 from matloom.compiler import CompileOptions, compile_network
 from matloom.device.model import Engine
 from matloom.hostops.interpreter import interpret
+from matloom.products import product_graph
+from matloom.schedule.fit import Choice
+from matloom.schedule.tiles import Opening
 from matloom.stimulus import random_layer
+from matloom.verify import verify_program
 
 WAITS = ("wait_load", "wait_exec", "wait_post", "wait_store")
 
@@ -72,3 +77,20 @@ def test_every_order_that_obeys_the_waits_is_right(config, seed):
         for choose in orders:
             arrays = [inputs[tensor] for tensor in graph.inputs]
             assert np.array_equal(_run(program, arrays, choose), expected), f"layer {number}"
+
+
+@pytest.mark.parametrize("shape", [(33, 40, 24), (50, 30, 21), (70, 64, 9)])
+@pytest.mark.parametrize("opening", [(24, 2, 2), (40, 3, 1), (128, 8, 4)])
+def test_products_that_arrive_slab_by_slab(shape, opening, monkeypatch, seed):
+    """Exact, in whatever order the waits allow, and verified, the repetition too."""
+    rows, blocks, steps = opening
+    choice = Choice(opening=Opening(rows=rows, blocks=blocks, steps=steps))
+    monkeypatch.setattr(schedule, "choices", lambda _segment, _config: (choice,))
+    graph = product_graph(*shape)
+    program = compile_network(graph, PRESETS["nano"], CompileOptions(resident=True))
+    verify_program(program)
+    data = np.random.default_rng(seed).integers(-128, 128, shape[:2], np.int8)
+    expected = interpret(graph, {0: data})[graph.outputs[0]]
+    draw = random.Random(seed)
+    for choose in (draw.choice, lambda ready: ready[0], lambda ready: ready[-1]):
+        assert np.array_equal(_run(program, [data], choose), expected)
