@@ -13,6 +13,9 @@ from matloom.schedule.touched import Lines, view
 
 __all__ = ["repeat_problem"]
 
+#: Fields with the addresses of what does not change from call to call.
+_CONSTANTS = ("weight_addr", "param_addr")
+
 
 def repeat_problem(
     first: Iterable[Instruction], again: Iterable[Instruction], repeat: Repeat, config: Config
@@ -20,8 +23,8 @@ def repeat_problem(
     """Return what is wrong with a repetition, None where it finds what the step left there.
 
     The step, `first`, must write each kept byte once, from region PROGRAM, which is constant; the
-    repetition, `again`, none of them. All that it reads on chip must be kept, or be written by
-    itself before. Both must be legal.
+    repetition, `again`, none of them. Weights and parameters that it reads must be kept, or be
+    written by itself before. Both must be legal.
     """
     kept = np.zeros(config.spad_bytes, bool)
     for start, end in repeat.kept:
@@ -59,8 +62,8 @@ def _repeating_problem(
         name = f"instruction {number} ({instruction.opcode.name}) of a repetition"
         found = list(_on_chip(instruction, config))
         for access in found:
-            if not access.write and not _touched(known, access).all():
-                return f"{name} must read what is kept or was written, not {access}"
+            if access.base in _CONSTANTS and not _touched(known, access).all():
+                return f"{name} must find constants kept or loaded, not read {access}"
         for access in found:
             if access.write:
                 if _touched(kept, access).any():

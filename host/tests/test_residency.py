@@ -24,9 +24,10 @@ def load(address, size=64, region=Region.PROGRAM):
     return Instruction(Opcode.LOAD, values)
 
 
-def store(address, size=64):
-    values = {"region": Region.OUTPUT, "spad_addr": address, "row_bytes": size}
-    return Instruction(Opcode.STORE, {**values, "rows": 1, "planes": 1})
+def scale(params):
+    """Return a POST with a bias of 4 bytes for each of 4 columns."""
+    one = dict.fromkeys(("width", "height", "oc_blocks", "tail", "channel_bias"), 1)
+    return Instruction(Opcode.POST, {**one, "param_addr": params, "dest_addr": 1024})
 
 
 FIRST = [load(0), load(64, region=Region.INPUT), load(128)]
@@ -35,8 +36,8 @@ FIRST = [load(0), load(64, region=Region.INPUT), load(128)]
 @pytest.mark.parametrize(
     ("first", "again", "sentence"),
     [
-        (FIRST, [store(0), store(128)], None),
-        (FIRST, [load(64, region=Region.INPUT), store(0, 192)], None),
+        (FIRST, [scale(0), scale(176)], None),
+        (FIRST, [load(64, region=Region.INPUT), scale(120)], None),
         ([load(0)], [], "kept byte 128 must be loaded"),
         ([load(0, 192)], [], None),
         (
@@ -57,10 +58,10 @@ FIRST = [load(0), load(64, region=Region.INPUT), load(128)]
         ),
         (
             FIRST,
-            [store(0, 65)],
+            [scale(60)],
             (
-                "instruction 0 (STORE) of a repetition must read what is kept or was written, not "
-                "SPAD addresses 0 to 64"
+                "instruction 0 (POST) of a repetition must find constants kept or loaded, not "
+                "read SPAD addresses 60 to 75"
             ),
         ),
         (
@@ -93,7 +94,7 @@ def test_a_program_is_verified_with_its_repetition():
         steps = [replace(item, repeat=repeat) if item is step else item for item in program.steps]
         return replace(program, steps=tuple(steps))
 
-    with pytest.raises(VerifyError, match="must read what is kept or was written"):
+    with pytest.raises(VerifyError, match="must find constants kept or loaded"):
         verify_program(changed(kept=step.repeat.kept[:-1]))
     with pytest.raises(VerifyError, match="command_offset must be a multiple of 16, not"):
         verify_program(changed(command_offset=step.repeat.command_offset + 8))
