@@ -1,0 +1,271 @@
+"""Single operations on NumPy arrays: compiled, loaded and run on a device behind one call."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from matloom.arch.config import Config, load_config
+from matloom.compiler import compile_network
+from matloom.device.driver import Driver
+from matloom.device.open import open_device
+from matloom.ir.attributes import Activation, Conv2D, Padding
+from matloom.ir.graph import Array, Graph, Node, Op, Quantisation, Tensor
+from matloom.program import Program
+from matloom.runtime import Session
+
+__all__ = ["conv2d", "matmul"]
+
+#: Rows of a product that run at once: EXEC counts rows in twelve bits.
+_MOST_ROWS = 2048
+
+#: Compiled operations that are remembered.
+_REMEMBERED = 32
+
+_SMALLEST_MEMORY = 1 << 24
+
+
+def matmul(
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
+    mode: str = "i8xi8",
+    *,
+    multiplier: int | Sequence[int],
+    shift: int | Sequence[int],
+    zero_point: int = 0,
+    bias: npt.ArrayLike | None = None,
+    input_zero_point: int = 0,
+    device: str | Driver = "model",
+    config: Config | str | Path = "reference",
+) -> Array:
+    """Return the product of two matrices, requantised to int8.
+
+    Everything is exact: sums in 32 bits (of up to 131,072 products they cannot overflow), and
+    TensorFlow Lite Micro's rounding of the result, bit for bit on every device::
+
+        sums = (a - input_zero_point) @ b + bias
+        clip(multiply_by_quantized_multiplier(sums, multiplier, shift) + zero_point, -128, 127)
+
+    The engine stores 8 bits of each result, so the sums themselves are not to be had; with
+    ``multiplier=2**30, shift=1`` they come unscaled, and saturate.
+    `matloom.arch.numerics.quantize_multiplier` makes multiplier and shift of a real number.
+
+    Parameters
+    ----------
+    a, b:
+        int8, (rows, inner) and (inner, columns). `b` is compiled into the program, which is
+        remembered: the same `b` again costs no compilation.
+    mode:
+        Number formats of `a` and `b`, one of those the configuration is built with.
+    multiplier, shift:
+        2**30 to 2**31 - 1 and -31 to 30: the results are ``sums * multiplier * 2**(shift - 31)``,
+        of all columns or of each.
+    zero_point:
+        Added to the results, int8.
+    bias:
+        int32, one a column.
+    input_zero_point:
+        What stands for zero in `a`, int8.
+    device:
+        ``"model"``, ``"rtl"``, or a driver that is open.
+    config:
+        A preset, a JSON file or a Config; a driver's own counts where one is given.
+
+    Errors
+    ------
+    ValueError, TypeError
+        A shape, dtype, range or mode that does not fit.
+    """
+    left, right = _int8("a", a, 2), _int8("b", b, 2)
+    if left.shape[1] != right.shape[0]:
+        raise ValueError(
+            f"a must have {right.shape[0]} columns, as b has rows, not {left.shape[1]}"
+        )
+    columns = right.shape[1]
+    filters = np.ascontiguousarray(right.T).reshape(columns, 1, 1, right.shape[0])
+    pieces = [
+        conv2d(
+            left[first : first + _MOST_ROWS].reshape(1, -1, 1, left.shape[1]),
+            filters,
+            mode,
+            multiplier=multiplier,
+            shift=shift,
+            zero_point=zero_point,
+            bias=bias,
+            input_zero_point=input_zero_point,
+            device=device,
+            config=config,
+        )
+        for first in range(0, left.shape[0], _MOST_ROWS)
+    ]
+    return np.concatenate(pieces, axis=1).reshape(-1, columns)
+
+
+def conv2d(
+    x: npt.ArrayLike,
+    filters: npt.ArrayLike,
+    mode: str = "i8xi8",
+    *,
+    multiplier: int | Sequence[int],
+    shift: int | Sequence[int],
+    zero_point: int = 0,
+    bias: npt.ArrayLike | None = None,
+    input_zero_point: int = 0,
+    stride: tuple[int, int] = (1, 1),
+    dilation: tuple[int, int] = (1, 1),
+    padding: tuple[int, int, int, int] = (0, 0, 0, 0),
+    device: str | Driver = "model",
+    config: Config | str | Path = "reference",
+) -> Array:
+    """Return a convolution, requantised to int8: int8 (images, rows, columns, output channels).
+
+    Exact like `matmul`, with the same parameters. What does not fit the engine's fields (see
+    `matloom explain`) is computed by the host, with the same result.
+
+    Parameters
+    ----------
+    x, filters:
+        int8, (images, rows, columns, channels) and (output channels, rows, columns, channels).
+    stride, dilation:
+        Vertical and horizontal.
+    padding:
+        Elements at the top, bottom, left and right; they stand for zero.
+    """
+    chosen = device.config if isinstance(device, Driver) else load_config(config)
+    _require_mode(mode, chosen)
+    data, weights = _int8("x", x, 4), _int8("filters", filters, 4)
+    if data.shape[3] != weights.shape[3]:
+        raise ValueError(
+            f"x must have {weights.shape[3]} channels, as the filters, not {data.shape[3]}"
+        )
+    channels = weights.shape[0]
+    zeros = {"input_zero_point": input_zero_point, "zero_point": zero_point}
+    for name, value in zeros.items():
+        if not -128 <= value <= 127:
+            raise ValueError(f"{name} must be -128 to 127, not {value}")
+    sums = np.zeros(channels, np.int32) if bias is None else np.asarray(bias)
+    if sums.dtype != np.int32 or sums.shape != (channels,):
+        raise ValueError(f"bias must be {channels} int32, not {sums.dtype} {sums.shape}")
+    scales = _scales(multiplier, shift, channels)
+    attributes = Conv2D(
+        stride=stride,
+        dilation=dilation,
+        padding=Padding(top=padding[0], bottom=padding[1], left=padding[2], right=padding[3]),
+        activation=Activation.NONE,
+    )
+    graph = _graph(data.shape, weights, sums, scales, zeros, attributes)
+    result: Array = _SESSIONS.find(graph, chosen, device).run(data)
+    return result
+
+
+def _require_mode(mode: str, config: Config) -> None:
+    if mode not in config.mac_modes:
+        built = ", ".join(config.mac_modes)
+        raise ValueError(
+            f"mode must be one the configuration is built with ({built}), not {mode!r}"
+        )
+
+
+def _int8(name: str, array: npt.ArrayLike, axes: int) -> Array:
+    found = np.asarray(array)
+    if found.dtype != np.int8:
+        raise TypeError(f"{name} must be int8, not {found.dtype}")
+    if found.ndim != axes or not found.size:
+        raise ValueError(f"{name} must have {axes} axes and an element, not shape {found.shape}")
+    return found
+
+
+def _scales(
+    multiplier: int | Sequence[int], shift: int | Sequence[int], channels: int
+) -> tuple[float, ...]:
+    """Return the real number of each channel: 31 bits of it are the multiplier, so it is exact."""
+    pairs = []
+    for name, values, low, high in (
+        ("multiplier", multiplier, 2**30, 2**31 - 1),
+        ("shift", shift, -31, 30),
+    ):
+        found = np.broadcast_to(np.asarray(values, np.int64), channels).tolist()
+        wrong = next((value for value in found if not low <= value <= high), None)
+        if wrong is not None:
+            raise ValueError(f"{name} must be {low} to {high}, not {wrong}")
+        pairs.append(found)
+    return tuple(factor * 2.0 ** (places - 31) for factor, places in zip(*pairs, strict=True))
+
+
+def _graph(
+    shape: tuple[int, ...],
+    filters: Array,
+    bias: Array,
+    scales: tuple[float, ...],
+    zeros: Mapping[str, int],
+    attributes: Conv2D,
+) -> Graph:
+    """Return a network of one convolution; input and output have the scale 1."""
+    padding, stride, dilation = attributes.padding, attributes.stride, attributes.dilation
+    sides = (padding.top + padding.bottom, padding.left + padding.right)
+    out = [
+        (size + side - step * (taps - 1) - 1) // jump + 1
+        for size, side, taps, jump, step in zip(
+            shape[1:3], sides, filters.shape[1:3], stride, dilation, strict=True
+        )
+    ]
+    if min(out) < 1:
+        raise ValueError(f"filters must fit the padded input of {shape}, not be {filters.shape}")
+
+    def integers(zero: int) -> Quantisation:
+        return Quantisation(scale=(1.0,), zero_point=(zero,))
+
+    weights = Quantisation(scale=scales, zero_point=(0,) * len(scales), axis=0)
+    made = (shape[0], *out, filters.shape[0])
+    tensors = {
+        0: Tensor(
+            name="x", shape=shape, dtype="int8", quantisation=integers(zeros["input_zero_point"])
+        ),
+        1: Tensor(
+            name="filters", shape=filters.shape, dtype="int8", quantisation=weights, data=filters
+        ),
+        2: Tensor(name="bias", shape=bias.shape, dtype="int32", data=bias),
+        3: Tensor(name="y", shape=made, dtype="int8", quantisation=integers(zeros["zero_point"])),
+    }
+    node = Node(op=Op.CONV_2D, inputs=(0, 1, 2), outputs=(3,), attributes=attributes, index=0)
+    return Graph(name="conv2d", inputs=(0,), outputs=(3,), tensors=tensors, nodes=(node,))
+
+
+class _Sessions:
+    """Sessions by what they run and where, the last used at the end; the first give way."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str | int], Session] = {}
+
+    def find(self, graph: Graph, config: Config, device: str | Driver) -> Session:
+        """Return the session of a graph, opened now or remembered."""
+        digest = hashlib.sha256("\0".join((config.to_json(), repr(graph))).encode())
+        for tensor in graph.tensors.values():
+            digest.update(b"" if tensor.data is None else tensor.data.tobytes())
+        key = digest.hexdigest(), device if isinstance(device, str) else id(device)
+        session = self._known.pop(key, None) or _open(compile_network(graph, config), device)
+        self._known[key] = session
+        while len(self._known) > _REMEMBERED:
+            del self._known[next(iter(self._known))]
+        return session
+
+
+_SESSIONS = _Sessions()
+
+
+def _open(program: Program, device: str | Driver) -> Session:
+    """Return a session on a device; those opened here stay open and are shared."""
+    if isinstance(device, Driver):
+        return Session(program, device, type(device.transport).__name__)
+    memory = _SMALLEST_MEMORY
+    while memory < 2 * sum(program.region_bytes.values()):
+        memory *= 2
+    return Session(program, _driver(device, program.config, memory), device)
+
+
+@lru_cache(maxsize=4)
+def _driver(device: str, config: Config, memory_bytes: int) -> Driver:
+    return open_device(device, config, memory_bytes=memory_bytes)
