@@ -185,29 +185,36 @@ def _staying(
         except Full:
             continue
         first = _emitted(segment, config, plan, image, arena_start, output_bytes)
-        repeat = _repetition(segment, config, plan, image, first.arena_end, output_bytes)
-        return replace(first, repeat=repeat)
+        again = _again(segment, config, plan, image, arena_start, output_bytes)
+        if again is None:
+            return None
+        return replace(
+            first,
+            arena_end=max(first.arena_end, again.arena_end),
+            repeat=Repetition(
+                instructions=again.instructions,
+                prediction=again.prediction,
+                kept=plan.resident_bytes,
+            ),
+        )
     return None
 
 
-def _repetition(
+def _again(
     segment: Segment,
     config: Config,
     first: Plan,
     image: Image,
-    arena_end: int,
+    arena_start: int,
     output_bytes: int,
-) -> Repetition:
+) -> Scheduled | None:
     """Return the fastest way to run a plan again with its weights where they are."""
     made = []
     for policy in repeat_policies(segment, first, config):
         with suppress(Full):
             plan = make_plan(segment, policy, config)
-            made.append(_emitted(segment, config, plan, image, arena_end, output_bytes))
-    best = min(made, key=lambda item: item.prediction.cycles)
-    return Repetition(
-        instructions=best.instructions, prediction=best.prediction, kept=first.resident_bytes
-    )
+            made.append(_emitted(segment, config, plan, image, arena_start, output_bytes))
+    return min(made, key=lambda item: item.prediction.cycles, default=None)
 
 
 def _start(segment: Segment) -> Segment:
