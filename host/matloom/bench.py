@@ -44,12 +44,7 @@ _TOLERANCE = 0.02
 _PREDICTION_TOLERANCE = 0.05
 
 #: Predictions that may be worse, by configuration and case, with the reason. Kept in the report.
-EXCEPTIONS = {
-    ("reference", "matmul 128"): "POST is busy 520 cycles longer than predicted and EXEC waits "
-    "339 for first weight tiles, which a run of 10,430 shows",
-    ("small", "matmul 100x100x100"): "POST is busy 1,332 cycles longer than predicted and EXEC "
-    "waits 416 for first weight tiles, which a run of 19,069 shows",
-}
+EXCEPTIONS: dict[tuple[str, str], str] = {}
 
 
 @dataclass(frozen=True, kw_only=True)

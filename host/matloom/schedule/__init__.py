@@ -8,14 +8,14 @@ from matloom.arch.isa import Instruction, Region
 from matloom.schedule.cost import Prediction, predict
 from matloom.schedule.emit import emit
 from matloom.schedule.errors import CompileError
-from matloom.schedule.fit import Choice, choices, fit, repeat_policies
+from matloom.schedule.fit import Choice, choices, fit, repeat_policies, resident_policies
 from matloom.schedule.image import Image
 from matloom.schedule.memory import Space
 from matloom.schedule.options import CompileOptions
 from matloom.schedule.plan import PARAMS, Full, Plan, make_plan
 from matloom.schedule.segment import Place, Segment
 from matloom.schedule.stage import ArrayStage
-from matloom.schedule.tiles import Chunk, Limits, Weights
+from matloom.schedule.tiles import Chunk, Limits
 
 __all__ = [
     "CompileError",
@@ -31,7 +31,7 @@ __all__ = [
 _ARENA_LIMIT = 2**31
 
 #: By how much weights that stay may slow the first call down, and must speed later ones up.
-_SLOWER, _FASTER = 1.002, 0.98
+_SLOWER, _FASTER = 1.005, 0.98
 
 #: Stages by whose predicted cycles the start is chosen.
 _STAGES_TRIED = 3
@@ -151,18 +151,23 @@ def schedule_segment(
                 ).prediction.cycles
             ),
         )
-    scheduled = _schedule(segment, config, options, choice, image, arena_start, output_bytes)
-    if not may_stay or options.resident is False:
-        return scheduled
-    stays = _staying(segment, config, scheduled, image, arena_start, output_bytes)
-    if stays is None or stays.repeat is None:
-        return scheduled
-    before = scheduled.prediction.cycles
-    worth = (
-        stays.prediction.cycles <= _SLOWER * before
-        and stays.repeat.prediction.cycles <= _FASTER * before
-    )
-    return stays if worth or options.resident else scheduled
+    first = image.fork()
+    scheduled = _schedule(segment, config, options, choice, first, arena_start, output_bytes)
+    if may_stay and options.resident is not False:
+        second = image.fork()
+        stays = _staying(segment, config, scheduled, second, arena_start, output_bytes)
+        if stays is not None and (options.resident or _worth(scheduled, stays)):
+            image.take(second)
+            return stays
+    image.take(first)
+    return scheduled
+
+
+def _worth(scheduled: Scheduled, stays: Scheduled) -> bool:
+    """Return whether weights that stay cost the first call little, and save later ones more."""
+    assert stays.repeat is not None
+    before, again = scheduled.prediction.cycles, stays.repeat.prediction.cycles
+    return stays.prediction.cycles <= _SLOWER * before and again <= _FASTER * before
 
 
 def _staying(
@@ -174,12 +179,7 @@ def _staying(
     output_bytes: int,
 ) -> Scheduled | None:
     """Return the same with weights that stay on chip for the next time; None for no room."""
-    policy = scheduled.plan.policy
-    if any(limits.weights is Weights.STREAMED for limits in policy.limits):
-        return None
-    resident = replace(policy, resident=True)
-    close = replace(resident, spread=False)
-    for tried in (resident, close, replace(close, overlay=True)):
+    for tried in resident_policies(segment, scheduled.plan.policy, config):
         try:
             plan = make_plan(segment, tried, config)
         except Full:

@@ -13,7 +13,7 @@ from matloom.schedule.sliding import SlidingWalk
 from matloom.schedule.stage import ArrayStage, Stage, VectorStage
 from matloom.schedule.tiles import BLOCK_ENTRIES, Limits, Opening, Weights
 
-__all__ = ["Choice", "choices", "fit", "repeat_policies"]
+__all__ = ["Choice", "choices", "fit", "repeat_policies", "resident_policies"]
 
 _ATTEMPTS = 400
 _SMALLEST_TILE = 16
@@ -216,7 +216,6 @@ def _first_policy(segment: Segment, config: Config, choice: Choice) -> Policy:
                 tiles=choice.tiles if first else Limits.tiles,
                 head=choice.head and first,
                 opening=choice.opening if first else None,
-                params_apart=small and _reads_weights_always(stage, config),
                 by_blocks=by_blocks[index],
                 split=index > 0 and _splits(segment, index, by_blocks[index - 1]),
             )
@@ -271,6 +270,22 @@ def _waits_for_weights(stage: Stage, config: Config) -> bool:
         return False
     positions = stage.images * stage.out_rows * stage.width
     return positions < config.tile_bytes // config.bus_bytes
+
+
+def resident_policies(segment: Segment, policy: Policy, config: Config) -> tuple[Policy, ...]:
+    """Return the policies to try for weights that stay, the fastest first; none where some cannot.
+
+    POST fetches parameters while EXEC reads weights, in a repetition in every cycle.
+    """
+    if any(limits.weights is Weights.STREAMED for limits in policy.limits):
+        return ()
+    apart = (
+        replace(limits, params_apart=_reads_weights_always(stage, config))
+        for stage, limits in zip(segment.stages, policy.limits, strict=True)
+    )
+    resident = replace(policy, resident=True, limits=tuple(apart))
+    close = replace(resident, spread=False)
+    return resident, close, replace(close, overlay=True)
 
 
 def repeat_policies(segment: Segment, first: Plan, config: Config) -> tuple[Policy, ...]:

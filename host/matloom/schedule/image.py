@@ -20,6 +20,16 @@ class Image:
             self._data.extend(data)
         return self._known[data]
 
+    def fork(self) -> "Image":
+        """Return a copy, to grow by itself."""
+        copy = Image()
+        copy.take(self)
+        return copy
+
+    def take(self, other: "Image") -> None:
+        """Become what another is."""
+        self._data, self._known = bytearray(other._data), dict(other._known)
+
     def __bytes__(self) -> bytes:
         """Return all constants."""
         return bytes(self._data)
