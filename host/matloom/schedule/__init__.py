@@ -10,12 +10,14 @@ from matloom.schedule.emit import emit
 from matloom.schedule.errors import CompileError
 from matloom.schedule.fit import Choice, choices, fit, repeat_policies, resident_policies
 from matloom.schedule.image import Image
+from matloom.schedule.limits import Limits
 from matloom.schedule.memory import Space
 from matloom.schedule.options import CompileOptions
-from matloom.schedule.plan import PARAMS, Full, Plan, make_plan
+from matloom.schedule.plan import PARAMS, Full, Plan
+from matloom.schedule.planner import make_plan
 from matloom.schedule.segment import Place, Segment
 from matloom.schedule.stage import ArrayStage
-from matloom.schedule.tiles import Chunk, Limits
+from matloom.schedule.tiles import Chunk
 
 __all__ = [
     "CompileError",

@@ -6,12 +6,14 @@ from dataclasses import dataclass, replace
 
 from matloom.arch.config import Config
 from matloom.schedule.errors import CompileError
+from matloom.schedule.limits import Limits, Opening, Weights
 from matloom.schedule.options import CompileOptions
-from matloom.schedule.plan import Full, Plan, Policy, make_plan
+from matloom.schedule.plan import Full, Plan, Policy
+from matloom.schedule.planner import make_plan
 from matloom.schedule.segment import Segment
 from matloom.schedule.sliding import SlidingWalk
 from matloom.schedule.stage import ArrayStage, Stage, VectorStage
-from matloom.schedule.tiles import BLOCK_ENTRIES, Limits, Opening, Weights
+from matloom.schedule.tiles import BLOCK_ENTRIES
 
 __all__ = ["Choice", "choices", "fit", "repeat_policies", "resident_policies"]
 

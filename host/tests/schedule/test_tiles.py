@@ -5,8 +5,9 @@ import pytest
 
 from matloom.arch.config import PRESETS
 from matloom.schedule.build import Requantisation, Window, convolution_stage
+from matloom.schedule.limits import Limits, Opening, Weights
 from matloom.schedule.reduction import narrowed, parts
-from matloom.schedule.tiles import Limits, Opening, Weights, chunks, cut, input_box
+from matloom.schedule.tiles import chunks, cut, input_box
 
 CONFIG = PRESETS["small"]
 SCALE = Requantisation(multiplier=2**30, shift=-3, zero=0, low=-128, high=127)

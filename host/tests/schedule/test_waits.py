@@ -13,7 +13,7 @@ from matloom.device.model import Engine
 from matloom.hostops.interpreter import interpret
 from matloom.products import product_graph
 from matloom.schedule.fit import Choice
-from matloom.schedule.tiles import Opening
+from matloom.schedule.limits import Opening
 from matloom.stimulus import random_layer
 from matloom.verify import verify_program
 

@@ -1,0 +1,365 @@
+"""Finds which buffers the tiles of a segment need, when, and where they lie."""
+
+import itertools
+from bisect import bisect_left, bisect_right
+from dataclasses import replace
+
+from matloom.arch.config import Config
+from matloom.schedule.limits import Limits, Weights
+from matloom.schedule.memory import Space
+from matloom.schedule.plan import PARAMS, Buffer, Full, Load, Plan, Policy, Slab
+from matloom.schedule.reduction import Box
+from matloom.schedule.segment import Segment
+from matloom.schedule.sequence import Tick, sequence, tick_cycles
+from matloom.schedule.stage import ArrayStage, VectorStage
+from matloom.schedule.tiles import ArrayTile, Chunk, chunks, cut, input_box
+
+__all__ = ["make_plan"]
+
+#: Cycles from the issue of a LOAD to its first byte, assumed when placing LOADs.
+_LATENCY = 60
+
+#: Cycles that a LOAD should be done before its bytes are needed.
+_MARGIN = 200
+
+#: Bytes that a row of an input tile must save to be fetched apart from its neighbours.
+_NARROWER = 64
+
+
+def _home_of(segment: Segment, policy: Policy, ticks: list[Tick]) -> dict[str, Buffer]:
+    """Return a buffer for each tensor on chip.
+
+    Where memory is short, element-wise results share their input's. Otherwise not: the last tile
+    would read the bank that the next stage reads at the same time.
+    """
+    first: dict[str, int] = {}
+    first_read: dict[str, int] = {}
+    last: dict[str, int] = {}
+    for number, tick in enumerate(ticks):
+        stage = segment.stages[tick.stage]
+        for name in stage.inputs:
+            first_read.setdefault(name, number)
+        for name in (*stage.inputs, stage.output):
+            first.setdefault(name, number)
+            last[name] = number
+    homes: dict[str, Buffer] = {}
+    for index, stage in enumerate(segment.stages):
+        for name in (*stage.inputs, stage.output):
+            if name not in homes and name not in policy.spilled:
+                homes[name] = Buffer(
+                    segment.sizes[name],
+                    first[name],
+                    last[name],
+                    index,
+                    first_read=first_read.get(name, last[name]),
+                )
+        if isinstance(stage, VectorStage) and stage.output in homes and policy.overlay:
+            _overlay(segment, stage, homes, ticks, index)
+    return homes
+
+
+def _overlay(
+    segment: Segment,
+    stage: VectorStage,
+    homes: dict[str, Buffer],
+    ticks: list[Tick],
+    index: int,
+) -> None:
+    """Let an element-wise stage write over an input that nobody reads afterwards."""
+    begin = next(number for number, tick in enumerate(ticks) if tick.stage == index)
+    for name in stage.inputs:
+        if name not in homes or segment.sizes[name] != stage.size or name in segment.results:
+            continue
+        readers = [
+            number
+            for number, tick in enumerate(ticks)
+            if tick.stage != index
+            and any(homes.get(other) is homes[name] for other in segment.stages[tick.stage].inputs)
+        ]
+        if max(readers, default=-1) < begin and stage.inputs.count(name) == 1:
+            home, result = homes[name], homes[stage.output]
+            home.last = max(home.last, result.last)
+            homes[stage.output] = home
+            return
+
+
+class _Builder:
+    """Collects the buffers and LOADs of a plan, tick by tick."""
+
+    def __init__(self, segment: Segment, plan: Plan, config: Config):
+        self.segment, self.plan, self.config = segment, plan, config
+        self.transient: list[tuple[str, Buffer]] = []
+        self._chunk: dict[tuple[int, int], Buffer] = {}
+        self._latest: dict[int, int] = {}
+        self._slab: dict[str, tuple[int, Slab, Buffer]] = {}
+        self._loaded = dict.fromkeys(segment.sources, 0)
+        self._opened: set[tuple[str, int, int]] = set()
+        self._arrived: dict[tuple[int, int], int] = {}
+
+    def add(self, number: int, tick: Tick) -> None:
+        """Note what a tick needs."""
+        stage, tile = self.segment.stages[tick.stage], tick.tile
+        if isinstance(tile, ArrayTile):
+            assert isinstance(stage, ArrayStage)
+            self._add_weights(number, tick.stage, stage, tile)
+            slab = self._slab_of(tick.stage, stage, tile)
+            size = tile.positions * sum(
+                stage.tail if block + 1 == stage.oc_blocks else stage.block_bytes
+                for block in range(tile.first_block, tile.end_block)
+            )
+            complete = tile.end_step == stage.walk.steps
+        else:
+            size, complete = tile.end - tile.start, True
+            slab = Slab(start=tile.start, rows=1, width=size, pitch=0)
+        for name in dict.fromkeys(stage.inputs):
+            if isinstance(tile, ArrayTile) and tile.opened and name in self.plan.homes:
+                assert isinstance(stage, ArrayStage)
+                self._add_opening(number, name, stage, tile)
+            else:
+                self._add_input(number, tick.stage, name, slab)
+        if stage.output in self.plan.policy.spilled and complete:
+            staging = Buffer(size, number, number + 1, tick.stage)
+            self.plan.stagings[number] = staging
+            self.transient.append(("output tile", staging))
+
+    def _slab_of(self, index: int, stage: ArrayStage, tile: ArrayTile) -> Slab:
+        """Return what a tile reads; the same for all its steps where that fits its bytes."""
+        whole = input_box(
+            stage, replace(tile, first_step=0, end_step=stage.walk.steps), self.config
+        )
+        if whole.size > self.plan.policy.limits[index].tile_bytes:
+            whole = input_box(stage, tile, self.config)
+        return _slab(stage, tile, whole)
+
+    def _add_weights(self, number: int, index: int, stage: ArrayStage, tile: ArrayTile) -> None:
+        limits = self.plan.policy.limits[index]
+        again = limits.weights is Weights.STREAMED and self._latest.get(index) != tile.chunk
+        self._latest[index] = tile.chunk
+        size = _chunk_bytes(stage, self.plan.chunks[index][tile.chunk], limits, self.config)
+        part = size
+        if tile.opened and tile.end_step < stage.walk.steps:
+            part = (tile.end_step - tile.first_step) * self.config.tile_bytes * tile.end_block
+        buffer = self._constants(number, index, tile.chunk, size, again=again, part=part)
+        self.plan.weights[number] = buffer
+        if limits.params_apart and tile.end_step == stage.walk.steps:
+            self.plan.params[index] = self._constants(number, index, PARAMS, stage.params.nbytes)
+
+    def _constants(
+        self,
+        number: int,
+        index: int,
+        chunk: int,
+        size: int,
+        *,
+        again: bool = False,
+        part: int | None = None,
+    ) -> Buffer:
+        """Return the buffer of a chunk, which is loaded the first time, and when asked to.
+
+        Of a `part` of its bytes the others are loaded when they are needed.
+        """
+        key = (index, chunk)
+        policy = self.plan.policy
+        if again or key not in self._chunk:
+            buffer = Buffer(size, number, number, index, high=chunk != PARAMS, first_read=number)
+            buffer.stays = policy.resident or policy.held is not None
+            self._chunk[key] = buffer
+            self.transient.append(("weights", buffer))
+            self._arrived[key] = 0
+            if policy.held is not None:
+                buffer.address = policy.held[key]
+        done, wanted = self._arrived[key], size if part is None else part
+        if policy.held is None and done < wanted:
+            load = Load(self._chunk[key], ("chunk", index, chunk), done, wanted - done, number)
+            self.plan.loads.append(load)
+            self._arrived[key] = wanted
+        self._chunk[key].last = number
+        return self._chunk[key]
+
+    def close(self) -> None:
+        """Keep the buffers of an opening apart, so that no LOAD in it waits for an EXEC."""
+        ticks = [
+            number
+            for number, tick in enumerate(self.plan.ticks)
+            if isinstance(tick.tile, ArrayTile) and tick.tile.opened
+        ]
+        for buffer in {id(item): item for item in map(self.plan.weights.get, ticks)}.values():
+            assert buffer is not None
+            buffer.last = max(buffer.last, ticks[-1])
+
+    def _add_opening(self, number: int, name: str, stage: ArrayStage, tile: ArrayTile) -> None:
+        """Bring the bytes of a tile's rows that its slab adds to those of the slabs before."""
+        if name not in self._loaded or (name, tile.first_row, tile.first_step) in self._opened:
+            return
+        self._opened.add((name, tile.first_row, tile.first_step))
+        box = input_box(stage, tile, self.config)
+        width = stage.in_row_bytes
+        start = box.low * width + box.left
+        load = Load(
+            self.plan.homes[name],
+            ("tensor", name, start),
+            start,
+            box.right - box.left,
+            number,
+            rows=box.high - box.low,
+            row_step=width,
+            apart=True,
+        )
+        self.plan.loads.append(load)
+        if tile.end_step == stage.walk.steps:
+            self._loaded[name] = box.high * width
+
+    def _add_input(self, number: int, index: int, name: str, slab: Slab) -> None:
+        if name in self.plan.homes:
+            done = self._loaded.get(name)
+            if done is not None and done < slab.end:
+                what = ("tensor", name, done)
+                home = self.plan.homes[name]
+                self.plan.loads.append(Load(home, what, done, slab.end - done, number))
+                self._loaded[name] = slab.end
+            return
+        known = self._slab.get(name)
+        if known is None or known[:2] != (index, slab):
+            buffer = Buffer(slab.size, number, number, index)
+            self._slab[name] = known = (index, slab, buffer)
+            self.transient.append(("input tile", buffer))
+            what = ("tensor", name, slab.start)
+            load = Load(buffer, what, 0, slab.width, number, rows=slab.rows, row_step=slab.pitch)
+            self.plan.loads.append(load)
+        known[2].last = number
+        self.plan.slabs[number, name] = (known[2], slab)
+
+
+def _slab(stage: ArrayStage, tile: ArrayTile, box: Box) -> Slab:
+    """Return the rows of a box in a tensor: whole rows in one piece unless narrow ones save."""
+    start = (tile.image * stage.in_rows + box.low) * stage.in_row_bytes
+    rows, width = box.high - box.low, box.right - box.left
+    if rows > 1 and stage.in_row_bytes - width <= _NARROWER:
+        return Slab(start=start, rows=1, width=rows * stage.in_row_bytes, pitch=0)
+    return Slab(start=start + box.left, rows=rows, width=width, pitch=stage.in_row_bytes)
+
+
+def _chunk_bytes(stage: ArrayStage, chunk: Chunk, limits: Limits, config: Config) -> int:
+    """Return the bytes of a chunk: its weight tiles, and parameters where it is the last."""
+    blocks = chunk.end_block - chunk.first_block
+    size = (chunk.end_step - chunk.first_step) * blocks * config.tile_bytes
+    if stage.walk.weights_fixed:
+        size = config.tile_bytes
+    has_params = chunk.end_step == stage.walk.steps and not limits.params_apart
+    return size + (blocks * int(stage.params.shape[1]) if has_params else 0)
+
+
+def _time_loads(segment: Segment, plan: Plan, config: Config) -> None:
+    """Choose the tick before which each LOAD is issued: early enough, no earlier than needed.
+
+    A LOAD in a full queue blocks everything behind it, so none is issued before the one a queue
+    ahead of it has begun. A LOAD of a tensor must follow the STORE of its bytes.
+    """
+    cycles = [tick_cycles(segment, tick, config) for tick in plan.ticks]
+    times = [0, *itertools.accumulate(cycles)]
+    begin = float(times[-1])
+    for load in reversed(plan.loads):
+        begin = min(times[load.use] - _MARGIN, begin) - _load_cycles(load, config)
+        load.tick = min(max(0, bisect_right(times, begin) - 1), load.use)
+    _follow_stores(segment, plan)
+    ready = [0.0] * len(plan.ticks)
+    begun: list[float] = []
+    free, now = 0.0, 0.0
+    for number in range(len(plan.ticks)):
+        now = max(now, ready[number])
+        for load in plan.loads[len(begun) :]:
+            ahead = begun[-config.queue_depth] if len(begun) >= config.queue_depth else 0.0
+            if load.use > number and (load.tick > number or ahead > now):
+                break
+            begun.append(max(now, free))
+            free = begun[-1] + load.rows * load.size / config.bus_bytes
+            load.tick = number
+            ready[load.use] = free + _LATENCY
+            now = max(now, ready[number])
+        now += cycles[number]
+
+
+def _load_cycles(load: Load, config: Config) -> float:
+    return load.rows * load.size / config.bus_bytes + _LATENCY
+
+
+def _follow_stores(segment: Segment, plan: Plan) -> None:
+    """Move LOADs behind the ticks that make their bytes, and keep them in order."""
+    written: dict[str, list[int]] = {}
+    for number, tick in enumerate(plan.ticks):
+        written.setdefault(segment.stages[tick.stage].output, []).append(number)
+    earliest = 0
+    for load in plan.loads:
+        if load.what[0] == "tensor" and load.what[1] in written:
+            producers = written[str(load.what[1])]
+            last = bisect_left(producers, load.use) - 1
+            earliest = max(earliest, producers[last] + 1) if last >= 0 else earliest
+        load.tick = earliest = min(max(load.tick, earliest), load.use)
+
+
+def _reads(buffer: Buffer) -> tuple[int, int]:
+    return (buffer.first if buffer.first_read is None else buffer.first_read, buffer.last)
+
+
+def _place(plan: Plan, builder: _Builder, config: Config) -> None:
+    policy, end = plan.policy, len(plan.ticks) - 1
+    space = Space(
+        config.spad_bytes, config, spread=policy.spread, seed=policy.seed if policy.spread else None
+    )
+    staying = [buffer for _kind, buffer in builder.transient if buffer.stays]
+    for buffer in staying:
+        if policy.held is not None:
+            space.reserve(buffer.address, buffer.size, 0, end, high=True, reads=_reads(buffer))
+    distinct = {id(home): home for home in plan.homes.values()}
+    for home in sorted(distinct.values(), key=lambda item: (-item.size, item.first)):
+        address = space.place(home.size, home.first, home.last, high=False, reads=_reads(home))
+        if address is None:
+            raise Full(home.first, home.stage, "tensor", home.size)
+        home.address = address
+    by_buffer = {id(load.buffer): load for load in plan.loads if load.buffer.address < 0}
+    for buffer in staying:
+        if policy.held is None:
+            address = space.place(buffer.size, 0, end, high=True, reads=_reads(buffer))
+            if address is None:
+                raise Full(buffer.first, buffer.stage, "weights", buffer.size)
+            buffer.address = address
+    for kind, buffer in sorted(builder.transient, key=lambda item: item[1].first):
+        if buffer.stays:
+            continue
+        use = by_buffer[id(buffer)].use if id(buffer) in by_buffer else buffer.first
+        for tick in range(buffer.first, use + 1):
+            address = space.place(
+                buffer.size, tick, buffer.last, high=buffer.high, reads=(use, buffer.last)
+            )
+            if address is not None:
+                break
+        else:
+            raise Full(use, buffer.stage, kind, buffer.size)
+        buffer.address, buffer.first = address, tick
+        if id(buffer) in by_buffer:
+            by_buffer[id(buffer)].tick = tick
+    plan.peak = space.peak
+
+
+def make_plan(segment: Segment, policy: Policy, config: Config) -> Plan:
+    """Return the plan of a segment under a policy; raise `Full` where it does not fit."""
+    tiles = [
+        cut(stage, limits, config, None if policy.seed is None else policy.seed + index)
+        for index, (stage, limits) in enumerate(zip(segment.stages, policy.limits, strict=True))
+    ]
+    ticks = sequence(segment, tiles, policy.spilled)
+    loaded = [
+        chunks(stage, limits, config) if isinstance(stage, ArrayStage) else []
+        for stage, limits in zip(segment.stages, policy.limits, strict=True)
+    ]
+    plan = Plan(policy, ticks, _home_of(segment, policy, ticks), loaded)
+    builder = _Builder(segment, plan, config)
+    for number, tick in enumerate(ticks):
+        builder.add(number, tick)
+    builder.close()
+    _time_loads(segment, plan, config)
+    for load in plan.loads:
+        load.buffer.first = min(load.buffer.first, load.tick)
+    _place(plan, builder, config)
+    plan.loads.sort(key=lambda load: load.tick)
+    return plan
