@@ -13,7 +13,7 @@ from matloom.schedule.image import Image
 from matloom.schedule.limits import Limits
 from matloom.schedule.memory import Space
 from matloom.schedule.options import CompileOptions
-from matloom.schedule.plan import PARAMS, Full, Plan
+from matloom.schedule.plan import PARAMS, Full, Plan, Policy
 from matloom.schedule.planner import make_plan
 from matloom.schedule.segment import Place, Segment
 from matloom.schedule.stage import ArrayStage
@@ -156,11 +156,12 @@ def schedule_segment(
     first = image.fork()
     scheduled = _schedule(segment, config, options, choice, first, arena_start, output_bytes)
     if may_stay and options.resident is not False:
-        second = image.fork()
-        stays = _staying(segment, config, scheduled, second, arena_start, output_bytes)
-        if stays is not None and (options.resident or _worth(scheduled, stays)):
-            image.take(second)
-            return stays
+        for policy in resident_policies(segment, scheduled.plan.policy, config):
+            second = image.fork()
+            stays = _staying(segment, config, policy, second, arena_start, output_bytes)
+            if stays is not None and (options.resident or _worth(scheduled, stays)):
+                image.take(second)
+                return stays
     image.take(first)
     return scheduled
 
@@ -175,31 +176,29 @@ def _worth(scheduled: Scheduled, stays: Scheduled) -> bool:
 def _staying(
     segment: Segment,
     config: Config,
-    scheduled: Scheduled,
+    policy: Policy,
     image: Image,
     arena_start: int,
     output_bytes: int,
 ) -> Scheduled | None:
-    """Return the same with weights that stay on chip for the next time; None for no room."""
-    for tried in resident_policies(segment, scheduled.plan.policy, config):
-        try:
-            plan = make_plan(segment, tried, config)
-        except Full:
-            continue
-        first = _emitted(segment, config, plan, image, arena_start, output_bytes)
-        again = _again(segment, config, plan, image, arena_start, output_bytes)
-        if again is None:
-            return None
-        return replace(
-            first,
-            arena_end=max(first.arena_end, again.arena_end),
-            repeat=Repetition(
-                instructions=again.instructions,
-                prediction=again.prediction,
-                kept=plan.resident_bytes,
-            ),
-        )
-    return None
+    """Return a schedule with weights that stay on chip for the next time; None for no room."""
+    try:
+        plan = make_plan(segment, policy, config)
+    except Full:
+        return None
+    first = _emitted(segment, config, plan, image, arena_start, output_bytes)
+    again = _again(segment, config, plan, image, arena_start, output_bytes)
+    if again is None:
+        return None
+    return replace(
+        first,
+        arena_end=max(first.arena_end, again.arena_end),
+        repeat=Repetition(
+            instructions=again.instructions,
+            prediction=again.prediction,
+            kept=plan.resident_bytes,
+        ),
+    )
 
 
 def _again(

@@ -277,7 +277,8 @@ def _waits_for_weights(stage: Stage, config: Config) -> bool:
 def resident_policies(segment: Segment, policy: Policy, config: Config) -> tuple[Policy, ...]:
     """Return the policies to try for weights that stay, the fastest first; none where some cannot.
 
-    POST fetches parameters while EXEC reads weights, in a repetition in every cycle.
+    POST fetches parameters while EXEC reads weights, in a repetition in every cycle; to have them
+    apart is one transfer more.
     """
     if any(limits.weights is Weights.STREAMED for limits in policy.limits):
         return ()
@@ -285,9 +286,14 @@ def resident_policies(segment: Segment, policy: Policy, config: Config) -> tuple
         replace(limits, params_apart=_reads_weights_always(stage, config))
         for stage, limits in zip(segment.stages, policy.limits, strict=True)
     )
-    resident = replace(policy, resident=True, limits=tuple(apart))
+    resident = replace(policy, resident=True)
     close = replace(resident, spread=False)
-    return resident, close, replace(close, overlay=True)
+    return (
+        replace(resident, limits=tuple(apart)),
+        resident,
+        close,
+        replace(close, overlay=True),
+    )
 
 
 def repeat_policies(segment: Segment, first: Plan, config: Config) -> tuple[Policy, ...]:
