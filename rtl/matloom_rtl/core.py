@@ -31,7 +31,7 @@ class Core(wiring.Component):
     Members
     -------
     reset: in
-        Reset of everything, synchronous.
+        Reset of everything, synchronous, for two cycles at least.
     axi_lite: AxiLiteSignature, in
         Registers.
     axi_read, axi_write: AxiReadSignature, AxiWriteSignature, out

@@ -81,7 +81,8 @@ class Top(wiring.Component):
     Members
     -------
     clk, rst: in
-        Clock of everything, and its synchronous, active-high reset.
+        Clock of everything, and its synchronous, active-high reset. It must last two cycles at
+        least: the units follow a cycle later, and what they show on the bus falls only then.
     s_axil_*: AXI4-Lite slave, 32 bits, `csr.WINDOW_BYTES` of registers
     m_axi_*: AXI4 master, `bus_bits` of data, 32 bits of address
     irq: out
