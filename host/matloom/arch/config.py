@@ -319,6 +319,7 @@ PRESETS = {
         bus_bits=32,
         outstanding=4,
         burst_beats=16,
+        queue_depth=2,
     ),
     "small": Config(
         rows=8,

@@ -48,11 +48,11 @@ class Device:
     capacity: dict[str, int]
 
 
-#: router2: the default router does not finish on large arrays. The default placer, `heap`, makes
-#: clumps that cannot be routed from 8x8 on; `static` spreads evenly. A clock that can be reached.
+#: router2: the default router does not finish on large arrays. A clock that can be reached, and
+#: timing that counts for more than by default: paths are long because of distance.
 _ECP5_OPTIONS = (
     *("--package", "CABGA381", "--speed", "6", "--router", "router2"),
-    *("--placer", "static", "--freq", "85"),
+    *("--placer-heap-timingweight", "30", "--freq", "85"),
 )
 
 DEVICES = {
