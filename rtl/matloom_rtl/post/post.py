@@ -244,7 +244,7 @@ class Post(wiring.Component):
         """Feed the lanes beat by beat; return the last beat of a vector, of a block."""
         columns, lanes = self._config.columns, self._config.lanes
         beats = columns // lanes
-        beat, last_beat, block_left = Signal(range(beats)), Signal(), Signal()
+        beat, last_beat, block_left = _beat_number(beats), Signal(), Signal()
         feed, begin = Signal(), Signal()
         # Vectors that entered and are not written; whether there is a place for one more, and
         # the parameters of its block.
@@ -306,7 +306,7 @@ class Post(wiring.Component):
         columns, lanes = self._config.columns, self._config.lanes
         beats = columns // lanes
         to_spad = command.destination == Destination.SPAD
-        beat, full = Signal(range(beats)), Signal()
+        beat, full = _beat_number(beats), Signal()
         words = Signal(32 * columns, reset_less=True)
         emerging = self._inside[-1]
         m.d.sync += full.eq(emerging & (beat == beats - 1))
@@ -411,6 +411,11 @@ class Post(wiring.Component):
                     m.d.comb += [unit.done.eq(1), unit.done_mark.eq(command.mark)]
                     m.next = "Idle"
         m.d.comb += unit.busy.eq(~states.ongoing("Idle"))
+
+
+def _beat_number(beats: int) -> Signal:
+    """Return a counter of beats; Verilog has no signal without bits, even for a single beat."""
+    return Signal(range(max(2, beats)), name="beat")
 
 
 def _delayed(m: Module, value, cycles: int, name: str):
