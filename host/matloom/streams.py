@@ -14,6 +14,7 @@ from matloom.arch.isa import (
     Opcode,
     Region,
     Source,
+    Table,
     extent_end,
     illegal_field,
     pack,
@@ -66,6 +67,8 @@ def random_stream(seed: int, config: Config, length: int = 12) -> Stream:
     order = Order(config, dict.fromkeys(WRITABLE_REGIONS, REGION_BYTES))
     for values in _fill_scratchpad(config, generator):
         order.append(Opcode.LOAD, **values)
+    if config.tables:
+        order.append(Opcode.POST, **_fill_table(config, generator))
     for _number in range(length):
         opcode, values = _instruction(generator, config)
         values["mark"] = generator.randrange(config.marks)
@@ -94,6 +97,25 @@ def _fill_scratchpad(config: Config, generator: random.Random) -> Iterator[dict[
             "rows": 1,
             "planes": 1,
         }
+
+
+def _fill_table(config: Config, generator: random.Random) -> dict[str, int]:
+    """Fill the whole table, of whose contents nothing is known, with some of the scratchpad."""
+    return {
+        "source": Source.SPAD,
+        "destination": Destination.SPAD,
+        "multiplier": 2**30,
+        "shift": 1,
+        "clamp_low": -128,
+        "clamp_high": 127,
+        "width": 256 // config.table_row_bytes,
+        "height": 1,
+        "oc_blocks": 1,
+        "tail": config.table_row_bytes,
+        "x_step": config.table_row_bytes,
+        "source_addr": generator.randrange(config.spad_bytes - 255),
+        "table": Table.FILL,
+    }
 
 
 def _instruction(generator: random.Random, config: Config) -> tuple[Opcode, dict[str, int]]:
@@ -262,6 +284,11 @@ def _post(generator: random.Random, config: Config, _opcode: Opcode) -> tuple[di
         "source_pitch": pitch,
         "dest_pitch": pitch,
     }
+    if config.tables:
+        values["table"] = generator.choice((*Table, Table.LOOK_UP))
+    if config.products:
+        values["product"] = generator.randint(0, 1)
+        values["factor_zero"] = generator.randint(-128, 127)
     return values, width * height * blocks * config.columns // config.lanes
 
 

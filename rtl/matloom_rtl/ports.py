@@ -121,21 +121,16 @@ class AccUpdateSignature(wiring.Signature):
         )
 
 
-def body_layout(opcode: Opcode) -> data.StructLayout:
-    """Return the fields of an opcode that its unit needs: the mark, and the body in ISA order."""
+def body_layout(opcode: Opcode, config: Config | None = None) -> data.StructLayout:
+    """Return the fields of an opcode that its unit needs: the mark, and the body in ISA order.
+
+    Without a configuration: those that every engine has.
+    """
     fields = {"mark": next(item.bits for item in HEAD if item.name == "mark")}
     for item in FORMATS[opcode].fields:
-        fields[item.name] = item.bits
-    return data.StructLayout(
-        {
-            name: (
-                signed(bits)
-                if any(item.name == name and item.signed for item in FORMATS[opcode].fields)
-                else bits
-            )
-            for name, bits in fields.items()
-        }
-    )
+        if item.needs is None or (config is not None and item.exists(config)):
+            fields[item.name] = signed(item.bits) if item.signed else item.bits
+    return data.StructLayout(fields)
 
 
 class CommandSignature(wiring.Signature):
@@ -155,10 +150,10 @@ class CommandSignature(wiring.Signature):
         Something moved; feeds the watchdog.
     """
 
-    def __init__(self, opcode: Opcode):
+    def __init__(self, opcode: Opcode, config: Config | None = None):
         super().__init__(
             {
-                "command": Out(stream.Signature(body_layout(opcode))),
+                "command": Out(stream.Signature(body_layout(opcode, config))),
                 "busy": In(1),
                 "done": In(1),
                 "done_mark": In(8),

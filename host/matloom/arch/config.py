@@ -18,7 +18,7 @@ __all__ = [
 ]
 
 #: Changes with every change of the instruction or register layout.
-INTERFACE_VERSION = 4
+INTERFACE_VERSION = 5
 
 #: Every mode that has a number in the instruction set, in that order.
 MAC_MODES = (
@@ -75,6 +75,11 @@ class Config:
         Accumulator capacity; an entry is one 32-bit sum for each column.
     lanes:
         Requantising lanes: output values that post-processing makes each cycle.
+    tables:
+        1: POST looks bytes up in a table of 256, which makes any function of one byte; 0: it does
+        not, and such operators run on the host.
+    products:
+        1: POST multiplies bytes by accumulators, which is MUL of two tensors; 0 likewise.
     bus_bits:
         Width of the AXI4 data bus.
     outstanding:
@@ -96,6 +101,8 @@ class Config:
     spad_banks: int = 5
     acc_bytes: int = 64 * 1024
     lanes: int = 16
+    tables: int = 1
+    products: int = 1
     bus_bits: int = 64
     outstanding: int = 8
     burst_beats: int = 32
@@ -107,6 +114,7 @@ class Config:
         for check in (
             self._check_types,
             self._check_array,
+            self._check_units,
             self._check_modes,
             self._check_memories,
             self._check_bus,
@@ -143,6 +151,10 @@ class Config:
             f"a divisor of columns ({self.columns})",
             self.lanes >= 1 and self.columns % self.lanes == 0,
         )
+
+    def _check_units(self) -> None:
+        self._require("tables", "0 or 1", self.tables in (0, 1))
+        self._require("products", "0 or 1", self.products in (0, 1))
 
     def _check_modes(self) -> None:
         if not self.mac_modes:
@@ -248,6 +260,11 @@ class Config:
         return self.rows // self.weight_rows
 
     @property
+    def table_row_bytes(self) -> int:
+        """Entries of the table that one vector fills: a power of two, 16 at most."""
+        return min(16, 1 << (self.columns.bit_length() - 1))
+
+    @property
     def window_lines(self) -> int:
         """Kernel rows of three taps that a depthwise step covers; 0 where it cannot."""
         return min(3, self.rows // WINDOW_TAPS) if self.columns <= self.rows else 0
@@ -316,6 +333,8 @@ PRESETS = {
         spad_banks=4,
         acc_bytes=4 * 1024,
         lanes=2,
+        tables=0,
+        products=0,
         bus_bits=32,
         outstanding=4,
         burst_beats=16,
@@ -330,6 +349,8 @@ PRESETS = {
         spad_banks=4,
         acc_bytes=16 * 1024,
         lanes=4,
+        tables=0,
+        products=0,
         bus_bits=64,
         outstanding=4,
     ),

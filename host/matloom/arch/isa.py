@@ -5,7 +5,7 @@ page and random stimuli all derive from the tables here.
 """
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from matloom.arch.config import Config
 from matloom.arch.numerics import SUPPORTED_ROUNDINGS
@@ -26,7 +26,10 @@ __all__ = [
     "Opcode",
     "Region",
     "Source",
+    "Table",
     "extent_end",
+    "extents_of",
+    "fields_of",
     "illegal_field",
     "length_granules",
     "pack",
@@ -87,6 +90,14 @@ class Destination(enum.IntEnum):
     ACC_ADD = 2
 
 
+class Table(enum.IntEnum):
+    """What POST does with the table: nothing, replace each byte by its entry, or fill it."""
+
+    NONE = 0
+    LOOK_UP = 1
+    FILL = 2
+
+
 class Memory(enum.IntEnum):
     """What an `Extent` lies in; capacities are in bytes, for ACC in entries."""
 
@@ -100,7 +111,8 @@ class Field:
     """One bit field.
 
     `low` and `high` bound the legal values (`high` may name a Config property); `None` means
-    the whole range of the bits.
+    the whole range of the bits. Where the Config property `needs` is 0 the field does not exist:
+    its bits are reserved.
     """
 
     name: str
@@ -110,6 +122,11 @@ class Field:
     low: int | None = None
     high: int | str | None = None
     choices: tuple[int, ...] | None = None
+    needs: str | None = None
+
+    def exists(self, config: Config) -> bool:
+        """Return whether a configuration has the field."""
+        return self.needs is None or bool(getattr(config, self.needs))
 
     @property
     def range(self) -> tuple[int, int]:
@@ -343,6 +360,26 @@ _POST = (
     Field(name="dest_addr", bits=24, doc="scratchpad byte of the first result"),
     Field(name="dest_pitch", bits=20, doc="bytes from result row to row"),
     Field(name="param_addr", bits=24, doc="scratchpad byte of the first parameter block"),
+    Field(
+        name="table",
+        bits=2,
+        doc="1: each byte result is replaced by its table entry; 2: byte results fill the table",
+        choices=tuple(Table),
+        needs="tables",
+    ),
+    Field(
+        name="product",
+        bits=1,
+        doc="1: a source byte less `factor_zero` is multiplied by its accumulator's low 9 bits",
+        needs="products",
+    ),
+    Field(
+        name="factor_zero",
+        bits=8,
+        signed=True,
+        doc="zero point of source bytes in products",
+        needs="products",
+    ),
 )
 
 
@@ -373,8 +410,13 @@ def _post_entries(write: bool, only: _Only) -> Extent:
 
 _POST_EXTENTS = (
     _post_bytes("source", False, (("source", (Source.SPAD,)),)),
-    _post_bytes("dest", True, (("destination", (Destination.SPAD,)),)),
+    _post_bytes(
+        "dest",
+        True,
+        (("destination", (Destination.SPAD,)), ("table", (Table.NONE, Table.LOOK_UP))),
+    ),
     _post_entries(False, (("source", (Source.ACC,)),)),
+    _post_entries(False, (("source", (Source.SPAD,)), ("product", (1,)))),
     _post_entries(True, (("destination", (Destination.ACC_SET, Destination.ACC_ADD)),)),
     Extent(
         memory=Memory.SPAD,
@@ -421,6 +463,21 @@ FORMATS = {
         ),
     )
 }
+
+
+def fields_of(opcode: Opcode, config: Config) -> tuple[Field, ...]:
+    """Return the body fields that a configuration has."""
+    return tuple(item for item in FORMATS[opcode].fields if item.exists(config))
+
+
+def extents_of(opcode: Opcode, config: Config) -> tuple[Extent, ...]:
+    """Return the extents that a configuration can have; of absent fields, which are 0, no word."""
+    absent = {item.name for item in FORMATS[opcode].fields if not item.exists(config)}
+    return tuple(
+        replace(extent, only=tuple(item for item in extent.only if item[0] not in absent))
+        for extent in FORMATS[opcode].extents
+        if all(0 in values for name, values in extent.only if name in absent)
+    )
 
 
 @dataclass(frozen=True)
@@ -505,6 +562,11 @@ def illegal_field(instruction: Instruction, config: Config) -> str | None:
         value = (
             int(instruction.opcode) if item.name == "opcode" else getattr(instruction, item.name)
         )
+        if value and not item.exists(config):
+            return (
+                f"{instruction.opcode.name}.{item.name} must be 0 in a configuration without "
+                f"{item.needs}, not {value}"
+            )
         low, high = item.limits(config)
         if item.choices is not None and value not in item.choices:
             allowed = ", ".join(str(int(choice)) for choice in item.choices)

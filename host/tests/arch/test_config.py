@@ -80,6 +80,8 @@ def test_every_field_changes_the_digest():
         "spad_banks": 10,
         "acc_bytes": 128 * 1024,
         "lanes": 8,
+        "tables": 0,
+        "products": 0,
         "bus_bits": 32,
         "outstanding": 4,
         "burst_beats": 16,

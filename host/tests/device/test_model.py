@@ -281,7 +281,7 @@ def test_windows_are_nested_loops(config, seed):
     for number in range(100):
         commands, offset = random_stream(seed + number, config, length=4).commands, 0
         instruction = Instruction(Opcode.LOAD)
-        while instruction.opcode is not Opcode.END and seen < 12:
+        while instruction.opcode is not Opcode.END and seen < 24:
             instruction, offset = unpack(commands, offset)
             if instruction.opcode is not Opcode.EXEC or not instruction.window:
                 continue
@@ -293,7 +293,7 @@ def test_windows_are_nested_loops(config, seed):
             assert made.accumulators.tolist() == accumulators, instruction
             seen += 1
             outputs += (made.accumulators != before).any(axis=1).sum()
-    assert seen == 12
+    assert seen == 24
     assert outputs > 30
 
 

@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
 from matloom.arch.csr import Fault
-from matloom.arch.isa import FORMATS, Extent, Memory, Opcode, Region
+from matloom.arch.isa import FORMATS, Extent, Memory, Opcode, Region, extents_of
 from matloom_rtl.control.layouts import GRANULE_BITS, LONGEST, slice_field
 
 __all__ = ["Bounds"]
@@ -66,15 +66,14 @@ def _factors(term: tuple[str, ...], opcode: Opcode, config: Config) -> list[str 
 def _program(config: Config) -> tuple[list[_Step], dict[Opcode, tuple[int, ...]]]:
     """Return the steps of all opcodes in one row, and where the extents of each begin."""
     steps, entries = [], {}
-    for opcode, layout in FORMATS.items():
-        tables = [
-            [_factors(term, opcode, config) for term in item.terms] for item in layout.extents
-        ]
+    for opcode in FORMATS:
+        extents = extents_of(opcode, config)
+        tables = [[_factors(term, opcode, config) for term in item.terms] for item in extents]
         begins = [len(steps)]
         for table in tables:
             begins.append(begins[-1] + sum(len(term) for term in table))
         entries[opcode] = tuple(begins[:-1])
-        for number, (extent, table) in enumerate(zip(layout.extents, tables, strict=True)):
+        for number, (extent, table) in enumerate(zip(extents, tables, strict=True)):
             for term in table:
                 for place, factor in enumerate(term):
                     last = len(steps) + 1 == begins[number + 1]

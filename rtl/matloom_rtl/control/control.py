@@ -62,7 +62,7 @@ class Control(wiring.Component):
                 "fetch_bytes": Out(32),
                 "granules": In(stream.Signature(GRANULE_BITS)),
                 "exhausted": In(1),
-                **{unit.name.lower(): Out(CommandSignature(unit)) for unit in UNITS},
+                **{unit.name.lower(): Out(CommandSignature(unit, config)) for unit in UNITS},
                 "exec_met": Out(len(UNITS)),
                 "post_fetch": Out(1),
                 "exec_cause": In(len(EXEC_CAUSES)),

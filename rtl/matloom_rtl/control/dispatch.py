@@ -62,7 +62,8 @@ class Dispatch(wiring.Component):
     def __init__(self, config: Config):
         self._config = config
         queues = {
-            opcode.name.lower(): Out(stream.Signature(queue_layout(opcode))) for opcode in UNITS
+            opcode.name.lower(): Out(stream.Signature(queue_layout(opcode, config)))
+            for opcode in UNITS
         }
         counts = data.ArrayLayout(COUNT_BITS, len(UNITS))
         super().__init__(
@@ -218,7 +219,7 @@ class Dispatch(wiring.Component):
             m.d.sync += mine.eq(word[:4] == unit)
             m.d.comb += [
                 queue.valid.eq(issue & mine),
-                queue.payload.body.eq(view_body(word, unit)),
+                queue.payload.body.eq(view_body(word, unit, self._config)),
                 queue.payload.waits.eq(waits),
                 queue.payload.targets.eq(targets),
             ]

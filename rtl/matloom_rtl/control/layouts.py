@@ -3,7 +3,8 @@
 from amaranth.hdl import Cat, Value
 from amaranth.lib import data
 
-from matloom.arch.isa import FORMATS, GRANULE_BYTES, HEAD, UNITS, Opcode
+from matloom.arch.config import Config
+from matloom.arch.isa import FORMATS, GRANULE_BYTES, UNITS, Opcode, fields_of
 from matloom_rtl.ports import body_layout
 
 __all__ = [
@@ -37,26 +38,30 @@ def slice_field(word: Value, opcode: Opcode, name: str) -> Value:
     raise KeyError(f"{opcode.name} has no field {name!r}")
 
 
-def reserved_bits(word: Value, opcode: Opcode) -> Value:
-    """Return the bits that must be zero."""
-    return word[FORMATS[opcode].used_bits : FORMATS[opcode].bits]
+def reserved_bits(word: Value, opcode: Opcode, config: Config) -> Value:
+    """Return the bits that must be zero: those of no field, and of fields that do not exist."""
+    absent, position = [], 0
+    for item in FORMATS[opcode].all_fields:
+        if not item.exists(config):
+            absent.append(word[position : position + item.bits])
+        position += item.bits
+    return Cat(*absent, word[position : FORMATS[opcode].bits])
 
 
-def view_body(word: Value, opcode: Opcode) -> Value:
+def view_body(word: Value, opcode: Opcode, config: Config) -> Value:
     """Return the bits of `body_layout` in order: the mark, and all that follows the head."""
-    head_bits = sum(item.bits for item in HEAD)
-    used = FORMATS[opcode].used_bits
-    return Cat(slice_field(word, opcode, "mark"), word[head_bits:used])
+    fields = (slice_field(word, opcode, item.name) for item in fields_of(opcode, config))
+    return Cat(slice_field(word, opcode, "mark"), *fields)
 
 
-def queue_layout(opcode: Opcode) -> data.StructLayout:
+def queue_layout(opcode: Opcode, config: Config) -> data.StructLayout:
     """Return what waits in a unit's queue: the body, and for each unit whether it waits for it.
 
     It may start when the unit's completions are beyond the target, counted modulo 2**24.
     """
     return data.StructLayout(
         {
-            "body": body_layout(opcode),
+            "body": body_layout(opcode, config),
             "waits": len(UNITS),
             "targets": data.ArrayLayout(COUNT_BITS, len(UNITS)),
         }

@@ -50,9 +50,9 @@ class Legality(wiring.Component):
         return m
 
     def _faults(self, opcode: Opcode) -> list[Value]:
-        faults = [reserved_bits(self.word, opcode).any()]
+        faults = [reserved_bits(self.word, opcode, self._config).any()]
         for item in FORMATS[opcode].all_fields:
-            if item.name != "opcode":
+            if item.name != "opcode" and item.exists(self._config):
                 faults += self._field_faults(item, slice_field(self.word, opcode, item.name))
         return faults
 

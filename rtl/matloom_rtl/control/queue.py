@@ -35,20 +35,22 @@ class UnitQueue(wiring.Component):
     """
 
     def __init__(self, config: Config, opcode: Opcode, *, gated: bool = True):
-        self._depth, self._opcode, self._gated = config.queue_depth, opcode, gated
+        self._config, self._opcode, self._gated = config, opcode, gated
         super().__init__(
             {
-                "i": In(stream.Signature(queue_layout(opcode))),
+                "i": In(stream.Signature(queue_layout(opcode, config))),
                 "completed": In(data.ArrayLayout(COUNT_BITS, len(UNITS))),
-                "o": Out(stream.Signature(body_layout(opcode))),
+                "o": Out(stream.Signature(body_layout(opcode, config))),
                 "met": Out(len(UNITS)),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
-        layout = queue_layout(self._opcode)
-        m.submodules.fifo = fifo = SyncFIFO(width=layout.size, depth=max(2, self._depth - 1))
+        layout = queue_layout(self._opcode, self._config)
+        m.submodules.fifo = fifo = SyncFIFO(
+            width=layout.size, depth=max(2, self._config.queue_depth - 1)
+        )
         head, present = Signal(layout, reset_less=True), Signal()
         m.d.comb += [
             fifo.w_data.eq(self.i.payload),

@@ -6,7 +6,7 @@ from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
-from matloom.arch.isa import Destination, Opcode, Source
+from matloom.arch.isa import Destination, Opcode, Source, Table
 from matloom_rtl.memory.claims import claims_of
 from matloom_rtl.memory.slice import Slice
 from matloom_rtl.ports import (
@@ -26,6 +26,8 @@ from matloom_rtl.ports import (
 from matloom_rtl.post.lane import Lane
 from matloom_rtl.post.parameters import Parameters
 from matloom_rtl.post.positions import Positions
+from matloom_rtl.post.products import Products
+from matloom_rtl.post.tables import Tables
 
 __all__ = ["Post"]
 
@@ -89,11 +91,15 @@ class Post(wiring.Component):
     Parameters of the next block are fetched while this one streams, those of the next instruction
     as soon as `fetch` allows.
 
-    Latency: parameters 4 to 19 cycles where they were not fetched ahead, source 4 or 8, lanes 12,
-    result 2; `done` follows the last write by the time it takes to be visible. Throughput: one
-    vector every ``columns / lanes`` cycles; one cycle between blocks, or more where a block is
-    shorter than the fetch of the next one's parameters. Instructions do not overlap, but for
-    the parameters.
+    Latency: parameters 4 to 19 cycles where they were not fetched ahead, source 4 or 8, products
+    2, lanes 12, tables 1, result 2; `done` follows the last write by the time it takes to be
+    visible. Throughput: one vector every ``columns / lanes`` cycles; one cycle between blocks, or
+    more where a block is shorter than the fetch of the next one's parameters. Instructions do not
+    overlap, but for the parameters.
+
+    With `config.tables` bytes may become entries of a table, or fill it: then they are not
+    written. With `config.products` bytes may be multiplied by accumulators first; both are read
+    in the same cycle.
 
     Members
     -------
@@ -110,7 +116,7 @@ class Post(wiring.Component):
         self._config = config
         super().__init__(
             {
-                "unit": In(CommandSignature(Opcode.POST)),
+                "unit": In(CommandSignature(Opcode.POST, config)),
                 "fetch": In(1),
                 "spad_read": Out(SpadReadSignature(config.columns, config.spad_banks)),
                 "spad_write": Out(SpadWriteSignature(config.columns, config.spad_banks)),
@@ -125,7 +131,7 @@ class Post(wiring.Component):
         m.submodules.sources = sources = Positions(config)
         m.submodules.results = results = Positions(config)
         m.submodules.parameters = parameters = Parameters(config)
-        command = Signal(body_layout(Opcode.POST), reset_less=True)
+        command = Signal(body_layout(Opcode.POST, config), reset_less=True)
         start, streaming = Signal(), Signal()
         written = Signal()
 
@@ -133,7 +139,7 @@ class Post(wiring.Component):
         fetched = self._fetch(m, parameters)
         fifo = self._read(m, command, streaming, sources, parameters)
         last_beat, block_left = self._lanes(m, command, fifo, parameters, written)
-        finished, waits = self._write(m, command, results, written)
+        finished, waits = self._write(m, command, start, results, written)
         asked_all = sources.advance & sources.end
         self._sequence(
             m, command, start, streaming, fetched, asked_all, block_left, finished, waits
@@ -176,10 +182,11 @@ class Post(wiring.Component):
         A request waits in registers for its grant: the arbiters of the memories are far away.
         """
         columns, acc, spad = self._config.columns, self.acc_read, self.spad_read
-        m.submodules.fifo = fifo = SyncFIFO(width=32 * columns + 1, depth=_READ_AHEAD)
+        read_ahead = _READ_AHEAD + self._config.products * Products.LATENCY
+        m.submodules.fifo = fifo = SyncFIFO(width=32 * columns + 1, depth=read_ahead)
         m.submodules.requests = requests = Slice(_request_layout(self._config))
         ask, request = requests.i, requests.o
-        room, asked = Signal(range(_READ_AHEAD + 1), init=_READ_AHEAD), Signal()
+        room, asked = Signal(range(read_ahead + 1), init=read_ahead), Signal()
         some_room, room_next = Signal(init=1), Signal.like(room)
         m.d.comb += [
             ask.valid.eq(streaming & some_room),
@@ -190,10 +197,9 @@ class Post(wiring.Component):
             ask.payload.claims.eq(claims_of(sources.at_address, columns, self._config)),
             asked.eq(ask.valid & ask.ready),
             sources.advance.eq(asked),
-            acc.valid.eq(request.valid & request.payload.from_acc),
             acc.address.eq(request.payload.entry),
         ]
-        from_bytes = self._byte_requests(m, request, parameters)
+        from_bytes = self._requests(m, command, request, parameters)
         m.d.comb += room_next.eq(room - asked + (fifo.r_en & fifo.r_rdy))
         m.d.sync += [room.eq(room_next), some_room.eq(room_next != 0)]
 
@@ -204,35 +210,55 @@ class Post(wiring.Component):
         acc_end = _delayed(m, request.payload.ends_block, ACC_READ_LATENCY, "acc_end")
         spad_end = _delayed(m, from_bytes.ends_block, SPAD_READ_LATENCY, "spad_end")
         spad_values = Cat(_extend(spad.data.word_select(index, 8)) for index in range(columns))
-        m.d.comb += [
-            parameters.arrived.eq(
-                _delayed(m, read_spad & ~of_vector, SPAD_READ_LATENCY, "parameters_asked")
-            ),
-            fifo.w_en.eq(acc_arrived | spad_arrived),
-            fifo.w_data.eq(Mux(acc_arrived, Cat(acc.data, acc_end), Cat(spad_values, spad_end))),
-        ]
+        m.d.comb += parameters.arrived.eq(
+            _delayed(m, read_spad & ~of_vector, SPAD_READ_LATENCY, "parameters_asked")
+        )
+        written, vectors = acc_arrived | spad_arrived, Cat(spad_values, spad_end)
+        vectors = Mux(acc_arrived, Cat(acc.data, acc_end), vectors)
+        if self._config.products:
+            m.submodules.products = products = Products(self._config, read_ahead)
+            multiplies = _multiplies(command)
+            m.d.comb += [
+                products.zero.eq(command.factor_zero),
+                products.sums_arrived.eq(acc_arrived & multiplies),
+                products.sums.eq(acc.data),
+                products.bytes_arrived.eq(spad_arrived & multiplies),
+                products.bytes.eq(spad.data),
+                products.ends.eq(spad_end),
+            ]
+            written = Mux(multiplies, products.valid, written)
+            vectors = Mux(multiplies, Cat(products.values, products.ended), vectors)
+        m.d.comb += [fifo.w_en.eq(written), fifo.w_data.eq(vectors)]
         return fifo
 
-    def _byte_requests(self, m: Module, request, parameters):
-        """Read parameters, else vectors of bytes; return the payload of what is shown.
+    def _requests(self, m: Module, command, request, parameters):
+        """Ask for sums; for parameters, else vectors of bytes; return the payload of the latter.
 
-        One register more for vectors of bytes, none for sums, which are most of them.
+        One register more for vectors of bytes, none for sums, which are most of them. Of a
+        product both are asked for in the same cycle.
         """
-        spad, wanted = self.spad_read, parameters.read
+        acc, spad, wanted = self.acc_read, self.spad_read, parameters.read
         m.submodules.byte_requests = requests = Slice(_byte_request_layout(self._config))
         ask, shown = requests.i, requests.o
         claims = claims_of(wanted.address, self._config.columns, self._config)
+        from_acc, bytes_ready = request.payload.from_acc, ask.ready & ~wanted.valid
+        acc_valid, bytes_valid = request.valid & from_acc, request.valid & ~from_acc
+        taken = Mux(from_acc, acc.ready, bytes_ready)
+        if self._config.products:
+            multiplies = _multiplies(command)
+            acc_valid |= request.valid & multiplies & bytes_ready
+            bytes_valid &= ~multiplies | acc.ready
+            taken &= ~multiplies | acc.ready
         m.d.comb += [
-            ask.valid.eq(wanted.valid | (request.valid & ~request.payload.from_acc)),
+            acc.valid.eq(acc_valid),
+            ask.valid.eq(wanted.valid | bytes_valid),
             ask.payload.of_vector.eq(~wanted.valid),
             ask.payload.ends_block.eq(request.payload.ends_block),
             ask.payload.address.eq(Mux(wanted.valid, wanted.address, request.payload.address)),
             ask.payload.claims.eq(Mux(wanted.valid, claims, request.payload.claims)),
             wanted.ready.eq(ask.ready),
             wanted.data.eq(spad.data),
-            request.ready.eq(
-                Mux(request.payload.from_acc, self.acc_read.ready, ask.ready & ~wanted.valid)
-            ),
+            request.ready.eq(taken),
             spad.valid.eq(shown.valid),
             spad.address.eq(shown.payload.address),
             spad.claims.eq(shown.payload.claims),
@@ -291,13 +317,13 @@ class Post(wiring.Component):
                 lane.high.eq(command.clamp_high),
             ]
         self._inside = [feed]
-        for stage in range(Lane.LATENCY):
+        for stage in range(Lane.LATENCY + self._config.tables * Tables.LATENCY):
             inside = Signal(name=f"inside_{stage}")
             m.d.sync += inside.eq(self._inside[-1])
             self._inside.append(inside)
         return last_beat, block_left
 
-    def _write(self, m: Module, command, results, written):
+    def _write(self, m: Module, command, start, results, written):
         """Collect a vector's beats, queue them, offer the head; set `written` when it is taken.
 
         A result waits in registers for its grant, like a request. Returns whether the last of the
@@ -308,7 +334,15 @@ class Post(wiring.Component):
         to_spad = command.destination == Destination.SPAD
         beat, full = _beat_number(beats), Signal()
         words = Signal(32 * columns, reset_less=True)
-        emerging = self._inside[-1]
+        emerging, bytes_made = self._inside[Lane.LATENCY], [lane.byte for lane in self._lane_units]
+        if self._config.tables:
+            looks_up = to_spad & (command.table == Table.LOOK_UP)
+            fills = _fills(command)
+            entries = self._tables(m, start, full & fills, words)
+            emerging = Mux(looks_up, self._inside[-1], emerging)
+            bytes_made = [
+                Mux(looks_up, entry, byte) for entry, byte in zip(entries, bytes_made, strict=True)
+            ]
         m.d.sync += full.eq(emerging & (beat == beats - 1))
         with m.If(emerging):
             m.d.sync += beat.eq(Mux(beat == beats - 1, 0, beat + 1))
@@ -316,7 +350,7 @@ class Post(wiring.Component):
                 for b in range(beats):
                     with m.Case(b):
                         for index, lane in enumerate(self._lane_units):
-                            value = Mux(to_spad, lane.byte, lane.result)
+                            value = Mux(to_spad, bytes_made[index], lane.result)
                             m.d.sync += words.word_select(b * lanes + index, 32).eq(value)
         layout = _result_layout(self._config, 32)
         m.submodules.queue = queue = SyncFIFO(width=layout.size, depth=_BEHIND)
@@ -344,6 +378,20 @@ class Post(wiring.Component):
         self._offer(m, command, bytes_out.o, sums_out.o)
         return written & head.place.last, bytes_out.o.valid | sums_out.o.valid
 
+    def _tables(self, m: Module, start, fill, words):
+        """Look up the lanes' bytes; fill with those of a vector. Return each lane's entry."""
+        m.submodules.tables = tables = Tables(self._config)
+        row_bytes = self._config.table_row_bytes
+        m.d.comb += [
+            tables.start.eq(start),
+            tables.fill.eq(fill),
+            tables.row.eq(Cat(words.word_select(index, 32)[:8] for index in range(row_bytes))),
+        ]
+        m.d.comb += [
+            tables.index[number].eq(lane.byte) for number, lane in enumerate(self._lane_units)
+        ]
+        return [tables.value[number] for number in range(self._config.lanes)]
+
     def _place(self, m: Module, command, results, place):
         """Tell where the result that is complete goes; it is then queued, come what may."""
         m.d.comb += [
@@ -352,8 +400,13 @@ class Post(wiring.Component):
             place.entry.eq(results.at_entry),
             place.last.eq(results.end),
         ]
+        shown = ~results.last_block
         for index in range(self._config.columns):
-            m.d.comb += place.mask[index].eq(~results.last_block | (index < command.tail))
+            mask = shown | (index < command.tail)
+            if self._config.tables:
+                # What fills the table goes nowhere else.
+                mask &= ~_fills(command)
+            m.d.comb += place.mask[index].eq(mask)
 
     def _offer(self, m: Module, command, byte_result, sum_result):
         """Show results to the memories."""
@@ -416,6 +469,16 @@ class Post(wiring.Component):
 def _beat_number(beats: int) -> Signal:
     """Return a counter of beats; Verilog has no signal without bits, even for a single beat."""
     return Signal(range(max(2, beats)), name="beat")
+
+
+def _multiplies(command):
+    """Return whether a command's values are products."""
+    return command.product & (command.source == Source.SPAD)
+
+
+def _fills(command):
+    """Return whether a command's bytes go into the table."""
+    return (command.destination == Destination.SPAD) & (command.table == Table.FILL)
 
 
 def _delayed(m: Module, value, cycles: int, name: str):

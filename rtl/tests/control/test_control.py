@@ -6,7 +6,7 @@ import pytest
 
 from matloom.arch.config import PRESETS
 from matloom.arch.csr import COUNTERS, EXEC_CAUSES, MARKS_OFFSET, Fault, register
-from matloom.arch.isa import FORMATS, UNITS, Instruction, Opcode, Region, pack
+from matloom.arch.isa import UNITS, Instruction, Opcode, Region, fields_of, pack
 from matloom.streams import random_stream
 from matloom_rtl.control.control import Control
 from matloom_rtl.testing import simulate
@@ -83,7 +83,7 @@ class Bench:
         index = mine[len(unit.taken)]
         unit.taken.append(index)
         instruction = self.instructions[index]
-        for item in FORMATS[unit.opcode].fields:
+        for item in fields_of(unit.opcode, CONFIG):
             assert payload[item.name] == getattr(instruction, item.name), item.name
         for other in UNITS:
             wait = getattr(instruction, f"wait_{other.name.lower()}")

@@ -19,6 +19,7 @@ from matloom.arch.isa import (
     Opcode,
     Region,
     extent_end,
+    fields_of,
     illegal_field,
     pack,
     unpack,
@@ -134,7 +135,7 @@ def test_legal_streams_reach_their_units(seed):
         counts = dict.fromkeys(UNITS, 0)
         for instruction, (unit, payload) in zip(stream.instructions, issued, strict=False):
             assert unit is instruction.opcode
-            for item in FORMATS[unit].fields:
+            for item in fields_of(unit, CONFIG):
                 assert int(payload.body[item.name]) == getattr(instruction, item.name), item.name
             for number, other in enumerate(UNITS):
                 wait = getattr(instruction, f"wait_{other.name.lower()}")

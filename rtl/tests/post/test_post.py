@@ -1,5 +1,6 @@
 """Post: whole instructions against the functional model, their cycles, refusals and reset."""
 
+import dataclasses
 import random
 
 import numpy as np
@@ -7,10 +8,10 @@ import pytest
 from amaranth.hdl import ResetInserter, Signal
 
 from matloom.arch.config import Config
-from matloom.arch.isa import FORMATS, Destination, Instruction, Opcode, Source
+from matloom.arch.isa import FORMATS, Destination, Instruction, Opcode, Source, Table
 from matloom.arch.numerics import SUPPORTED_ROUNDINGS, Rounding
 from matloom.device.model.post import post
-from matloom_rtl.ports import ACC_READ_LATENCY, SPAD_READ_LATENCY
+from matloom_rtl.ports import ACC_READ_LATENCY, SPAD_READ_LATENCY, body_layout
 from matloom_rtl.post.post import Post
 from matloom_rtl.testing import simulate
 
@@ -54,8 +55,32 @@ def draw(generator, config, **fixed):
         "dest_addr": 1000 + generator.randrange(50),
         "dest_pitch": width * step + 1,
         "param_addr": PARAMETERS + generator.randrange(20),
+        "table": generator.choice(tuple(Table)),
+        "product": generator.randint(0, 1),
+        "factor_zero": generator.randint(-128, 127),
     }
     return values | fixed
+
+
+def fill(config, address, mark=1):
+    """Return the fields of a POST that fills the table with 256 bytes."""
+    values = {item.name: 0 for item in FORMATS[Opcode.POST].fields}
+    size = config.table_row_bytes
+    return values | {
+        "mark": mark,
+        "source": Source.SPAD,
+        "multiplier": 2**30,
+        "shift": 1,
+        "clamp_low": -128,
+        "clamp_high": 127,
+        "width": 256 // size,
+        "height": 1,
+        "oc_blocks": 1,
+        "tail": size,
+        "x_step": size,
+        "source_addr": address,
+        "table": Table.FILL,
+    }
 
 
 def initial_state(config, seed):
@@ -89,10 +114,11 @@ def run(config, instructions, spad, sums, *, refuse=0.0, gaps=0.0, seed=0, reset
     spad, sums = spad.copy(), sums.copy()
     start_spad, start_sums = spad.copy(), sums.copy()
     marks, taken, state = [], [], {"live": reset_at is None}
+    names = [name for name, _field in body_layout(Opcode.POST, config)]
 
     async def feed(ctx):
         if reset_at is not None:
-            ctx.set(dut.unit.command.payload, instructions[0])
+            ctx.set(dut.unit.command.payload, {name: instructions[0][name] for name in names})
             ctx.set(dut.unit.command.valid, 1)
             ctx.set(dut.fetch, 1)
             await ctx.tick().until(dut.unit.command.ready)
@@ -109,7 +135,7 @@ def run(config, instructions, spad, sums, *, refuse=0.0, gaps=0.0, seed=0, reset
         for values in instructions:
             while generator.random() < gaps:
                 await ctx.tick()
-            ctx.set(dut.unit.command.payload, values)
+            ctx.set(dut.unit.command.payload, {name: values[name] for name in names})
             ctx.set(dut.fetch, 1)
             # Parameters are fetched before the rest of what an instruction waits for is there.
             while generator.random() < gaps:
@@ -171,8 +197,9 @@ def check(config, instructions, seed, **options):
     for values in instructions:
         put_parameters(spad, values, config, seed)
     got_spad, got_sums, marks, taken = run(config, instructions, spad, sums, seed=seed, **options)
+    table = np.zeros(256, np.uint8)
     for values in instructions:
-        post(Instruction(Opcode.POST, values), spad, sums, config)
+        post(Instruction(Opcode.POST, values), spad, sums, table, config)
     assert np.array_equal(got_spad, spad)
     assert np.array_equal(got_sums, sums)
     assert marks == [values["mark"] for values in instructions]
@@ -206,6 +233,7 @@ def test_vectors_at_full_rate(seed, name):
         "channel_bias": 1,
         "channel_scale": 1,
         "rounding": Rounding.DOUBLE,
+        "table": Table.NONE,
     }
     (taken,) = check(config, [draw(random.Random(seed), config, **fixed)], seed)
     beats = 40 * config.columns // config.lanes
@@ -220,6 +248,7 @@ def test_parameters_are_fetched_ahead(seed, name):
     fixed = {"tail": config.columns, "x_step": 3 * config.columns, "height": 1, "source_addr": 0}
     fixed |= {"source": Source.ACC, "destination": Destination.SPAD, "dest_addr": 1000}
     fixed |= {"channel_bias": 1, "channel_scale": 1, "param_addr": PARAMETERS, "acc_addr": 0}
+    fixed |= {"table": Table.NONE}
     vectors, beats = 20, config.columns // config.lanes
 
     def taken(width, blocks, instructions):
@@ -236,6 +265,57 @@ def test_parameters_are_fetched_ahead(seed, name):
     # A block shorter than the fetch of the next one's parameters waits for them.
     (short,), (shorts,) = taken(1, 1, 1), taken(1, 2, 1)
     assert shorts - short <= 21
+
+
+def steady(config, count, **fixed):
+    """Return fields of one block of whole vectors, without parameters."""
+    return {
+        **dict.fromkeys(
+            ("channel_bias", "channel_scale", "acc_addr", "source_addr", "oc_blocks"), 0
+        ),
+        "width": count,
+        "height": 1,
+        "oc_blocks": 1,
+        "tail": config.columns,
+        "x_step": config.columns,
+        "dest_addr": 1000,
+        "destination": Destination.SPAD,
+        **fixed,
+    }
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_tables_are_filled_and_looked_up_at_full_rate(seed, name):
+    config = CONFIGS[name]
+    generator, beats = random.Random(seed), config.columns // config.lanes
+    plain = steady(config, 60, source=Source.ACC, table=Table.NONE)
+    looked_up = plain | {"table": Table.LOOK_UP}
+    instructions = [fill(config, 2000), *(draw(generator, config, **plain) for _ in range(2))]
+    instructions += [draw(generator, config, **looked_up) for _ in range(2)]
+    filled, _first, plain, looked_first, looked = check(config, instructions, seed)
+    assert filled == 256 // config.table_row_bytes * beats + 31
+    assert looked - looked_first == plain - _first + 1
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_products_come_at_full_rate(seed, name):
+    config = CONFIGS[name]
+    generator, beats = random.Random(seed), config.columns // config.lanes
+    fixed = steady(config, 60, source=Source.SPAD, table=Table.NONE, product=1)
+    drawn = [draw(generator, config, **fixed) for _ in range(2)]
+    first, second = check(config, drawn, seed)
+    assert second - first == 60 * beats + 33
+
+
+@pytest.mark.parametrize("tables", [0, 1])
+@pytest.mark.parametrize("products", [0, 1])
+def test_units_that_are_not_built(seed, tables, products):
+    """Commands lack the fields; everything else is as it was."""
+    config = dataclasses.replace(CONFIGS["4_by_2"], tables=tables, products=products)
+    absent = {} if tables else {"table": Table.NONE}
+    absent |= {} if products else {"product": 0, "factor_zero": 0}
+    generator = random.Random(seed)
+    check(config, [draw(generator, config, **absent) for _ in range(3)], seed)
 
 
 @pytest.mark.parametrize(("refuse", "gaps"), [(0.5, 0), (0, 0.8), (0.4, 0.5)])

@@ -4,7 +4,7 @@ import enum
 
 from matloom.arch.config import INTERFACE_VERSION
 from matloom.arch.csr import COUNTERS, IDENTITY, MARKS_OFFSET, REGISTERS, WINDOW_BYTES, Fault
-from matloom.arch.isa import FORMATS, GRANULE_BYTES, Destination, Region, Source
+from matloom.arch.isa import FORMATS, GRANULE_BYTES, Destination, Region, Source, Table
 from matloom.arch.numerics import Rounding
 
 __all__ = ["header"]
@@ -14,6 +14,7 @@ _NUMBERS: tuple[tuple[type[enum.IntEnum], str], ...] = (
     (Region, "Windows of external memory."),
     (Source, "Where POST takes its values."),
     (Destination, "Where POST puts its results."),
+    (Table, "What POST does with the table."),
     (Rounding, "Rounding rules of POST; some are reserved."),
 )
 

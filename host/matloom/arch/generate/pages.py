@@ -21,6 +21,8 @@ its weights, and POST its parameters, as soon as its wait on LOAD is met, so nei
 nor the order of the unit protects them: they come from LOAD, or from what a LOAD that it waits for
 had waited for.
 
+A field that needs a unit exists where the configuration has it; elsewhere its bits must be zero.
+
 Under each table stand the ends of the extents that the instruction touches, from the field named
 first on. They are checked against the memory's size before an instruction is issued, the first
 failing check of opcode, fields, region, waits and extents becoming the fault. `@name` is a property
@@ -75,7 +77,8 @@ def isa_page() -> str:
             legal = f"{low} .. {high}"
             if item.choices is not None:
                 legal = ", ".join(str(int(choice)) for choice in item.choices)
-            rows.append((position, item.bits, f"`{item.name}`", legal, item.doc))
+            doc = item.doc if item.needs is None else f"{item.doc}; needs `{item.needs}`"
+            rows.append((position, item.bits, f"`{item.name}`", legal, doc))
             position += item.bits
         parts.append(_table(("bit", "bits", "field", "legal", "meaning"), rows))
         if layout.extents:

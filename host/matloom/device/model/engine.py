@@ -49,7 +49,7 @@ class EngineFault(Exception):
 
 @dataclass
 class Engine:
-    """Scratchpad, accumulators and regions; `run` executes a command buffer.
+    """Scratchpad, accumulators, table and regions; `run` executes a command buffer.
 
     Instructions run one after another in program order, which is what any order that obeys the
     waits of a hazard-free program comes to. Checks come before execution, in the order of the
@@ -65,6 +65,7 @@ class Engine:
         self.accumulators: NDArray[np.int32] = np.zeros(
             (self.config.acc_entries, self.config.columns), np.int32
         )
+        self.table: NDArray[np.uint8] = np.zeros(256, np.uint8)
         #: Instructions of command buffers that ran to END, by bytes and sizes of the regions.
         self._passed: dict[tuple[bytes, _Sizes], list[Instruction]] = {}
 
@@ -140,7 +141,7 @@ class Engine:
         if instruction.opcode is Opcode.EXEC:
             execute(instruction, self.spad, self.accumulators, self.config)
         elif instruction.opcode is Opcode.POST:
-            post(instruction, self.spad, self.accumulators, self.config)
+            post(instruction, self.spad, self.accumulators, self.table, self.config)
         else:
             self._transfer(instruction)
 

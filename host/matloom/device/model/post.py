@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matloom.arch.config import Config
-from matloom.arch.isa import Destination, Instruction, Source
+from matloom.arch.isa import Destination, Instruction, Source, Table
 from matloom.arch.numerics import Rounding, add_bias, clamp, requantize, wrap32
 
 __all__ = ["post"]
@@ -14,9 +14,13 @@ def post(
     instruction: Instruction,
     spad: NDArray[np.uint8],
     accumulators: NDArray[np.int32],
+    table: NDArray[np.uint8],
     config: Config,
 ) -> None:
-    """Run one POST on scratchpad bytes (n,) and accumulators (entries, columns)."""
+    """Run one POST on scratchpad bytes (n,), accumulators (entries, columns) and the table (256,).
+
+    Entry n of the table is that of the byte n, unsigned.
+    """
     fields, columns = instruction.values, config.columns
     blocks, height, width = fields["oc_blocks"], fields["height"], fields["width"]
     shape = (blocks, height, width, columns)
@@ -29,6 +33,9 @@ def post(
     else:
         addresses = _addresses(fields, "source", shape)
         values = spad.view(np.int8).take(addresses, mode="clip").astype(np.int64)
+        if instruction.product:
+            factors = accumulators[entries].reshape(shape).astype(np.int64)
+            values = (values - instruction.factor_zero) * _low_bits(factors)
     bias, multiplier, shift = _parameters(fields, spad, columns)
     rounding = Rounding(fields["rounding"])
     biased = add_bias(values, bias, rounding)
@@ -38,12 +45,30 @@ def post(
         results = clamp(results + fields["output_zero"], low, high)
         # The low byte: what is left where the limits cross.
         written = (results & 255).astype(np.uint8)
+        if instruction.table == Table.FILL:
+            _fill(table, written.reshape(-1, columns), config)
+            return
+        if instruction.table == Table.LOOK_UP:
+            written = table[written]
         spad[_addresses(fields, "dest", shape)[valid]] = written[valid]
         return
     target = accumulators[entries].reshape(shape)
     if fields["destination"] == Destination.ACC_ADD:
         results = wrap32(results + target)
     target[valid] = results.astype(np.int32)[valid]
+
+
+def _low_bits(factors: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the low 9 bits as signed numbers."""
+    low: NDArray[np.int64] = ((factors + 256) & 511) - 256
+    return low
+
+
+def _fill(table: NDArray[np.uint8], vectors: NDArray[np.uint8], config: Config) -> None:
+    """Put the first bytes of vectors (n, columns) into the table, a row each; rows wrap."""
+    rows = table.reshape(-1, config.table_row_bytes)
+    for number, vector in enumerate(vectors):
+        rows[number % len(rows)] = vector[: config.table_row_bytes]
 
 
 def _addresses(fields: dict[str, int], side: str, shape: tuple[int, ...]) -> NDArray[np.int64]:

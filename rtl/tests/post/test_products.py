@@ -1,0 +1,111 @@
+"""Products: every byte times every 9-bit number, sums waiting for bytes, and reset."""
+
+import random
+
+import pytest
+from amaranth.hdl import ResetInserter, Signal
+
+from matloom.arch.config import Config
+from matloom_rtl.post.products import Products
+from matloom_rtl.testing import simulate
+
+CONFIG = Config(rows=8, columns=8, hop=8, lanes=8, acc_bytes=2048)
+DEPTH = 12
+
+
+def packed(values, bits):
+    """Return numbers as one, the first lowest."""
+    return sum((value & ((1 << bits) - 1)) << bits * at for at, value in enumerate(values))
+
+
+def signed(word, bits):
+    return [
+        ((word >> bits * at & ((1 << bits) - 1)) ^ (1 << (bits - 1))) - (1 << (bits - 1))
+        for at in range(CONFIG.columns)
+    ]
+
+
+def vectors(generator, count):
+    """Return sums whose low 9 bits count, and bytes; corners among them."""
+    sums = [
+        [
+            generator.choice((-255, 255, -256, generator.randint(-255, 255)))
+            for _ in range(CONFIG.columns)
+        ]
+        for _ in range(count)
+    ]
+    data = [
+        [generator.choice((-128, 127, generator.randint(-128, 127))) for _ in range(CONFIG.columns)]
+        for _ in range(count)
+    ]
+    return sums, data
+
+
+def run(generator, count, zero, *, ahead, gaps, reset_at=None):
+    """Send sums `ahead` of their bytes; return the products, the flags and the cycles."""
+    dut, reset = Products(CONFIG, DEPTH), Signal()
+    sums, data = vectors(generator, count)
+    found, state = [], {"cycles": 0}
+
+    async def send(ctx):
+        ctx.set(dut.zero, zero)
+        if reset_at is not None:
+            ctx.set(dut.sums_arrived, 1)
+            await ctx.tick().repeat(reset_at)
+            ctx.set(dut.bytes_arrived, 1)
+            await ctx.tick()
+            ctx.set(reset, 1)
+            ctx.set(dut.sums_arrived, 0)
+            ctx.set(dut.bytes_arrived, 0)
+            await ctx.tick()
+            ctx.set(reset, 0)
+            found.clear()
+        asked = answered = 0
+        while answered < count:
+            more = asked < count and asked - answered < DEPTH
+            sums_now = more and generator.random() >= gaps
+            bytes_now = asked - answered >= min(ahead, count - answered)
+            bytes_now = bytes_now and generator.random() >= gaps
+            ctx.set(dut.sums_arrived, sums_now)
+            ctx.set(dut.bytes_arrived, bytes_now)
+            if sums_now:
+                noise = generator.getrandbits(23) << 9
+                words = [(value & 511) | noise for value in sums[asked]]
+                ctx.set(dut.sums, packed(words, 32))
+            if bytes_now:
+                ctx.set(dut.bytes, packed(data[answered], 8))
+                ctx.set(dut.ends, answered % 3 == 0)
+            asked, answered = asked + sums_now, answered + bytes_now
+            await ctx.tick()
+        ctx.set(dut.bytes_arrived, 0)
+
+    async def take(ctx):
+        while len(found) < count:
+            valid, values, ended, cleared = (
+                await ctx.tick().sample(dut.valid, dut.values, dut.ended, reset)
+            )[2:]
+            if valid and not cleared:
+                found.append((signed(values, 32), ended))
+            state["cycles"] += 1
+
+    simulate(ResetInserter(reset)(dut), send, take, cycles=5000)
+    for at, (products, ended) in enumerate(found):
+        expected = [(x - zero) * y for x, y in zip(data[at], sums[at], strict=True)]
+        assert products == expected
+        assert ended == (at % 3 == 0)
+    return state["cycles"]
+
+
+@pytest.mark.parametrize("zero", [-128, 127, 0, -3])
+def test_a_vector_a_cycle(seed, zero):
+    cycles = run(random.Random(seed), 60, zero, ahead=4, gaps=0)
+    assert cycles == 60 + 4 + Products.LATENCY
+
+
+@pytest.mark.parametrize("ahead", [1, 5, DEPTH])
+def test_late_bytes_and_gaps(seed, ahead):
+    run(random.Random(seed), 60, -7, ahead=ahead, gaps=0.4)
+
+
+def test_reset_midway(seed):
+    run(random.Random(seed), 20, 5, ahead=3, gaps=0, reset_at=4)

@@ -1,0 +1,95 @@
+"""Tables: filled row by row, looked up by every lane in every cycle."""
+
+import random
+
+import pytest
+from amaranth.hdl import ResetInserter, Signal
+
+from matloom.arch.config import Config
+from matloom_rtl.post.tables import Tables
+from matloom_rtl.testing import simulate
+
+CONFIGS = {
+    "4_by_2": Config(rows=4, columns=4, hop=4, lanes=2, acc_bytes=1024),
+    "12_by_3": Config(rows=12, columns=12, hop=4, lanes=3, acc_bytes=768),
+    "16_by_16": Config(),
+    "32_by_8": Config(rows=32, columns=32, lanes=8, acc_bytes=2**15),
+}
+
+
+async def fill(ctx, dut, config, contents, gaps):
+    """Write bytes from row 0 on."""
+    ctx.set(dut.start, 1)
+    await ctx.tick()
+    ctx.set(dut.start, 0)
+    size = config.table_row_bytes
+    for first in range(0, len(contents), size):
+        while gaps.random() < 0.3:
+            await ctx.tick()
+        ctx.set(dut.row, int.from_bytes(contents[first : first + size], "little"))
+        ctx.set(dut.fill, 1)
+        await ctx.tick()
+        ctx.set(dut.fill, 0)
+
+
+async def look_up(ctx, dut, config, contents, generator, cycles=40):
+    """Check an entry for each lane in every cycle, one cycle after its byte."""
+    for _cycle in range(cycles):
+        indices = [generator.randrange(256) for _ in range(config.lanes)]
+        for lane, index in enumerate(indices):
+            ctx.set(dut.index[lane], index)
+        await ctx.tick()
+        found = [ctx.get(dut.value[lane]) for lane in range(config.lanes)]
+        assert found == [contents[index] for index in indices]
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_every_entry_of_every_lane(seed, name):
+    config, generator = CONFIGS[name], random.Random(seed)
+    dut, contents = Tables(config), generator.randbytes(256)
+
+    async def bench(ctx):
+        await fill(ctx, dut, config, contents, generator)
+        for index in range(256):
+            for lane in range(config.lanes):
+                ctx.set(dut.index[lane], index ^ lane)
+            await ctx.tick()
+            for lane in range(config.lanes):
+                assert ctx.get(dut.value[lane]) == contents[index ^ lane]
+
+    simulate(dut, bench, cycles=600)
+
+
+def test_a_second_filling_replaces_the_first_as_far_as_it_goes(seed):
+    config, generator = CONFIGS["16_by_16"], random.Random(seed)
+    dut, first, second = Tables(config), generator.randbytes(256), generator.randbytes(96)
+
+    async def bench(ctx):
+        await fill(ctx, dut, config, first, generator)
+        await look_up(ctx, dut, config, first, generator)
+        await fill(ctx, dut, config, second, generator)
+        await look_up(ctx, dut, config, second + first[96:], generator)
+
+    simulate(dut, bench, cycles=400)
+
+
+def test_a_reset_keeps_entries_and_restarts_the_rows(seed):
+    config, generator = CONFIGS["4_by_2"], random.Random(seed)
+    dut, reset, contents = Tables(config), Signal(), generator.randbytes(256)
+
+    async def bench(ctx):
+        await fill(ctx, dut, config, contents, generator)
+        ctx.set(dut.row, 0)
+        ctx.set(dut.fill, 1)
+        await ctx.tick()
+        ctx.set(dut.fill, 0)
+        ctx.set(reset, 1)
+        await ctx.tick()
+        ctx.set(reset, 0)
+        ctx.set(dut.row, int.from_bytes(contents[:4], "little"))
+        ctx.set(dut.fill, 1)
+        await ctx.tick()
+        ctx.set(dut.fill, 0)
+        await look_up(ctx, dut, config, contents, generator)
+
+    simulate(ResetInserter(reset)(dut), bench, cycles=400)
