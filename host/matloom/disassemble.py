@@ -2,6 +2,7 @@
 
 import enum
 
+from matloom.arch.config import MAC_MODES
 from matloom.arch.isa import FORMATS, UNITS, Field, Instruction, Opcode, unpack
 from matloom.program import EngineStep, Program, Repeat
 
@@ -66,5 +67,7 @@ def _text(instruction: Instruction, layers: dict[int, str]) -> str:
 
 def _value(field: Field, value: int) -> str:
     """Return the name of a value that has one."""
+    if field.name == "mode":
+        return MAC_MODES[value]
     named = (item for item in field.choices or () if isinstance(item, enum.Enum))
     return next((item.name for item in named if item.value == value), str(value))

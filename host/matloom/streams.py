@@ -211,7 +211,7 @@ def _transfer(
 def _exec(generator: random.Random, config: Config, _opcode: Opcode) -> tuple[dict[str, int], int]:
     rows, row_bytes = generator.randint(1, 12), generator.randint(1, 150)
     values = {
-        "mode": 0,
+        "mode": generator.choice(config.mode_numbers),
         "accumulate": generator.randint(0, 1),
         "maximum": int(generator.random() < 0.2),
         "weights_fixed": int(generator.random() < 0.2),
@@ -233,7 +233,9 @@ def _exec(generator: random.Random, config: Config, _opcode: Opcode) -> tuple[di
         "oc_blocks": generator.choice((1, 2, 3)),
         "oc_step": generator.choice((0, config.columns, 65535)),
     }
-    if config.has_windows and generator.random() < 0.5:
+    if values["mode"]:
+        values["maximum"] = 0
+    elif config.has_windows and generator.random() < 0.5:
         values |= _window(generator, values["width"])
     tiles = 1
     for name in ("oc_blocks", "kernel_rows", "kernel_cols", "blocks"):

@@ -10,6 +10,7 @@ from typing import Any
 __all__ = [
     "INTERFACE_VERSION",
     "MAC_MODES",
+    "NARROW_MODES",
     "PRESETS",
     "WINDOW_TAPS",
     "Config",
@@ -36,7 +37,10 @@ MAC_MODES = (
 WINDOW_TAPS = 3
 
 #: The modes that the engine can be built with today.
-BUILT_MODES = ("i8xi8",)
+BUILT_MODES = ("i8xi8", "i8xi4", "i4xi4")
+
+#: Modes with two weights in a byte, whose EXEC updates two accumulator entries at a time.
+NARROW_MODES = ("i8xi4", "i4xi4")
 
 
 class ConfigError(ValueError):
@@ -167,6 +171,8 @@ class Config:
                     f"mac_modes must be of the modes built today ({', '.join(BUILT_MODES)}), "
                     f"not {mode!r}"
                 )
+        if self.has_narrow and "i8xi8" not in self.mac_modes:
+            raise ConfigError(f"mac_modes must name i8xi8 beside others, not {self.mac_modes!r}")
         if len(set(self.mac_modes)) != len(self.mac_modes):
             raise ConfigError(f"mac_modes must name each mode once, not {self.mac_modes!r}")
 
@@ -275,9 +281,29 @@ class Config:
         return int(self.window_lines > 0)
 
     @property
+    def mode_numbers(self) -> tuple[int, ...]:
+        """Numbers of the modes that it is built with, ascending."""
+        return tuple(sorted(MAC_MODES.index(mode) for mode in self.mac_modes))
+
+    @property
+    def has_narrow(self) -> bool:
+        """Whether it has a mode with two weights in a byte."""
+        return any(mode in self.mac_modes for mode in NARROW_MODES)
+
+    @property
     def acc_entries(self) -> int:
         """Accumulator entries, each one 32-bit sum for every column."""
         return self.acc_bytes // (4 * self.columns)
+
+    @property
+    def acc_pairs(self) -> int:
+        """Pairs of accumulator entries, which narrow modes number; half of them in each bank."""
+        return self.acc_entries // 2
+
+    @property
+    def pair_distance(self) -> int:
+        """Entries from the first of a pair to the second: half a bank, so a quarter of all."""
+        return self.acc_entries // 4
 
     @property
     def last_mark(self) -> int:

@@ -7,13 +7,14 @@ page and random stimuli all derive from the tables here.
 import enum
 from dataclasses import dataclass, field, replace
 
-from matloom.arch.config import Config
+from matloom.arch.config import MAC_MODES, NARROW_MODES, Config
 from matloom.arch.numerics import SUPPORTED_ROUNDINGS
 
 __all__ = [
     "FORMATS",
     "GRANULE_BYTES",
     "HEAD",
+    "NARROW",
     "UNITS",
     "WRITABLE_REGIONS",
     "Destination",
@@ -46,6 +47,10 @@ class IsaError(ValueError):
 
 #: Fields, and the values of each with which something applies.
 _Only = tuple[tuple[str, tuple[int, ...]], ...]
+
+#: Numbers of the modes whose EXEC counts pairs of entries, and of the others.
+NARROW = tuple(MAC_MODES.index(mode) for mode in NARROW_MODES)
+_WIDE = tuple(number for number in range(len(MAC_MODES)) if number not in NARROW)
 
 
 class Opcode(enum.IntEnum):
@@ -111,8 +116,9 @@ class Field:
     """One bit field.
 
     `low` and `high` bound the legal values (`high` may name a Config property); `None` means
-    the whole range of the bits. Where the Config property `needs` is 0 the field does not exist:
-    its bits are reserved.
+    the whole range of the bits. `choices` are all legal values, or name a Config property that
+    has them. A `plain` field must be 0 in every mode but i8xi8. Where the Config property `needs`
+    is 0 the field does not exist: its bits are reserved.
     """
 
     name: str
@@ -121,7 +127,8 @@ class Field:
     signed: bool = False
     low: int | None = None
     high: int | str | None = None
-    choices: tuple[int, ...] | None = None
+    choices: tuple[int, ...] | str | None = None
+    plain: bool = False
     needs: str | None = None
 
     def exists(self, config: Config) -> bool:
@@ -141,6 +148,10 @@ class Field:
         low = smallest if self.low is None else self.low
         high = getattr(config, self.high) if isinstance(self.high, str) else self.high
         return low, largest if high is None else high
+
+    def allowed(self, config: Config) -> tuple[int, ...] | None:
+        """Legal values for a configuration; None where the limits are all there is."""
+        return getattr(config, self.choices) if isinstance(self.choices, str) else self.choices
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -254,9 +265,19 @@ def _transfer_extents(load: bool) -> tuple[Extent, ...]:
 
 
 _EXEC = (
-    Field(name="mode", bits=4, doc="number format, index in MAC_MODES", choices=(0,)),
+    Field(
+        name="mode",
+        bits=4,
+        doc="number format, index in MAC_MODES: one that is built",
+        choices="mode_numbers",
+    ),
     Field(name="accumulate", bits=1, doc="1: the first step adds to what the entries hold"),
-    Field(name="maximum", bits=1, doc="1: keep the larger of sum and entry instead of adding"),
+    Field(
+        name="maximum",
+        bits=1,
+        doc="1: keep the larger of sum and entry instead of adding; 0 but in mode 0",
+        plain=True,
+    ),
     Field(name="weights_fixed", bits=1, doc="1: one weight tile serves every step"),
     Field(name="input_addr", bits=24, doc="scratchpad byte of row 0, byte 0 of the input"),
     Field(name="input_pitch", bits=20, doc="bytes from input row to input row"),
@@ -274,15 +295,26 @@ _EXEC = (
     Field(name="kernel_cols", bits=8, low=1, doc="kernel taps sideways that are no single run"),
     Field(name="kernel_col_step", bits=16, doc="input bytes from tap to tap"),
     Field(name="blocks", bits=12, low=1, doc="blocks of `rows` contiguous bytes for each tap"),
-    Field(name="oc_blocks", bits=12, low=1, doc="blocks of `columns` output channels"),
+    Field(
+        name="oc_blocks",
+        bits=12,
+        low=1,
+        doc="blocks of `columns` output channels; in modes 1 and 2 pairs of blocks",
+    ),
     Field(name="oc_step", bits=16, doc="input bytes from output block to block"),
     Field(name="weight_addr", bits=24, doc="scratchpad byte of the first weight tile"),
-    Field(name="acc_addr", bits=16, doc="first accumulator entry"),
+    Field(
+        name="acc_addr",
+        bits=16,
+        doc="first accumulator entry; in modes 1 and 2 the first pair of entries",
+    ),
     Field(
         name="window",
         bits=1,
         high="has_windows",
-        doc="1: depthwise; rows are taps, and a column sees only its own byte of the vectors",
+        doc="1: depthwise; rows are taps, and a column sees only its own byte of the vectors; "
+        "0 but in mode 0",
+        plain=True,
     ),
     Field(name="line", bits=8, doc="vectors from line to line of the window, at least 3"),
     Field(name="first_output", bits=10, doc="vectors of a step before its first output"),
@@ -320,7 +352,7 @@ _EXEC_EXTENTS = (
         write=True,
         base="acc_addr",
         terms=(("oc_blocks", "height", "width"),),
-        only=(("window", (0,)),),
+        only=(("window", (0,)), ("mode", _WIDE)),
     ),
     Extent(
         memory=Memory.ACC,
@@ -328,6 +360,14 @@ _EXEC_EXTENTS = (
         base="acc_addr",
         terms=(("oc_blocks", "out_height", "out_width"),),
         only=(("window", (1,)),),
+    ),
+    Extent(
+        # Half of the entries stand beside those that pairs are numbered by.
+        memory=Memory.ACC,
+        write=True,
+        base="acc_addr",
+        terms=(("oc_blocks", "height", "width"), ("@acc_pairs",)),
+        only=(("mode", NARROW),),
     ),
 )
 
@@ -471,13 +511,22 @@ def fields_of(opcode: Opcode, config: Config) -> tuple[Field, ...]:
 
 
 def extents_of(opcode: Opcode, config: Config) -> tuple[Extent, ...]:
-    """Return the extents that a configuration can have; of absent fields, which are 0, no word."""
-    absent = {item.name for item in FORMATS[opcode].fields if not item.exists(config)}
-    return tuple(
-        replace(extent, only=tuple(item for item in extent.only if item[0] not in absent))
-        for extent in FORMATS[opcode].extents
-        if all(0 in values for name, values in extent.only if name in absent)
-    )
+    """Return the extents that a legal instruction may have, without conditions that always hold."""
+    known = {
+        item.name: {0} if not item.exists(config) else set(config.mode_numbers)
+        for item in FORMATS[opcode].fields
+        if item.name == "mode" or not item.exists(config)
+    }
+    found = []
+    for extent in FORMATS[opcode].extents:
+        only = tuple(
+            (name, tuple(sorted(known[name].intersection(values))) if name in known else values)
+            for name, values in extent.only
+            if name not in known or not known[name].issubset(values)
+        )
+        if all(values for _name, values in only):
+            found.append(replace(extent, only=only))
+    return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -568,9 +617,13 @@ def illegal_field(instruction: Instruction, config: Config) -> str | None:
                 f"{item.needs}, not {value}"
             )
         low, high = item.limits(config)
-        if item.choices is not None and value not in item.choices:
-            allowed = ", ".join(str(int(choice)) for choice in item.choices)
+        choices = item.allowed(config)
+        if choices is not None and value not in choices:
+            allowed = ", ".join(str(int(choice)) for choice in choices)
             return f"{instruction.opcode.name}.{item.name} must be one of {allowed}, not {value}"
+        if item.plain and value and instruction.mode:
+            mode = MAC_MODES[instruction.mode]
+            return f"{instruction.opcode.name}.{item.name} must be 0 in mode {mode}, not {value}"
         if not low <= value <= high:
             return f"{instruction.opcode.name}.{item.name} must be {low} to {high}, not {value}"
     return None

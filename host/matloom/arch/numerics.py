@@ -13,7 +13,10 @@ __all__ = [
     "Rounding",
     "add_bias",
     "clamp",
+    "high_nibble",
+    "low_nibble",
     "multiply_by_quantized_multiplier",
+    "pack_nibbles",
     "quantize_multiplier",
     "reciprocal",
     "requantize",
@@ -53,6 +56,21 @@ SUPPORTED_ROUNDINGS = (Rounding.DOUBLE, Rounding.SINGLE, Rounding.AVERAGE)
 def wrap32(x: Any) -> Any:
     """Return `x` modulo 2**32 as a signed number, as 32-bit registers hold it."""
     return ((x + 2**31) & (2**32 - 1)) - 2**31
+
+
+def low_nibble(byte: Any) -> Any:
+    """Return the 4-bit number in bits 0 to 3 of a byte, -8 to 7."""
+    return ((byte & 15) ^ 8) - 8
+
+
+def high_nibble(byte: Any) -> Any:
+    """Return the 4-bit number in bits 4 to 7 of a byte, -8 to 7."""
+    return low_nibble(byte >> 4)
+
+
+def pack_nibbles(low: Any, high: Any) -> Any:
+    """Return the byte, 0 to 255, that holds two numbers of 4 bits."""
+    return (low & 15) | (high & 15) << 4
 
 
 def clamp(x: Any, low: Any, high: Any) -> Any:

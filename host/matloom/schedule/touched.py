@@ -1,4 +1,4 @@
-"""The bytes of the scratchpad that an instruction touches, closer than the box of its extent."""
+"""The addresses on chip that an instruction touches, closer than the box of its extent."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from matloom.arch.config import Config
-from matloom.arch.isa import Extent, Instruction, Memory
+from matloom.arch.isa import NARROW, Extent, Instruction, Memory, Opcode
 
 __all__ = ["Lines", "touched_lines", "view"]
 
@@ -48,7 +48,9 @@ def view(table: NDArray[_Entry], lines: Lines) -> NDArray[_Entry]:
 
 
 def touched_lines(extent: Extent, instruction: Instruction, config: Config) -> Lines | None:
-    """Return the bytes of an extent in the scratchpad; None where they are the whole box."""
+    """Return the bytes or entries of an extent on chip; None where they are the whole box."""
+    if extent.memory is Memory.ACC and instruction.opcode is Opcode.EXEC:
+        return _pairs(instruction, config)
     if extent.memory is not Memory.SPAD:
         return None
     values = defaultdict(int, instruction.values)  # Fields not given are zero.
@@ -59,6 +61,18 @@ def touched_lines(extent: Extent, instruction: Instruction, config: Config) -> L
     if extent.base == "spad_addr":
         return _moved_rows(values)
     return None
+
+
+def _pairs(instruction: Instruction, config: Config) -> Lines | None:
+    """Return the entries of pairs, where they are pairs and of one bank."""
+    if instruction.mode not in NARROW:
+        return None
+    first, apart = instruction.acc_addr, config.pair_distance
+    count = instruction.oc_blocks * instruction.height * instruction.width
+    bank = first // apart
+    if (first + count - 1) // apart != bank:
+        return None
+    return Lines(first + bank * apart, count, (2,), (apart,))
 
 
 def _moved_rows(values: dict[str, int]) -> Lines | None:

@@ -19,6 +19,7 @@ RULES = [
     ({"mac_modes": ("i9xi9",)}, "mac_modes must be of .*, not 'i9xi9'"),
     ({"mac_modes": ("bf16",)}, "mac_modes must be of the modes built today .*, not 'bf16'"),
     ({"mac_modes": ("i8xi8", "i8xi8")}, "mac_modes must name each mode once"),
+    ({"mac_modes": ("i8xi4",)}, "mac_modes must name i8xi8 beside others, not"),
     ({"spad_banks": 0}, "spad_banks must be 1 to 16, not 0"),
     ({"spad_bytes": 100000}, "spad_bytes must be a power of two times spad_banks"),
     ({"spad_bytes": 5 * 512}, "spad_bytes must be at least 16 lines of 64 bytes a bank"),

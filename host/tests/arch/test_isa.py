@@ -1,5 +1,6 @@
 """The instruction set: packing, legality, extents, and that the tables fit their bits."""
 
+import dataclasses
 import random
 
 import pytest
@@ -10,14 +11,23 @@ from matloom.arch.isa import (
     GRANULE_BYTES,
     Instruction,
     IsaError,
+    Memory,
     Opcode,
     extent_end,
+    extents_of,
     illegal_field,
     pack,
     unpack,
 )
 
 CONFIG = PRESETS["small"]
+NARROW = dataclasses.replace(CONFIG, mac_modes=("i8xi8", "i8xi4"))
+
+#: Fields of EXEC that must not be zero.
+_ONES = (
+    *("input_rows", "input_row_bytes", "width", "height"),
+    *("kernel_rows", "kernel_cols", "blocks", "oc_blocks"),
+)
 
 
 @pytest.mark.parametrize("opcode", Opcode)
@@ -129,3 +139,42 @@ def test_one_extent_for_each_spread_of_a_load(spread):
     ends = [extent_end(extent, load, CONFIG) for extent in spad]
     last = 100 + 2 * 80 + 1 + 6 * 2**spread
     assert [end for end in ends if end is not None] == [last + 1]
+
+
+def test_modes_that_are_not_built_are_illegal():
+    fields = dict.fromkeys(_ONES, 1)
+    assert illegal_field(Instruction(Opcode.EXEC, fields), CONFIG) is None
+    problem = illegal_field(Instruction(Opcode.EXEC, {**fields, "mode": 1}), CONFIG)
+    assert problem == "EXEC.mode must be one of 0, not 1"
+    assert illegal_field(Instruction(Opcode.EXEC, {**fields, "mode": 1}), NARROW) is None
+    problem = illegal_field(Instruction(Opcode.EXEC, {**fields, "mode": 2}), NARROW)
+    assert problem == "EXEC.mode must be one of 0, 1, not 2"
+
+
+@pytest.mark.parametrize("name", ["maximum", "window"])
+def test_fields_that_only_bytes_know(name):
+    fields = {**dict.fromkeys(_ONES, 1), name: 1}
+    assert illegal_field(Instruction(Opcode.EXEC, fields), NARROW) is None
+    problem = illegal_field(Instruction(Opcode.EXEC, {**fields, "mode": 1}), NARROW)
+    assert problem == f"EXEC.{name} must be 0 in mode i8xi4, not 1"
+
+
+def test_a_pair_of_entries_counts_twice():
+    values = {**dict.fromkeys(_ONES, 1), "oc_blocks": 3, "width": 5, "acc_addr": 10}
+    extents = [each for each in FORMATS[Opcode.EXEC].extents if each.memory is Memory.ACC]
+    ends = {}
+    for mode in range(4):
+        each = Instruction(Opcode.EXEC, {**values, "mode": mode})
+        found = [extent_end(extent, each, CONFIG) for extent in extents]
+        ends[mode] = [end for end in found if end is not None]
+    wide, narrow = [10 + 15], [CONFIG.acc_entries // 2 + 10 + 15]
+    assert ends == {0: wide, 1: narrow, 2: narrow, 3: wide}
+
+
+def test_extents_of_a_configuration_have_no_condition_that_always_holds():
+    plain = extents_of(Opcode.EXEC, CONFIG)
+    assert not any(name == "mode" for extent in plain for name, _values in extent.only)
+    conditions = [dict(extent.only).get("mode") for extent in extents_of(Opcode.EXEC, NARROW)]
+    assert [each for each in conditions if each] == [(0,), (1,)]
+    assert len(plain) == len(conditions) - 1
+    assert extents_of(Opcode.POST, NARROW) == FORMATS[Opcode.POST].extents

@@ -12,7 +12,10 @@ from matloom.arch.numerics import (
     Rounding,
     add_bias,
     clamp,
+    high_nibble,
+    low_nibble,
     multiply_by_quantized_multiplier,
+    pack_nibbles,
     quantize_multiplier,
     reciprocal,
     requantize,
@@ -149,3 +152,12 @@ def test_wrap_and_clamp():
 def test_reserved_rules_are_refused():
     with pytest.raises(ValueError, match="rounding must be one of"):
         requantize(1, 2**30, 0, Rounding.FLOAT32)
+
+
+@pytest.mark.parametrize("low", range(-8, 8))
+@pytest.mark.parametrize("high", range(-8, 8))
+def test_two_numbers_in_a_byte(low, high):
+    byte = pack_nibbles(low, high)
+    assert byte == int(f"{high % 16:x}{low % 16:x}", 16)
+    for view in (byte, byte - 256 * (byte > 127), np.uint8(byte).view(np.int8)):
+        assert (low_nibble(view), high_nibble(view)) == (low, high)

@@ -1,5 +1,6 @@
 """The functional model: instructions as nested loops over exact integers, and faults in order."""
 
+import dataclasses
 import random
 
 import numpy as np
@@ -23,7 +24,7 @@ from matloom.arch.numerics import Rounding
 from matloom.device.model.engine import Engine, EngineFault
 from matloom.streams import random_stream
 
-CONFIG = PRESETS["nano"]
+CONFIG = dataclasses.replace(PRESETS["nano"], mac_modes=("i8xi8", "i8xi4", "i4xi4"))
 END = pack(Instruction(Opcode.END))
 
 
@@ -43,6 +44,26 @@ def int8(byte):
 
 def wrap(x):
     return (x + 2**31) % 2**32 - 2**31
+
+
+def int4(nibble):
+    return nibble - 16 if nibble > 7 else nibble
+
+
+def entries_of(f, number, config):
+    """Return the entries that a number stands for: one, or a pair in the halves of a bank."""
+    if not f.mode:
+        return (number,)
+    quarter = config.acc_entries // 4
+    bank, place = divmod(number, quarter)
+    return 2 * bank * quarter + place, (2 * bank + 1) * quarter + place
+
+
+def factors_of(f, value, byte):
+    """Return an activation as it counts, and the weights of a byte."""
+    if not f.mode:
+        return value, (int8(byte),)
+    return int4(value & 15) if f.mode == 2 else value, (int4(byte & 15), int4(byte >> 4))
 
 
 def naive_exec(f, spad, accumulators):
@@ -65,22 +86,25 @@ def naive_exec(f, spad, accumulators):
                                 + kernel_col * f.kernel_col_step
                                 + k * rows
                             )
-                            entry = f.acc_addr + (block * f.height + y) * f.width + x
+                            number = f.acc_addr + (block * f.height + y) * f.width + x
+                            entries = entries_of(f, number, CONFIG)
                             for column in range(columns):
-                                total = 0
+                                totals = [0] * len(entries)
                                 for r in range(rows):
                                     value = f.pad_value
                                     inside = 0 <= byte + r < f.input_row_bytes
                                     if inside and 0 <= row < f.input_rows:
                                         offset = row * f.input_pitch + byte + r
                                         value = int8(spad[f.input_addr + offset])
-                                    total += value * int8(spad[at + r * columns + column])
-                                old = accumulators[entry][column]
-                                if first and not f.accumulate:
-                                    new = total
-                                else:
-                                    new = max(old, total) if f.maximum else wrap(old + total)
-                                accumulators[entry][column] = new
+                                    byte_at = at + r * columns + column
+                                    value, weights = factors_of(f, value, spad[byte_at])
+                                    for half, weight in enumerate(weights):
+                                        totals[half] += value * weight
+                                for entry, total in zip(entries, totals, strict=True):
+                                    old, new = accumulators[entry][column], total
+                                    if not first or f.accumulate:
+                                        new = max(old, total) if f.maximum else wrap(old + total)
+                                    accumulators[entry][column] = new
                     first = False
 
 
@@ -238,7 +262,7 @@ def touches_parameters(instruction):
 def test_instructions_are_nested_loops(seed):
     """Streams instruction by instruction: memories must be equal after each."""
     generator = random.Random(seed)
-    seen = dict.fromkeys(Opcode, 0)
+    seen = dict.fromkeys((*Opcode, "narrow"), 0)
     for number in range(8):
         commands, offset = random_stream(seed + number, CONFIG, length=10).commands, 0
         made = engine(number)
@@ -268,6 +292,7 @@ def test_instructions_are_nested_loops(seed):
             for region, memory in made.regions.items():
                 assert memory.tolist() == regions[region], instruction
             seen[instruction.opcode] += 1
+            seen["narrow"] += instruction.opcode is Opcode.EXEC and instruction.mode > 0
     assert all(count > 5 for opcode, count in seen.items() if opcode is not Opcode.END)
 
 

@@ -75,7 +75,9 @@ def isa_page() -> str:
             low = item.range[0] if item.low is None else item.low
             high = item.range[1] if item.high is None else item.high
             legal = f"{low} .. {high}"
-            if item.choices is not None:
+            if isinstance(item.choices, str):
+                legal = f"`{item.choices}`"
+            elif item.choices is not None:
                 legal = ", ".join(str(int(choice)) for choice in item.choices)
             doc = item.doc if item.needs is None else f"{item.doc}; needs `{item.needs}`"
             rows.append((position, item.bits, f"`{item.name}`", legal, doc))

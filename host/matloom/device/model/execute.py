@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from matloom.arch.config import WINDOW_TAPS, Config
+from matloom.arch.config import MAC_MODES, NARROW_MODES, WINDOW_TAPS, Config
 from matloom.arch.isa import Instruction
+from matloom.arch.numerics import high_nibble, low_nibble
 
 __all__ = ["execute"]
 
@@ -59,32 +60,47 @@ def execute(
     if fields["window"]:
         _slide(fields, spad.view(np.int8), accumulators, config)
         return
+    mode = MAC_MODES[fields["mode"]]
     steps = fields["kernel_rows"] * fields["kernel_cols"] * fields["blocks"]
     positions = fields["width"] * fields["height"]
     reduction = steps * config.rows
     signed = spad.view(np.int8)
     dtype = np.float32 if reduction <= _EXACT_IN_FLOAT32 else np.float64
-    same = fields["oc_step"] == 0
-    operands = _inputs(fields, 0, signed, config.rows)
-    factors = operands.astype(dtype)
     for block in range(fields["oc_blocks"]):
-        if block and not same:
+        if not block or fields["oc_step"]:
             operands = _inputs(fields, block, signed, config.rows)
+            if mode == "i4xi4":
+                operands = low_nibble(operands)
             factors = operands.astype(dtype)
         weights = _weights(fields, block, steps, signed, config)
-        entry = fields["acc_addr"] + block * positions
-        target = accumulators[entry : entry + positions]
+        entries = fields["acc_addr"] + block * positions + np.arange(positions)
         if fields["maximum"]:
-            _keep_larger(operands, weights, steps, target, bool(fields["accumulate"]))
-            continue
-        # Exact: no partial sum exceeds the mantissa.
-        sums = _product(factors, weights.astype(dtype))
-        if dtype is np.float64:
-            sums = sums.astype(np.int64)
-        if fields["accumulate"]:
-            target += sums.astype(np.int32)
+            _keep_larger(operands, weights, steps, entries, accumulators, fields)
+        elif mode in NARROW_MODES:
+            apart = config.pair_distance
+            first = entries + entries // apart * apart
+            for half, places in ((low_nibble, first), (high_nibble, first + apart)):
+                _add(factors, half(weights).astype(dtype), places, accumulators, fields)
         else:
-            target[...] = sums.astype(np.int32)
+            _add(factors, weights.astype(dtype), entries, accumulators, fields)
+
+
+def _add(
+    factors: NDArray[Any],
+    weights: NDArray[Any],
+    entries: NDArray[np.int64],
+    accumulators: NDArray[np.int32],
+    fields: dict[str, int],
+) -> None:
+    """Put (positions, columns) sums of products into entries, or add them."""
+    # Exact: no partial sum exceeds the mantissa.
+    sums = _product(factors, weights)
+    if sums.dtype == np.float64:
+        sums = sums.astype(np.int64)
+    if fields["accumulate"]:
+        accumulators[entries] += sums.astype(np.int32)
+    else:
+        accumulators[entries] = sums.astype(np.int32)
 
 
 def _product(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
@@ -200,10 +216,13 @@ def _keep_larger(
     inputs: NDArray[np.int8],
     weights: NDArray[np.int8],
     steps: int,
-    target: NDArray[np.int32],
-    accumulate: bool,
+    entries: NDArray[np.int64],
+    accumulators: NDArray[np.int32],
+    fields: dict[str, int],
 ) -> None:
     by_step = inputs.reshape(len(inputs), steps, -1).astype(np.int64)
     tiles = weights.reshape(steps, by_step.shape[2], -1).astype(np.int64)
     largest = np.einsum("psr,src->spc", by_step, tiles).max(axis=0)
-    target[...] = np.maximum(target, largest) if accumulate else largest
+    if fields["accumulate"]:
+        largest = np.maximum(accumulators[entries], largest)
+    accumulators[entries] = largest
