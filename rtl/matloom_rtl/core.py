@@ -109,6 +109,11 @@ class Core(wiring.Component):
             accumulators.sum_maximum.eq(execute.sum_maximum),
             accumulators.sums.eq(execute.sums),
         ]
+        if self._config.has_narrow:
+            m.d.comb += [
+                accumulators.sum_narrow.eq(execute.sum_narrow),
+                accumulators.seconds.eq(execute.seconds),
+            ]
 
     def _connect_bus(self, m: Module, control, fetch, load, store, read_port):
         connect(m, fetch.axi, read_port.fetch)

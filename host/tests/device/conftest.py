@@ -17,6 +17,15 @@ CONFIGS = {
     "nano": PRESETS["nano"],
     "8x16": dataclasses.replace(Config(), rows=8, columns=16, hop=4, bus_bits=128),
     "reference": PRESETS["reference"],
+    "narrow": dataclasses.replace(
+        Config(),
+        rows=8,
+        columns=8,
+        hop=4,
+        lanes=4,
+        acc_bytes=16 * 1024,
+        mac_modes=("i8xi8", "i8xi4", "i4xi4"),
+    ),
 }
 
 

@@ -21,7 +21,9 @@ from matloom.device.rtl import MemoryTiming
 from matloom.streams import clear_state, random_stream, read_state, run_stream
 from matloom.verify import VerifyError, verify_commands
 
-every_config = pytest.mark.parametrize("pair", ["nano", "8x16", "reference"], indirect=True)
+every_config = pytest.mark.parametrize(
+    "pair", ["nano", "8x16", "reference", "narrow"], indirect=True
+)
 a_tenth_of = pytest.mark.parametrize(
     "numbers",
     [range(100), pytest.param(range(100, 1000), marks=pytest.mark.slow)],
@@ -178,7 +180,9 @@ def fill(driver, stream, generator):
 
 
 @pytest.mark.parametrize(
-    "pair", ["nano", "8x16", pytest.param("reference", marks=pytest.mark.slow)], indirect=True
+    "pair",
+    ["nano", "8x16", "narrow", pytest.param("reference", marks=pytest.mark.slow)],
+    indirect=True,
 )
 @pytest.mark.parametrize(
     "numbers",

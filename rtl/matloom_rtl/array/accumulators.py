@@ -6,6 +6,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In
 
 from matloom.arch.config import Config
+from matloom_rtl.array.cells import delay
 from matloom_rtl.ports import ACC_ADDRESS_BITS, AccReadSignature, AccUpdateSignature
 
 __all__ = ["Accumulators"]
@@ -24,6 +25,9 @@ class Accumulators(wiring.Component):
     nothing is forwarded, initiators keep this distance. Throughput is one request a cycle and
     bank. A reset forgets updates granted in the last three cycles, not what is stored.
 
+    Where narrow modes are built, a bank is two memories, told apart by the next bit of the number.
+    A narrow update numbers pairs of entries, equal in all other bits, and updates both.
+
     Members
     -------
     sum_valid, sum_entry, sum_add, sum_maximum: in
@@ -31,6 +35,9 @@ class Accumulators(wiring.Component):
         `ready`: known in time for registers beside the arbiter, which the whole unit hangs on.
     sums: in
         Of the update announced in the cycle before.
+    sum_narrow, seconds: in
+        `sum_entry` is that of a pair, and the sums of the pair's second entry, in time with the
+        above; where narrow modes are built.
     update: AccUpdateSignature, in
     read: AccReadSignature, in
     """
@@ -38,6 +45,8 @@ class Accumulators(wiring.Component):
     def __init__(self, config: Config):
         self._columns = config.columns
         self._bank_entries = config.acc_entries // 2
+        self._has_narrow = config.has_narrow
+        narrow = {"sum_narrow": In(1), "seconds": In(32 * config.columns)}
         super().__init__(
             {
                 "sum_valid": In(1),
@@ -47,6 +56,7 @@ class Accumulators(wiring.Component):
                 "sums": In(32 * config.columns),
                 "update": In(AccUpdateSignature(config)),
                 "read": In(AccReadSignature(config)),
+                **(narrow if config.has_narrow else {}),
             }
         )
 
@@ -57,8 +67,11 @@ class Accumulators(wiring.Component):
         update_bank, read_bank = update.address[bits], read.address[bits]
         arriving, entry = Signal(2), Signal(bits, reset_less=True)
         sum_add, sum_maximum = Signal(reset_less=True), Signal(reset_less=True)
+        sum_bank = self.sum_entry[bits]
+        if self._has_narrow:
+            sum_bank = Mux(self.sum_narrow, self.sum_entry[bits - 1], sum_bank)
         m.d.sync += [
-            arriving.eq(Mux(self.sum_valid, Mux(self.sum_entry[bits], 2, 1), 0)),
+            arriving.eq(Mux(self.sum_valid, Mux(sum_bank, 2, 1), 0)),
             entry.eq(self.sum_entry),
             sum_add.eq(self.sum_add),
             sum_maximum.eq(self.sum_maximum),
@@ -75,6 +88,14 @@ class Accumulators(wiring.Component):
         values = Signal(32 * self._columns, reset_less=True)
         mask = Signal(self._columns, reset_less=True)
         m.d.sync += [sums.eq(self.sums), values.eq(update.data), mask.eq(update.mask)]
+
+        if self._has_narrow:
+            self._narrow = Signal(reset_less=True)
+            seconds = Signal.like(sums)
+            m.d.sync += [
+                self._narrow.eq(self.sum_narrow),
+                seconds.eq(Mux(self._narrow, self.seconds, self.sums)),
+            ]
 
         words = []
         for index in range(2):
@@ -99,15 +120,36 @@ class Accumulators(wiring.Component):
                     request.add.eq(1),
                     request.address.eq(read.address),
                 ]
-            words.append(self._bank(m, index, request, sums, values, mask))
+            if self._has_narrow:
+                words.append(self._halves(m, index, request, (sums, seconds), values, mask))
+            else:
+                words.append(self._bank(m, f"{index}", request, sums, values, mask))
         self._answer(m, read_bank, words)
         return m
 
-    def _bank(self, m: Module, index: int, request, sums, values, mask):
+    def _halves(self, m: Module, index: int, request, operands, values, mask):
+        """Send a request to one half of a bank, or to both; return the word that was read."""
+        bits = request.address.shape().width - 1
+        both, second = request.sum & self._narrow, request.address[bits]
+        words = []
+        for half, sums in enumerate(operands):
+            part = Signal(_request_layout(bits), name=f"request_{index}_{half}")
+            m.d.comb += [part[name].eq(request[name]) for name in ("add", "maximum", "address")]
+            with m.If(both | (second == half)):
+                m.d.comb += [part[name].eq(request[name]) for name in ("sum", "update", "read")]
+            words.append(self._bank(m, f"{index}_{half}", part, sums, values, mask))
+        for _cycle in range(2):
+            second = delay(m, second)
+        return Mux(second, words[1], words[0])
+
+    def _bank(self, m: Module, index: str, request, sums, values, mask):
         """Read, add, write; return the word read, two cycles after its request."""
         width = 32 * self._columns
         m.submodules[f"bank_{index}"] = memory = Memory(
-            shape=width, depth=self._bank_entries, init=[], attrs={"no_rw_check": 1}
+            shape=width,
+            depth=1 << request.address.shape().width,
+            init=[],
+            attrs={"no_rw_check": 1},
         )
         fetch, store = memory.read_port(), memory.write_port(granularity=32)
         m.d.comb += [
@@ -142,7 +184,7 @@ class Accumulators(wiring.Component):
         m.d.comb += store.data.eq(self._combine(m, index, word, operand, maximum))
         return word
 
-    def _combine(self, m: Module, index: int, word, operand, maximum):
+    def _combine(self, m: Module, index: str, word, operand, maximum):
         """Return the new sums, a cycle later.
 
         Only the choice of the operand as the larger falls into that cycle: a comparison and what

@@ -5,6 +5,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import WINDOW_TAPS, Config
+from matloom_rtl.array.cells import Cells, delay, flags_layout
 from matloom_rtl.array.windows import LINE_BITS, SLIDE, Windows
 
 __all__ = ["Array"]
@@ -25,6 +26,9 @@ class Array(wiring.Component):
     sums wait for the last group. A cell is two weight registers and a multiplier with a register
     behind it; the products of a column meet in a binary tree with a register at each level.
 
+    What the cells make of a byte depends on the mode (`Cells`). A narrow mode makes two sums for
+    each column.
+
     A vector is dense, and its byte of a row goes to all columns; or it slides through the windows
     of decision 0002. Where the configuration has them, `Windows` hold the operands of their rows,
     of vectors of both kinds, and in the same cycle as the group's register would.
@@ -41,20 +45,32 @@ class Array(wiring.Component):
     -------
     valid, vector, switch, tag: in
         Activations, row 0 lowest; `switch` marks the first vector that uses the shadow weights.
+    flags: in
+        Of the vector's mode, where several are built.
     slide, position: in
         How the vector enters the windows, and its position in the line; the latter one cycle
         before the vector.
     weight_valid, weight_row, weight_data: in
         `weight_rows` rows from row ``weight_row * weight_rows`` on, row after row, column 0 lowest.
+    weight_narrow: in
+        Their bytes are two weights each; where narrow modes are built.
     o_valid, o_tag, o_sums: out
-        Sums of `sum_bits` bits, signed, column 0 lowest.
+        Sums, signed, column 0 lowest.
+    o_seconds: out
+        The second sums of a narrow mode; where such are built.
     next_tag: out
         `o_tag` of the next cycle.
     """
 
     def __init__(self, config: Config, tag):
         self._config = config
+        self._cells = cells = Cells(config)
         weight_bytes = config.weight_rows * config.columns
+        narrow = {
+            "flags": In(flags_layout(config)),
+            "weight_narrow": In(1),
+            "o_seconds": Out(data.ArrayLayout(signed(cells.second_bits), config.columns)),
+        }
         super().__init__(
             {
                 "valid": In(1),
@@ -69,23 +85,15 @@ class Array(wiring.Component):
                 "o_valid": Out(1),
                 "o_tag": Out(tag),
                 "next_tag": Out(tag),
-                "o_sums": Out(data.ArrayLayout(signed(self.sum_bits), config.columns)),
+                "o_sums": Out(data.ArrayLayout(signed(cells.sum_bits), config.columns)),
+                **(narrow if config.has_narrow else {}),
             }
         )
 
     @property
-    def sum_bits(self) -> int:
-        """Bits of a sum of `rows` products that never overflows."""
-        return 16 + self._tree_levels
-
-    @property
     def latency(self) -> int:
         """Cycles from a vector to its sums."""
-        return 2 + self._tree_levels + self._last_group
-
-    @property
-    def _tree_levels(self) -> int:
-        return (self._config.rows - 1).bit_length()
+        return 1 + self._cells.latency + self._last_group
 
     @property
     def _last_group(self) -> int:
@@ -93,16 +101,20 @@ class Array(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        config = self._config
+        config, cells = self._config, self._cells
         valid, switch = self.valid, Signal()
         m.d.comb += switch.eq(self.valid & self.switch)
-        vector = _bytes(self.vector)
+        flags, weight_narrow = (
+            (self.flags, self.weight_narrow) if config.has_narrow else (None, None)
+        )
+        vector = [cells.operand(byte, flags) for byte in _bytes(self.vector)]
         writes = [
             self.weight_valid & (self.weight_row == index)
             for index in range(config.tile_load_cycles)
         ]
-        weights = _bytes(self.weight_data)
+        weights = [cells.weight(byte, weight_narrow) for byte in _bytes(self.weight_data)]
         slide, position = self.slide, self.position
+        narrow = self._delayed_narrow(m)
 
         for group in range(self._last_group + 1):
             activations = [
@@ -117,17 +129,19 @@ class Array(wiring.Component):
                 column = group * config.hop + index
                 active = self._weights(m, column, writes, weights, switch)
                 operands = [*windows[index], *activations[len(windows[index]) :]]
-                products = _cells(m, column, operands, active)
-                total = _tree(m, column, products)
+                products = cells.products(m, column, operands, active)
+                totals = cells.totals(m, column, products)
                 for _group in range(group, self._last_group):
-                    total = _delay(m, total)
-                m.d.comb += self.o_sums[column].eq(total)
+                    totals = [delay(m, total) for total in totals]
+                first, *second = cells.sums(m, column, totals, narrow)
+                m.d.comb += self.o_sums[column].eq(first)
+                m.d.comb += [self.o_seconds[column].eq(total) for total in second]
             if group < self._last_group:
-                valid, switch = _delay(m, valid, reset=True), _delay(m, switch, reset=True)
-                vector, slide, position = activations, _delay(m, slide), _delay(m, position)
-                writes = [_delay(m, write, reset=True) for write in writes]
+                valid, switch = delay(m, valid, reset=True), delay(m, switch, reset=True)
+                vector, slide, position = activations, delay(m, slide), delay(m, position)
+                writes = [delay(m, write, reset=True) for write in writes]
                 weights = [
-                    _delay(m, byte) if index % config.columns >= (group + 1) * config.hop else None
+                    delay(m, byte) if index % config.columns >= (group + 1) * config.hop else None
                     for index, byte in enumerate(weights)
                 ]
         self._follow(m)
@@ -153,12 +167,12 @@ class Array(wiring.Component):
 
     def _weights(self, m: Module, column: int, writes, weights, switch):
         """Return the active weights of a column."""
-        config = self._config
+        config, bits = self._config, self._cells.weight_bits
         actives = []
         for row in range(config.rows):
             group, index = divmod(row, config.weight_rows)
-            shadow = Signal(signed(8), name=f"shadow_{column}_{row}", reset_less=True)
-            active = Signal(signed(8), name=f"active_{column}_{row}", reset_less=True)
+            shadow = Signal(signed(bits), name=f"shadow_{column}_{row}", reset_less=True)
+            active = Signal(signed(bits), name=f"active_{column}_{row}", reset_less=True)
             with m.If(writes[group]):
                 m.d.sync += shadow.eq(weights[index * config.columns + column])
             with m.If(switch):
@@ -166,51 +180,23 @@ class Array(wiring.Component):
             actives.append(active)
         return actives
 
+    def _delayed_narrow(self, m: Module):
+        """Return whether the mode is narrow of the vector whose sums are put together."""
+        if not self._config.has_narrow:
+            return None
+        narrow = self.flags.narrow
+        for _cycle in range(self.latency - 1):
+            narrow = delay(m, narrow)
+        return narrow
+
     def _follow(self, m: Module):
         """Take valid and tag along."""
         valid, tag = self.valid, self.tag
         for _cycle in range(self.latency - 1):
-            valid, tag = _delay(m, valid, reset=True), _delay(m, tag)
+            valid, tag = delay(m, valid, reset=True), delay(m, tag)
         m.d.comb += self.next_tag.eq(tag)
         m.d.sync += [self.o_valid.eq(valid), self.o_tag.eq(tag)]
 
 
 def _bytes(value):
     return [value.word_select(index, 8) for index in range(len(value) // 8)]
-
-
-def _delay(m: Module, value, *, reset=False):
-    """Return the value one cycle later."""
-    later = Signal.like(value, name="delayed", reset_less=not reset)
-    m.d.sync += later.eq(value)
-    return later
-
-
-def _cells(m: Module, column: int, operands, weights):
-    """Return the products of a column, a register behind each multiplier.
-
-    The place where another `mac_mode` changes the cell: two narrow weights in a cell give two
-    products, and two trees.
-    """
-    products = []
-    for row, (operand, weight) in enumerate(zip(operands, weights, strict=True)):
-        product = Signal(signed(16), name=f"product_{column}_{row}", reset_less=True)
-        m.d.sync += product.eq(operand * weight)
-        products.append(product)
-    return products
-
-
-def _tree(m: Module, column: int, terms):
-    """Return the sum of the terms; each level is registered and a bit wider."""
-    level = 0
-    while len(terms) > 1:
-        level += 1
-        pairs = [terms[index : index + 2] for index in range(0, len(terms), 2)]
-        terms = []
-        for index, pair in enumerate(pairs):
-            total = pair[0] + pair[1] if len(pair) == 2 else pair[0]
-            name = f"sum_{column}_{level}_{index}"
-            term = Signal(signed(len(total)), name=name, reset_less=True)
-            m.d.sync += term.eq(total)
-            terms.append(term)
-    return terms[0]

@@ -25,7 +25,19 @@ __all__ = ["Execute"]
 
 _CAUSES = [name for name, _doc in EXEC_CAUSES]
 
-_TAG = data.StructLayout({"entry": ACC_ADDRESS_BITS, "add": 1, "maximum": 1, "last": 1, "mark": 8})
+
+def _tag_layout(config: Config) -> data.StructLayout:
+    """Return what travels beside a vector through the array."""
+    return data.StructLayout(
+        {
+            "entry": ACC_ADDRESS_BITS,
+            "add": 1,
+            "maximum": 1,
+            "last": 1,
+            "mark": 8,
+            **({"narrow": 1} if config.has_narrow else {}),
+        }
+    )
 
 
 def _request_layout(config: Config) -> data.StructLayout:
@@ -65,10 +77,13 @@ class Execute(wiring.Component):
         Update of an accumulator entry, never refused, announced a cycle ahead.
     sums: out
         Of what was announced, 32 bits a column.
+    sum_narrow, seconds: out
+        Likewise, whether there are second sums, and those; where narrow modes are built.
     """
 
     def __init__(self, config: Config):
         self._config = config
+        narrow = {"sum_narrow": Out(1), "seconds": Out(32 * config.columns)}
         super().__init__(
             {
                 "unit": In(CommandSignature(Opcode.EXEC)),
@@ -83,6 +98,7 @@ class Execute(wiring.Component):
                 "sum_add": Out(1),
                 "sum_maximum": Out(1),
                 "sums": Out(32 * config.columns),
+                **(narrow if config.has_narrow else {}),
             }
         )
 
@@ -90,13 +106,15 @@ class Execute(wiring.Component):
         m = Module()
         m.submodules.walk = walk = Walk(self._config)
         m.submodules.loader = loader = Loader(self._config)
-        m.submodules.array = array = Array(self._config, _TAG)
+        m.submodules.array = array = Array(self._config, _tag_layout(self._config))
         connect(m, loader.read, flipped(self.weight_read))
         m.d.comb += [
             array.weight_valid.eq(loader.weight_valid),
             array.weight_row.eq(loader.weight_row),
             array.weight_data.eq(loader.weight_data),
         ]
+        if self._config.has_narrow:
+            m.d.comb += array.weight_narrow.eq(loader.weight_narrow)
         waiting = self._take_commands(m, walk, loader)
         vector, fire = self._request(m, walk, loader, waiting)
         output = self._pad(m, vector, fire, array)
@@ -223,8 +241,13 @@ class Execute(wiring.Component):
                 slide.shift.eq(known.window & ~known.first),
                 slide.recall.eq(known.window & ~known.first_line),
                 slide.pad.eq(known.pad),
-                *(tag[name].eq(known[name]) for name, _ in _TAG),
+                *(tag[name].eq(known[name]) for name, _ in tag.shape() if name != "narrow"),
             ]
+        if self._config.has_narrow:
+            flags = Signal.like(array.flags, reset_less=True)
+            m.d.comb += array.flags.eq(flags)
+            with m.If(valid):
+                m.d.sync += [flags.eq(known.flags), tag.narrow.eq(known.flags.narrow)]
         return output
 
     def _finish(self, m: Module, array, output):
@@ -245,6 +268,9 @@ class Execute(wiring.Component):
             self.sum_maximum.eq(array.next_tag.maximum),
             self.sums.eq(Cat(_extend(array.o_sums[column]) for column in range(columns))),
         ]
+        if self._config.has_narrow:
+            seconds = Cat(_extend(array.o_seconds[column]) for column in range(columns))
+            m.d.comb += [self.sum_narrow.eq(array.next_tag.narrow), self.seconds.eq(seconds)]
         done, mark = Signal(), Signal(8)
         m.d.comb += [done.eq(array.o_valid & array.o_tag.last), mark.eq(array.o_tag.mark)]
         for _stage in range(ACC_UPDATE_LATENCY):

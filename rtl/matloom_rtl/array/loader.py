@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
 from matloom.arch.isa import Opcode
+from matloom_rtl.array.cells import decode_flags, delay
 from matloom_rtl.memory.claims import claims_of
 from matloom_rtl.memory.slice import Slice
 from matloom_rtl.ports import SPAD_ADDRESS_BITS, SPAD_READ_LATENCY, SpadReadSignature, body_layout
@@ -35,6 +36,8 @@ class Loader(wiring.Component):
         The rows of one cycle, `weight_rows * columns` bytes.
     weight_valid, weight_row, weight_data: out
         Rows to the array: group of rows, and its bytes.
+    weight_narrow: out
+        Those bytes are two weights each; where narrow modes are built.
     """
 
     def __init__(self, config: Config):
@@ -49,6 +52,7 @@ class Loader(wiring.Component):
                 "weight_valid": Out(1),
                 "weight_row": Out(range(config.tile_load_cycles)),
                 "weight_data": Out(8 * width),
+                **({"weight_narrow": Out(1)} if config.has_narrow else {}),
             }
         )
 
@@ -56,7 +60,13 @@ class Loader(wiring.Component):
         m = Module()
         config, read = self._config, self.read
         m.submodules.requests = requests = Slice(
-            data.StructLayout({"address": SPAD_ADDRESS_BITS, "claims": config.spad_banks})
+            data.StructLayout(
+                {
+                    "address": SPAD_ADDRESS_BITS,
+                    "claims": config.spad_banks,
+                    **({"narrow": 1} if config.has_narrow else {}),
+                }
+            )
         )
         working, all_end = Signal(), Signal()
         address, asked = Signal(SPAD_ADDRESS_BITS, reset_less=True), Signal()
@@ -92,7 +102,20 @@ class Loader(wiring.Component):
         with m.Elif(self.release):
             m.d.sync += self.full.eq(0)
         self._deliver(m, fire, group)
+        if config.has_narrow:
+            self._follow_mode(m, requests)
         return m
+
+    def _follow_mode(self, m: Module, requests):
+        """Take along whether the rows of a request are of a narrow mode, as `_deliver` does."""
+        incoming, narrow = self.i.payload, Signal(reset_less=True)
+        with m.If(self.i.ready & self.i.valid):
+            m.d.sync += narrow.eq(decode_flags(incoming.mode, self._config)["narrow"])
+        m.d.comb += requests.i.payload.narrow.eq(narrow)
+        delivered = requests.o.payload.narrow
+        for _stage in range(SPAD_READ_LATENCY + 1):
+            delivered = delay(m, delivered)
+        m.d.comb += self.weight_narrow.eq(delivered)
 
     def _count_groups(self, m: Module, when, name: str):
         """Count the groups of rows of a tile; return the group at hand, and if it is the last."""

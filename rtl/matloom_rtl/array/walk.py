@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
 from matloom.arch.isa import Opcode
+from matloom_rtl.array.cells import decode_flags, flags_layout
 from matloom_rtl.array.outputs import GRID, Outputs, penultimate
 from matloom_rtl.array.windows import LINE_BITS
 from matloom_rtl.ports import ACC_ADDRESS_BITS, ACC_UPDATE_LATENCY, SPAD_ADDRESS_BITS, body_layout
@@ -25,6 +26,7 @@ def vector_layout(config: Config) -> data.StructLayout:
     Elements ``low .. high - 1`` come from the scratchpad, the others, and all where `row_valid`
     is 0, are `pad`. `first` begins a step; with `window`, `position` and `first_line` tell the
     place in the lines. Only the sums of an `output` are kept; dense vectors are outputs all.
+    `flags` are those of the mode, where several are built.
     """
     return data.StructLayout(
         {
@@ -44,6 +46,7 @@ def vector_layout(config: Config) -> data.StructLayout:
             "first": 1,
             "first_line": 1,
             "position": LINE_BITS,
+            **({"flags": flags_layout(config)} if flags_layout(config).size else {}),
         }
     )
 
@@ -232,6 +235,9 @@ class Walk(wiring.Component):
         if self._config.has_windows:
             with m.If(advance):
                 m.d.sync += s1.window.eq(command.window)
+        for name, flag in decode_flags(command.mode, self._config).items():
+            with m.If(advance):
+                m.d.sync += s1.flags[name].eq(flag)
         m.submodules.outputs = outputs = Outputs(self._config)
         flags = {"first": step_start, "resume": step_start & ~first_step, "start": start}
         self._grid(m, command, advance, outputs, flags)

@@ -65,6 +65,10 @@ class Legality(wiring.Component):
             faults.append(value == 0 if low == 1 and smallest == 0 else value < low)
         if high < largest:
             faults.append(value > high)
-        if item.choices is not None and set(item.choices) != set(range(smallest, largest + 1)):
-            faults.append(~Cat(value == choice for choice in item.choices).any())
+        choices = item.allowed(self._config)
+        if choices is not None and set(choices) != set(range(smallest, largest + 1)):
+            faults.append(~Cat(value == choice for choice in choices).any())
+        if item.plain and self._config.mode_numbers != (0,):
+            # Such fields are in EXEC.
+            faults.append(value.any() & slice_field(self.word, Opcode.EXEC, "mode").any())
         return faults

@@ -1,5 +1,7 @@
 """The accumulators against a NumPy array: values, grants and the latencies of `ports`."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from amaranth.hdl import ResetInserter, Signal
@@ -13,6 +15,7 @@ CONFIGS = {
     "nano": PRESETS["nano"],
     "few": Config(rows=4, columns=4, hop=4, lanes=4, acc_bytes=16 * 16),
     "8x16": Config(rows=8, columns=16, bus_bits=128, acc_bytes=16 * 64),
+    "narrow": dataclasses.replace(PRESETS["nano"], mac_modes=("i8xi8", "i8xi4"), acc_bytes=64 * 16),
 }
 
 
@@ -29,12 +32,21 @@ class Bench:
 
     def __init__(self, config):
         self.dut = Accumulators(config)
+        self.narrow, self.apart = config.has_narrow, config.pair_distance
         self.columns, self.half = config.columns, config.acc_entries // 2
         self.entries = np.zeros((config.acc_entries, config.columns), np.int64)
         self.cycle = 0
         self.updated = {}
         self.announced = None
         self.due = {}
+
+    def places(self, array):
+        """Return the entries that an update of the array reaches: one, or those of its pair."""
+        entry = array["entry"]
+        if "seconds" not in array:
+            return (entry,)
+        first = entry + self.apart * (entry >= self.apart)
+        return first, first + self.apart
 
     def settled(self, entry):
         return self.cycle - self.updated.get(entry, -100) >= ACC_UPDATE_LATENCY
@@ -59,10 +71,15 @@ class Bench:
             ctx.set(dut.sum_entry, array["entry"])
             ctx.set(dut.sum_add, array["add"])
             ctx.set(dut.sum_maximum, array["maximum"])
-            self.updated[array["entry"]] = self.cycle + 1
+            for place in self.places(array):
+                self.updated[place] = self.cycle + 1
+            if self.narrow:
+                ctx.set(dut.sum_narrow, "seconds" in array)
         array, self.announced = self.announced, array
         if array:
             ctx.set(dut.sums, number(array["values"]))
+            if self.narrow:
+                ctx.set(dut.seconds, number(array.get("seconds", array["values"] * 3)))
         ctx.set(dut.update.valid, update is not None)
         if update:
             ctx.set(dut.update.address, update["entry"])
@@ -77,7 +94,7 @@ class Bench:
         bank = {
             name: None if entry is None else entry // self.half
             for name, entry in (
-                ("array", array and array["entry"]),
+                ("array", array and self.places(array)[0]),
                 ("update", update and update["entry"]),
                 ("read", read),
             )
@@ -91,7 +108,9 @@ class Bench:
         if read_goes:
             self.due[self.cycle + ACC_READ_LATENCY] = self.entries[read].tolist()
         if array:
-            self.apply(array["entry"], array, -1)
+            values = array["values"], array.get("seconds")
+            for place, sums in zip(self.places(array), values, strict=False):
+                self.apply(place, array | {"values": sums}, -1)
         if update_goes:
             self.apply(update["entry"], update, update["mask"])
         await ctx.tick()
@@ -139,11 +158,17 @@ def test_random_requests(name, rates):
         for _cycle in range(250):
             # A request that waits stays as it is; nothing may overtake it on its entry.
             taken = {None, read, update and update["entry"]}
-            if (entry := pick(rates[0])) not in taken:
+            array = None
+            if (entry := pick(rates[0])) is not None:
                 array = draw(rng, bench.columns, entry, False)
-                taken.add(entry)
-            else:
-                array = None
+                if bench.narrow and rng.random() < 0.5:
+                    array["entry"] //= 2
+                    array["seconds"] = draw(rng, bench.columns, entry, False)["values"]
+                places = bench.places(array)
+                if taken.isdisjoint(places) and all(bench.settled(place) for place in places):
+                    taken.update(places)
+                else:
+                    array = None
             if update is None and (entry := pick(rates[1])) not in taken:
                 update = draw(rng, bench.columns, entry, True)
                 taken.add(entry)

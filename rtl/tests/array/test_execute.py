@@ -24,6 +24,7 @@ SHAPES = {
     "16x8": dataclasses.replace(CONFIG, rows=16, columns=8, hop=4, acc_bytes=2048),
 }
 CAUSES = [name for name, _doc in EXEC_CAUSES]
+NARROW = dataclasses.replace(CONFIG, mac_modes=("i8xi8", "i8xi4", "i4xi4"), acc_bytes=4096)
 
 PLAIN = {
     "mark": 5,
@@ -98,11 +99,30 @@ def expected_sums(spad, command, entries=None, config=CONFIG):
                     for number in range(len(vectors)):
                         if not c["window"] or is_output(c, number):
                             operands = operands_of(c, vectors, number, config)
-                            product = (operands * weights.astype(np.int64)).sum(axis=0)
-                            sums[entry] = product + before.get(entry, 0)
+                            made = products(c["mode"], operands, weights.astype(np.int64))
+                            for place, product in zip(places(c, entry, config), made, strict=True):
+                                sums[place] = product + before.get(place, 0)
                             entry += 1
         block_entry = entry
     return sums
+
+
+def products(mode, operands, weights):
+    """Return the sums of products: one a column, in modes 1 and 2 of low and high nibbles."""
+    if mode == 0:
+        return ((operands * weights).sum(axis=0),)
+    if mode == 2:
+        operands = (operands % 16 + 8) % 16 - 8
+    low = (weights % 16 + 8) % 16 - 8
+    return (operands * low).sum(axis=0), (operands * (weights // 16)).sum(axis=0)
+
+
+def places(command, entry, config):
+    """Return the entries of an output: in modes 1 and 2 those of the pair of its number."""
+    if command["mode"] == 0:
+        return (entry,)
+    first = entry if entry < config.pair_distance else entry + config.pair_distance
+    return first, first + config.pair_distance
 
 
 def expected_all(spad, commands, config=CONFIG):
@@ -194,9 +214,11 @@ def run(commands, *, config=CONFIG, refuse=0.0, unmet=0.0, seed=0, reset_at=None
                 dut.unit.done_mark,
                 dut.cause,
                 reset,
+                *((dut.sum_narrow, dut.seconds) if config.has_narrow else ()),
             )
             in_valid, in_ready, in_address, w_valid, w_ready, w_address = samples[2:8]
-            sum_valid, entry, add, sums, done, mark, cause, resetting = samples[8:]
+            sum_valid, entry, add, sums, done, mark, cause, resetting = samples[8:16]
+            narrow, seconds = samples[16:] or (0, 0)
             granted = ((in_valid and in_ready, in_address), (w_valid and w_ready, w_address))
             for port, pipeline, (valid, address) in zip(ports, pipelines, granted, strict=True):
                 pipeline.append(word(port, address) if valid else 0)
@@ -206,10 +228,11 @@ def run(commands, *, config=CONFIG, refuse=0.0, unmet=0.0, seed=0, reset_at=None
             assert bin(cause).count("1") == 1, "each cycle has exactly one cause"
             causes[CAUSES[cause.bit_length() - 1]] += 1
             if announced:
-                vector = np.frombuffer(sums.to_bytes(4 * config.columns, "little"), np.int32)
-                place, added = announced[0]
-                entries[place] = vector.astype(np.int64) + (entries[place] if added else 0)
-            announced[:] = [(entry, add)] if sum_valid else []
+                made, added = announced[0]
+                for place, each in zip(made, (sums, seconds), strict=False):
+                    vector = np.frombuffer(each.to_bytes(4 * config.columns, "little"), np.int32)
+                    entries[place] = vector.astype(np.int64) + (entries[place] if added else 0)
+            announced[:] = [(places({"mode": narrow}, entry, config), add)] if sum_valid else []
             if done:
                 marks.append(mark)
 
@@ -264,6 +287,35 @@ def test_cycles_that_keep_updates_apart_are_no_setup():
     assert causes["exec_wait_sums"] == 3 * steps + ACC_UPDATE_LATENCY
     _spad, _entries, _marks, causes = run([PLAIN])
     assert causes["exec_wait_sums"] == 0
+
+
+def test_modes_follow_each_other_without_a_gap():
+    """A pair of output blocks takes the vectors of one, whatever mode comes before it."""
+    commands = [
+        PLAIN | {"mode": mode, "acc_addr": address, "mark": mark, "accumulate": accumulate}
+        for mark, (mode, address, accumulate) in enumerate(
+            [(0, 7, 0), (1, 7, 0), (2, 100, 0), (1, 7, 1), (0, 64 + 7, 1), (2, 40, 0), (0, 200, 0)]
+        )
+    ]
+    spad, entries, marks, causes = run(commands, config=NARROW)
+    check(entries, expected_all(spad, commands, NARROW))
+    assert marks == list(range(7))
+    assert causes["exec_stream"] == 7 * vectors_of(PLAIN)
+    assert causes["exec_wait_weights"] <= 10
+
+
+@pytest.mark.parametrize(("refuse", "unmet"), [(0.5, 0), (0.4, 0.5)])
+def test_modes_with_refused_reads_and_late_dependencies(seed, refuse, unmet):
+    generator = random.Random(seed)
+    commands = [
+        PLAIN | {"mode": generator.randint(0, 2), "acc_addr": 30 * number, "mark": number}
+        for number in range(6)
+    ]
+    spad, entries, marks, _causes = run(
+        commands, config=NARROW, refuse=refuse, unmet=unmet, seed=seed
+    )
+    check(entries, expected_all(spad, commands, NARROW))
+    assert marks == list(range(6))
 
 
 def test_one_fixed_tile():

@@ -1,5 +1,6 @@
 """Bounds against `isa.extent_end`: random extents, limits, products beyond 32 bits, cycles."""
 
+import dataclasses
 import random
 
 import pytest
@@ -10,7 +11,7 @@ from matloom.arch.isa import FORMATS, Instruction, Memory, Opcode, Region, exten
 from matloom_rtl.control.bounds import Bounds
 from matloom_rtl.testing import simulate
 
-CONFIG = PRESETS["reference"]
+CONFIG = dataclasses.replace(PRESETS["reference"], mac_modes=("i8xi8", "i8xi4", "i4xi4"))
 REGION_BYTES = [1 << 20, 100_000, 0xFFFF_FFFF, 1 << 31]
 OPCODES = [opcode for opcode in FORMATS if FORMATS[opcode].extents]
 CAUSES = {
@@ -39,8 +40,8 @@ def verdict(instruction):
 def random_field(item, chance):
     """Return a legal value, with small, round and huge ones more often than chance has them."""
     low, high = item.limits(CONFIG)
-    if item.choices is not None:
-        return int(chance.choice(item.choices))
+    if item.allowed(CONFIG) is not None:
+        return int(chance.choice(item.allowed(CONFIG)))
     values = (low, high, chance.randint(low, high), min(high, max(low, 1 << chance.randrange(32))))
     return chance.choice(
         (*values, *(max(low, min(high, chance.randrange(1, 9))) for _ in "123456"))

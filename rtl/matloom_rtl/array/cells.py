@@ -1,0 +1,168 @@
+"""What the modes make of operands and weights: products, trees, and the sums of a column."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
+from amaranth.lib import data
+
+from matloom.arch.config import MAC_MODES, Config
+
+__all__ = [
+    "Cells",
+    "decode_flags",
+    "delay",
+    "flags_layout",
+]
+
+#: Bits from one product of a narrow mode to the other.
+_APART = 12
+
+
+def flags_layout(config: Config) -> data.StructLayout:
+    """Return what travels with a vector to tell the modes apart, as far as they are built.
+
+    `narrow`: a byte of weights is two of them. `nibbles`: of a byte of the vector, the low four
+    bits count.
+    """
+    flags = {}
+    if config.has_narrow:
+        flags["narrow"] = 1
+    if "i4xi4" in config.mac_modes:
+        flags["nibbles"] = 1
+    return data.StructLayout(flags)
+
+
+def decode_flags(mode: Value, config: Config) -> dict[str, Value]:
+    """Return the flags of a mode by its number."""
+    modes = {"narrow": ("i8xi4", "i4xi4"), "nibbles": ("i4xi4",)}
+    return {
+        name: Cat(mode == MAC_MODES.index(each) for each in modes[name]).any()
+        for name, _ in flags_layout(config)
+    }
+
+
+class Cells:
+    """The arithmetic of the array, beside its registers of operands and weights.
+
+    Two weights of four bits make one operand of a multiplier, ``high * 4096 + low``, so that one
+    product holds two: the low one in its 12 lower bits, and above them the high one less the sign
+    of the low one. Each has a tree of its own, in which those signs are carries. A product of
+    bytes goes through the same trees, and is put together behind them.
+    """
+
+    def __init__(self, config: Config):
+        self._config = config
+        self._narrow = config.has_narrow
+
+    @property
+    def weight_bits(self) -> int:
+        """Bits of a weight as the registers hold it."""
+        return 14 if self._narrow else 8
+
+    @property
+    def sum_bits(self) -> int:
+        """Bits of a sum of `rows` products that never overflows."""
+        return 16 + self.tree_levels
+
+    @property
+    def second_bits(self) -> int:
+        """Likewise of the second sum of a narrow mode."""
+        return _APART + self.tree_levels
+
+    @property
+    def tree_levels(self) -> int:
+        """Levels of the tree of a column."""
+        return (self._config.rows - 1).bit_length()
+
+    @property
+    def latency(self) -> int:
+        """Cycles from operands in registers to sums in registers."""
+        return 1 + self.tree_levels + self._narrow
+
+    def operand(self, byte, flags):
+        """Return the byte of a vector as the cells see it."""
+        if "nibbles" not in dict(flags_layout(self._config)):
+            return byte
+        return Cat(byte[:4], Mux(flags.nibbles, byte[3].replicate(4), byte[4:8]))
+
+    def weight(self, byte, narrow):
+        """Return a byte of weights as the registers hold it.
+
+        That is the operand of the multiplier without what it repeats: bits 8 to 11 are equal.
+        """
+        if not self._narrow:
+            return byte
+        low_sign, high_sign = byte[3], byte[7]
+        upper = (byte[4:8].as_signed() - low_sign)[:5]
+        return Cat(
+            byte[:4],
+            Mux(narrow, low_sign.replicate(4), byte[4:8]),
+            Mux(narrow, low_sign, high_sign),
+            Mux(narrow, upper, high_sign.replicate(5)),
+        )
+
+    def products(self, m: Module, column: int, operands, weights):
+        """Return the products of a column, a register behind each multiplier."""
+        bits = 2 * _APART if self._narrow else 16
+        products = []
+        for row, (operand, weight) in enumerate(zip(operands, weights, strict=True)):
+            if self._narrow:
+                weight = Cat(weight[:8], weight[8].replicate(4), weight[9:]).as_signed()
+            product = Signal(signed(bits), name=f"product_{column}_{row}", reset_less=True)
+            m.d.sync += product.eq(operand * weight)
+            products.append(product)
+        return products
+
+    def totals(self, m: Module, column: int, products):
+        """Return what `sums` needs of the products of a column."""
+        if not self._narrow:
+            return (_tree(m, f"{column}", products),)
+        low = _tree(m, f"{column}", [product[:_APART].as_signed() for product in products])
+        upper = [product[_APART:].as_signed() for product in products]
+        signs = [product[_APART - 1] for product in products]
+        return (low, *_tree_with_carries(m, f"upper_{column}", upper, signs))
+
+    def sums(self, m: Module, column: int, totals, narrow):
+        """Return the sum of a column, or in a narrow mode two, registered but for bytes alone."""
+        if not self._narrow:
+            return totals
+        low, upper, sign = totals
+        first = Signal(signed(self.sum_bits), name=f"first_{column}", reset_less=True)
+        second = Signal(signed(self.second_bits), name=f"second_{column}", reset_less=True)
+        # The lower bits of a whole product are those of its lower part.
+        whole = _add(low[_APART:].as_signed(), Mux(narrow, 0, upper).as_signed(), ~narrow & sign)
+        m.d.sync += [first.eq(Cat(low[:_APART], whole)), second.eq(upper + sign)]
+        return first, second
+
+
+def delay(m: Module, value, *, reset=False):
+    """Return the value one cycle later."""
+    later = Signal.like(value, name="delayed", reset_less=not reset)
+    m.d.sync += later.eq(value)
+    return later
+
+
+def _add(a, b, carry):
+    """Return ``a + b + carry`` from a single adder."""
+    return (Cat(Const(1, 1), a).as_signed() + Cat(carry, b).as_signed())[1:].as_signed()
+
+
+def _tree(m: Module, name: str, terms):
+    """Return the sum of the terms; each level is registered and a bit wider."""
+    return _tree_with_carries(m, name, terms, [])[0]
+
+
+def _tree_with_carries(m: Module, name: str, terms, carries):
+    """Return the sum of terms and carries but the last, and that one, after the same levels."""
+    level, carries = 0, list(carries)
+    while len(terms) > 1:
+        level += 1
+        pairs = [terms[index : index + 2] for index in range(0, len(terms), 2)]
+        terms = []
+        for index, pair in enumerate(pairs):
+            total = pair[0]
+            if len(pair) == 2:
+                total = _add(*pair, carries.pop(0)) if carries else pair[0] + pair[1]
+            term = Signal(signed(len(total)), name=f"sum_{name}_{level}_{index}", reset_less=True)
+            m.d.sync += term.eq(total)
+            terms.append(term)
+        carries = [delay(m, carry) for carry in carries]
+    return terms[0], *carries
