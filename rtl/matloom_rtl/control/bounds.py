@@ -3,19 +3,22 @@
 import itertools
 from dataclasses import dataclass
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
 from matloom.arch.csr import Fault
 from matloom.arch.isa import FORMATS, Extent, Memory, Opcode, Region, extents_of
-from matloom_rtl.control.layouts import GRANULE_BITS, LONGEST, slice_field
+from matloom_rtl.control.layouts import GRANULE_BITS, LONGEST, field_place, slice_field
 
 __all__ = ["Bounds"]
 
 #: The widest factor of a term comes first; the others are smaller, which halves the multiplier.
-_FIRST_BITS, _FACTOR_BITS = 24, 16
+_FIRST_BITS, _FACTOR_BITS = 32, 16
+
+#: Sources of factors that the first stage of the look-up chooses from.
+_GROUP = 8
 
 #: What one hardware multiplier takes of the product before.
 _LOW_BITS = 18
@@ -32,13 +35,19 @@ _CAUSES = {
 
 @dataclass(frozen=True, kw_only=True)
 class _Step:
-    """One factor of a term of an extent: a field, a field less one, or a constant."""
+    """One factor of a term of an extent: a field, a field less one, or a constant.
+
+    The base of an extent is a term of one factor. It stands behind the first factor of another
+    term, where the second would have to wait for a cycle.
+    """
 
     opcode: Opcode
     extent: Extent
     factor: str | int
     first_factor: bool
     last_factor: bool
+    #: The product before is not yet there.
+    waits: bool
     first: bool
     #: Where the later extents of the opcode begin; for the last step of an extent, else None.
     next: tuple[int, ...] | None
@@ -63,38 +72,73 @@ def _factors(term: tuple[str, ...], opcode: Opcode, config: Config) -> list[str 
     return factors
 
 
+def _terms(extent: Extent, opcode: Opcode, config: Config) -> list[dict]:
+    """Return what is known of each factor of an extent, in the order of their steps."""
+    known = []
+    for term in extent.terms:
+        factors = _factors(term, opcode, config)
+        known += [
+            {
+                "factor": factor,
+                "first_factor": place == 0,
+                "last_factor": place == len(factors) - 1,
+                "waits": place > 0,
+            }
+            for place, factor in enumerate(factors)
+        ]
+    gaps = [place for place, each in enumerate(known) if each["waits"]]
+    if gaps:
+        known[gaps[0]]["waits"] = False
+    base = {"factor": extent.base, "first_factor": True, "last_factor": True, "waits": False}
+    known.insert(gaps[0] if gaps else 0, base)
+    return known
+
+
 def _program(config: Config) -> tuple[list[_Step], dict[Opcode, tuple[int, ...]]]:
     """Return the steps of all opcodes in one row, and where the extents of each begin."""
     steps, entries = [], {}
     for opcode in FORMATS:
         extents = extents_of(opcode, config)
-        tables = [[_factors(term, opcode, config) for term in item.terms] for item in extents]
-        begins = [len(steps)]
-        for table in tables:
-            begins.append(begins[-1] + sum(len(term) for term in table))
+        tables = [_terms(extent, opcode, config) for extent in extents]
+        begins = list(itertools.accumulate(map(len, tables), initial=len(steps)))
         entries[opcode] = tuple(begins[:-1])
         for number, (extent, table) in enumerate(zip(extents, tables, strict=True)):
-            for term in table:
-                for place, factor in enumerate(term):
-                    last = len(steps) + 1 == begins[number + 1]
-                    steps.append(
-                        _Step(
-                            opcode=opcode,
-                            extent=extent,
-                            factor=factor,
-                            first_factor=place == 0,
-                            last_factor=place == len(term) - 1,
-                            first=len(steps) == begins[number],
-                            next=tuple(begins[number + 1 : -1]) if last else None,
-                        )
+            for place, known in enumerate(table):
+                last = place == len(table) - 1
+                steps.append(
+                    _Step(
+                        opcode=opcode,
+                        extent=extent,
+                        first=place == 0,
+                        next=tuple(begins[number + 1 : -1]) if last else None,
+                        **known,
                     )
+                )
     return steps, entries
+
+
+def _source(step: _Step) -> tuple[int, int] | int:
+    """Return the bits of the instruction that hold a factor, or the constant that it is."""
+    if isinstance(step.factor, int):
+        return step.factor
+    return field_place(step.opcode, step.factor.removesuffix("-1"))
+
+
+def _sources(steps: list[_Step]) -> list[tuple[int, int] | int]:
+    """Return the different sources of all steps, those of about the same width side by side."""
+
+    def width(source):
+        return source.bit_length() if isinstance(source, int) else source[1] - source[0]
+
+    return sorted({_source(step) for step in steps}, key=lambda each: (width(each), str(each)))
 
 
 #: What is known of a step, and of its place in a check.
 _STEP = {
-    **dict.fromkeys(("minus_one", "first_factor", "last_factor", "first", "last"), 1),
+    **dict.fromkeys(("minus_one", "first_factor", "last_factor", "waits", "first", "last"), 1),
     "memory": Memory,
+    "group": 4,
+    "member": range(_GROUP),
 }
 _FLAGS = data.StructLayout({"valid": 1, "final": 1, **_STEP})
 
@@ -103,9 +147,10 @@ class Bounds(wiring.Component):
     """Compare the end of every extent of `arch/isa.py` with the capacity of its memory.
 
     Latency: of the extents that apply, the first factor of every term takes a cycle, each further
-    one two, because it waits for the product before it; a check takes as many, and 6. Extents are
-    judged in the table's order, the first that fails wins. Numbers are exact modulo 2**32, and none
-    is so large that it passes. No stalls; one check at a time.
+    one two, because it waits for the product before it. The base takes the first such wait, or a
+    cycle of its own where there is none. A check takes as many, and 6. Extents are judged in the
+    table's order, the first that fails wins. Numbers are exact modulo 2**32, and none is so large
+    that it passes. No stalls; one check at a time.
 
     Members
     -------
@@ -126,6 +171,7 @@ class Bounds(wiring.Component):
     def __init__(self, config: Config):
         self._config = config
         self._program, self._entries = _program(config)
+        self._sources = _sources(self._program)
         super().__init__(
             {
                 "start": In(1),
@@ -140,26 +186,19 @@ class Bounds(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        # One cycle each. The number of a step walks along until its base is looked up.
+        # One cycle each.
         select, subtract, multiply, _carry, add, judge = stages = [
             Signal(_FLAGS, name=name)
             for name in ("select", "subtract", "multiply", "carry", "add", "judge")
         ]
         m.d.sync += [after.eq(before) for before, after in itertools.pairwise(stages)]
-        numbers = [Signal(range(len(self._program)), name=f"number_{k}") for k in range(4)]
-        m.d.sync += [after.eq(before) for before, after in itertools.pairwise(numbers)]
-        number = numbers[0]
-        raw, base = Signal(_FIRST_BITS), Signal(_SUM_BITS)
         step = Signal(data.StructLayout(_STEP), reset_less=True)
-        self._look_up(m, number, raw)
-        self._walk(m, number, step, select)
-        self._look_up_base(m, numbers[-1], base)
-        selected, exact = Signal.like(raw, reset_less=True), Signal.like(raw)
-        m.d.sync += selected.eq(raw)
-        m.d.comb += exact.eq(selected - subtract.minus_one)
+        self._walk(m, step, select)
+        exact = Signal(_FIRST_BITS)
+        m.d.comb += exact.eq(self._look_up(m, step, subtract) - subtract.minus_one)
 
         # A product begins as its first factor times one.
-        first = Signal.like(raw, reset_less=True)
+        first = Signal.like(exact, reset_less=True)
         factor = Signal(_FACTOR_BITS, reset_less=True)
         m.d.sync += [first.eq(exact), factor.eq(Mux(subtract.first_factor, 1, exact))]
         before = Signal(_SUM_BITS)
@@ -180,9 +219,10 @@ class Bounds(wiring.Component):
             large.eq(was_large),
         ]
 
-        total, beyond, result = Signal(_SUM_BITS), Signal(), Signal(_SUM_BITS + 1)
+        total, beyond = Signal(_SUM_BITS), Signal()
+        result = Signal(_SUM_BITS + 1)
         m.d.comb += result.eq(
-            Mux(add.first, base, total) + Mux(add.last_factor, product[:_SUM_BITS], 0)
+            Mux(add.first, 0, total) + Mux(add.last_factor, product[:_SUM_BITS], 0)
         )
         m.d.sync += [
             Cat(total, beyond).eq(result),
@@ -191,12 +231,13 @@ class Bounds(wiring.Component):
         self._judge(m, add, judge, total, beyond)
         return m
 
-    def _walk(self, m: Module, number, step, select):
+    def _walk(self, m: Module, step, select):
         """Step through the extents that apply; every opcode has one that always does.
 
         What is known of a step is kept in a register beside its number: a table between the number
         and the decision to go on would be the longest path of the chip.
         """
+        number = Signal(range(len(self._program)))
         final, running, waited, go = Signal(), Signal(), Signal(), Signal()
 
         def enter(entries):
@@ -207,7 +248,7 @@ class Bounds(wiring.Component):
                     m.d.comb += final.eq(0)
                     m.d.sync += [number.eq(entry), step.eq(self._facts(entry))]
 
-        m.d.comb += go.eq(running & (step.first_factor | waited))
+        m.d.comb += go.eq(running & (~step.waits | waited))
         m.d.sync += waited.eq(running & ~go)
         with m.If(go):
             m.d.comb += [select[name].eq(step[name]) for name in _STEP]
@@ -242,28 +283,32 @@ class Bounds(wiring.Component):
                 "minus_one": str(each.factor).endswith("-1"),
                 "first_factor": each.first_factor,
                 "last_factor": each.last_factor,
+                "waits": each.waits,
                 "first": each.first,
                 "last": each.next is not None,
                 "memory": each.extent.memory,
+                "group": self._sources.index(_source(each)) // _GROUP,
+                "member": self._sources.index(_source(each)) % _GROUP,
             }
         )
 
-    def _look_up(self, m: Module, number, raw):
-        with m.Switch(number):
-            for index, each in enumerate(self._program):
-                text = str(each.factor)
-                value = each.factor
-                if isinstance(each.factor, str):
-                    value = slice_field(self.word, each.opcode, text.removesuffix("-1"))
-                with m.Case(index):
-                    m.d.comb += raw.eq(value)
+    def _look_up(self, m: Module, step, later) -> Value:
+        """Return the source of a step's factor, which `later` shows in the cycle after.
 
-    def _look_up_base(self, m: Module, number, base):
-        with m.Switch(number):
-            for index, step in enumerate(self._program):
-                if step.first:
-                    with m.Case(index):
-                        m.d.sync += base.eq(slice_field(self.word, step.opcode, step.extent.base))
+        First every group chooses one of its own, beside the bits of the instruction; then there is
+        a group to choose. Hundreds of wires into one table would be more than a place can take.
+        """
+        values = [
+            Const(each) if isinstance(each, int) else self.word[slice(*each)]
+            for each in self._sources
+        ]
+        chosen = []
+        for start in range(0, len(values), _GROUP):
+            group = values[start : start + _GROUP]
+            value = Signal(max(map(len, group)), name=f"group_{len(chosen)}", reset_less=True)
+            m.d.sync += value.eq(Array(group)[step.member])
+            chosen.append(value)
+        return Array(chosen)[later.group]
 
     def _judge(self, m: Module, add, judge, total, beyond):
         """Compare a finished sum, unless an earlier extent failed."""

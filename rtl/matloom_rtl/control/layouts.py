@@ -11,6 +11,7 @@ __all__ = [
     "COUNT_BITS",
     "GRANULE_BITS",
     "LONGEST",
+    "field_place",
     "queue_layout",
     "reserved_bits",
     "slice_field",
@@ -27,15 +28,22 @@ LONGEST = max(layout.granules for layout in FORMATS.values())
 COUNT_BITS = 24
 
 
-def slice_field(word: Value, opcode: Opcode, name: str) -> Value:
-    """Return a field of the instruction that begins at bit 0 of `word`."""
+def field_place(opcode: Opcode, name: str) -> tuple[int, int]:
+    """Return the first bit of a field in its instruction, and the bit after its last."""
     position = 0
     for item in FORMATS[opcode].all_fields:
         if item.name == name:
-            bits = word[position : position + item.bits]
-            return bits.as_signed() if item.signed else bits
+            return position, position + item.bits
         position += item.bits
     raise KeyError(f"{opcode.name} has no field {name!r}")
+
+
+def slice_field(word: Value, opcode: Opcode, name: str) -> Value:
+    """Return a field of the instruction that begins at bit 0 of `word`."""
+    first, beyond = field_place(opcode, name)
+    bits = word[first:beyond]
+    signed = any(item.signed for item in FORMATS[opcode].all_fields if item.name == name)
+    return bits.as_signed() if signed else bits
 
 
 def reserved_bits(word: Value, opcode: Opcode, config: Config) -> Value:
