@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from matloom.arch.config import PRESETS
+from matloom.arch.config import PRESETS, Config
 from matloom.arch.isa import (
     FORMATS,
     GRANULE_BYTES,
@@ -177,4 +177,10 @@ def test_extents_of_a_configuration_have_no_condition_that_always_holds():
     conditions = [dict(extent.only).get("mode") for extent in extents_of(Opcode.EXEC, NARROW)]
     assert [each for each in conditions if each] == [(0,), (1,)]
     assert len(plain) == len(conditions) - 1
-    assert extents_of(Opcode.POST, NARROW) == FORMATS[Opcode.POST].extents
+    assert extents_of(Opcode.POST, Config()) == FORMATS[Opcode.POST].extents
+    without = extents_of(Opcode.POST, dataclasses.replace(Config(), tables=0, products=0))
+    assert len(without) == len(FORMATS[Opcode.POST].extents) - 1
+    assert {name for extent in without for name, _values in extent.only} == {
+        "source",
+        "destination",
+    }
