@@ -30,6 +30,7 @@ from matloom.schedule import (
     schedule_segment,
 )
 from matloom.schedule.join import written_in_place
+from matloom.schedule.lookup import looked_up_on_the_way
 from matloom.schedule.partition import EngineRun, HostRun, Partition
 from matloom.schedule.stage import ArrayStage
 from matloom.work import macs, tensor_bytes
@@ -113,15 +114,15 @@ class _Lowering:
         }
 
     def _constants(self, run: EngineRun) -> dict[str, tuple[Place, int]]:
-        """Put constants that stages read as tensors into the image; what is added, broadcast."""
+        """Put constants that stages read as tensors into the image, broadcast to the result."""
         found = {}
         read = {name for stages in run.stages for stage in stages for name in stage.inputs}
         for node in run.nodes:
             for number in node.inputs:
                 data = self.graph.tensors[number].data
                 if self.names[number] in read and data is not None:
-                    sums = node.op in (Op.ADD, Op.SUB)
-                    shape = self.graph.tensors[node.outputs[0]].shape if sums else data.shape
+                    wide = node.op in (Op.ADD, Op.SUB, Op.MUL, Op.PRELU)
+                    shape = self.graph.tensors[node.outputs[0]].shape if wide else data.shape
                     values = np.broadcast_to(data, shape).tobytes()
                     place = Place(region=Region.PROGRAM, offset=self.image.add(values))
                     found[self.names[number]] = (place, len(values))
@@ -138,7 +139,8 @@ class _Lowering:
                     root = self.parts.roots[number]
                     sizes[self.names[root]] = self.graph.tensors[root].size_bytes
         kept = {self.names[self.parts.roots[at]] for at in (*run.consumed, *run.produced)}
-        run = dataclasses.replace(run, stages=written_in_place(run.stages, kept))
+        stages_of_nodes = looked_up_on_the_way(run.stages, kept)
+        run = dataclasses.replace(run, stages=written_in_place(stages_of_nodes, kept))
         constants = self._constants(run)
         sizes.update({name: size for name, (_, size) in constants.items()})
         sources = {

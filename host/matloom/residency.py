@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from matloom.accesses import Access, accesses
 from matloom.arch.config import Config
-from matloom.arch.isa import Instruction, Memory, Opcode, Region
+from matloom.arch.isa import Instruction, Memory, Opcode, Region, Table
 from matloom.program import Repeat
 from matloom.schedule.touched import Lines, view
 
@@ -23,8 +23,8 @@ def repeat_problem(
     """Return what is wrong with a repetition, None where it finds what the step left there.
 
     The step, `first`, must write each kept byte once, from region PROGRAM, which is constant; the
-    repetition, `again`, none of them. Weights and parameters that it reads must be kept, or be
-    written by itself before. Both must be legal.
+    repetition, `again`, none of them. Weights, parameters and tables that it reads must be kept, or
+    be written by itself before. Both must be legal.
     """
     kept = np.zeros(config.spad_bytes, bool)
     for start, end in repeat.kept:
@@ -62,7 +62,7 @@ def _repeating_problem(
         name = f"instruction {number} ({instruction.opcode.name}) of a repetition"
         found = list(_on_chip(instruction, config))
         for access in found:
-            if access.base in _CONSTANTS and not _touched(known, access).all():
+            if _constant(access, instruction) and not _touched(known, access).all():
                 return f"{name} must find constants kept or loaded, not read {access}"
         for access in found:
             if access.write:
@@ -70,6 +70,14 @@ def _repeating_problem(
                     return f"{name} must not write kept bytes, but writes {access}"
                 _touched(known, access)[...] = True
     return None
+
+
+def _constant(access: Access, instruction: Instruction) -> bool:
+    """Return whether an access is of what does not change from call to call."""
+    if access.base in _CONSTANTS:
+        return True
+    fills = instruction.opcode is Opcode.POST and instruction.table == Table.FILL
+    return fills and access.base == "source_addr"
 
 
 def _on_chip(instruction: Instruction, config: Config) -> Iterator[Access]:

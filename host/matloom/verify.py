@@ -11,11 +11,13 @@ from matloom.arch.isa import (
     GRANULE_BYTES,
     UNITS,
     WRITABLE_REGIONS,
+    Destination,
     Instruction,
     IsaError,
     Memory,
     Opcode,
     Region,
+    Table,
     illegal_field,
     unpack,
 )
@@ -89,6 +91,7 @@ def verify_commands(commands: bytes, config: Config, region_bytes: Mapping[Regio
         The first instruction that is illegal, or else the first that is not ordered.
     """
     legal = list(_legal_instructions(commands, config, region_bytes))
+    _check_tables([instruction for instruction, _found in legal], config)
     hazards = _Hazards([access for _instruction, found in legal for access in found])
     for number, (instruction, found) in enumerate(legal):
         hazards.check(number, instruction, found)
@@ -190,6 +193,27 @@ def _check_bounds(
             )
     if overlaps_itself(instruction, config):
         raise VerifyError(f"{name} must read the bytes it writes in place or not at all")
+
+
+def _check_tables(instructions: Sequence[Instruction], config: Config) -> None:
+    """Refuse a look-up in a table that was never filled; fillings fill all of it."""
+    filled = False
+    for number, instruction in enumerate(instructions):
+        bytes_made = instruction.opcode is Opcode.POST
+        bytes_made = bytes_made and instruction.destination == Destination.SPAD
+        if not bytes_made or instruction.table == Table.NONE:
+            continue
+        if instruction.table == Table.FILL:
+            vectors = instruction.oc_blocks * instruction.height * instruction.width
+            rows = 256 // config.table_row_bytes
+            if vectors != rows or instruction.tail < config.table_row_bytes:
+                raise VerifyError(
+                    f"instruction {number} (POST) must fill the table with {rows} vectors of "
+                    f"{config.table_row_bytes} bytes, not {vectors} of {instruction.tail}"
+                )
+            filled = True
+        elif not filled:
+            raise VerifyError(f"instruction {number} (POST) must look up in a table that is filled")
 
 
 class _Past:

@@ -13,7 +13,7 @@ from matloom.schedule.image import Image
 from matloom.schedule.limits import Limits
 from matloom.schedule.memory import Space
 from matloom.schedule.options import CompileOptions
-from matloom.schedule.plan import PARAMS, Full, Plan, Policy
+from matloom.schedule.plan import PARAMS, TABLE, Full, Plan, Policy
 from matloom.schedule.planner import make_plan
 from matloom.schedule.segment import Place, Segment
 from matloom.schedule.stage import ArrayStage
@@ -111,6 +111,8 @@ def _chunk_offsets(
 ) -> dict[tuple[int, int], int]:
     offsets = {}
     for index, stage in enumerate(segment.stages):
+        if stage.table is not None:
+            offsets[index, TABLE] = image.add(stage.table.tobytes())
         if not isinstance(stage, ArrayStage):
             continue
         for number, chunk in enumerate(plan.chunks[index]):

@@ -27,6 +27,7 @@ __all__ = [
     "convolution_stage",
     "depthwise_stage",
     "maximum_stage",
+    "product_stage",
     "requantise_stage",
     "sum_stage",
 ]
@@ -496,4 +497,42 @@ def add_stage(
         size=size,
         granule=granule,
         posts=(*posts, (None, last)),
+    )
+
+
+def product_stage(
+    *,
+    name: str,
+    nodes: tuple[int, ...],
+    inputs: tuple[str, str],
+    output: str,
+    size: int,
+    granule: int,
+    zeros: tuple[int, int],
+    result: Requantisation,
+) -> VectorStage:
+    """Return a product: the first input into the accumulators, multiplied by the second's bytes."""
+    factor = {
+        "source": Source.SPAD,
+        "destination": Destination.ACC_SET,
+        "rounding": Rounding.DOUBLE,
+        "bias": -zeros[0],
+        "multiplier": 2**30,
+        "shift": 1,
+    }
+    product = {
+        "source": Source.SPAD,
+        "destination": Destination.SPAD,
+        "product": 1,
+        "factor_zero": zeros[1],
+        **result.post(),
+    }
+    return VectorStage(
+        name=name,
+        nodes=nodes,
+        inputs=inputs,
+        output=output,
+        size=size,
+        granule=granule,
+        posts=((0, factor), (1, product)),
     )

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from matloom.arch.config import Config
-from matloom.arch.isa import FORMATS, GRANULE_BYTES, UNITS, Instruction, Opcode
+from matloom.arch.isa import FORMATS, GRANULE_BYTES, UNITS, Instruction, Opcode, Table
 
 __all__ = ["Prediction", "predict"]
 
@@ -27,6 +27,7 @@ _EXEC_LATENCY = 20
 
 #: Cycles of a POST beside its results, and between its output blocks.
 _POST_LATENCY = 27
+_POST_LOOK_UP = 1
 _POST_BLOCK = 1
 
 #: Reads of a block's biases, and of its multipliers and shifts; cycles to fetch them beside the
@@ -119,7 +120,8 @@ def _duration(instruction: Instruction, config: Config) -> tuple[int, int]:
     if instruction.opcode is Opcode.EXEC:
         return exec_cycles(values, config), _EXEC_LATENCY
     if instruction.opcode is Opcode.POST:
-        return post_cycles(values, config) + _POST_LATENCY, 0
+        looks_up = values.get("table", 0) == Table.LOOK_UP
+        return post_cycles(values, config) + _POST_LATENCY + looks_up * _POST_LOOK_UP, 0
     if instruction.opcode is Opcode.LOAD:
         return _transfer_cycles(values, config) + _NEXT_LOAD_LATENCY, 0
     return _transfer_cycles(values, config) + _STORE_LATENCY, 0

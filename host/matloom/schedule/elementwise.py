@@ -1,5 +1,7 @@
 """Stages of the operators that compute byte by byte: sums, limits, changes of scale."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from matloom.arch.numerics import multiply_by_quantized_multiplier
@@ -12,12 +14,30 @@ from matloom.ir.scales import (
     leaky_scales,
     rescale_multiplier,
 )
-from matloom.schedule.build import Requantisation, add_stage, requantise_stage
+from matloom.schedule.build import (
+    Requantisation,
+    add_stage,
+    product_stage,
+    requantise_stage,
+)
 from matloom.schedule.context import SAME, Context, Unfit
 from matloom.schedule.copies import copy_stage, lines
+from matloom.schedule.lookup import table_stage
 from matloom.schedule.stage import Stage, VectorStage
 
-__all__ = ["add", "leaky_relu", "limit", "quantize", "relu", "relu6", "subtract"]
+__all__ = [
+    "above_zero",
+    "add",
+    "below_zero",
+    "halves",
+    "leaky_relu",
+    "limit",
+    "product",
+    "quantize",
+    "relu",
+    "relu6",
+    "subtract",
+]
 
 
 def _requantised(
@@ -135,31 +155,69 @@ def limit(context: Context) -> Stage:
     return _limited(context, *limits)
 
 
-def leaky_relu(context: Context) -> tuple[Stage, ...]:
-    """Return LEAKY_RELU: what lies above zero and what lies below, each by its scale, added.
-
-    Parts count from the ends of a byte, where the other half is; a part of more than a byte
-    saturates, and so does the result.
-    """
-    if context.node.attributes_as(LeakyRelu).alpha < 0:
-        raise Unfit("its slope must be 0 or more")
-    above, below = leaky_scales(context.graph, context.node)
-    zero = context.inputs[0].zero_point
-    names, parts = [], []
-    for what, (multiplier, shift), start in (("above", above, -128), ("below", below, 127)):
-        names.append(f"{context.results[0]} {what}")
-        scale = Requantisation(multiplier=multiplier, shift=shift, zero=start, low=-128, high=127)
-        parts.append(_requantised(context, zero, scale, names[-1]))
-    result = add_stage(
+def product(
+    context: Context,
+    sources: tuple[str, str],
+    zeros: tuple[int, int],
+    scale: Requantisation,
+    target: str = "",
+) -> VectorStage:
+    """Return the products of two tensors."""
+    if not context.config.products:
+        raise Unfit("it multiplies tensors, and the configuration has products = 0")
+    _check_shapes(context)
+    return product_stage(
         name=context.name,
         nodes=context.nodes,
-        inputs=(names[0], names[1]),
+        inputs=sources,
+        output=target or context.results[0],
+        size=context.output.size,
+        granule=context.granule,
+        zeros=zeros,
+        result=scale,
+    )
+
+
+def halves(context: Context, above: VectorStage, below: Stage) -> VectorStage:
+    """Return the sum of what two stages make: one is the zero point where the other is not."""
+    zero = context.output.zero_point
+    return add_stage(
+        name=context.name,
+        nodes=context.nodes,
+        inputs=(above.output, below.output),
         output=context.results[0],
         size=context.output.size,
         granule=context.granule,
-        zeros=(-128, 127),
+        zeros=(zero, zero),
         scales=(SAME, SAME),
         left_shift=0,
         result=context.result(*SAME, Activation.NONE),
     )
-    return *parts, result
+
+
+def above_zero(context: Context, scale: Multiplier) -> VectorStage:
+    """Return the first input where it is above its zero point, scaled; else the zero point."""
+    zero, output = context.inputs[0].zero_point, context.output.zero_point
+    kept = replace(context.result(*scale, Activation.NONE), low=output)
+    return _requantised(context, zero, kept, f"{context.results[0]} above")
+
+
+def below_zero(context: Context) -> VectorStage:
+    """Return the first input where it is below its zero point, else that, not scaled."""
+    zero = context.inputs[0].zero_point
+    kept = Requantisation(multiplier=SAME[0], shift=SAME[1], zero=0, low=-128, high=zero)
+    return _requantised(context, 0, kept, f"{context.results[0]} below")
+
+
+def leaky_relu(context: Context) -> Stage | tuple[Stage, ...]:
+    """Return LEAKY_RELU: by a table, else what is above zero and what is below, each scaled."""
+    if context.config.tables:
+        return table_stage(context)
+    if context.node.attributes_as(LeakyRelu).alpha < 0:
+        raise Unfit("its slope must be 0 or more where the configuration has tables = 0")
+    above, below = leaky_scales(context.graph, context.node)
+    zero, output = context.inputs[0].zero_point, context.output.zero_point
+    kept = replace(context.result(*below, Activation.NONE), high=output)
+    negative = _requantised(context, zero, kept, f"{context.results[0]} below")
+    positive = above_zero(context, above)
+    return positive, negative, halves(context, positive, negative)

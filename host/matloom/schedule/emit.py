@@ -1,8 +1,9 @@
 """Instructions of a planned segment, in program order."""
 
 from matloom.arch.config import Config
-from matloom.arch.isa import Destination, Instruction, Opcode, Source
+from matloom.arch.isa import Destination, Instruction, Opcode, Source, Table
 from matloom.arch.isa import Region as Window
+from matloom.schedule.context import unchanged
 from matloom.schedule.interleave import interleaved_loads
 from matloom.schedule.order import Order
 from matloom.schedule.plan import Load, Plan
@@ -46,6 +47,8 @@ class _Emitter:
         self.stored = dict.fromkeys(segment.results, 0)
         #: Of the accumulators, the half that the last tile is in.
         self.half = 1
+        #: What the table holds; nothing is known of it at the start.
+        self.table = b""
 
     def load(self, load: Load) -> None:
         """Issue the LOADs of a transfer, cut where a row is too long."""
@@ -172,6 +175,7 @@ class _Emitter:
         )
         if tile.end_step < stage.walk.steps:
             return
+        looks_up = self._fill_table(number, stage)
         dest, x_step, pitch = self._destination(number, stage, tile)
         self.order.append(
             Opcode.POST,
@@ -188,7 +192,30 @@ class _Emitter:
             dest_pitch=pitch,
             param_addr=params,
             **tile.post,
+            **looks_up,
         )
+
+    def _fill_table(self, number: int, stage: Stage) -> dict[str, int]:
+        """Fill the table where a stage needs another one; return what its POST says of it."""
+        if stage.table is None:
+            return {}
+        wanted, row_bytes = stage.table.tobytes(), self.config.table_row_bytes
+        if wanted != self.table:
+            self.table = wanted
+            self.order.append(
+                Opcode.POST,
+                source=Source.SPAD,
+                destination=Destination.SPAD,
+                table=Table.FILL,
+                width=len(wanted) // row_bytes,
+                height=1,
+                oc_blocks=1,
+                tail=row_bytes,
+                x_step=row_bytes,
+                source_addr=self.plan.tables[self.plan.ticks[number].stage].address,
+                **unchanged(),
+            )
+        return {"table": Table.LOOK_UP}
 
     def _tail(self, stage: ArrayStage, tile: ArrayTile) -> int:
         return stage.tail if tile.end_block == stage.oc_blocks else stage.block_bytes
@@ -250,8 +277,10 @@ class _Emitter:
             dest = self.plan.stagings[number].address + start - tile.start
         else:
             dest = self.plan.homes[stage.output].address + start
+        looks_up = self._fill_table(number, stage)
         for index, (source, post) in enumerate(stage.posts):
-            addresses = {"dest_addr": dest} if post["destination"] == Destination.SPAD else {}
+            to_spad = post["destination"] == Destination.SPAD
+            addresses = {"dest_addr": dest, **looks_up} if to_spad else {}
             if source is not None:
                 addresses["source_addr"] = self._source(number, stage.inputs[source], start)
             self.order.append(

@@ -20,6 +20,7 @@ from matloom.ir.attributes import (
 from matloom.ir.graph import Array
 from matloom.ir.scales import activation_range, product_multiplier, reduction_multiplier
 from matloom.schedule.build import (
+    Requantisation,
     Window,
     convolution_stage,
     depthwise_stage,
@@ -27,17 +28,20 @@ from matloom.schedule.build import (
 )
 from matloom.schedule.context import Context, Unfit
 from matloom.schedule.copies import planes
+from matloom.schedule.elementwise import product
 from matloom.schedule.interleave import fastest
 from matloom.schedule.stage import ArrayStage, Part, Stage
 from matloom.schedule.weights import depthwise_as_dense
 
 __all__ = [
+    "channel_factors",
     "convolution",
     "dense",
     "depthwise",
     "multiplication",
     "pooling",
     "reduction",
+    "scaled_channels",
     "transposed_convolution",
 ]
 
@@ -307,32 +311,63 @@ def reduction(context: Context) -> Stage:
     )
 
 
-def multiplication(context: Context) -> Stage:
-    """Return MUL by a constant for each channel: a depthwise convolution of one tap."""
-    data, factor = context.inputs
-    if data.data is not None:
-        raise Unfit("its first input is constant")
-    if data.shape != context.output.shape:
-        raise Unfit(f"it broadcasts {data.shape} to {context.output.shape}")
-    values = context.constant(1).astype(np.int64) - factor.zero_point
-    channels = data.shape[-1] if data.shape else 1
-    if values.size not in (1, values.shape[-1]):
-        raise Unfit("the engine multiplies by one constant for each channel")
-    if values.min() < -128 or values.max() > 127:
-        raise Unfit("constants without their zero point must be -128 to 127")
-    filters = np.broadcast_to(values.reshape(-1), (channels,)).astype(np.int8)
-    images, rows = planes(data.size // channels)
+def scaled_channels(
+    context: Context,
+    *,
+    tensors: tuple[str, str],
+    zero: int,
+    factors: Array,
+    scale: Requantisation,
+) -> ArrayStage:
+    """Return products by a factor for each channel: a depthwise convolution of one tap.
+
+    Factors beyond a weight are sums of some, whose taps meet the same byte.
+    """
+    channels = context.output.shape[-1] if context.output.shape else 1
+    taps = max(1, -(-int(np.abs(factors).max()) // 127))
+    steps = np.arange(taps + 1).reshape(-1, 1, 1)
+    edges = np.broadcast_to(factors.astype(np.int64).reshape(-1), (channels,)) * steps // taps
+    images, rows = planes(context.output.size // channels)
+    window = _dense_window(images, (rows, 1), channels)
+    if taps > 1:
+        window = replace(window, kernel_height=taps, dilation_y=0)
     return depthwise_stage(
         name=context.name,
         nodes=context.nodes,
-        tensors=context.ends,
-        window=_dense_window(images, (rows, 1), channels),
-        filters=filters.reshape(1, 1, channels),
+        tensors=tensors,
+        window=window,
+        filters=np.diff(edges, axis=0).astype(np.int8),
         bias=np.zeros(channels, np.int32),
-        input_zero=data.zero_point,
-        scale=context.result(
-            *product_multiplier(context.graph, context.node),
-            context.node.attributes_as(Arithmetic).activation,
-        ),
+        input_zero=zero,
+        scale=scale,
         config=context.config,
     )
+
+
+def channel_factors(context: Context, index: int) -> Array | None:
+    """Return a constant input without its zero point, where it is one for all or each channel."""
+    tensor = context.inputs[index]
+    if tensor.data is None or tensor.size not in (1, tensor.shape[-1]):
+        return None
+    factors: Array = tensor.data.astype(np.int64).reshape(-1) - tensor.zero_point
+    return factors
+
+
+def multiplication(context: Context) -> Stage:
+    """Return MUL: by a constant for each channel through the array, else byte by byte in POST."""
+    scale = context.result(
+        *product_multiplier(context.graph, context.node),
+        context.node.attributes_as(Arithmetic).activation,
+    )
+    for index, factor in ((0, 1), (1, 0)):
+        data, factors = context.inputs[index], channel_factors(context, factor)
+        if data.data is None and factors is not None and data.shape == context.output.shape:
+            return scaled_channels(
+                context,
+                tensors=(context.sources[index], context.results[0]),
+                zero=data.zero_point,
+                factors=factors,
+                scale=scale,
+            )
+    first, second = (tensor.zero_point for tensor in context.inputs)
+    return product(context, (context.sources[0], context.sources[1]), (first, second), scale)

@@ -6,7 +6,15 @@ from matloom.arch.config import Config
 from matloom.ir.graph import Graph, Node, Op
 from matloom.schedule.build import average_stage, maximum_stage
 from matloom.schedule.context import Context, Unfit
-from matloom.schedule.elementwise import add, leaky_relu, limit, quantize, relu, relu6, subtract
+from matloom.schedule.elementwise import (
+    add,
+    leaky_relu,
+    limit,
+    quantize,
+    relu,
+    relu6,
+    subtract,
+)
 from matloom.schedule.layers import (
     convolution,
     dense,
@@ -16,6 +24,7 @@ from matloom.schedule.layers import (
     reduction,
     transposed_convolution,
 )
+from matloom.schedule.lookup import table_stage
 from matloom.schedule.moves import (
     join_stages,
     pad_stages,
@@ -24,6 +33,7 @@ from matloom.schedule.moves import (
     split_stages,
     swap,
 )
+from matloom.schedule.parametric import parametric_relu
 from matloom.schedule.reduction import narrowed, read_bytes
 from matloom.schedule.stage import ArrayStage, Stage
 
@@ -54,7 +64,9 @@ _STAGES: dict[Op, Callable[[Context], Stage | tuple[Stage, ...]]] = {
     Op.CONV_2D: convolution,
     Op.DEPTHWISE_CONV_2D: depthwise,
     Op.FULLY_CONNECTED: dense,
+    Op.HARD_SWISH: table_stage,
     Op.LEAKY_RELU: leaky_relu,
+    Op.LOGISTIC: table_stage,
     Op.MAXIMUM: limit,
     Op.MAX_POOL_2D: pooling(maximum_stage),
     Op.MEAN: reduction,
@@ -63,6 +75,7 @@ _STAGES: dict[Op, Callable[[Context], Stage | tuple[Stage, ...]]] = {
     Op.PACK: join_stages,
     Op.PAD: pad_stages,
     Op.PADV2: pad_stages,
+    Op.PRELU: parametric_relu,
     Op.QUANTIZE: quantize,
     Op.RELU: relu,
     Op.RELU6: relu6,
@@ -73,6 +86,7 @@ _STAGES: dict[Op, Callable[[Context], Stage | tuple[Stage, ...]]] = {
     Op.STRIDED_SLICE: slice_stages,
     Op.SUB: subtract,
     Op.SUM: reduction,
+    Op.TANH: table_stage,
     Op.TRANSPOSE: swap,
     Op.TRANSPOSE_CONV: transposed_convolution,
     Op.UNPACK: split_stages,

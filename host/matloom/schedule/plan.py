@@ -7,10 +7,13 @@ from matloom.schedule.limits import Limits
 from matloom.schedule.sequence import Tick
 from matloom.schedule.tiles import Chunk
 
-__all__ = ["PARAMS", "Buffer", "Full", "Load", "Plan", "Policy", "Slab"]
+__all__ = ["PARAMS", "TABLE", "Buffer", "Full", "Load", "Plan", "Policy", "Slab"]
 
 #: The number that stands for a stage's parameters where they are no part of its chunks.
 PARAMS = -1
+
+#: The number that stands for a stage's table.
+TABLE = -2
 
 
 @dataclass(eq=False)
@@ -98,7 +101,8 @@ class Full(Exception):
 class Plan:
     """Ticks, chunks by stage, and for each tick its buffers and the LOADs to issue before it.
 
-    `params` are the parameters of stages that have them apart from their weights.
+    `params` are the parameters of stages that have them apart from their weights, `tables` the
+    tables of those that have one.
     """
 
     policy: Policy
@@ -107,6 +111,7 @@ class Plan:
     chunks: list[list[Chunk]]
     weights: dict[int, Buffer] = field(default_factory=dict)
     params: dict[int, Buffer] = field(default_factory=dict)
+    tables: dict[int, Buffer] = field(default_factory=dict)
     slabs: dict[tuple[int, str], tuple[Buffer, Slab]] = field(default_factory=dict)
     stagings: dict[int, Buffer] = field(default_factory=dict)
     loads: list[Load] = field(default_factory=list)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from matloom.arch.config import Config
 from matloom.schedule.limits import Limits, Weights
 from matloom.schedule.memory import Space
-from matloom.schedule.plan import PARAMS, Buffer, Full, Load, Plan, Policy, Slab
+from matloom.schedule.plan import PARAMS, TABLE, Buffer, Full, Load, Plan, Policy, Slab
 from matloom.schedule.reduction import Box
 from matloom.schedule.segment import Segment
 from matloom.schedule.sequence import Tick, sequence, tick_cycles
@@ -111,6 +111,9 @@ class _Builder:
         else:
             size, complete = tile.end - tile.start, True
             slab = Slab(start=tile.start, rows=1, width=size, pitch=0)
+        if stage.table is not None and complete:
+            size_bytes = stage.table.nbytes
+            self.plan.tables[tick.stage] = self._constants(number, tick.stage, TABLE, size_bytes)
         for name in dict.fromkeys(stage.inputs):
             if isinstance(tile, ArrayTile) and tile.opened and name in self.plan.homes:
                 assert isinstance(stage, ArrayStage)
@@ -161,7 +164,7 @@ class _Builder:
         key = (index, chunk)
         policy = self.plan.policy
         if again or key not in self._chunk:
-            buffer = Buffer(size, number, number, index, high=chunk != PARAMS, first_read=number)
+            buffer = Buffer(size, number, number, index, high=chunk >= 0, first_read=number)
             buffer.stays = policy.resident or policy.held is not None
             self._chunk[key] = buffer
             self.transient.append(("weights", buffer))

@@ -154,6 +154,8 @@ class ArrayStage:
         How LOADs make the input, where they do not copy it.
     part:
         Where the output lies; None where its rows are the tensor, one behind the other.
+    table:
+        uint8 (256,): what each byte, unsigned, becomes in the end; None for itself.
     """
 
     name: str
@@ -176,6 +178,7 @@ class ArrayStage:
     macs: int
     interleave: Interleave | None = None
     part: Part | None = None
+    table: np.ndarray | None = field(default=None, repr=False)
 
     @property
     def x_step(self) -> int:
@@ -224,6 +227,10 @@ class VectorStage:
         neighbours' tiles.
     posts:
         For each POST the number of its input (None where it reads accumulators) and its fields.
+    table:
+        As that of an `ArrayStage`.
+    passes_on:
+        The POST changes no byte: all that it does is to look it up.
     """
 
     name: str
@@ -234,6 +241,8 @@ class VectorStage:
     granule: int
     posts: tuple[tuple[int | None, dict[str, int]], ...]
     macs: int = 0
+    table: np.ndarray | None = field(default=None, repr=False)
+    passes_on: bool = False
 
 
 Stage = ArrayStage | VectorStage
