@@ -268,22 +268,35 @@ class Instances:
         other = tuple(1 if self._integer(0, 3) == 0 else length for length in shape)
         if self._integer(0, 1):
             other = shape
-        left, right = self._tensor("left", shape), self._tensor("right", other)
-        if self.engine and other != shape:
-            right = self._constant(right)
-        return [left, right]
+        if self.engine:
+            return self._engine_pair(shape, other)
+        return [self._tensor("left", shape), self._tensor("right", other)]
+
+    def _engine_pair(self, shape: tuple[int, ...], other: tuple[int, ...]) -> list[Tensor]:
+        """Return inputs of which one is constant, or computed and repeated, or like the other."""
+        outer = self._integer(0, len(shape))
+        constant = bool(self._integer(0, 1))
+        if not constant:
+            other = (*(1 for _ in shape[:outer]), *shape[outer:])
+        shapes = [shape, other][:: 1 if self._integer(0, 1) else -1]
+        pair = [
+            self._tensor(name, each) for name, each in zip(("left", "right"), shapes, strict=True)
+        ]
+        if constant:
+            at = shapes.index(other) if other != shape else self._integer(0, 1)
+            pair[at] = self._constant(pair[at])
+        return pair
 
     def _arithmetic(self, op: Op) -> tuple[list[Tensor], Attributes]:
         inputs = self._broadcast()
-        if self.engine and op is Op.MUL:
-            inputs[1] = self._factors(inputs[0].shape)
+        if self.engine and op is Op.MUL and self._integer(0, 1):
+            shape = self._shape()
+            inputs = [self._tensor("left", shape), self._factors(shape)]
         return inputs, Arithmetic(activation=self._activation())
 
     def _factors(self, shape: tuple[int, ...]) -> Tensor:
-        """Return a constant for each channel, or for all, near its zero point."""
-        tensor = self._tensor("right", (1,) if self._integer(0, 1) else shape[-1:])
-        zero = tensor.zero_point
-        return self._constant(tensor, max(-128, zero - 128), min(127, zero + 127))
+        """Return a constant for each channel, or for all."""
+        return self._constant(self._tensor("right", (1,) if self._integer(0, 1) else shape[-1:]))
 
     def _choice(self, op: Op) -> tuple[list[Tensor], Attributes]:
         if self.engine:
@@ -293,6 +306,12 @@ class Instances:
 
     def _prelu(self, op: Op) -> tuple[list[Tensor], Attributes]:
         shape = self._shape(4)
+        if self.engine:
+            # By channel, by element, or computed.
+            alpha = self._tensor("alpha", shape[3:] if self._integer(0, 1) else shape[1:])
+            if self._integer(0, 2):
+                alpha = self._constant(alpha)
+            return [self._tensor("input", shape), alpha], Attributes()
         data = self.random.integers(0, 127, (1, 1, shape[3]), np.int8, endpoint=True)
         alpha = self._tensor("alpha", (1, 1, shape[3]))
         values = (data / (100 if self.dtype == "float32" else 1)).astype(self.dtype)
@@ -307,7 +326,10 @@ class Instances:
 
     def _unary(self, op: Op) -> tuple[list[Tensor], Attributes]:
         if op is Op.LEAKY_RELU:
-            return [self._tensor("input", (4, 50))], LeakyRelu(alpha=self._scale(0.01, 2))
+            alpha = self._scale(0.01, 2)
+            if self.engine and not self._integer(0, 3):
+                alpha = -alpha
+            return [self._tensor("input", (4, 50))], LeakyRelu(alpha=alpha)
         return [self._tensor("input", (4, 50))], Attributes()
 
     def _conversion(self, op: Op) -> tuple[list[Tensor], Attributes]:

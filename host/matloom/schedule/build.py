@@ -470,6 +470,8 @@ def add_stage(
     scales: tuple[tuple[int, int], tuple[int, int]],
     left_shift: int,
     result: Requantisation,
+    period: int = 0,
+    repeated: tuple[int, ...] = (),
 ) -> VectorStage:
     """Return an addition: both inputs scaled into the accumulators, their sum requantised."""
     posts = []
@@ -496,6 +498,8 @@ def add_stage(
         output=output,
         size=size,
         granule=granule,
+        period=period,
+        repeated=repeated,
         posts=(*posts, (None, last)),
     )
 
@@ -510,6 +514,8 @@ def product_stage(
     granule: int,
     zeros: tuple[int, int],
     result: Requantisation,
+    period: int = 0,
+    repeated: tuple[int, ...] = (),
 ) -> VectorStage:
     """Return a product: the first input into the accumulators, multiplied by the second's bytes."""
     factor = {
@@ -534,5 +540,7 @@ def product_stage(
         output=output,
         size=size,
         granule=granule,
+        period=period,
+        repeated=repeated,
         posts=((0, factor), (1, product)),
     )

@@ -1,5 +1,6 @@
 """Stages of the operators that compute byte by byte: sums, limits, changes of scale."""
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -58,6 +59,7 @@ def _sum(context: Context, sources: tuple[str, str], zeros: tuple[int, int]) -> 
     """Return the sum of two tensors by the scales of ADD and SUB."""
     attributes = context.node.attributes_as(Arithmetic)
     scales = addition(context.graph, context.node)
+    period, repeated = _repetition(context)
     return add_stage(
         name=context.name,
         nodes=context.nodes,
@@ -69,19 +71,42 @@ def _sum(context: Context, sources: tuple[str, str], zeros: tuple[int, int]) -> 
         scales=scales.inputs,
         left_shift=scales.left_shift,
         result=context.result(*scales.output, attributes.activation),
+        period=period,
+        repeated=repeated,
     )
 
 
-def _check_shapes(context: Context) -> None:
-    """Raise `Unfit` where a computed input is broadcast; the program holds constants broadcast."""
-    for tensor in context.inputs:
-        if tensor.data is None and tensor.shape != context.output.shape:
-            raise Unfit(f"it broadcasts {tensor.shape} to {context.output.shape}")
+def _repetition(context: Context) -> tuple[int, tuple[int, ...]]:
+    """Return the period of a `VectorStage`, and which inputs have no more bytes than that.
+
+    The program holds constants broadcast.
+
+    Raises
+    ------
+    Unfit
+        A computed input is broadcast, and not simply repeated, or two with different periods are.
+    """
+    periods, repeated = set(), []
+    shape = context.output.shape
+    for number, tensor in enumerate(context.inputs):
+        if tensor.data is not None or tensor.size == context.output.size:
+            continue
+        inner = tuple(itertools.dropwhile(lambda length: length == 1, tensor.shape))
+        if inner != shape[len(shape) - len(inner) :]:
+            raise Unfit(f"it broadcasts {tensor.shape} to {shape}")
+        periods.add(tensor.size)
+        repeated.append(number)
+    if len(periods) > 1:
+        raise Unfit("it broadcasts both inputs")
+    period = periods.pop() if periods else 0
+    entries = -(-period // context.config.columns)
+    if entries > context.config.acc_entries // 2:
+        raise Unfit(f"it repeats {period} bytes, more than half of the accumulators hold")
+    return period, tuple(repeated)
 
 
 def add(context: Context) -> Stage:
     """Return ADD."""
-    _check_shapes(context)
     first, second = (tensor.zero_point for tensor in context.inputs)
     return _sum(context, (context.sources[0], context.sources[1]), (first, second))
 
@@ -100,13 +125,14 @@ def subtract(context: Context) -> tuple[Stage, ...]:
     are negated. Rounding is halves up before it is halves away from zero, which is the same for
     negated numbers unless a half occurs.
     """
-    _check_shapes(context)
     scales = addition(context.graph, context.node)
     first, second = (tensor.zero_point for tensor in context.inputs)
     if not _odd(scales.inputs[1], scales.left_shift, second):
         raise Unfit("its second input at this scale rounds halves")
     negated = f"{context.results[0]} negated"
     size, granule = context.output.size, context.granule
+    if context.inputs[1].data is None and context.inputs[1].size < size:
+        size = granule = context.inputs[1].size
     complement = copy_stage(
         name=context.name,
         nodes=context.nodes,
@@ -165,7 +191,7 @@ def product(
     """Return the products of two tensors."""
     if not context.config.products:
         raise Unfit("it multiplies tensors, and the configuration has products = 0")
-    _check_shapes(context)
+    period, repeated = _repetition(context)
     return product_stage(
         name=context.name,
         nodes=context.nodes,
@@ -175,6 +201,8 @@ def product(
         granule=context.granule,
         zeros=zeros,
         result=scale,
+        period=period,
+        repeated=repeated,
     )
 
 

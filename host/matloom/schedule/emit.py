@@ -252,15 +252,33 @@ class _Emitter:
         return base + first, params + offset * param_bytes
 
     def _vector(self, number: int, stage: VectorStage, tile: VectorTile, mark: int) -> None:
-        """Issue the POSTs of whole vectors, as positions of one block, then of what is left."""
-        columns = self.config.columns
+        """Issue the POSTs of whole vectors, as positions of one block, then of what is left.
+
+        Where inputs repeat, each repetition is a row.
+        """
+        columns, period = self.config.columns, stage.period
+        if period:
+            blocks = -(-period // columns)
+            rows = {
+                "width": 1,
+                "height": (tile.end - tile.start) // period,
+                "oc_blocks": blocks,
+                "tail": period - (blocks - 1) * columns,
+                "x_step": 0,
+            }
+            self._vectors(number, stage, tile, tile.start, rows, mark)
+            return
         whole = (tile.end - tile.start) // columns
         middle = tile.start + whole * columns
+        line = {"height": 1, "oc_blocks": 1}
         if whole:
             last = mark if middle == tile.end else 0
-            self._vectors(number, stage, tile, tile.start, whole, columns, last)
+            step = columns if whole > 1 else 0
+            vectors = {**line, "width": whole, "tail": columns, "x_step": step}
+            self._vectors(number, stage, tile, tile.start, vectors, last)
         if middle < tile.end:
-            self._vectors(number, stage, tile, middle, 1, tile.end - middle, mark)
+            rest = {**line, "width": 1, "tail": tile.end - middle, "x_step": 0}
+            self._vectors(number, stage, tile, middle, rest, mark)
 
     def _vectors(
         self,
@@ -268,8 +286,7 @@ class _Emitter:
         stage: VectorStage,
         tile: VectorTile,
         start: int,
-        width: int,
-        tail: int,
+        shape: dict[str, int],
         mark: int,
     ) -> None:
         entry = self.half * (self.config.acc_entries // 2)
@@ -277,22 +294,23 @@ class _Emitter:
             dest = self.plan.stagings[number].address + start - tile.start
         else:
             dest = self.plan.homes[stage.output].address + start
+        pitch = stage.period if shape["height"] > 1 else 0
         looks_up = self._fill_table(number, stage)
         for index, (source, post) in enumerate(stage.posts):
-            to_spad = post["destination"] == Destination.SPAD
-            addresses = {"dest_addr": dest, **looks_up} if to_spad else {}
+            places = {}
+            if post["destination"] == Destination.SPAD:
+                places = {"dest_addr": dest, "dest_pitch": pitch, **looks_up}
             if source is not None:
-                addresses["source_addr"] = self._source(number, stage.inputs[source], start)
+                once = source in stage.repeated
+                first = 0 if once else start
+                places["source_addr"] = self._source(number, stage.inputs[source], first)
+                places["source_pitch"] = 0 if once else pitch
             self.order.append(
                 Opcode.POST,
                 mark=mark if index + 1 == len(stage.posts) else 0,
-                width=width,
-                height=1,
-                oc_blocks=1,
-                tail=tail,
-                x_step=self.config.columns if width > 1 else 0,
                 acc_addr=entry,
-                **addresses,
+                **shape,
+                **places,
                 **post,
             )
 

@@ -114,8 +114,15 @@ class _Builder:
         if stage.table is not None and complete:
             size_bytes = stage.table.nbytes
             self.plan.tables[tick.stage] = self._constants(number, tick.stage, TABLE, size_bytes)
+        repeated: set[str] = set()
+        if isinstance(stage, VectorStage):
+            repeated = {stage.inputs[at] for at in stage.repeated}
         for name in dict.fromkeys(stage.inputs):
-            if isinstance(tile, ArrayTile) and tile.opened and name in self.plan.homes:
+            if name in repeated:
+                assert isinstance(stage, VectorStage)
+                once = Slab(start=0, rows=1, width=stage.period, pitch=0)
+                self._add_input(number, tick.stage, name, once)
+            elif isinstance(tile, ArrayTile) and tile.opened and name in self.plan.homes:
                 assert isinstance(stage, ArrayStage)
                 self._add_opening(number, name, stage, tile)
             else:

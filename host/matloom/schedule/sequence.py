@@ -46,6 +46,8 @@ def _weave(segment: Segment, index: int, finished: dict[str, int]) -> int | None
     output = segment.stages[index].output
     if not isinstance(follower, VectorStage) or output not in follower.inputs:
         return None
+    if any(follower.inputs[at] == output for at in follower.repeated):
+        return None
     for name in follower.inputs:
         if name != output and finished.get(name, segment.sizes[name]) < segment.sizes[name]:
             return None

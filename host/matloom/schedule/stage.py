@@ -227,6 +227,9 @@ class VectorStage:
         neighbours' tiles.
     posts:
         For each POST the number of its input (None where it reads accumulators) and its fields.
+    period, repeated:
+        Inputs, by number, of which there are only `period` bytes, for each run of as many bytes
+        of the others; 0 and none where all are whole.
     table:
         As that of an `ArrayStage`.
     passes_on:
@@ -241,6 +244,8 @@ class VectorStage:
     granule: int
     posts: tuple[tuple[int | None, dict[str, int]], ...]
     macs: int = 0
+    period: int = 0
+    repeated: tuple[int, ...] = ()
     table: np.ndarray | None = field(default=None, repr=False)
     passes_on: bool = False
 

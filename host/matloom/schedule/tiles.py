@@ -347,11 +347,16 @@ def _cut_vector(
     stage: VectorStage, limits: Limits, config: Config, draw: random.Random | None
 ) -> list[VectorTile]:
     half = config.acc_entries // 2
-    most = min(half, _LARGEST_FIELD) * config.columns
-    most = min(most, max(config.columns, limits.tile_bytes // (len(stage.inputs) + 1)))
+    most, least = min(half, _LARGEST_FIELD) * config.columns, config.columns
+    if stage.period:
+        # Each run of bytes begins a vector of its own.
+        most = min(half // -(-stage.period // config.columns), _LARGEST_FIELD) * stage.period
+        least = stage.period
+    most = min(most, max(least, limits.tile_bytes // (len(stage.inputs) + 1)))
     if draw is not None:
-        most = draw.randint(config.columns, max(config.columns, most))
-    unit = stage.granule if stage.granule <= most else config.columns
+        most = draw.randint(least, max(least, most))
+    rows = stage.granule <= most and stage.granule % max(1, stage.period) == 0
+    unit = stage.granule if rows else least
     wanted = max(-(-stage.size // limits.tiles), 16 * config.columns)
     step = max(unit, min(most, wanted) // unit * unit)
     return [

@@ -10,7 +10,7 @@ from matloom.compare import Reference, random_inputs
 from matloom.compiler import CompileOptions, compile_network
 from matloom.frontend.write import write_tflite
 from matloom.instances import Instances
-from matloom.ir.attributes import Axis, LeakyRelu, Slice, Transpose
+from matloom.ir.attributes import Activation, Arithmetic, Axis, LeakyRelu, Slice, Transpose
 from matloom.ir.graph import Op, Quantisation
 from matloom.ir.text import to_text
 from matloom.runtime import load
@@ -18,15 +18,22 @@ from matloom.schedule.operators import ENGINE
 
 #: Instances of each operator, in turn for each configuration.
 FEW, MANY = 12, 300
-CONFIGS = ("nano", "small", "reference")
+CONFIGS = (
+    replace(PRESETS["nano"], tables=1, products=1),
+    PRESETS["small"],
+    PRESETS["reference"],
+)
 
 #: Operators some of whose random instances the engine refuses, for attributes that it lacks.
 CHOOSY = {Op.PAD, Op.PADV2, Op.SLICE, Op.STRIDED_SLICE, Op.SUB, Op.TRANSPOSE}
 
+#: What `small` refuses because it has no tables, or, for some attributes, no products.
+UNITS = {Op.HARD_SWISH, Op.LEAKY_RELU, Op.LOGISTIC, Op.MUL, Op.PRELU, Op.TANH}
+
 
 def run(graph, config, inputs, tiling_seed=None):
     """Return outputs by number and whether all of it ran on the engine."""
-    program = compile_network(graph, PRESETS[config], CompileOptions(tiling_seed=tiling_seed))
+    program = compile_network(graph, config, CompileOptions(tiling_seed=tiling_seed))
     named = {graph.tensors[number].name: array for number, array in inputs.items()}
     results = load(program, device="model").run(named)
     found = {number: results[graph.tensors[number].name] for number in graph.outputs}
@@ -42,8 +49,9 @@ def check(op, count, seed):
         given = random_inputs(graph, seed + number)
         expected = Reference(write_tflite(graph), graph).run(given)
         tiling = number if number % 4 else None
-        found, on_engine = run(graph, CONFIGS[number % len(CONFIGS)], given, tiling)
-        placed += on_engine
+        config = CONFIGS[number % len(CONFIGS)]
+        found, on_engine = run(graph, config, given, tiling)
+        placed += on_engine or (op in UNITS and not config.tables)
         for output in graph.outputs:
             np.testing.assert_array_equal(found[output], expected[output], to_text(graph))
     return placed
@@ -88,7 +96,15 @@ def test_reasons_say_what_is_missing():
     assert reason(made(Op.TRANSPOSE, order, (2, 3, 4))) == (
         "the engine swaps two groups of axes, not more"
     )
-    assert reason(made(Op.LEAKY_RELU, LeakyRelu(alpha=-0.5), (3,))) == "its slope must be 0 or more"
+    assert reason(made(Op.LEAKY_RELU, LeakyRelu(alpha=-0.5), (3,))) == (
+        "its slope must be 0 or more where the configuration has tables = 0"
+    )
+    assert reason(made(Op.HARD_SWISH, None, (3,))) == (
+        "it needs a table, and the configuration has tables = 0"
+    )
+    assert reason(made(Op.MUL, Arithmetic(activation=Activation.NONE), (3,), (3,))) == (
+        "it multiplies tensors, and the configuration has products = 0"
+    )
 
 
 def test_halves_keep_a_difference_on_the_host():
@@ -113,7 +129,7 @@ def test_a_tensor_that_is_joined_twice():
         tensors={0: graph.tensors[0], 2: graph.tensors[2]},
     )
     given = np.random.default_rng(0).integers(-128, 128, (3, 5, 20)).astype(np.int8)
-    found, on_engine = run(graph, "nano", {0: given})
+    found, on_engine = run(graph, PRESETS["nano"], {0: given})
     assert on_engine
     np.testing.assert_array_equal(found[2], np.concatenate([given, given], axis=2))
 
@@ -121,6 +137,6 @@ def test_a_tensor_that_is_joined_twice():
 def test_channels_come_first_in_a_large_image():
     graph = made(Op.TRANSPOSE, Transpose(permutation=(0, 3, 1, 2)), (1, 70, 60, 3))
     given = np.random.default_rng(0).integers(-128, 128, (1, 70, 60, 3)).astype(np.int8)
-    found, on_engine = run(graph, "reference", {0: given})
+    found, on_engine = run(graph, PRESETS["reference"], {0: given})
     assert on_engine
     np.testing.assert_array_equal(found[1], given.transpose(0, 3, 1, 2))
