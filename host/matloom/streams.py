@@ -68,7 +68,9 @@ def random_stream(seed: int, config: Config, length: int = 12) -> Stream:
     for values in _fill_scratchpad(config, generator):
         order.append(Opcode.LOAD, **values)
     if config.tables:
-        order.append(Opcode.POST, **_fill_table(config, generator))
+        # Of the table nothing is known.
+        address = generator.randrange(config.spad_bytes - 255)
+        order.append(Opcode.POST, **_fill_table(config, address))
     for _number in range(length):
         opcode, values = _instruction(generator, config)
         values["mark"] = generator.randrange(config.marks)
@@ -99,8 +101,8 @@ def _fill_scratchpad(config: Config, generator: random.Random) -> Iterator[dict[
         }
 
 
-def _fill_table(config: Config, generator: random.Random) -> dict[str, int]:
-    """Fill the whole table, of whose contents nothing is known, with some of the scratchpad."""
+def _fill_table(config: Config, address: int) -> dict[str, int]:
+    """Return the fields of a POST that fills all of the table from an address on."""
     return {
         "source": Source.SPAD,
         "destination": Destination.SPAD,
@@ -113,7 +115,7 @@ def _fill_table(config: Config, generator: random.Random) -> dict[str, int]:
         "oc_blocks": 1,
         "tail": config.table_row_bytes,
         "x_step": config.table_row_bytes,
-        "source_addr": generator.randrange(config.spad_bytes - 255),
+        "source_addr": address,
         "table": Table.FILL,
     }
 
@@ -346,11 +348,13 @@ def read_state(driver: Driver) -> bytes:
 
 
 def clear_state(driver: Driver) -> None:
-    """Fill the scratchpad and the accumulators with zeros."""
+    """Fill the scratchpad, the accumulators and the table with zeros."""
     order = Order(driver.config, {})
     order.append(Opcode.LOAD, fill=1, **_whole_scratchpad(driver.config))
     for values in _whole_accumulators(driver.config):
         order.append(Opcode.POST, source=Source.SPAD, destination=Destination.ACC_SET, **values)
+    if driver.config.tables:
+        order.append(Opcode.POST, **_fill_table(driver.config, 0))
     _run_order(driver, order, 0)
 
 

@@ -1,5 +1,7 @@
 """Random networks of many operators: wherever each part runs, the whole is what it means."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -79,14 +81,17 @@ class Networks:
         kind = self.choose(
             [
                 *("add", "relu", "reshape", "split", "convolution", "transpose", "sub"),
-                *("join", "leaky", "pad", "resize"),
+                *("join", "leaky", "pad", "resize", "swish", "mul", "prelu"),
             ]
         )
-        if kind in ("add", "sub"):
+        if kind in ("add", "sub", "mul"):
             activation = Arithmetic(activation=self.choose(list(Activation)))
             self.operator(Op(kind.upper()), [first, self.choose(alike)], activation)
-        elif kind == "relu":
-            self.operator(Op.RELU, [first])
+        elif kind in ("relu", "swish"):
+            self.operator(Op.RELU if kind == "relu" else Op.HARD_SWISH, [first])
+        elif kind == "prelu":
+            slopes = self.random.integers(-128, 128, shape[3:]).astype(np.int8)
+            self.operator(Op.PRELU, [first, self.add(shape[3:], slopes)])
         elif kind == "reshape":
             # An operator of constants alone is none of the format's.
             if self.tensors[first].data is None:
@@ -155,19 +160,17 @@ class Networks:
         return graph
 
 
-@pytest.fixture(scope="module")
-def driver():
-    return open_device("model", PRESETS["small"])
-
-
-@pytest.mark.parametrize("part", range(4))
-def test_random_networks(driver, part, seed):
+@pytest.mark.parametrize("units", [0, 1], ids=["bare", "tables and products"])
+@pytest.mark.parametrize("part", range(2))
+def test_random_networks(part, units, seed):
+    config = replace(PRESETS["small"], tables=units, products=units)
+    driver = open_device("model", config)
     for number in range(15):
         graph = Networks([seed, part, number]).make(2 + number)
         graph = load_tflite(write_tflite(graph))
         given = random_inputs(graph, seed)
         expected = interpret(graph, given)
-        program = Program.from_bytes(compile_network(graph, PRESETS["small"]).to_bytes())
+        program = Program.from_bytes(compile_network(graph, config).to_bytes())
         session = Session(program, driver, "model")
         named = {graph.tensors[at].name: array for at, array in given.items()}
         results = session.run(named)

@@ -30,6 +30,12 @@ def scale(params):
     return Instruction(Opcode.POST, {**one, "param_addr": params, "dest_addr": 1024})
 
 
+def fill(table):
+    """Return a POST that fills the table with the 256 bytes from an address on."""
+    values = {"source": 1, "width": 64, "height": 1, "oc_blocks": 1, "tail": 4, "x_step": 4}
+    return Instruction(Opcode.POST, {**values, "table": 2, "source_addr": table})
+
+
 FIRST = [load(0), load(64, region=Region.INPUT), load(128)]
 
 
@@ -38,6 +44,15 @@ FIRST = [load(0), load(64, region=Region.INPUT), load(128)]
     [
         (FIRST, [scale(0), scale(176)], None),
         (FIRST, [load(64, region=Region.INPUT), scale(120)], None),
+        (FIRST, [load(256, 256), fill(256)], None),
+        (
+            FIRST,
+            [fill(0)],
+            (
+                "instruction 0 (POST) of a repetition must find constants kept or loaded, not read "
+                "SPAD addresses 0 to 255"
+            ),
+        ),
         ([load(0)], [], "kept byte 128 must be loaded"),
         ([load(0, 192)], [], None),
         (

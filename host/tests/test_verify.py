@@ -344,3 +344,47 @@ def test_legality_is_the_engine_s(seed):
         assert (not refusal or hazard) == legal, (number, refusal)
         illegal += not legal
     assert 20 < illegal < 250
+
+
+FILL = {"source": 1, "width": 16, "height": 1, "oc_blocks": 1, "tail": 16, "x_step": 16, "table": 2}
+LOOK_UP = {**POST, "tail": 16, "dest_addr": 1024, "table": 1}
+
+
+@pytest.mark.parametrize(
+    ("posts", "sentence"),
+    [
+        ([FILL, LOOK_UP], None),
+        # Where sums are made, nothing is looked up.
+        ([{**LOOK_UP, "destination": 1}], None),
+        ([LOOK_UP, FILL], r"instruction 0 \(POST\) must look up in a table that is filled"),
+        ([{**FILL, "destination": 2}, LOOK_UP], r"instruction 1 \(POST\) must look up"),
+        ([{**FILL, "width": 15}], "must fill the table with 16 vectors of 16 bytes, not 15 of 16"),
+        ([{**FILL, "tail": 4}], "must fill the table with 16 vectors of 16 bytes, not 16 of 4"),
+    ],
+)
+def test_tables_are_filled_before_they_are_used(posts, sentence):
+    commands = packed([Instruction(Opcode.POST, values) for values in posts])
+    if sentence is None:
+        verify_commands(commands, PRESETS["reference"], SIZES)
+        return
+    with pytest.raises(VerifyError, match=sentence):
+        verify_commands(commands, PRESETS["reference"], SIZES)
+
+
+def test_a_table_is_filled_with_what_a_load_has_brought():
+    load = Instruction(Opcode.LOAD, {**LOAD, "row_bytes": 256})
+    late = Instruction(Opcode.POST, {**FILL, "wait_load": 1})
+    verify_commands(packed([load, late]), PRESETS["reference"], SIZES)
+    with pytest.raises(VerifyError, match=r"instruction 1 \(POST\) must wait for instruction 0"):
+        verify_commands(packed([load, Instruction(Opcode.POST, FILL)]), PRESETS["reference"], SIZES)
+
+
+def test_a_product_reads_the_sums():
+    stream = Instruction(Opcode.EXEC, {**EXEC, "weight_addr": 512})
+    product = {**POST, "source": 1, "dest_addr": 1024, "product": 1}
+    late = Instruction(Opcode.POST, {**product, "wait_exec": 1})
+    verify_commands(packed([stream, late]), PRESETS["reference"], SIZES)
+    with pytest.raises(VerifyError, match="ACC addresses 0 to 0"):
+        verify_commands(
+            packed([stream, Instruction(Opcode.POST, product)]), PRESETS["reference"], SIZES
+        )

@@ -144,6 +144,8 @@ class Field:
 
     def limits(self, config: Config) -> tuple[int, int]:
         """Smallest and largest legal value for a configuration."""
+        if not self.exists(config):
+            return 0, 0
         smallest, largest = self.range
         low = smallest if self.low is None else self.low
         high = getattr(config, self.high) if isinstance(self.high, str) else self.high

@@ -15,6 +15,7 @@ from matloom.arch.isa import (
     Opcode,
     extent_end,
     extents_of,
+    fields_of,
     illegal_field,
     pack,
     unpack,
@@ -119,6 +120,34 @@ def test_post_limits_follow_the_configuration():
     assert illegal_field(Instruction(Opcode.POST, {**fields, "tail": 8}), CONFIG) is None
     problem = illegal_field(Instruction(Opcode.POST, {**fields, "tail": 9}), CONFIG)
     assert problem == "POST.tail must be 1 to 8, not 9"
+
+
+def test_fields_of_units_that_are_not_built():
+    fields = {"width": 1, "height": 1, "oc_blocks": 1, "tail": 1, "table": 2}
+    assert illegal_field(Instruction(Opcode.POST, fields), PRESETS["reference"]) is None
+    problem = illegal_field(Instruction(Opcode.POST, fields), CONFIG)
+    assert problem == "POST.table must be 0 in a configuration without tables, not 2"
+    absent = {"table", "product", "factor_zero"}
+    names = [{item.name for item in fields_of(Opcode.POST, PRESETS[name])} for name in PRESETS]
+    assert [absent & found for found in names] == [set(), set(), absent, absent]
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_extents_without_absent_fields_are_the_same(seed, name):
+    config, generator = PRESETS[name], random.Random(seed)
+    for opcode, layout in FORMATS.items():
+        for _number in range(50):
+            values = {
+                item.name: generator.randint(*item.limits(config))
+                for item in layout.all_fields
+                if item.name != "opcode"
+            }
+            instruction = Instruction(opcode, values)
+            ends = [extent_end(extent, instruction, config) for extent in layout.extents]
+            fewer = extents_of(opcode, config)
+            found = [extent_end(extent, instruction, config) for extent in fewer]
+            applied = [end for end in ends if end is not None]
+            assert [end for end in found if end is not None] == applied
 
 
 def test_extents_of_a_load():
