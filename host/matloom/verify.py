@@ -225,19 +225,23 @@ class _Past:
 
     def __init__(self, found: Sequence[Access]) -> None:
         edges = sorted({edge for access in found for edge in (access.start, access.end)})
+        count = len(edges)
+        #: The piece of each edge; None where each address is one.
+        self._piece: dict[int, int] | None = None
         if any(access.lines is not None for access in found):
-            edges = list(range(edges[-1] + 1))
-        self._piece = {edge: number for number, edge in enumerate(edges)}
-        self._last = {
-            write: np.zeros((len(UNITS), len(edges)), np.int32) for write in (False, True)
-        }
+            count = edges[-1] + 1
+        else:
+            self._piece = {edge: number for number, edge in enumerate(edges)}
+        self._last = {write: np.zeros((len(UNITS), count), np.int32) for write in (False, True)}
 
     def last(self, access: Access, *, write: bool) -> NDArray[np.int32]:
         """Return the entries of an access, units first, of reads or of writes; they may be set."""
         lines = access.lines
         if lines is None:
-            start = self._piece[access.start]
-            lines = Lines(start, self._piece[access.end] - start)
+            start, end = access.start, access.end
+            if self._piece is not None:
+                start, end = self._piece[start], self._piece[end]
+            lines = Lines(start, end - start)
         return view(self._last[write], lines)
 
 

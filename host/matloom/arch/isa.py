@@ -542,9 +542,11 @@ class Instruction:
         """Return a field by name."""
         if name.startswith("_"):
             raise AttributeError(name)
+        if name in self.values:
+            return int(self.values[name])
         for item in FORMATS[self.opcode].all_fields:
             if item.name == name:
-                return int(self.values.get(name, 0))
+                return 0
         raise AttributeError(f"{self.opcode.name} has no field {name!r}")
 
     def __hash__(self) -> int:
@@ -637,16 +639,16 @@ def _factor(text: str, instruction: Instruction, config: Config) -> int:
     if text.isdigit():
         return int(text)
     if text.endswith("-1"):
-        return int(getattr(instruction, text[:-2])) - 1
-    return int(getattr(instruction, text))
+        return int(instruction.values.get(text[:-2], 0)) - 1
+    return int(instruction.values.get(text, 0))
 
 
 def extent_end(extent: Extent, instruction: Instruction, config: Config) -> int | None:
     """Return the first address behind an extent, or None where it does not apply."""
     for name, values in extent.only:
-        if getattr(instruction, name) not in values:
+        if instruction.values.get(name, 0) not in values:
             return None
-    end = int(getattr(instruction, extent.base))
+    end = int(instruction.values.get(extent.base, 0))
     for term in extent.terms:
         product = 1
         for factor in term:
