@@ -66,12 +66,16 @@ class Axis(Attributes):
 
 @dataclass(frozen=True, kw_only=True)
 class Conv2D(Attributes):
-    """Convolution; pairs are (vertical, horizontal)."""
+    """Convolution; pairs are (vertical, horizontal).
+
+    `mode` is the number format that its products must have, None for the compiler's choice.
+    """
 
     stride: tuple[int, int]
     dilation: tuple[int, int]
     padding: Padding
     activation: Activation
+    mode: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,10 +87,14 @@ class DepthwiseConv2D(Conv2D):
 
 @dataclass(frozen=True, kw_only=True)
 class FullyConnected(Attributes):
-    """Dense layer; `keep_num_dims` keeps the leading axes of the input apart."""
+    """Dense layer; `keep_num_dims` keeps the leading axes of the input apart.
+
+    `mode` as in a convolution.
+    """
 
     keep_num_dims: bool
     activation: Activation
+    mode: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -43,6 +43,8 @@ def _attributes(attributes: Attributes) -> str:
     pairs = []
     for item in fields(attributes):
         value = getattr(attributes, item.name)
+        if item.name == "mode" and value is None:
+            continue
         if isinstance(value, Padding):
             value = (value.top, value.bottom, value.left, value.right)
         text = "x".join(map(str, value)) if isinstance(value, tuple) else value

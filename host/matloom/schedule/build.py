@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from matloom.arch.config import WINDOW_TAPS, Config
+from matloom.arch.config import NARROW_MODES, WINDOW_TAPS, Config
 from matloom.arch.isa import Destination, Source
 from matloom.arch.numerics import Rounding, reciprocal
 from matloom.schedule.sliding import LONGEST_LINE, LONGEST_SKIP, SlidingWalk, sliding_tiles
@@ -96,7 +96,7 @@ def _whole(window: Window, width: int, post: dict[str, int]) -> tuple[Region, ..
     return (Region(first_row=0, end_row=window.out_height, first_x=0, end_x=width, post=post),)
 
 
-def _pack(window: Window, channels: int, config: Config) -> int:
+def _pack(window: Window, channels: int, columns: int, config: Config) -> int:
     """Return how many output positions of a row are best put side by side into the columns.
 
     Each makes the run of bytes longer by its distance, so that only neighbours that share
@@ -109,7 +109,7 @@ def _pack(window: Window, channels: int, config: Config) -> int:
         blocks = -(-(run + (pack - 1) * shift) // config.rows)
         return blocks * max(positions // pack, config.tile_load_cycles, 4)
 
-    most = max(1, config.columns // channels)
+    most = max(1, columns // channels)
     fitting = [pack for pack in range(1, most + 1) if window.out_width % pack == 0]
     return min(fitting, key=cycles)
 
@@ -131,11 +131,13 @@ def convolution_stage(
     config: Config,
     macs: int | None = None,
     part: Part | None = None,
+    mode: str = "i8xi8",
 ) -> ArrayStage:
     """Return a dense convolution; `filters` are int8 (channels, rows, columns, depth)."""
-    channels = filters.shape[0]
+    channels, halves = filters.shape[0], 2 if mode in NARROW_MODES else 1
+    block = halves * config.columns
     single_run = window.dilation_x == 1
-    pack = _pack(window, channels, config) if single_run and part is None else 1
+    pack = _pack(window, channels, block, config) if single_run and part is None else 1
     shift = window.stride_x * window.depth
     matrices = run_matrices(filters, single_run=single_run, pack=pack, shift=shift)
     sums = filters.astype(np.int64).sum(axis=(1, 2, 3))
@@ -146,7 +148,7 @@ def convolution_stage(
             _columns(scale.multiplier, channels, pack),
             _columns(scale.shift, channels, pack),
         )
-    oc_blocks = -(-pack * channels // config.columns)
+    oc_blocks = -(-pack * channels // block)
     walk = Walk(
         kernel_rows=window.kernel_height,
         kernel_row_step=window.dilation_y,
@@ -173,14 +175,17 @@ def convolution_stage(
         width=width,
         position_bytes=pack * channels,
         oc_blocks=oc_blocks,
-        block_bytes=config.columns,
-        tail=pack * channels - (oc_blocks - 1) * config.columns,
+        block_bytes=block,
+        tail=pack * channels - (oc_blocks - 1) * block,
         walk=walk,
         regions=_whole(window, width, {"channel_bias": 1, **scale.post()}),
-        weights=weight_tiles(matrices, config),
-        params=parameter_blocks(_columns(folded, channels, pack), by_channel, config),
+        weights=weight_tiles(matrices, config, narrow=halves > 1),
+        params=parameter_blocks(
+            _columns(folded, channels, pack), by_channel, config, halves=halves
+        ),
         macs=_macs(window, filters.size) if macs is None else macs,
         part=part,
+        mode=mode,
     )
 
 

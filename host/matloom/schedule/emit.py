@@ -1,6 +1,6 @@
 """Instructions of a planned segment, in program order."""
 
-from matloom.arch.config import Config
+from matloom.arch.config import MAC_MODES, Config
 from matloom.arch.isa import Destination, Instruction, Opcode, Source, Table
 from matloom.arch.isa import Region as Window
 from matloom.schedule.context import unchanged
@@ -161,12 +161,12 @@ class _Emitter:
             self.half = tile.opened.half
         elif not tile.first_step:
             self.half ^= 1
-        entry = self.half * (self.config.acc_entries // 2)
+        entry = self.half * stage.entries(self.config)
         entry += 0 if tile.opened is None else tile.opened.entry
         weights, params = self._chunk_addresses(number, stage, tile)
         self.order.append(
             Opcode.EXEC,
-            mode=0,
+            mode=MAC_MODES.index(stage.mode),
             accumulate=int(tile.first_step > 0),
             oc_blocks=tile.end_block - tile.first_block,
             weight_addr=weights,
@@ -177,23 +177,43 @@ class _Emitter:
             return
         looks_up = self._fill_table(number, stage)
         dest, x_step, pitch = self._destination(number, stage, tile)
-        self.order.append(
-            Opcode.POST,
-            mark=mark,
-            source=Source.ACC,
-            destination=Destination.SPAD,
-            width=tile.end_x - tile.first_x,
-            height=tile.end_row - tile.first_row,
-            oc_blocks=tile.end_block - tile.first_block,
-            tail=self._tail(stage, tile),
-            x_step=x_step,
-            acc_addr=entry,
-            dest_addr=dest,
-            dest_pitch=pitch,
-            param_addr=params,
-            **tile.post,
-            **looks_up,
-        )
+        blocks = self._post_blocks(stage, tile, entry)
+        for index, (first, count, tail, address) in enumerate(blocks):
+            self.order.append(
+                Opcode.POST,
+                mark=mark if index + 1 == len(blocks) else 0,
+                source=Source.ACC,
+                destination=Destination.SPAD,
+                width=tile.end_x - tile.first_x,
+                height=tile.end_row - tile.first_row,
+                oc_blocks=count,
+                tail=tail,
+                x_step=x_step,
+                acc_addr=address,
+                dest_addr=dest + first * self.config.columns,
+                dest_pitch=pitch,
+                param_addr=params + first * stage.params.shape[1] // stage.halves,
+                **tile.post,
+                **looks_up,
+            )
+
+    def _post_blocks(
+        self, stage: ArrayStage, tile: ArrayTile, entry: int
+    ) -> list[tuple[int, int, int, int]]:
+        """Return what each POST of a tile takes: first block, how many, tail, first entry.
+
+        The two blocks of a pair are far from each other in the accumulators.
+        """
+        if stage.halves == 1:
+            return [(0, tile.end_block - tile.first_block, self._tail(stage, tile), entry)]
+        apart, columns = self.config.pair_distance, self.config.columns
+        entry += entry // apart * apart
+        size, found = self._tile_bytes(stage, tile), []
+        for block in range(-(-size // columns)):
+            pair, half = divmod(block, 2)
+            address = entry + pair * tile.positions + half * apart
+            found.append((block, 1, min(columns, size - block * columns), address))
+        return found
 
     def _fill_table(self, number: int, stage: Stage) -> dict[str, int]:
         """Fill the table where a stage needs another one; return what its POST says of it."""

@@ -237,7 +237,8 @@ def _by_blocks(segment: Segment, index: int, config: Config) -> bool:
         if not isinstance(stage, ArrayStage) or stage.oc_blocks == 1:
             return False
         positions = stage.out_rows * stage.width
-        return positions <= config.acc_entries // 2 and positions * stage.oc_blocks > BLOCK_ENTRIES
+        half = stage.entries(config)
+        return positions <= half and positions * stage.oc_blocks > BLOCK_ENTRIES
 
     def apart(number: int) -> bool:
         stage = segment.stages[number] if 0 <= number < len(segment.stages) else None

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from matloom.arch.config import NARROW_MODES
 from matloom.ir.attributes import (
     Activation,
     Arithmetic,
@@ -92,13 +93,36 @@ def convolution(context: Context) -> Stage:
     attributes = context.node.attributes_as(Conv2D)
     weights = context.inputs[1]
     window = _window(context, attributes, (weights.shape[1], weights.shape[2]))
-    return _dense_convolution(context, window, context.constant(1), attributes.activation)
+    return _dense_convolution(
+        context, window, context.constant(1), attributes.activation, attributes.mode
+    )
+
+
+def _mode(context: Context, filters: Array, asked: str | None) -> str:
+    """Return the mode of a layer: the one asked for, or four bits for weights that fit them."""
+    narrow = filters.min() >= -8 and filters.max() <= 7
+    built = context.config.mac_modes
+    if asked is None:
+        return "i8xi4" if narrow and "i8xi4" in built else "i8xi8"
+    if asked not in built:
+        raise Unfit(f"the engine is built with {', '.join(built)}, not {asked}")
+    if asked in NARROW_MODES and not narrow:
+        raise Unfit(f"weights of {asked} must be -8 to 7")
+    zero = context.inputs[0].zero_point
+    if asked == "i4xi4" and not -8 <= zero <= 7:
+        raise Unfit(f"a zero point of {asked} must be -8 to 7, not {zero}")
+    return asked
 
 
 def _dense_convolution(
-    context: Context, window: Window, filters: Array, activation: Activation
+    context: Context,
+    window: Window,
+    filters: Array,
+    activation: Activation,
+    asked: str | None = "i8xi8",
 ) -> Stage:
     """Return a convolution whose filters (channels, rows, columns, depth) see all the depth."""
+    mode = _mode(context, filters, asked)
 
     def make(window: Window, filters: Array, tensor: str) -> ArrayStage:
         return convolution_stage(
@@ -111,6 +135,7 @@ def _dense_convolution(
             input_zero=zero,
             scale=context.by_channel(activation),
             config=context.config,
+            mode=mode,
         )
 
     tensor, zero = context.ends[0], context.inputs[0].zero_point
@@ -151,16 +176,18 @@ def dense(context: Context) -> Stage:
     # Samples side by side where a few channels leave columns idle, else one above the other.
     wide = 2 * channels <= context.config.columns
     height, width = (1, batch) if wide else (batch, 1)
+    filters = context.constant(1).reshape(channels, 1, 1, depth)
     return convolution_stage(
         name=context.name,
         nodes=context.nodes,
         tensors=context.ends,
         window=_dense_window(1, (height, width), depth),
-        filters=context.constant(1).reshape(channels, 1, 1, depth),
+        filters=filters,
         bias=context.bias(channels),
         input_zero=data.zero_point,
         scale=context.by_channel(attributes.activation),
         config=context.config,
+        mode=_mode(context, filters, attributes.mode),
     )
 
 
@@ -206,6 +233,7 @@ def transposed_convolution(context: Context) -> tuple[Stage, ...]:
     """Return TRANSPOSE_CONV: for each place in a stride a convolution of some of the taps."""
     attributes = context.node.attributes_as(TransposeConv)
     filters, scale = context.constant(1), context.by_channel(attributes.activation)
+    mode = _mode(context, filters, None)
     images, in_height, in_width, depth = context.inputs[0].shape
     (height, width), outputs = attributes.size, filters.shape[0]
     rows = _phases(height, filters.shape[1], attributes.stride[0], attributes.padding.top)
@@ -242,6 +270,7 @@ def transposed_convolution(context: Context) -> tuple[Stage, ...]:
                 input_zero=context.inputs[0].zero_point,
                 scale=scale,
                 config=context.config,
+                mode=mode,
                 part=Part(
                     offset=(y * width + x) * outputs,
                     x_step=attributes.stride[1] * outputs,

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from matloom.arch.config import NARROW_MODES, Config
 from matloom.schedule.sliding import SlidingWalk
 
 __all__ = ["ArrayStage", "Interleave", "Part", "Region", "Stage", "VectorStage", "Walk"]
@@ -147,9 +148,12 @@ class ArrayStage:
     oc_blocks, block_bytes, tail:
         Output blocks of a position, bytes from block to block, bytes of the last block. Where
         `block_bytes` is less than the array's columns, each block needs instructions of its own.
+        In a narrow mode a block is a pair of the array's.
     weights, params:
         uint8 arrays (oc_blocks, bytes): weight tiles in the order of the loops, and parameter
         blocks. With `weights_fixed` all rows of `weights` are the same.
+    mode:
+        The number format of its products, one of `MAC_MODES`.
     interleave:
         How LOADs make the input, where they do not copy it.
     part:
@@ -176,6 +180,7 @@ class ArrayStage:
     weights: np.ndarray = field(repr=False)
     params: np.ndarray = field(repr=False)
     macs: int
+    mode: str = "i8xi8"
     interleave: Interleave | None = None
     part: Part | None = None
     table: np.ndarray | None = field(default=None, repr=False)
@@ -197,6 +202,15 @@ class ArrayStage:
         else:
             first = self.part.offset + image * self.part.image_step
         return first + row * self.row_step + x * self.x_step + block * self.block_bytes
+
+    @property
+    def halves(self) -> int:
+        """Blocks of the array's columns that an output block stands for."""
+        return 2 if self.mode in NARROW_MODES else 1
+
+    def entries(self, config: Config) -> int:
+        """Return how many accumulator entries, or pairs of them, are in a half."""
+        return config.acc_entries // 2 // self.halves
 
     @property
     def depthwise(self) -> bool:

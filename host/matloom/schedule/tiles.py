@@ -182,7 +182,7 @@ class _Sizes:
         blocks: int,
         draw: random.Random | None,
     ):
-        half = config.acc_entries // 2
+        half = stage.entries(config)
         width = region.end_x - region.first_x
         height = region.end_row - region.first_row
         row_bytes = stage.in_row_bytes * max(1, stage.walk.y_step) + stage.row_bytes
@@ -190,7 +190,7 @@ class _Sizes:
         self.width = min(width, half, _LARGEST_FIELD)
         if halo + row_bytes > limits.tile_bytes:
             self.width = min(self.width, _fitting_width(stage, limits, config))
-        single = stage.block_bytes != config.columns
+        single = stage.block_bytes < config.columns
         self.blocks = 1 if single else max(1, min(blocks, half // self.width))
         most = max(1, min(half // (self.width * self.blocks), _LARGEST_FIELD))
         fit = max(1, (limits.tile_bytes - halo) // row_bytes)
@@ -246,7 +246,7 @@ def _opening_rows(stage: ArrayStage, limits: Limits, config: Config) -> int:
     if limits.opening is None:
         return 0
     blocks = min(limits.opening.blocks, stage.oc_blocks)
-    return min(stage.out_rows, limits.opening.rows, config.acc_entries // blocks // 2 * 2)
+    return min(stage.out_rows, limits.opening.rows, 2 * stage.entries(config) // blocks // 2 * 2)
 
 
 def _open(stage: ArrayStage, limits: Limits, config: Config) -> list[ArrayTile]:

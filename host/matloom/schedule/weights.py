@@ -3,6 +3,7 @@
 import numpy as np
 
 from matloom.arch.config import Config
+from matloom.arch.numerics import pack_nibbles
 
 __all__ = [
     "block_diagonal",
@@ -50,15 +51,21 @@ def _padded(matrix: np.ndarray, axis: int, multiple: int) -> np.ndarray:
     return np.pad(matrix, widths) if missing else matrix
 
 
-def weight_tiles(matrices: np.ndarray, config: Config) -> np.ndarray:
-    """Cut `run_matrices` into tiles: uint8 (output blocks, bytes), rest zero."""
-    full = _padded(_padded(matrices, 2, config.rows), 3, config.columns)
+def weight_tiles(matrices: np.ndarray, config: Config, *, narrow: bool = False) -> np.ndarray:
+    """Cut `run_matrices` into tiles: uint8 (output blocks, bytes), rest zero.
+
+    Tiles of a narrow mode are of pairs of blocks: the first has the low nibbles, the second the
+    high ones.
+    """
+    block = config.columns * (2 if narrow else 1)
+    full = _padded(_padded(matrices, 2, config.rows), 3, block)
     rows, taps, run, columns = full.shape
     split = full.reshape(
-        rows, taps, run // config.rows, config.rows, columns // config.columns, config.columns
-    )
-    tiles = split.transpose(4, 0, 1, 2, 3, 5)
-    return np.ascontiguousarray(tiles).reshape(columns // config.columns, -1).view(np.uint8)
+        rows, taps, run // config.rows, config.rows, columns // block, block
+    ).transpose(4, 0, 1, 2, 3, 5)
+    if narrow:
+        split = pack_nibbles(split[..., : config.columns], split[..., config.columns :])
+    return np.ascontiguousarray(split.astype(np.int8)).reshape(len(split), -1).view(np.uint8)
 
 
 def depthwise_as_dense(filters: np.ndarray, depth: int) -> np.ndarray:
@@ -105,17 +112,24 @@ def parameter_blocks(
     bias: np.ndarray,
     scale: tuple[np.ndarray, np.ndarray] | None,
     config: Config,
+    *,
+    halves: int = 1,
 ) -> np.ndarray:
     """Return the parameter blocks of POST: uint8 (output blocks, 9 or 4 bytes a column).
 
     A block holds the biases of its channels as int32, then, where scales differ by channel,
-    their multipliers as int32 and their shifts as int8.
+    their multipliers as int32 and their shifts as int8. Where output blocks are pairs, `halves`
+    is 2, and two such blocks follow each other.
     """
-    columns = [_padded(bias.astype("<i4"), 0, config.columns).reshape(-1, config.columns)]
+    parts = [bias.astype("<i4")]
     if scale is not None:
         multiplier, shift = scale
-        columns.append(
-            _padded(multiplier.astype("<i4"), 0, config.columns).reshape(-1, config.columns)
-        )
-        columns.append(_padded(shift.astype("i1"), 0, config.columns).reshape(-1, config.columns))
-    return np.concatenate([np.ascontiguousarray(part).view(np.uint8) for part in columns], axis=1)
+        parts += [multiplier.astype("<i4"), shift.astype("i1")]
+    blocks = [
+        np.ascontiguousarray(
+            _padded(part, 0, halves * config.columns).reshape(-1, config.columns)
+        ).view(np.uint8)
+        for part in parts
+    ]
+    joined = np.concatenate(blocks, axis=1)
+    return joined.reshape(len(joined) // halves, -1)
