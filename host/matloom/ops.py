@@ -27,6 +27,9 @@ _REMEMBERED = 32
 
 _SMALLEST_MEMORY = 1 << 24
 
+#: Largest numbers of the formats of operands.
+_LARGEST = {"i8": 127, "i4": 7}
+
 
 def matmul(
     a: npt.ArrayLike,
@@ -56,10 +59,12 @@ def matmul(
     Parameters
     ----------
     a, b:
-        int8, (rows, inner) and (inner, columns). `b` is compiled into the program, which is
-        remembered: the same `b` again costs no compilation.
+        (rows, inner) and (inner, columns), int8, or where the mode says i4 `ml_dtypes.int4` or
+        int8 of -8 to 7. `b` is compiled into the program, which is remembered: the same `b` again
+        costs no compilation.
     mode:
-        Number formats of `a` and `b`, one of those the configuration is built with.
+        Number formats of `a` and `b`, one of those the configuration is built with: ``i8xi8``,
+        ``i8xi4`` or ``i4xi4``. Four bits of `b` take half the cycles.
     multiplier, shift:
         2**30 to 2**31 - 1 and -31 to 30: the results are ``sums * multiplier * 2**(shift - 31)``,
         of all columns or of each.
@@ -68,7 +73,7 @@ def matmul(
     bias:
         int32, one a column.
     input_zero_point:
-        What stands for zero in `a`, int8.
+        What stands for zero in `a`, one of its numbers.
     device:
         ``"model"``, ``"rtl"``, or a driver that is open.
     config:
@@ -80,7 +85,8 @@ def matmul(
         A shape, dtype, range or mode that does not fit, or `b` and `bias` so large that a sum
         might not fit 32 bits.
     """
-    left, right = _int8("a", a, 2), _int8("b", b, 2)
+    formats = _formats(mode, _chosen(config, device))
+    left, right = _integers("a", a, 2, formats[0]), _integers("b", b, 2, formats[1])
     if left.shape[1] != right.shape[0]:
         raise ValueError(
             f"a must have {right.shape[0]} columns, as b has rows, not {left.shape[1]}"
@@ -129,24 +135,25 @@ def conv2d(
     Parameters
     ----------
     x, filters:
-        int8, (images, rows, columns, channels) and (output channels, rows, columns, channels).
+        (images, rows, columns, channels) and (output channels, rows, columns, channels).
     stride, dilation:
         Vertical and horizontal.
     padding:
         Elements at the top, bottom, left and right; they stand for zero.
     """
-    chosen = device.config if isinstance(device, Driver) else load_config(config)
-    _require_mode(mode, chosen)
-    data, weights = _int8("x", x, 4), _int8("filters", filters, 4)
+    chosen = _chosen(config, device)
+    formats = _formats(mode, chosen)
+    data, weights = _integers("x", x, 4, formats[0]), _integers("filters", filters, 4, formats[1])
     if data.shape[3] != weights.shape[3]:
         raise ValueError(
             f"x must have {weights.shape[3]} channels, as the filters, not {data.shape[3]}"
         )
     channels = weights.shape[0]
     zeros = {"input_zero_point": input_zero_point, "zero_point": zero_point}
+    limits = {"input_zero_point": _LARGEST[formats[0]], "zero_point": 127}
     for name, value in zeros.items():
-        if not -128 <= value <= 127:
-            raise ValueError(f"{name} must be -128 to 127, not {value}")
+        if not -limits[name] - 1 <= value <= limits[name]:
+            raise ValueError(f"{name} must be {-limits[name] - 1} to {limits[name]}, not {value}")
     sums = np.zeros(channels, np.int32) if bias is None else np.asarray(bias)
     if sums.dtype != np.int32 or sums.shape != (channels,):
         raise ValueError(f"bias must be {channels} int32, not {sums.dtype} {sums.shape}")
@@ -160,26 +167,41 @@ def conv2d(
         dilation=(step_y, step_x),
         padding=Padding(top=top, bottom=bottom, left=left, right=right),
         activation=Activation.NONE,
+        mode=mode,
     )
     graph = _graph(data.shape, weights, sums, scales, zeros, attributes)
     result: Array = _SESSIONS.find(graph, chosen, device).run(data)
     return result
 
 
-def _require_mode(mode: str, config: Config) -> None:
+def _chosen(config: Config | str | Path, device: str | Driver) -> Config:
+    return device.config if isinstance(device, Driver) else load_config(config)
+
+
+def _formats(mode: str, config: Config) -> tuple[str, str]:
+    """Return the formats of both operands of a mode that the configuration is built with."""
     if mode not in config.mac_modes:
         built = ", ".join(config.mac_modes)
         raise ValueError(
             f"mode must be one the configuration is built with ({built}), not {mode!r}"
         )
+    left, _, right = mode.partition("x")
+    return left, right
 
 
-def _int8(name: str, array: npt.ArrayLike, axes: int) -> Array:
+def _integers(name: str, array: npt.ArrayLike, axes: int, kind: str) -> Array:
+    """Return an operand as int8."""
     found = np.asarray(array)
-    if found.dtype != np.int8:
-        raise TypeError(f"{name} must be int8, not {found.dtype}")
+    allowed = ("int8",) if kind == "i8" else ("int8", "int4")
+    if found.dtype.name not in allowed:
+        raise TypeError(f"{name} must be {' or '.join(allowed)}, not {found.dtype}")
     if found.ndim != axes or not found.size:
         raise ValueError(f"{name} must have {axes} axes and an element, not shape {found.shape}")
+    found = found.astype(np.int8)
+    largest = _LARGEST[kind]
+    if found.max() > largest or found.min() < -largest - 1:
+        wrong = found[(found > largest) | (found < -largest - 1)].flat[0]
+        raise ValueError(f"{name} must be {-largest - 1} to {largest} in {kind}, not {wrong}")
     return found
 
 

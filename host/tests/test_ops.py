@@ -1,16 +1,30 @@
 """Operations on arrays, against integers of Python and of NumPy."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 from matloom import ops
+from matloom.arch.config import Config
 from matloom.device.open import open_device
 
 UNSCALED = {"multiplier": 2**30, "shift": 1}
+NARROW = Config(
+    rows=8,
+    columns=8,
+    hop=4,
+    lanes=4,
+    acc_bytes=16 * 1024,
+    mac_modes=("i8xi8", "i8xi4", "i4xi4", "i16xi8"),
+)
 
 
 def int8(*shape, seed=0):
     return np.random.default_rng([seed, *shape]).integers(-128, 128, shape, np.int8)
+
+
+def int4(*shape, seed=0):
+    return (int8(*shape, seed=seed) >> 4).astype(ml_dtypes.int4)
 
 
 def scaled(total, multiplier, shift):
@@ -55,6 +69,47 @@ def test_scaled_products():
     for (row, column), total in np.ndenumerate(sums):
         value = scaled(int(total), multipliers[column], shifts[column]) - 7
         assert made[row, column] == min(max(value, -128), 127)
+
+
+@pytest.mark.parametrize("device", ["model", "rtl"])
+@pytest.mark.parametrize("mode", ["i8xi4", "i4xi4"])
+@pytest.mark.parametrize("shape", [(1, 1, 1), (33, 20, 1), (5, 70, 9), (50, 33, 20), (9, 40, 37)])
+def test_products_of_four_bits(shape, mode, device):
+    rows, inner, columns = shape
+    a, b = (int4 if mode == "i4xi4" else int8)(rows, inner), int4(inner, columns)
+    arguments = {"zero_point": -9, "input_zero_point": -8, "device": device, "config": NARROW}
+    made = ops.matmul(a, b, mode, multiplier=2**30 + 12345, shift=-2, **arguments)
+    sums = (a.astype(int) + 8) @ b.astype(int)
+    for place, total in np.ndenumerate(sums):
+        assert made[place] == np.clip(scaled(int(total), 2**30 + 12345, -2) - 9, -128, 127)
+
+
+@pytest.mark.parametrize("mode", ["i8xi4", "i4xi4"])
+def test_convolution_of_four_bits(mode, seed):
+    """Shapes around those of the array; the image padded, filters with strides and dilation."""
+    generator = np.random.default_rng(seed)
+    for number in range(8):
+        depth, channels = generator.integers(1, 12, 2).tolist()
+        x = (int4 if mode == "i4xi4" else int8)(2, 9, 8, depth, seed=number)
+        filters = int4(channels, 3, 2, depth, seed=number)
+        jump, step = generator.integers(1, 3, 2).tolist()
+        made = ops.conv2d(
+            x,
+            filters,
+            mode,
+            **UNSCALED,
+            input_zero_point=3,
+            stride=(jump, 1),
+            dilation=(1, step),
+            padding=(1, 0, 2, 1),
+            config=NARROW,
+        )
+        image = np.pad(x.astype(int) - 3, ((0, 0), (1, 0), (2, 1), (0, 0)))
+        for (image_number, row, column, channel), value in np.ndenumerate(made):
+            right = column + step + 1
+            window = image[image_number, jump * row : jump * row + 3, column:right:step]
+            total = int((window * filters[channel].astype(int)).sum())
+            assert value == min(max(total, -128), 127)
 
 
 def test_more_rows_than_fit_at_once():
@@ -126,6 +181,24 @@ def test_a_driver_that_is_open():
             {"multiplier": [2**30, 5]},
             ValueError,
             "multiplier must be 1073741824 to 2147483647, not 5",
+        ),
+        (
+            {"mode": "i8xi4", "config": NARROW, "b": np.full((3, 2), 8, np.int8)},
+            ValueError,
+            "b must be -8 to 7 in i4, not 8",
+        ),
+        (
+            {"mode": "i4xi4", "config": NARROW, "a": np.zeros((2, 3), np.uint8)},
+            TypeError,
+            "a must be int8 or int4, not uint8",
+        ),
+        (
+            {
+                **{"mode": "i4xi4", "config": NARROW, "input_zero_point": 8},
+                **{"a": np.zeros((2, 3), np.int8), "b": np.zeros((3, 2), np.int8)},
+            },
+            ValueError,
+            "input_zero_point must be -8 to 7, not 8",
         ),
         ({"zero_point": 128}, ValueError, "zero_point must be -128 to 127, not 128"),
         ({"bias": np.zeros(3, np.int32)}, ValueError, r"bias must be 2 int32, not int32 \(3,\)"),

@@ -37,7 +37,7 @@ MAC_MODES = (
 WINDOW_TAPS = 3
 
 #: The modes that the engine can be built with today.
-BUILT_MODES = ("i8xi8", "i8xi4", "i4xi4")
+BUILT_MODES = ("i8xi8", "i8xi4", "i4xi4", "i16xi8")
 
 #: Modes with two weights in a byte, whose EXEC updates two accumulator entries at a time.
 NARROW_MODES = ("i8xi4", "i4xi4")
@@ -171,7 +171,7 @@ class Config:
                     f"mac_modes must be of the modes built today ({', '.join(BUILT_MODES)}), "
                     f"not {mode!r}"
                 )
-        if self.has_narrow and "i8xi8" not in self.mac_modes:
+        if "i8xi8" not in self.mac_modes:
             raise ConfigError(f"mac_modes must name i8xi8 beside others, not {self.mac_modes!r}")
         if len(set(self.mac_modes)) != len(self.mac_modes):
             raise ConfigError(f"mac_modes must name each mode once, not {self.mac_modes!r}")
@@ -289,6 +289,11 @@ class Config:
     def has_narrow(self) -> bool:
         """Whether it has a mode with two weights in a byte."""
         return any(mode in self.mac_modes for mode in NARROW_MODES)
+
+    @property
+    def has_words(self) -> bool:
+        """Whether it has a mode whose activations are two bytes."""
+        return "i16xi8" in self.mac_modes
 
     @property
     def acc_entries(self) -> int:

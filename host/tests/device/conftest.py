@@ -24,7 +24,7 @@ CONFIGS = {
         hop=4,
         lanes=4,
         acc_bytes=16 * 1024,
-        mac_modes=("i8xi8", "i8xi4", "i4xi4"),
+        mac_modes=("i8xi8", "i8xi4", "i4xi4", "i16xi8"),
     ),
 }
 

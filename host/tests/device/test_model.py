@@ -24,7 +24,8 @@ from matloom.arch.numerics import Rounding
 from matloom.device.model.engine import Engine, EngineFault
 from matloom.streams import random_stream
 
-CONFIG = dataclasses.replace(PRESETS["nano"], mac_modes=("i8xi8", "i8xi4", "i4xi4"))
+MODES = ("i8xi8", "i8xi4", "i4xi4", "i16xi8")
+CONFIG = dataclasses.replace(PRESETS["nano"], mac_modes=MODES)
 END = pack(Instruction(Opcode.END))
 
 
@@ -52,15 +53,17 @@ def int4(nibble):
 
 def entries_of(f, number, config):
     """Return the entries that a number stands for: one, or a pair in the halves of a bank."""
-    if not f.mode:
+    if f.mode not in (1, 2):
         return (number,)
     quarter = config.acc_entries // 4
     bank, place = divmod(number, quarter)
     return 2 * bank * quarter + place, (2 * bank + 1) * quarter + place
 
 
-def factors_of(f, value, byte):
-    """Return an activation as it counts, and the weights of a byte."""
+def factors_of(f, value, byte, row):
+    """Return an activation as it counts in its row, and the weights of a byte."""
+    if f.mode == 3:
+        return value * 256 if row % 2 else value & 255, (int8(byte),)
     if not f.mode:
         return value, (int8(byte),)
     return int4(value & 15) if f.mode == 2 else value, (int4(byte & 15), int4(byte >> 4))
@@ -97,7 +100,7 @@ def naive_exec(f, spad, accumulators):
                                         offset = row * f.input_pitch + byte + r
                                         value = int8(spad[f.input_addr + offset])
                                     byte_at = at + r * columns + column
-                                    value, weights = factors_of(f, value, spad[byte_at])
+                                    value, weights = factors_of(f, value, spad[byte_at], r)
                                     for half, weight in enumerate(weights):
                                         totals[half] += value * weight
                                 for entry, total in zip(entries, totals, strict=True):

@@ -67,7 +67,6 @@ class Array(wiring.Component):
         self._cells = cells = Cells(config)
         weight_bytes = config.weight_rows * config.columns
         narrow = {
-            "flags": In(flags_layout(config)),
             "weight_narrow": In(1),
             "o_seconds": Out(data.ArrayLayout(signed(cells.second_bits), config.columns)),
         }
@@ -86,6 +85,7 @@ class Array(wiring.Component):
                 "o_tag": Out(tag),
                 "next_tag": Out(tag),
                 "o_sums": Out(data.ArrayLayout(signed(cells.sum_bits), config.columns)),
+                **({"flags": In(flags_layout(config))} if flags_layout(config).size else {}),
                 **(narrow if config.has_narrow else {}),
             }
         )
@@ -104,9 +104,9 @@ class Array(wiring.Component):
         config, cells = self._config, self._cells
         valid, switch = self.valid, Signal()
         m.d.comb += switch.eq(self.valid & self.switch)
-        flags, weight_narrow = (
-            (self.flags, self.weight_narrow) if config.has_narrow else (None, None)
-        )
+        flags = self.flags if flags_layout(config).size else None
+        weight_narrow = self.weight_narrow if config.has_narrow else None
+        words = flags.words if config.has_words else None
         vector = [cells.operand(byte, flags) for byte in _bytes(self.vector)]
         writes = [
             self.weight_valid & (self.weight_row == index)
@@ -114,7 +114,7 @@ class Array(wiring.Component):
         ]
         weights = [cells.weight(byte, weight_narrow) for byte in _bytes(self.weight_data)]
         slide, position = self.slide, self.position
-        narrow = self._delayed_narrow(m)
+        last_flags = self._last_flags(m)
 
         for group in range(self._last_group + 1):
             activations = [
@@ -125,20 +125,26 @@ class Array(wiring.Component):
             with m.If(valid):
                 m.d.sync += [held.eq(byte) for held, byte in zip(activations, vector, strict=True)]
             windows = self._windows(m, group, valid, vector, slide, position)
+            held_words = None
+            if config.has_words:
+                held_words = Signal(name=f"words_{group}", reset_less=True)
+                with m.If(valid):
+                    m.d.sync += held_words.eq(words)
             for index in range(config.hop):
                 column = group * config.hop + index
                 active = self._weights(m, column, writes, weights, switch)
                 operands = [*windows[index], *activations[len(windows[index]) :]]
-                products = cells.products(m, column, operands, active)
+                products = cells.products(m, column, operands, active, held_words)
                 totals = cells.totals(m, column, products)
                 for _group in range(group, self._last_group):
                     totals = [delay(m, total) for total in totals]
-                first, *second = cells.sums(m, column, totals, narrow)
+                first, *second = cells.sums(m, column, totals, last_flags)
                 m.d.comb += self.o_sums[column].eq(first)
                 m.d.comb += [self.o_seconds[column].eq(total) for total in second]
             if group < self._last_group:
                 valid, switch = delay(m, valid, reset=True), delay(m, switch, reset=True)
                 vector, slide, position = activations, delay(m, slide), delay(m, position)
+                words = held_words
                 writes = [delay(m, write, reset=True) for write in writes]
                 weights = [
                     delay(m, byte) if index % config.columns >= (group + 1) * config.hop else None
@@ -180,14 +186,14 @@ class Array(wiring.Component):
             actives.append(active)
         return actives
 
-    def _delayed_narrow(self, m: Module):
-        """Return whether the mode is narrow of the vector whose sums are put together."""
-        if not self._config.has_narrow:
-            return None
-        narrow = self.flags.narrow
+    def _last_flags(self, m: Module):
+        """Return the flags of the vectors whose sums are put together, for each stage of that."""
+        if not flags_layout(self._config).size:
+            return []
+        stages = [self.flags]
         for _cycle in range(self.latency - 1):
-            narrow = delay(m, narrow)
-        return narrow
+            stages.append(delay(m, stages[-1]))
+        return stages[-self._cells.last_stages :]
 
     def _follow(self, m: Module):
         """Take valid and tag along."""

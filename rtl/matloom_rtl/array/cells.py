@@ -20,19 +20,21 @@ def flags_layout(config: Config) -> data.StructLayout:
     """Return what travels with a vector to tell the modes apart, as far as they are built.
 
     `narrow`: a byte of weights is two of them. `nibbles`: of a byte of the vector, the low four
-    bits count.
+    bits count. `words`: bytes of the vector are low and high ones in turn.
     """
     flags = {}
     if config.has_narrow:
         flags["narrow"] = 1
     if "i4xi4" in config.mac_modes:
         flags["nibbles"] = 1
+    if config.has_words:
+        flags["words"] = 1
     return data.StructLayout(flags)
 
 
 def decode_flags(mode: Value, config: Config) -> dict[str, Value]:
     """Return the flags of a mode by its number."""
-    modes = {"narrow": ("i8xi4", "i4xi4"), "nibbles": ("i4xi4",)}
+    modes = {"narrow": ("i8xi4", "i4xi4"), "nibbles": ("i4xi4",), "words": ("i16xi8",)}
     return {
         name: Cat(mode == MAC_MODES.index(each) for each in modes[name]).any()
         for name, _ in flags_layout(config)
@@ -46,11 +48,15 @@ class Cells:
     product holds two: the low one in its 12 lower bits, and above them the high one less the sign
     of the low one. Each has a tree of its own, in which those signs are carries. A product of
     bytes goes through the same trees, and is put together behind them.
+
+    Words of two bytes take two rows: low bytes, which have no sign then, the even ones, high bytes
+    the odd ones. Where words are built, even and odd rows have trees of their own, whose sums are
+    added last, that of the high bytes eight bits to the left.
     """
 
     def __init__(self, config: Config):
         self._config = config
-        self._narrow = config.has_narrow
+        self._narrow, self._words = config.has_narrow, config.has_words
 
     @property
     def weight_bits(self) -> int:
@@ -60,7 +66,7 @@ class Cells:
     @property
     def sum_bits(self) -> int:
         """Bits of a sum of `rows` products that never overflows."""
-        return 16 + self.tree_levels
+        return (23 if self._words else 16) + self.tree_levels
 
     @property
     def second_bits(self) -> int:
@@ -76,6 +82,11 @@ class Cells:
     def latency(self) -> int:
         """Cycles from operands in registers to sums in registers."""
         return 1 + self.tree_levels + self._narrow
+
+    @property
+    def last_stages(self) -> int:
+        """Cycles of `sums`."""
+        return self._narrow + self._words
 
     def operand(self, byte, flags):
         """Return the byte of a vector as the cells see it."""
@@ -99,13 +110,15 @@ class Cells:
             Mux(narrow, upper, high_sign.replicate(5)),
         )
 
-    def products(self, m: Module, column: int, operands, weights):
+    def products(self, m: Module, column: int, operands, weights, words):
         """Return the products of a column, a register behind each multiplier."""
         bits = 2 * _APART if self._narrow else 16
         products = []
         for row, (operand, weight) in enumerate(zip(operands, weights, strict=True)):
             if self._narrow:
                 weight = Cat(weight[:8], weight[8].replicate(4), weight[9:]).as_signed()
+            if self._words and row % 2 == 0:
+                operand = Cat(operand, operand[7] & ~words).as_signed()
             product = Signal(signed(bits), name=f"product_{column}_{row}", reset_less=True)
             m.d.sync += product.eq(operand * weight)
             products.append(product)
@@ -113,20 +126,51 @@ class Cells:
 
     def totals(self, m: Module, column: int, products):
         """Return what `sums` needs of the products of a column."""
+        if not self._words:
+            return self._totals(m, f"{column}", products)
+        even, odd = products[::2], products[1::2]
+        return (
+            *self._totals(m, f"{column}_even", even),
+            *self._totals(m, f"{column}_odd", odd),
+        )
+
+    def _totals(self, m: Module, name: str, products):
         if not self._narrow:
-            return (_tree(m, f"{column}", products),)
-        low = _tree(m, f"{column}", [product[:_APART].as_signed() for product in products])
+            return (_tree(m, name, products),)
+        low = _tree(m, name, [product[:_APART].as_signed() for product in products])
         upper = [product[_APART:].as_signed() for product in products]
         signs = [product[_APART - 1] for product in products]
-        return (low, *_tree_with_carries(m, f"upper_{column}", upper, signs))
+        return (low, *_tree_with_carries(m, f"upper_{name}", upper, signs))
 
-    def sums(self, m: Module, column: int, totals, narrow):
-        """Return the sum of a column, or in a narrow mode two, registered but for bytes alone."""
+    def sums(self, m: Module, column: int, totals, flags):
+        """Return the sum of a column, or where narrow modes are built two.
+
+        `flags` are those of the vector whose totals these are, for each stage here.
+        """
+        if not self._words:
+            return self._put_together(m, f"{column}", totals, flags)
+        half = len(totals) // 2
+        even = self._put_together(m, f"{column}_even", totals[:half], flags)
+        odd = self._put_together(m, f"{column}_odd", totals[half:], flags)
+        made = []
+        for number, (low, high) in enumerate(zip(even, odd, strict=True)):
+            total = Signal(
+                signed(self.second_bits if number else self.sum_bits),
+                name=f"sum_{column}_{number}",
+                reset_less=True,
+            )
+            shifted = high if number else Mux(flags[-1].words, high << 8, high)
+            m.d.sync += total.eq(low + shifted)
+            made.append(total)
+        return made
+
+    def _put_together(self, m: Module, name: str, totals, flags):
+        """Return whole products, or the two of each; a register where narrow modes are built."""
         if not self._narrow:
             return totals
-        low, upper, sign = totals
-        first = Signal(signed(self.sum_bits), name=f"first_{column}", reset_less=True)
-        second = Signal(signed(self.second_bits), name=f"second_{column}", reset_less=True)
+        (low, upper, sign), narrow = totals, flags[0].narrow
+        first = Signal(signed(len(low) + 4), name=f"first_{name}", reset_less=True)
+        second = Signal(signed(len(upper)), name=f"second_{name}", reset_less=True)
         # The lower bits of a whole product are those of its lower part.
         whole = _add(low[_APART:].as_signed(), Mux(narrow, 0, upper).as_signed(), ~narrow & sign)
         m.d.sync += [first.eq(Cat(low[:_APART], whole)), second.eq(upper + sign)]

@@ -8,6 +8,7 @@ from matloom.arch.config import Config
 from matloom.arch.csr import EXEC_CAUSES
 from matloom.arch.isa import UNITS, Opcode
 from matloom_rtl.array.array import Array
+from matloom_rtl.array.cells import flags_layout
 from matloom_rtl.array.loader import Loader
 from matloom_rtl.array.walk import Walk, vector_layout
 from matloom_rtl.memory.claims import claims_of
@@ -243,11 +244,14 @@ class Execute(wiring.Component):
                 slide.pad.eq(known.pad),
                 *(tag[name].eq(known[name]) for name, _ in tag.shape() if name != "narrow"),
             ]
-        if self._config.has_narrow:
+        if flags_layout(self._config).size:
             flags = Signal.like(array.flags, reset_less=True)
             m.d.comb += array.flags.eq(flags)
             with m.If(valid):
-                m.d.sync += [flags.eq(known.flags), tag.narrow.eq(known.flags.narrow)]
+                m.d.sync += flags.eq(known.flags)
+        if self._config.has_narrow:
+            with m.If(valid):
+                m.d.sync += tag.narrow.eq(known.flags.narrow)
         return output
 
     def _finish(self, m: Module, array, output):

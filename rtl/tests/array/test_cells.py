@@ -8,7 +8,7 @@ from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from matloom.arch.config import PRESETS, Config
+from matloom.arch.config import NARROW_MODES, PRESETS, Config
 from matloom_rtl.array.array import Array
 from matloom_rtl.array.cells import Cells, flags_layout
 from matloom_rtl.testing import simulate
@@ -16,10 +16,12 @@ from matloom_rtl.testing import simulate
 MODES = ("i8xi8", "i8xi4", "i4xi4")
 CONFIGS = {
     "nano": dataclasses.replace(PRESETS["nano"], mac_modes=MODES),
+    "words": dataclasses.replace(PRESETS["small"], mac_modes=("i8xi8", "i16xi8")),
+    "all": dataclasses.replace(PRESETS["nano"], mac_modes=(*MODES, "i16xi8")),
     "8x16": Config(rows=8, columns=16, hop=8, bus_bits=128, mac_modes=MODES),
     "rows12": Config(
         rows=12, columns=8, hop=2, weight_rows=3, lanes=4, spad_bytes=16384, spad_banks=1,
-        acc_bytes=8 * 4 * 16, mac_modes=MODES[:2],
+        acc_bytes=8 * 4 * 16, mac_modes=("i8xi8", "i8xi4", "i16xi8"),
     ),
 }  # fmt: skip
 #: Cells that multiply side by side.
@@ -30,10 +32,20 @@ def numbers(mode, vector, weights):
     """Return operands and two arrays of weights as integers; the second is None for bytes."""
     if mode == "i4xi4":
         vector = (vector.astype(np.int64) % 16 + 8) % 16 - 8
-    if mode == "i8xi8":
+    if mode == "i16xi8":
+        vector = vector.astype(np.int64)
+        vector[::2] %= 256
+        vector[1::2] *= 256
+    if mode in ("i8xi8", "i16xi8"):
         return vector, weights.astype(np.int64), None
     low = (weights.astype(np.int64) % 16 + 8) % 16 - 8
     return vector, low, np.floor_divide(weights.astype(np.int64), 16)
+
+
+def flags_of(mode, config):
+    flags = {"narrow": mode in ("i8xi4", "i4xi4"), "nibbles": mode == "i4xi4"}
+    flags["words"] = mode == "i16xi8"
+    return {name: flags[name] for name, _ in flags_layout(config)}
 
 
 class Products(wiring.Component):
@@ -62,7 +74,7 @@ class Products(wiring.Component):
             operands.append(operand.as_signed())
             weight = self.cells.weight(self.weights.word_select(index, 8), self.flags.narrow)
             weights.append(weight)
-        products = self.cells.products(m, 0, operands, weights)
+        products = self.cells.products(m, 0, operands, weights, None)
         low, high = [], []
         for product in products:
             parts = Signal(16), Signal(16)
@@ -92,7 +104,7 @@ def test_every_pair_of_operands(mode):
         return np.frombuffer(number.to_bytes(2 * WIDTH, "little"), "<i2").astype(np.int64)
 
     async def drive(ctx):
-        ctx.set(dut.flags, {"narrow": mode != "i8xi8", "nibbles": mode == "i4xi4"})
+        ctx.set(dut.flags, flags_of(mode, CONFIGS["nano"]))
         for first in range(0, len(pairs), WIDTH):
             ctx.set(dut.vector, word(vectors[first : first + WIDTH]))
             ctx.set(dut.weights, word(weights[first : first + WIDTH]))
@@ -147,9 +159,7 @@ def test_tiles_of_all_modes_in_a_row(name, gaps, seed):
             ctx.set(dut.weight_valid, "write" in event)
             if "vector" in event:
                 mode = event["mode"]
-                flags = {"narrow": mode != "i8xi8", "nibbles": mode == "i4xi4"}
-                built = {key: flags[key] for key, _ in flags_layout(config)}
-                ctx.set(dut.flags, built)
+                ctx.set(dut.flags, flags_of(mode, config))
                 ctx.set(dut.vector, int.from_bytes(event["vector"].tobytes(), "little"))
                 vector, low, high = numbers(mode, event["vector"], event["tile"])
                 pair = vector @ low, None if high is None else vector @ high
@@ -159,7 +169,8 @@ def test_tiles_of_all_modes_in_a_row(name, gaps, seed):
                 first = group * config.weight_rows
                 rows = tile[first : first + config.weight_rows]
                 ctx.set(dut.weight_row, group)
-                ctx.set(dut.weight_narrow, mode != "i8xi8")
+                if config.has_narrow:
+                    ctx.set(dut.weight_narrow, mode in NARROW_MODES)
                 ctx.set(dut.weight_data, int.from_bytes(rows.tobytes(), "little"))
             assert ctx.get(dut.o_valid) == (cycle in expected)
             if cycle in expected:
@@ -172,3 +183,32 @@ def test_tiles_of_all_modes_in_a_row(name, gaps, seed):
             await ctx.tick()
 
     simulate(dut, drive, cycles=len(events) + dut.latency + 2)
+
+
+@pytest.mark.parametrize("name", ["words", "rows12"])
+@pytest.mark.parametrize(("word", "weight"), [(-(2**15), -128), (-(2**15), 127), (2**15 - 1, -128)])
+def test_extremes_of_words(name, word, weight):
+    """All rows at their ends: no sum of a tree overflows."""
+    config = CONFIGS[name]
+    dut = Array(config, 8)
+    vector = np.full(config.rows // 2, word, "<i2").tobytes()
+    rows = np.full(config.weight_rows * config.columns, weight, np.int8).tobytes()
+
+    async def drive(ctx):
+        for group in range(config.tile_load_cycles):
+            ctx.set(dut.weight_valid, 1)
+            ctx.set(dut.weight_row, group)
+            ctx.set(dut.weight_data, int.from_bytes(rows, "little"))
+            await ctx.tick()
+        ctx.set(dut.weight_valid, 0)
+        ctx.set(dut.valid, 1)
+        ctx.set(dut.switch, 1)
+        ctx.set(dut.flags, flags_of("i16xi8", config))
+        ctx.set(dut.vector, int.from_bytes(vector, "little"))
+        await ctx.tick()
+        ctx.set(dut.valid, 0)
+        await ctx.tick().repeat(dut.latency - 1)
+        wanted = word * weight * config.rows // 2
+        assert [ctx.get(dut.o_sums[c]) for c in range(config.columns)] == [wanted] * config.columns
+
+    simulate(dut, drive, cycles=100)

@@ -24,7 +24,8 @@ SHAPES = {
     "16x8": dataclasses.replace(CONFIG, rows=16, columns=8, hop=4, acc_bytes=2048),
 }
 CAUSES = [name for name, _doc in EXEC_CAUSES]
-NARROW = dataclasses.replace(CONFIG, mac_modes=("i8xi8", "i8xi4", "i4xi4"), acc_bytes=4096)
+MODES = ("i8xi8", "i8xi4", "i4xi4", "i16xi8")
+NARROW = dataclasses.replace(CONFIG, mac_modes=MODES, acc_bytes=4096)
 
 PLAIN = {
     "mark": 5,
@@ -108,8 +109,15 @@ def expected_sums(spad, command, entries=None, config=CONFIG):
 
 
 def products(mode, operands, weights):
-    """Return the sums of products: one a column, in modes 1 and 2 of low and high nibbles."""
-    if mode == 0:
+    """Return the sums of products: one a column, in modes 1 and 2 of low and high nibbles.
+
+    Bytes of mode 3 are low and high ones in turn.
+    """
+    if mode == 3:
+        operands = operands.copy()
+        operands[::2] %= 256
+        operands[1::2] *= 256
+    if mode in (0, 3):
         return ((operands * weights).sum(axis=0),)
     if mode == 2:
         operands = (operands % 16 + 8) % 16 - 8
@@ -119,7 +127,7 @@ def products(mode, operands, weights):
 
 def places(command, entry, config):
     """Return the entries of an output: in modes 1 and 2 those of the pair of its number."""
-    if command["mode"] == 0:
+    if command["mode"] in (0, 3):
         return (entry,)
     first = entry if entry < config.pair_distance else entry + config.pair_distance
     return first, first + config.pair_distance
@@ -294,7 +302,7 @@ def test_modes_follow_each_other_without_a_gap():
     commands = [
         PLAIN | {"mode": mode, "acc_addr": address, "mark": mark, "accumulate": accumulate}
         for mark, (mode, address, accumulate) in enumerate(
-            [(0, 7, 0), (1, 7, 0), (2, 100, 0), (1, 7, 1), (0, 64 + 7, 1), (2, 40, 0), (0, 200, 0)]
+            [(0, 7, 0), (1, 7, 0), (2, 100, 0), (1, 7, 1), (0, 64 + 7, 1), (2, 40, 0), (3, 200, 0)]
         )
     ]
     spad, entries, marks, causes = run(commands, config=NARROW)
@@ -308,7 +316,7 @@ def test_modes_follow_each_other_without_a_gap():
 def test_modes_with_refused_reads_and_late_dependencies(seed, refuse, unmet):
     generator = random.Random(seed)
     commands = [
-        PLAIN | {"mode": generator.randint(0, 2), "acc_addr": 30 * number, "mark": number}
+        PLAIN | {"mode": generator.randint(0, 3), "acc_addr": 30 * number, "mark": number}
         for number in range(6)
     ]
     spad, entries, marks, _causes = run(

@@ -65,13 +65,18 @@ def execute(
     positions = fields["width"] * fields["height"]
     reduction = steps * config.rows
     signed = spad.view(np.int8)
-    dtype = np.float32 if reduction <= _EXACT_IN_FLOAT32 else np.float64
+    small = reduction <= _EXACT_IN_FLOAT32 and mode != "i16xi8"
+    dtype = np.float32 if small else np.float64
     for block in range(fields["oc_blocks"]):
         if not block or fields["oc_step"]:
             operands = _inputs(fields, block, signed, config.rows)
             if mode == "i4xi4":
                 operands = low_nibble(operands)
             factors = operands.astype(dtype)
+            if mode == "i16xi8":
+                # A low byte, without a sign, and a high one.
+                factors[:, ::2] += 256 * (factors[:, ::2] < 0)
+                factors[:, 1::2] *= 256
         weights = _weights(fields, block, steps, signed, config)
         entries = fields["acc_addr"] + block * positions + np.arange(positions)
         if fields["maximum"]:
