@@ -288,6 +288,8 @@ def _post(generator: random.Random, config: Config, _opcode: Opcode) -> tuple[di
         "source_pitch": pitch,
         "dest_pitch": pitch,
     }
+    if config.has_narrow:
+        values["pairs"] = generator.randint(0, 1)
     if config.tables:
         values["table"] = generator.choice((*Table, Table.LOOK_UP))
     if config.products:

@@ -161,7 +161,8 @@ class Extent:
     """Addresses ``base .. base + sum of terms - 1`` that an instruction reads or writes.
 
     Each term is a product of factors: ``"name"`` is a field, ``"name-1"`` a field less one,
-    ``"@name"`` a Config property, ``"8"`` a number. The extent counts only where every field
+    ``"name/2"`` and ``"name%2"`` its half, rounded down, and the rest, ``"@name"`` a Config
+    property, ``"8"`` a number. The extent counts only where every field
     in `only` has the value given. DRAM extents are offsets in the region that field `region`
     names.
     """
@@ -422,6 +423,13 @@ _POST = (
         doc="zero point of source bytes in products",
         needs="products",
     ),
+    Field(
+        name="pairs",
+        bits=1,
+        doc="1: blocks of accumulators come in turn from the first and second entries of pairs, "
+        "as modes 1 and 2 leave them; `acc_addr` is the first pair",
+        needs="has_narrow",
+    ),
 )
 
 
@@ -440,13 +448,25 @@ def _post_bytes(side: str, write: bool, only: _Only) -> Extent:
     )
 
 
-def _post_entries(write: bool, only: _Only) -> Extent:
-    return Extent(
-        memory=Memory.ACC,
-        write=write,
-        base="acc_addr",
-        terms=(("oc_blocks", "height", "width"),),
-        only=only,
+def _post_entries(write: bool, only: _Only) -> tuple[Extent, ...]:
+    counted = (
+        (("oc_blocks", "height", "width"),),
+        # As many pairs as half of the blocks, rounded up.
+        (
+            ("oc_blocks/2", "height", "width"),
+            ("oc_blocks%2", "height", "width"),
+            ("@acc_pairs",),
+        ),
+    )
+    return tuple(
+        Extent(
+            memory=Memory.ACC,
+            write=write,
+            base="acc_addr",
+            terms=terms,
+            only=(*only, ("pairs", (pairs,))),
+        )
+        for pairs, terms in enumerate(counted)
     )
 
 
@@ -457,9 +477,9 @@ _POST_EXTENTS = (
         True,
         (("destination", (Destination.SPAD,)), ("table", (Table.NONE, Table.LOOK_UP))),
     ),
-    _post_entries(False, (("source", (Source.ACC,)),)),
-    _post_entries(False, (("source", (Source.SPAD,)), ("product", (1,)))),
-    _post_entries(True, (("destination", (Destination.ACC_SET, Destination.ACC_ADD)),)),
+    *_post_entries(False, (("source", (Source.ACC,)),)),
+    *_post_entries(False, (("source", (Source.SPAD,)), ("product", (1,)))),
+    *_post_entries(True, (("destination", (Destination.ACC_SET, Destination.ACC_ADD)),)),
     Extent(
         memory=Memory.SPAD,
         write=False,
@@ -640,6 +660,10 @@ def _factor(text: str, instruction: Instruction, config: Config) -> int:
         return int(text)
     if text.endswith("-1"):
         return int(instruction.values.get(text[:-2], 0)) - 1
+    if text.endswith("/2"):
+        return int(instruction.values.get(text[:-2], 0)) // 2
+    if text.endswith("%2"):
+        return int(instruction.values.get(text[:-2], 0)) % 2
     return int(instruction.values.get(text, 0))
 
 

@@ -177,43 +177,25 @@ class _Emitter:
             return
         looks_up = self._fill_table(number, stage)
         dest, x_step, pitch = self._destination(number, stage, tile)
-        blocks = self._post_blocks(stage, tile, entry)
-        for index, (first, count, tail, address) in enumerate(blocks):
-            self.order.append(
-                Opcode.POST,
-                mark=mark if index + 1 == len(blocks) else 0,
-                source=Source.ACC,
-                destination=Destination.SPAD,
-                width=tile.end_x - tile.first_x,
-                height=tile.end_row - tile.first_row,
-                oc_blocks=count,
-                tail=tail,
-                x_step=x_step,
-                acc_addr=address,
-                dest_addr=dest + first * self.config.columns,
-                dest_pitch=pitch,
-                param_addr=params + first * stage.params.shape[1] // stage.halves,
-                **tile.post,
-                **looks_up,
-            )
-
-    def _post_blocks(
-        self, stage: ArrayStage, tile: ArrayTile, entry: int
-    ) -> list[tuple[int, int, int, int]]:
-        """Return what each POST of a tile takes: first block, how many, tail, first entry.
-
-        The two blocks of a pair are far from each other in the accumulators.
-        """
-        if stage.halves == 1:
-            return [(0, tile.end_block - tile.first_block, self._tail(stage, tile), entry)]
-        apart, columns = self.config.pair_distance, self.config.columns
-        entry += entry // apart * apart
-        size, found = self._tile_bytes(stage, tile), []
-        for block in range(-(-size // columns)):
-            pair, half = divmod(block, 2)
-            address = entry + pair * tile.positions + half * apart
-            found.append((block, 1, min(columns, size - block * columns), address))
-        return found
+        whole, rest = divmod(self._tile_bytes(stage, tile) - 1, self.config.columns)
+        self.order.append(
+            Opcode.POST,
+            mark=mark,
+            source=Source.ACC,
+            destination=Destination.SPAD,
+            pairs=stage.halves - 1,
+            width=tile.end_x - tile.first_x,
+            height=tile.end_row - tile.first_row,
+            oc_blocks=whole + 1,
+            tail=rest + 1,
+            x_step=x_step,
+            acc_addr=entry,
+            dest_addr=dest,
+            dest_pitch=pitch,
+            param_addr=params,
+            **tile.post,
+            **looks_up,
+        )
 
     def _fill_table(self, number: int, stage: Stage) -> dict[str, int]:
         """Fill the table where a stage needs another one; return what its POST says of it."""

@@ -49,7 +49,7 @@ def view(table: NDArray[_Entry], lines: Lines) -> NDArray[_Entry]:
 
 def touched_lines(extent: Extent, instruction: Instruction, config: Config) -> Lines | None:
     """Return the bytes or entries of an extent on chip; None where they are the whole box."""
-    if extent.memory is Memory.ACC and instruction.opcode is Opcode.EXEC:
+    if extent.memory is Memory.ACC:
         return _pairs(instruction, config)
     if extent.memory is not Memory.SPAD:
         return None
@@ -65,10 +65,14 @@ def touched_lines(extent: Extent, instruction: Instruction, config: Config) -> L
 
 def _pairs(instruction: Instruction, config: Config) -> Lines | None:
     """Return the entries of pairs, where they are pairs and of one bank."""
-    if instruction.mode not in NARROW:
+    if instruction.opcode is Opcode.EXEC:
+        blocks = instruction.oc_blocks if instruction.mode in NARROW else 0
+    else:
+        blocks = -(-instruction.oc_blocks // 2) if instruction.pairs else 0
+    if not blocks:
         return None
     first, apart = instruction.acc_addr, config.pair_distance
-    count = instruction.oc_blocks * instruction.height * instruction.width
+    count = blocks * instruction.height * instruction.width
     bank = first // apart
     if (first + count - 1) // apart != bank:
         return None

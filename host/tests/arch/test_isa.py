@@ -206,10 +206,26 @@ def test_extents_of_a_configuration_have_no_condition_that_always_holds():
     conditions = [dict(extent.only).get("mode") for extent in extents_of(Opcode.EXEC, NARROW)]
     assert [each for each in conditions if each] == [(0,), (1,)]
     assert len(plain) == len(conditions) - 1
-    assert extents_of(Opcode.POST, Config()) == FORMATS[Opcode.POST].extents
+    every = dataclasses.replace(Config(), mac_modes=("i8xi8", "i8xi4"))
+    assert extents_of(Opcode.POST, every) == FORMATS[Opcode.POST].extents
     without = extents_of(Opcode.POST, dataclasses.replace(Config(), tables=0, products=0))
-    assert len(without) == len(FORMATS[Opcode.POST].extents) - 1
+    assert len(without) == len(FORMATS[Opcode.POST].extents) - 4
     assert {name for extent in without for name, _values in extent.only} == {
         "source",
         "destination",
     }
+
+
+@pytest.mark.parametrize(("blocks", "pairs"), [(1, 1), (2, 1), (3, 2), (6, 3)])
+def test_blocks_of_pairs_are_counted_by_two(blocks, pairs):
+    values = {"oc_blocks": blocks, "height": 5, "width": 7, "acc_addr": 10, "pairs": 1}
+    post = Instruction(Opcode.POST, values)
+    ends = [
+        extent_end(extent, post, NARROW)
+        for extent in FORMATS[Opcode.POST].extents
+        if extent.memory is Memory.ACC and not extent.write
+    ]
+    assert [end for end in ends if end] == [NARROW.acc_entries // 2 + 10 + 35 * pairs]
+    assert illegal_field(Instruction(Opcode.POST, {**values, "tail": 1}), NARROW) is None
+    problem = illegal_field(Instruction(Opcode.POST, {**values, "tail": 1}), CONFIG)
+    assert problem == "POST.pairs must be 0 in a configuration without has_narrow, not 1"

@@ -52,9 +52,14 @@ def int4(nibble):
 
 
 def entries_of(f, number, config):
-    """Return the entries that a number stands for: one, or a pair in the halves of a bank."""
+    """Return the entries that a number stands for: one, or those of a pair."""
     if f.mode not in (1, 2):
         return (number,)
+    return pair_of(number, config)
+
+
+def pair_of(number, config):
+    """Return the entries of a pair, in the halves of a bank."""
     quarter = config.acc_entries // 4
     bank, place = divmod(number, quarter)
     return 2 * bank * quarter + place, (2 * bank + 1) * quarter + place
@@ -199,7 +204,11 @@ def naive_post(f, spad, accumulators):
 
         for y in range(f.height):
             for x in range(f.width):
-                entry = accumulators[f.acc_addr + (block * f.height + y) * f.width + x]
+                index = f.acc_addr + (block * f.height + y) * f.width + x
+                if f.pairs:
+                    pair = f.acc_addr + (block // 2 * f.height + y) * f.width + x
+                    index = pair_of(pair, CONFIG)[block % 2]
+                entry = accumulators[index]
                 for column in range(f.tail if block == f.oc_blocks - 1 else columns):
                     place = x * f.x_step + block * columns + column
                     bias, multiplier, shift = f.bias, f.multiplier, f.shift

@@ -53,6 +53,12 @@ class _Step:
     next: tuple[int, ...] | None
 
 
+def _split(factor: str) -> tuple[str, str]:
+    """Return the field of a factor, and what becomes of it."""
+    suffix = factor[-2:] if factor[-2:] in ("-1", "/2", "%2") else ""
+    return factor.removesuffix(suffix), suffix
+
+
 def _factors(term: tuple[str, ...], opcode: Opcode, config: Config) -> list[str | int]:
     """Return the factors of a term, the widest first, its constants multiplied into one."""
     bits = {item.name: item.bits for item in FORMATS[opcode].fields}
@@ -63,7 +69,8 @@ def _factors(term: tuple[str, ...], opcode: Opcode, config: Config) -> list[str 
         elif text.startswith("@"):
             constant *= getattr(config, text[1:])
         else:
-            widths[text] = bits[text.removesuffix("-1")]
+            name, suffix = _split(text)
+            widths[text] = {"/2": bits[name] - 1, "%2": 1}.get(suffix, bits[name])
     if not widths or constant != 1:
         widths[constant] = constant.bit_length()
     factors = sorted(widths, key=widths.get, reverse=True)
@@ -121,7 +128,9 @@ def _source(step: _Step) -> tuple[int, int] | int:
     """Return the bits of the instruction that hold a factor, or the constant that it is."""
     if isinstance(step.factor, int):
         return step.factor
-    return field_place(step.opcode, step.factor.removesuffix("-1"))
+    name, suffix = _split(step.factor)
+    start, end = field_place(step.opcode, name)
+    return {"/2": (start + 1, end), "%2": (start, start + 1)}.get(suffix, (start, end))
 
 
 def _sources(steps: list[_Step]) -> list[tuple[int, int] | int]:

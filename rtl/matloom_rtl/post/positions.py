@@ -1,6 +1,6 @@
 """Walks over the vectors of a POST: byte address, accumulator entry, and where blocks end."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -17,6 +17,9 @@ class Positions(wiring.Component):
 
     Members
     -------
+    pairs: in
+        Entries are numbers of pairs, of which blocks take the first and the second in turn; taken
+        at `start`, where narrow modes are built.
     start, advance: in
     address, entry, pitch, x_step, width, height, blocks: in
         Geometry, taken at `start`.
@@ -30,6 +33,7 @@ class Positions(wiring.Component):
 
     def __init__(self, config: Config):
         self._columns = config.columns
+        self._pair_bits = config.pair_distance.bit_length() - 1 if config.has_narrow else None
         super().__init__(
             {
                 "start": In(1),
@@ -46,6 +50,7 @@ class Positions(wiring.Component):
                 "block_end": Out(1),
                 "end": Out(1),
                 "last_block": Out(1),
+                **({"pairs": In(1)} if config.has_narrow else {}),
             }
         )
 
@@ -73,8 +78,11 @@ class Positions(wiring.Component):
         with m.Else():
             m.d.comb += [base.eq(block_start), step.eq(self._columns)]
 
+        entry = self.at_entry
+        if self._pair_bits is not None:
+            entry = Signal(ACC_ADDRESS_BITS)
         with m.If(self.advance):
-            m.d.sync += [self.at_address.eq(target), self.at_entry.eq(self.at_entry + 1)]
+            m.d.sync += [self.at_address.eq(target), entry.eq(entry + 1)]
             self._count(m, column, self.width, 1)
             self._count(m, row, self.height, row_end)
             self._count(m, block, self.blocks, self.block_end)
@@ -86,10 +94,26 @@ class Positions(wiring.Component):
             m.d.sync += [
                 each.eq(self.address) for each in (self.at_address, row_start, block_start)
             ]
-            m.d.sync += self.at_entry.eq(self.entry)
+            m.d.sync += entry.eq(self.entry)
             for counter, total in ((column, self.width), (row, self.height), (block, self.blocks)):
                 m.d.sync += [counter["left"].eq(total - 1), counter["last"].eq(total == 1)]
+        if self._pair_bits is not None:
+            self._take_turns(m, entry)
         return m
+
+    def _take_turns(self, m: Module, entry):
+        """Go over the entries of a block a second time, and choose between those of the pairs."""
+        paired, second, first_entry = Signal(), Signal(), Signal.like(entry)
+        with m.If(self.advance & self.block_end & paired):
+            m.d.sync += second.eq(~second)
+            with m.If(second):
+                m.d.sync += first_entry.eq(entry + 1)
+            with m.Else():
+                m.d.sync += entry.eq(first_entry)
+        with m.If(self.start):
+            m.d.sync += [paired.eq(self.pairs), second.eq(0), first_entry.eq(self.entry)]
+        of_pair = Cat(entry[: self._pair_bits], second, entry[self._pair_bits :])
+        m.d.comb += self.at_entry.eq(Mux(paired, of_pair, entry))
 
     def _counter(self, m: Module, name: str, bits: int) -> dict:
         return {"left": Signal(bits, name=f"{name}_left"), "last": Signal(name=f"{name}_last")}

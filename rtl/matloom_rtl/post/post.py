@@ -159,6 +159,8 @@ class Post(wiring.Component):
                 positions.height.eq(command.height),
                 positions.blocks.eq(command.oc_blocks),
             ]
+            if self._config.has_narrow:
+                m.d.comb += positions.pairs.eq(command.pairs)
 
     def _fetch(self, m: Module, parameters):
         """Fetch for the head of the queue; return whether that has begun."""

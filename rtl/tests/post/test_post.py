@@ -19,6 +19,9 @@ CONFIGS = {
     "4_by_2": Config(rows=4, columns=4, hop=4, lanes=2, acc_bytes=1024),
     "8_by_4": Config(rows=8, columns=8, hop=8, lanes=4, acc_bytes=2048),
     "8_by_8": Config(rows=8, columns=8, hop=8, lanes=8, acc_bytes=2048),
+    "narrow": Config(
+        rows=4, columns=4, hop=4, lanes=2, acc_bytes=2048, mac_modes=("i8xi8", "i8xi4")
+    ),
 }
 SPAD_BYTES = 4096
 PARAMETERS = 3000
@@ -58,7 +61,11 @@ def draw(generator, config, **fixed):
         "table": generator.choice(tuple(Table)),
         "product": generator.randint(0, 1),
         "factor_zero": generator.randint(-128, 127),
+        "pairs": generator.randint(0, int(config.has_narrow)),
     }
+    if values["pairs"]:
+        # Some of either bank.
+        values["acc_addr"] = generator.randint(0, config.acc_pairs - width * height * 2)
     return values | fixed
 
 

@@ -24,17 +24,17 @@ def post(
     fields, columns = instruction.values, config.columns
     blocks, height, width = fields["oc_blocks"], fields["height"], fields["width"]
     shape = (blocks, height, width, columns)
-    entries = slice(fields["acc_addr"], fields["acc_addr"] + blocks * height * width)
+    entries = _entries(instruction, config).reshape(shape[:3])
     channels = np.full((blocks, 1, 1, 1), columns)
     channels[-1] = fields["tail"]
     valid = np.broadcast_to(np.arange(columns) < channels, shape)
     if fields["source"] == Source.ACC:
-        values = accumulators[entries].reshape(shape).astype(np.int64)
+        values = accumulators[entries].astype(np.int64)
     else:
         addresses = _addresses(fields, "source", shape)
         values = spad.view(np.int8).take(addresses, mode="clip").astype(np.int64)
         if instruction.product:
-            factors = accumulators[entries].reshape(shape).astype(np.int64)
+            factors = accumulators[entries].astype(np.int64)
             values = (values - instruction.factor_zero) * _low_bits(factors)
     bias, multiplier, shift = _parameters(fields, spad, columns)
     rounding = Rounding(fields["rounding"])
@@ -52,10 +52,23 @@ def post(
             written = table[written]
         spad[_addresses(fields, "dest", shape)[valid]] = written[valid]
         return
-    target = accumulators[entries].reshape(shape)
+    target = accumulators[entries]
     if fields["destination"] == Destination.ACC_ADD:
         results = wrap32(results + target)
     target[valid] = results.astype(np.int32)[valid]
+    accumulators[entries] = target
+
+
+def _entries(instruction: Instruction, config: Config) -> NDArray[np.int64]:
+    """Return the numbers of the entries of each block, then position."""
+    positions = instruction.height * instruction.width
+    number = np.arange(instruction.oc_blocks * positions)
+    if not instruction.pairs:
+        return instruction.acc_addr + number
+    block, position = np.divmod(number, positions)
+    pair = instruction.acc_addr + block // 2 * positions + position
+    apart = config.pair_distance
+    return pair + pair // apart * apart + block % 2 * apart
 
 
 def _low_bits(factors: NDArray[np.int64]) -> NDArray[np.int64]:
