@@ -66,8 +66,8 @@ def test_what_the_host_has_it_reshapes_itself():
     assert run.node.op is Op.RESHAPE
 
 
-def test_broadcasting_stays_on_the_host():
-    tensors = [_tensor("a"), _tensor("b", (1, 1)), _tensor("c")]
+def test_broadcasting_that_is_no_repetition_stays_on_the_host():
+    tensors = [_tensor("a", (4, 8)), _tensor("b", (4, 1)), _tensor("c", (4, 8))]
     (run,) = _partition(_graph(tensors, (_add(0, 1, 2, 0),), (2,))).runs
     assert isinstance(run, HostRun)
-    assert run.reason == "it broadcasts (1, 1) to (1, 8)"
+    assert run.reason == "it broadcasts (4, 1) to (4, 8)"

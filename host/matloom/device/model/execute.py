@@ -72,7 +72,7 @@ def execute(
             operands = _inputs(fields, block, signed, config.rows)
             if mode == "i4xi4":
                 operands = low_nibble(operands)
-            factors = operands.astype(dtype)
+            factors: NDArray[np.floating] = operands.astype(dtype)
             if mode == "i16xi8":
                 # A low byte, without a sign, and a high one.
                 factors[:, ::2] += 256 * (factors[:, ::2] < 0)

@@ -68,7 +68,8 @@ def _entries(instruction: Instruction, config: Config) -> NDArray[np.int64]:
     block, position = np.divmod(number, positions)
     pair = instruction.acc_addr + block // 2 * positions + position
     apart = config.pair_distance
-    return pair + pair // apart * apart + block % 2 * apart
+    entries: NDArray[np.int64] = pair + pair // apart * apart + block % 2 * apart
+    return entries
 
 
 def _low_bits(factors: NDArray[np.int64]) -> NDArray[np.int64]:
