@@ -220,9 +220,10 @@ def _times(operator: str, count: int) -> str:
 
 def _exactness(item: dict[str, Any]) -> str:
     whose = "TFLM" if item["expected"] == "out0_tflm" else "LiteRT"
-    worst = max(item["difference"], item.get("chip_difference", 0.0))
+    kinds = ("difference", "labelled_difference", "chip_difference")
+    worst = max(item.get(kind, 0.0) for kind in kinds)
     verdict = "equal" if worst == 0 else f"within {worst:.0e}"
-    return f"{item['samples']} {verdict} ({whose})"
+    return f"{item['samples'] + item.get('labelled', 0)} {verdict} ({whose})"
 
 
 def _devices() -> str:

@@ -19,8 +19,10 @@ _NEXT_LOAD_LATENCY = 14
 #: Cycles from the address of a burst to its last beat, of a short one.
 _BURST_LATENCY = 42
 
-#: Cycles from a STORE's start to its first beat, with the response at its end.
+#: Cycles from a STORE's start to its first beat, with the response at its end; by how much less
+#: it keeps its unit, because another one's beats follow while the response is on its way.
 _STORE_LATENCY = 45
+_STORE_RESPONSE = 38
 
 #: Cycles from the last vector of an EXEC to its last sum in the accumulators.
 _EXEC_LATENCY = 20
@@ -124,7 +126,7 @@ def _duration(instruction: Instruction, config: Config) -> tuple[int, int]:
         return post_cycles(values, config) + _POST_LATENCY + looks_up * _POST_LOOK_UP, 0
     if instruction.opcode is Opcode.LOAD:
         return _transfer_cycles(values, config) + _NEXT_LOAD_LATENCY, 0
-    return _transfer_cycles(values, config) + _STORE_LATENCY, 0
+    return _transfer_cycles(values, config) + _STORE_LATENCY - _STORE_RESPONSE, _STORE_RESPONSE
 
 
 def predict(instructions: list[Instruction], config: Config) -> Prediction:

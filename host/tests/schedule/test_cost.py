@@ -52,6 +52,22 @@ def test_units_overlap_unless_they_wait():
     assert _cycles(load, after) > alone + 500
 
 
+def test_stores_overlap_the_responses_of_those_before():
+    store = Instruction(
+        Opcode.STORE, {"region": Region.OUTPUT, "row_bytes": 800, "rows": 1, "planes": 1}
+    )
+    beats = 800 // CONFIG.bus_bytes
+    assert _cycles(store, store) - _cycles(store) == beats + 7
+
+
+def test_a_look_up_takes_a_cycle_more():
+    post = {"width": 50, "height": 1, "oc_blocks": 1, "tail": CONFIG.columns}
+    plain, looked_up = (
+        _cycles(Instruction(Opcode.POST, {**post, "table": table})) for table in (0, 1)
+    )
+    assert looked_up == plain + 1
+
+
 def test_marks_get_the_completion_of_their_instruction():
     order = Order(CONFIG, {})
     order.append(Opcode.EXEC, **_exec(100, 1), mark=3, input_rows=1, input_row_bytes=1)
