@@ -146,6 +146,8 @@ def test_extents_without_absent_fields_are_the_same(seed, name):
                 item.name: _some_value(item, config, generator)
                 for item in fields_of(opcode, config)
             }
+            if "mode" in values:
+                values["mode"] = generator.choice(config.mode_numbers)
             instruction = Instruction(opcode, values)
             ends = [extent_end(extent, instruction, config) for extent in layout.extents]
             fewer = extents_of(opcode, config)

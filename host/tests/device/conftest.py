@@ -15,6 +15,7 @@ MEMORY_BYTES = 1 << 22
 
 CONFIGS = {
     "nano": PRESETS["nano"],
+    "units": dataclasses.replace(PRESETS["nano"], tables=1, products=1),
     "8x16": dataclasses.replace(Config(), rows=8, columns=16, hop=4, bus_bits=128),
     "reference": PRESETS["reference"],
     "narrow": dataclasses.replace(

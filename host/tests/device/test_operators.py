@@ -20,10 +20,11 @@ CHOSEN = 4
     ("pair", "numbers"),
     [
         ("nano", range(30)),
-        pytest.param("nano", range(30, 1000), marks=pytest.mark.slow),
+        ("8x16", range(40)),
+        pytest.param("units", range(1000), marks=pytest.mark.slow),
         pytest.param("reference", range(200), marks=pytest.mark.slow),
     ],
-    ids=["nano-30", "nano-1000", "reference-200"],
+    ids=["nano-30", "8x16-40", "units-1000", "reference-200"],
     indirect=["pair"],
 )
 def test_operators(pair, numbers, seed):
