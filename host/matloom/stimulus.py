@@ -35,6 +35,8 @@ _OPERATORS = (
     Op.MAX_POOL_2D,
     Op.QUANTIZE,
 )
+#: Those that need a unit, by the field of the configuration that says whether it is there.
+_UNITS = {"tables": (Op.HARD_SWISH, Op.LOGISTIC), "products": (Op.MUL,)}
 
 
 class _Draw:
@@ -219,10 +221,17 @@ def _elementwise(draw: _Draw, op: Op) -> Graph:
     scale = draw.scale()
     given = [
         draw.tensor(name, shape, scale * draw.random.uniform(0.3, 3), draw.zero())
-        for name in (("first", "second") if op is Op.ADD else ("input",))
+        for name in (("first", "second") if op in (Op.ADD, Op.MUL) else ("input",))
     ]
-    output = draw.tensor("output", shape, scale * draw.random.uniform(0.5, 3), draw.zero())
-    attributes = Arithmetic(activation=draw.activation()) if op is Op.ADD else Attributes()
+    made = scale * draw.random.uniform(0.5, 3)
+    output = draw.tensor("output", shape, made, draw.zero())
+    attributes = Attributes()
+    if op is Op.MUL:
+        output = draw.tensor("output", shape, 64 * made * given[1].scale, draw.zero())
+    elif op is Op.LOGISTIC:
+        output = draw.tensor("output", shape, 1 / 256, -128)
+    if op in (Op.ADD, Op.MUL):
+        attributes = Arithmetic(activation=draw.activation())
     return _graph(op, attributes, given, [], output)
 
 
@@ -234,7 +243,8 @@ def random_layer(seed: int, config: Config) -> tuple[Graph, dict[int, Array]]:
     ``CompileOptions(tiling_seed=seed)`` for random tiles as well.
     """
     draw = _Draw(f"layer {seed} {config.digest}", config)
-    op = draw.random.choice(_OPERATORS)
+    units = [op for name, ops in _UNITS.items() if getattr(config, name) for op in ops]
+    op = draw.random.choice((*_OPERATORS, *units))
     if op in (Op.CONV_2D, Op.DEPTHWISE_CONV_2D):
         graph = _convolution(draw, op is Op.DEPTHWISE_CONV_2D)
     elif op is Op.FULLY_CONNECTED:
