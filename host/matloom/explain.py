@@ -22,7 +22,7 @@ def explain(program: Program) -> list[Table | str]:
         table.add_row(
             layer.operator,
             layer.name,
-            layer.where,
+            f"{layer.where} {layer.mode}".rstrip(),
             f"{layer.macs:,}",
             f"{layer.tensor_bytes:,}",
             f"{layer.predicted_cycles:,}" if on_engine else "",

@@ -32,7 +32,7 @@ from matloom.schedule import (
 from matloom.schedule.join import written_in_place
 from matloom.schedule.lookup import looked_up_on_the_way
 from matloom.schedule.partition import EngineRun, HostRun, Partition
-from matloom.schedule.stage import ArrayStage
+from matloom.schedule.stage import ArrayStage, Stage
 from matloom.work import macs, tensor_bytes
 
 __all__ = ["lower"]
@@ -64,6 +64,12 @@ def _spent(marks: list[int], completions: dict[int, int]) -> list[int]:
         spent.append(max(0, done - before))
         before = max(before, done)
     return spent
+
+
+def _mode(stages: tuple[Stage, ...]) -> str:
+    """Return the mode of the products of an operator."""
+    modes = {stage.mode for stage in stages if isinstance(stage, ArrayStage) and stage.macs}
+    return ", ".join(sorted(modes))
 
 
 @dataclass
@@ -230,6 +236,7 @@ class _Lowering:
                     predicted_cycles=first[index],
                     tensor_bytes=tensor_bytes(self.graph, node),
                     repeat_cycles=later[index],
+                    mode=_mode(run.stages[index]),
                 )
             )
 

@@ -153,7 +153,8 @@ class LayerInfo:
     `mark` is its slot in the completion-time table, 0 for none; `where` is ``"engine"``,
     ``"host"`` or ``"none"`` for operators that cost nothing; `reason` says why not the engine;
     `tensor_bytes` are those of all that it reads and writes. `repeat_cycles` is the
-    prediction for later calls, where weights stay on chip.
+    prediction for later calls, where weights stay on chip. `mode` is the number format of its
+    products on the engine, empty where it has none.
     """
 
     name: str
@@ -165,6 +166,7 @@ class LayerInfo:
     reason: str = ""
     tensor_bytes: int = 0
     repeat_cycles: int = 0
+    mode: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

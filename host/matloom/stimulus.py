@@ -67,6 +67,10 @@ class _Draw:
     def activation(self) -> Activation:
         return self.random.choice(tuple(Activation))
 
+    def four_bits(self) -> bool:
+        """Return whether weights have four bits: often, where the engine makes use of it."""
+        return self.config.has_narrow and self.random.random() < 0.7
+
     def bytes(self, shape: tuple[int, ...]) -> Array:
         return self.numbers.integers(-128, 128, shape).astype(np.int8)
 
@@ -145,7 +149,7 @@ def _weighted(
         shape=shape,
         dtype="int8",
         quantisation=quantisation,
-        data=draw.bytes(shape),
+        data=draw.bytes(shape) >> (4 if draw.four_bits() else 0),
     )
     deviation = 74 * 74 * reduction**0.5
     bias = draw.numbers.integers(-2 * int(deviation), 2 * int(deviation) + 1, channels)

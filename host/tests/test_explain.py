@@ -22,7 +22,7 @@ def test_engine_and_host():
     assert (last["where"], last["MACs"], last["bytes"]) == ("host", "0", "20")
     assert last["why"] == "the engine has no SOFTMAX"
     first = dict(zip(cells, [column[0] for column in cells.values()], strict=True))
-    assert (first["where"], first["why"]) == ("engine", "")
+    assert (first["where"], first["why"]) == ("engine i8xi8", "")
     # Image, weights, bias, features.
     assert first["bytes"] == f"{64 + 144 + 64 + 1024:,}"
     assert any("100.0% of them on the engine" in line for line in lines)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import tflite
 
+from matloom.arch.numerics import high_nibble, low_nibble
 from matloom.frontend.errors import ModelError, Unsupported
 from matloom.frontend.flatbuffer import enum_name, numbers, records, text
 from matloom.frontend.foreign import JOINED, Foreign, bind, file_tensor, whole
@@ -35,6 +36,7 @@ def load_tflite(source: str | Path | bytes) -> Graph:
     """Return the graph of a TensorFlow Lite file, given its path or its bytes.
 
     Tensors keep their numbers, and their names unless two inputs or outputs share one. Constants
+    of 4-bit integers become int8. Constants
     that only say how an operator works (axes, paddings) become its attributes; a bias that is
     absent is dropped. Operators that the graph does not know, or not in these types, become
     REFERENCE nodes.
@@ -251,6 +253,9 @@ class _Reader:
 
     def _tensor(self, table: Any, name: str) -> Tensor:
         dtype = DTYPES.get(table.Type())
+        packed = self._is_packed(table)
+        if packed:
+            dtype = "int8"
         if dtype is None:
             given = enum_name(tflite.TensorType, table.Type())
             raise Unsupported(f"has the type {given}")
@@ -266,10 +271,21 @@ class _Reader:
             shape=shape,
             dtype=dtype,
             quantisation=quantisation,
-            data=self._data(table.Buffer(), shape, dtype),
+            data=self._data(table.Buffer(), shape, dtype, packed=packed),
         )
 
-    def _data(self, buffer: int, shape: tuple[int, ...], dtype: str) -> Array | None:
+    def _is_packed(self, table: Any) -> bool:
+        """Return whether a tensor is a constant of 4-bit integers, which becomes int8."""
+        constant = 0 <= table.Buffer() < self.buffers
+        return (
+            table.Type() == tflite.TensorType.INT4
+            and constant
+            and self.model.Buffers(table.Buffer()).DataLength() > 0
+        )
+
+    def _data(
+        self, buffer: int, shape: tuple[int, ...], dtype: str, *, packed: bool
+    ) -> Array | None:
         if not 0 <= buffer < self.buffers:
             raise ModelError(f"must have one of {self.buffers} buffers, not {buffer}")
         table = self.model.Buffers(buffer)
@@ -278,9 +294,14 @@ class _Reader:
             return None
         raw: Array = table.DataAsNumpy()
         kind = np.dtype(dtype).newbyteorder("<")
-        expected = kind.itemsize * int(np.prod([*shape, 1], dtype=object))
+        size = int(np.prod([*shape, 1], dtype=object))
+        expected = -(-size // 2) if packed else kind.itemsize * size
         if expected != raw.size or raw.size != length:
             raise ModelError(f"must have {expected} bytes of data, not {raw.size}")
+        if packed:
+            # The first of two is in the low bits.
+            halves = (low_nibble(raw.view(np.int8)), high_nibble(raw.view(np.int8)))
+            return np.stack(halves, axis=1).reshape(-1)[:size].reshape(shape)
         data: Array = np.frombuffer(raw.tobytes(), kind).astype(dtype, copy=False).reshape(shape)
         return data
 

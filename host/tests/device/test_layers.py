@@ -13,7 +13,7 @@ from matloom.stimulus import random_layer
 CHOSEN = 5
 
 
-@pytest.mark.parametrize("pair", ["nano", "8x16", "reference"], indirect=True)
+@pytest.mark.parametrize("pair", ["nano", "8x16", "reference", "narrow"], indirect=True)
 @pytest.mark.parametrize(
     "numbers",
     [range(100), pytest.param(range(100, 1000), marks=pytest.mark.slow)],

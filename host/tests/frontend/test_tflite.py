@@ -1,15 +1,21 @@
 """Model files: what is read from them, and the sentence that each defect earns."""
 
+from dataclasses import replace
 from importlib import resources
 
 import flatbuffers
 import numpy as np
 import pytest
 
+from matloom.arch.config import PRESETS
+from matloom.compare import compare
+from matloom.compiler import compile_network
 from matloom.frontend.errors import ModelError
 from matloom.frontend.tflite import load_tflite
+from matloom.hostops.interpreter import interpret
 from matloom.ir.attributes import Activation, Padding
 from matloom.ir.graph import Op
+from matloom.runtime import load
 
 DIGITS = resources.files("matloom.data").joinpath("digits.tflite").read_bytes()
 
@@ -134,10 +140,51 @@ def test_float_operator(schema, model):
     foreign(model, "of float32 int8 int32 -> int8 can run neither on the engine nor on the host")
 
 
-@pytest.mark.parametrize("kind", ["STRING", "INT4", "BFLOAT16"])
+@pytest.mark.parametrize("kind", ["STRING", "BFLOAT16"])
 def test_unknown_type(schema, model, kind):
-    model.subgraphs[0].tensors[0].type = {"STRING": 5, "INT4": 17, "BFLOAT16": 18}[kind]
+    model.subgraphs[0].tensors[0].type = {"STRING": 5, "BFLOAT16": 18}[kind]
     refused(model, f"uses tensor 0 (image), which has the type {kind}")
+
+
+def four_bits(schema, model, operators):
+    """Give operators weights of four bits, as the format packs them; return them by tensor."""
+    weights = {}
+    for position in operators:
+        number = int(model.subgraphs[0].operators[position].inputs[1])
+        tensor = model.subgraphs[0].tensors[number]
+        values = np.array(model.buffers[tensor.buffer].data, np.uint8).view(np.int8) >> 4
+        pairs = np.pad(values, (0, values.size % 2)).reshape(-1, 2) & 15
+        tensor.type = schema.TensorType.INT4
+        model.buffers[tensor.buffer].data = pairs[:, 0] | pairs[:, 1] << 4
+        weights[number] = values.reshape(tensor.shape)
+    return weights
+
+
+def test_weights_of_four_bits(schema, model):
+    """Convolutions and the dense layer, every tensor beside TensorFlow Lite Micro's."""
+    weights = four_bits(schema, model, (0, 1, 2, 4, 7))
+    # The reference takes a dense layer of four bits with a single scale.
+    scales = model.subgraphs[0].tensors[max(weights)].quantization
+    scales.scale, scales.zeroPoint = scales.scale[:1], scales.zeroPoint[:1]
+    content = pack(model)
+    graph = load_tflite(content)
+    for number, values in weights.items():
+        assert graph.tensors[number].dtype == "int8"
+        assert np.array_equal(graph.tensors[number].data, values)
+    assert compare(content).equal
+    image = np.random.default_rng(0).integers(-128, 128, (1, 8, 8, 1), np.int8)
+    expected = interpret(graph, {graph.inputs[0]: image})[graph.outputs[0]]
+    modes = []
+    for config in (PRESETS["small"], replace(PRESETS["small"], mac_modes=("i8xi8", "i8xi4"))):
+        program = compile_network(graph, config)
+        assert np.array_equal(load(program, device="model").run(image), expected)
+        modes.append({layer.mode for layer in program.layers if layer.mode})
+    assert modes == [{"i8xi8"}, {"i8xi4"}]
+
+
+def test_computed_numbers_of_four_bits(schema, model):
+    model.subgraphs[0].tensors[0].type = schema.TensorType.INT4
+    refused(model, "uses tensor 0 (image), which has the type INT4")
 
 
 def whole(model, reason):
