@@ -7,14 +7,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.table import Table
 
-from matloom.arch.config import Config
+from matloom.arch.config import NARROW_MODES, Config
 from matloom.arch.csr import EXEC_CAUSES
 from matloom.compiler import compile_network
 from matloom.data.digits import NETWORK
@@ -57,11 +57,13 @@ class Case:
         Path in the collection; the demo's network where this and `product` are None.
     product:
         Rows, inner size and columns of a matrix product.
+    mode:
+        Its number format, which a configuration without it is measured with.
     calls:
         The last of so many calls of one session counts: later ones may find weights on chip.
     target:
-        Utilisation aimed at. Of a product whose sizes are no multiples of the array's, with the
-        padding counted as work. None where there is none.
+        Utilisation aimed at, of twice the products in a narrow mode. Of a product whose sizes are
+        no multiples of the array's, with the padding counted as work. None where there is none.
     peers:
         What others publish for the same network: whose, and the figure. Shown at `reference`.
     """
@@ -69,6 +71,7 @@ class Case:
     name: str
     model: str | None = None
     product: tuple[int, int, int] | None = None
+    mode: str = "i8xi8"
     calls: int = 1
     target: float | None = None
     peers: tuple[tuple[str, str], ...] = ()
@@ -81,7 +84,14 @@ class Case:
         if self.product is not None:
             rows, inner, columns = self.product
             work = rows * _padded(inner, config.rows) * _padded(columns, config.columns)
-        return round(work / (config.rows * config.columns * self.target))
+        each_cycle = config.rows * config.columns * (2 if self.mode in NARROW_MODES else 1)
+        return round(work / (each_cycle * self.target))
+
+    def config(self, config: Config) -> Config:
+        """Return the configuration to measure at: with the mode, where another lacks it."""
+        if self.mode in config.mac_modes:
+            return config
+        return replace(config, mac_modes=(*config.mac_modes, self.mode))
 
 
 def _padded(size: int, unit: int) -> int:
@@ -94,9 +104,11 @@ def _network(name: str, model: str, macs: int, cycles: int, **more: Any) -> Case
     return Case(name=name, model=f"mlperf_tiny/{model}.tflite", target=target, **more)
 
 
-def _product(rows: int, inner: int, columns: int, target: float) -> Case:
+def _product(rows: int, inner: int, columns: int, target: float, mode: str = "i8xi8") -> Case:
     cube = rows == inner == columns and rows % 16 == 0
     name = f"matmul {rows}" if cube else f"matmul {rows}x{inner}x{columns}"
+    if mode != "i8xi8":
+        return Case(name=f"{name} {mode}", product=(rows, inner, columns), target=target, mode=mode)
     others = (("RedMulE", "99.4 %"), ("OpenGeMM", "82-99 %"))
     return Case(name=name, product=(rows, inner, columns), target=target, peers=others)
 
@@ -152,6 +164,7 @@ CASES = (
     _network("ad, resident", "ad01_int8", 264_192, 5_500, calls=2),
     _product(128, 128, 128, 0.90),
     _product(256, 256, 256, 0.97),
+    _product(256, 256, 256, 0.9225, "i8xi4"),
     _product(512, 512, 512, 0.99),
     _product(100, 100, 100, 0.90),
     _product(250, 130, 70, 0.90),
@@ -216,7 +229,7 @@ def collection() -> Path | None:
 def graph_of(case: Case) -> Graph | None:
     """Return the network of a case; None where the model collection is absent."""
     if case.product is not None:
-        return product_graph(*case.product)
+        return product_graph(*case.product, mode=case.mode)
     if case.model is None:
         return load_tflite(NETWORK)
     folder = collection()
@@ -276,7 +289,7 @@ def run_bench(
             skipped.append(f"{case.name} skipped: the model collection is absent (MATLOOM_MODELS)")
             continue
         say(f"measuring {case.name} at {config_name}")
-        results.append(_measure(case, graph, config, config_name))
+        results.append(_measure(case, graph, case.config(config), config_name))
     return results, skipped
 
 

@@ -8,14 +8,17 @@ from matloom.ir.graph import Array, Graph, Node, Op, Quantisation, Tensor
 __all__ = ["product_graph"]
 
 
-def product_graph(rows: int, inner: int, columns: int, seed: int = 0) -> Graph:
+def product_graph(rows: int, inner: int, columns: int, seed: int = 0, mode: str = "i8xi8") -> Graph:
     """Return int8 (rows, inner) times a constant int8 (inner, columns), int8 out, requantised.
+
+    In the mode i8xi4 the constant's numbers are those of four bits.
 
     A FULLY_CONNECTED over a batch of `rows`, so both operands and the result are in external
     memory. Weights are random; scales keep the results within int8 for the most part.
     """
     noise = np.random.default_rng(seed)
-    weights = noise.integers(-127, 128, (columns, inner), np.int8)
+    largest, spread = (7, 4) if mode == "i8xi4" else (127, 60)
+    weights = noise.integers(-largest, largest + 1, (columns, inner), np.int8)
     bias = noise.integers(-1000, 1000, (columns,), np.int32)
 
     def tensor(name: str, shape: tuple[int, ...], scale: float, data: Array | None) -> Tensor:
@@ -26,13 +29,18 @@ def product_graph(rows: int, inner: int, columns: int, seed: int = 0) -> Graph:
         0: tensor("a", (rows, inner), 0.01, None),
         1: tensor("b", (columns, inner), 0.01, weights),
         2: Tensor(name="bias", shape=(columns,), dtype="int32", data=bias),
-        3: tensor("c", (rows, columns), 0.01 * 0.01 * 60 * float(np.sqrt(inner)), None),
+        3: tensor(
+            "c",
+            (rows, columns),
+            0.01 * 0.01 * spread * float(np.sqrt(inner)),
+            None,
+        ),
     }
     node = Node(
         op=Op.FULLY_CONNECTED,
         inputs=(0, 1, 2),
         outputs=(3,),
-        attributes=FullyConnected(activation=Activation.NONE, keep_num_dims=False),
+        attributes=FullyConnected(activation=Activation.NONE, keep_num_dims=False, mode=mode),
         index=0,
     )
     return Graph(

@@ -41,7 +41,7 @@ class Report:
         From doorbell to done, over all engine steps; `cycles_source` says whether the engine's
         own counters gave them or, on a device without time, the compiler's prediction.
     utilisation:
-        The engine's MACs / (rows x columns x cycles).
+        The engine's MACs / (rows x columns x cycles): up to 2 in narrow modes.
     stalls:
         Cycles of the execute unit by cause; with `exec_stream` they sum to `cycles`.
     bytes_read, bytes_written:
