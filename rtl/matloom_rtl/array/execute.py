@@ -19,7 +19,6 @@ from matloom_rtl.ports import (
     SPAD_READ_LATENCY,
     CommandSignature,
     SpadReadSignature,
-    body_layout,
 )
 
 __all__ = ["Execute"]
@@ -61,7 +60,7 @@ class Execute(wiring.Component):
     waits for. Vectors stall for the shadow registers, for the scratchpad, and for nothing else;
     once granted, vectors and weights move in step to the array, and sums to the accumulators.
 
-    Latency: command 1, Walk 5, request 1, scratchpad `SPAD_READ_LATENCY`, padding 1, array,
+    Latency: Walk 6, request 1, scratchpad `SPAD_READ_LATENCY`, padding 1, array,
     accumulators `ACC_UPDATE_LATENCY` until `done`. Throughput: one vector a cycle; a step takes at
     least `tile_load_cycles`.
 
@@ -116,39 +115,31 @@ class Execute(wiring.Component):
         ]
         if self._config.has_narrow:
             m.d.comb += array.weight_narrow.eq(loader.weight_narrow)
-        waiting = self._take_commands(m, walk, loader)
-        vector, fire = self._request(m, walk, loader, waiting)
+        self._take_commands(m, walk, loader)
+        vector, fire = self._request(m, walk, loader)
         output = self._pad(m, vector, fire, array)
         self._finish(m, array, output)
         return m
 
     def _take_commands(self, m: Module, walk, loader):
-        """Show the head to the loader first, then move it to a register before the walk.
-
-        The walk decides late whether it takes a command; the queue need not wait for that.
-        """
+        """Show the head to the loader first, then hand it to the walk, which has a place for it."""
         command = self.unit.command
         prefetched, load_met = Signal(), self.met[UNITS.index(Opcode.LOAD)]
-        following = Signal(body_layout(Opcode.EXEC), reset_less=True)
-        waiting = Signal()
+        may_walk = Signal()
         m.d.comb += [
+            may_walk.eq(self.met.all() & prefetched),
             loader.i.payload.eq(command.payload),
             loader.i.valid.eq(command.valid & load_met & ~prefetched),
-            command.ready.eq(~waiting & self.met.all() & prefetched),
-            walk.i.payload.eq(following),
-            walk.i.valid.eq(waiting),
+            command.ready.eq(walk.i.ready & may_walk),
+            walk.i.payload.eq(command.payload),
+            walk.i.valid.eq(command.valid & may_walk),
         ]
         with m.If(loader.i.valid & loader.i.ready):
             m.d.sync += prefetched.eq(1)
-        with m.If(walk.i.ready):
-            m.d.sync += waiting.eq(0)
-        with m.If(~waiting):
-            m.d.sync += following.eq(command.payload)
         with m.If(command.valid & command.ready):
-            m.d.sync += [prefetched.eq(0), waiting.eq(1)]
-        return waiting
+            m.d.sync += prefetched.eq(0)
 
-    def _request(self, m: Module, walk, loader, waiting):
+    def _request(self, m: Module, walk, loader):
         """Request each vector; return it, and whether it is granted.
 
         The walk is cut off from all that stalls by a slice, through which empty places move like
@@ -173,7 +164,7 @@ class Execute(wiring.Component):
             loader.release.eq(fire & vector.switch),
             self.unit.progress.eq(fire | (self.weight_read.valid & self.weight_read.ready)),
         ]
-        self._name_cause(m, shown, allowed, fire, walk.active | waiting)
+        self._name_cause(m, shown, allowed, fire, walk.active)
         return vector, fire
 
     def _name_cause(self, m: Module, shown, allowed, fire, begun):

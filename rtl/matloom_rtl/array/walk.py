@@ -51,15 +51,36 @@ def vector_layout(config: Config) -> data.StructLayout:
     )
 
 
+#: What the loops need of a command; they read it from the cycle on in which it begins.
+_LOOP_FIELDS = (
+    *("oc_blocks", "kernel_rows", "kernel_cols", "blocks", "height", "width"),
+    *("oc_step", "kernel_row_step", "kernel_col_step", "x_step", "y_step", "first_row"),
+    *("accumulate", "weights_fixed"),
+)
+
+#: What the stages behind the loops need, from a cycle later on.
+_STAGE_FIELDS = (
+    *("input_addr", "input_pitch", "input_rows", "input_row_bytes"),
+    *("acc_addr", "pad_value", "maximum", "mark", "window", "mode"),
+    *("first_output", "out_width", "out_height", "out_x_skip", "out_y_skip"),
+)
+
+
+def _part_of(fields) -> data.StructLayout:
+    """Return a part of the layout of a command."""
+    whole = body_layout(Opcode.EXEC)
+    return data.StructLayout({name: whole[name].shape for name in fields})
+
+
 class Walk(wiring.Component):
     """Walk the six loops of an EXEC, one vector a cycle.
 
     Loops, outermost first: output block, kernel row, kernel column, block, output row, output
-    column. The next command is taken in the cycle of the last vector, so that instructions follow
-    each other without a gap. Entries are counted beside the later stages (`Outputs`): until there
-    `entry` is the instruction's first.
+    column. The next command waits in a register and begins with the last vector's move, so that
+    instructions follow each other without a gap. Entries are counted beside the later stages
+    (`Outputs`): until there `entry` is the instruction's first.
 
-    Latency: 5 cycles from the command to its first vector. Throughput: one vector a cycle, but a
+    Latency: 6 cycles from the command to its first vector. Throughput: one vector a cycle, but a
     step (one weight tile) takes `ACC_UPDATE_LATENCY` cycles at least, and a command with
     `accumulate` starts that much later, because an entry must be written before it is read again.
     Stalled output: everything holds, empty places included, so gaps between vectors never close:
@@ -70,7 +91,7 @@ class Walk(wiring.Component):
     i: stream of `body_layout(EXEC)`, in
     o: stream of `vector_layout`, out
     active: out
-        A command is under way or a vector is on its way to `o`.
+        A command waits or is under way, or a vector is on its way to `o`.
     paused: out
         The empty place at `o` is one that keeps updates of an entry apart.
     """
@@ -91,45 +112,65 @@ class Walk(wiring.Component):
         advance = Signal()
         m.d.comb += advance.eq(self.o.ready)
 
-        walking = Signal()
-        command = Signal(body_layout(Opcode.EXEC), reset_less=True)
-        step = self._loops(m, command, advance, walking)
-        self._addresses(m, command, advance, walking, step)
+        # One of three: the place for the next command is free; the command waits there; its loops
+        # have begun, and what later stages need of it follows with the next move.
+        free, waiting, begun = Signal(init=1), Signal(), Signal()
+        following = Signal(body_layout(Opcode.EXEC), reset_less=True)
+        m.d.comb += self.i.ready.eq(free)
+        with m.If(free):
+            m.d.sync += [following.eq(self.i.payload), free.eq(~self.i.valid)]
+            m.d.sync += waiting.eq(self.i.valid)
 
-        # What is taken while nothing is valid is never walked: data need not know of `valid`.
-        m.d.comb += self.i.ready.eq(step["moving"] & step["reload"])
-        with m.If(self.i.ready):
-            m.d.sync += [walking.eq(self.i.valid), command.eq(self.i.payload)]
+        walking = Signal()
+        command = Signal(_part_of(_LOOP_FIELDS), reset_less=True)
+        step = self._loops(m, command, following, waiting, advance, walking)
+        # What begins while nothing waits is never walked: data need not know of `waiting`.
+        with m.If(step["begin"]):
+            m.d.sync += [command[name].eq(following[name]) for name in _LOOP_FIELDS]
+            m.d.sync += walking.eq(waiting)
+            with m.If(waiting):
+                m.d.sync += [waiting.eq(0), begun.eq(1)]
+
+        fixed = Signal(
+            data.StructLayout({**_part_of(_STAGE_FIELDS).members, "penultimate": LINE_BITS}),
+            reset_less=True,
+        )
+        with m.If(begun & advance):
+            m.d.sync += [fixed[name].eq(following[name]) for name in _STAGE_FIELDS]
+            m.d.sync += fixed.penultimate.eq(penultimate(following.line))
+            m.d.sync += [begun.eq(0), free.eq(1)]
+        busy = walking | ~free
+        self._addresses(m, command, following, fixed, advance, busy, step)
         return m
 
-    def _loops(self, m: Module, command, advance, walking) -> dict:
-        """Count the loops; return the registers of the vector at hand and its flags."""
-        incoming = self.i.payload
-        names = ("oc_blocks", "kernel_rows", "kernel_cols", "blocks", "height", "width")
+    def _loops(self, m: Module, command, incoming, waiting, advance, walking) -> dict:
+        """Count the loops; return the registers of the vector at hand and its flags.
+
+        Whether it is held back, and whether a command begins behind it, hundreds of registers wait
+        for: both are worked out a move ahead.
+        """
+        names = _LOOP_FIELDS[:6]
         left = {name: Signal(12, name=f"left_{name}", reset_less=True) for name in names}
         at_last = {name: Signal(name=f"last_{name}", reset_less=True) for name in names}
 
-        # Flags in registers: what holds a vector back is at the root of every move.
+        # A command that accumulates cools first. A step that is too short repeats nothing: its last
+        # vector waits instead, while the step is young.
         cooling, cool = Signal(range(ACC_UPDATE_LATENCY + 1)), Signal(init=1)
-        age, young = Signal(range(ACC_UPDATE_LATENCY)), Signal()
-        step_end = Signal()
-        hold, issue = Signal(), Signal()
+        age, young, stays_young = Signal(range(ACC_UPDATE_LATENCY)), Signal(), Signal()
+        step_end, held, reload = Signal(), Signal(), Signal(init=1)
+        moving = Signal()
         m.d.comb += [
-            # A step that is too short repeats nothing: its last vector waits instead.
-            hold.eq(~cool | (step_end & young)),
-            issue.eq(walking & ~hold),
+            moving.eq(advance & ~held),
+            stays_young.eq(young & (age + 1 < ACC_UPDATE_LATENCY - 1)),
         ]
         with m.If(advance & walking):
             with m.If(~cool):
                 m.d.sync += [cooling.eq(cooling - 1), cool.eq(cooling == 1)]
-            with m.Elif(issue & step_end):
+            with m.Elif(~held & step_end):
                 m.d.sync += [age.eq(0), young.eq(1)]
             with m.Elif(young):
-                m.d.sync += [age.eq(age + 1), young.eq(age + 1 < ACC_UPDATE_LATENCY - 1)]
+                m.d.sync += [age.eq(age + 1), young.eq(stays_young)]
 
-        # Whether to move hangs on all that stalls; where to, on registers alone.
-        moving, reload = Signal(), Signal()
-        m.d.comb += moving.eq(advance & (~walking | ~hold))
         carry = Const(1)
         for name in reversed(names):
             if name == "blocks":
@@ -147,13 +188,24 @@ class Walk(wiring.Component):
                         at_last[name].eq(left[name] == 1),
                     ]
             carry = carry & at_last[name]
-        ends = self._ends(m, names, left, at_last, reload)
+        begin = Signal()
+        m.d.comb += begin.eq(moving & reload)
+        ends = self._ends(m, names, incoming, begin, left, at_last, reload)
         final = Signal()
-        m.d.comb += reload.eq(~walking | final)
         with m.If(moving):
             m.d.sync += [final.eq(ends["oc_blocks"]), step_end.eq(ends["height"])]
+            m.d.sync += reload.eq(ends["oc_blocks"] | (reload & ~waiting))
+        with m.If(advance):
+            with m.If(held & ~cool):
+                m.d.sync += held.eq((cooling != 1) | (step_end & young))
+            with m.Elif(held):
+                m.d.sync += held.eq(stays_young)
+            with m.Elif(reload):
+                m.d.sync += held.eq(waiting & (incoming.accumulate | ends["height"]))
+            with m.Else():
+                m.d.sync += held.eq(ends["height"] & (step_end | stays_young))
 
-        with m.If(moving & reload):
+        with m.If(begin):
             for name in names:
                 m.d.sync += [
                     left[name].eq(incoming[name] - 1),
@@ -166,25 +218,25 @@ class Walk(wiring.Component):
                 cool.eq(~incoming.accumulate),
             ]
         return {
-            "issue": issue,
-            "paused": walking & hold,
+            "issue": walking & ~held,
+            "paused": held,
             "moving": moving,
+            "begin": begin,
             "reload": reload,
             "at_last": at_last,
             "step_end": step_end,
             "final": final,
         }
 
-    def _ends(self, m: Module, names, left, at_last, reload) -> dict:
+    def _ends(self, m: Module, names, incoming, begin, left, at_last, reload) -> dict:
         """Return for some loops whether the next vector ends it and all loops inside.
 
         It does if it is the only one; and if the vector at hand is one from the end of some loop,
         all loops inside of that pass but once, and all outside are at their end.
         """
-        incoming = self.i.payload
         single = {name: Signal(name=f"single_{name}", reset_less=True) for name in names}
         only = {name: incoming[name] == 1 for name in names}
-        with m.If(self.i.ready):
+        with m.If(begin):
             m.d.sync += [single[name].eq(only[name]) for name in names]
         ends = {}
         for outermost in ("oc_blocks", "height"):
@@ -199,66 +251,62 @@ class Walk(wiring.Component):
             ends[outermost] = Mux(reload, Cat(only[name] for name in loops).all(), Cat(cases).any())
         return ends
 
-    def _addresses(self, m: Module, command, advance, walking, step):
-        byte, row = self._positions(m, command, step)
+    def _addresses(self, m: Module, command, incoming, fixed, advance, busy, step):
+        byte, row = self._positions(m, command, incoming, step)
         first_step, step_start, start = self._starts(m, step)
 
-        issue = step["issue"]
-        s1 = Signal(vector_layout(self._config), reset_less=True)
+        s1 = Signal(vector_layout(self._config))
+        known = Signal(
+            data.StructLayout(dict.fromkeys(("switch", "add", "last", "first", "start"), 1)),
+            reset_less=True,
+        )
         s1_valid = Signal()
         pauses = [Signal(name=f"paused{stage}") for stage in (1, 2, 3)]
         s1_byte = Signal(signed(_BYTE_BITS), reset_less=True)
         s1_row = Signal(signed(_ROW_BITS), reset_less=True)
-        s1_geometry = Signal(
-            data.StructLayout({"input_addr": 24, "pitch": 20, "rows": 12, "row_bytes": 20}),
-            reset_less=True,
-        )
         with m.If(advance):
             m.d.sync += [
-                s1_valid.eq(issue),
+                s1_valid.eq(step["issue"]),
                 Cat(*pauses, self.paused).eq(Cat(step["paused"], *pauses)),
                 s1_byte.eq(byte),
                 s1_row.eq(row),
-                s1.pad.eq(command.pad_value),
-                s1.switch.eq(step_start & (start | ~command.weights_fixed)),
-                s1.entry.eq(command.acc_addr),
-                s1.add.eq(~first_step | command.accumulate),
-                s1.maximum.eq(command.maximum),
-                s1.last.eq(step["final"]),
-                s1.mark.eq(command.mark),
-                s1.first.eq(step_start),
-                s1_geometry.input_addr.eq(command.input_addr),
-                s1_geometry.pitch.eq(command.input_pitch),
-                s1_geometry.rows.eq(command.input_rows),
-                s1_geometry.row_bytes.eq(command.input_row_bytes),
+                known.switch.eq(step_start & (start | ~command.weights_fixed)),
+                known.add.eq(~first_step | command.accumulate),
+                known.last.eq(step["final"]),
+                known.first.eq(step_start),
+                known.start.eq(start),
             ]
+        m.d.comb += [
+            s1.pad.eq(fixed.pad_value),
+            s1.entry.eq(fixed.acc_addr),
+            s1.maximum.eq(fixed.maximum),
+            s1.mark.eq(fixed.mark),
+            *(s1[name].eq(known[name]) for name in ("switch", "add", "last", "first")),
+        ]
         if self._config.has_windows:
-            with m.If(advance):
-                m.d.sync += s1.window.eq(command.window)
-        for name, flag in decode_flags(command.mode, self._config).items():
-            with m.If(advance):
-                m.d.sync += s1.flags[name].eq(flag)
+            m.d.comb += s1.window.eq(fixed.window)
+        for name, flag in decode_flags(fixed.mode, self._config).items():
+            m.d.comb += s1.flags[name].eq(flag)
         m.submodules.outputs = outputs = Outputs(self._config)
-        flags = {"first": step_start, "resume": step_start & ~first_step, "start": start}
-        self._grid(m, command, advance, outputs, flags)
-        self._bounds(m, advance, walking, s1, s1_valid, s1_byte, s1_row, s1_geometry, outputs)
-
-    def _grid(self, m: Module, command, advance, outputs, flags):
-        """Show the grid of outputs of the vector in the first stage."""
-        fields = {name: command[name] for name, _ in GRID if name in command.shape().members}
-        fields |= flags | {"penultimate": penultimate(command.line)}
-        grid = Signal(GRID, reset_less=True)
+        resume = Signal(reset_less=True)
         with m.If(advance):
-            m.d.sync += [grid[name].eq(value) for name, value in fields.items()]
-        m.d.comb += [outputs.advance.eq(advance), outputs.grid.eq(grid)]
+            m.d.sync += resume.eq(step_start & ~first_step)
+        grid = outputs.grid
+        m.d.comb += [
+            outputs.advance.eq(advance),
+            *(grid[name].eq(fixed[name]) for name, _ in GRID if name in fixed.shape().members),
+            *(grid[name].eq(known[name]) for name in ("first", "start")),
+            grid.resume.eq(resume),
+        ]
+        self._bounds(m, advance, busy, s1, s1_valid, s1_byte, s1_row, fixed, outputs)
 
-    def _positions(self, m: Module, command, step):
+    def _positions(self, m: Module, command, incoming, step):
         """Keep byte-in-row and row of the vector at hand.
 
         Where the next step begins is worked out while this one streams, in two registers one behind
         the other: no step is shorter than `ACC_UPDATE_LATENCY` cycles.
         """
-        incoming, last = self.i.payload, step["at_last"]
+        last = step["at_last"]
         rows = self._config.rows
         byte_oc, byte_col, byte_block, byte = (
             Signal(signed(_BYTE_BITS), name=f"byte_{name}", reset_less=True)
@@ -319,9 +367,7 @@ class Walk(wiring.Component):
                 m.d.sync += first_step.eq(step["reload"] | block_end)
         return first_step, step_start, start
 
-    def _bounds(
-        self, m: Module, advance, walking, s1, s1_valid, s1_byte, s1_row, geometry, outputs
-    ):
+    def _bounds(self, m: Module, advance, busy, s1, s1_valid, s1_byte, s1_row, fixed, outputs):
         """Multiply the row, add the base, and cut the vector to the row: three stages."""
         rows = self._config.rows
         layout = vector_layout(self._config)
@@ -338,11 +384,11 @@ class Walk(wiring.Component):
             m.d.sync += [
                 s2.eq(s1),
                 valid2.eq(s1_valid),
-                s2.row_valid.eq((s1_row >= 0) & (s1_row < geometry.rows)),
+                s2.row_valid.eq((s1_row >= 0) & (s1_row < fixed.input_rows)),
                 row_bits.eq(s1_row[:12]),
-                pitch2.eq(geometry.pitch),
-                base2.eq(geometry.input_addr + s1_byte),
-                room2.eq(geometry.row_bytes - s1_byte),
+                pitch2.eq(fixed.input_pitch),
+                base2.eq(fixed.input_addr + s1_byte),
+                room2.eq(fixed.input_row_bytes - s1_byte),
                 under2.eq(s1_byte),
             ]
             m.d.sync += [
@@ -365,5 +411,5 @@ class Walk(wiring.Component):
             outputs.acc_addr.eq(s3.entry),
             self.o.valid.eq(valid4),
             self.o.payload.eq(s4),
-            self.active.eq(walking | s1_valid | valid2 | valid3 | valid4),
+            self.active.eq(busy | s1_valid | valid2 | valid3 | valid4),
         ]
