@@ -175,10 +175,11 @@ class Accumulators(wiring.Component):
         with m.If(fetched.replace):
             # To replace is to add to nothing.
             m.d.sync += word.eq(0)
+        m.d.sync += operand.eq(Mux(fetched.sum, sums, values))
         with m.If(fetched.sum):
-            m.d.sync += [operand.eq(sums), columns.eq(~0)]
+            m.d.sync += columns.eq(~0)
         with m.Elif(fetched.update):
-            m.d.sync += [operand.eq(values), columns.eq(mask)]
+            m.d.sync += columns.eq(mask)
 
         m.d.sync += [store.en.eq(columns), store.addr.eq(address)]
         m.d.comb += store.data.eq(self._combine(m, index, word, operand, maximum))
@@ -208,14 +209,13 @@ class Accumulators(wiring.Component):
 
     def _answer(self, m: Module, read_bank, words):
         """Choose between the banks two cycles after the request."""
-        valid, bank = self.read.valid & self.read.ready, read_bank
+        bank = read_bank
         for _cycle in range(2):
-            valid_next, bank_next = Signal(), Signal(reset_less=True)
-            m.d.sync += [valid_next.eq(valid), bank_next.eq(bank)]
-            valid, bank = valid_next, bank_next
+            bank_next = Signal(reset_less=True)
+            m.d.sync += bank_next.eq(bank)
+            bank = bank_next
         answer = Signal(32 * self._columns, reset_less=True)
-        with m.If(valid):
-            m.d.sync += answer.eq(Mux(bank, words[1], words[0]))
+        m.d.sync += answer.eq(Mux(bank, words[1], words[0]))
         m.d.comb += self.read.data.eq(answer)
 
 

@@ -44,7 +44,8 @@ class Array(wiring.Component):
     Members
     -------
     valid, vector, switch, tag: in
-        Activations, row 0 lowest; `switch` marks the first vector that uses the shadow weights.
+        Activations, row 0 lowest; `switch` marks the first vector that uses the shadow weights,
+        and is never set without one.
     flags: in
         Of the vector's mode, where several are built.
     slide, position: in
@@ -102,8 +103,7 @@ class Array(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config, cells = self._config, self._cells
-        valid, switch = self.valid, Signal()
-        m.d.comb += switch.eq(self.valid & self.switch)
+        valid, switch = self.valid, self.switch
         flags = self.flags if flags_layout(config).size else None
         weight_narrow = self.weight_narrow if config.has_narrow else None
         words = flags.words if config.has_words else None

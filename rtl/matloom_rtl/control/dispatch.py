@@ -97,6 +97,11 @@ class Dispatch(wiring.Component):
             bounds.opcode.eq(opcode),
             bounds.region_bytes.eq(self.region_bytes),
         ]
+        # The granule that is awaited, if any: what is there is written until it is the one.
+        place = Signal(LONGEST, init=1)
+        for index in range(LONGEST):
+            with m.If(place[index]):
+                m.d.sync += word.word_select(index, GRANULE_BITS).eq(self.i.payload)
         halted = Signal()
         m.d.sync += [self.fault.eq(0), halted.eq(self.halt)]
         taken = self._queues(m, word, issue)
@@ -113,7 +118,7 @@ class Dispatch(wiring.Component):
 
         with m.FSM():
             with m.State("Assemble"):
-                self._assemble(m, word)
+                self._assemble(m, word, place)
             with m.State("Unknown"):
                 fail(Fault.ILLEGAL_OPCODE)
             with m.State("Cut-Short"):
@@ -146,7 +151,7 @@ class Dispatch(wiring.Component):
             with m.State("Issue"):
                 with m.If(taken):
                     m.d.comb += self.dispatched.eq(1)
-                    m.d.sync += self.index.eq(self.index + 1)
+                    m.d.sync += [self.index.eq(self.index + 1), place.eq(1)]
                     m.next = "Assemble"
                 m.d.comb += issue.eq(~halted)
             with m.State("Settle"), m.If(settled):
@@ -156,28 +161,23 @@ class Dispatch(wiring.Component):
                 pass
         return m
 
-    def _assemble(self, m: Module, word):
+    def _assemble(self, m: Module, word, place):
         """Collect as many granules as the opcode has; faults are shown a cycle later."""
-        place = Signal(range(LONGEST))
-        opcode = Mux(place == 0, self.i.payload[:4], word[:4])
-        count = Signal(range(LONGEST + 1))
+        opcode = Mux(place[0], self.i.payload[:4], word[:4])
+        known, last = Signal(), Signal()
         with m.Switch(opcode):
             for layout in FORMATS.values():
                 with m.Case(layout.opcode):
-                    m.d.comb += count.eq(layout.granules)
+                    m.d.comb += [known.eq(1), last.eq(place[layout.granules - 1])]
         m.d.comb += self.i.ready.eq(1)
         with m.If(self.i.valid):
-            m.d.sync += place.eq(place + 1)
-            with m.Switch(place):
-                for index in range(LONGEST):
-                    with m.Case(index):
-                        m.d.sync += word.word_select(index, GRANULE_BITS).eq(self.i.payload)
-            with m.If(count == 0):
+            m.d.sync += place.eq(place << 1)
+            with m.If(~known):
                 m.next = "Unknown"
-            with m.Elif(count == place + 1):
+            with m.Elif(last):
                 m.d.sync += place.eq(0)
                 m.next = "Look"
-        with m.Elif(self.exhausted & (place == 0)):
+        with m.Elif(self.exhausted & place[0]):
             m.next = "Cut-Short"
         with m.Elif(self.exhausted):
             m.next = "Cut-Within"

@@ -103,9 +103,10 @@ class Rows(wiring.Component):
         m.d.comb += start.eq(
             Mux(command.fill, 0, self.region_base[command.region] + command.dram_offset)
         )
-        with m.If(self.i.valid & self.i.ready):
+        # What is taken while nothing is valid is never worked on.
+        with m.If(~working):
             m.d.sync += [
-                working.eq(1),
+                working.eq(self.i.valid),
                 current.eq(command),
                 rows_left.eq(command.rows),
                 planes_left.eq(command.planes),

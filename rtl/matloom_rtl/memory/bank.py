@@ -1,6 +1,6 @@
 """One scratchpad bank: an even and an odd memory, a word of each wide."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -52,22 +52,23 @@ class Bank(wiring.Component):
         reading = Signal()
         read_line = Signal.like(self.read_line, reset_less=True)
         read_carry = Signal(reset_less=True)
-        m.d.sync += reading.eq(self.read_valid)
-        with m.If(self.read_valid):
-            m.d.sync += [read_line.eq(self.read_line), read_carry.eq(self.read_carry)]
+        m.d.sync += [
+            reading.eq(self.read_valid),
+            read_line.eq(self.read_line),
+            read_carry.eq(self.read_carry),
+        ]
 
         write_line = Signal.like(self.write_line, reset_less=True)
         write_carry = Signal(reset_less=True)
         write_data = Signal.like(self.write_data, reset_less=True)
         write_mask = Signal.like(self.write_mask)
-        m.d.sync += write_mask.eq(0)
-        with m.If(self.write_valid):
-            m.d.sync += [
-                write_line.eq(self.write_line),
-                write_carry.eq(self.write_carry),
-                write_data.eq(self.write_data),
-                write_mask.eq(self.write_mask),
-            ]
+        # Only the mask tells whether there is a write: no other bit waits for that.
+        m.d.sync += [
+            write_line.eq(self.write_line),
+            write_carry.eq(self.write_carry),
+            write_data.eq(self.write_data),
+            write_mask.eq(Mux(self.write_valid, self.write_mask, 0)),
+        ]
 
         # `no_rw_check`: no logic that keeps the old word where a read meets a write.
         for index, (name, word) in enumerate((("even", self.even), ("odd", self.odd))):

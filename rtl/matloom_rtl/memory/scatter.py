@@ -14,12 +14,13 @@ class Scatter(wiring.Component):
 
     In a window of `span` bytes (`width`, or the next power of two) each remainder modulo `span`
     occurs once, so the data need to rotate within `span` bytes only and repeat along the line;
-    the mask tells which repetition counts. A write granted in cycle t leaves in t + 2. One a cycle.
+    the mask tells which repetition counts. What comes in cycle t leaves in t + 2, be it a write
+    that is granted or not: one signal less that all bytes wait for. One a cycle.
 
     Members
     -------
-    valid, offset, data, mask: in
-        A write is granted: its first byte's position in the line, bytes and mask.
+    offset, data, mask: in
+        A write: its first byte's position in the line, bytes and mask.
     o_data, o_mask: out
         Bytes and mask of an even and an odd word.
     """
@@ -29,7 +30,6 @@ class Scatter(wiring.Component):
         self._line_bytes = 2 * word_bytes
         super().__init__(
             {
-                "valid": In(1),
                 "offset": In(range(2 * word_bytes)),
                 "data": In(8 * width),
                 "mask": In(width),
@@ -40,22 +40,18 @@ class Scatter(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        granted = Signal()
         offset = Signal.like(self.offset, reset_less=True)
         values = Signal(8 * self._span, reset_less=True)
         mask = Signal(self._line_bytes, reset_less=True)
-        m.d.sync += granted.eq(self.valid)
-        with m.If(self.valid):
-            m.d.sync += [offset.eq(self.offset), values.eq(self.data), mask.eq(self.mask)]
+        m.d.sync += [offset.eq(self.offset), values.eq(self.data), mask.eq(self.mask)]
 
         turned = Signal.like(values, reset_less=True)
         turned_mask = Signal.like(mask, reset_less=True)
         turn = offset[: (self._span - 1).bit_length()]
-        with m.If(granted):
-            m.d.sync += [
-                turned.eq(rotate_left(values, turn, 8)),
-                turned_mask.eq(rotate_left(mask, offset)),
-            ]
+        m.d.sync += [
+            turned.eq(rotate_left(values, turn, 8)),
+            turned_mask.eq(rotate_left(mask, offset)),
+        ]
         m.d.comb += [
             self.o_data.eq(turned.replicate(self._line_bytes // self._span)),
             self.o_mask.eq(turned_mask),

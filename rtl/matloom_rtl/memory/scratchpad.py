@@ -127,7 +127,6 @@ class Scratchpad(wiring.Component):
                 width=self._write_widths[index], word_bytes=config.word_bytes
             )
             m.d.comb += [
-                scatter.valid.eq(grant),
                 scatter.offset.eq(place.offset),
                 scatter.data.eq(port.data),
                 scatter.mask.eq(port.mask),

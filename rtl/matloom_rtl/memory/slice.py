@@ -1,6 +1,6 @@
 """A stream with a register in both directions, for requests to an arbiter that is far away."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -11,7 +11,8 @@ class Slice(wiring.Component):
     """Pass a stream on, with no path from one side to the other.
 
     Latency: one cycle. Throughput: one item a cycle. Stalls: holds two items, so that `i.ready`,
-    a register, need not know of `o.ready`.
+    a register, need not know of `o.ready`; nor need the many bits of an item, which is written to
+    whichever place is empty and shown from there.
 
     Members
     -------
@@ -23,17 +24,19 @@ class Slice(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        held, holding = Signal.like(self.i.payload, reset_less=True), Signal()
-        shown = Signal.like(self.o.payload, reset_less=True)
-        m.d.comb += [self.i.ready.eq(~holding), self.o.payload.eq(shown)]
+        places = [
+            Signal.like(self.i.payload, name=f"place_{index}", reset_less=True)
+            for index in range(2)
+        ]
+        full, shown = Signal(), Signal()
+        m.d.comb += [self.i.ready.eq(~full), self.o.payload.eq(Mux(shown, *reversed(places)))]
         with m.If(~self.o.valid | self.o.ready):
-            m.d.sync += [self.o.valid.eq(holding | self.i.valid), holding.eq(0)]
-            with m.If(holding):
-                m.d.sync += shown.eq(held)
-            with m.Else():
-                m.d.sync += shown.eq(self.i.payload)
+            m.d.sync += [self.o.valid.eq(full | self.i.valid), full.eq(0)]
         with m.Elif(self.i.valid):
-            m.d.sync += holding.eq(1)
-        with m.If(~holding):
-            m.d.sync += held.eq(self.i.payload)
+            m.d.sync += full.eq(1)
+        with m.If(self.o.valid & self.o.ready):
+            m.d.sync += shown.eq(~shown)
+        for index, place in enumerate(places):
+            with m.If(~full & ~(self.o.valid & (shown == index))):
+                m.d.sync += place.eq(self.i.payload)
         return m

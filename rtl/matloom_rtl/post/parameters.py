@@ -1,6 +1,6 @@
 """Bias, multiplier and shift of each channel: of the output block at hand, and of the next."""
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -45,9 +45,9 @@ class Parameters(wiring.Component):
     ready: out
         Those below are of a block, from the next cycle on.
     read: SpadReadSignature, out
-        `data` belong to `arrived`.
-    arrived: in
-        The data of the oldest read that was taken.
+        `data` follow `arriving` by a cycle.
+    arriving: in
+        The data of the oldest read that was taken are there in the next cycle.
     biases, multipliers, shifts: out
         32, 32 and 8 bits a channel, channel 0 lowest.
     """
@@ -61,7 +61,7 @@ class Parameters(wiring.Component):
                 "release": In(1),
                 "ready": Out(1),
                 "read": Out(SpadReadSignature(columns, config.spad_banks)),
-                "arrived": In(1),
+                "arriving": In(1),
                 "biases": Out(32 * columns),
                 "multipliers": Out(32 * columns),
                 "shifts": Out(8 * columns),
@@ -71,11 +71,12 @@ class Parameters(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         task, load, full = Signal(TASK, reset_less=True), Signal(), Signal()
+        begin = Signal()
         fetched = self._fetch(m, task, load)
-        block = self._store(m, task, load)
+        block = self._store(m, task, begin)
 
         # `load` and `swap` are registers of their own, since hundreds of others wait for them.
-        m.d.sync += load.eq(0)
+        m.d.sync += load.eq(begin)
         with m.FSM():
             with m.State("Idle"):
                 m.d.comb += self.i.ready.eq(1)
@@ -83,7 +84,7 @@ class Parameters(wiring.Component):
                 with m.If(self.i.valid):
                     m.next = "Wait"
             with m.State("Wait"), m.If(~full):
-                m.d.sync += load.eq(1)
+                m.d.comb += begin.eq(1)
                 m.next = "Load"
             with m.State("Load"):
                 m.d.sync += task.blocks.eq(task.blocks - 1)
@@ -107,14 +108,15 @@ class Parameters(wiring.Component):
         """Request the reads of a block after `load`; return whether all have arrived."""
         read = self.read
         wanted, missing = Signal(range(10)), Signal(range(10))
-        fetched = Signal()
+        arrived, fetched = Signal(), Signal()
+        m.d.sync += arrived.eq(self.arriving)
         with m.If(read.valid & read.ready):
             m.d.sync += [
                 read.address.eq(read.address + self._columns),
                 wanted.eq(wanted - 1),
                 read.valid.eq(wanted != 1),
             ]
-        with m.If(self.arrived):
+        with m.If(arrived):
             m.d.sync += [missing.eq(missing - 1), fetched.eq(missing == 1)]
         with m.If(load):
             count = task.channel_bias * _BIAS_READS + task.channel_scale * _SCALE_READS
@@ -123,26 +125,34 @@ class Parameters(wiring.Component):
             m.d.sync += [read.valid.eq(some), fetched.eq(~some)]
         return fetched
 
-    def _store(self, m: Module, task, load):
-        """Put a read's bytes at their place in the next block, which is returned."""
-        columns, bits = self._columns, 8 * self._columns
-        biases = Signal(32 * columns, reset_less=True)
-        multipliers = Signal(32 * columns, reset_less=True)
-        shifts, place = Signal(8 * columns, reset_less=True), Signal(range(10))
-        block = Cat(biases, multipliers, shifts)
-        with m.If(self.arrived):
+    def _store(self, m: Module, task, begin):
+        """Put reads, or what the task has for all channels, into the next block; return it.
+
+        Every part of the block, as long as a read, has an enable in a register of its own.
+        """
+        bits, parts = 8 * self._columns, []
+        place = Signal(range(_BIAS_READS + _SCALE_READS))
+        with m.If(self.arriving):
             m.d.sync += place.eq(place + 1)
-            with m.Switch(place):
-                for index in range(_BIAS_READS + _SCALE_READS):
-                    with m.Case(index):
-                        m.d.sync += block[bits * index : bits * (index + 1)].eq(self.read.data)
-        with m.If(load):
-            m.d.sync += place.eq(0)
-            with m.If(~task.channel_bias):
-                m.d.sync += [biases.eq(task.bias.replicate(columns)), place.eq(_BIAS_READS)]
-            with m.If(~task.channel_scale):
-                m.d.sync += [
-                    multipliers.eq(task.multiplier.replicate(columns)),
-                    shifts.eq(task.shift.replicate(columns)),
-                ]
-        return block
+        with m.If(begin):
+            m.d.sync += place.eq(Mux(task.channel_bias, 0, _BIAS_READS))
+        kinds = (
+            ("biases", _BIAS_READS, task.channel_bias, task.bias),
+            ("multipliers", 4, task.channel_scale, task.multiplier),
+            ("shifts", 1, task.channel_scale, task.shift),
+        )
+        for name, reads, of_channels, value in kinds:
+            repeat = Signal(name=f"repeat_{name}")
+            m.d.sync += repeat.eq(begin & ~of_channels)
+            values = value.replicate(self._columns)
+            for index in range(reads):
+                part = Signal(bits, name=f"{name}_{index}", reset_less=True)
+                enable = Signal(name=f"enable_{name}_{index}")
+                arriving = self.arriving & (place == len(parts))
+                m.d.sync += enable.eq(arriving | (begin & ~of_channels))
+                with m.If(enable):
+                    m.d.sync += part.eq(
+                        Mux(repeat, values.word_select(index, bits), self.read.data)
+                    )
+                parts.append(part)
+        return Cat(parts)

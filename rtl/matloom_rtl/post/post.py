@@ -144,7 +144,7 @@ class Post(wiring.Component):
         self._sequence(
             m, command, start, streaming, fetched, asked_all, block_left, finished, waits
         )
-        m.d.sync += self.unit.progress.eq(last_beat | written | parameters.arrived)
+        m.d.sync += self.unit.progress.eq(last_beat | written | parameters.arriving)
         return m
 
     def _geometry(self, m: Module, command, start, sources, results):
@@ -212,8 +212,8 @@ class Post(wiring.Component):
         acc_end = _delayed(m, request.payload.ends_block, ACC_READ_LATENCY, "acc_end")
         spad_end = _delayed(m, from_bytes.ends_block, SPAD_READ_LATENCY, "spad_end")
         spad_values = Cat(_extend(spad.data.word_select(index, 8)) for index in range(columns))
-        m.d.comb += parameters.arrived.eq(
-            _delayed(m, read_spad & ~of_vector, SPAD_READ_LATENCY, "parameters_asked")
+        m.d.comb += parameters.arriving.eq(
+            _delayed(m, read_spad & ~of_vector, SPAD_READ_LATENCY - 1, "parameters_asked")
         )
         written, vectors = acc_arrived | spad_arrived, Cat(spad_values, spad_end)
         vectors = Mux(acc_arrived, Cat(acc.data, acc_end), vectors)
@@ -336,24 +336,25 @@ class Post(wiring.Component):
         to_spad = command.destination == Destination.SPAD
         beat, full = _beat_number(beats), Signal()
         words = Signal(32 * columns, reset_less=True)
-        emerging, bytes_made = self._inside[Lane.LATENCY], [lane.byte for lane in self._lane_units]
+        # Known a cycle ahead, for a register of its own for each beat: many bits wait for it.
+        emerging, emerges = self._inside[Lane.LATENCY - 1], Signal(beats)
+        bytes_made = [lane.byte for lane in self._lane_units]
         if self._config.tables:
             looks_up = to_spad & (command.table == Table.LOOK_UP)
             fills = _fills(command)
             entries = self._tables(m, start, full & fills, words)
-            emerging = Mux(looks_up, self._inside[-1], emerging)
+            emerging = Mux(looks_up, self._inside[-2], emerging)
             bytes_made = [
                 Mux(looks_up, entry, byte) for entry, byte in zip(entries, bytes_made, strict=True)
             ]
-        m.d.sync += full.eq(emerging & (beat == beats - 1))
+        m.d.sync += [emerges.eq(Mux(emerging, 1 << beat, 0)), full.eq(emerges[-1])]
         with m.If(emerging):
             m.d.sync += beat.eq(Mux(beat == beats - 1, 0, beat + 1))
-            with m.Switch(beat):
-                for b in range(beats):
-                    with m.Case(b):
-                        for index, lane in enumerate(self._lane_units):
-                            value = Mux(to_spad, bytes_made[index], lane.result)
-                            m.d.sync += words.word_select(b * lanes + index, 32).eq(value)
+        for b in range(beats):
+            with m.If(emerges[b]):
+                for index, lane in enumerate(self._lane_units):
+                    value = Mux(to_spad, bytes_made[index], lane.result)
+                    m.d.sync += words.word_select(b * lanes + index, 32).eq(value)
         layout = _result_layout(self._config, 32)
         m.submodules.queue = queue = SyncFIFO(width=layout.size, depth=_BEHIND)
         collected, head = data.View(layout, queue.w_data), data.View(layout, queue.r_data)
@@ -438,16 +439,19 @@ class Post(wiring.Component):
         everything_written = Signal()
         with m.If(finished):
             m.d.sync += everything_written.eq(1)
-        # Two states have registers of their own, since hundreds of others wait for them.
+        # Three states have registers of their own, since hundreds of others wait for them.
+        idle = Signal(init=1)
         m.d.sync += start.eq(0)
+        with m.If(idle):
+            m.d.sync += command.eq(unit.command.payload)
         with m.If(asked_all):
             m.d.sync += streaming.eq(0)
         with m.FSM() as states:
             with m.State("Idle"):
                 m.d.comb += unit.command.ready.eq(fetched)
-                m.d.sync += [command.eq(unit.command.payload), everything_written.eq(0)]
+                m.d.sync += everything_written.eq(0)
                 with m.If(unit.command.valid & fetched):
-                    m.d.sync += start.eq(1)
+                    m.d.sync += [start.eq(1), idle.eq(0)]
                     m.next = "Begin"
             with m.State("Begin"):
                 m.d.sync += [streaming.eq(1), blocks_left.eq(command.oc_blocks - 1)]
@@ -464,6 +468,7 @@ class Post(wiring.Component):
                 m.d.sync += settling.eq(settling - 1)
                 with m.If(settling == 1):
                     m.d.comb += [unit.done.eq(1), unit.done_mark.eq(command.mark)]
+                    m.d.sync += idle.eq(1)
                     m.next = "Idle"
         m.d.comb += unit.busy.eq(~states.ongoing("Idle"))
 

@@ -195,28 +195,6 @@ def test_largest_sum():
     play(config, events)
 
 
-def test_switch_without_vector_is_ignored():
-    config, rng = PRESETS["nano"], np.random.default_rng(4)
-    events = draw(config, rng, 0, 0, 0)
-    events += [{"write": (0, rng.integers(-128, 128, (2, 4)))}, {}, {}]
-    events.append({"vector": rng.integers(-128, 128, 4)})
-    dut = Array(config, 8)
-    tile = Oracle(config)
-    for event in events:
-        sums = tile.step(**event)
-
-    async def drive(ctx):
-        for event in events:
-            present(ctx, dut, event, 0)
-            ctx.set(dut.switch, event.get("switch", "vector" not in event))
-            await ctx.tick()
-        present(ctx, dut, {}, 0)
-        await ctx.tick().repeat(dut.latency - 1)
-        assert [ctx.get(dut.o_sums[column]) for column in range(4)] == sums.tolist()
-
-    simulate(dut, drive, cycles=40)
-
-
 @pytest.mark.parametrize("name", ["nano", "systolic"])
 def test_reset_midway(name):
     config, rng = CONFIGS[name], np.random.default_rng(5)

@@ -20,7 +20,6 @@ def test_every_offset(width):
 
     async def drive(ctx):
         for cycle in range(len(writes) + 2):
-            ctx.set(dut.valid, cycle < len(writes))
             if cycle < len(writes):
                 offset, data, mask = writes[cycle]
                 ctx.set(dut.offset, offset)
