@@ -288,5 +288,5 @@ def test_reset_midway():
 @pytest.mark.parametrize("side", ["read_widths", "write_widths"])
 def test_width_beyond_a_word(side):
     widths = {"read_widths": [4], "write_widths": [4]} | {side: [9]}
-    with pytest.raises(ValueError, match=rf"{side} must be 1 to word_bytes \(8\), not 9"):
+    with pytest.raises(ValueError, match=rf"{side} must be 1 to word_bytes \(4\), not 9"):
         Scratchpad(PRESETS["nano"], **widths)
