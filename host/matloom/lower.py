@@ -8,7 +8,7 @@ import numpy as np
 from matloom.arch.config import Config
 from matloom.arch.isa import GRANULE_BYTES, Instruction, Region, illegal_field, pack
 from matloom.ir.attributes import Reference
-from matloom.ir.graph import Graph, Op, Tensor
+from matloom.ir.graph import Graph, Tensor
 from matloom.program import (
     Binding,
     Constant,
@@ -29,6 +29,7 @@ from matloom.schedule import (
     Segment,
     schedule_segment,
 )
+from matloom.schedule.context import BROADCASTING, source_name
 from matloom.schedule.join import written_in_place
 from matloom.schedule.lookup import looked_up_on_the_way
 from matloom.schedule.partition import EngineRun, HostRun, Partition
@@ -126,12 +127,13 @@ class _Lowering:
         for node in run.nodes:
             for number in node.inputs:
                 data = self.graph.tensors[number].data
-                if self.names[number] in read and data is not None:
-                    wide = node.op in (Op.ADD, Op.SUB, Op.MUL, Op.PRELU)
+                name = source_name(self.graph, node, number, self.names)
+                if name in read and data is not None:
+                    wide = node.op in BROADCASTING
                     shape = self.graph.tensors[node.outputs[0]].shape if wide else data.shape
                     values = np.broadcast_to(data, shape).tobytes()
                     place = Place(region=Region.PROGRAM, offset=self.image.add(values))
-                    found[self.names[number]] = (place, len(values))
+                    found[name] = (place, len(values))
         return found
 
     def engine(self, run: EngineRun) -> None:

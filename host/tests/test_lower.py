@@ -1,7 +1,15 @@
+import numpy as np
+
 from matloom.arch.config import PRESETS
 from matloom.arch.isa import Opcode, Region, illegal_field, unpack
+from matloom.compare import random_inputs
 from matloom.compiler import CompileOptions, compile_network
+from matloom.hostops.interpreter import interpret
+from matloom.instances import Instances
+from matloom.ir.attributes import Activation, Arithmetic
+from matloom.ir.graph import Graph, Node, Op
 from matloom.program import EngineStep, Program
+from matloom.runtime import load
 from matloom.stimulus import random_layer
 
 
@@ -46,3 +54,34 @@ def test_tensors_of_a_region_do_not_overlap():
     size = graph.tensors[graph.inputs[0]].size_bytes
     assert first.offset + size <= second.offset
     assert second.offset + size <= program.region_bytes[Region.INPUT]
+
+
+def test_a_constant_is_broadcast_to_the_shape_of_each_result():
+    draw = Instances(0, engine=True)
+    tensors = {
+        number: draw._tensor(f"t{number}", shape)
+        for number, shape in enumerate([(2, 3), (2, 5), (2, 1), (2, 3), (2, 5)])
+    }
+    tensors[2] = draw._constant(tensors[2])
+    graph = Graph(
+        name="shared",
+        inputs=(0, 1),
+        outputs=(3, 4),
+        tensors=tensors,
+        nodes=tuple(
+            Node(
+                op=Op.ADD,
+                inputs=(at, 2),
+                outputs=(at + 3,),
+                attributes=Arithmetic(activation=Activation.NONE),
+                index=at,
+            )
+            for at in range(2)
+        ),
+    )
+    given = random_inputs(graph, 0)
+    program = compile_network(graph, PRESETS["small"])
+    assert all(layer.where == "engine" for layer in program.layers)
+    found = load(program, device="model").run({f"t{at}": array for at, array in given.items()})
+    for number, array in interpret(graph, given).items():
+        np.testing.assert_array_equal(found[f"t{number}"], array)

@@ -1,5 +1,6 @@
 """What the making of a stage is told: an operator, its tensors, the names of its buffers."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,14 +8,25 @@ import numpy as np
 from matloom.arch.config import Config
 from matloom.arch.numerics import Rounding
 from matloom.ir.attributes import Activation
-from matloom.ir.graph import Array, Graph, Node, Tensor
+from matloom.ir.graph import Array, Graph, Node, Op, Tensor
 from matloom.ir.scales import activation_range, channel_multipliers
 from matloom.schedule.build import Requantisation
 
-__all__ = ["SAME", "Context", "Unfit", "unchanged"]
+__all__ = ["BROADCASTING", "SAME", "Context", "Unfit", "source_name", "unchanged"]
+
+#: Operators whose stages read constants broadcast to the shape of the result.
+BROADCASTING = frozenset({Op.ADD, Op.SUB, Op.MUL, Op.PRELU})
 
 #: Multiplier and shift that change nothing.
 SAME = (2**30, 1)
+
+
+def source_name(graph: Graph, node: Node, number: int, names: Mapping[int, str]) -> str:
+    """Return the name of an input's buffer: of a broadcast constant another one for each shape."""
+    tensor, shape = graph.tensors[number], graph.tensors[node.outputs[0]].shape
+    if node.op in BROADCASTING and tensor.data is not None and tensor.shape != shape:
+        return f"{names[number]} as {shape}"
+    return names[number]
 
 
 class Unfit(ValueError):

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from matloom.arch.config import Config
 from matloom.ir.graph import Graph, Node, Op
 from matloom.schedule.build import average_stage, maximum_stage
-from matloom.schedule.context import Context, Unfit
+from matloom.schedule.context import Context, Unfit, source_name
 from matloom.schedule.elementwise import (
     add,
     leaky_relu,
@@ -141,7 +141,7 @@ def stages_of(node: Node, graph: Graph, names: dict[int, str], config: Config) -
     context = Context(
         node=node,
         graph=graph,
-        sources=tuple(names[number] for number in node.inputs),
+        sources=tuple(source_name(graph, node, number, names) for number in node.inputs),
         results=tuple(names[number] for number in node.outputs),
         config=config,
         external=names[node.inputs[0]] in {names[number] for number in graph.inputs},

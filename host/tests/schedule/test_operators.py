@@ -18,7 +18,7 @@ from matloom.runtime import load
 from matloom.schedule.operators import ENGINE
 
 #: Instances of each operator, in turn for each configuration: more than 20,000 in all.
-FEW, MANY = range(12), range(12, 572)
+FEW, MANY = range(12), range(12, 652)
 CONFIGS = (
     replace(PRESETS["nano"], tables=1, products=1),
     PRESETS["small"],
