@@ -1,0 +1,182 @@
+"""Floating-point rules of the engine, on bit patterns: formats, products, sums, conversions.
+
+Written with operators only, like `numerics`: one function takes Python integers or int64 arrays,
+and gives what it takes. Patterns are non-negative. Every result is rounded to nearest, ties to
+even; subnormals are kept on both sides; a NaN that comes out is `NAN`, whatever went in.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from matloom.arch.numerics import clamp
+
+__all__ = ["FLOAT_FORMATS", "FP32", "NAN", "FloatFormat", "add", "limit", "multiply"]
+__all__ += ["narrow", "widen"]
+
+#: The NaN of every fp32 result: quiet, positive, without payload.
+NAN = 0x7FC00000
+
+
+@dataclass(frozen=True, kw_only=True)
+class FloatFormat:
+    """Sign, exponent and fraction of a number, from the highest bit down.
+
+    `finite`: the largest exponent holds numbers too, all ones are NaN and nothing is infinite
+    (float8_e4m3fn of ml_dtypes and of the OCP's 8-bit formats).
+    """
+
+    name: str
+    exponent_bits: int
+    fraction_bits: int
+    finite: bool = False
+
+    @property
+    def bits(self) -> int:
+        """Bits of a number."""
+        return 1 + self.exponent_bits + self.fraction_bits
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of a number in memory, lowest first."""
+        return self.bits // 8
+
+    @property
+    def bias(self) -> int:
+        """What the exponent of 1.0 is stored as."""
+        return (1 << (self.exponent_bits - 1)) - 1
+
+    @property
+    def largest_exponent(self) -> int:
+        """The exponent field of all ones."""
+        return (1 << self.exponent_bits) - 1
+
+    @property
+    def above(self) -> int:
+        """The first magnitude that is not finite: infinity, or NaN where nothing is infinite."""
+        ones = (1 << self.fraction_bits) - 1
+        return (self.largest_exponent << self.fraction_bits) + ones * self.finite
+
+    @property
+    def nan(self) -> int:
+        """The NaN of every result in this format."""
+        quiet = 0 if self.finite else 1 << (self.fraction_bits - 1)
+        return self.above | quiet
+
+
+FP32 = FloatFormat(name="fp32", exponent_bits=8, fraction_bits=23)
+
+#: The formats of operands, by the name of the mode that multiplies them.
+FLOAT_FORMATS = {
+    item.name: item
+    for item in (
+        FloatFormat(name="bf16", exponent_bits=8, fraction_bits=7),
+        FloatFormat(name="fp16", exponent_bits=5, fraction_bits=10),
+        FloatFormat(name="fp8_e4m3", exponent_bits=4, fraction_bits=3, finite=True),
+        FloatFormat(name="fp8_e5m2", exponent_bits=5, fraction_bits=2),
+    )
+}
+
+#: Significands are normalised to this bit before rounding: sums of two have no more.
+_TOP = 52
+
+
+def _choose(condition: Any, yes: Any, no: Any) -> Any:
+    return no + (yes - no) * condition
+
+
+def _split(x: Any, form: FloatFormat) -> tuple[Any, Any, Any, Any, Any]:
+    """Return sign, significand, power, "is NaN" and "is infinite".
+
+    A finite number is its significand times two to its power.
+    """
+    magnitude = x & ((1 << (form.bits - 1)) - 1)
+    exponent = magnitude >> form.fraction_bits
+    fraction = magnitude & ((1 << form.fraction_bits) - 1)
+    significand = fraction + ((exponent > 0) << form.fraction_bits)
+    power = exponent + (exponent == 0) - (form.bias + form.fraction_bits)
+    if form.finite:
+        return x >> (form.bits - 1), significand, power, magnitude == form.above, magnitude < 0
+    sign = x >> (form.bits - 1)
+    return sign, significand, power, magnitude > form.above, magnitude == form.above
+
+
+def _round(sign: Any, significand: Any, power: Any, form: FloatFormat) -> Any:
+    """Return the pattern nearest to ``significand * 2**power``; the significand is below 2**53."""
+    for step in (32, 16, 8, 4, 2, 1):
+        small = significand < 1 << (_TOP + 1 - step)
+        significand = significand << step * small
+        power = power - step * small
+    exponent = power + _TOP + form.bias
+    tiny = exponent < 1
+    places = clamp(_TOP - form.fraction_bits + (1 - exponent) * tiny, 1, _TOP + 2)
+    kept = significand >> places
+    lost, half = significand - (kept << places), 1 << (places - 1)
+    kept = kept + ((lost > half) | ((lost == half) & (kept & 1 == 1)))
+    # The leading bit of `kept`, or a carry of the rounding, goes into the exponent.
+    magnitude = (((exponent - 1) * (exponent > 1)) << form.fraction_bits) + kept
+    magnitude = clamp(magnitude * (significand > 0), 0, form.above)
+    return magnitude + (sign << (form.bits - 1))
+
+
+def widen(x: Any, form: FloatFormat) -> Any:
+    """Return numbers of a format as fp32, exactly."""
+    sign, significand, power, is_nan, infinite = _split(x, form)
+    finite = _round(sign, significand, power, FP32)
+    return _choose(is_nan, NAN, _choose(infinite, FP32.above + (sign << 31), finite))
+
+
+def narrow(x: Any, form: FloatFormat) -> Any:
+    """Return fp32 numbers in a format; what is too large becomes infinite.
+
+    In `fp8_e4m3`, which knows no infinity, it becomes NaN with the number's sign, as in ml_dtypes.
+    """
+    sign, significand, power, is_nan, infinite = _split(x, FP32)
+    finite = _round(sign, significand, power, form)
+    above = form.above + (sign << (form.bits - 1))
+    return _choose(is_nan, form.nan, _choose(infinite, above, finite))
+
+
+def multiply(a: Any, b: Any, form: FloatFormat) -> Any:
+    """Return products of numbers of a format as fp32.
+
+    Exact but for bf16, where a product may lie beyond fp32's largest number or among its
+    subnormals: then it is rounded.
+    """
+    sign_a, significand_a, power_a, nan_a, infinite_a = _split(a, form)
+    sign_b, significand_b, power_b, nan_b, infinite_b = _split(b, form)
+    sign = sign_a ^ sign_b
+    finite = _round(sign, significand_a * significand_b, power_a + power_b, FP32)
+    infinite = infinite_a | infinite_b
+    zero = (significand_a == 0) | (significand_b == 0)
+    is_nan = nan_a | nan_b | (infinite & zero)
+    return _choose(is_nan, NAN, _choose(infinite, FP32.above + (sign << 31), finite))
+
+
+def add(a: Any, b: Any) -> Any:
+    """Return sums of fp32 numbers; what cancels is +0."""
+    swap = (a & 0x7FFFFFFF) < (b & 0x7FFFFFFF)
+    larger, smaller = _choose(swap, b, a), _choose(swap, a, b)
+    sign, significand, power, nan_large, infinite = _split(larger, FP32)
+    sign_small, small, power_small, nan_small, infinite_small = _split(smaller, FP32)
+    subtract = sign ^ sign_small
+    # Twenty-four bits below the larger one's last, and one that remembers the others.
+    places = clamp(power - power_small, 0, 60)
+    aligned = (small << 24) >> places
+    aligned = aligned | (aligned << places != small << 24)
+    total = (significand << 24) + aligned * (1 - 2 * subtract)
+    finite = _round(
+        sign * (total > 0) + (sign & sign_small) * (total == 0), total, power - 24, FP32
+    )
+    is_nan = nan_large | nan_small | (infinite & infinite_small & (subtract == 1))
+    return _choose(is_nan, NAN, _choose(infinite, FP32.above + (sign << 31), finite))
+
+
+def limit(x: Any, low: Any, high: Any) -> Any:
+    """Return fp32 numbers limited to ``low .. high``; -0 is less than +0, NaN becomes `NAN`."""
+
+    def ordered(pattern: Any) -> Any:
+        return _choose(pattern >> 31, 2**31 - 1 - pattern, pattern)
+
+    limited = clamp(ordered(x), ordered(low), ordered(high))
+    pattern = _choose(limited < 0, 2**31 - 1 - limited, limited)
+    return _choose((x & 0x7FFFFFFF) > FP32.above, NAN, pattern)

@@ -1,0 +1,70 @@
+"""What the arithmetic units are made of: registers in a row, shifts, leading zeros."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import data
+
+__all__ = ["FP32_LAYOUT", "delay", "leading_zeros", "register", "shift_left", "shift_right"]
+
+#: Fields of an fp32 number.
+FP32_LAYOUT = data.StructLayout({"fraction": 23, "exponent": 8, "sign": 1})
+
+
+def register(m: Module, value, name: str):
+    """Return a value one cycle later."""
+    later = Signal.like(value, name=name, reset_less=True)
+    m.d.sync += later.eq(value)
+    return later
+
+
+def delay(m: Module, value, cycles: int, name: str):
+    """Return a value some cycles later."""
+    for cycle in range(cycles):
+        value = register(m, value, f"{name}_{cycle}")
+    return value
+
+
+def leading_zeros(value):
+    """Return how many zeros stand above the highest one of a value that is not zero.
+
+    A tree of pairs, so its depth is the logarithm of the width.
+    """
+    below = (1 << (len(value) - 1).bit_length()) - len(value)
+    _any, count = _count(Cat(Const((1 << below) - 1, below), value))
+    return count
+
+
+def _count(bits):
+    """Return whether a power of two of bits holds a one, and the zeros above it."""
+    if len(bits) == 2:
+        return bits.any(), ~bits[1]
+    half = len(bits) // 2
+    low_any, low = _count(bits[:half])
+    high_any, high = _count(bits[half:])
+    return low_any | high_any, Cat(Mux(high_any, high, low), ~high_any)
+
+
+def shift_left(value, count):
+    """Return a value shifted left within its own width, by two bits of the count at a time."""
+    return _shift(value, count, lambda each, places: (each << places)[: len(each)])
+
+
+def shift_right(value, count, unit=1):
+    """Return a value shifted right by `count` units; its lowest bit remembers what fell out."""
+    return _shift(
+        value,
+        count,
+        lambda each, places: Cat(each[: places + 1].any(), each[places + 1 :]),
+        unit,
+    )
+
+
+def _shift(value, count, shifted, unit=1):
+    width = len(value)
+    for low in range(0, len(count), 2):
+        places = unit << low
+        once = Mux(count[low], shifted(value, places), value)[:width]
+        if low + 1 < len(count):
+            twice, thrice = shifted(value, 2 * places), shifted(value, 3 * places)
+            once = Mux(count[low + 1], Mux(count[low], thrice, twice), once)[:width]
+        value = once
+    return value

@@ -1,0 +1,91 @@
+"""An operand of any of the formats, opened for multiplication."""
+
+from amaranth.hdl import Cat, Const, Module, Signal, signed
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from matloom.arch.floats import FLOAT_FORMATS, FP32
+from matloom_rtl.arith.stages import leading_zeros, shift_left
+
+__all__ = ["OPERAND", "Unpack"]
+
+#: A normalised number: 1.`fraction` times two to `exponent` less fp32's bias. `zero` and
+#: `infinite` say what it is instead, both of them NaN.
+OPERAND = data.StructLayout(
+    {"fraction": 10, "exponent": signed(9), "sign": 1, "zero": 1, "infinite": 1}
+)
+
+
+class Unpack(wiring.Component):
+    """Take a number apart and normalise it, subnormal or not.
+
+    Two registered stages, one number a cycle. Done once where numbers enter the array, so that
+    no cell has to.
+
+    About 160 LUT4 and 45 flip-flops on ECP5 with all formats, 155 MHz alone, grade 6.
+
+    Parameters
+    ----------
+    formats: tuple of str
+        Names from `floats.FLOAT_FORMATS`; the number's own is chosen by `format`.
+
+    Members
+    -------
+    bits: in
+        The number in the low bits.
+    format: in
+        Index in `formats`.
+    o: out
+        `OPERAND`.
+    """
+
+    #: Cycles from a number to its parts.
+    LATENCY = 2
+
+    def __init__(self, formats: tuple[str, ...]):
+        self._formats = [FLOAT_FORMATS[name] for name in formats]
+        super().__init__(
+            {
+                "bits": In(max(form.bits for form in self._formats)),
+                "format": In(range(len(formats))),
+                "o": Out(OPERAND),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        sign, tiny = Signal(reset_less=True), Signal(reset_less=True)
+        nan, infinite = Signal(reset_less=True), Signal(reset_less=True)
+        fraction, exponent = Signal(10, reset_less=True), Signal(signed(9), reset_less=True)
+        # Exponent fields at fp32's bias: the format's number is added.
+        field, offset = Signal(8), Signal(8)
+        m.d.sync += exponent.eq(field + offset)
+        with m.Switch(self.format):
+            for index, form in enumerate(self._formats):
+                with m.Case(index):
+                    low = self.bits[: form.fraction_bits]
+                    high = self.bits[form.fraction_bits : form.bits - 1]
+                    ones, zero = high.all(), ~high.any()
+                    m.d.comb += [
+                        field.eq(Cat(high[0] | zero, high[1:])),
+                        offset.eq(FP32.bias - form.bias),
+                    ]
+                    m.d.sync += [
+                        sign.eq(self.bits[form.bits - 1]),
+                        tiny.eq(zero),
+                        fraction.eq(Cat(Const(0, 10 - form.fraction_bits), low)),
+                        nan.eq(ones & (low.all() if form.finite else low.any())),
+                        infinite.eq(0 if form.finite else ones & ~low.any()),
+                    ]
+
+        zeros = leading_zeros(Cat(fraction, ~tiny))
+        o = Signal(OPERAND, name="parts", reset_less=True)
+        m.d.comb += self.o.eq(o)
+        m.d.sync += [
+            o.fraction.eq(shift_left(fraction, zeros)),
+            o.exponent.eq(exponent - zeros),
+            o.sign.eq(sign),
+            o.zero.eq((tiny & ~fraction.any()) | nan),
+            o.infinite.eq(infinite | nan),
+        ]
+        return m

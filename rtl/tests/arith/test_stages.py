@@ -1,0 +1,36 @@
+"""Leading zeros and shifts of every width that is used, against integers."""
+
+import random
+
+import pytest
+from amaranth.hdl import Module, Signal
+
+from matloom_rtl.arith.stages import leading_zeros, shift_left, shift_right
+from matloom_rtl.testing import simulate
+
+
+@pytest.mark.parametrize("width", [2, 3, 11, 16, 28])
+def test_against_integers(seed, width):
+    generator = random.Random(seed)
+    m = Module()
+    value, count = Signal(width), Signal(5)
+    zeros, left, right = Signal(5), Signal(width), Signal(width)
+    m.d.comb += [
+        zeros.eq(leading_zeros(value)),
+        left.eq(shift_left(value, count)),
+        right.eq(shift_right(value, count)),
+    ]
+
+    async def bench(ctx):
+        for _number in range(200):
+            given, places = generator.getrandbits(width) >> generator.randrange(width), 0
+            places = generator.randrange(32)
+            ctx.set(value, given)
+            ctx.set(count, places)
+            if given:
+                assert ctx.get(zeros) == width - given.bit_length()
+            assert ctx.get(left) == (given << places) % (1 << width)
+            assert ctx.get(right) == given >> places | (given % (1 << places) != 0)
+            await ctx.tick()
+
+    simulate(m, bench, cycles=300)
