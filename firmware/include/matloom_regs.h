@@ -126,6 +126,7 @@ enum matloom_rounding {
   MATLOOM_ROUNDING_REDUCED16 = 2,
   MATLOOM_ROUNDING_FLOAT32 = 3,
   MATLOOM_ROUNDING_AVERAGE = 4,
+  MATLOOM_ROUNDING_FLOAT = 5,
 };
 
 /* Instructions: opcode, bytes, and position and width of each field. */

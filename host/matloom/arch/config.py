@@ -7,7 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from matloom.arch.numerics import SUPPORTED_ROUNDINGS, Rounding
+
 __all__ = [
+    "FLOAT_MODES",
+    "FP32_FORMAT",
     "INTERFACE_VERSION",
     "MAC_MODES",
     "NARROW_MODES",
@@ -36,8 +40,11 @@ MAC_MODES = (
 #: Taps of a line of the sliding windows that a depthwise EXEC uses.
 WINDOW_TAPS = 3
 
-#: The modes that the engine can be built with today.
-BUILT_MODES = ("i8xi8", "i8xi4", "i4xi4", "i16xi8")
+#: Modes whose operands are floating-point numbers, and sums fp32.
+FLOAT_MODES = ("bf16", "fp16", "fp8_e4m3", "fp8_e5m2")
+
+#: The number of fp32 where POST's `pre_shift` names a format; the others have their modes'.
+FP32_FORMAT = 8
 
 #: Modes with two weights in a byte, whose EXEC updates two accumulator entries at a time.
 NARROW_MODES = ("i8xi4", "i4xi4")
@@ -70,6 +77,8 @@ class Config:
         a pure broadcast; fewer registers and less latency against longer wires.
     mac_modes:
         Number formats, ``<activation>x<weight>``; each instruction picks one.
+    float_rows:
+        Reduction elements that a floating-point mode takes each cycle; of no account without one.
     weight_rows:
         Rows of weights written to the shadow registers each cycle.
     spad_bytes, spad_banks:
@@ -100,6 +109,7 @@ class Config:
     columns: int = 16
     hop: int = 4
     mac_modes: tuple[str, ...] = ("i8xi8",)
+    float_rows: int = 4
     weight_rows: int = 2
     spad_bytes: int = 320 * 1024
     spad_banks: int = 5
@@ -166,15 +176,25 @@ class Config:
         for mode in self.mac_modes:
             if mode not in MAC_MODES:
                 raise ConfigError(f"mac_modes must be of {', '.join(MAC_MODES)}, not {mode!r}")
-            if mode not in BUILT_MODES:
-                raise ConfigError(
-                    f"mac_modes must be of the modes built today ({', '.join(BUILT_MODES)}), "
-                    f"not {mode!r}"
-                )
         if "i8xi8" not in self.mac_modes:
             raise ConfigError(f"mac_modes must name i8xi8 beside others, not {self.mac_modes!r}")
         if len(set(self.mac_modes)) != len(self.mac_modes):
             raise ConfigError(f"mac_modes must name each mode once, not {self.mac_modes!r}")
+        if self.has_float:
+            self._check_floats()
+
+    def _check_floats(self) -> None:
+        if self.has_narrow:
+            raise ConfigError(
+                "mac_modes must not name modes of 4 bits and of floating point together, "
+                f"not {self.mac_modes!r}"
+            )
+        self._require(
+            "float_rows",
+            f"a power of two up to rows / 2 ({self.rows // 2})",
+            _power_of_two(self.float_rows) and self.float_rows <= self.rows // 2,
+        )
+        self._require("weight_rows", "even with a floating-point mode", self.weight_rows % 2 == 0)
 
     def _check_memories(self) -> None:
         self._require("spad_banks", "1 to 16", 1 <= self.spad_banks <= 16)
@@ -294,6 +314,34 @@ class Config:
     def has_words(self) -> bool:
         """Whether it has a mode whose activations are two bytes."""
         return "i16xi8" in self.mac_modes
+
+    @property
+    def float_modes(self) -> tuple[str, ...]:
+        """Floating-point modes that it is built with, in the order of their numbers."""
+        return tuple(mode for mode in FLOAT_MODES if mode in self.mac_modes)
+
+    @property
+    def has_float(self) -> bool:
+        """Whether it has a floating-point mode."""
+        return bool(self.float_modes)
+
+    @property
+    def roundings(self) -> tuple[Rounding, ...]:
+        """Rules of POST that it is built with."""
+        return (*SUPPORTED_ROUNDINGS, *((Rounding.FLOAT,) if self.has_float else ()))
+
+    @property
+    def post_formats(self) -> tuple[int, ...]:
+        """Numbers of the formats of POST's elements under `Rounding.FLOAT`."""
+        return (*(MAC_MODES.index(mode) for mode in self.float_modes), FP32_FORMAT)
+
+    @property
+    def acc_update_latency(self) -> int:
+        """Cycles from an update of an entry to the next one that may see it.
+
+        A step of EXEC, which updates each of its entries once, is no shorter.
+        """
+        return 10 if self.has_float else 4
 
     @property
     def acc_entries(self) -> int:

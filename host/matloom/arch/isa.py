@@ -5,10 +5,11 @@ page and random stimuli all derive from the tables here.
 """
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from matloom.arch.config import MAC_MODES, NARROW_MODES, Config
-from matloom.arch.numerics import SUPPORTED_ROUNDINGS
+from matloom.arch.config import FP32_FORMAT, MAC_MODES, NARROW_MODES, Config
+from matloom.arch.numerics import SUPPORTED_ROUNDINGS, Rounding
 
 __all__ = [
     "FORMATS",
@@ -34,6 +35,7 @@ __all__ = [
     "illegal_field",
     "length_granules",
     "pack",
+    "post_element_bytes",
     "unpack",
 ]
 
@@ -382,16 +384,31 @@ _POST = (
         doc="0 scratchpad bytes, 1 set accumulators, 2 add to accumulators",
         choices=tuple(Destination),
     ),
-    Field(name="rounding", bits=3, doc="the rounding rule", choices=SUPPORTED_ROUNDINGS),
+    Field(name="rounding", bits=3, doc="the rounding rule", choices="roundings"),
     Field(name="channel_bias", bits=1, doc="1: `bias` for each channel from the parameters"),
     Field(name="channel_scale", bits=1, doc="1: `multiplier` and `shift` likewise"),
-    Field(name="pre_shift", bits=5, doc="left shift before the multiplication"),
-    Field(name="bias", bits=32, signed=True, doc="added first, for all channels"),
+    Field(
+        name="pre_shift",
+        bits=5,
+        doc="left shift before the multiplication; under FLOAT the format of scratchpad elements: "
+        "the number of its mode, or 8 for fp32",
+    ),
+    Field(
+        name="bias",
+        bits=32,
+        signed=True,
+        doc="added first, for all channels; under FLOAT an fp32 pattern",
+    ),
     Field(name="multiplier", bits=32, low=0, high=2**31 - 1, doc="Q0.31, for all channels"),
     Field(name="shift", bits=8, signed=True, low=-31, high=30, doc="power of two, likewise"),
     Field(name="output_zero", bits=8, signed=True, doc="zero point added to byte results"),
-    Field(name="clamp_low", bits=8, signed=True, doc="smallest byte result"),
-    Field(name="clamp_high", bits=8, signed=True, doc="largest byte result"),
+    Field(
+        name="clamp_low",
+        bits=8,
+        signed=True,
+        doc="smallest byte result; under FLOAT the pattern of the smallest result in fp8_e5m2",
+    ),
+    Field(name="clamp_high", bits=8, signed=True, doc="largest result, likewise"),
     Field(name="width", bits=12, low=1, doc="positions in a row"),
     Field(name="height", bits=12, low=1, doc="rows"),
     Field(name="oc_blocks", bits=12, low=1, doc="blocks of `columns` channels"),
@@ -433,18 +450,48 @@ _POST = (
 )
 
 
-def _post_bytes(side: str, write: bool, only: _Only) -> Extent:
-    return Extent(
-        memory=Memory.SPAD,
-        write=write,
-        base=f"{side}_addr",
-        terms=(
-            ("height-1", f"{side}_pitch"),
-            ("width-1", "x_step"),
-            ("oc_blocks-1", "@columns"),
-            ("tail",),
-        ),
-        only=only,
+#: Under which rule, and with which formats, POST's elements have so many bytes.
+_POST_ELEMENTS: tuple[tuple[int, _Only], ...] = (
+    (1, (("rounding", tuple(SUPPORTED_ROUNDINGS)),)),
+    *(
+        (size, (("rounding", (Rounding.FLOAT,)), ("pre_shift", formats)))
+        for size, formats in (
+            (1, tuple(MAC_MODES.index(mode) for mode in ("fp8_e4m3", "fp8_e5m2"))),
+            (2, tuple(MAC_MODES.index(mode) for mode in ("bf16", "fp16"))),
+            (4, (FP32_FORMAT,)),
+        )
+    ),
+)
+
+
+def _post_elements(side: str, write: bool, only: _Only) -> tuple[Extent, ...]:
+    def extent(size: int, of_size: _Only) -> Extent:
+        times = () if size == 1 else (str(size),)
+        return Extent(
+            memory=Memory.SPAD,
+            write=write,
+            base=f"{side}_addr",
+            terms=(
+                ("height-1", f"{side}_pitch"),
+                ("width-1", "x_step"),
+                ("oc_blocks-1", "@columns", *times),
+                ("tail", *times),
+            ),
+            only=(*only, *of_size),
+        )
+
+    return tuple(extent(size, of_size) for size, of_size in _POST_ELEMENTS)
+
+
+def post_element_bytes(values: Mapping[str, int]) -> int:
+    """Return the bytes of an element that a POST with these fields reads or writes on chip."""
+    if values.get("rounding") != Rounding.FLOAT:
+        return 1
+    return next(
+        size
+        for size, only in _POST_ELEMENTS
+        for name, formats in only
+        if name == "pre_shift" and values.get("pre_shift", 0) in formats
     )
 
 
@@ -471,8 +518,8 @@ def _post_entries(write: bool, only: _Only) -> tuple[Extent, ...]:
 
 
 _POST_EXTENTS = (
-    _post_bytes("source", False, (("source", (Source.SPAD,)),)),
-    _post_bytes(
+    *_post_elements("source", False, (("source", (Source.SPAD,)),)),
+    *_post_elements(
         "dest",
         True,
         (("destination", (Destination.SPAD,)), ("table", (Table.NONE, Table.LOOK_UP))),
@@ -534,11 +581,13 @@ def fields_of(opcode: Opcode, config: Config) -> tuple[Field, ...]:
 
 def extents_of(opcode: Opcode, config: Config) -> tuple[Extent, ...]:
     """Return the extents that a legal instruction may have, without conditions that always hold."""
-    known = {
-        item.name: {0} if not item.exists(config) else set(config.mode_numbers)
-        for item in FORMATS[opcode].fields
-        if item.name == "mode" or not item.exists(config)
+    known: dict[str, set[int]] = {
+        "mode": set(config.mode_numbers),
+        "rounding": set(config.roundings),
+        # Where it stands in a condition, the rule is FLOAT.
+        "pre_shift": set(config.post_formats),
     }
+    known |= {item.name: {0} for item in FORMATS[opcode].fields if not item.exists(config)}
     found = []
     for extent in FORMATS[opcode].extents:
         only = tuple(
@@ -650,6 +699,14 @@ def illegal_field(instruction: Instruction, config: Config) -> str | None:
             return f"{instruction.opcode.name}.{item.name} must be 0 in mode {mode}, not {value}"
         if not low <= value <= high:
             return f"{instruction.opcode.name}.{item.name} must be {low} to {high}, not {value}"
+    if instruction.opcode is Opcode.POST and instruction.rounding == Rounding.FLOAT:
+        formats = config.post_formats
+        if instruction.pre_shift not in formats:
+            allowed = ", ".join(map(str, formats))
+            return f"POST.pre_shift must be one of {allowed}, not {instruction.pre_shift}"
+        for name in ("table", "product"):
+            if getattr(instruction, name):
+                return f"POST.{name} must be 0 under FLOAT, not {getattr(instruction, name)}"
     return None
 
 

@@ -40,6 +40,8 @@ class Rounding(enum.IntEnum):
         Reserved: float32 product, half to even (XNNPACK, onnxruntime).
     ``AVERAGE``
         Quotient rounded half away from zero, by an exact reciprocal: average pooling.
+    ``FLOAT``
+        Nothing is rounded to an integer: values are floating-point numbers (`arch.floats`).
     """
 
     DOUBLE = 0
@@ -47,9 +49,10 @@ class Rounding(enum.IntEnum):
     REDUCED16 = 2
     FLOAT32 = 3
     AVERAGE = 4
+    FLOAT = 5
 
 
-#: The rules that the requantising lanes of today's engine implement.
+#: The rules that every engine's requantising lanes implement; see `Config.roundings`.
 SUPPORTED_ROUNDINGS = (Rounding.DOUBLE, Rounding.SINGLE, Rounding.AVERAGE)
 
 

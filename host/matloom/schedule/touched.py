@@ -9,7 +9,7 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from matloom.arch.config import Config
-from matloom.arch.isa import NARROW, Extent, Instruction, Memory, Opcode
+from matloom.arch.isa import NARROW, Extent, Instruction, Memory, Opcode, post_element_bytes
 
 __all__ = ["Lines", "touched_lines", "view"]
 
@@ -113,4 +113,4 @@ def _post_channels(values: dict[str, int], base: str, config: Config) -> Lines:
     counts = (values["height"], values["width"])
     steps = (values[_POST_PITCHES[base]], values["x_step"])
     run = (values["oc_blocks"] - 1) * config.columns + values["tail"]
-    return Lines(values[base], run, counts, steps)
+    return Lines(values[base], run * post_element_bytes(values), counts, steps)

@@ -13,16 +13,22 @@ from matloom.arch.isa import (
     IsaError,
     Memory,
     Opcode,
+    Source,
     extent_end,
     extents_of,
     fields_of,
     illegal_field,
     pack,
+    post_element_bytes,
     unpack,
 )
+from matloom.arch.numerics import Rounding
 
 CONFIG = PRESETS["small"]
 NARROW = dataclasses.replace(CONFIG, mac_modes=("i8xi8", "i8xi4"))
+FLOAT = dataclasses.replace(
+    CONFIG, mac_modes=("i8xi8", "bf16", "fp16"), weight_rows=2, tables=1, products=1
+)
 
 #: Fields of EXEC that must not be zero.
 _ONES = (
@@ -213,13 +219,42 @@ def test_extents_of_a_configuration_have_no_condition_that_always_holds():
     assert [each for each in conditions if each] == [(0,), (1,)]
     assert len(plain) == len(conditions) - 1
     every = dataclasses.replace(Config(), mac_modes=("i8xi8", "i8xi4"))
-    assert extents_of(Opcode.POST, every) == FORMATS[Opcode.POST].extents
+    integers = [
+        dataclasses.replace(
+            extent, only=tuple(item for item in extent.only if item[0] != "rounding")
+        )
+        for extent in FORMATS[Opcode.POST].extents
+        if "pre_shift" not in dict(extent.only)
+    ]
+    assert list(extents_of(Opcode.POST, every)) == integers
     without = extents_of(Opcode.POST, dataclasses.replace(Config(), tables=0, products=0))
-    assert len(without) == len(FORMATS[Opcode.POST].extents) - 4
+    assert len(without) == len(integers) - 4
     assert {name for extent in without for name, _values in extent.only} == {
         "source",
         "destination",
     }
+    # Elements of one byte, two and four; no format of a byte is built.
+    sizes = [len(e.terms[-1]) for e in extents_of(Opcode.POST, FLOAT) if e.base == "dest_addr"]
+    assert sizes == [1, 2, 2]
+
+
+def test_elements_of_post():
+    """The formats under the rule FLOAT, their extents, and what is illegal there."""
+
+    def make(**values):
+        ones = dict.fromkeys(("width", "height", "oc_blocks", "tail"), 1)
+        given = {"source": Source.SPAD, "rounding": Rounding.FLOAT, "pre_shift": 4, **values}
+        return Instruction(Opcode.POST, {**ones, **given})
+
+    assert illegal_field(make(), FLOAT) is None
+    for number, size in ((0, 1), (4, 2), (5, 2), (6, 1), (7, 1), (8, 4)):
+        rule = Rounding.FLOAT if number else Rounding.DOUBLE
+        values = {"rounding": rule, "pre_shift": number}
+        assert post_element_bytes(values) == size
+    found = illegal_field(make(pre_shift=6), FLOAT)
+    assert found == "POST.pre_shift must be one of 4, 5, 8, not 6"
+    assert illegal_field(make(table=1), FLOAT) == "POST.table must be 0 under FLOAT, not 1"
+    assert illegal_field(make(), CONFIG) == "POST.rounding must be one of 0, 1, 4, not 5"
 
 
 @pytest.mark.parametrize(("blocks", "pairs"), [(1, 1), (2, 1), (3, 2), (6, 3)])

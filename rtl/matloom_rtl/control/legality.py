@@ -5,7 +5,8 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
-from matloom.arch.isa import FORMATS, WRITABLE_REGIONS, Field, Opcode
+from matloom.arch.isa import FORMATS, WRITABLE_REGIONS, Field, Opcode, fields_of
+from matloom.arch.numerics import Rounding
 from matloom_rtl.control.layouts import GRANULE_BITS, LONGEST, reserved_bits, slice_field
 
 __all__ = ["Legality"]
@@ -54,6 +55,17 @@ class Legality(wiring.Component):
         for item in FORMATS[opcode].all_fields:
             if item.name != "opcode" and item.exists(self._config):
                 faults += self._field_faults(item, slice_field(self.word, opcode, item.name))
+        if opcode is Opcode.POST and self._config.has_float:
+            rule, form = (
+                slice_field(self.word, opcode, name) for name in ("rounding", "pre_shift")
+            )
+            known = Cat(form == number for number in self._config.post_formats).any()
+            others = [
+                slice_field(self.word, opcode, item.name).any()
+                for item in fields_of(opcode, self._config)
+                if item.name in ("table", "product")
+            ]
+            faults.append((rule == Rounding.FLOAT) & Cat(~known, *others).any())
         return faults
 
     def _field_faults(self, item: Field, value: Value) -> list[Value]:

@@ -4,7 +4,7 @@ import dataclasses
 import inspect
 from collections.abc import Sequence
 
-from matloom.arch.config import BUILT_MODES, INTERFACE_VERSION, MAC_MODES, PRESETS, Config
+from matloom.arch.config import INTERFACE_VERSION, MAC_MODES, PRESETS, Config
 from matloom.arch.csr import MARKS_OFFSET, REGISTERS, Fault
 from matloom.arch.isa import FORMATS, GRANULE_BYTES, Extent, Region
 from matloom.arch.numerics import SUPPORTED_ROUNDINGS, Rounding
@@ -86,14 +86,18 @@ def isa_page() -> str:
         if layout.extents:
             parts.append("\n".join(_extent(extent) for extent in layout.extents) + "\n")
     parts.append("## Rounding rules\n")
-    rules = [
-        (int(rule), rule.name, "yes" if rule in SUPPORTED_ROUNDINGS else "reserved")
-        for rule in Rounding
-    ]
+    rules = [(int(rule), rule.name, _built(rule)) for rule in Rounding]
     parts.append(_table(("number", "rule", "built"), rules))
     parts.append("## Regions\n")
     parts.append(_table(("number", "region"), [(int(region), region.name) for region in Region]))
     return "\n".join(parts)
+
+
+def _built(rule: Rounding) -> str:
+    """Return where a rounding rule is built."""
+    if rule is Rounding.FLOAT:
+        return "with floating-point modes"
+    return "yes" if rule in SUPPORTED_ROUNDINGS else "reserved"
 
 
 def registers_page() -> str:
@@ -162,9 +166,8 @@ def configuration_page() -> str:
     parts.append("## Rules\n")
     parts.append(_table(("field", "must be"), _rules()))
     parts.append("## Modes\n")
-    built = ", ".join(f"`{mode}`" for mode in BUILT_MODES)
-    reserved = ", ".join(f"`{mode}`" for mode in MAC_MODES if mode not in BUILT_MODES)
-    parts.append(f"Modes built today: {built}. Reserved: {reserved}.\n")
+    modes = ", ".join(f"`{mode}`" for mode in MAC_MODES)
+    parts.append(f"In the order of their numbers: {modes}.\n")
     parts.append("## Digests of the presets\n")
     digests = [(f"`{name}`", f"`{preset.digest:08x}`") for name, preset in PRESETS.items()]
     parts.append(_table(("preset", "digest"), digests))

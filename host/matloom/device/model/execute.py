@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from matloom.arch.config import MAC_MODES, NARROW_MODES, WINDOW_TAPS, Config
+from matloom.arch.config import FLOAT_MODES, MAC_MODES, NARROW_MODES, WINDOW_TAPS, Config
 from matloom.arch.isa import Instruction
 from matloom.arch.numerics import high_nibble, low_nibble
+from matloom.device.model.floating import sums_of_steps
 
 __all__ = ["execute"]
 
@@ -79,7 +80,12 @@ def execute(
                 factors[:, 1::2] *= 256
         weights = _weights(fields, block, steps, signed, config)
         entries = fields["acc_addr"] + block * positions + np.arange(positions)
-        if fields["maximum"]:
+        if mode in FLOAT_MODES:
+            by_step = operands.reshape(positions, steps, config.rows)
+            tiles = weights.reshape(steps, config.rows, config.columns)
+            before = accumulators[entries] if fields["accumulate"] else None
+            accumulators[entries] = sums_of_steps(by_step, tiles, mode, config.float_rows, before)
+        elif fields["maximum"]:
             _keep_larger(operands, weights, steps, entries, accumulators, fields)
         elif mode in NARROW_MODES:
             apart = config.pair_distance

@@ -4,8 +4,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matloom.arch.config import Config
-from matloom.arch.isa import Destination, Instruction, Source, Table
+from matloom.arch.floats import add
+from matloom.arch.isa import Destination, Instruction, Source, Table, post_element_bytes
 from matloom.arch.numerics import Rounding, add_bias, clamp, requantize, wrap32
+from matloom.device.model.floating import elements_of, post_results, written_bytes
 
 __all__ = ["post"]
 
@@ -28,6 +30,11 @@ def post(
     channels = np.full((blocks, 1, 1, 1), columns)
     channels[-1] = fields["tail"]
     valid = np.broadcast_to(np.arange(columns) < channels, shape)
+    if fields["rounding"] == Rounding.FLOAT:
+        sums = accumulators[entries]
+        _post_floats(fields, spad, sums, valid)
+        accumulators[entries] = sums
+        return
     if fields["source"] == Source.ACC:
         values = accumulators[entries].astype(np.int64)
     else:
@@ -85,14 +92,42 @@ def _fill(table: NDArray[np.uint8], vectors: NDArray[np.uint8], config: Config) 
         rows[number % len(rows)] = vector[: config.table_row_bytes]
 
 
-def _addresses(fields: dict[str, int], side: str, shape: tuple[int, ...]) -> NDArray[np.int64]:
+def _post_floats(
+    fields: dict[str, int],
+    spad: NDArray[np.uint8],
+    sums: NDArray[np.int32],
+    valid: NDArray[np.bool_],
+) -> None:
+    """Run one POST of floating-point numbers on bytes and on what its entries hold, in place."""
+    number, size = fields["pre_shift"], post_element_bytes(fields)
+    places = np.arange(size)
+    if fields["source"] == Source.ACC:
+        values = sums.astype(np.int64)
+    else:
+        first = _addresses(fields, "source", sums.shape, size)[..., np.newaxis]
+        values = elements_of(spad.take(first + places, mode="clip"), number)
+    bias, _multiplier, _shift = _parameters(fields, spad, sums.shape[-1])
+    results = post_results(values, bias, fields["clamp_low"], fields["clamp_high"])
+    if fields["destination"] == Destination.SPAD:
+        addresses = _addresses(fields, "dest", sums.shape, size)[valid]
+        spad[addresses[:, np.newaxis] + places] = written_bytes(results[valid], number)
+        return
+    if fields["destination"] == Destination.ACC_ADD:
+        results = np.asarray(add(sums.astype(np.int64) & 0xFFFFFFFF, results))
+    sums[valid] = results[valid].astype(np.uint32).view(np.int32)
+
+
+def _addresses(
+    fields: dict[str, int], side: str, shape: tuple[int, ...], size: int = 1
+) -> NDArray[np.int64]:
+    """Return the first byte of each element of `size` bytes."""
     blocks, height, width, columns = shape
     grid: NDArray[np.int64] = (
         fields[f"{side}_addr"]
-        + np.arange(blocks).reshape(-1, 1, 1, 1) * columns
+        + np.arange(blocks).reshape(-1, 1, 1, 1) * columns * size
         + np.arange(height).reshape(1, -1, 1, 1) * fields[f"{side}_pitch"]
         + np.arange(width).reshape(1, 1, -1, 1) * fields["x_step"]
-        + np.arange(columns)
+        + np.arange(columns) * size
     )
     return grid
 

@@ -1,0 +1,93 @@
+"""EXEC and POST of floating-point numbers in NumPy, operation by operation in the stated order."""
+
+import functools
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from matloom.arch.config import FP32_FORMAT, MAC_MODES
+from matloom.arch.floats import FLOAT_FORMATS, FP32, NAN, FloatFormat, add, limit, narrow, widen
+
+__all__ = ["elements_of", "post_results", "sums_of_steps", "written_bytes"]
+
+
+@functools.cache
+def _values(name: str) -> NDArray[np.float32]:
+    """Return what each pattern of a format stands for."""
+    form = FLOAT_FORMATS[name]
+    patterns: NDArray[np.int64] = np.asarray(widen(np.arange(1 << form.bits), form))
+    values: NDArray[np.float32] = patterns.astype(np.uint32).view(np.float32)
+    return values
+
+
+def _numbers(raw: NDArray[np.uint8], name: str) -> NDArray[np.float32]:
+    """Return the numbers that bytes hold, lowest first along the last axis."""
+    dtype = np.uint8 if FLOAT_FORMATS[name].bytes == 1 else np.dtype("<u2")
+    numbers: NDArray[np.float32] = _values(name)[np.ascontiguousarray(raw).view(dtype)]
+    return numbers
+
+
+def sums_of_steps(
+    operands: NDArray[Any],
+    tiles: NDArray[Any],
+    name: str,
+    elements: int,
+    before: NDArray[np.int32] | None,
+) -> NDArray[np.int32]:
+    """Return fp32 patterns (positions, columns): what was there, plus one step after the other.
+
+    Parameters
+    ----------
+    operands, tiles:
+        Bytes, (positions, steps, rows) and (steps, rows, columns).
+    elements:
+        `float_rows`: of a step, so many products meet in a balanced tree, low indices first.
+    before:
+        Patterns to add to; None to begin with the first step's sum.
+    """
+    size = FLOAT_FORMATS[name].bytes
+    left = _numbers(operands.view(np.uint8)[:, :, : elements * size], name)
+    # An element lies in two rows, whatever its size.
+    pairs = np.moveaxis(tiles.view(np.uint8), 1, 2)[:, :, : 2 * elements]
+    low_first = pairs.reshape(*pairs.shape[:2], elements, 2)[..., :size]
+    right = np.moveaxis(_numbers(low_first, name)[..., 0], 1, 2)
+    total = None if before is None else before.view(np.float32)
+    with np.errstate(all="ignore"):
+        for step in range(left.shape[1]):
+            terms = left[:, step, :, np.newaxis] * right[step]
+            while terms.shape[1] > 1:
+                terms = terms[:, 0::2] + terms[:, 1::2]
+            total = terms[:, 0] if total is None else total + terms[:, 0]
+    assert total is not None
+    patterns: NDArray[np.int32] = np.where(np.isnan(total), NAN, total.view(np.int32))
+    return patterns.astype(np.int32)
+
+
+def _format(number: int) -> FloatFormat:
+    return FP32 if number == FP32_FORMAT else FLOAT_FORMATS[MAC_MODES[number]]
+
+
+def elements_of(raw: NDArray[np.uint8], number: int) -> NDArray[np.int64]:
+    """Return fp32 patterns of elements; their bytes are the last axis, lowest first."""
+    form = _format(number)
+    patterns = (raw.astype(np.int64) << 8 * np.arange(form.bytes)).sum(axis=-1)
+    return patterns if form is FP32 else np.asarray(widen(patterns, form))
+
+
+def post_results(
+    values: NDArray[np.int64], bias: NDArray[np.int64], low: int, high: int
+) -> NDArray[np.int64]:
+    """Return fp32 patterns with a bias added, then limited by numbers of fp8_e5m2."""
+    limits = FLOAT_FORMATS["fp8_e5m2"]
+    biased = add(values & 0xFFFFFFFF, bias & 0xFFFFFFFF)
+    return np.asarray(limit(biased, widen(low & 255, limits), widen(high & 255, limits)))
+
+
+def written_bytes(patterns: NDArray[np.int64], number: int) -> NDArray[np.uint8]:
+    """Return the bytes of results in a format, in a last axis, lowest first."""
+    form = _format(number)
+    if form is not FP32:
+        patterns = np.asarray(narrow(patterns, form))
+    split = patterns[..., np.newaxis] >> 8 * np.arange(form.bytes)
+    return (split & 255).astype(np.uint8)
