@@ -109,6 +109,8 @@ class Core(wiring.Component):
             accumulators.sum_maximum.eq(execute.sum_maximum),
             accumulators.sums.eq(execute.sums),
         ]
+        if self._config.has_float:
+            m.d.comb += accumulators.sum_floating.eq(execute.sum_floating)
         if self._config.has_narrow:
             m.d.comb += [
                 accumulators.sum_narrow.eq(execute.sum_narrow),

@@ -35,8 +35,8 @@ SPAD_WRITE_LATENCY = 3
 #: Cycles from the grant of an accumulator read to its data.
 ACC_READ_LATENCY = 3
 
-#: Reads and updates granted this many cycles after the grant of an update, or later, see it.
-ACC_UPDATE_LATENCY = 4
+#: `Config.acc_update_latency` of an engine without floating-point modes.
+ACC_UPDATE_LATENCY = Config().acc_update_latency
 
 #: Byte addresses in the scratchpad.
 SPAD_ADDRESS_BITS = 24
@@ -104,7 +104,9 @@ class AccReadSignature(wiring.Signature):
 class AccUpdateSignature(wiring.Signature):
     """Update those columns of an entry whose `mask` bit is set: replace, add or keep the larger.
 
-    `add` = 0 replaces. `maximum` (with `add`) keeps the larger. Sums wrap at 32 bits.
+    `add` = 0 replaces. `maximum` (with `add`) keeps the larger. Sums wrap at 32 bits. `floating`,
+    where such modes are built: they are fp32 numbers, and `maximum` must be 0. Reads and updates
+    granted `Config.acc_update_latency` cycles after the grant of an update, or later, see it.
     """
 
     def __init__(self, config: Config):
@@ -117,6 +119,7 @@ class AccUpdateSignature(wiring.Signature):
                 "maximum": Out(1),
                 "data": Out(32 * config.columns),
                 "mask": Out(config.columns),
+                **({"floating": Out(1)} if config.has_float else {}),
             }
         )
 

@@ -18,6 +18,12 @@ CONFIGS = {
     "units": dataclasses.replace(PRESETS["nano"], tables=1, products=1),
     "8x16": dataclasses.replace(Config(), rows=8, columns=16, hop=4, bus_bits=128),
     "reference": PRESETS["reference"],
+    "float": dataclasses.replace(
+        PRESETS["nano"],
+        weight_rows=2,
+        mac_modes=("i8xi8", "bf16", "fp16", "fp8_e4m3", "fp8_e5m2"),
+        float_rows=2,
+    ),
     "narrow": dataclasses.replace(
         Config(),
         rows=8,

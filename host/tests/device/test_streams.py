@@ -22,7 +22,7 @@ from matloom.streams import clear_state, random_stream, read_state, run_stream
 from matloom.verify import VerifyError, verify_commands
 
 every_config = pytest.mark.parametrize(
-    "pair", ["nano", "8x16", "reference", "narrow"], indirect=True
+    "pair", ["nano", "8x16", "reference", "narrow", "float"], indirect=True
 )
 a_tenth_of = pytest.mark.parametrize(
     "numbers",
@@ -181,7 +181,7 @@ def fill(driver, stream, generator):
 
 @pytest.mark.parametrize(
     "pair",
-    ["nano", "8x16", "narrow", pytest.param("reference", marks=pytest.mark.slow)],
+    ["nano", "8x16", "narrow", "float", pytest.param("reference", marks=pytest.mark.slow)],
     indirect=True,
 )
 @pytest.mark.parametrize(

@@ -1,11 +1,12 @@
 """The accumulators: two banks of 32-bit sums that the array and post-processing update."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In
 
 from matloom.arch.config import Config
+from matloom_rtl.arith.add import FloatAdd
 from matloom_rtl.array.cells import delay
 from matloom_rtl.ports import ACC_ADDRESS_BITS, AccReadSignature, AccUpdateSignature
 
@@ -21,9 +22,10 @@ class Accumulators(wiring.Component):
 
     A request granted in cycle t reads its bank at the end of t; the word is registered in t + 2.
     A read's data follow in t + 3 (`ACC_READ_LATENCY`), chosen between the banks. An update adds
-    in t + 2 and writes in t + 3, for requests granted in t + 4 or later (`ACC_UPDATE_LATENCY`):
+    in t + 2 and writes in t + 3, for requests granted in t + 4 or later (`acc_update_latency`):
     nothing is forwarded, initiators keep this distance. Throughput is one request a cycle and
-    bank. A reset forgets updates granted in the last three cycles, not what is stored.
+    bank. Where floating-point modes are built, a sum takes `FloatAdd.LATENCY` cycles instead of
+    one, whatever its kind. A reset forgets updates that are not written, not what is stored.
 
     Where narrow modes are built, a bank is two memories, told apart by the next bit of the number.
     A narrow update numbers pairs of entries, equal in all other bits, and updates both.
@@ -38,6 +40,8 @@ class Accumulators(wiring.Component):
     sum_narrow, seconds: in
         `sum_entry` is that of a pair, and the sums of the pair's second entry, in time with the
         above; where narrow modes are built.
+    sum_floating: in
+        The sums are fp32 numbers, likewise; where such modes are built.
     update: AccUpdateSignature, in
     read: AccReadSignature, in
     """
@@ -46,6 +50,10 @@ class Accumulators(wiring.Component):
         self._columns = config.columns
         self._bank_entries = config.acc_entries // 2
         self._has_narrow = config.has_narrow
+        self._has_float = config.has_float
+        # Cycles from operands to their sum, in registers.
+        self._sum_latency = FloatAdd.LATENCY if config.has_float else 1
+        assert config.acc_update_latency == 3 + self._sum_latency
         narrow = {"sum_narrow": In(1), "seconds": In(32 * config.columns)}
         super().__init__(
             {
@@ -57,6 +65,7 @@ class Accumulators(wiring.Component):
                 "update": In(AccUpdateSignature(config)),
                 "read": In(AccReadSignature(config)),
                 **(narrow if config.has_narrow else {}),
+                **({"sum_floating": In(1)} if config.has_float else {}),
             }
         )
 
@@ -96,10 +105,13 @@ class Accumulators(wiring.Component):
                 self._narrow.eq(self.sum_narrow),
                 seconds.eq(Mux(self._narrow, self.seconds, self.sums)),
             ]
+        if self._has_float:
+            sum_floating = Signal(reset_less=True)
+            m.d.sync += sum_floating.eq(self.sum_floating)
 
         words = []
         for index in range(2):
-            request = Signal(_request_layout(bits), name=f"request_{index}")
+            request = Signal(_request_layout(bits, self._has_float), name=f"request_{index}")
             with m.If(arriving[index]):
                 m.d.comb += [
                     request.sum.eq(1),
@@ -107,6 +119,8 @@ class Accumulators(wiring.Component):
                     request.maximum.eq(sum_maximum),
                     request.address.eq(entry),
                 ]
+                if self._has_float:
+                    m.d.comb += request.floating.eq(sum_floating)
             with m.Elif(update.valid & (update_bank == index)):
                 m.d.comb += [
                     request.update.eq(1),
@@ -114,6 +128,8 @@ class Accumulators(wiring.Component):
                     request.maximum.eq(update.maximum),
                     request.address.eq(update.address),
                 ]
+                if self._has_float:
+                    m.d.comb += request.floating.eq(update.floating)
             with m.Else():
                 m.d.comb += [
                     request.read.eq(read.valid & (read_bank == index)),
@@ -133,7 +149,7 @@ class Accumulators(wiring.Component):
         both, second = request.sum & self._narrow, request.address[bits]
         words = []
         for half, sums in enumerate(operands):
-            part = Signal(_request_layout(bits), name=f"request_{index}_{half}")
+            part = Signal(_request_layout(bits, self._has_float), name=f"request_{index}_{half}")
             m.d.comb += [part[name].eq(request[name]) for name in ("add", "maximum", "address")]
             with m.If(both | (second == half)):
                 m.d.comb += [part[name].eq(request[name]) for name in ("sum", "update", "read")]
@@ -156,7 +172,7 @@ class Accumulators(wiring.Component):
             fetch.addr.eq(request.address),
             fetch.en.eq(request.sum | request.update | request.read),
         ]
-        fetched = Signal(_request_layout(request.address.shape().width), name=f"fetched_{index}")
+        fetched = Signal(request.shape(), name=f"fetched_{index}")
         m.d.comb += request.replace.eq((request.sum | request.update) & ~request.add)
         m.d.sync += fetched.eq(request)
 
@@ -173,20 +189,24 @@ class Accumulators(wiring.Component):
         # Taken in every cycle: an enable would be one more signal to all bits.
         m.d.sync += word.eq(fetch.data)
         with m.If(fetched.replace):
-            # To replace is to add to nothing.
-            m.d.sync += word.eq(0)
+            # To replace is to add to nothing, which is -0 among floating-point numbers.
+            nothing = fetched.floating << 31 if self._has_float else Const(0, 32)
+            m.d.sync += word.eq(nothing.replicate(self._columns))
         m.d.sync += operand.eq(Mux(fetched.sum, sums, values))
         with m.If(fetched.sum):
             m.d.sync += columns.eq(~0)
         with m.Elif(fetched.update):
             m.d.sync += columns.eq(mask)
 
+        for _cycle in range(self._sum_latency - 1):
+            columns, address = delay(m, columns, reset=True), delay(m, address)
         m.d.sync += [store.en.eq(columns), store.addr.eq(address)]
-        m.d.comb += store.data.eq(self._combine(m, index, word, operand, maximum))
+        floating = delay(m, fetched.floating) if self._has_float else None
+        m.d.comb += store.data.eq(self._combine(m, index, word, operand, maximum, floating))
         return word
 
-    def _combine(self, m: Module, index: str, word, operand, maximum):
-        """Return the new sums, a cycle later.
+    def _combine(self, m: Module, index: str, word, operand, maximum, floating):
+        """Return the new sums, `_sum_latency` cycles later.
 
         Only the choice of the operand as the larger falls into that cycle: a comparison and what
         depends on it would be the longest path.
@@ -205,7 +225,25 @@ class Accumulators(wiring.Component):
                 take_other[column].eq(maximum & (a.as_signed() < b.as_signed())),
             ]
             chosen.append(Mux(take_other[column], alternative, total))
-        return Cat(chosen)
+        if floating is None:
+            return Cat(chosen)
+        waited = Cat(chosen)
+        for _cycle in range(self._sum_latency - 1):
+            waited = delay(m, waited)
+        for _cycle in range(self._sum_latency):
+            floating = delay(m, floating)
+        return Mux(floating, self._float_sums(m, index, word, operand), waited)
+
+    def _float_sums(self, m: Module, index: str, word, operand):
+        sums = []
+        for column in range(self._columns):
+            m.submodules[f"add_{index}_{column}"] = add = FloatAdd()
+            m.d.comb += [
+                add.a.eq(word.word_select(column, 32)),
+                add.b.eq(operand.word_select(column, 32)),
+            ]
+            sums.append(add.o)
+        return Cat(sums)
 
     def _answer(self, m: Module, read_bank, words):
         """Choose between the banks two cycles after the request."""
@@ -219,10 +257,11 @@ class Accumulators(wiring.Component):
         m.d.comb += self.read.data.eq(answer)
 
 
-def _request_layout(address_bits: int) -> data.StructLayout:
+def _request_layout(address_bits: int, has_float: bool) -> data.StructLayout:
     return data.StructLayout(
         {
             **dict.fromkeys(("sum", "update", "read", "add", "replace", "maximum"), 1),
             "address": address_bits,
+            **({"floating": 1} if has_float else {}),
         }
     )

@@ -1,11 +1,12 @@
 """The weight-stationary array: a vector of activations in, a sum for each column out."""
 
-from amaranth.hdl import Cat, Module, Signal, signed
+from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import WINDOW_TAPS, Config
 from matloom_rtl.array.cells import Cells, delay, flags_layout
+from matloom_rtl.array.float_columns import FloatColumns
 from matloom_rtl.array.windows import LINE_BITS, SLIDE, Windows
 
 __all__ = ["Array"]
@@ -27,7 +28,8 @@ class Array(wiring.Component):
     behind it; the products of a column meet in a binary tree with a register at each level.
 
     What the cells make of a byte depends on the mode (`Cells`). A narrow mode makes two sums for
-    each column.
+    each column. Floating-point modes have cells of their own (`FloatColumns`); sums of either kind
+    wait for the slower one, so that the latency is the same for all modes.
 
     A vector is dense, and its byte of a row goes to all columns; or it slides through the windows
     of decision 0002. Where the configuration has them, `Windows` hold the operands of their rows,
@@ -55,8 +57,10 @@ class Array(wiring.Component):
         `weight_rows` rows from row ``weight_row * weight_rows`` on, row after row, column 0 lowest.
     weight_narrow: in
         Their bytes are two weights each; where narrow modes are built.
+    weight_format: in
+        The format of floating-point weights, where several are built.
     o_valid, o_tag, o_sums: out
-        Sums, signed, column 0 lowest.
+        Sums, signed, column 0 lowest; fp32 patterns in a floating-point mode.
     o_seconds: out
         The second sums of a narrow mode; where such are built.
     next_tag: out
@@ -71,6 +75,8 @@ class Array(wiring.Component):
             "weight_narrow": In(1),
             "o_seconds": Out(data.ArrayLayout(signed(cells.second_bits), config.columns)),
         }
+        floating = {"weight_format": In(range(len(config.float_modes)))}
+        sum_bits = 32 if config.has_float else cells.sum_bits
         super().__init__(
             {
                 "valid": In(1),
@@ -85,15 +91,21 @@ class Array(wiring.Component):
                 "o_valid": Out(1),
                 "o_tag": Out(tag),
                 "next_tag": Out(tag),
-                "o_sums": Out(data.ArrayLayout(signed(cells.sum_bits), config.columns)),
+                "o_sums": Out(data.ArrayLayout(signed(sum_bits), config.columns)),
                 **({"flags": In(flags_layout(config))} if flags_layout(config).size else {}),
                 **(narrow if config.has_narrow else {}),
+                **(floating if config.has_float else {}),
             }
         )
 
     @property
     def latency(self) -> int:
         """Cycles from a vector to its sums."""
+        floats = FloatColumns.latency_of(self._config) if self._config.has_float else 0
+        return max(self._own_latency, floats)
+
+    @property
+    def _own_latency(self) -> int:
         return 1 + self._cells.latency + self._last_group
 
     @property
@@ -115,6 +127,7 @@ class Array(wiring.Component):
         weights = [cells.weight(byte, weight_narrow) for byte in _bytes(self.weight_data)]
         slide, position = self.slide, self.position
         last_flags = self._last_flags(m)
+        floats, floating = self._floats(m) if config.has_float else (None, None)
 
         for group in range(self._last_group + 1):
             activations = [
@@ -139,6 +152,10 @@ class Array(wiring.Component):
                 for _group in range(group, self._last_group):
                     totals = [delay(m, total) for total in totals]
                 first, *second = cells.sums(m, column, totals, last_flags)
+                if config.has_float:
+                    for _cycle in range(self._own_latency, self.latency):
+                        first = delay(m, first)
+                    first = Mux(floating, floats[column], first)
                 m.d.comb += self.o_sums[column].eq(first)
                 m.d.comb += [self.o_seconds[column].eq(total) for total in second]
             if group < self._last_group:
@@ -186,12 +203,28 @@ class Array(wiring.Component):
             actives.append(active)
         return actives
 
+    def _floats(self, m: Module):
+        """Return the sums of a floating-point mode, and whether it is one; both at the end."""
+        config = self._config
+        m.submodules.floats = floats = FloatColumns(config)
+        names = ("valid", "vector", "switch", "weight_valid", "weight_row", "weight_data")
+        m.d.comb += [getattr(floats, name).eq(getattr(self, name)) for name in names]
+        m.d.comb += floats.weight_format.eq(self.weight_format)
+        if len(config.float_modes) > 1:
+            m.d.comb += floats.format.eq(self.flags.format)
+        sums, floating = list(floats.o_sums), self.flags.floating
+        for _cycle in range(FloatColumns.latency_of(config), self.latency):
+            sums = [delay(m, each) for each in sums]
+        for _cycle in range(self.latency):
+            floating = delay(m, floating)
+        return [each.as_signed() for each in sums], floating
+
     def _last_flags(self, m: Module):
         """Return the flags of the vectors whose sums are put together, for each stage of that."""
         if not flags_layout(self._config).size:
             return []
         stages = [self.flags]
-        for _cycle in range(self.latency - 1):
+        for _cycle in range(self._own_latency - 1):
             stages.append(delay(m, stages[-1]))
         return stages[-self._cells.last_stages :]
 

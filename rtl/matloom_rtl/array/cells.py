@@ -20,7 +20,8 @@ def flags_layout(config: Config) -> data.StructLayout:
     """Return what travels with a vector to tell the modes apart, as far as they are built.
 
     `narrow`: a byte of weights is two of them. `nibbles`: of a byte of the vector, the low four
-    bits count. `words`: bytes of the vector are low and high ones in turn.
+    bits count. `words`: bytes of the vector are low and high ones in turn. `floating`: bytes make
+    floating-point numbers, of `format`, an index in `Config.float_modes`.
     """
     flags = {}
     if config.has_narrow:
@@ -29,16 +30,38 @@ def flags_layout(config: Config) -> data.StructLayout:
         flags["nibbles"] = 1
     if config.has_words:
         flags["words"] = 1
+    if config.has_float:
+        flags["floating"] = 1
+    if len(config.float_modes) > 1:
+        flags["format"] = (len(config.float_modes) - 1).bit_length()
     return data.StructLayout(flags)
 
 
 def decode_flags(mode: Value, config: Config) -> dict[str, Value]:
     """Return the flags of a mode by its number."""
-    modes = {"narrow": ("i8xi4", "i4xi4"), "nibbles": ("i4xi4",), "words": ("i16xi8",)}
+    modes = {
+        "narrow": ("i8xi4", "i4xi4"),
+        "nibbles": ("i4xi4",),
+        "words": ("i16xi8",),
+        "floating": config.float_modes,
+    }
     return {
-        name: Cat(mode == MAC_MODES.index(each) for each in modes[name]).any()
+        name: _format(mode, config) if name == "format" else _is_any(mode, modes[name])
         for name, _ in flags_layout(config)
     }
+
+
+def _is_any(mode: Value, names: tuple[str, ...]) -> Value:
+    return Cat(mode == MAC_MODES.index(name) for name in names).any()
+
+
+def _format(mode: Value, config: Config) -> Value:
+    """Return the place of a floating-point mode among those built, bit by bit."""
+    names = config.float_modes
+    return Cat(
+        _is_any(mode, tuple(name for index, name in enumerate(names) if index >> bit & 1))
+        for bit in range((len(names) - 1).bit_length())
+    )
 
 
 class Cells:

@@ -15,7 +15,6 @@ from matloom_rtl.memory.claims import claims_of
 from matloom_rtl.memory.slice import Slice
 from matloom_rtl.ports import (
     ACC_ADDRESS_BITS,
-    ACC_UPDATE_LATENCY,
     SPAD_READ_LATENCY,
     CommandSignature,
     SpadReadSignature,
@@ -24,6 +23,10 @@ from matloom_rtl.ports import (
 __all__ = ["Execute"]
 
 _CAUSES = [name for name, _doc in EXEC_CAUSES]
+
+
+#: What of a tag comes from the flags of the mode.
+_MODE_TAGS = ("narrow", "floating")
 
 
 def _tag_layout(config: Config) -> data.StructLayout:
@@ -36,6 +39,7 @@ def _tag_layout(config: Config) -> data.StructLayout:
             "last": 1,
             "mark": 8,
             **({"narrow": 1} if config.has_narrow else {}),
+            **({"floating": 1} if config.has_float else {}),
         }
     )
 
@@ -61,7 +65,7 @@ class Execute(wiring.Component):
     once granted, vectors and weights move in step to the array, and sums to the accumulators.
 
     Latency: Walk 6, request 1, scratchpad `SPAD_READ_LATENCY`, padding 1, array,
-    accumulators `ACC_UPDATE_LATENCY` until `done`. Throughput: one vector a cycle; a step takes at
+    accumulators `acc_update_latency` until `done`. Throughput: one vector a cycle; a step takes at
     least `tile_load_cycles`.
 
     Members
@@ -79,6 +83,8 @@ class Execute(wiring.Component):
         Of what was announced, 32 bits a column.
     sum_narrow, seconds: out
         Likewise, whether there are second sums, and those; where narrow modes are built.
+    sum_floating: out
+        Likewise, they are fp32 numbers; where such modes are built.
     """
 
     def __init__(self, config: Config):
@@ -99,6 +105,7 @@ class Execute(wiring.Component):
                 "sum_maximum": Out(1),
                 "sums": Out(32 * config.columns),
                 **(narrow if config.has_narrow else {}),
+                **({"sum_floating": Out(1)} if config.has_float else {}),
             }
         )
 
@@ -115,6 +122,8 @@ class Execute(wiring.Component):
         ]
         if self._config.has_narrow:
             m.d.comb += array.weight_narrow.eq(loader.weight_narrow)
+        if self._config.has_float:
+            m.d.comb += array.weight_format.eq(loader.weight_format)
         self._take_commands(m, walk, loader)
         vector, fire = self._request(m, walk, loader)
         output = self._pad(m, vector, fire, array)
@@ -233,16 +242,16 @@ class Execute(wiring.Component):
                 slide.shift.eq(known.window & ~known.first),
                 slide.recall.eq(known.window & ~known.first_line),
                 slide.pad.eq(known.pad),
-                *(tag[name].eq(known[name]) for name, _ in tag.shape() if name != "narrow"),
+                *(tag[name].eq(known[name]) for name, _ in tag.shape() if name not in _MODE_TAGS),
             ]
         if flags_layout(self._config).size:
             flags = Signal.like(array.flags, reset_less=True)
             m.d.comb += array.flags.eq(flags)
             with m.If(valid):
                 m.d.sync += flags.eq(known.flags)
-        if self._config.has_narrow:
-            with m.If(valid):
-                m.d.sync += tag.narrow.eq(known.flags.narrow)
+                m.d.sync += [
+                    tag[name].eq(known.flags[name]) for name, _ in tag.shape() if name in _MODE_TAGS
+                ]
         return output
 
     def _finish(self, m: Module, array, output):
@@ -266,9 +275,11 @@ class Execute(wiring.Component):
         if self._config.has_narrow:
             seconds = Cat(_extend(array.o_seconds[column]) for column in range(columns))
             m.d.comb += [self.sum_narrow.eq(array.next_tag.narrow), self.seconds.eq(seconds)]
+        if self._config.has_float:
+            m.d.comb += self.sum_floating.eq(array.next_tag.floating)
         done, mark = Signal(), Signal(8)
         m.d.comb += [done.eq(array.o_valid & array.o_tag.last), mark.eq(array.o_tag.mark)]
-        for _stage in range(ACC_UPDATE_LATENCY):
+        for _stage in range(self._config.acc_update_latency):
             done_next, mark_next = Signal(), Signal.like(mark, reset_less=True)
             m.d.sync += [done_next.eq(done), mark_next.eq(mark)]
             done, mark = done_next, mark_next

@@ -38,6 +38,8 @@ class Loader(wiring.Component):
         Rows to the array: group of rows, and its bytes.
     weight_narrow: out
         Those bytes are two weights each; where narrow modes are built.
+    weight_format: out
+        The format of their floating-point numbers; where such modes are built.
     """
 
     def __init__(self, config: Config):
@@ -53,6 +55,11 @@ class Loader(wiring.Component):
                 "weight_row": Out(range(config.tile_load_cycles)),
                 "weight_data": Out(8 * width),
                 **({"weight_narrow": Out(1)} if config.has_narrow else {}),
+                **(
+                    {"weight_format": Out(range(len(config.float_modes)))}
+                    if config.has_float
+                    else {}
+                ),
             }
         )
 
@@ -65,6 +72,7 @@ class Loader(wiring.Component):
                     "address": SPAD_ADDRESS_BITS,
                     "claims": config.spad_banks,
                     **({"narrow": 1} if config.has_narrow else {}),
+                    **({"format": len(self.weight_format)} if config.has_float else {}),
                 }
             )
         )
@@ -103,19 +111,21 @@ class Loader(wiring.Component):
             m.d.sync += self.full.eq(0)
         self._deliver(m, fire, group)
         if config.has_narrow:
-            self._follow_mode(m, requests)
+            self._follow_mode(m, requests, "narrow", self.weight_narrow)
+        if len(config.float_modes) > 1:
+            self._follow_mode(m, requests, "format", self.weight_format)
         return m
 
-    def _follow_mode(self, m: Module, requests):
-        """Take along whether the rows of a request are of a narrow mode, as `_deliver` does."""
-        incoming, narrow = self.i.payload, Signal(reset_less=True)
+    def _follow_mode(self, m: Module, requests, name: str, port):
+        """Take along a flag of the mode of the rows of a request, as `_deliver` does."""
+        incoming, flag = self.i.payload, Signal.like(port, name=name, reset_less=True)
         with m.If(self.i.ready & self.i.valid):
-            m.d.sync += narrow.eq(decode_flags(incoming.mode, self._config)["narrow"])
-        m.d.comb += requests.i.payload.narrow.eq(narrow)
-        delivered = requests.o.payload.narrow
+            m.d.sync += flag.eq(decode_flags(incoming.mode, self._config)[name])
+        m.d.comb += requests.i.payload[name].eq(flag)
+        delivered = requests.o.payload[name]
         for _stage in range(SPAD_READ_LATENCY + 1):
             delivered = delay(m, delivered)
-        m.d.comb += self.weight_narrow.eq(delivered)
+        m.d.comb += port.eq(delivered)
 
     def _count_groups(self, m: Module, when, name: str):
         """Count the groups of rows of a tile; return the group at hand, and if it is the last."""

@@ -9,7 +9,7 @@ from matloom.arch.isa import Opcode
 from matloom_rtl.array.cells import decode_flags, flags_layout
 from matloom_rtl.array.outputs import GRID, Outputs, penultimate
 from matloom_rtl.array.windows import LINE_BITS
-from matloom_rtl.ports import ACC_ADDRESS_BITS, ACC_UPDATE_LATENCY, SPAD_ADDRESS_BITS, body_layout
+from matloom_rtl.ports import ACC_ADDRESS_BITS, SPAD_ADDRESS_BITS, body_layout
 
 __all__ = ["Walk", "vector_layout"]
 
@@ -81,7 +81,7 @@ class Walk(wiring.Component):
     (`Outputs`): until there `entry` is the instruction's first.
 
     Latency: 6 cycles from the command to its first vector. Throughput: one vector a cycle, but a
-    step (one weight tile) takes `ACC_UPDATE_LATENCY` cycles at least, and a command with
+    step (one weight tile) takes `acc_update_latency` cycles at least, and a command with
     `accumulate` starts that much later, because an entry must be written before it is read again.
     Stalled output: everything holds, empty places included, so gaps between vectors never close:
     `o.ready` moves all, and must not wait for `o.valid`.
@@ -155,13 +155,14 @@ class Walk(wiring.Component):
 
         # A command that accumulates cools first. A step that is too short repeats nothing: its last
         # vector waits instead, while the step is young.
-        cooling, cool = Signal(range(ACC_UPDATE_LATENCY + 1)), Signal(init=1)
-        age, young, stays_young = Signal(range(ACC_UPDATE_LATENCY)), Signal(), Signal()
+        latency = self._config.acc_update_latency
+        cooling, cool = Signal(range(latency + 1)), Signal(init=1)
+        age, young, stays_young = Signal(range(latency)), Signal(), Signal()
         step_end, held, reload = Signal(), Signal(), Signal(init=1)
         moving = Signal()
         m.d.comb += [
             moving.eq(advance & ~held),
-            stays_young.eq(young & (age + 1 < ACC_UPDATE_LATENCY - 1)),
+            stays_young.eq(young & (age + 1 < latency - 1)),
         ]
         with m.If(advance & walking):
             with m.If(~cool):
@@ -214,7 +215,7 @@ class Walk(wiring.Component):
             m.d.sync += [
                 age.eq(0),
                 young.eq(1),
-                cooling.eq(ACC_UPDATE_LATENCY),
+                cooling.eq(latency),
                 cool.eq(~incoming.accumulate),
             ]
         return {
@@ -304,7 +305,7 @@ class Walk(wiring.Component):
         """Keep byte-in-row and row of the vector at hand.
 
         Where the next step begins is worked out while this one streams, in two registers one behind
-        the other: no step is shorter than `ACC_UPDATE_LATENCY` cycles.
+        the other: no step is shorter than `acc_update_latency` cycles.
         """
         last = step["at_last"]
         rows = self._config.rows

@@ -1,6 +1,6 @@
 """Walks over the vectors of a POST: byte address, accumulator entry, and where blocks end."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -23,6 +23,8 @@ class Positions(wiring.Component):
     start, advance: in
     address, entry, pitch, x_step, width, height, blocks: in
         Geometry, taken at `start`.
+    size: in
+        Logarithm of the bytes of an element; where there are others than bytes.
     at_address, at_entry: out
         The vector at hand.
     block_end, end: out
@@ -34,8 +36,10 @@ class Positions(wiring.Component):
     def __init__(self, config: Config):
         self._columns = config.columns
         self._pair_bits = config.pair_distance.bit_length() - 1 if config.has_narrow else None
+        self._has_sizes = config.has_float
         super().__init__(
             {
+                **({"size": In(2)} if config.has_float else {}),
                 "start": In(1),
                 "advance": In(1),
                 "address": In(SPAD_ADDRESS_BITS),
@@ -76,7 +80,8 @@ class Positions(wiring.Component):
         with m.Elif(~row["last"]):
             m.d.comb += [base.eq(row_start), step.eq(self.pitch)]
         with m.Else():
-            m.d.comb += [base.eq(block_start), step.eq(self._columns)]
+            width = Const(self._columns) << self.size if self._has_sizes else self._columns
+            m.d.comb += [base.eq(block_start), step.eq(width)]
 
         entry = self.at_entry
         if self._pair_bits is not None:

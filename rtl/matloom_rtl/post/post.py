@@ -1,18 +1,21 @@
 """The post-processing unit: POST instructions from accumulators or bytes, through the lanes."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
-from matloom.arch.config import Config
+from matloom.arch.config import FP32_FORMAT, MAC_MODES, Config
+from matloom.arch.floats import FLOAT_FORMATS
 from matloom.arch.isa import Destination, Opcode, Source, Table
+from matloom.arch.numerics import Rounding
+from matloom_rtl.arith.widen import Widen
+from matloom_rtl.array.cells import decode_flags
 from matloom_rtl.memory.claims import claims_of
 from matloom_rtl.memory.slice import Slice
 from matloom_rtl.ports import (
     ACC_ADDRESS_BITS,
     ACC_READ_LATENCY,
-    ACC_UPDATE_LATENCY,
     SPAD_ADDRESS_BITS,
     SPAD_READ_LATENCY,
     SPAD_WRITE_LATENCY,
@@ -23,6 +26,7 @@ from matloom_rtl.ports import (
     SpadWriteSignature,
     body_layout,
 )
+from matloom_rtl.post.float_lane import FloatLane
 from matloom_rtl.post.lane import Lane
 from matloom_rtl.post.parameters import Parameters
 from matloom_rtl.post.positions import Positions
@@ -60,6 +64,7 @@ def _byte_request_layout(config: Config) -> data.StructLayout:
             "ends_block": 1,
             "address": SPAD_ADDRESS_BITS,
             "claims": config.spad_banks,
+            **({"completes": 1} if config.has_float else {}),
         }
     )
 
@@ -87,6 +92,9 @@ class Post(wiring.Component):
     A vector takes ``columns / lanes`` beats through the lanes. Reads run ahead of the lanes by
     up to `_READ_AHEAD` vectors. The lanes never hold, for that would be a signal to every one of
     their registers: a vector enters when a place for its result is free among `_BEHIND`.
+
+    Under `Rounding.FLOAT` values go through floating-point lanes (`FloatLane`) beside the others,
+    and a vector of elements of two or four bytes is as many reads, and as many writes.
 
     Parameters of the next block are fetched while this one streams, those of the next instruction
     as soon as `fetch` allows.
@@ -135,6 +143,8 @@ class Post(wiring.Component):
         start, streaming = Signal(), Signal()
         written = Signal()
 
+        if config.has_float:
+            self._decode_rule(m, command, sources, results)
         self._geometry(m, command, start, sources, results)
         fetched = self._fetch(m, parameters)
         fifo = self._read(m, command, streaming, sources, parameters)
@@ -146,6 +156,27 @@ class Post(wiring.Component):
         )
         m.d.sync += self.unit.progress.eq(last_beat | written | parameters.arriving)
         return m
+
+    def _decode_rule(self, m: Module, command, sources, results):
+        """Keep what the rule and the format say beside the command, from the next cycle on."""
+        config = self._config
+        self._floating = floating = Signal(reset_less=True)
+        self._fp32, self._size = Signal(reset_less=True), Signal(2, reset_less=True)
+        self._format = Signal(range(len(config.float_modes)), reset_less=True)
+        wide = command.pre_shift == FP32_FORMAT
+        double = Cat(command.pre_shift == number for number in _of_two_bytes()).any()
+        m.d.sync += [
+            floating.eq(command.rounding == Rounding.FLOAT),
+            self._fp32.eq(wide),
+            self._size.eq(Mux(command.rounding == Rounding.FLOAT, Mux(wide, 2, double), 0)),
+            self._format.eq(decode_flags(command.pre_shift, config).get("format", 0)),
+        ]
+        m.d.comb += [sources.size.eq(self._size), results.size.eq(self._size)]
+        self._limits = []
+        for side in ("low", "high"):
+            m.submodules[f"limit_{side}"] = widen = Widen(("fp8_e5m2",))
+            m.d.comb += widen.bits.eq(command[f"clamp_{side}"])
+            self._limits.append(widen.o.as_value())
 
     def _geometry(self, m: Module, command, start, sources, results):
         for positions, side in ((sources, "source"), (results, "dest")):
@@ -212,6 +243,10 @@ class Post(wiring.Component):
         acc_end = _delayed(m, request.payload.ends_block, ACC_READ_LATENCY, "acc_end")
         spad_end = _delayed(m, from_bytes.ends_block, SPAD_READ_LATENCY, "spad_end")
         spad_values = Cat(_extend(spad.data.word_select(index, 8)) for index in range(columns))
+        if self._config.has_float:
+            completes = _delayed(m, from_bytes.completes, SPAD_READ_LATENCY, "completes")
+            spad_values = self._assemble(m, spad_values, spad_arrived)
+            spad_arrived = spad_arrived & completes
         m.d.comb += parameters.arriving.eq(
             _delayed(m, read_spad & ~of_vector, SPAD_READ_LATENCY - 1, "parameters_asked")
         )
@@ -233,6 +268,27 @@ class Post(wiring.Component):
         m.d.comb += [fifo.w_en.eq(written), fifo.w_data.eq(vectors)]
         return fifo
 
+    def _assemble(self, m: Module, values, arrived):
+        """Return the values of a vector whose last bytes arrive, in 32 bits each."""
+        bits, data_now = 8 * self._config.columns, self.spad_read.data
+        before = Signal(3 * bits, reset_less=True)
+        with m.If(arrived):
+            m.d.sync += before.eq(Cat(before, data_now)[bits:])
+        doubles = Cat(before[2 * bits :], data_now)
+        doubles = Cat(
+            Cat(doubles.word_select(index, 16), Const(0, 16))
+            for index in range(self._config.columns)
+        )
+        return Mux(self._size[1], Cat(before, data_now), Mux(self._size[0], doubles, values))
+
+    def _count_parts(self, m: Module, taken, name: str):
+        """Count the reads or writes of a vector; return the one at hand, and if it is the last."""
+        part, last = Signal(2, name=f"part_{name}"), Signal(name=f"last_part_{name}")
+        m.d.comb += last.eq(part == Cat(self._size != 0, self._size[1]))
+        with m.If(taken):
+            m.d.sync += part.eq(Mux(last, 0, part + 1))
+        return part, last
+
     def _requests(self, m: Module, command, request, parameters):
         """Ask for sums; for parameters, else vectors of bytes; return the payload of the latter.
 
@@ -245,7 +301,15 @@ class Post(wiring.Component):
         claims = claims_of(wanted.address, self._config.columns, self._config)
         from_acc, bytes_ready = request.payload.from_acc, ask.ready & ~wanted.valid
         acc_valid, bytes_valid = request.valid & from_acc, request.valid & ~from_acc
-        taken = Mux(from_acc, acc.ready, bytes_ready)
+        address, vector_claims = request.payload.address, request.payload.claims
+        part_taken = bytes_ready
+        if self._config.has_float:
+            part, last_part = self._count_parts(m, bytes_valid & bytes_ready, "read")
+            address = (address + part * self._config.columns)[:SPAD_ADDRESS_BITS]
+            vector_claims = claims_of(address, self._config.columns, self._config)
+            m.d.comb += ask.payload.completes.eq(last_part)
+            part_taken = bytes_ready & last_part
+        taken = Mux(from_acc, acc.ready, part_taken)
         if self._config.products:
             multiplies = _multiplies(command)
             acc_valid |= request.valid & multiplies & bytes_ready
@@ -256,8 +320,8 @@ class Post(wiring.Component):
             ask.valid.eq(wanted.valid | bytes_valid),
             ask.payload.of_vector.eq(~wanted.valid),
             ask.payload.ends_block.eq(request.payload.ends_block),
-            ask.payload.address.eq(Mux(wanted.valid, wanted.address, request.payload.address)),
-            ask.payload.claims.eq(Mux(wanted.valid, claims, request.payload.claims)),
+            ask.payload.address.eq(Mux(wanted.valid, wanted.address, address)),
+            ask.payload.claims.eq(Mux(wanted.valid, claims, vector_claims)),
             wanted.ready.eq(ask.ready),
             wanted.data.eq(spad.data),
             request.ready.eq(taken),
@@ -292,7 +356,7 @@ class Post(wiring.Component):
         with m.If(feed):
             m.d.sync += beat.eq(Mux(last_beat, 0, beat + 1))
 
-        self._lane_units = []
+        self._lane_units, self._float_results = [], []
         for index in range(lanes):
             mine = beat
             if beats > 1:
@@ -318,12 +382,35 @@ class Post(wiring.Component):
                 lane.low.eq(command.clamp_low),
                 lane.high.eq(command.clamp_high),
             ]
+            if self._config.has_float:
+                self._float_results.append(self._float_lane(m, command, index, lane))
         self._inside = [feed]
-        for stage in range(Lane.LATENCY + self._config.tables * Tables.LATENCY):
+        for stage in range(self._last_latency):
             inside = Signal(name=f"inside_{stage}")
             m.d.sync += inside.eq(self._inside[-1])
             self._inside.append(inside)
         return last_beat, block_left
+
+    @property
+    def _last_latency(self) -> int:
+        """Cycles from the lanes' values to the results that need most of them."""
+        config = self._config
+        floats = FloatLane.LATENCY if config.has_float else 0
+        return max(Lane.LATENCY + config.tables * Tables.LATENCY, floats)
+
+    def _float_lane(self, m: Module, command, index: int, lane):
+        """Put a floating-point lane beside the other; return what goes to bytes, and to sums."""
+        m.submodules[f"float_lane_{index}"] = floating = FloatLane(self._config.float_modes)
+        low, high = self._limits
+        m.d.comb += [
+            floating.value.eq(lane.value),
+            floating.bias.eq(lane.bias),
+            floating.narrow.eq((command.source == Source.SPAD) & ~self._fp32),
+            floating.format.eq(self._format),
+            floating.low.eq(low),
+            floating.high.eq(high),
+        ]
+        return Mux(self._fp32, floating.result, floating.element), floating.result
 
     def _write(self, m: Module, command, start, results, written):
         """Collect a vector's beats, queue them, offer the head; set `written` when it is taken.
@@ -343,10 +430,12 @@ class Post(wiring.Component):
             looks_up = to_spad & (command.table == Table.LOOK_UP)
             fills = _fills(command)
             entries = self._tables(m, start, full & fills, words)
-            emerging = Mux(looks_up, self._inside[-2], emerging)
+            emerging = Mux(looks_up, self._inside[Lane.LATENCY + Tables.LATENCY - 1], emerging)
             bytes_made = [
                 Mux(looks_up, entry, byte) for entry, byte in zip(entries, bytes_made, strict=True)
             ]
+        if self._config.has_float:
+            emerging = Mux(self._floating, self._inside[FloatLane.LATENCY - 1], emerging)
         m.d.sync += [emerges.eq(Mux(emerging, 1 << beat, 0)), full.eq(emerges[-1])]
         with m.If(emerging):
             m.d.sync += beat.eq(Mux(beat == beats - 1, 0, beat + 1))
@@ -354,6 +443,9 @@ class Post(wiring.Component):
             with m.If(emerges[b]):
                 for index, lane in enumerate(self._lane_units):
                     value = Mux(to_spad, bytes_made[index], lane.result)
+                    if self._config.has_float:
+                        element, result = self._float_results[index]
+                        value = Mux(self._floating, Mux(to_spad, element, result), value)
                     m.d.sync += words.word_select(b * lanes + index, 32).eq(value)
         layout = _result_layout(self._config, 32)
         m.submodules.queue = queue = SyncFIFO(width=layout.size, depth=_BEHIND)
@@ -364,17 +456,20 @@ class Post(wiring.Component):
         m.d.sync += shown.eq(full | (queue.level > written))
         m.submodules.to_spad = bytes_out = Slice(_result_layout(self._config, 8))
         m.submodules.to_acc = sums_out = Slice(layout)
+        place, data_out = head.place, _narrowed(head.data, 8, columns)
+        bytes_taken = bytes_out.i.ready
+        if self._config.has_float:
+            place, data_out, last_part = self._parts(m, head, bytes_out.i)
+            bytes_taken &= last_part
         m.d.comb += [
             collected.data.eq(words),
             queue.w_en.eq(full),
             results.advance.eq(full),
-            written.eq(shown & Mux(to_spad, bytes_out.i.ready, sums_out.i.ready)),
+            written.eq(shown & Mux(to_spad, bytes_taken, sums_out.i.ready)),
             queue.r_en.eq(written),
             bytes_out.i.valid.eq(shown & to_spad),
-            bytes_out.i.payload.place.eq(head.place),
-            bytes_out.i.payload.data.eq(
-                Cat(head.data.word_select(index, 32)[:8] for index in range(columns))
-            ),
+            bytes_out.i.payload.place.eq(place),
+            bytes_out.i.payload.data.eq(data_out),
             sums_out.i.valid.eq(shown & ~to_spad),
             sums_out.i.payload.eq(head),
         ]
@@ -394,6 +489,27 @@ class Post(wiring.Component):
             tables.index[number].eq(lane.byte) for number, lane in enumerate(self._lane_units)
         ]
         return [tables.value[number] for number in range(self._config.lanes)]
+
+    def _parts(self, m: Module, head, stream):
+        """Return place and bytes of the write at hand of a vector, and if it is the last one."""
+        config, columns = self._config, self._config.columns
+        part, last = self._count_parts(m, stream.valid & stream.ready, "written")
+        place = Signal(_place_layout(config))
+        m.d.comb += place.eq(head.place)
+        m.d.comb += place.address.eq(head.place.address + part * columns)
+        m.d.comb += place.claims.eq(claims_of(place.address, columns, config))
+        bytes_out = Signal(8 * columns)
+        with m.Switch(self._size):
+            for size in range(3):
+                with m.Case(size):
+                    times = 1 << size
+                    packed = _narrowed(head.data, 8 * times, columns)
+                    masks = Cat(bit.replicate(times) for bit in head.place.mask)
+                    m.d.comb += [
+                        bytes_out.eq(packed.word_select(part, 8 * columns)),
+                        place.mask.eq(masks.word_select(part, columns)),
+                    ]
+        return place, bytes_out, last
 
     def _place(self, m: Module, command, results, place):
         """Tell where the result that is complete goes; it is then queued, come what may."""
@@ -428,6 +544,8 @@ class Post(wiring.Component):
             acc.mask.eq(sum_result.payload.place.mask),
             sum_result.ready.eq(acc.ready),
         ]
+        if self._config.has_float:
+            m.d.comb += acc.floating.eq(self._floating)
 
     def _sequence(
         self, m: Module, command, start, streaming, fetched, asked_all, block_left, finished, waits
@@ -435,7 +553,7 @@ class Post(wiring.Component):
         """Take a command; read and requantise its vectors; wait until all is visible."""
         unit = self.unit
         blocks_left = Signal(12)
-        settling = Signal(range(max(SPAD_WRITE_LATENCY, ACC_UPDATE_LATENCY) + 1))
+        settling = Signal(range(max(SPAD_WRITE_LATENCY, self._config.acc_update_latency) + 1))
         everything_written = Signal()
         with m.If(finished):
             m.d.sync += everything_written.eq(1)
@@ -461,7 +579,7 @@ class Post(wiring.Component):
                 with m.If(blocks_left == 0):
                     m.next = "Drain"
             with m.State("Drain"):
-                m.d.sync += settling.eq(ACC_UPDATE_LATENCY)
+                m.d.sync += settling.eq(self._config.acc_update_latency)
                 with m.If(everything_written & ~waits):
                     m.next = "Settle"
             with m.State("Settle"):
@@ -495,6 +613,16 @@ def _delayed(m: Module, value, cycles: int, name: str):
         m.d.sync += later.eq(value)
         value = later
     return value
+
+
+def _narrowed(words, bits: int, columns: int):
+    """Return the low bits of words of 32 bits, side by side."""
+    return Cat(words.word_select(index, 32)[:bits] for index in range(columns))
+
+
+def _of_two_bytes() -> tuple[int, ...]:
+    """Return the numbers of the formats whose elements have two bytes."""
+    return tuple(MAC_MODES.index(name) for name, form in FLOAT_FORMATS.items() if form.bytes == 2)
 
 
 def _extend(byte):

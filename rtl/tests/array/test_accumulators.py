@@ -7,6 +7,7 @@ import pytest
 from amaranth.hdl import ResetInserter, Signal
 
 from matloom.arch.config import PRESETS, Config
+from matloom.arch.floats import add as float_add
 from matloom_rtl.array.accumulators import Accumulators
 from matloom_rtl.ports import ACC_READ_LATENCY, ACC_UPDATE_LATENCY
 from matloom_rtl.testing import simulate
@@ -17,6 +18,11 @@ CONFIGS = {
     "8x16": Config(rows=8, columns=16, bus_bits=128, acc_bytes=16 * 64),
     "narrow": dataclasses.replace(PRESETS["nano"], mac_modes=("i8xi8", "i8xi4"), acc_bytes=64 * 16),
 }
+
+
+FLOAT = dataclasses.replace(
+    CONFIGS["nano"], weight_rows=2, float_rows=2, mac_modes=("i8xi8", "bf16")
+)
 
 
 def number(values):
@@ -247,3 +253,62 @@ def test_reset_midway():
         await bench.drain(ctx)
 
     simulate(ResetInserter(reset)(bench.dut), drive, cycles=60)
+
+
+def test_floating_point_sums(seed):
+    """Sums and updates of both kinds, one after the other and side by side in both banks."""
+    rng, columns = np.random.default_rng(seed), FLOAT.columns
+    dut, half, latency = Accumulators(FLOAT), FLOAT.acc_entries // 2, FLOAT.acc_update_latency
+    entries = np.zeros((2, columns), np.int64)
+
+    def made(old, values, add, floating):
+        if floating:
+            return float_add(old % 2**32, values % 2**32) if add else values % 2**32
+        return (old + values if add else values) % 2**32
+
+    async def bench(ctx):
+        for turn in range(60):
+            floating, add = (int(each) for each in rng.integers(0, 2, 2))
+            numbers = rng.standard_normal((2, columns)).astype(np.float32).view(np.int32)
+            if turn % 7 == 0:
+                numbers[0] = -(2**31)
+            values = numbers.astype(np.int64)
+            ctx.set(dut.sum_valid, 1)
+            ctx.set(dut.sum_entry, 5)
+            ctx.set(dut.sum_add, add)
+            ctx.set(dut.sum_floating, floating)
+            await ctx.tick()
+            ctx.set(dut.sum_valid, 0)
+            ctx.set(dut.sums, number(values[0]))
+            ctx.set(dut.update.valid, 1)
+            ctx.set(dut.update.address, half + 3)
+            ctx.set(dut.update.add, add)
+            ctx.set(dut.update.floating, 1 - floating)
+            ctx.set(dut.update.mask, 0b0101)
+            ctx.set(dut.update.data, number(values[1]))
+            assert ctx.get(dut.update.ready)
+            await ctx.tick()
+            ctx.set(dut.update.valid, 0)
+            entries[0] = made(entries[0], values[0], add, floating)
+            new = made(entries[1], values[1], add, 1 - floating)
+            entries[1, ::2] = new[::2]
+            await ctx.tick().repeat(latency - 1)
+            for index, entry in enumerate((5, half + 3)):
+                ctx.set(dut.read.valid, 1)
+                ctx.set(dut.read.address, entry)
+                await ctx.tick().repeat(ACC_READ_LATENCY)
+                found = np.array(values_of(ctx.get(dut.read.data), columns)) % 2**32
+                assert found.tolist() == entries[index].tolist(), (turn, floating, add)
+            ctx.set(dut.read.valid, 0)
+
+    async def clear(ctx):
+        for entry in (5, half + 3):
+            ctx.set(dut.update.valid, 1)
+            ctx.set(dut.update.address, entry)
+            ctx.set(dut.update.mask, -1)
+            await ctx.tick()
+        ctx.set(dut.update.valid, 0)
+        await ctx.tick().repeat(latency)
+        await bench(ctx)
+
+    simulate(dut, clear, cycles=3000)
