@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from matloom.arch.config import Config, load_config
+from matloom.arch.config import FLOAT_MODES, Config, load_config
 from matloom.compiler import compile_network
 from matloom.device.driver import Driver
 from matloom.device.open import open_device
+from matloom.float_products import Epilogue, float_product, memory_bytes
 from matloom.ir.attributes import Activation, Conv2D, Padding
 from matloom.ir.graph import Array, Graph, Node, Op, Quantisation, Tensor
 from matloom.program import Program
@@ -36,15 +37,18 @@ def matmul(
     b: npt.ArrayLike,
     mode: str = "i8xi8",
     *,
-    multiplier: int | Sequence[int],
-    shift: int | Sequence[int],
+    multiplier: int | Sequence[int] | None = None,
+    shift: int | Sequence[int] | None = None,
     zero_point: int = 0,
     bias: npt.ArrayLike | None = None,
     input_zero_point: int = 0,
+    residual: npt.ArrayLike | None = None,
+    limits: tuple[float, float] = (-np.inf, np.inf),
+    output: npt.DTypeLike = np.float32,
     device: str | Driver = "model",
     config: Config | str | Path = "reference",
 ) -> Array:
-    """Return the product of two matrices, requantised to int8.
+    """Return the product of two matrices, requantised to int8, or of floating-point numbers.
 
     Everything is exact: sums in 32 bits, refused where they might be larger, and TensorFlow Lite
     Micro's rounding of the result, bit for bit on every device::
@@ -56,12 +60,20 @@ def matmul(
     ``multiplier=2**30, shift=1`` they come unscaled, and saturate.
     `matloom.arch.numerics.quantize_multiplier` makes multiplier and shift of a real number.
 
+    In the modes ``bf16``, ``fp16``, ``fp8_e4m3`` and ``fp8_e5m2`` the result is
+    ``clip((a @ b + residual) + bias, *limits)`` in the dtype `output`, every operation in fp32,
+    rounded to nearest even. Products are rounded to fp32, which changes none but the largest and
+    smallest of bf16; ``config.float_rows`` of them at a time meet in a balanced tree, low indices
+    first; and such sums are added one after the other. The inner size is filled up with +0.
+
     Parameters
     ----------
     a, b:
         (rows, inner) and (inner, columns), int8, or where the mode says i4 `ml_dtypes.int4` or
-        int8 of -8 to 7. `b` is compiled into the program, which is remembered: the same `b` again
-        costs no compilation.
+        int8 of -8 to 7; in a floating-point mode of its dtype (float16, or bfloat16,
+        float8_e4m3fn, float8_e5m2 of ml_dtypes) or float32, which is rounded to it. An integer
+        `b` is compiled into the program, which is remembered: the same `b` again costs no
+        compilation.
     mode:
         Number formats of `a` and `b`, one of those the configuration is built with: ``i8xi8``,
         ``i8xi4`` or ``i4xi4``. Four bits of `b` take half the cycles.
@@ -71,9 +83,12 @@ def matmul(
     zero_point:
         Added to the results, int8.
     bias:
-        int32, one a column.
+        int32, one a column; float32 in a floating-point mode.
     input_zero_point:
         What stands for zero in `a`, one of its numbers.
+    residual, limits, output:
+        In a floating-point mode only: what is added to the product, of the dtype `output`; the
+        smallest and the largest result, numbers of float8_e5m2; and the result's dtype.
     device:
         ``"model"``, ``"rtl"``, or a driver that is open.
     config:
@@ -85,6 +100,17 @@ def matmul(
         A shape, dtype, range or mode that does not fit, or `b` and `bias` so large that a sum
         might not fit 32 bits.
     """
+    if mode in FLOAT_MODES:
+        epilogue = Epilogue(
+            bias=None if bias is None else np.asarray(bias),
+            residual=None if residual is None else np.asarray(residual),
+            low=limits[0],
+            high=limits[1],
+            output=output,
+        )
+        return _float_matmul(np.asarray(a), np.asarray(b), mode, epilogue, device, config)
+    if multiplier is None or shift is None:
+        raise TypeError(f"multiplier and shift must be given in mode {mode}")
     formats = _formats(mode, _chosen(config, device))
     left, right = _integers("a", a, 2, formats[0]), _integers("b", b, 2, formats[1])
     if left.shape[1] != right.shape[0]:
@@ -109,6 +135,42 @@ def matmul(
         for first in range(0, left.shape[0], _MOST_ROWS)
     ]
     return np.concatenate(pieces, axis=1).reshape(-1, columns)
+
+
+def _float_matmul(
+    left: Array,
+    right: Array,
+    mode: str,
+    epilogue: Epilogue,
+    device: str | Driver,
+    config: Config | str | Path,
+) -> Array:
+    """Check the shapes of a floating-point product and run it."""
+    chosen = _chosen(config, device)
+    _formats(mode, chosen)
+    for name, array in (("a", left), ("b", right)):
+        if array.ndim != 2 or not array.size:
+            raise ValueError(f"{name} must have 2 axes and an element, not shape {array.shape}")
+    if left.shape[1] != right.shape[0]:
+        raise ValueError(
+            f"a must have {right.shape[0]} columns, as b has rows, not {left.shape[1]}"
+        )
+    shape = (left.shape[0], right.shape[1])
+    for name, given, wanted in (
+        ("bias", epilogue.bias, shape[1:]),
+        ("residual", epilogue.residual, shape),
+    ):
+        if given is not None and given.shape != wanted:
+            raise ValueError(f"{name} must have the shape {wanted}, not {given.shape}")
+    if epilogue.bias is not None and epilogue.bias.dtype != np.float32:
+        raise TypeError(f"bias must be float32, not {epilogue.bias.dtype}")
+    driver = device
+    if not isinstance(driver, Driver):
+        memory = _SMALLEST_MEMORY
+        while memory < memory_bytes(left.shape[0], left.shape[1], right.shape[1]):
+            memory *= 2
+        driver = _driver(str(device), chosen, memory)
+    return float_product(left, right, mode, epilogue, driver)
 
 
 def conv2d(

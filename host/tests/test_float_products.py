@@ -1,0 +1,146 @@
+"""Products of floating-point numbers, against NumPy's float32 in the stated order."""
+
+import dataclasses
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from matloom import ops
+from matloom.arch.config import FLOAT_MODES, PRESETS
+
+DTYPES = {
+    "bf16": ml_dtypes.bfloat16,
+    "fp16": np.float16,
+    "fp8_e4m3": ml_dtypes.float8_e4m3fn,
+    "fp8_e5m2": ml_dtypes.float8_e5m2,
+}
+CONFIG = dataclasses.replace(
+    PRESETS["nano"], weight_rows=2, float_rows=2, mac_modes=("i8xi8", *FLOAT_MODES)
+)
+WIDE = dataclasses.replace(
+    PRESETS["small"], weight_rows=2, float_rows=4, mac_modes=("i8xi8", "bf16", "fp16")
+)
+
+
+def product(a, b, elements):
+    """Add the products of so many elements in a balanced tree, then to those before."""
+    missing = -a.shape[1] % elements
+    a = np.pad(a.astype(np.float32), ((0, 0), (0, missing)))
+    b = np.pad(b.astype(np.float32), ((0, missing), (0, 0)))
+    total = None
+    with np.errstate(all="ignore"):
+        for first in range(0, a.shape[1], elements):
+            terms = [np.outer(a[:, k], b[k]) for k in range(first, first + elements)]
+            while len(terms) > 1:
+                terms = [left + right for left, right in zip(terms[::2], terms[1::2], strict=True)]
+            total = terms[0] if total is None else total + terms[0]
+    return total
+
+
+def numbers(generator, shape, mode, *, wild=False):
+    """Return ordinary numbers, or any patterns: subnormal, infinite and NaN among them."""
+    dtype = np.dtype(DTYPES[mode])
+    if wild:
+        raw = generator.integers(0, 256**dtype.itemsize, shape)
+        return raw.astype(f"u{dtype.itemsize}").view(dtype)
+    return generator.standard_normal(shape).astype(dtype)
+
+
+def assert_same(found, wanted):
+    """Compare bit for bit, but for the payload of a NaN."""
+    assert found.dtype == wanted.dtype
+    wide = [each.astype(np.float32) for each in (found, wanted)]
+    nan = np.isnan(wide[1])
+    assert np.array_equal(np.isnan(wide[0]), nan)
+    bits = f"u{found.dtype.itemsize}"
+    assert np.array_equal(found.view(bits)[~nan], wanted.view(bits)[~nan])
+
+
+@pytest.mark.parametrize("mode", FLOAT_MODES)
+@pytest.mark.parametrize("shape", [(1, 1, 1), (5, 7, 9), (70, 130, 33), (3, 700, 5)])
+@pytest.mark.parametrize("wild", [False, True], ids=["ordinary", "wild"])
+def test_products(mode, shape, wild):
+    generator = np.random.default_rng(shape)
+    rows, inner, columns = shape
+    a = numbers(generator, (rows, inner), mode, wild=wild)
+    b = numbers(generator, (inner, columns), mode, wild=wild)
+    assert_same(ops.matmul(a, b, mode, config=CONFIG), product(a, b, CONFIG.float_rows))
+
+
+@pytest.mark.parametrize("mode", FLOAT_MODES)
+def test_epilogue(mode):
+    generator = np.random.default_rng(1)
+    a, b = (numbers(generator, shape, mode) for shape in ((21, 30), (30, 13)))
+    bias = generator.standard_normal(13).astype(np.float32)
+    residual = numbers(generator, (21, 13), mode)
+    total = (product(a, b, CONFIG.float_rows) + residual.astype(np.float32)) + bias
+    made = ops.matmul(
+        a, b, mode, bias=bias, residual=residual, output=DTYPES[mode], limits=(0, 6), config=CONFIG
+    )
+    assert_same(made, np.clip(total, 0, 6).astype(DTYPES[mode]))
+    made = ops.matmul(a, b, mode, bias=bias, residual=residual.astype(np.float32), config=CONFIG)
+    assert_same(made, total)
+
+
+def test_float32_is_rounded_to_the_mode():
+    generator = np.random.default_rng(2)
+    a, b = (generator.standard_normal(shape).astype(np.float32) for shape in ((4, 9), (9, 6)))
+    rounded = [each.astype(ml_dtypes.bfloat16) for each in (a, b)]
+    assert_same(ops.matmul(a, b, "bf16", config=WIDE), product(*rounded, elements=WIDE.float_rows))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("config", [CONFIG, WIDE], ids=["4x4", "8x8"])
+def test_chip(config):
+    """All modes one after the other on the simulated chip, an integer product between."""
+    generator = np.random.default_rng(3)
+    for mode in config.float_modes:
+        for wild in (False, True):
+            a = numbers(generator, (37, 45), mode, wild=wild)
+            b = numbers(generator, (45, 19), mode, wild=wild)
+            residual = numbers(generator, (37, 19), mode)
+            bias = generator.standard_normal(19).astype(np.float32)
+            total = (product(a, b, config.float_rows) + residual.astype(np.float32)) + bias
+            with np.errstate(all="ignore"):
+                wanted = total.astype(DTYPES[mode])
+            made = ops.matmul(
+                a,
+                b,
+                mode,
+                bias=bias,
+                residual=residual,
+                output=DTYPES[mode],
+                config=config,
+                device="rtl",
+            )
+            assert_same(made, wanted)
+        left, right = (generator.integers(-128, 128, each, np.int8) for each in ((9, 5), (5, 7)))
+        made = ops.matmul(left, right, multiplier=2**30, shift=1, config=config, device="rtl")
+        assert np.array_equal(made, np.clip(left.astype(int) @ right.astype(int), -128, 127))
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"b": np.zeros((4, 2), np.float16)}, "a must have 4 columns, as b has rows, not 3"),
+        ({"a": np.zeros((3,), np.float16)}, r"a must have 2 axes and an element, not shape \(3,\)"),
+        ({"a": np.zeros((2, 3), np.int8)}, "a dtype must be one of float32, .*, not int8"),
+        ({"a": np.zeros((2, 3), ml_dtypes.bfloat16)}, "numbers must be float32 or fp16, not"),
+        ({"bias": np.zeros(3, np.float32)}, r"bias must have the shape \(2,\), not \(3,\)"),
+        ({"bias": np.zeros(2)}, "bias must be float32, not float64"),
+        ({"residual": np.zeros((2, 3))}, r"residual must have the shape \(2, 2\)"),
+        ({"limits": (0.0, 5.5)}, r"a limit must be a number that float8_e5m2 holds, not 5\.5"),
+        ({"output": np.float64}, "a dtype must be one of float32"),
+        ({"mode": "bf16", "config": "small"}, "mode must be one the configuration is built with"),
+    ],
+)
+def test_refusals(change, sentence):
+    given = {"a": np.zeros((2, 3), np.float16), "b": np.zeros((3, 2), np.float16), "mode": "fp16"}
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        ops.matmul(**{"config": CONFIG, **given, **change})
+
+
+def test_integers_need_a_scale():
+    with pytest.raises(TypeError, match="multiplier and shift must be given in mode i8xi8"):
+        ops.matmul(np.zeros((2, 2), np.int8), np.zeros((2, 2), np.int8))
