@@ -3,7 +3,15 @@
 from dataclasses import dataclass
 
 from matloom.arch.config import Config
-from matloom.arch.isa import FORMATS, GRANULE_BYTES, UNITS, Instruction, Opcode, Table
+from matloom.arch.isa import (
+    FORMATS,
+    GRANULE_BYTES,
+    UNITS,
+    Instruction,
+    Opcode,
+    Table,
+    post_element_bytes,
+)
 
 __all__ = ["Prediction", "predict"]
 
@@ -26,6 +34,9 @@ _STORE_RESPONSE = 38
 
 #: Cycles from the last vector of an EXEC to its last sum in the accumulators.
 _EXEC_LATENCY = 20
+
+#: What floating-point modes add to it: unpacking, a longer product and sum; each tree level.
+_FLOAT_LATENCY, _FLOAT_LEVEL = 9, 7
 
 #: Cycles of a POST beside its results, and between its output blocks.
 _POST_LATENCY = 27
@@ -69,12 +80,19 @@ def exec_cycles(values: dict[str, int], config: Config) -> int:
     taps = values["kernel_rows"] * values["kernel_cols"] * values["blocks"]
     steps, vectors = taps * values["oc_blocks"], values["width"] * values["height"]
     if values.get("weights_fixed"):
-        return max(vectors, 4) * steps
+        return max(vectors, config.acc_update_latency) * steps
     load = config.tile_load_cycles
-    alone = max(vectors, load, 4) * steps
+    alone = max(vectors, load, config.acc_update_latency) * steps
     # Weights are read first where both are in one bank, and each read takes a vector's cycle.
     shared = _shared(values, steps * config.tile_bytes, config)
     return alone + round(((vectors + load) * steps - alone) * shared)
+
+
+def exec_latency(config: Config) -> int:
+    """Return the cycles from the last vector of an EXEC to its last sum in the accumulators."""
+    if not config.has_float:
+        return _EXEC_LATENCY
+    return _EXEC_LATENCY + _FLOAT_LATENCY + _FLOAT_LEVEL * (config.float_rows.bit_length() - 1)
 
 
 def _shared(values: dict[str, int], size: int, config: Config) -> float:
@@ -89,7 +107,10 @@ def _shared(values: dict[str, int], size: int, config: Config) -> float:
 
 def post_cycles(values: dict[str, int], config: Config) -> int:
     """Return the cycles for which a POST makes results."""
-    vectors = values["width"] * values["height"] * (config.columns // config.lanes)
+    # Each write is of one byte for each column.
+    writes = post_element_bytes(values)
+    beats = max(config.columns // config.lanes, writes)
+    vectors = values["width"] * values["height"] * beats
     # Parameters of the next block are fetched while this one streams.
     block = max(vectors + _POST_BLOCK, _POST_FETCH + _post_reads(values))
     return vectors + block * (values["oc_blocks"] - 1)
@@ -120,7 +141,7 @@ def _duration(instruction: Instruction, config: Config) -> tuple[int, int]:
     """Return for how long an instruction keeps its unit, and what passes until it completes."""
     values = instruction.values
     if instruction.opcode is Opcode.EXEC:
-        return exec_cycles(values, config), _EXEC_LATENCY
+        return exec_cycles(values, config), exec_latency(config)
     if instruction.opcode is Opcode.POST:
         looks_up = values.get("table", 0) == Table.LOOK_UP
         return post_cycles(values, config) + _POST_LATENCY + looks_up * _POST_LOOK_UP, 0

@@ -69,7 +69,7 @@ def post(
 def _entries(instruction: Instruction, config: Config) -> NDArray[np.int64]:
     """Return the numbers of the entries of each block, then position."""
     positions = instruction.height * instruction.width
-    number = np.arange(instruction.oc_blocks * positions)
+    number: NDArray[np.int64] = np.arange(instruction.oc_blocks * positions)
     if not instruction.pairs:
         return instruction.acc_addr + number
     block, position = np.divmod(number, positions)
