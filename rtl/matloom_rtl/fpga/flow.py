@@ -161,7 +161,7 @@ def _place_products(top: str, folder: Path, soft_columns: int) -> list[str]:
         "setattr -unset init w:*product_*",
         # The module that holds the products alone: a whole chip is more than `extract` can take.
         "extract -map %pattern w:*product_* %m",
-        "techmap -map registered_product_block.v t:registered_product",
+        "techmap -map registered_product_block.v t:registered_product_*",
     ]
 
 

@@ -10,12 +10,21 @@ __all__ = [
     "select_columns",
 ]
 
+#: Bits of the weights that cells multiply bytes by, and of the product: of one weight, and of two.
+_WIDTHS = ((8, 16), (17, 24))
+
 #: A cell's product and the register behind it, for Yosys' `extract`.
-REGISTERED_PRODUCT = """\
-module registered_product (input clk, input signed [7:0] a, b, output reg signed [15:0] p);
+REGISTERED_PRODUCT = "".join(
+    f"""\
+module registered_product_{weight} (
+  input clk, input signed [7:0] a, input signed [{weight - 1}:0] b,
+  output reg signed [{product - 1}:0] p
+);
   always @(posedge clk) p <= a * b;
 endmodule
 """
+    for weight, product in _WIDTHS
+)
 
 
 def _bits(port: str, name: str, bits: int, ports: int) -> str:
@@ -24,22 +33,27 @@ def _bits(port: str, name: str, bits: int, ports: int) -> str:
 
 
 #: The block that it becomes, for `techmap`. Generic synthesis leaves the register outside, a long
-#: way from the block, and takes sixteen flip-flops a cell for it.
-REGISTERED_PRODUCT_BLOCK = f"""\
-module registered_product (input clk, input [7:0] a, b, output [15:0] p);
+#: way from the block, and takes as many flip-flops a cell for it as the product has bits.
+REGISTERED_PRODUCT_BLOCK = "".join(
+    f"""\
+module registered_product_{weight} (
+  input clk, input [7:0] a, input [{weight - 1}:0] b, output [{product - 1}:0] p
+);
   MULT18X18D #(
     .REG_INPUTA_CLK("NONE"), .REG_INPUTB_CLK("NONE"), .REG_INPUTC_CLK("NONE"),
     .REG_PIPELINE_CLK("NONE"), .REG_OUTPUT_CLK("CLK0"), .REG_OUTPUT_CE("CE0"),
     .REG_OUTPUT_RST("RST0"), .CLK0_DIV("ENABLED"), .GSR("DISABLED"), .RESETMODE("SYNC")
   ) _TECHMAP_REPLACE_ (
     {_bits("A", "a", 8, 18)},
-    {_bits("B", "b", 8, 18)},
+    {_bits("B", "b", weight, 18)},
     .SIGNEDA(1'b1), .SIGNEDB(1'b1), .SOURCEA(1'b0), .SOURCEB(1'b0),
     .CLK0(clk), .CE0(1'b1), .RST0(1'b0),
-    {_bits("P", "p", 16, 16)}
+    {_bits("P", "p", product, product)}
   );
 endmodule
 """
+    for weight, product in _WIDTHS
+)
 
 #: Multiplier blocks of a lane, and of everything outside the array and the lanes.
 _LANE_BLOCKS, _OTHER_BLOCKS = 4, 6

