@@ -50,6 +50,7 @@ def _request_layout(config: Config) -> data.StructLayout:
         {
             "valid": 1,
             "paused": 1,
+            "switch": 1,
             "claims": config.spad_banks,
             "vector": vector_layout(config),
         }
@@ -155,14 +156,17 @@ class Execute(wiring.Component):
         vectors: they keep apart what must not meet in the accumulators.
         """
         config, read = self._config, self.input_read
-        m.submodules.vectors = vectors = Slice(_request_layout(config))
+        m.submodules.vectors = vectors = Slice(
+            _request_layout(config), at_hand=("valid", "switch", "claims")
+        )
         shown, vector = vectors.o.payload, vectors.o.payload.vector
-        allowed = ~vector.switch | loader.full
+        allowed = ~shown.switch | loader.full
         fire = read.valid & read.ready
         m.d.comb += [
             vectors.i.valid.eq(1),
             vectors.i.payload.valid.eq(walk.o.valid),
             vectors.i.payload.paused.eq(walk.paused),
+            vectors.i.payload.switch.eq(walk.o.payload.switch),
             vectors.i.payload.vector.eq(walk.o.payload),
             vectors.i.payload.claims.eq(claims_of(walk.o.payload.address, config.rows, config)),
             walk.o.ready.eq(vectors.i.ready),
@@ -170,7 +174,7 @@ class Execute(wiring.Component):
             read.valid.eq(shown.valid & allowed),
             read.address.eq(vector.address),
             read.claims.eq(shown.claims),
-            loader.release.eq(fire & vector.switch),
+            loader.release.eq(fire & shown.switch),
             self.unit.progress.eq(fire | (self.weight_read.valid & self.weight_read.ready)),
         ]
         self._name_cause(m, shown, allowed, fire, walk.active)

@@ -74,7 +74,8 @@ class Loader(wiring.Component):
                     **({"narrow": 1} if config.has_narrow else {}),
                     **({"format": len(self.weight_format)} if config.has_float else {}),
                 }
-            )
+            ),
+            at_hand=("claims",),
         )
         working, all_end = Signal(), Signal()
         address, asked = Signal(SPAD_ADDRESS_BITS, reset_less=True), Signal()
@@ -90,9 +91,7 @@ class Loader(wiring.Component):
         _group, last_asked = self._count_groups(m, asked, "group_asked")
         self._count_tiles(m, asked & last_asked, all_end)
         with m.If(self.i.ready):
-            m.d.sync += working.eq(self.i.valid)
-            with m.If(self.i.valid):
-                m.d.sync += address.eq(self.i.payload.weight_addr)
+            m.d.sync += [working.eq(self.i.valid), address.eq(self.i.payload.weight_addr)]
 
         free = ~self.full | self.release
         fire, tile_end = Signal(), Signal()
@@ -130,14 +129,19 @@ class Loader(wiring.Component):
     def _count_groups(self, m: Module, when, name: str):
         """Count the groups of rows of a tile; return the group at hand, and if it is the last."""
         cycles = self._config.tile_load_cycles
-        group, last = Signal(range(cycles), name=name), Signal(name=f"{name}_last")
-        m.d.comb += last.eq(group == cycles - 1)
+        group = Signal(range(cycles), name=name)
+        last = Signal(name=f"{name}_last", init=cycles == 1)
         with m.If(when):
             m.d.sync += group.eq(Mux(last, 0, group + 1))
+            if cycles > 1:
+                m.d.sync += last.eq(group == cycles - 2)
         return group, last
 
     def _count_tiles(self, m: Module, tile_end, all_end):
-        """Count the step loops down: a product would need a multiplier."""
+        """Count the step loops down: a product would need a multiplier.
+
+        Whether a loop is at its last pass is known from a register.
+        """
         incoming = self.i.payload
         carry = tile_end
         for name in ("blocks", "kernel_cols", "kernel_rows", "oc_blocks"):
@@ -145,17 +149,18 @@ class Loader(wiring.Component):
             left, reload = (
                 Signal(bits, name=f"{what}_{name}", reset_less=True) for what in ("left", "reload")
             )
+            at_last, single = Signal(name=f"last_{name}"), Signal(name=f"single_{name}")
             with m.If(carry):
-                m.d.sync += left.eq(left - 1)
-                with m.If(left == 0):
-                    m.d.sync += left.eq(reload)
-            with m.If(self.i.ready & self.i.valid):
-                # One fixed tile serves all steps: every loop is then a single pass.
-                with m.If(incoming.weights_fixed):
-                    m.d.sync += [left.eq(0), reload.eq(0)]
-                with m.Else():
-                    m.d.sync += [left.eq(incoming[name] - 1), reload.eq(incoming[name] - 1)]
-            carry = carry & (left == 0)
+                m.d.sync += [left.eq(left - 1), at_last.eq(left == 1)]
+                with m.If(at_last):
+                    m.d.sync += [left.eq(reload), at_last.eq(single)]
+            # What is taken while nothing is valid is never worked on. One fixed tile serves all
+            # steps: every loop is then a single pass.
+            with m.If(self.i.ready):
+                passes = Mux(incoming.weights_fixed, 1, incoming[name])
+                m.d.sync += [left.eq(passes - 1), reload.eq(passes - 1)]
+                m.d.sync += [at_last.eq(passes == 1), single.eq(passes == 1)]
+            carry = carry & at_last
         m.d.comb += all_end.eq(carry)
 
     def _deliver(self, m: Module, fire, group):

@@ -52,6 +52,11 @@ class _Step:
     #: Where the later extents of the opcode begin; for the last step of an extent, else None.
     next: tuple[int, ...] | None
 
+    @property
+    def last(self) -> bool:
+        """Whether the extent ends with it."""
+        return self.next is not None
+
 
 def _split(factor: str) -> tuple[str, str]:
     """Return the field of a factor, and what becomes of it."""
@@ -148,6 +153,7 @@ _STEP = {
     "memory": Memory,
     "group": 4,
     "member": range(_GROUP),
+    "turn": 4,
 }
 _FLAGS = data.StructLayout({"valid": 1, "final": 1, **_STEP})
 
@@ -181,6 +187,9 @@ class Bounds(wiring.Component):
         self._config = config
         self._program, self._entries = _program(config)
         self._sources = _sources(self._program)
+        # The choices that there are at the end of an extent; of none within it.
+        self._turns = list(dict.fromkeys(each.next for each in self._program))
+        assert len(self._turns) <= 16
         super().__init__(
             {
                 "start": In(1),
@@ -243,10 +252,12 @@ class Bounds(wiring.Component):
     def _walk(self, m: Module, step, select):
         """Step through the extents that apply; every opcode has one that always does.
 
-        What is known of a step is kept in a register beside its number: a table between the number
-        and the decision to go on would be the longest path of the chip.
+        What is known of a step and of the one behind it is kept in registers, and of that behind
+        these it is looked up: a table between the number of a step and the decision to go on
+        would be the longest path of the chip.
         """
-        number = Signal(range(len(self._program)))
+        ahead = Signal.like(step, reset_less=True)
+        number, count = Signal(range(len(self._program)), reset_less=True), len(self._program)
         final, running, waited, go = Signal(), Signal(), Signal(), Signal()
 
         def enter(entries):
@@ -255,23 +266,30 @@ class Bounds(wiring.Component):
             for entry in reversed(entries):
                 with m.If(self._applies(self._program[entry])):
                     m.d.comb += final.eq(0)
-                    m.d.sync += [number.eq(entry), step.eq(self._facts(entry))]
+                    m.d.sync += [
+                        step.eq(self._facts(entry)),
+                        ahead.eq(self._facts((entry + 1) % count)),
+                        number.eq((entry + 2) % count),
+                    ]
 
         m.d.comb += go.eq(running & (~step.waits | waited))
         m.d.sync += waited.eq(running & ~go)
         with m.If(go):
             m.d.comb += [select[name].eq(step[name]) for name in _STEP]
             m.d.comb += [select.valid.eq(1), select.final.eq(final)]
-            m.d.sync += [number.eq(number + 1), running.eq(~final)]
+            m.d.sync += [step.eq(ahead), number.eq(number + 1), running.eq(~final)]
             with m.Switch(number):
-                for index, each in enumerate(self._program):
+                for index in range(count):
                     with m.Case(index):
-                        if each.next is not None:
-                            enter(each.next)
-                        else:
-                            m.d.sync += step.eq(self._facts(index + 1))
-        with m.Elif(self.start & ~running):
-            m.d.sync += running.eq(1)
+                        m.d.sync += ahead.eq(self._facts(index))
+            with m.Switch(step.turn):
+                for turn, entries in enumerate(self._turns):
+                    with m.Case(turn):
+                        if entries is not None:
+                            enter(entries)
+        with m.Elif(~running):
+            # Whether it begins or not.
+            m.d.sync += running.eq(self.start)
             with m.Switch(self.opcode):
                 for opcode, entries in self._entries.items():
                     with m.Case(opcode):
@@ -294,7 +312,8 @@ class Bounds(wiring.Component):
                 "last_factor": each.last_factor,
                 "waits": each.waits,
                 "first": each.first,
-                "last": each.next is not None,
+                "last": each.last,
+                "turn": self._turns.index(each.next),
                 "memory": each.extent.memory,
                 "group": self._sources.index(_source(each)) // _GROUP,
                 "member": self._sources.index(_source(each)) % _GROUP,

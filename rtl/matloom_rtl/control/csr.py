@@ -120,6 +120,8 @@ class Registers(wiring.Component):
         m.d.comb += [
             bus.ar.ready.eq(~looking & ~looked & ~bus.r.valid),
             self.mark_slot.eq(address[2:]),
+        ]
+        m.d.sync += [
             in_marks.eq((address >= MARKS_OFFSET) & (address < marks_end)),
             aligned.eq(address[:2] == 0),
         ]

@@ -32,8 +32,8 @@ class Dispatch(wiring.Component):
     modulo 2**24.
 
     Throughput: one instruction in the cycles that `Bounds` takes for it, one for each granule, and
-    two: 17 to 44, mostly 24 to 36, which is less than what LOAD, EXEC and POST spend on tiles worth
-    having. Latency: the same. A full queue stalls everything behind it.
+    one: 16 to 43, mostly 23 to 35, which is less than what LOAD, EXEC and POST spend on tiles worth
+    having. Latency: one more. A full queue stalls everything behind it.
 
     Members
     -------
@@ -47,6 +47,7 @@ class Dispatch(wiring.Component):
     halt: in
         Issue nothing from the next cycle on.
     load, exec, post, store: streams of `queue_layout`, out
+        `ready` stays until an instruction is taken.
     issued: out
         Instructions issued to each unit, `COUNT_BITS` each.
     index: out
@@ -102,11 +103,20 @@ class Dispatch(wiring.Component):
         for index in range(LONGEST):
             with m.If(place[index]):
                 m.d.sync += word.word_select(index, GRANULE_BITS).eq(self.i.payload)
-        halted = Signal()
-        m.d.sync += [self.fault.eq(0), halted.eq(self.halt)]
-        taken = self._queues(m, word, issue)
+        m.d.sync += self.fault.eq(0)
+        room, offered = self._queues(m, word, issue)
+        with m.If(offered):
+            m.d.comb += self.dispatched.eq(1)
+            m.d.sync += self.index.eq(self.index + 1)
         unissued = self._unissued(m, word)
         settled = Cat(self.issued[n] == self.completed[n] for n in range(len(UNITS))).all()
+
+        def offer():
+            m.next = "Issue"
+            with m.If(room & ~self.halt):
+                m.d.comb += issue.eq(1)
+                m.d.sync += place.eq(1)
+                m.next = "Assemble"
 
         def fail(cause, opcode=opcode, address=0):
             m.d.sync += [
@@ -145,15 +155,13 @@ class Dispatch(wiring.Component):
                 with m.Else():
                     m.next = "Measure"
             with m.State("Measure"), m.If(bounds.done):
-                m.next = "Issue"
+                offer()
                 with m.If(bounds.fault != 0):
+                    m.d.comb += issue.eq(0)
+                    m.d.sync += place.eq(0)
                     fail(bounds.fault, address=bounds.address)
             with m.State("Issue"):
-                with m.If(taken):
-                    m.d.comb += self.dispatched.eq(1)
-                    m.d.sync += [self.index.eq(self.index + 1), place.eq(1)]
-                    m.next = "Assemble"
-                m.d.comb += issue.eq(~halted)
+                offer()
             with m.State("Settle"), m.If(settled):
                 m.d.comb += self.finished.eq(1)
                 m.next = "Halted"
@@ -190,7 +198,7 @@ class Dispatch(wiring.Component):
             # Beyond the longest wait the count does not matter; the numbers themselves wrap.
             count = Signal(len(wait), name=f"issued_ever_{unit.name.lower()}")
             queue = getattr(self, unit.name.lower())
-            with m.If(queue.valid & queue.ready & ~count.all()):
+            with m.If(queue.valid & ~count.all()):
                 m.d.sync += count.eq(count + 1)
             early.append(wait > count)
         m.d.sync += unissued.eq(Cat(early).any())
@@ -201,8 +209,22 @@ class Dispatch(wiring.Component):
         return slice_field(word, Opcode.END, f"wait_{unit.name.lower()}")
 
     def _queues(self, m: Module, word, issue):
-        """Offer the instruction to its queue; return whether it was taken."""
-        taken = Signal()
+        """Put the instruction into its queue in the cycle after `issue`.
+
+        Returns whether there is room for it, known a cycle late because only this makes it less,
+        and whether one goes into its queue now.
+        """
+        room, mine, into = Signal(), Signal(len(UNITS)), Signal(len(UNITS))
+        m.d.sync += [
+            mine.eq(Cat(word[:4] == unit for unit in UNITS)),
+            into.eq(Mux(issue, mine, 0)),
+            room.eq(
+                Cat(
+                    getattr(self, unit.name.lower()).ready & mine[number]
+                    for number, unit in enumerate(UNITS)
+                ).any()
+            ),
+        ]
         # Long known when the instruction is issued: decoded and subtracted a cycle before.
         waits = Signal(len(UNITS))
         targets = Signal.like(self.issued, reset_less=True)
@@ -215,15 +237,12 @@ class Dispatch(wiring.Component):
         ]
         for number, unit in enumerate(UNITS):
             queue = getattr(self, unit.name.lower())
-            mine = Signal(name=f"for_{unit.name.lower()}")
-            m.d.sync += mine.eq(word[:4] == unit)
             m.d.comb += [
-                queue.valid.eq(issue & mine),
+                queue.valid.eq(into[number]),
                 queue.payload.body.eq(view_body(word, unit, self._config)),
                 queue.payload.waits.eq(waits),
                 queue.payload.targets.eq(targets),
             ]
-            with m.If(queue.valid & queue.ready):
-                m.d.comb += taken.eq(1)
+            with m.If(into[number]):
                 m.d.sync += self.issued[number].eq(self.issued[number] + 1)
-        return taken
+        return room, into.any()

@@ -107,9 +107,9 @@ class Fetch(wiring.Component):
         reserved = Signal(range(self._depth + 1))
         asked = Signal(range(self._burst_beats + 1))
         # One address at a time: `reserved` knows of all before the next.
-        m.d.comb += bursts.ready.eq(
-            ~self.halt & ~ar.valid & (reserved <= self._depth - self._burst_beats)
-        )
+        room = Signal()
+        m.d.sync += room.eq(~ar.valid & (reserved <= self._depth - self._burst_beats))
+        m.d.comb += bursts.ready.eq(~self.halt & ~ar.valid & room)
         with m.If(ar.valid & ar.ready):
             m.d.comb += asked.eq(ar.payload.len + 1)
             m.d.sync += ar.valid.eq(0)

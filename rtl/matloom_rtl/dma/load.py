@@ -87,25 +87,38 @@ class Load(wiring.Component):
         )
         layout = burst_layout(config.bus_bytes)
         m.submodules.queue = queue = SyncFIFO(width=layout.size, depth=config.outstanding)
+        # The head of the queue in registers: much is worked out from it.
+        m.submodules.head = head = Slice(layout, at_hand=("fill", "spread"))
         connect(m, flipped(self.unit.command), rows.i)
         connect(m, rows.o, bursts.i)
-        m.d.comb += rows.region_base.eq(self.region_base)
+        m.d.comb += [
+            rows.region_base.eq(self.region_base),
+            head.i.valid.eq(queue.r_rdy),
+            head.i.payload.eq(queue.r_data),
+            queue.r_en.eq(head.i.ready),
+        ]
 
-        self._address(m, bursts.o, queue)
-        granted_last = self._data(m, data.View(layout, queue.r_data), queue)
+        self._address(m, bursts.o, queue, head.o)
+        granted_last = self._data(m, head.o)
         self._complete(m, granted_last)
         return m
 
-    def _address(self, m: Module, burst, queue):
+    def _address(self, m: Module, burst, queue, head):
         """Move bursts to the bus and to the queue at once."""
         ar = self.axi.ar
         move, address = Signal(), Signal.like(ar.payload, reset_less=True)
+        queued = Signal(range(self._config.outstanding + 1))
+        m.d.sync += queued.eq(queued + move - (head.valid & head.ready))
         m.d.comb += [
-            burst.ready.eq(queue.w_rdy & ~self.halt & (burst.payload.fill | ~ar.valid | ar.ready)),
+            burst.ready.eq(
+                (queued != self._config.outstanding)
+                & ~self.halt
+                & (burst.payload.fill | ~ar.valid | ar.ready)
+            ),
             move.eq(burst.valid & burst.ready),
             queue.w_en.eq(move),
             queue.w_data.eq(burst.payload),
-            self.quiet.eq(~ar.valid & (queue.level == 0)),
+            self.quiet.eq(~ar.valid & (queued == 0)),
             ar.payload.eq(address),
         ]
         with m.If(ar.ready):
@@ -117,7 +130,7 @@ class Load(wiring.Component):
                 address.len.eq(burst.payload.len),
             ]
 
-    def _data(self, m: Module, burst, queue):
+    def _data(self, m: Module, head):
         """Turn beats into writes; return the grant of an instruction's last, and its mark."""
         beats, write = self.axi.r, self.spad_write
         width = self._config.bus_bytes
@@ -132,7 +145,8 @@ class Load(wiring.Component):
                     "last": 1,
                     "mark": 8,
                 }
-            )
+            ),
+            at_hand=("claims",),
         )
         o = writes.o
         m.d.comb += [
@@ -143,18 +157,18 @@ class Load(wiring.Component):
             write.mask.eq(o.payload.mask),
             o.ready.eq(write.ready | self.halt),
         ]
-        take = self._beat(m, burst, queue, writes.i)
+        take = self._beat(m, head, writes.i)
         m.d.sync += [
             self.fault.valid.eq(beats.valid & beats.ready & beats.payload.resp[1]),
             self.fault.cause.eq(Fault.AXI_READ),
-            self.fault.address.eq(burst.address),
+            self.fault.address.eq(head.payload.address),
         ]
         m.d.comb += self.unit.progress.eq(take | (write.valid & write.ready))
         return write.valid & write.ready & o.payload.last, o.payload.mark
 
-    def _beat(self, m: Module, burst, queue, i):
+    def _beat(self, m: Module, head, i):
         """Offer a write for each beat, or those of its pieces; return whether a beat is taken."""
-        beats, width = self.axi.r, self._config.bus_bytes
+        beats, burst, width = self.axi.r, head.payload, self._config.bus_bytes
         m.submodules.spread = spread = Spread(width=width, last_spread=self._config.last_spread)
         number = Signal(8)
         shown, room, take, final = Signal(), Signal(), Signal(), Signal()
@@ -163,11 +177,11 @@ class Load(wiring.Component):
         m.d.comb += [
             # A piece goes before a beat; pieces wait for no more than a beat does.
             room.eq(i.ready & ~(spread.o.valid & ~(spreads & spread.i.ready))),
-            beats.ready.eq(queue.r_rdy & ~burst.fill & room),
-            shown.eq(queue.r_rdy & (burst.fill | beats.valid)),
+            beats.ready.eq(head.valid & ~burst.fill & room),
+            shown.eq(head.valid & (burst.fill | beats.valid)),
             take.eq(shown & room),
             final.eq(number == burst.len),
-            queue.r_en.eq(take & final),
+            head.ready.eq(take & final),
             beat.address.eq(burst.spad + number * width),
             beat.data.eq(Mux(burst.fill, burst.fill_value.replicate(width), beats.payload.data)),
             beat.mask.eq(

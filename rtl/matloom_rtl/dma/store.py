@@ -146,7 +146,8 @@ class Store(wiring.Component):
                     "mask": width,
                     "last": 1,
                 }
-            )
+            ),
+            at_hand=("claims",),
         )
         ask, request = requests.i, requests.o
         issued, take, final = Signal(), Signal(), Signal()

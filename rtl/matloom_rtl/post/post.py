@@ -210,19 +210,23 @@ class Post(wiring.Component):
         return begun
 
     def _read(self, m: Module, command, streaming, sources, parameters):
-        """Request vectors while there is room; parameters go before vectors at the byte port.
+        """Request vectors from the cycle after `streaming` on, while there is room.
+
+        Parameters go before vectors at the byte port.
 
         A request waits in registers for its grant: the arbiters of the memories are far away.
         """
         columns, acc, spad = self._config.columns, self.acc_read, self.spad_read
         read_ahead = _READ_AHEAD + self._config.products * Products.LATENCY
         m.submodules.fifo = fifo = SyncFIFO(width=32 * columns + 1, depth=read_ahead)
-        m.submodules.requests = requests = Slice(_request_layout(self._config))
+        m.submodules.requests = requests = Slice(
+            _request_layout(self._config), at_hand=("from_acc", "entry", "claims")
+        )
         ask, request = requests.i, requests.o
         room, asked = Signal(range(read_ahead + 1), init=read_ahead), Signal()
-        some_room, room_next = Signal(init=1), Signal.like(room)
+        asking, room_next = Signal(), Signal.like(room)
         m.d.comb += [
-            ask.valid.eq(streaming & some_room),
+            ask.valid.eq(asking),
             ask.payload.from_acc.eq(command.source == Source.ACC),
             ask.payload.ends_block.eq(sources.block_end),
             ask.payload.entry.eq(sources.at_entry),
@@ -234,7 +238,7 @@ class Post(wiring.Component):
         ]
         from_bytes = self._requests(m, command, request, parameters)
         m.d.comb += room_next.eq(room - asked + (fifo.r_en & fifo.r_rdy))
-        m.d.sync += [room.eq(room_next), some_room.eq(room_next != 0)]
+        m.d.sync += [room.eq(room_next), asking.eq(streaming & (room_next != 0))]
 
         of_vector = from_bytes.of_vector
         read_spad = spad.valid & spad.ready
@@ -296,7 +300,9 @@ class Post(wiring.Component):
         product both are asked for in the same cycle.
         """
         acc, spad, wanted = self.acc_read, self.spad_read, parameters.read
-        m.submodules.byte_requests = requests = Slice(_byte_request_layout(self._config))
+        m.submodules.byte_requests = requests = Slice(
+            _byte_request_layout(self._config), at_hand=("of_vector", "claims")
+        )
         ask, shown = requests.i, requests.o
         claims = claims_of(wanted.address, self._config.columns, self._config)
         from_acc, bytes_ready = request.payload.from_acc, ask.ready & ~wanted.valid
@@ -454,8 +460,10 @@ class Post(wiring.Component):
         # As `r_rdy`, in a register.
         shown = Signal()
         m.d.sync += shown.eq(full | (queue.level > written))
-        m.submodules.to_spad = bytes_out = Slice(_result_layout(self._config, 8))
-        m.submodules.to_acc = sums_out = Slice(layout)
+        m.submodules.to_spad = bytes_out = Slice(
+            _result_layout(self._config, 8), at_hand=("place",)
+        )
+        m.submodules.to_acc = sums_out = Slice(layout, at_hand=("place",))
         place, data_out = head.place, _narrowed(head.data, 8, columns)
         bytes_taken = bytes_out.i.ready
         if self._config.has_float:
@@ -562,8 +570,9 @@ class Post(wiring.Component):
         m.d.sync += start.eq(0)
         with m.If(idle):
             m.d.sync += command.eq(unit.command.payload)
-        with m.If(asked_all):
-            m.d.sync += streaming.eq(0)
+        streams = Signal()
+        m.d.comb += streaming.eq(streams & ~asked_all)
+        m.d.sync += streams.eq(streaming)
         with m.FSM() as states:
             with m.State("Idle"):
                 m.d.comb += unit.command.ready.eq(fetched)
@@ -572,7 +581,8 @@ class Post(wiring.Component):
                     m.d.sync += [start.eq(1), idle.eq(0)]
                     m.next = "Begin"
             with m.State("Begin"):
-                m.d.sync += [streaming.eq(1), blocks_left.eq(command.oc_blocks - 1)]
+                m.d.comb += streaming.eq(1)
+                m.d.sync += blocks_left.eq(command.oc_blocks - 1)
                 m.next = "Stream"
             with m.State("Stream"), m.If(block_left):
                 m.d.sync += blocks_left.eq(blocks_left - 1)

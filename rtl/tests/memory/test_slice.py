@@ -4,19 +4,22 @@ import random
 
 import pytest
 from amaranth.hdl import ResetInserter, Signal
+from amaranth.lib import data
 
 from matloom_rtl.memory.slice import Slice
 from matloom_rtl.testing import simulate
 
+PAYLOAD = data.StructLayout({"low": 4, "high": 4})
 
-def run(items, *, gaps=0.0, refuse=0.0, seed=0):
-    dut, generator, seen = Slice(8), random.Random(seed), []
+
+def run(items, *, gaps=0.0, refuse=0.0, seed=0, at_hand=()):
+    dut, generator, seen = Slice(PAYLOAD, at_hand=at_hand), random.Random(seed), []
 
     async def feed(ctx):
         for item in items:
             while generator.random() < gaps:
                 await ctx.tick()
-            ctx.set(dut.i.payload, item)
+            ctx.set(dut.i.payload, {"low": item % 16, "high": item // 16})
             ctx.set(dut.i.valid, 1)
             await ctx.tick().until(dut.i.ready)
             ctx.set(dut.i.valid, 0)
@@ -27,7 +30,7 @@ def run(items, *, gaps=0.0, refuse=0.0, seed=0):
             ctx.set(dut.o.ready, ready)
             _clk, _rst, valid, payload = await ctx.tick().sample(dut.o.valid, dut.o.payload)
             if valid and ready:
-                seen.append(payload)
+                seen.append(payload.low + 16 * payload.high)
 
     cycles = simulate(dut, feed, drain, cycles=20 * len(items))
     assert seen == items
@@ -38,13 +41,15 @@ def test_an_item_a_cycle(seed):
     assert run(list(range(100))) == 101
 
 
+@pytest.mark.parametrize("at_hand", [(), ("low",)], ids=["chosen", "at_hand"])
 @pytest.mark.parametrize(("gaps", "refuse"), [(0.6, 0), (0, 0.6), (0.5, 0.5)])
-def test_stalls(seed, gaps, refuse):
+def test_stalls(seed, gaps, refuse, at_hand):
     run(
         [random.Random(seed).randrange(256) for _ in range(300)],
         gaps=gaps,
         refuse=refuse,
         seed=seed,
+        at_hand=at_hand,
     )
 
 
