@@ -276,12 +276,9 @@ class _Reader:
 
     def _is_packed(self, table: Any) -> bool:
         """Return whether a tensor is a constant of 4-bit integers, which becomes int8."""
-        constant = 0 <= table.Buffer() < self.buffers
-        return (
-            table.Type() == tflite.TensorType.INT4
-            and constant
-            and self.model.Buffers(table.Buffer()).DataLength() > 0
-        )
+        if table.Type() != tflite.TensorType.INT4 or not 0 <= table.Buffer() < self.buffers:
+            return False
+        return int(self.model.Buffers(table.Buffer()).DataLength()) > 0
 
     def _data(
         self, buffer: int, shape: tuple[int, ...], dtype: str, *, packed: bool
