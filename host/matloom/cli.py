@@ -30,7 +30,11 @@ def doctor(as_json: bool) -> None:
 
 
 _config = click.option(
-    "--config", default="reference", show_default=True, metavar="PRESET|FILE", help="The engine."
+    "--config",
+    default="reference",
+    show_default=True,
+    metavar="PRESET[+CHANGE...]|FILE",
+    help="The engine.",
 )
 _device = click.option("--device", default="rtl", show_default=True, help="rtl or model.")
 _network = click.argument("network", metavar="NET", type=click.Path(path_type=Path))

@@ -448,14 +448,35 @@ PRESETS = {
 
 
 def load_config(source: "str | Path | Config") -> Config:
-    """Return a preset by name, a configuration from a JSON file, or a Config unchanged."""
+    """Return the configuration that a text names, or a Config unchanged.
+
+    A text is the path of a JSON file, or a preset by name; behind that may follow, each after a
+    plus sign, modes to add and fields with other values: ``small+i8xi4+lanes=8``.
+    """
     if isinstance(source, Config):
         return source
-    if source in PRESETS:
-        return PRESETS[source]
+    name, *changes = str(source).split("+")
+    if name in PRESETS:
+        return _changed(PRESETS[name], changes)
     path = Path(source)
     if not path.is_file():
         raise ConfigError(
             f"config must be one of {', '.join(PRESETS)} or a JSON file, not {str(source)!r}"
         )
     return Config.from_json(path.read_text())
+
+
+def _changed(config: Config, changes: list[str]) -> Config:
+    """Return a configuration with modes added and fields replaced."""
+    modes, values = list(config.mac_modes), {}
+    for change in changes:
+        name, sign, value = change.partition("=")
+        if not sign:
+            modes.append(change)
+        elif name not in {field.name for field in dataclasses.fields(config)} - {"mac_modes"}:
+            raise ConfigError(f"a configuration has no number {name!r}, as in {change!r}")
+        elif not value.isdecimal():
+            raise ConfigError(f"{name} must be an integer, not {value!r}")
+        else:
+            values[name] = int(value)
+    return dataclasses.replace(config, mac_modes=tuple(modes), **values)

@@ -108,3 +108,26 @@ def test_every_field_changes_the_digest():
 def test_digest_is_of_the_canonical_text():
     assert json.loads(Config().to_json())["mac_modes"] == ["i8xi8"]
     assert Config(mac_modes=["i8xi8"]).digest == Config().digest
+
+
+def test_changes_of_a_preset():
+    changed = load_config("small+i8xi4+lanes=8+weight_rows=2+bf16")
+    modes = ("i8xi8", "i8xi4", "bf16")
+    assert changed == dataclasses.replace(PRESETS["small"], mac_modes=modes, lanes=8, weight_rows=2)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("small+i3xi3", "mac_modes must be of .*, not 'i3xi3'"),
+        ("small+i8xi8", "mac_modes must name each mode once"),
+        ("small+lanes=three", "lanes must be an integer, not 'three'"),
+        ("small+lanes=3", r"lanes must be a divisor of columns \(8\), not 3"),
+        ("small+line=3", "a configuration has no number 'line', as in 'line=3'"),
+        ("small+mac_modes=3", "a configuration has no number 'mac_modes'"),
+        ("tiny+i8xi4", "config must be one of nano, small, reference, large or a JSON file"),
+    ],
+)
+def test_changes_that_are_none(text, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        load_config(text)
