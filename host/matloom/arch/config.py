@@ -457,7 +457,7 @@ def load_config(source: "str | Path | Config") -> Config:
         return source
     name, *changes = str(source).split("+")
     if name in PRESETS:
-        return _changed(PRESETS[name], changes)
+        return _changed(PRESETS[name], changes) if changes else PRESETS[name]
     path = Path(source)
     if not path.is_file():
         raise ConfigError(

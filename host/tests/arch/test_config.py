@@ -111,9 +111,9 @@ def test_digest_is_of_the_canonical_text():
 
 
 def test_changes_of_a_preset():
-    changed = load_config("small+i8xi4+lanes=8+weight_rows=2+bf16")
-    modes = ("i8xi8", "i8xi4", "bf16")
-    assert changed == dataclasses.replace(PRESETS["small"], mac_modes=modes, lanes=8, weight_rows=2)
+    changed = load_config("small+i8xi4+lanes=8+i16xi8")
+    modes = ("i8xi8", "i8xi4", "i16xi8")
+    assert changed == dataclasses.replace(PRESETS["small"], mac_modes=modes, lanes=8)
 
 
 @pytest.mark.parametrize(

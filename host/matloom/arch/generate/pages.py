@@ -31,9 +31,10 @@ of the configuration, `(name-1)` a field less one.
 
 _CONFIGURATION = """\
 A configuration is a preset by name or a JSON file with any of these fields; what a file leaves out
-is as in `reference`. Behind a preset may follow modes to add and fields with other values, wherever a
-configuration is named: `--config small+i8xi4+lanes=8`. What cannot be built is refused with a sentence: every field must be as the
-table of rules says, whose numbers in parentheses are those of `reference`.
+is as in `reference`. Behind a preset may follow modes to add and fields with other values, wherever
+a configuration is named: `--config small+i8xi4+lanes=8`. What cannot be built is refused with a
+sentence: every field must be as the table of rules says, whose numbers in parentheses are those of
+`reference`.
 """
 
 
