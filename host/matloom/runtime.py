@@ -28,8 +28,12 @@ def compile(
     model: str | Path | Graph,
     config: Config | str | Path = "reference",
     options: CompileOptions | None = None,
+    precision: str | Mapping[str, str] | None = None,
 ) -> Program:
     """Return the program of a TFLite file or graph for a configuration.
+
+    `precision` is ``"bf16"`` or ``"fp16"``, for all convolutions and dense layers of float32, or
+    for some by the name of their output: inputs and weights are rounded to it, sums are fp32.
 
     Errors
     ------
@@ -39,7 +43,7 @@ def compile(
         The operators of one command buffer fit the scratchpad alone, but not together.
     """
     graph = model if isinstance(model, Graph) else load_tflite(Path(model))
-    return compile_network(graph, load_config(config), options)
+    return compile_network(graph, load_config(config), options, precision)
 
 
 def load(
@@ -47,6 +51,7 @@ def load(
     device: str | Driver = "rtl",
     config: Config | str | Path | None = None,
     options: CompileOptions | None = None,
+    precision: str | Mapping[str, str] | None = None,
     **device_options: Any,
 ) -> "Session":
     """Compile a network, open a device, and return a session on it.
@@ -59,8 +64,8 @@ def load(
         ``"rtl"`` or ``"model"``, or a driver that is open.
     config:
         A preset, a JSON file or a Config; the program's own, or ``"reference"``, where None.
-    options:
-        Of the compilation; a program is compiled already.
+    options, precision:
+        Of the compilation, as `compile` takes them; a program is compiled already.
     device_options:
         As `open_device` takes them.
     """
@@ -71,7 +76,7 @@ def load(
         if config is not None:
             program.require(load_config(config))
     else:
-        program = compile(model, "reference" if config is None else config, options)
+        program = compile(model, "reference" if config is None else config, options, precision)
     if isinstance(device, str):
         return Session(program, open_device(device, program.config, **device_options), device)
     return Session(program, device, type(device.transport).__name__)

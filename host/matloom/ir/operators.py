@@ -98,6 +98,13 @@ _WEIGHTED = frozenset(
         *("uint8 uint8 int32 -> uint8", "uint8 uint8 -> uint8"),
     }
 )
+#: Data and products of fewer bits, of weights that are kept in float32: fp16, and bf16's patterns.
+_LOWERED = frozenset(
+    f"{name} float32{bias} -> {made}"
+    for name in ("float16", "uint16")
+    for bias in (" float32", "")
+    for made in ("float32", name)
+)
 #: Weights quantised, data not.
 _HYBRID = frozenset({"float32 int8 float32 -> float32", "float32 int8 -> float32"})
 _NUMBERS = _unary("float32", "int8", "uint8")
@@ -132,7 +139,10 @@ OPERATORS = {
         attributes=Axis, types=_ANY, shape=concatenation_shape, variadic=True, scaled=False
     ),
     Op.CONV_2D: Operator(
-        attributes=Conv2D, types=_WEIGHTED | _HYBRID, shape=convolution_shape, weight_axis=0
+        attributes=Conv2D,
+        types=_WEIGHTED | _HYBRID | _LOWERED,
+        shape=convolution_shape,
+        weight_axis=0,
     ),
     Op.DEPTHWISE_CONV_2D: Operator(
         attributes=DepthwiseConv2D, types=_WEIGHTED, shape=depthwise_shape, weight_axis=3
@@ -142,7 +152,10 @@ OPERATORS = {
     ),
     Op.EXPAND_DIMS: _RESHAPE,
     Op.FULLY_CONNECTED: Operator(
-        attributes=FullyConnected, types=_WEIGHTED | _HYBRID, shape=dense_shape, weight_axis=0
+        attributes=FullyConnected,
+        types=_WEIGHTED | _HYBRID | _LOWERED,
+        shape=dense_shape,
+        weight_axis=0,
     ),
     Op.HARD_SWISH: _SAME,
     Op.LEAKY_RELU: Operator(attributes=LeakyRelu, types=_NUMBERS),
@@ -163,6 +176,7 @@ OPERATORS = {
                 *("float32 -> int8", "float32 -> int16", "int8 -> int8"),
                 *("int16 -> int8", "int16 -> int16", "float32 -> uint8", "uint8 -> uint8"),
                 *("int8 -> uint8", "uint8 -> int8"),
+                *("float32 -> float16", "float32 -> uint16"),
             }
         )
     ),

@@ -177,7 +177,8 @@ class _Emitter:
             return
         looks_up = self._fill_table(number, stage)
         dest, x_step, pitch = self._destination(number, stage, tile)
-        whole, rest = divmod(self._tile_bytes(stage, tile) - 1, self.config.columns)
+        numbers = self._tile_bytes(stage, tile) // stage.element_bytes
+        whole, rest = divmod(numbers - 1, self.config.columns)
         self.order.append(
             Opcode.POST,
             mark=mark,

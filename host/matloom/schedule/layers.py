@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from matloom.arch.config import NARROW_MODES
+from matloom.arch.config import FLOAT_MODES, NARROW_MODES
 from matloom.ir.attributes import (
     Activation,
     Arithmetic,
@@ -30,6 +30,7 @@ from matloom.schedule.build import (
 from matloom.schedule.context import Context, Unfit
 from matloom.schedule.copies import planes
 from matloom.schedule.elementwise import product
+from matloom.schedule.float_layers import float_stage
 from matloom.schedule.interleave import fastest
 from matloom.schedule.stage import ArrayStage, Part, Stage
 from matloom.schedule.weights import depthwise_as_dense
@@ -93,6 +94,9 @@ def convolution(context: Context) -> Stage:
     attributes = context.node.attributes_as(Conv2D)
     weights = context.inputs[1]
     window = _window(context, attributes, (weights.shape[1], weights.shape[2]))
+    if attributes.mode in FLOAT_MODES:
+        filters = context.constant(1)
+        return float_stage(context, window, filters, attributes.activation, attributes.mode)
     return _dense_convolution(
         context, window, context.constant(1), attributes.activation, attributes.mode
     )
@@ -177,6 +181,9 @@ def dense(context: Context) -> Stage:
     wide = 2 * channels <= context.config.columns
     height, width = (1, batch) if wide else (batch, 1)
     filters = context.constant(1).reshape(channels, 1, 1, depth)
+    if attributes.mode in FLOAT_MODES:
+        window = _dense_window(1, (batch, 1), depth)
+        return float_stage(context, window, filters, attributes.activation, attributes.mode)
     return convolution_stage(
         name=context.name,
         nodes=context.nodes,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from matloom.arch.config import Config
+from matloom.arch.config import FLOAT_MODES, Config
 from matloom.ir.graph import Graph, Node, Op
 from matloom.schedule.build import average_stage, maximum_stage
 from matloom.schedule.context import Context, Unfit, source_name
@@ -134,6 +134,8 @@ def stages_of(node: Node, graph: Graph, names: dict[int, str], config: Config) -
     if node.op not in _STAGES:
         raise Unfit(f"the engine has no {node.op}")
     data = {graph.tensors[number].dtype for number in (*node.inputs[:1], *node.outputs)}
+    if getattr(node.attributes, "mode", None) in FLOAT_MODES:
+        data = set()
     for dtype in sorted(data - {"int8"}):
         raise Unfit(f"the engine computes in int8, not {dtype}")
     if not all(graph.tensors[number].size for number in (*node.inputs, *node.outputs)):

@@ -154,6 +154,8 @@ class ArrayStage:
         blocks. With `weights_fixed` all rows of `weights` are the same.
     mode:
         The number format of its products, one of `MAC_MODES`.
+    element_bytes:
+        Of a number of the output.
     interleave:
         How LOADs make the input, where they do not copy it.
     part:
@@ -181,6 +183,7 @@ class ArrayStage:
     params: np.ndarray = field(repr=False)
     macs: int
     mode: str = "i8xi8"
+    element_bytes: int = 1
     interleave: Interleave | None = None
     part: Part | None = None
     table: np.ndarray | None = field(default=None, repr=False)

@@ -1,0 +1,119 @@
+"""Stages of convolutions and dense layers in floating-point modes."""
+
+import numpy as np
+
+from matloom.arch.config import FP32_FORMAT, MAC_MODES, Config
+from matloom.arch.floats import FLOAT_FORMATS, narrow
+from matloom.arch.numerics import Rounding
+from matloom.ir.attributes import Activation
+from matloom.ir.graph import Array
+from matloom.schedule.build import Window
+from matloom.schedule.context import Context, Unfit
+from matloom.schedule.stage import ArrayStage, Region, Walk
+from matloom.schedule.weights import parameter_blocks
+
+__all__ = ["float_stage"]
+
+#: Limits of each activation as signed bytes: numbers of fp8_e5m2.
+_LIMITS = {
+    Activation.NONE: (-4, 0x7C),
+    Activation.RELU: (0, 0x7C),
+    Activation.RELU6: (0, 0x46),
+    Activation.RELU_N1_TO_1: (0x3C | -128, 0x3C),
+}
+
+
+def _tiles(filters: Array, taps: int, mode: str, config: Config) -> Array:
+    """Return float32 filters (channels, rows, columns, depth) as tiles: (output blocks, bytes).
+
+    A kernel row is one run of numbers, cut into steps of `float_rows`; the rest is +0.
+    """
+    channels, rows = filters.shape[:2]
+    elements = config.float_rows
+    raw = np.ascontiguousarray(filters, np.float32).view(np.uint32).astype(np.int64)
+    patterns = np.asarray(narrow(raw, FLOAT_FORMATS[mode])).reshape(channels, rows, -1)
+    blocks = -(-channels // config.columns)
+    full = np.zeros((blocks * config.columns, rows, taps * elements), np.int64)
+    full[:channels, :, : patterns.shape[2]] = patterns
+    split = full.reshape(blocks, config.columns, rows, taps, elements).transpose(0, 2, 3, 4, 1)
+    tiles = np.zeros((blocks, rows, taps, config.rows, config.columns), np.uint8)
+    tiles[:, :, :, 0 : 2 * elements : 2] = split & 255
+    tiles[:, :, :, 1 : 2 * elements : 2] = split >> 8
+    return tiles.reshape(blocks, -1)
+
+
+def float_stage(
+    context: Context, window: Window, filters: Array, activation: Activation, mode: str
+) -> ArrayStage:
+    """Return a layer whose filters are float32 (channels, rows, columns, depth).
+
+    Products are of numbers rounded to the mode; the output is float32, or in the mode's format.
+
+    Raises
+    ------
+    Unfit
+        The engine is not built with the mode, or a kernel row is no single run.
+    """
+    config = context.config
+    if mode not in config.mac_modes:
+        raise Unfit(f"the engine is built with {', '.join(config.mac_modes)}, not {mode}")
+    if activation not in _LIMITS:
+        raise Unfit(f"the engine has no {activation} of floating-point numbers")
+    if window.dilation_x != 1 and window.kernel_width > 1:
+        raise Unfit("floating-point kernels must not be dilated sideways")
+    channels, number = filters.shape[0], FLOAT_FORMATS[mode].bytes
+    pixel = window.depth * number
+    taps = -(-window.kernel_width * window.depth // config.float_rows)
+    single = context.output.dtype == "float32"
+    size = 4 if single else number
+    low, high = _LIMITS[activation]
+    blocks = -(-channels // config.columns)
+    bias = context.bias(channels).astype(np.float32).view(np.int32)
+    return ArrayStage(
+        name=context.name,
+        nodes=context.nodes,
+        inputs=context.ends[:1],
+        output=context.ends[1],
+        images=window.images,
+        in_rows=window.in_height,
+        in_row_bytes=window.in_width * pixel,
+        out_rows=window.out_height,
+        width=window.out_width,
+        position_bytes=channels * size,
+        oc_blocks=blocks,
+        block_bytes=config.columns * size,
+        tail=(channels - (blocks - 1) * config.columns) * size,
+        walk=Walk(
+            kernel_rows=window.kernel_height,
+            kernel_row_step=window.dilation_y,
+            kernel_cols=taps,
+            kernel_col_step=config.float_rows * number,
+            blocks=1,
+            oc_step=0,
+            x_step=window.stride_x * pixel,
+            y_step=window.stride_y,
+            pad_top=window.pad_top,
+            pad_left_bytes=window.pad_left * pixel,
+            pad_value=0,
+        ),
+        regions=(
+            Region(
+                first_row=0,
+                end_row=window.out_height,
+                first_x=0,
+                end_x=window.out_width,
+                post={
+                    "rounding": Rounding.FLOAT,
+                    "pre_shift": FP32_FORMAT if single else MAC_MODES.index(mode),
+                    "channel_bias": 1,
+                    "clamp_low": low,
+                    "clamp_high": high,
+                },
+            ),
+        ),
+        weights=_tiles(filters, taps, mode, config),
+        params=parameter_blocks(bias, None, config),
+        macs=window.images * window.out_height * window.out_width * filters.size,
+        mode=mode,
+        element_bytes=size,
+    )
