@@ -61,6 +61,7 @@ bench: $(STAMP) ## Measure everything of docs/performance.md: reports, tables, p
 	$(BIN)/python bench/scalesim.py
 	$(BIN)/python bench/sweeps.py
 	$(BIN)/python bench/networks.py
+	$(BIN)/python bench/precision.py
 	$(BIN)/python bench/plots.py
 	$(BIN)/python docs/tables.py
 

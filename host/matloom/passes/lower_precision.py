@@ -9,10 +9,13 @@ from matloom.arch.config import FLOAT_MODES
 from matloom.ir.attributes import Conv2D, FullyConnected
 from matloom.ir.graph import Graph, Node, Op, Tensor
 
-__all__ = ["CARRIERS", "lower_precision"]
+__all__ = ["CARRIERS", "LOWERED", "lower_precision", "widen_weights"]
 
 #: The NumPy types of the elements of a mode; those of bf16 are patterns, the upper half of fp32.
 CARRIERS = {"bf16": "uint16", "fp16": "float16"}
+
+#: Operators whose products may have another format.
+LOWERED = (Op.CONV_2D, Op.FULLY_CONNECTED)
 
 
 def _is_float(graph: Graph, node: Node) -> bool:
@@ -39,12 +42,25 @@ def _numbers(weights: Tensor) -> Tensor:
     return replace(weights, dtype="float32", quantisation=None, data=numbers)
 
 
+def widen_weights(graph: Graph) -> Graph:
+    """Return the graph with int8 weights of float32 layers as the numbers they stand for.
+
+    The input of such a layer is then used as it is, where TensorFlow Lite's kernel would round it
+    to 8 bits.
+    """
+    tensors = dict(graph.tensors)
+    for node in graph.nodes:
+        if node.op in LOWERED and _is_float(graph, node):
+            tensors[node.inputs[1]] = _numbers(tensors[node.inputs[1]])
+    return replace(graph, tensors=tensors)
+
+
 def _modes(graph: Graph, precision: str | Mapping[str, str]) -> dict[int, str]:
     """Return the mode of each layer by the number of its output."""
     layers = {
         node.output: graph.tensors[node.output].name
         for node in graph.nodes
-        if node.op in (Op.CONV_2D, Op.FULLY_CONNECTED) and _is_float(graph, node)
+        if node.op in LOWERED and _is_float(graph, node)
     }
     if isinstance(precision, str):
         found = dict.fromkeys(layers, precision)

@@ -10,9 +10,9 @@ import matloom
 from matloom.arch.config import PRESETS
 from matloom.compiler import CompileError
 from matloom.ir.attributes import Activation, Conv2D, FullyConnected, Padding
-from matloom.ir.graph import Graph, Node, Op, Tensor
+from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.ir.verify import verify
-from matloom.passes.lower_precision import lower_precision
+from matloom.passes.lower_precision import lower_precision, widen_weights
 
 DTYPES = {"bf16": ml_dtypes.bfloat16, "fp16": np.float16}
 CONFIG = dataclasses.replace(
@@ -152,6 +152,21 @@ def test_graph(mode):
         "float32",
         "float32",
     ]
+
+
+def test_integer_weights_stand_for_numbers():
+    graph = Net().graph()
+    integers = np.arange(-67, 68).reshape(5, 3, 3, 3).astype(np.int8)
+    scales = tuple(0.5**power for power in range(5))
+    quantised = Quantisation(scale=scales, zero_point=(0,) * 5, axis=0)
+    tensors = dict(graph.tensors)
+    tensors[3] = dataclasses.replace(
+        tensors[3], dtype="int8", data=integers, quantisation=quantised
+    )
+    graph = widen_weights(dataclasses.replace(graph, tensors=tensors))
+    wanted = integers * np.array(scales, np.float32).reshape(5, 1, 1, 1)
+    assert np.array_equal(graph.tensors[3].data, wanted)
+    assert graph.tensors[3].dtype == "float32"
 
 
 def test_a_layer_by_its_name():
