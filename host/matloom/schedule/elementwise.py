@@ -99,9 +99,6 @@ def _repetition(context: Context) -> tuple[int, tuple[int, ...]]:
     if len(periods) > 1:
         raise Unfit("it broadcasts both inputs")
     period = periods.pop() if periods else 0
-    entries = -(-period // context.config.columns)
-    if entries > context.config.acc_entries // 2:
-        raise Unfit(f"it repeats {period} bytes, more than half of the accumulators hold")
     return period, tuple(repeated)
 
 

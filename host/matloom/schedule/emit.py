@@ -260,7 +260,7 @@ class _Emitter:
         Where inputs repeat, each repetition is a row.
         """
         columns, period = self.config.columns, stage.period
-        if period:
+        if period and (tile.end - tile.start) % period == 0:
             blocks = -(-period // columns)
             rows = {
                 "width": 1,
@@ -305,7 +305,7 @@ class _Emitter:
                 places = {"dest_addr": dest, "dest_pitch": pitch, **looks_up}
             if source is not None:
                 once = source in stage.repeated
-                first = 0 if once else start
+                first = start % stage.period if once else start
                 places["source_addr"] = self._source(number, stage.inputs[source], first)
                 places["source_pitch"] = 0 if once else pitch
             self.order.append(

@@ -346,22 +346,25 @@ def _cut_array(
 def _cut_vector(
     stage: VectorStage, limits: Limits, config: Config, draw: random.Random | None
 ) -> list[VectorTile]:
+    """Cut into tiles: of whole repetitions, each a row, or else each inside of one."""
     half = config.acc_entries // 2
     most, least = min(half, _LARGEST_FIELD) * config.columns, config.columns
-    if stage.period:
+    rows = min(half // -(-stage.period // config.columns), _LARGEST_FIELD) if stage.period else 0
+    if rows:
         # Each run of bytes begins a vector of its own.
-        most = min(half // -(-stage.period // config.columns), _LARGEST_FIELD) * stage.period
-        least = stage.period
+        most, least = rows * stage.period, stage.period
     most = min(most, max(least, limits.tile_bytes // (len(stage.inputs) + 1)))
     if draw is not None:
         most = draw.randint(least, max(least, most))
-    rows = stage.granule <= most and stage.granule % max(1, stage.period) == 0
-    unit = stage.granule if rows else least
+    whole = stage.granule <= most and stage.granule % (stage.period or 1) == 0
+    unit = stage.granule if whole else least
     wanted = max(-(-stage.size // limits.tiles), 16 * config.columns)
     step = max(unit, min(most, wanted) // unit * unit)
+    length = stage.period if stage.period and not rows else stage.size
     return [
-        VectorTile(start=start, end=min(start + step, stage.size))
-        for start in range(0, stage.size, step)
+        VectorTile(start=first + start, end=first + min(start + step, length))
+        for first in range(0, stage.size, length)
+        for start in range(0, length, step)
     ]
 
 

@@ -130,15 +130,24 @@ def test_halves_keep_a_difference_on_the_host():
     assert reason(graph) == "its second input at this scale rounds halves"
 
 
-def test_runs_that_repeat_across_rows():
-    """Tiles are whole repetitions, whatever the rows of the tensor are."""
-    graph = made(Op.MUL, Arithmetic(activation=Activation.NONE), (4, 6, 3, 5), (1, 6, 3, 5))
+@pytest.mark.parametrize(
+    ("shapes", "config"),
+    [
+        # Tiles are whole repetitions, whatever the rows of the tensor are.
+        (((4, 6, 3, 5), (1, 6, 3, 5)), PRESETS["reference"]),
+        # More bytes than half of the accumulators hold.
+        (((5, 5, 35), (3, 5, 5, 35)), CONFIGS[0]),
+    ],
+    ids=["across rows", "long"],
+)
+@pytest.mark.parametrize("tiling", [None, *range(5)])
+def test_runs_that_repeat(shapes, config, tiling):
+    graph = made(Op.MUL, Arithmetic(activation=Activation.NONE), *shapes)
     given = random_inputs(graph, 0)
     (expected,) = interpret(graph, given).values()
-    for tiling in range(6):
-        found, on_engine = run(graph, PRESETS["reference"], given, tiling)
-        assert on_engine
-        np.testing.assert_array_equal(found[2], expected)
+    found, on_engine = run(graph, config, given, tiling)
+    assert on_engine
+    np.testing.assert_array_equal(found[2], expected)
 
 
 def test_a_tensor_that_is_joined_twice():
