@@ -29,7 +29,10 @@ _REMEMBERED = 32
 _SMALLEST_MEMORY = 1 << 24
 
 #: Largest numbers of the formats of operands.
-_LARGEST = {"i8": 127, "i4": 7}
+_LARGEST = {"i8": 127, "i4": 7, "i16": 2**15 - 1}
+
+#: Types of arrays that hold them, the one they are turned into first.
+_TYPES = {"i8": ("int8",), "i4": ("int8", "int4"), "i16": ("int16",)}
 
 
 def matmul(
@@ -48,16 +51,16 @@ def matmul(
     device: str | Driver = "model",
     config: Config | str | Path = "reference",
 ) -> Array:
-    """Return the product of two matrices, requantised to int8, or of floating-point numbers.
+    """Return the product of two matrices, of integers or of floating-point numbers.
 
-    Everything is exact: sums in 32 bits, refused where they might be larger, and TensorFlow Lite
-    Micro's rounding of the result, bit for bit on every device::
+    Everything is exact: sums in 32 bits, refused where they might be larger, and where a scale is
+    given TensorFlow Lite Micro's rounding of the result, bit for bit on every device::
 
         sums = (a - input_zero_point) @ b + bias
         clip(multiply_by_quantized_multiplier(sums, multiplier, shift) + zero_point, -128, 127)
 
-    The engine stores 8 bits of each result, so the sums themselves are not to be had; with
-    ``multiplier=2**30, shift=1`` they come unscaled, and saturate.
+    The engine stores 8 bits of a result; sums leave it in four digits, which takes as many POSTs
+    (`numerics.from_digits`). Where they might reach 2**28 the host computes them.
     `matloom.arch.numerics.quantize_multiplier` makes multiplier and shift of a real number.
 
     In the modes ``bf16``, ``fp16``, ``fp8_e4m3`` and ``fp8_e5m2`` the result is
@@ -69,17 +72,18 @@ def matmul(
     Parameters
     ----------
     a, b:
-        (rows, inner) and (inner, columns), int8, or where the mode says i4 `ml_dtypes.int4` or
-        int8 of -8 to 7; in a floating-point mode of its dtype (float16, or bfloat16,
-        float8_e4m3fn, float8_e5m2 of ml_dtypes) or float32, which is rounded to it. An integer
-        `b` is compiled into the program, which is remembered: the same `b` again costs no
+        (rows, inner) and (inner, columns), int8; where the mode says i4 `ml_dtypes.int4` or int8
+        of -8 to 7, where it says i16 int16; in a floating-point mode of its dtype (float16, or
+        bfloat16, float8_e4m3fn, float8_e5m2 of ml_dtypes) or float32, which is rounded to it. An
+        integer `b` is compiled into the program, which is remembered: the same `b` again costs no
         compilation.
     mode:
         Number formats of `a` and `b`, one of those the configuration is built with: ``i8xi8``,
-        ``i8xi4`` or ``i4xi4``. Four bits of `b` take half the cycles.
+        ``i8xi4``, ``i4xi4`` or ``i16xi8``, or a floating-point one. Four bits of `b` take half
+        the cycles, words of `a` twice as many.
     multiplier, shift:
         2**30 to 2**31 - 1 and -31 to 30: the results are ``sums * multiplier * 2**(shift - 31)``,
-        of all columns or of each.
+        of all columns or of each, as int8. Without either, the sums themselves, as int32.
     zero_point:
         Added to the results, int8.
     bias:
@@ -109,8 +113,6 @@ def matmul(
             output=output,
         )
         return _float_matmul(np.asarray(a), np.asarray(b), mode, epilogue, device, config)
-    if multiplier is None or shift is None:
-        raise TypeError(f"multiplier and shift must be given in mode {mode}")
     formats = _formats(mode, _chosen(config, device))
     left, right = _integers("a", a, 2, formats[0]), _integers("b", b, 2, formats[1])
     if left.shape[1] != right.shape[0]:
@@ -178,8 +180,8 @@ def conv2d(
     filters: npt.ArrayLike,
     mode: str = "i8xi8",
     *,
-    multiplier: int | Sequence[int],
-    shift: int | Sequence[int],
+    multiplier: int | Sequence[int] | None = None,
+    shift: int | Sequence[int] | None = None,
     zero_point: int = 0,
     bias: npt.ArrayLike | None = None,
     input_zero_point: int = 0,
@@ -189,7 +191,7 @@ def conv2d(
     device: str | Driver = "model",
     config: Config | str | Path = "reference",
 ) -> Array:
-    """Return a convolution, requantised to int8: int8 (images, rows, columns, output channels).
+    """Return a convolution, its sums or requantised: (images, rows, columns, output channels).
 
     Exact like `matmul`, with the same parameters. What does not fit the engine's fields (see
     `matloom explain`) is computed by the host, with the same result.
@@ -216,11 +218,17 @@ def conv2d(
     for name, value in zeros.items():
         if not -limits[name] - 1 <= value <= limits[name]:
             raise ValueError(f"{name} must be {-limits[name] - 1} to {limits[name]}, not {value}")
+    if formats[0] == "i16" and input_zero_point:
+        raise ValueError(f"input_zero_point must be 0 in {mode}, not {input_zero_point}")
     sums = np.zeros(channels, np.int32) if bias is None else np.asarray(bias)
     if sums.dtype != np.int32 or sums.shape != (channels,):
         raise ValueError(f"bias must be {channels} int32, not {sums.dtype} {sums.shape}")
-    _require_small_sums(weights, sums, input_zero_point)
-    scales = _scales(multiplier, shift, channels)
+    _require_small_sums(weights, sums, input_zero_point, _LARGEST[formats[0]])
+    scales: tuple[float, ...] | None = None
+    if multiplier is not None and shift is not None:
+        scales = _scales(multiplier, shift, channels)
+    elif multiplier is not None or shift is not None or zero_point:
+        raise TypeError("multiplier and shift must be given together, and with a zero_point")
     top, bottom, left, right = _counts("padding", padding, 4, least=0)
     jump_y, jump_x = _counts("stride", stride, 2, least=1)
     step_y, step_x = _counts("dilation", dilation, 2, least=1)
@@ -231,7 +239,7 @@ def conv2d(
         activation=Activation.NONE,
         mode=mode,
     )
-    graph = _graph(data.shape, weights, sums, scales, zeros, attributes)
+    graph = _graph(data, weights, sums, scales, zeros, attributes)
     result: Array = _SESSIONS.find(graph, chosen, device).run(data)
     return result
 
@@ -252,14 +260,14 @@ def _formats(mode: str, config: Config) -> tuple[str, str]:
 
 
 def _integers(name: str, array: npt.ArrayLike, axes: int, kind: str) -> Array:
-    """Return an operand as int8."""
+    """Return an operand as an array of the type that holds its format."""
     found = np.asarray(array)
-    allowed = ("int8",) if kind == "i8" else ("int8", "int4")
+    allowed = _TYPES[kind]
     if found.dtype.name not in allowed:
         raise TypeError(f"{name} must be {' or '.join(allowed)}, not {found.dtype}")
     if found.ndim != axes or not found.size:
         raise ValueError(f"{name} must have {axes} axes and an element, not shape {found.shape}")
-    found = found.astype(np.int8)
+    found = found.astype(allowed[0])
     largest = _LARGEST[kind]
     if found.max() > largest or found.min() < -largest - 1:
         wrong = found[(found > largest) | (found < -largest - 1)].flat[0]
@@ -275,9 +283,9 @@ def _counts(name: str, values: Sequence[int], length: int, *, least: int) -> tup
     return tuple(found.tolist())
 
 
-def _require_small_sums(filters: Array, bias: Array, zero_point: int) -> None:
+def _require_small_sums(filters: Array, bias: Array, zero_point: int, largest_input: int) -> None:
     """Raise `ValueError` if an input exists whose sum does not fit 32 bits."""
-    farthest = max(127 - zero_point, zero_point + 128)
+    farthest = max(largest_input - zero_point, zero_point + largest_input + 1)
     weights = np.abs(filters.astype(np.int64)).reshape(filters.shape[0], -1).sum(axis=1)
     largest = int((weights * farthest + np.abs(bias.astype(np.int64))).max())
     if largest >= 2**31:
@@ -306,14 +314,15 @@ def _scales(
 
 
 def _graph(
-    shape: tuple[int, ...],
+    data: Array,
     filters: Array,
     bias: Array,
-    scales: tuple[float, ...],
+    scales: tuple[float, ...] | None,
     zeros: Mapping[str, int],
     attributes: Conv2D,
 ) -> Graph:
-    """Return a network of one convolution; input and output have the scale 1."""
+    """Return a network of one convolution; input and output have the scale 1, sums have none."""
+    shape = data.shape
     padding, stride, dilation = attributes.padding, attributes.stride, attributes.dilation
     sides = (padding.top + padding.bottom, padding.left + padding.right)
     out = [
@@ -328,17 +337,26 @@ def _graph(
     def integers(zero: int) -> Quantisation:
         return Quantisation(scale=(1.0,), zero_point=(zero,))
 
-    weights = Quantisation(scale=scales, zero_point=(0,) * len(scales), axis=0)
+    given = (1.0,) * len(filters) if scales is None else scales
+    weights = Quantisation(scale=given, zero_point=(0,) * len(given), axis=0)
     made = (shape[0], *out, filters.shape[0])
     tensors = {
         0: Tensor(
-            name="x", shape=shape, dtype="int8", quantisation=integers(zeros["input_zero_point"])
+            name="x",
+            shape=shape,
+            dtype=data.dtype.name,
+            quantisation=integers(zeros["input_zero_point"]),
         ),
         1: Tensor(
             name="filters", shape=filters.shape, dtype="int8", quantisation=weights, data=filters
         ),
         2: Tensor(name="bias", shape=bias.shape, dtype="int32", data=bias),
-        3: Tensor(name="y", shape=made, dtype="int8", quantisation=integers(zeros["zero_point"])),
+        3: Tensor(
+            name="y",
+            shape=made,
+            dtype="int32" if scales is None else "int8",
+            quantisation=None if scales is None else integers(zeros["zero_point"]),
+        ),
     }
     node = Node(op=Op.CONV_2D, inputs=(0, 1, 2), outputs=(3,), attributes=attributes, index=0)
     return Graph(name="conv2d", inputs=(0,), outputs=(3,), tensors=tensors, nodes=(node,))

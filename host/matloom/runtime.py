@@ -9,6 +9,7 @@ import numpy as np
 
 from matloom.arch.config import Config, load_config
 from matloom.arch.isa import Region
+from matloom.arch.numerics import from_digits
 from matloom.compiler import CompileOptions, compile_network
 from matloom.device.driver import Counters, Driver
 from matloom.device.open import open_device
@@ -205,6 +206,11 @@ class Session:
             dtype = np.dtype(binding.dtype)
             size = int(np.prod(binding.shape)) * dtype.itemsize
             raw = self.driver.read_region(binding.region, binding.offset, size)
+            if binding.dtype == "int32":
+                # The engine stores bytes: digits of sums.
+                digits = np.frombuffer(raw, np.int8).reshape(-1, *binding.shape)
+                found[binding.name] = from_digits(digits.astype(np.int32))
+                continue
             found[binding.name] = np.frombuffer(raw, dtype).reshape(binding.shape)
         return found
 

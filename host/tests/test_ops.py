@@ -6,6 +6,7 @@ import pytest
 
 from matloom import ops
 from matloom.arch.config import Config
+from matloom.compiler import compile_network
 from matloom.device.open import open_device
 
 UNSCALED = {"multiplier": 2**30, "shift": 1}
@@ -82,6 +83,72 @@ def test_products_of_four_bits(shape, mode, device):
     sums = (a.astype(int) + 8) @ b.astype(int)
     for place, total in np.ndenumerate(sums):
         assert made[place] == np.clip(scaled(int(total), 2**30 + 12345, -2) - 9, -128, 127)
+
+
+@pytest.mark.parametrize("device", ["model", "rtl"])
+@pytest.mark.parametrize("mode", ["i8xi8", "i8xi4", "i4xi4", "i16xi8"])
+@pytest.mark.parametrize("shape", [(1, 1, 1), (33, 20, 1), (5, 60, 9), (60, 33, 40)])
+def test_sums(shape, mode, device):
+    """The sums themselves, exactly, with a bias; extremes in the first row and column."""
+    rows, inner, columns = shape
+    b = (int4 if mode.endswith("i4") else int8)(inner, columns)
+    if mode == "i16xi8":
+        a = np.random.default_rng(shape).integers(-(2**15), 2**15, (rows, inner), np.int16)
+    else:
+        a = (int4 if mode == "i4xi4" else int8)(rows, inner)
+    a[0], b[:, 0] = {"i4": -8, "i8": -128, "i16": -(2**15)}[mode.split("x")[0]], b.min()
+    bias = np.random.default_rng(3).integers(-(2**20), 2**20, columns, np.int32)
+    made = ops.matmul(a, b, mode, bias=bias, device=device, config=NARROW)
+    assert made.dtype == np.int32
+    assert np.array_equal(made, a.astype(int) @ b.astype(int) + bias)
+
+
+def test_sums_of_any_shape_on_the_engine(monkeypatch, seed):
+    """Results that do not fit the scratchpad, and convolutions, with a zero point."""
+
+    def compile_for_engine(graph, config):
+        program = compile_network(graph, config)
+        assert [layer.where for layer in program.layers] == ["engine"]
+        return program
+
+    monkeypatch.setattr(ops, "compile_network", compile_for_engine)
+    generator = np.random.default_rng(seed)
+    for number in range(4):
+        rows, inner, columns = generator.integers(1, 300, 3).tolist()
+        a, b = int8(rows, inner, seed=number), int8(inner, columns, seed=number)
+        made = ops.matmul(a, b, input_zero_point=-3, config="nano")
+        assert np.array_equal(made, (a.astype(int) + 3) @ b.astype(int))
+    x, filters = int8(1, 9, 8, 3), int8(10, 3, 3, 3)
+    made = ops.conv2d(x, filters, padding=(1, 1, 1, 1), config="nano")
+    image = np.pad(x.astype(int), ((0, 0), (1, 1), (1, 1), (0, 0)))
+    for (_image, row, column, channel), value in np.ndenumerate(made):
+        assert value == (image[0, row : row + 3, column : column + 3] * filters[channel]).sum()
+
+
+@pytest.mark.parametrize("device", ["model", "rtl"])
+@pytest.mark.parametrize("shape", [(1, 1, 1), (33, 20, 1), (5, 70, 9), (50, 33, 20)])
+def test_products_of_words(shape, device):
+    rows, inner, columns = shape
+    a = np.random.default_rng(shape).integers(-(2**15), 2**15, (rows, inner), np.int16)
+    a.flat[:1] = -(2**15)
+    b = int8(inner, columns)
+    arguments = {"zero_point": 7, "device": device, "config": NARROW}
+    made = ops.matmul(a, b, "i16xi8", multiplier=2**30 + 999, shift=-15, **arguments)
+    sums = a.astype(int) @ b.astype(int)
+    for place, total in np.ndenumerate(sums):
+        assert made[place] == np.clip(scaled(int(total), 2**30 + 999, -15) + 7, -128, 127)
+
+
+def test_convolution_of_words():
+    x = np.random.default_rng(4).integers(-(2**15), 2**15, (2, 7, 6, 3), np.int16)
+    filters = int8(5, 3, 2, 3)
+    common = {"stride": (2, 1), "dilation": (1, 2), "padding": (1, 0, 2, 1), "config": NARROW}
+    made = ops.conv2d(x, filters, "i16xi8", multiplier=2**30, shift=-14, **common)
+    image = np.pad(x.astype(int), ((0, 0), (1, 0), (2, 1), (0, 0)))
+    for (number, row, column, channel), value in np.ndenumerate(made):
+        window = image[number, 2 * row : 2 * row + 3, column : column + 3 : 2]
+        total = int((window * filters[channel]).sum())
+        assert value == np.clip(scaled(total, 2**30, -14), -128, 127)
 
 
 @pytest.mark.parametrize("mode", ["i8xi4", "i4xi4"])
@@ -200,6 +267,19 @@ def test_a_driver_that_is_open():
             ValueError,
             "input_zero_point must be -8 to 7, not 8",
         ),
+        (
+            {"mode": "i16xi8", "config": NARROW, "a": np.zeros((2, 3), np.int8)},
+            TypeError,
+            "a must be int16, not int8",
+        ),
+        (
+            {
+                **{"mode": "i16xi8", "config": NARROW, "a": np.zeros((2, 600), np.int16)},
+                "b": np.full((600, 2), -128, np.int8),
+            },
+            ValueError,
+            "sums must fit 32 bits whatever the input, and with these weights may be 2516582400",
+        ),
         ({"zero_point": 128}, ValueError, "zero_point must be -128 to 127, not 128"),
         ({"bias": np.zeros(3, np.int32)}, ValueError, r"bias must be 2 int32, not int32 \(3,\)"),
         (
@@ -208,6 +288,7 @@ def test_a_driver_that_is_open():
             "sums must fit 32 bits whatever the input, and with these weights may be 2147",
         ),
         ({"multiplier": [2**30] * 3}, ValueError, r"multiplier must be an integer or 2 of them"),
+        ({"shift": None}, TypeError, "multiplier and shift must be given together"),
         ({"shift": 0.5}, ValueError, "shift must be an integer or 2 of them, not 0.5"),
     ],
 )

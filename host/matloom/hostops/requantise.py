@@ -52,8 +52,11 @@ def requantise_sums(
         sums = sums + bias.reshape(-1).astype(np.int64)
     # Kernels in C add at 32 bits.
     sums = wrap32(sums)
-    multipliers, shifts = channel_multipliers(graph, node)
     output = graph.tensors[node.output]
+    if output.dtype == "int32":
+        unscaled: Array = sums.astype(np.int32).reshape(output.shape)
+        return unscaled
+    multipliers, shifts = channel_multipliers(graph, node)
     if output.dtype == "uint8" and node.op is Op.FULLY_CONNECTED:
         # TensorFlow Lite Micro has no such kernel, and LiteRT's rounds once.
         scaled = requantize(sums, multipliers, shifts, Rounding.SINGLE)

@@ -39,9 +39,12 @@ def _bias(inputs: Sequence[Array]) -> Array | None:
     return inputs[2] if len(inputs) == 3 else None
 
 
-def exact_product(rows: Array, weights: Array) -> Array:
-    """Return ``rows @ weights.T`` of inputs and weights without zero points, as int64."""
-    exact = rows.shape[1] * 255 * 255 < 2**24
+def exact_product(rows: Array, weights: Array, largest: int = 255) -> Array:
+    """Return ``rows @ weights.T`` of inputs and weights without zero points, as int64.
+
+    No input is larger than `largest`, no weight than 255.
+    """
+    exact = rows.shape[1] * largest * 255 < 2**24
     kind = np.float32 if exact else np.float64
     left: Array = rows.astype(kind)
     right: Array = weights.T.astype(kind)
@@ -52,9 +55,10 @@ def exact_product(rows: Array, weights: Array) -> Array:
 
 
 def convolution(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """CONV_2D: int8 image, int8 weights, int32 bias or none, to int8."""
+    """CONV_2D: int8 image, int8 weights, int32 bias or none, to int8; or int16 without a zero."""
     attributes = node.attributes_as(Conv2D)
     image, weights = inputs[0], _weights(graph, node, inputs)
+    largest = 2**15 if image.dtype == np.int16 else 255
     image = image.astype(np.int16) - graph.tensors[node.inputs[0]].zero_point
     patches = windows(
         pad(image, attributes.padding, 0),
@@ -63,7 +67,8 @@ def convolution(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
         attributes.dilation,
     )
     outputs = weights.shape[0]
-    sums = exact_product(patches.reshape(-1, weights[0].size), weights.reshape(outputs, -1))
+    rows = patches.reshape(-1, weights[0].size)
+    sums = exact_product(rows, weights.reshape(outputs, -1), largest)
     return requantise_sums(graph, node, sums, _bias(inputs), attributes.activation)
 
 

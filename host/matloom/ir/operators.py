@@ -105,6 +105,10 @@ _LOWERED = frozenset(
     for bias in (" float32", "")
     for made in ("float32", name)
 )
+#: Data of two bytes, requantised to one.
+_WORDS = frozenset({"int16 int8 int32 -> int8"})
+#: The sums themselves.
+_SUMS = frozenset({"int8 int8 int32 -> int32", "int16 int8 int32 -> int32"})
 #: Weights quantised, data not.
 _HYBRID = frozenset({"float32 int8 float32 -> float32", "float32 int8 -> float32"})
 _NUMBERS = _unary("float32", "int8", "uint8")
@@ -140,7 +144,7 @@ OPERATORS = {
     ),
     Op.CONV_2D: Operator(
         attributes=Conv2D,
-        types=_WEIGHTED | _HYBRID | _LOWERED,
+        types=_WEIGHTED | _WORDS | _SUMS | _HYBRID | _LOWERED,
         shape=convolution_shape,
         weight_axis=0,
     ),

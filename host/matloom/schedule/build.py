@@ -132,6 +132,7 @@ def convolution_stage(
     macs: int | None = None,
     part: Part | None = None,
     mode: str = "i8xi8",
+    digits: int = 1,
 ) -> ArrayStage:
     """Return a dense convolution; `filters` are int8 (channels, rows, columns, depth)."""
     channels, halves = filters.shape[0], 2 if mode in NARROW_MODES else 1
@@ -186,6 +187,7 @@ def convolution_stage(
         macs=_macs(window, filters.size) if macs is None else macs,
         part=part,
         mode=mode,
+        digits=digits,
     )
 
 

@@ -3,6 +3,7 @@
 from matloom.arch.config import MAC_MODES, Config
 from matloom.arch.isa import Destination, Instruction, Opcode, Source, Table
 from matloom.arch.isa import Region as Window
+from matloom.arch.numerics import DIGITS, Rounding
 from matloom.schedule.context import unchanged
 from matloom.schedule.interleave import interleaved_loads
 from matloom.schedule.order import Order
@@ -179,24 +180,27 @@ class _Emitter:
         dest, x_step, pitch = self._destination(number, stage, tile)
         numbers = self._tile_bytes(stage, tile) // stage.element_bytes
         whole, rest = divmod(numbers - 1, self.config.columns)
-        self.order.append(
-            Opcode.POST,
-            mark=mark,
-            source=Source.ACC,
-            destination=Destination.SPAD,
-            pairs=stage.halves - 1,
-            width=tile.end_x - tile.first_x,
-            height=tile.end_row - tile.first_row,
-            oc_blocks=whole + 1,
-            tail=rest + 1,
-            x_step=x_step,
-            acc_addr=entry,
-            dest_addr=dest,
-            dest_pitch=pitch,
-            param_addr=params,
-            **tile.post,
-            **looks_up,
-        )
+        apart = self._tile_bytes(stage, tile) * tile.positions
+        apart = apart if number in self.plan.stagings else stage.size
+        for digit in range(stage.digits):
+            self.order.append(
+                Opcode.POST,
+                mark=mark if digit + 1 == stage.digits else 0,
+                source=Source.ACC,
+                destination=Destination.SPAD,
+                pairs=stage.halves - 1,
+                width=tile.end_x - tile.first_x,
+                height=tile.end_row - tile.first_row,
+                oc_blocks=whole + 1,
+                tail=rest + 1,
+                x_step=x_step,
+                acc_addr=entry,
+                dest_addr=dest + digit * apart,
+                dest_pitch=pitch,
+                param_addr=params,
+                **{**tile.post, **(_digit_fields(digit) if stage.digits > 1 else {})},
+                **looks_up,
+            )
 
     def _fill_table(self, number: int, stage: Stage) -> dict[str, int]:
         """Fill the table where a stage needs another one; return what its POST says of it."""
@@ -324,8 +328,12 @@ class _Emitter:
         end = finished_bytes(stage, tile)
         start = self.stored[stage.output]
         self.stored[stage.output] = end
-        address = self.plan.homes[stage.output].address + start
-        self._store_linear(stage.output, start, end, address, mark)
+        digits, apart = (stage.digits, stage.size) if isinstance(stage, ArrayStage) else (1, 0)
+        for digit in range(digits):
+            first = start + digit * apart
+            address = self.plan.homes[stage.output].address + first
+            last = mark if digit + 1 == digits else 0
+            self._store_linear(stage.output, first, end + digit * apart, address, last)
 
     def _store_linear(self, name: str, start: int, end: int, address: int, mark: int) -> None:
         place = self._place(name)
@@ -343,9 +351,18 @@ class _Emitter:
             )
 
     def _store_tile(self, stage: ArrayStage, tile: ArrayTile, address: int, mark: int) -> None:
+        apart = self._tile_bytes(stage, tile) * tile.positions
+        for digit in range(stage.digits):
+            last = mark if digit + 1 == stage.digits else 0
+            self._store_digit(stage, tile, digit, address + digit * apart, last)
+
+    def _store_digit(
+        self, stage: ArrayStage, tile: ArrayTile, digit: int, address: int, mark: int
+    ) -> None:
         width, height = tile.end_x - tile.first_x, tile.end_row - tile.first_row
         size = self._tile_bytes(stage, tile)
         start = stage.first_byte(tile.image, tile.first_row, tile.first_x, tile.first_block)
+        start += digit * stage.size
         joined = size == stage.x_step
         if joined and width * size == stage.row_step:
             end = start + height * stage.row_step
@@ -369,6 +386,19 @@ class _Emitter:
             spad_row_step=size if rows > 1 else 0,
             spad_plane_step=width * size if height > 1 else 0,
         )
+
+
+def _digit_fields(digit: int) -> dict[str, int]:
+    """Return the fields of a POST that makes a digit of sums (`numerics.from_digits`)."""
+    pre_shift, shift = DIGITS[digit]
+    return {
+        "rounding": Rounding.SINGLE,
+        "pre_shift": pre_shift,
+        "multiplier": 2**30,
+        "shift": shift,
+        "clamp_low": -128,
+        "clamp_high": 127,
+    }
 
 
 def emit(

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from matloom.arch.config import FLOAT_MODES, NARROW_MODES
+from matloom.arch.numerics import DIGITS, LARGEST_DIGITS
 from matloom.ir.attributes import (
     Activation,
     Arithmetic,
@@ -46,6 +47,9 @@ __all__ = [
     "scaled_channels",
     "transposed_convolution",
 ]
+
+#: What stands where digits have a scale of their own.
+_UNSCALED = Requantisation(multiplier=2**30, shift=1, zero=0, low=-128, high=127)
 
 #: Stages that a transposed convolution may take.
 _MOST_PHASES = 64
@@ -97,9 +101,55 @@ def convolution(context: Context) -> Stage:
     if attributes.mode in FLOAT_MODES:
         filters = context.constant(1)
         return float_stage(context, window, filters, attributes.activation, attributes.mode)
+    if context.inputs[0].dtype == "int16":
+        return _convolution_of_words(context, window, context.constant(1), attributes)
     return _dense_convolution(
         context, window, context.constant(1), attributes.activation, attributes.mode
     )
+
+
+def _convolution_of_words(
+    context: Context, window: Window, filters: Array, attributes: Conv2D
+) -> Stage:
+    """Return a convolution of int16: each word is two bytes, which meet the same weight."""
+    built = context.config.mac_modes
+    if "i16xi8" not in built:
+        raise Unfit(f"the engine is built with {', '.join(built)}, not i16xi8")
+    largest = _largest_sum(context, filters, 2**15)
+    if largest >= 2**31:
+        raise Unfit(f"sums must fit 32 bits whatever the input, and may be {largest}")
+    digits = _digits(context, filters, 2**15)
+    return convolution_stage(
+        name=context.name,
+        nodes=context.nodes,
+        tensors=context.ends,
+        window=replace(window, depth=2 * window.depth),
+        filters=np.repeat(filters, 2, axis=3),
+        bias=context.bias(filters.shape[0]),
+        input_zero=0,
+        scale=_UNSCALED if digits > 1 else context.by_channel(attributes.activation),
+        config=context.config,
+        digits=digits,
+        macs=window.images * window.out_height * window.out_width * filters.size,
+        mode="i16xi8",
+    )
+
+
+def _largest_sum(context: Context, filters: Array, farthest: int) -> int:
+    """Return what no sum exceeds, of inputs that are no farther from their zero point."""
+    weights = np.abs(filters.astype(np.int64)).reshape(len(filters), -1).sum(axis=1)
+    bias = np.abs(context.bias(len(filters)).astype(np.int64))
+    return int((weights * farthest + bias).max())
+
+
+def _digits(context: Context, filters: Array, farthest: int) -> int:
+    """Return in how many digits results leave: one byte, or those of the sums themselves."""
+    if context.output.dtype != "int32":
+        return 1
+    largest = _largest_sum(context, filters, farthest)
+    if largest >= LARGEST_DIGITS:
+        raise Unfit(f"sums must be below {LARGEST_DIGITS} to be read, and may be {largest}")
+    return len(DIGITS)
 
 
 def _mode(context: Context, filters: Array, asked: str | None) -> str:
@@ -108,7 +158,7 @@ def _mode(context: Context, filters: Array, asked: str | None) -> str:
     built = context.config.mac_modes
     if asked is None:
         return "i8xi4" if narrow and "i8xi4" in built else "i8xi8"
-    if asked not in built:
+    if asked not in built or asked == "i16xi8":
         raise Unfit(f"the engine is built with {', '.join(built)}, not {asked}")
     if asked in NARROW_MODES and not narrow:
         raise Unfit(f"weights of {asked} must be -8 to 7")
@@ -127,6 +177,9 @@ def _dense_convolution(
 ) -> Stage:
     """Return a convolution whose filters (channels, rows, columns, depth) see all the depth."""
     mode = _mode(context, filters, asked)
+    data = context.inputs[0]
+    farthest = max(127 - data.zero_point, data.zero_point + 128)
+    digits = _digits(context, filters, farthest)
 
     def make(window: Window, filters: Array, tensor: str) -> ArrayStage:
         return convolution_stage(
@@ -137,9 +190,10 @@ def _dense_convolution(
             filters=filters,
             bias=context.bias(filters.shape[0]),
             input_zero=zero,
-            scale=context.by_channel(activation),
+            scale=_UNSCALED if digits > 1 else context.by_channel(activation),
             config=context.config,
             mode=mode,
+            digits=digits,
         )
 
     tensor, zero = context.ends[0], context.inputs[0].zero_point

@@ -134,9 +134,13 @@ def stages_of(node: Node, graph: Graph, names: dict[int, str], config: Config) -
     if node.op not in _STAGES:
         raise Unfit(f"the engine has no {node.op}")
     data = {graph.tensors[number].dtype for number in (*node.inputs[:1], *node.outputs)}
+    taken = {"int8"}
+    if node.op is Op.CONV_2D and graph.tensors[node.outputs[0]].dtype != "int16":
+        # Words of two bytes, and sums that leave the network.
+        taken |= {"int16", "int32"}
     if getattr(node.attributes, "mode", None) in FLOAT_MODES:
         data = set()
-    for dtype in sorted(data - {"int8"}):
+    for dtype in sorted(data - taken):
         raise Unfit(f"the engine computes in int8, not {dtype}")
     if not all(graph.tensors[number].size for number in (*node.inputs, *node.outputs)):
         raise Unfit("a tensor is empty")

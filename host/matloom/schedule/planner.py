@@ -103,9 +103,13 @@ class _Builder:
             assert isinstance(stage, ArrayStage)
             self._add_weights(number, tick.stage, stage, tile)
             slab = self._slab_of(tick.stage, stage, tile)
-            size = tile.positions * sum(
-                stage.tail if block + 1 == stage.oc_blocks else stage.block_bytes
-                for block in range(tile.first_block, tile.end_block)
+            size = (
+                stage.digits
+                * tile.positions
+                * sum(
+                    stage.tail if block + 1 == stage.oc_blocks else stage.block_bytes
+                    for block in range(tile.first_block, tile.end_block)
+                )
             )
             complete = tile.end_step == stage.walk.steps
         else:

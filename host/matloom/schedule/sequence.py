@@ -98,7 +98,7 @@ def tick_cycles(segment: Segment, tick: Tick, config: Config) -> int:
         height, width = tile.end_row - tile.first_row, tile.end_x - tile.first_x
         step = max(stage.walk.vectors(height, width), load, 4)
         steps = (tile.end_step - tile.first_step) * (tile.end_block - tile.first_block)
-        return max(step * steps, tile.entries * stage.halves * passes)
+        return max(step * steps, tile.entries * stage.halves * stage.digits * passes)
     assert isinstance(stage, VectorStage)
     vectors = -(-(tile.end - tile.start) // config.columns)
     # Most of it runs behind the array.

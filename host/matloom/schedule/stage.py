@@ -156,6 +156,8 @@ class ArrayStage:
         The number format of its products, one of `MAC_MODES`.
     element_bytes:
         Of a number of the output.
+    digits:
+        How many digits of each sum are made; each is a tensor of bytes, one behind the other.
     interleave:
         How LOADs make the input, where they do not copy it.
     part:
@@ -184,6 +186,7 @@ class ArrayStage:
     macs: int
     mode: str = "i8xi8"
     element_bytes: int = 1
+    digits: int = 1
     interleave: Interleave | None = None
     part: Part | None = None
     table: np.ndarray | None = field(default=None, repr=False)
@@ -227,7 +230,7 @@ class ArrayStage:
 
     @property
     def size(self) -> int:
-        """Bytes that it makes."""
+        """Bytes that it makes, of each digit."""
         return self.images * self.out_rows * self.row_bytes
 
 

@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 
 from matloom.arch.numerics import (
+    DIGITS,
+    LARGEST_DIGITS,
     SUPPORTED_ROUNDINGS,
     Rounding,
     add_bias,
     clamp,
+    from_digits,
     high_nibble,
     low_nibble,
     multiply_by_quantized_multiplier,
@@ -161,3 +164,14 @@ def test_two_numbers_in_a_byte(low, high):
     assert byte == int(f"{high % 16:x}{low % 16:x}", 16)
     for view in (byte, byte - 256 * (byte > 127), np.uint8(byte).view(np.int8)):
         assert (low_nibble(view), high_nibble(view)) == (low, high)
+
+
+def test_sums_are_what_their_digits_say(seed):
+    generator = random.Random(seed)
+    ends = [LARGEST_DIGITS - 1, -LARGEST_DIGITS + 1, 127, 128, -129, 2**15 - 1, 2**15 - 129, 2**22]
+    for x in ends + [generator.randrange(-LARGEST_DIGITS + 1, LARGEST_DIGITS) for _ in range(5000)]:
+        digits = [
+            requantize(x, 2**30, shift, Rounding.SINGLE, pre_shift) for pre_shift, shift in DIGITS
+        ]
+        assert all(-128 <= digit <= 127 for digit in digits)
+        assert from_digits(digits) == x
