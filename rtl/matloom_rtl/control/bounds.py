@@ -147,15 +147,16 @@ def _sources(steps: list[_Step]) -> list[tuple[int, int] | int]:
     return sorted({_source(step) for step in steps}, key=lambda each: (width(each), str(each)))
 
 
-#: What is known of a step, and of its place in a check.
-_STEP = {
-    **dict.fromkeys(("minus_one", "first_factor", "last_factor", "waits", "first", "last"), 1),
-    "memory": Memory,
-    "group": 4,
-    "member": range(_GROUP),
-    "turn": 4,
-}
-_FLAGS = data.StructLayout({"valid": 1, "final": 1, **_STEP})
+def _step_fields(turns: int) -> dict:
+    """Return what is known of a step: so many choices are there at the end of an extent."""
+    flags = ("minus_one", "first_factor", "last_factor", "waits", "first", "last")
+    return {
+        **dict.fromkeys(flags, 1),
+        "memory": Memory,
+        "group": 4,
+        "member": range(_GROUP),
+        "turn": max(4, (turns - 1).bit_length()),
+    }
 
 
 class Bounds(wiring.Component):
@@ -189,7 +190,8 @@ class Bounds(wiring.Component):
         self._sources = _sources(self._program)
         # The choices that there are at the end of an extent; of none within it.
         self._turns = list(dict.fromkeys(each.next for each in self._program))
-        assert len(self._turns) <= 16
+        self._fields = _step_fields(len(self._turns))
+        assert len(self._sources) <= _GROUP << 4
         super().__init__(
             {
                 "start": In(1),
@@ -206,11 +208,11 @@ class Bounds(wiring.Component):
         m = Module()
         # One cycle each.
         select, subtract, multiply, _carry, add, judge = stages = [
-            Signal(_FLAGS, name=name)
+            Signal(data.StructLayout({"valid": 1, "final": 1, **self._fields}), name=name)
             for name in ("select", "subtract", "multiply", "carry", "add", "judge")
         ]
         m.d.sync += [after.eq(before) for before, after in itertools.pairwise(stages)]
-        step = Signal(data.StructLayout(_STEP), reset_less=True)
+        step = Signal(data.StructLayout(self._fields), reset_less=True)
         self._walk(m, step, select)
         exact = Signal(_FIRST_BITS)
         m.d.comb += exact.eq(self._look_up(m, step, subtract) - subtract.minus_one)
@@ -275,7 +277,7 @@ class Bounds(wiring.Component):
         m.d.comb += go.eq(running & (~step.waits | waited))
         m.d.sync += waited.eq(running & ~go)
         with m.If(go):
-            m.d.comb += [select[name].eq(step[name]) for name in _STEP]
+            m.d.comb += [select[name].eq(step[name]) for name in self._fields]
             m.d.comb += [select.valid.eq(1), select.final.eq(final)]
             m.d.sync += [step.eq(ahead), number.eq(number + 1), running.eq(~final)]
             with m.Switch(number):
@@ -305,7 +307,7 @@ class Bounds(wiring.Component):
     def _facts(self, index: int):
         """Return what is known of a step."""
         each = self._program[index]
-        return data.StructLayout(_STEP).const(
+        return data.StructLayout(self._fields).const(
             {
                 "minus_one": str(each.factor).endswith("-1"),
                 "first_factor": each.first_factor,
