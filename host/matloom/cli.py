@@ -37,6 +37,9 @@ _config = click.option(
     help="The engine.",
 )
 _device = click.option("--device", default="rtl", show_default=True, help="rtl or model.")
+_precision = click.option(
+    "--precision", help="bf16 or fp16: products of the layers of a float32 network."
+)
 _network = click.argument("network", metavar="NET", type=click.Path(path_type=Path))
 
 
@@ -52,6 +55,7 @@ def _console() -> Any:
 @click.option("--output", "target", type=click.Path(path_type=Path), required=True)
 @_device
 @_config
+@_precision
 @click.option("--report", type=click.Path(path_type=Path), help="Write cycles and layers as JSON.")
 @click.option("--waves", type=click.Path(path_type=Path), help="Write a VCD (device rtl).")
 def run(
@@ -60,6 +64,7 @@ def run(
     target: Path,
     device: str,
     config: str,
+    precision: str | None,
     report: Path | None,
     waves: Path | None,
 ) -> None:
@@ -74,6 +79,7 @@ def run(
     except (OSError, ValueError) as error:
         raise ValueError(f"--input must be an .npz file, not {str(source)!r}: {error}") from None
     options: dict[str, Any] = {} if waves is None else {"waves": waves}
+    options["precision"] = _precision_of(network, precision)
     if waves is not None and device != "rtl":
         raise ValueError(f"--waves must go with device rtl, not {device!r}")
     wanted = None if network.suffix == ".mloom" and _is_default("config") else config
@@ -91,24 +97,34 @@ def _is_default(name: str) -> bool:
     return source is click.core.ParameterSource.DEFAULT
 
 
+def _precision_of(network: Path, precision: str | None) -> str | None:
+    if precision is not None and network.suffix == ".mloom":
+        raise ValueError(f"--precision must go with a network, not the program {str(network)!r}")
+    return precision
+
+
 @cli.command("compile")
 @_network
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
 @_config
-def compile_verb(network: Path, output: Path, config: str) -> None:
+@_precision
+def compile_verb(network: Path, output: Path, config: str, precision: str | None) -> None:
     """Compile NET into a program file (.mloom)."""
     from matloom.runtime import compile
 
-    program = compile(network, config)
+    program = compile(network, config, precision=precision)
     program.save(output)
     click.echo(f"{output}: {program.predicted_cycles:,} cycles predicted")
 
 
-def _program(network: Path, config: str) -> Any:
+def _program(network: Path, config: str, precision: str | None = None) -> Any:
     from matloom.program import Program
     from matloom.runtime import compile
 
-    return Program.load(network) if network.suffix == ".mloom" else compile(network, config)
+    if network.suffix == ".mloom":
+        _precision_of(network, precision)
+        return Program.load(network)
+    return compile(network, config, precision=precision)
 
 
 @cli.command()
@@ -124,11 +140,12 @@ def disasm(network: Path, config: str) -> None:
 @cli.command()
 @_network
 @_config
-def explain(network: Path, config: str) -> None:
+@_precision
+def explain(network: Path, config: str, precision: str | None) -> None:
     """Say for each operator where it runs, why, and what it costs."""
     from matloom.explain import explain as sentences
 
-    for item in sentences(_program(network, config)):
+    for item in sentences(_program(network, config, precision)):
         _console().print(item)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import matloom
-from matloom.arch.config import PRESETS
+from matloom.arch.config import FLOAT_MODES, PRESETS
 from matloom.compiler import CompileError
 from matloom.ir.attributes import Activation, Conv2D, FullyConnected, Padding
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
@@ -16,7 +16,7 @@ from matloom.passes.lower_precision import lower_precision, widen_weights
 
 DTYPES = {"bf16": ml_dtypes.bfloat16, "fp16": np.float16}
 CONFIG = dataclasses.replace(
-    PRESETS["nano"], weight_rows=2, float_rows=2, mac_modes=("i8xi8", "bf16", "fp16")
+    PRESETS["nano"], weight_rows=2, float_rows=2, mac_modes=("i8xi8", *FLOAT_MODES)
 )
 LIMITS = {Activation.NONE: (-np.inf, np.inf), Activation.RELU6: (0, 6)}
 
@@ -111,6 +111,17 @@ def test_network(mode):
     assert np.array_equal(made, dense.reshape(1, 6))
     layers = {item.operator: item.where for item in session.program.layers}
     assert layers["CONV_2D"] == layers["FULLY_CONNECTED"] == "engine"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", DTYPES)
+def test_chip(mode):
+    net = Net(1)
+    model, chip = (
+        matloom.load(net.graph(), device=device, config=CONFIG, precision=mode).run(net.x)
+        for device in ("model", "rtl")
+    )
+    assert np.array_equal(chip, model)
 
 
 def test_what_does_not_fit_stays_float32():
