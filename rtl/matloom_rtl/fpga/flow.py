@@ -151,8 +151,10 @@ def _place_products(top: str, folder: Path, soft_columns: int) -> list[str]:
     ):
         (folder / name).write_text(text)
     simplify = ["proc -latches error", "wreduce", "opt_clean"]
+    # Registers that are to stay apart although they are equal: `keep` of a signal is not enough.
+    keep = ["setattr -set keep 1 a:keep=1 %ci1 t:$*dff* %i"]
     steps = ["read_verilog registered_product.v", *simplify, "design -stash pattern"]
-    steps += ["read_verilog chip.v", f"hierarchy -top {top}", *simplify]
+    steps += ["read_verilog chip.v", f"hierarchy -top {top}", *simplify, *keep]
     if soft_columns:
         steps += [f"select -set soft {select_columns(soft_columns)}"]
         steps += ["techmap -map soft_multiplier.v @soft"]

@@ -10,6 +10,10 @@ __all__ = ["WRAPPER_NAME", "wrap"]
 WRAPPER_NAME = "matloom_pins"
 
 
+#: Bits that one register tells to take an output.
+_LOADED = 16
+
+
 def wrap(chip: Chip) -> str:
     """Return Verilog of the chip behind pins `clk`, `rst`, `si`, `so`.
 
@@ -26,12 +30,17 @@ def wrap(chip: Chip) -> str:
         f"  reg [{in_bits - 1}:0] in_shift;",
         f"  reg [{out_bits - 1}:0] out_shift;",
         f"  wire [{out_bits - 1}:0] outs;",
-        "  reg load;",
+        # A copy for some bits each: one register would have to reach every corner of the device.
+        f"  reg [{out_bits // _LOADED}:0] load;",
         "  assign so = out_shift[0];",
         "  always @(posedge clk) begin",
-        "    load <= si ^ load;",
+        "    load <= {load, si ^ load[0]};",
         f"    in_shift <= {{in_shift[{in_bits - 2}:0], si}};",
-        "    out_shift <= load ? outs : {1'b0, out_shift[" + f"{out_bits - 1}:1]}};",
+        *(
+            f"    out_shift[{bit}] <= load[{bit // _LOADED}] ? outs[{bit}] : "
+            + (f"out_shift[{bit + 1}];" if bit + 1 < out_bits else "1'b0;")
+            for bit in range(out_bits)
+        ),
         "  end",
         f"  {TOP_NAME} chip(.clk(clk), .rst(rst)" + _slices(inputs, "in_shift"),
         "  " + _slices(outputs, "outs") + ");",
