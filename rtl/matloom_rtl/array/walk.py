@@ -152,6 +152,8 @@ class Walk(wiring.Component):
         names = _LOOP_FIELDS[:6]
         left = {name: Signal(12, name=f"left_{name}", reset_less=True) for name in names}
         at_last = {name: Signal(name=f"last_{name}", reset_less=True) for name in names}
+        # One pass from the last.
+        nearly = {name: Signal(name=f"nearly_{name}", reset_less=True) for name in names}
 
         # A command that accumulates cools first. A step that is too short repeats nothing: its last
         # vector waits instead, while the step is young.
@@ -182,16 +184,18 @@ class Walk(wiring.Component):
                     m.d.sync += [
                         left[name].eq(command[name] - 1),
                         at_last[name].eq(command[name] == 1),
+                        nearly[name].eq(command[name] == 2),
                     ]
                 with m.Else():
                     m.d.sync += [
                         left[name].eq(left[name] - 1),
-                        at_last[name].eq(left[name] == 1),
+                        at_last[name].eq(nearly[name]),
+                        nearly[name].eq(left[name] == 2),
                     ]
             carry = carry & at_last[name]
         begin = Signal()
         m.d.comb += begin.eq(moving & reload)
-        ends = self._ends(m, names, incoming, begin, left, at_last, reload)
+        ends = self._ends(m, names, incoming, begin, nearly, at_last, reload)
         final = Signal()
         with m.If(moving):
             m.d.sync += [final.eq(ends["oc_blocks"]), step_end.eq(ends["height"])]
@@ -211,6 +215,7 @@ class Walk(wiring.Component):
                 m.d.sync += [
                     left[name].eq(incoming[name] - 1),
                     at_last[name].eq(incoming[name] == 1),
+                    nearly[name].eq(incoming[name] == 2),
                 ]
             m.d.sync += [
                 age.eq(0),
@@ -229,7 +234,7 @@ class Walk(wiring.Component):
             "final": final,
         }
 
-    def _ends(self, m: Module, names, incoming, begin, left, at_last, reload) -> dict:
+    def _ends(self, m: Module, names, incoming, begin, nearly, at_last, reload) -> dict:
         """Return for some loops whether the next vector ends it and all loops inside.
 
         It does if it is the only one; and if the vector at hand is one from the end of some loop,
@@ -246,7 +251,7 @@ class Walk(wiring.Component):
             for index, name in enumerate(loops):
                 outside = [at_last[outer] for outer in loops[:index]]
                 inside = [single[inner] for inner in loops[index + 1 :]]
-                cases.append(Cat(~at_last[name] & (left[name] == 1), *outside, *inside).all())
+                cases.append(Cat(nearly[name], *outside, *inside).all())
             # After the end of these loops they begin again.
             cases.append(Cat(each[name] for each in (at_last, single) for name in loops).all())
             ends[outermost] = Mux(reload, Cat(only[name] for name in loops).all(), Cat(cases).any())

@@ -152,10 +152,10 @@ class Control(wiring.Component):
                 Mux(inside, Mux(registers.command_bytes < room, registers.command_bytes, room), 0)
             ),
         ]
+        # A cycle late, for a shorter path; what the last run left behind says nothing of this one.
+        m.d.sync += dispatch.exhausted.eq(self.exhausted & ~starting)
         m.d.comb += [
             starting.eq(self.fetch_start | supervisor.begin),
-            # What the last run left behind says nothing of this one.
-            dispatch.exhausted.eq(self.exhausted & ~starting),
             dispatch.halt.eq(supervisor.halt),
             dispatch.region_bytes.eq(
                 Cat(getattr(registers, f"{region.name.lower()}_bytes") for region in Region)
@@ -164,14 +164,18 @@ class Control(wiring.Component):
 
     def _supervise(self, m: Module, registers, supervisor, dispatch, completed):
         units = self._units()
-        # A cycle late, as far as it comes; the watchdog does not mind.
-        m.d.sync += supervisor.progress.eq(
-            Cat(
-                dispatch.dispatched,
-                self.granules.valid & self.granules.ready,
-                *(unit.progress | unit.done for unit in units.values()),
-            ).any()
-        )
+        # Two cycles late, as far as it comes; the watchdog does not mind.
+        progress = Signal(2 + len(units))
+        m.d.sync += [
+            progress.eq(
+                Cat(
+                    dispatch.dispatched,
+                    self.granules.valid & self.granules.ready,
+                    *(unit.progress | unit.done for unit in units.values()),
+                )
+            ),
+            supervisor.progress.eq(progress.any()),
+        ]
         # CONTROL is shown for one cycle: bit 0 starts, bit 1 resets.
         m.d.comb += [
             supervisor.start.eq(registers.control[0]),

@@ -170,7 +170,7 @@ class Load(wiring.Component):
         """Offer a write for each beat, or those of its pieces; return whether a beat is taken."""
         beats, burst, width = self.axi.r, head.payload, self._config.bus_bytes
         m.submodules.spread = spread = Spread(width=width, last_spread=self._config.last_spread)
-        number = Signal(8)
+        number, address = Signal(8), Signal(SPAD_ADDRESS_BITS, reset_less=True)
         shown, room, take, final = Signal(), Signal(), Signal(), Signal()
         beat, piece = spread.i.payload, spread.o.payload
         spreads = burst.spread.any()
@@ -182,7 +182,7 @@ class Load(wiring.Component):
             take.eq(shown & room),
             final.eq(number == burst.len),
             head.ready.eq(take & final),
-            beat.address.eq(burst.spad + number * width),
+            beat.address.eq(Mux(number == 0, burst.spad, address)),
             beat.data.eq(Mux(burst.fill, burst.fill_value.replicate(width), beats.payload.data)),
             beat.mask.eq(
                 Cat(
@@ -210,7 +210,10 @@ class Load(wiring.Component):
         with m.If(spread.o.valid):
             m.d.comb += show(piece)
         with m.If(take):
-            m.d.sync += number.eq(Mux(final, 0, number + 1))
+            m.d.sync += [
+                number.eq(Mux(final, 0, number + 1)),
+                address.eq(beat.address + width),
+            ]
         return take
 
     def _complete(self, m: Module, granted_last):

@@ -136,7 +136,7 @@ class Store(wiring.Component):
         """Request beats while there is room for them; return the grant of one."""
         read, width = self.spad_read, self._config.bus_bytes
         m.submodules.strobes = strobes = SyncFIFO(width=width + 1, depth=_BEATS)
-        number = Signal(8)
+        number, address = Signal(8), Signal(SPAD_ADDRESS_BITS, reset_less=True)
         # The scratchpad's arbiter is far away.
         m.submodules.requests = requests = Slice(
             data.StructLayout(
@@ -165,7 +165,7 @@ class Store(wiring.Component):
             final.eq(number == burst.len),
             queue.r_en.eq(take & final),
             ask.valid.eq(queue.r_rdy),
-            ask.payload.address.eq(burst.spad + number * width),
+            ask.payload.address.eq(Mux(number == 0, burst.spad, address)),
             ask.payload.claims.eq(claims_of(ask.payload.address, width, self._config)),
             ask.payload.last.eq(final),
             ask.payload.mask.eq(
@@ -178,7 +178,10 @@ class Store(wiring.Component):
             strobes.r_en.eq(self.beat),
         ]
         with m.If(take):
-            m.d.sync += number.eq(Mux(final, 0, number + 1))
+            m.d.sync += [
+                number.eq(Mux(final, 0, number + 1)),
+                address.eq(ask.payload.address + width),
+            ]
         return issued
 
     def _send(self, m: Module, issued):

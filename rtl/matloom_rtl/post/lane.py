@@ -65,47 +65,53 @@ class Lane(wiring.Component):
         return later
 
     def _bias(self, m: Module, average):
-        """Stages 1 and 2: add the bias, split the shift; for averages take the magnitude."""
-        away = average & (self.value < 0)
+        """Stages 1 to 3: add the bias, split the shift; for averages take the magnitude.
+
+        First into registers: where the values wait is far away.
+        """
+        value, bias = self._register(m, self.value, "value_1"), self._register(m, self.bias, "bias")
+        away = average & (value < 0)
         # Minus the bias is its complement and one more: a single carry chain.
-        addend = self.bias ^ away.replicate(32)
+        addend = bias ^ away.replicate(32)
         biased = Signal(signed(32), reset_less=True)
         left, right = Signal(6, reset_less=True), Signal(5, reset_less=True)
         shift = self._register(m, self.shift, "shift_1")
         m.d.sync += [
-            biased.eq(self.value + addend.as_signed() + away),
+            biased.eq(value + addend.as_signed() + away),
             left.eq(self.pre_shift + Mux(shift > 0, shift, 0).as_unsigned()[:5]),
             right.eq(Mux(shift < 0, -shift, 0)),
         ]
-        multiplier = self._register(m, self.multiplier, "multiplier_1")
+        multiplier = self.multiplier
+        for stage in (1, 2, 3):
+            multiplier = self._register(m, multiplier, f"multiplier_{stage}")
 
         minus = average & (biased < 0)
         magnitude = Signal(signed(32), reset_less=True)
         m.d.sync += magnitude.eq((biased ^ minus.replicate(32)) + minus)
         return (
             magnitude,
-            self._register(m, minus, "negative_2"),
-            left,
-            right,
-            self._register(m, multiplier, "multiplier_2"),
+            self._register(m, minus, "negative_3"),
+            self._register(m, left, "left_3"),
+            self._register(m, right, "right_3"),
+            multiplier,
         )
 
     def _shift_left(self, m: Module, value, left, multiplier, right, negative):
-        """Stages 3 and 4: shift by up to 7, then by multiples of 8; 32 bits remain."""
-        fine, coarse = Signal(32, reset_less=True), Signal(32, reset_less=True)
-        m.d.sync += fine.eq(value << left[:3])
-        coarse_left = self._register(m, left[3:], "left_3")
-        with m.Switch(coarse_left):
+        """Stage 4: shift by up to 7, and by multiples of 8; 32 bits remain."""
+        fine, coarse = Signal(32), Signal(32, reset_less=True)
+        m.d.comb += fine.eq(value << left[:3])
+        with m.Switch(left[3:]):
             for count in range(4):
                 with m.Case(count):
                     m.d.sync += coarse.eq(fine << 8 * count)
             with m.Default():
                 m.d.sync += coarse.eq(0)
-        for stage in (3, 4):
-            multiplier = self._register(m, multiplier, f"multiplier_{stage}")
-            right = self._register(m, right, f"right_{stage}")
-            negative = self._register(m, negative, f"negative_{stage}")
-        return coarse, multiplier, right, negative
+        return (
+            coarse,
+            self._register(m, multiplier, "multiplier_4"),
+            self._register(m, right, "right_4"),
+            self._register(m, negative, "negative_4"),
+        )
 
     def _multiply(self, m: Module, value, multiplier, right, negative):
         """Stages 5 to 7: four products, two sums; the rounding bit rides on the middle one."""
