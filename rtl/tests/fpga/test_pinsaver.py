@@ -16,7 +16,7 @@ def bits_of(text, vector):
 
 def test_every_port_has_bits_of_its_own():
     chip = generate(PRESETS["nano"])
-    wrapper = wrap(chip)[len(chip.verilog) :]
+    wrapper = wrap(chip.verilog)[len(chip.verilog) :]
     assert f"module {WRAPPER_NAME}(" in wrapper
     for direction, vector in (("input", "in_shift"), ("output", "outs")):
         widths = [
