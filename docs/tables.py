@@ -9,6 +9,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "results"
 PAGES = (
     ROOT / "README.md",
+    ROOT / "bitstreams" / "README.md",
     *(ROOT / "docs" / f"{name}.md" for name in ("performance", "networks")),
 )
 PRESETS = ("reference", "small", "nano")
@@ -238,9 +239,32 @@ def _devices() -> str:
     return _table(["device, preset", "LUT4", "FF", "DSP", "block RAM", "Fmax"], rows)
 
 
+def _modes() -> str:
+    path = RESULTS / "modes.json"
+    if not path.is_file():
+        return "No report of the modes is committed yet.\n"
+    counts = ("comb", "lut4", "ccu2c", "ff", "mult18x18d", "dp16kd")
+    rows = (
+        [
+            ", ".join(f"`{mode}`" for mode in item["modes"]),
+            *(_count(item[key]) for key in counts),
+            f"{item['fmax_mhz']:.1f} MHz",
+            str(item["latency_cycles"]),
+            ", ".join(str(number) for number in item["products_a_cycle"].values()),
+        ]
+        for item in json.loads(path.read_text())["results"]
+    )
+    headings = (
+        *("tables in all", "LUT4", "CCU2C", "FF", "MULT18X18D", "DP16KD"),
+        *("Fmax", "latency, cycles", "products a cycle"),
+    )
+    return _table(["modes", *headings], rows)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "networks": _networks,
     "devices": _devices,
+    "modes": _modes,
     "networks small": lambda: _networks("small"),
     "networks nano": lambda: _networks("nano"),
     "presets": _presets,

@@ -12,7 +12,7 @@ from rich.console import Console
 
 import matloom
 from matloom import bench
-from matloom.arch.config import PRESETS
+from matloom.arch.config import PRESETS, Config
 from matloom.arch.csr import COUNTERS, EXEC_CAUSES
 from matloom.bench import CASES, Result, check, graph_of, table, to_json
 from matloom.data.digits import NETWORK
@@ -183,6 +183,35 @@ def test_layers_for_scalesim_have_the_networks_products():
             window = layer.kernel_height * layer.kernel_width * layer.channels
             total += height * width * window * layer.filters * times
         assert total == compile(graph, "reference").macs, case.name
+
+
+def test_the_area_of_modes_is_of_present_configurations():
+    """Each set is one of the script's, once; a cell is one block, of one product or of two."""
+    modes = _module(ROOT / "bench" / "modes.py")
+    configs = {config.mac_modes: config for config in map(modes.config_of, modes.MODE_SETS)}
+    results = json.loads(modes.REPORT.read_text())["results"]
+    assert len({tuple(item["modes"]) for item in results}) == len(results)
+    for item in results:
+        config = Config.from_json(json.dumps(item["config"]))
+        assert config == configs[tuple(item["modes"])]
+        assert item["products_a_cycle"] == modes.products_a_cycle(config)
+        cells = config.rows * config.columns
+        floats = config.float_rows * config.columns if config.has_float else 0
+        assert cells <= item["mult18x18d"] <= cells + floats
+        # A register, the product, three levels of a tree, a second group; parts put together.
+        if not floats:
+            assert item["latency_cycles"] == 6 + config.has_narrow
+        path = item["critical_path"]
+        total = path["logic_ns"] + path["routing_ns"]
+        assert total == pytest.approx(1000 / item["fmax_mhz"], abs=0.05)
+
+
+def test_products_a_cycle_are_those_of_the_array():
+    """Two narrow products a cell; a word takes two rows; numbers take `float_rows`."""
+    modes = _module(ROOT / "bench" / "modes.py")
+    config = modes.config_of(("i8xi4", "i4xi4", "i16xi8"))
+    assert list(modes.products_a_cycle(config).values()) == [64, 128, 128, 32]
+    assert modes.products_a_cycle(modes.config_of(("bf16",))) == {"i8xi8": 64, "bf16": 32}
 
 
 def test_the_page_is_made_from_the_reports():

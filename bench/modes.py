@@ -1,0 +1,177 @@
+"""What each mode costs: an 8x8 array and its accumulators, placed and routed on an ECP5.
+
+    python bench/modes.py                            # all, into docs/results/modes.json
+    python bench/modes.py --only i8xi8 i8xi8+bf16    # keeps the others of the report
+
+The array with the accumulators that it updates stands alone behind four pins
+(`matloom_rtl.fpga.pinsaver`); the rest of the chip is missing. Each set takes minutes.
+"""
+
+import argparse
+import dataclasses
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from amaranth.back import verilog
+from amaranth.hdl import Cat, Module
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, connect, flipped
+
+from matloom.arch.config import FLOAT_MODES, NARROW_MODES, PRESETS, Config
+from matloom_rtl.array.accumulators import Accumulators
+from matloom_rtl.array.array import Array
+from matloom_rtl.array.cells import delay
+from matloom_rtl.fpga.flow import DEVICES, place_and_route, tool_versions
+from matloom_rtl.fpga.pinsaver import wrap
+from matloom_rtl.generate import ports_of
+from matloom_rtl.ports import ACC_ADDRESS_BITS, AccReadSignature, AccUpdateSignature
+
+REPORT = Path(__file__).resolve().parents[1] / "docs" / "results" / "modes.json"
+DEVICE = DEVICES["ecp5-85k"]
+TOP = "array_with_accumulators"
+
+#: Modes beside `i8xi8`, which every configuration has.
+MODE_SETS = (
+    (),
+    ("i8xi4",),
+    ("i8xi4", "i4xi4"),
+    ("i16xi8",),
+    ("i8xi4", "i4xi4", "i16xi8"),
+    ("fp8_e4m3",),
+    ("fp8_e5m2",),
+    ("fp16",),
+    ("bf16",),
+    FLOAT_MODES,
+)
+
+
+def config_of(modes: tuple[str, ...]) -> Config:
+    """Return `small` with these modes beside `i8xi8`."""
+    return dataclasses.replace(PRESETS["small"], weight_rows=2, mac_modes=("i8xi8", *modes))
+
+
+def products_a_cycle(config: Config) -> dict[str, int]:
+    """Return the products that the array makes each cycle in each of its modes."""
+    rows = {
+        **dict.fromkeys(NARROW_MODES, 2 * config.rows),
+        **dict.fromkeys(FLOAT_MODES, config.float_rows),
+        "i16xi8": config.rows // 2,
+    }
+    return {mode: rows.get(mode, config.rows) * config.columns for mode in config.mac_modes}
+
+
+class Measured(wiring.Component):
+    """The array, and the accumulators behind it, joined as the execute unit joins them.
+
+    Members
+    -------
+    valid, vector and the other inputs of `Array`: in
+    update, read: in
+        Of `Accumulators`.
+    """
+
+    def __init__(self, config: Config):
+        tag = {"entry": ACC_ADDRESS_BITS, "add": 1, "maximum": 1}
+        tag |= {"narrow": 1} if config.has_narrow else {}
+        tag |= {"floating": 1} if config.has_float else {}
+        self.array = Array(config, data.StructLayout(tag))
+        self._config = config
+        self._inputs = {
+            name: member
+            for name, member in self.array.signature.members.items()
+            if member.flow == In
+        }
+        super().__init__(
+            {
+                **self._inputs,
+                "update": In(AccUpdateSignature(config)),
+                "read": In(AccReadSignature(config)),
+            }
+        )
+
+    def elaborate(self, platform):
+        """Return both as a module."""
+        m = Module()
+        array = m.submodules.array = self.array
+        m.submodules.accumulators = accumulators = Accumulators(self._config)
+        connect(m, flipped(self.update), accumulators.update)
+        connect(m, flipped(self.read), accumulators.read)
+        m.d.comb += [getattr(array, name).eq(getattr(self, name)) for name in self._inputs]
+        valid, tag = self.valid, array.next_tag
+        for _cycle in range(array.latency - 1):
+            valid = delay(m, valid, reset=True)
+        m.d.comb += [
+            accumulators.sum_valid.eq(valid),
+            accumulators.sum_entry.eq(tag.entry),
+            accumulators.sum_add.eq(tag.add),
+            accumulators.sum_maximum.eq(tag.maximum),
+            accumulators.sums.eq(_extended(array.o_sums)),
+        ]
+        if self._config.has_narrow:
+            m.d.comb += accumulators.sum_narrow.eq(tag.narrow)
+            m.d.comb += accumulators.seconds.eq(_extended(array.o_seconds))
+        if self._config.has_float:
+            m.d.comb += accumulators.sum_floating.eq(tag.floating)
+        return m
+
+
+def _extended(sums):
+    """Return signed sums at 32 bits each."""
+    return Cat(Cat(each, each[-1].replicate(32 - len(each))) for each in sums)
+
+
+def measure(config: Config) -> dict[str, Any]:
+    """Synthesise, place and route the array of a configuration with its accumulators."""
+    started = time.monotonic()
+    unit = Measured(config)
+    latency = unit.array.latency
+    text = verilog.convert(unit, name=TOP, emit_src=False, strip_internal_attrs=True)
+    found = place_and_route(wrap(text, TOP), DEVICE)
+    used = {name: item["used"] for name, item in found["routed"]["area"].items()}
+    return {
+        "modes": list(config.mac_modes),
+        "config": config.as_dict(),
+        "config_digest": f"{config.digest:08x}",
+        "products_a_cycle": products_a_cycle(config),
+        "latency_cycles": latency,
+        "lut4": found["cells"].get("LUT4", 0),
+        "ccu2c": found["cells"].get("CCU2C", 0),
+        # What both take in the device: a carry cell is two tables.
+        "comb": used["LUT4"],
+        "ff": used["FF"],
+        # Those of them that are the wrapper's, a register for each port's bit.
+        "wrapper_ff": sum(port["width"] for port in ports_of(text, TOP)) - len(("clk", "rst")) + 1,
+        "mult18x18d": used["DSP"],
+        "dp16kd": used["BRAM"],
+        "fmax_mhz": found["routed"]["fmax_mhz"],
+        "critical_path": found["routed"]["critical_path"],
+        "minutes": round((time.monotonic() - started) / 60, 1),
+    }
+
+
+def main() -> None:
+    """Measure the chosen sets; keep the others as they are in the report."""
+    sets = {"+".join(config_of(modes).mac_modes): config_of(modes) for modes in MODE_SETS}
+    parser = argparse.ArgumentParser(description="What each mode costs on an ECP5.")
+    parser.add_argument("--only", nargs="+", choices=sets, default=sets, metavar="MODES")
+    found = json.loads(REPORT.read_text())["results"] if REPORT.is_file() else []
+    known = {"+".join(item["modes"]): item for item in found}
+    for name in parser.parse_args().only:
+        print(name, flush=True)
+        known[name] = result = measure(sets[name])
+        area = f"{result['comb']:,} LUT4, {result['ff']:,} FF"
+        print(f"  {area}, {result['fmax_mhz']} MHz, {result['minutes']} min", flush=True)
+        report = {
+            "device": DEVICE.name,
+            "options": list(DEVICE.options),
+            "versions": tool_versions(DEVICE),
+            "measured": "Array and Accumulators",
+            "results": [known[name] for name in sets if name in known],
+        }
+        REPORT.write_text(json.dumps(report, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
