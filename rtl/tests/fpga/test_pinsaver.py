@@ -27,3 +27,11 @@ def test_every_port_has_bits_of_its_own():
         assert bits_of(wrapper, vector) == list(range(sum(widths)))
     for port in chip.sidecar["ports"]:
         assert len(re.findall(rf"\.{port['name']}\(", wrapper)) == 1
+
+
+def test_another_top_module_is_wrapped():
+    source = "module other(clk, rst, a, q);\n  input clk;\n  wire clk;\n  input rst;\n"
+    source += "  input [2:0] a;\n  wire [2:0] a;\n  output q;\n  reg q;\nendmodule\n"
+    wrapper = wrap(source, "other")[len(source) :]
+    assert "other chip(.clk(clk), .rst(rst), .a(in_shift[2:0])" in wrapper
+    assert ".q(outs[0:0])" in wrapper
