@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from matloom.arch.config import Config
-from matloom.arch.isa import Instruction, Opcode, Region, pack
+from matloom.arch.instruction import Instruction, pack
+from matloom.arch.isa import Opcode, Region
 from matloom.device.model import Engine, EngineFault
 from matloom.schedule.order import Order
 from matloom.streams import random_stream

@@ -6,7 +6,8 @@ from cocotb.triggers import ClockCycles
 from jobs import Job, checkup, run_model, transfer
 
 from matloom.arch.csr import Fault
-from matloom.arch.isa import UNITS, Instruction, Opcode, Region, pack
+from matloom.arch.instruction import Instruction, pack
+from matloom.arch.isa import UNITS, Opcode, Region
 from matloom.device.model import Engine
 from matloom.streams import random_stream
 

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from matloom.arch.config import Config
-from matloom.arch.isa import FORMATS, Instruction, Memory, Region, extent_end
+from matloom.arch.instruction import Instruction, extent_end
+from matloom.arch.isa import FORMATS, Memory, Region
 from matloom.schedule.touched import Lines, touched_lines
 
 __all__ = ["Access", "Space", "accesses"]

@@ -3,10 +3,18 @@
 import enum
 
 from matloom.arch.config import MAC_MODES
-from matloom.arch.isa import FORMATS, UNITS, Field, Instruction, Opcode, unpack
+from matloom.arch.instruction import Instruction, unpack
+from matloom.arch.isa import FORMATS, UNITS, Field, Opcode
+from matloom.arch.numerics import SUPPORTED_ROUNDINGS, Rounding
 from matloom.program import EngineStep, Program, Repeat
 
 __all__ = ["disassemble"]
+
+#: Names of values whose legality depends on the configuration.
+_NAMES: dict[str, dict[int, str]] = {
+    "mode": dict(enumerate(MAC_MODES)),
+    "rounding": {int(rule): rule.name for rule in (*SUPPORTED_ROUNDINGS, Rounding.FLOAT)},
+}
 
 
 def disassemble(source: Program | bytes) -> str:
@@ -67,7 +75,8 @@ def _text(instruction: Instruction, layers: dict[int, str]) -> str:
 
 def _value(field: Field, value: int) -> str:
     """Return the name of a value that has one."""
-    if field.name == "mode":
-        return MAC_MODES[value]
-    named = (item for item in field.choices or () if isinstance(item, enum.Enum))
+    if field.name in _NAMES:
+        return _NAMES[field.name].get(value, str(value))
+    choices = field.choices if isinstance(field.choices, tuple) else ()
+    named = (item for item in choices if isinstance(item, enum.Enum))
     return next((item.name for item in named if item.value == value), str(value))

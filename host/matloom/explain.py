@@ -2,7 +2,8 @@
 
 from rich.table import Table
 
-from matloom.arch.isa import Opcode, Region, unpack
+from matloom.arch.instruction import unpack
+from matloom.arch.isa import Opcode, Region
 from matloom.program import EngineStep, LayerInfo, Program
 
 __all__ = ["explain"]

@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from matloom.arch.config import FP32_FORMAT, MAC_MODES, Config
 from matloom.arch.floats import FLOAT_FORMATS, FP32, FloatFormat, narrow, widen
-from matloom.arch.isa import Destination, Opcode, Region, Source, pack
+from matloom.arch.instruction import pack
+from matloom.arch.isa import Destination, Opcode, Region, Source
 from matloom.arch.numerics import Rounding
 from matloom.device.driver import Driver
 from matloom.schedule.order import Order

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from matloom.arch.config import Config
-from matloom.arch.isa import GRANULE_BYTES, Instruction, Region, illegal_field, pack
+from matloom.arch.instruction import Instruction, illegal_field, pack
+from matloom.arch.isa import GRANULE_BYTES, Region
 from matloom.ir.attributes import Reference
 from matloom.ir.graph import Graph, Tensor
 from matloom.program import (

@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from matloom.accesses import Access, accesses
 from matloom.arch.config import Config
-from matloom.arch.isa import Instruction, Memory, Opcode, Region, Table
+from matloom.arch.instruction import Instruction
+from matloom.arch.isa import Memory, Opcode, Region, Table
 from matloom.program import Repeat
 from matloom.schedule.touched import Lines, view
 

@@ -5,19 +5,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from matloom.arch.config import Config
+from matloom.arch.instruction import Instruction, extent_end, illegal_field, pack
 from matloom.arch.isa import (
     FORMATS,
     WRITABLE_REGIONS,
     Destination,
-    Instruction,
     Memory,
     Opcode,
     Region,
     Source,
     Table,
-    extent_end,
-    illegal_field,
-    pack,
     post_element_bytes,
 )
 from matloom.arch.numerics import Rounding

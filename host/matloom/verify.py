@@ -7,19 +7,16 @@ from numpy.typing import NDArray
 
 from matloom.accesses import Access, Space, accesses
 from matloom.arch.config import Config
+from matloom.arch.instruction import Instruction, IsaError, illegal_field, unpack
 from matloom.arch.isa import (
     GRANULE_BYTES,
     UNITS,
     WRITABLE_REGIONS,
     Destination,
-    Instruction,
-    IsaError,
     Memory,
     Opcode,
     Region,
     Table,
-    illegal_field,
-    unpack,
 )
 from matloom.program import EngineStep, Program, Repeat
 from matloom.residency import repeat_problem

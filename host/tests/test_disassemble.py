@@ -3,7 +3,8 @@
 import pytest
 
 from matloom.arch.config import PRESETS
-from matloom.arch.isa import Instruction, IsaError, Opcode, pack
+from matloom.arch.instruction import Instruction, IsaError, pack
+from matloom.arch.isa import Opcode
 from matloom.compiler import compile_network
 from matloom.data.digits import NETWORK
 from matloom.disassemble import disassemble
@@ -24,11 +25,14 @@ def test_values_with_names():
     load = Instruction(Opcode.LOAD, {"region": 2})
     post = Instruction(Opcode.POST, {name: values[name] for name in list(values)[1:]})
     reserved = Instruction(Opcode.POST, {"rounding": 3})
-    lines = disassemble(b"".join(map(pack, (load, post, reserved)))).splitlines()
+    modes = [Instruction(Opcode.EXEC, {"mode": number}) for number in (1, 15)]
+    lines = disassemble(b"".join(map(pack, (load, post, reserved, *modes)))).splitlines()
     assert [line[15:] for line in lines] == [
         "LOAD  region=OUTPUT",
         "POST  source=SPAD destination=ACC_ADD rounding=AVERAGE bias=-3",
         "POST  rounding=3",
+        "EXEC  mode=i8xi4",
+        "EXEC  mode=15",
     ]
 
 

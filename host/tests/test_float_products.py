@@ -139,8 +139,3 @@ def test_refusals(change, sentence):
     given = {"a": np.zeros((2, 3), np.float16), "b": np.zeros((3, 2), np.float16), "mode": "fp16"}
     with pytest.raises((ValueError, TypeError), match=sentence):
         ops.matmul(**{"config": CONFIG, **given, **change})
-
-
-def test_integers_need_a_scale():
-    with pytest.raises(TypeError, match="multiplier and shift must be given in mode i8xi8"):
-        ops.matmul(np.zeros((2, 2), np.int8), np.zeros((2, 2), np.int8))

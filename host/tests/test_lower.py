@@ -1,7 +1,8 @@
 import numpy as np
 
 from matloom.arch.config import PRESETS
-from matloom.arch.isa import Opcode, Region, illegal_field, unpack
+from matloom.arch.instruction import illegal_field, unpack
+from matloom.arch.isa import Opcode, Region
 from matloom.compare import random_inputs
 from matloom.compiler import CompileOptions, compile_network
 from matloom.hostops.interpreter import interpret

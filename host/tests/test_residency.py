@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from matloom.arch.config import PRESETS
-from matloom.arch.isa import Instruction, Opcode, Region
+from matloom.arch.instruction import Instruction
+from matloom.arch.isa import Opcode, Region
 from matloom.compiler import CompileError, CompileOptions, compile_network
 from matloom.data.digits import NETWORK
 from matloom.explain import explain

@@ -7,17 +7,8 @@ import numpy as np
 import pytest
 
 from matloom.arch.config import PRESETS
-from matloom.arch.isa import (
-    FORMATS,
-    UNITS,
-    Instruction,
-    Memory,
-    Opcode,
-    Region,
-    extent_end,
-    pack,
-    unpack,
-)
+from matloom.arch.instruction import Instruction, extent_end, pack, unpack
+from matloom.arch.isa import FORMATS, UNITS, Memory, Opcode, Region
 from matloom.compiler import compile_network
 from matloom.data.digits import NETWORK
 from matloom.device.model.engine import Engine, EngineFault

@@ -4,7 +4,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from matloom.arch.config import Config
-from matloom.arch.isa import Instruction, Region
+from matloom.arch.instruction import Instruction
+from matloom.arch.isa import Region
 from matloom.schedule.cost import Prediction, predict
 from matloom.schedule.emit import emit
 from matloom.schedule.errors import CompileError

@@ -3,15 +3,8 @@
 from dataclasses import dataclass
 
 from matloom.arch.config import Config
-from matloom.arch.isa import (
-    FORMATS,
-    GRANULE_BYTES,
-    UNITS,
-    Instruction,
-    Opcode,
-    Table,
-    post_element_bytes,
-)
+from matloom.arch.instruction import Instruction
+from matloom.arch.isa import FORMATS, GRANULE_BYTES, UNITS, Opcode, Table, post_element_bytes
 
 __all__ = ["Prediction", "predict"]
 

@@ -1,7 +1,8 @@
 """Instructions of a planned segment, in program order."""
 
 from matloom.arch.config import MAC_MODES, Config
-from matloom.arch.isa import Destination, Instruction, Opcode, Source, Table
+from matloom.arch.instruction import Instruction
+from matloom.arch.isa import Destination, Opcode, Source, Table
 from matloom.arch.isa import Region as Window
 from matloom.arch.numerics import DIGITS, Rounding
 from matloom.schedule.context import unchanged

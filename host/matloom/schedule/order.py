@@ -4,7 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matloom.arch.config import Config
-from matloom.arch.isa import FORMATS, UNITS, Extent, Instruction, Memory, Opcode, Region, extent_end
+from matloom.arch.instruction import Instruction, extent_end
+from matloom.arch.isa import FORMATS, UNITS, Extent, Memory, Opcode, Region
 from matloom.schedule.touched import Lines, touched_lines, view
 
 __all__ = ["Order"]

@@ -9,7 +9,8 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from matloom.arch.config import Config
-from matloom.arch.isa import NARROW, Extent, Instruction, Memory, Opcode, post_element_bytes
+from matloom.arch.instruction import Instruction
+from matloom.arch.isa import NARROW, Extent, Memory, Opcode, post_element_bytes
 
 __all__ = ["Lines", "touched_lines", "view"]
 

@@ -6,21 +6,23 @@ import random
 import pytest
 
 from matloom.arch.config import PRESETS, Config
+from matloom.arch.instruction import (
+    Instruction,
+    IsaError,
+    extent_end,
+    illegal_field,
+    pack,
+    unpack,
+)
 from matloom.arch.isa import (
     FORMATS,
     GRANULE_BYTES,
-    Instruction,
-    IsaError,
     Memory,
     Opcode,
     Source,
-    extent_end,
     extents_of,
     fields_of,
-    illegal_field,
-    pack,
     post_element_bytes,
-    unpack,
 )
 from matloom.arch.numerics import Rounding
 

@@ -6,7 +6,8 @@ import pytest
 
 from matloom.arch.config import PRESETS
 from matloom.arch.csr import IDENTITY, Fault, register
-from matloom.arch.isa import Instruction, Opcode, Region, pack
+from matloom.arch.instruction import Instruction, pack
+from matloom.arch.isa import Opcode, Region
 from matloom.device.driver import Driver
 from matloom.device.errors import DeviceError, DeviceFault, DeviceTimeout
 from matloom.device.model.transport import ModelTransport

@@ -8,18 +8,8 @@ import pytest
 
 from matloom.arch.config import PRESETS, Config
 from matloom.arch.csr import Fault
-from matloom.arch.isa import (
-    FORMATS,
-    Destination,
-    Instruction,
-    Memory,
-    Opcode,
-    Region,
-    Source,
-    extent_end,
-    pack,
-    unpack,
-)
+from matloom.arch.instruction import Instruction, extent_end, pack, unpack
+from matloom.arch.isa import FORMATS, Destination, Memory, Opcode, Region, Source
 from matloom.arch.numerics import Rounding
 from matloom.device.model.engine import Engine, EngineFault
 from matloom.streams import random_stream

@@ -4,7 +4,8 @@ import pytest
 
 from matloom.arch.config import PRESETS
 from matloom.arch.csr import COUNTERS, IDENTITY, MARKS_OFFSET, REGISTERS, Access, Fault, register
-from matloom.arch.isa import Instruction, Opcode, Region, pack
+from matloom.arch.instruction import Instruction, pack
+from matloom.arch.isa import Opcode, Region
 from matloom.device.model.transport import ModelTransport
 
 CONFIG = PRESETS["nano"]

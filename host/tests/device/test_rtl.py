@@ -6,7 +6,8 @@ import pytest
 
 from matloom.arch.config import PRESETS
 from matloom.arch.csr import Fault
-from matloom.arch.isa import Instruction, Opcode, Region, pack
+from matloom.arch.instruction import Instruction, pack
+from matloom.arch.isa import Opcode, Region
 from matloom.device import rtl
 from matloom.device.errors import DeviceFault
 from matloom.device.open import open_device

@@ -1,5 +1,6 @@
 from matloom.arch.config import PRESETS
-from matloom.arch.isa import Instruction, Opcode, Region
+from matloom.arch.instruction import Instruction
+from matloom.arch.isa import Opcode, Region
 from matloom.schedule.cost import predict
 from matloom.schedule.order import Order
 

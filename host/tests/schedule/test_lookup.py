@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from matloom.arch.config import PRESETS
-from matloom.arch.isa import Opcode, Table, unpack
+from matloom.arch.instruction import unpack
+from matloom.arch.isa import Opcode, Table
 from matloom.compiler import CompileOptions, compile_network
 from matloom.hostops.interpreter import interpret
 from matloom.instances import VALID, Instances

@@ -7,7 +7,8 @@ import pytest
 
 from matloom import schedule
 from matloom.arch.config import PRESETS
-from matloom.arch.isa import UNITS, Opcode, Region, unpack
+from matloom.arch.instruction import unpack
+from matloom.arch.isa import UNITS, Opcode, Region
 from matloom.compiler import CompileOptions, compile_network
 from matloom.device.model import Engine
 from matloom.hostops.interpreter import interpret

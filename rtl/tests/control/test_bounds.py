@@ -7,7 +7,8 @@ import pytest
 
 from matloom.arch.config import PRESETS
 from matloom.arch.csr import Fault
-from matloom.arch.isa import FORMATS, Instruction, Memory, Opcode, Region, extent_end, pack
+from matloom.arch.instruction import Instruction, extent_end, pack
+from matloom.arch.isa import FORMATS, Memory, Opcode, Region
 from matloom_rtl.control.bounds import Bounds
 from matloom_rtl.testing import simulate
 

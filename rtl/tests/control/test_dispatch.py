@@ -8,21 +8,23 @@ from amaranth.hdl import ResetInserter, Signal
 
 from matloom.arch.config import PRESETS
 from matloom.arch.csr import Fault
+from matloom.arch.instruction import (
+    Instruction,
+    IsaError,
+    extent_end,
+    illegal_field,
+    pack,
+    unpack,
+)
 from matloom.arch.isa import (
     FORMATS,
     GRANULE_BYTES,
     UNITS,
     WRITABLE_REGIONS,
-    Instruction,
-    IsaError,
     Memory,
     Opcode,
     Region,
-    extent_end,
     fields_of,
-    illegal_field,
-    pack,
-    unpack,
 )
 from matloom.streams import random_stream
 from matloom_rtl.control.dispatch import Dispatch

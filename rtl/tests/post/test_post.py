@@ -8,7 +8,8 @@ import pytest
 from amaranth.hdl import ResetInserter, Signal
 
 from matloom.arch.config import Config
-from matloom.arch.isa import FORMATS, Destination, Instruction, Opcode, Source, Table
+from matloom.arch.instruction import Instruction
+from matloom.arch.isa import FORMATS, Destination, Opcode, Source, Table
 from matloom.arch.numerics import SUPPORTED_ROUNDINGS, Rounding
 from matloom.device.model.post import post
 from matloom_rtl.ports import ACC_READ_LATENCY, SPAD_READ_LATENCY, body_layout

@@ -7,20 +7,22 @@ from numpy.typing import NDArray
 
 from matloom.arch.config import Config
 from matloom.arch.csr import Fault
+from matloom.arch.instruction import (
+    Instruction,
+    IsaError,
+    extent_end,
+    illegal_field,
+    length_granules,
+    unpack,
+)
 from matloom.arch.isa import (
     FORMATS,
     GRANULE_BYTES,
     UNITS,
     WRITABLE_REGIONS,
-    Instruction,
-    IsaError,
     Memory,
     Opcode,
     Region,
-    extent_end,
-    illegal_field,
-    length_granules,
-    unpack,
 )
 from matloom.device.model.execute import execute
 from matloom.device.model.post import post

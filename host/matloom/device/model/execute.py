@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matloom.arch.config import FLOAT_MODES, MAC_MODES, NARROW_MODES, WINDOW_TAPS, Config
-from matloom.arch.isa import Instruction
+from matloom.arch.instruction import Instruction
 from matloom.arch.numerics import high_nibble, low_nibble
 from matloom.device.model.floating import sums_of_steps
 

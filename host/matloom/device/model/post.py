@@ -5,7 +5,8 @@ from numpy.typing import NDArray
 
 from matloom.arch.config import Config
 from matloom.arch.floats import add
-from matloom.arch.isa import Destination, Instruction, Source, Table, post_element_bytes
+from matloom.arch.instruction import Instruction
+from matloom.arch.isa import Destination, Source, Table, post_element_bytes
 from matloom.arch.numerics import Rounding, add_bias, clamp, requantize, wrap32
 from matloom.device.model.floating import elements_of, post_results, written_bytes
 
