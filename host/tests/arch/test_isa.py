@@ -1,4 +1,4 @@
-"""The instruction set: packing, legality, extents, and that the tables fit their bits."""
+"""The instruction set: that the tables fit their bits, and extents."""
 
 import dataclasses
 import random
@@ -8,15 +8,12 @@ import pytest
 from matloom.arch.config import PRESETS, Config
 from matloom.arch.instruction import (
     Instruction,
-    IsaError,
     extent_end,
     illegal_field,
     pack,
-    unpack,
 )
 from matloom.arch.isa import (
     FORMATS,
-    GRANULE_BYTES,
     Memory,
     Opcode,
     Source,
@@ -47,22 +44,6 @@ def test_formats_fit_and_names_differ(opcode):
     assert len(set(names)) == len(names)
 
 
-@pytest.mark.parametrize("opcode", Opcode)
-def test_round_trip(seed, opcode):
-    generator = random.Random(seed)
-    for _number in range(100):
-        values = {
-            item.name: generator.choice((*item.range, generator.randint(*item.range)))
-            for item in FORMATS[opcode].all_fields
-            if item.name != "opcode"
-        }
-        data = pack(Instruction(opcode, values))
-        assert len(data) == FORMATS[opcode].granules * GRANULE_BYTES
-        found, end = unpack(b"\xff" * 3 + data, 3)
-        assert (found.opcode, found.values, end) == (opcode, values, 3 + len(data))
-        assert hash(found) == hash(Instruction(opcode, values))
-
-
 def test_fields_lie_one_behind_the_other():
     """Bit by bit: setting one field changes its own bits and no other."""
     for opcode, layout in FORMATS.items():
@@ -73,71 +54,6 @@ def test_fields_lie_one_behind_the_other():
                 word = int.from_bytes(pack(Instruction(opcode, {item.name: value})), "little")
                 assert word ^ plain == ((1 << item.bits) - 1) << position, item.name
             position += item.bits
-
-
-@pytest.mark.parametrize(
-    ("make", "sentence"),
-    [
-        (lambda: pack(Instruction(Opcode.LOAD, {"row": 1})), "LOAD has no field 'row'"),
-        (lambda: pack(Instruction(Opcode.LOAD, {"rows": 4096})), "LOAD.rows must be 0 to 4095"),
-        (lambda: unpack(bytes([9]) + bytes(15)), "opcode must be one of .*, not 9"),
-        (lambda: unpack(b""), "must start inside the 0 bytes, not at 0"),
-        (lambda: unpack(pack(Instruction(Opcode.EXEC))[:40]), "must end by byte 40, not 48"),
-        (lambda: unpack(bytes(15) + b"\x80"), "reserved bits of END at 0 must be zero"),
-    ],
-)
-def test_errors(make, sentence):
-    with pytest.raises(IsaError, match=sentence):
-        make()
-
-
-def test_unknown_attribute():
-    with pytest.raises(AttributeError, match="END has no field 'rows'"):
-        _ = Instruction(Opcode.END).rows
-
-
-@pytest.mark.parametrize(
-    ("opcode", "values", "sentence"),
-    [
-        (Opcode.LOAD, {"row_bytes": 0, "rows": 1, "planes": 1}, "LOAD.row_bytes must be 1 to"),
-        (
-            Opcode.STORE,
-            {"fill": 1, "row_bytes": 1, "rows": 1, "planes": 1},
-            "STORE.fill must be one of 0, not 1",
-        ),
-        (
-            Opcode.STORE,
-            {"spread": 1, "row_bytes": 1, "rows": 1, "planes": 1},
-            "STORE.spread must be one of 0, not 1",
-        ),
-        (Opcode.END, {"mark": 64}, "END.mark must be 0 to 63, not 64"),
-    ],
-)
-def test_illegal_fields(opcode, values, sentence):
-    assert sentence in illegal_field(Instruction(opcode, values), CONFIG)
-
-
-def test_a_spread_leaves_a_byte_for_each_write():
-    load = Instruction(Opcode.LOAD, {"row_bytes": 1, "rows": 1, "planes": 1, "spread": 3})
-    assert illegal_field(load, CONFIG) is None
-    assert illegal_field(load, PRESETS["nano"]) == "LOAD.spread must be 0 to 2, not 3"
-
-
-def test_post_limits_follow_the_configuration():
-    fields = {"width": 1, "height": 1, "oc_blocks": 1, "rounding": 0}
-    assert illegal_field(Instruction(Opcode.POST, {**fields, "tail": 8}), CONFIG) is None
-    problem = illegal_field(Instruction(Opcode.POST, {**fields, "tail": 9}), CONFIG)
-    assert problem == "POST.tail must be 1 to 8, not 9"
-
-
-def test_fields_of_units_that_are_not_built():
-    fields = {"width": 1, "height": 1, "oc_blocks": 1, "tail": 1, "table": 2}
-    assert illegal_field(Instruction(Opcode.POST, fields), PRESETS["reference"]) is None
-    problem = illegal_field(Instruction(Opcode.POST, fields), CONFIG)
-    assert problem == "POST.table must be 0 in a configuration without tables, not 2"
-    absent = {"table", "product", "factor_zero"}
-    names = [{item.name for item in fields_of(Opcode.POST, PRESETS[name])} for name in PRESETS]
-    assert [absent & found for found in names] == [set(), set(), absent, absent]
 
 
 def _some_value(item, config, generator):
@@ -182,24 +98,6 @@ def test_one_extent_for_each_spread_of_a_load(spread):
     ends = [extent_end(extent, load, CONFIG) for extent in spad]
     last = 100 + 2 * 80 + 1 + 6 * 2**spread
     assert [end for end in ends if end is not None] == [last + 1]
-
-
-def test_modes_that_are_not_built_are_illegal():
-    fields = dict.fromkeys(_ONES, 1)
-    assert illegal_field(Instruction(Opcode.EXEC, fields), CONFIG) is None
-    problem = illegal_field(Instruction(Opcode.EXEC, {**fields, "mode": 1}), CONFIG)
-    assert problem == "EXEC.mode must be one of 0, not 1"
-    assert illegal_field(Instruction(Opcode.EXEC, {**fields, "mode": 1}), NARROW) is None
-    problem = illegal_field(Instruction(Opcode.EXEC, {**fields, "mode": 2}), NARROW)
-    assert problem == "EXEC.mode must be one of 0, 1, not 2"
-
-
-@pytest.mark.parametrize("name", ["maximum", "window"])
-def test_fields_that_only_bytes_know(name):
-    fields = {**dict.fromkeys(_ONES, 1), name: 1}
-    assert illegal_field(Instruction(Opcode.EXEC, fields), NARROW) is None
-    problem = illegal_field(Instruction(Opcode.EXEC, {**fields, "mode": 1}), NARROW)
-    assert problem == f"EXEC.{name} must be 0 in mode i8xi4, not 1"
 
 
 def test_a_pair_of_entries_counts_twice():
