@@ -164,7 +164,7 @@ class Bounds(wiring.Component):
 
     Latency: of the extents that apply, the first factor of every term takes a cycle, each further
     one two, because it waits for the product before it. The base takes the first such wait, or a
-    cycle of its own where there is none. A check takes as many, and 6. Extents are judged in the
+    cycle of its own where there is none. A check takes as many, and 7. Extents are judged in the
     table's order, the first that fails wins. Numbers are exact modulo 2**32, and none is so large
     that it passes. No stalls; one check at a time.
 
@@ -207,15 +207,16 @@ class Bounds(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         # One cycle each.
-        select, subtract, multiply, _carry, add, judge = stages = [
+        names = ("begin", "select", "subtract", "multiply", "carry", "add", "judge")
+        begin, _select, subtract, multiply, _carry, add, judge = stages = [
             Signal(data.StructLayout({"valid": 1, "final": 1, **self._fields}), name=name)
-            for name in ("select", "subtract", "multiply", "carry", "add", "judge")
+            for name in names
         ]
         m.d.sync += [after.eq(before) for before, after in itertools.pairwise(stages)]
         step = Signal(data.StructLayout(self._fields), reset_less=True)
-        self._walk(m, step, select)
+        self._walk(m, step, begin)
         exact = Signal(_FIRST_BITS)
-        m.d.comb += exact.eq(self._look_up(m, step, subtract) - subtract.minus_one)
+        m.d.comb += exact.eq(self._look_up(m, begin, subtract) - subtract.minus_one)
 
         # A product begins as its first factor times one.
         first = Signal.like(exact, reset_less=True)
@@ -251,7 +252,7 @@ class Bounds(wiring.Component):
         self._judge(m, add, judge, total, beyond)
         return m
 
-    def _walk(self, m: Module, step, select):
+    def _walk(self, m: Module, step, begin):
         """Step through the extents that apply; every opcode has one that always does.
 
         What is known of a step and of the one behind it is kept in registers, and of that behind
@@ -277,8 +278,8 @@ class Bounds(wiring.Component):
         m.d.comb += go.eq(running & (~step.waits | waited))
         m.d.sync += waited.eq(running & ~go)
         with m.If(go):
-            m.d.comb += [select[name].eq(step[name]) for name in self._fields]
-            m.d.comb += [select.valid.eq(1), select.final.eq(final)]
+            m.d.comb += [begin[name].eq(step[name]) for name in self._fields]
+            m.d.comb += [begin.valid.eq(1), begin.final.eq(final)]
             m.d.sync += [step.eq(ahead), number.eq(number + 1), running.eq(~final)]
             with m.Switch(number):
                 for index in range(count):
@@ -322,11 +323,12 @@ class Bounds(wiring.Component):
             }
         )
 
-    def _look_up(self, m: Module, step, later) -> Value:
-        """Return the source of a step's factor, which `later` shows in the cycle after.
+    def _look_up(self, m: Module, begin, later) -> Value:
+        """Return the source of a step's factor, which `later` shows two cycles after `begin`.
 
-        First every group chooses one of its own, beside the bits of the instruction; then there is
-        a group to choose. Hundreds of wires into one table would be more than a place can take.
+        First every group chooses one of its own, beside the bits of the instruction, by a register
+        of its own; then there is a group to choose. Hundreds of wires into one table, or from one
+        register, would be more than a place can take.
         """
         values = [
             Const(each) if isinstance(each, int) else self.word[slice(*each)]
@@ -336,7 +338,13 @@ class Bounds(wiring.Component):
         for start in range(0, len(values), _GROUP):
             group = values[start : start + _GROUP]
             value = Signal(max(map(len, group)), name=f"group_{len(chosen)}", reset_less=True)
-            m.d.sync += value.eq(Array(group)[step.member])
+            member = Signal(
+                range(_GROUP),
+                name=f"member_{len(chosen)}",
+                reset_less=True,
+                attrs={"keep": 1},
+            )
+            m.d.sync += [member.eq(begin.member), value.eq(Array(group)[member])]
             chosen.append(value)
         return Array(chosen)[later.group]
 

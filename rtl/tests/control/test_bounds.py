@@ -168,4 +168,4 @@ def test_cycles():
             Instruction(Opcode.POST, {"source": 0, "destination": 0, **plain}),
             Instruction(Opcode.POST, {"source": 1, "destination": 2, **plain}),
         ]
-    ) == [7 + 6, 14 + 6, 10 + 6, 14 + 6, 18 + 6, 11 + 6, 25 + 6, 25 + 6]
+    ) == [7 + 7, 14 + 7, 10 + 7, 14 + 7, 18 + 7, 11 + 7, 25 + 7, 25 + 7]

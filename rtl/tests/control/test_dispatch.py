@@ -283,4 +283,4 @@ def test_cycles_of_an_instruction(seed):
     stream = random_stream(seed, CONFIG, length=20)
     _issued, _outcome, cycles = run(stream.commands)
     spacing = [after - before for before, after in itertools.pairwise(cycles)]
-    assert 16 <= min(spacing) <= max(spacing) <= 43
+    assert 17 <= min(spacing) <= max(spacing) <= 44
