@@ -44,7 +44,9 @@ _TOLERANCE = 0.02
 _PREDICTION_TOLERANCE = 0.05
 
 #: Predictions that may be worse, by configuration and case, with the reason. Kept in the report.
-EXCEPTIONS: dict[tuple[str, str], str] = {}
+EXCEPTIONS: dict[tuple[str, str], str] = {
+    ("small", "matmul 256 i8xi4"): "bound by STORE: 4,096 rows of 16 bytes and their responses",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
