@@ -263,6 +263,12 @@ def _window(generator: random.Random, width: int) -> dict[str, int]:
 def _post(generator: random.Random, config: Config, _opcode: Opcode) -> tuple[dict[str, int], int]:
     width, height = generator.choice((1, 2, 5, 16)), generator.choice(_SMALL)
     blocks, tail = generator.choice((1, 2, 3)), generator.randint(1, config.columns)
+    destination = generator.choice(tuple(Destination))
+    table = generator.choice((*Table, Table.LOOK_UP)) if config.tables else Table.NONE
+    if table == Table.FILL and destination == Destination.SPAD:
+        # Only whole tables: what lies behind a vector's tail in the table is anything.
+        width, height, blocks = 256 // config.table_row_bytes, 1, 1
+        tail = generator.randint(config.table_row_bytes, config.columns)
     rule = {
         "rounding": generator.choice(config.roundings),
         "pre_shift": generator.choice((0, 0, 20, generator.randint(0, 31))),
@@ -276,7 +282,7 @@ def _post(generator: random.Random, config: Config, _opcode: Opcode) -> tuple[di
     low = generator.choice((-128, -128, generator.randint(-128, 127)))
     values = {
         "source": generator.choice(tuple(Source)),
-        "destination": generator.choice(tuple(Destination)),
+        "destination": destination,
         **rule,
         "channel_bias": generator.randint(0, 1),
         # Noise in memory is no legal multiplier or shift: compiled layers cover this flag.
@@ -298,7 +304,7 @@ def _post(generator: random.Random, config: Config, _opcode: Opcode) -> tuple[di
     if config.has_narrow:
         values["pairs"] = generator.randint(0, 1)
     if config.tables:
-        values["table"] = generator.choice((*Table, Table.LOOK_UP))
+        values["table"] = table
     if config.products:
         values["product"] = generator.randint(0, 1)
         values["factor_zero"] = generator.randint(-128, 127)

@@ -1,5 +1,6 @@
 """The static verifier: what is legal passes, what a missing wait endangers is found."""
 
+import dataclasses
 import itertools
 import random
 
@@ -62,10 +63,12 @@ def test_compiled_programs_pass(preset):
     verify_program(compile_network(load_tflite(NETWORK), PRESETS[preset]))
 
 
-def test_random_streams_pass(seed):
+@pytest.mark.parametrize("units", [{}, {"tables": 1, "products": 1}], ids=["plain", "tables"])
+def test_random_streams_pass(units, seed):
+    config = dataclasses.replace(CONFIG, **units)
     for number in range(30):
-        stream = random_stream(seed + number, CONFIG)
-        verify_commands(stream.commands, CONFIG, SIZES)
+        stream = random_stream(seed + number, config)
+        verify_commands(stream.commands, config, SIZES)
 
 
 def accesses(instruction):
