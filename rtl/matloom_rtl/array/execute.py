@@ -175,8 +175,8 @@ class Execute(wiring.Component):
             read.address.eq(vector.address),
             read.claims.eq(shown.claims),
             loader.release.eq(fire & shown.switch),
-            self.unit.progress.eq(fire | (self.weight_read.valid & self.weight_read.ready)),
         ]
+        m.d.sync += self.unit.progress.eq(fire | (self.weight_read.valid & self.weight_read.ready))
         self._name_cause(m, shown, allowed, fire, walk.active)
         return vector, fire
 

@@ -27,7 +27,7 @@ class Loader(wiring.Component):
     Members
     -------
     i: stream of `body_layout(EXEC)`, in
-        Commands; taken when the first row can be requested.
+        Commands; taken from the cycle on in which all rows of the one before are asked for.
     release: in
         The array switches to the tile in the shadow registers.
     full: out
@@ -84,12 +84,14 @@ class Loader(wiring.Component):
             requests.i.payload.address.eq(address),
             requests.i.payload.claims.eq(claims_of(address, read.signature.width, config)),
             asked.eq(working & requests.i.ready),
-            self.i.ready.eq(~working | all_end),
+            self.i.ready.eq(~working),
         ]
         with m.If(asked):
             m.d.sync += address.eq(address + config.weight_rows * config.columns)
         _group, last_asked = self._count_groups(m, asked, "group_asked")
         self._count_tiles(m, asked & last_asked, all_end)
+        with m.If(all_end):
+            m.d.sync += working.eq(0)
         with m.If(self.i.ready):
             m.d.sync += [working.eq(self.i.valid), address.eq(self.i.payload.weight_addr)]
 

@@ -236,9 +236,12 @@ class Control(wiring.Component):
             counters.write_burst.eq(self.write_burst),
             counters.write_beat.eq(self.write_beat),
             marks.start.eq(self.fetch_start),
+            marks.slot.eq(registers.mark_slot),
+            registers.mark_cycle.eq(marks.stored),
+        ]
+        # Completions and their cycle, both a cycle late.
+        m.d.sync += [
             marks.cycle.eq(counters.values[:32]),
             marks.done.eq(Cat(unit.done for unit in units.values())),
             marks.done_mark.eq(Cat(unit.done_mark for unit in units.values())),
-            marks.slot.eq(registers.mark_slot),
-            registers.mark_cycle.eq(marks.stored),
         ]

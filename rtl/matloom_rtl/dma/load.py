@@ -163,14 +163,15 @@ class Load(wiring.Component):
             self.fault.cause.eq(Fault.AXI_READ),
             self.fault.address.eq(head.payload.address),
         ]
-        m.d.comb += self.unit.progress.eq(take | (write.valid & write.ready))
+        m.d.sync += self.unit.progress.eq(take | (write.valid & write.ready))
         return write.valid & write.ready & o.payload.last, o.payload.mark
 
     def _beat(self, m: Module, head, i):
         """Offer a write for each beat, or those of its pieces; return whether a beat is taken."""
         beats, burst, width = self.axi.r, head.payload, self._config.bus_bytes
         m.submodules.spread = spread = Spread(width=width, last_spread=self._config.last_spread)
-        number, address = Signal(8), Signal(SPAD_ADDRESS_BITS, reset_less=True)
+        number, begins = Signal(8), Signal(init=1)
+        address = Signal(SPAD_ADDRESS_BITS, reset_less=True)
         shown, room, take, final = Signal(), Signal(), Signal(), Signal()
         beat, piece = spread.i.payload, spread.o.payload
         spreads = burst.spread.any()
@@ -182,17 +183,17 @@ class Load(wiring.Component):
             take.eq(shown & room),
             final.eq(number == burst.len),
             head.ready.eq(take & final),
-            beat.address.eq(Mux(number == 0, burst.spad, address)),
+            beat.address.eq(Mux(begins, burst.spad, address)),
             beat.data.eq(Mux(burst.fill, burst.fill_value.replicate(width), beats.payload.data)),
             beat.mask.eq(
                 Cat(
-                    ((number != 0) | (burst.first <= index)) & (~final | (burst.final >= index))
+                    (~begins | (burst.first <= index)) & (~final | (burst.final >= index))
                     for index in range(width)
                 )
             ),
             beat.last.eq(burst.last & final),
             beat.mark.eq(burst.mark),
-            beat.begin.eq(burst.begin & (number == 0)),
+            beat.begin.eq(burst.begin & begins),
             beat.spread.eq(burst.spread),
             beat.top.eq(Mux(final, burst.final, width - 1)),
             spread.i.valid.eq(shown & spreads & i.ready),
@@ -212,6 +213,7 @@ class Load(wiring.Component):
         with m.If(take):
             m.d.sync += [
                 number.eq(Mux(final, 0, number + 1)),
+                begins.eq(final),
                 address.eq(beat.address + width),
             ]
         return take

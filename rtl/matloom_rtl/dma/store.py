@@ -12,6 +12,7 @@ from matloom_rtl.bus.axi import AxiWriteSignature
 from matloom_rtl.dma.bursts import Bursts, burst_layout
 from matloom_rtl.dma.rows import REGION_BASES, Rows
 from matloom_rtl.memory.claims import claims_of
+from matloom_rtl.memory.reserved import Reserved
 from matloom_rtl.memory.slice import Slice
 from matloom_rtl.ports import (
     SPAD_ADDRESS_BITS,
@@ -23,8 +24,8 @@ from matloom_rtl.ports import (
 
 __all__ = ["Store"]
 
-#: Beats from the grant of their read to the bus: a beat a cycle needs one more than the latency.
-_BEATS = 10
+#: Beats from the grant of their read to the bus: a beat a cycle needs some more than the latency.
+_BEATS = 12
 
 #: Instructions besides those of bursts on their way: one as rows, one as bursts, one reported.
 _STAGES = 3
@@ -135,8 +136,9 @@ class Store(wiring.Component):
     def _read(self, m: Module, burst, queue):
         """Request beats while there is room for them; return the grant of one."""
         read, width = self.spad_read, self._config.bus_bytes
-        m.submodules.strobes = strobes = SyncFIFO(width=width + 1, depth=_BEATS)
-        number, address = Signal(8), Signal(SPAD_ADDRESS_BITS, reset_less=True)
+        m.submodules.strobes = strobes = Reserved(width=width + 1, depth=_BEATS)
+        number, begins = Signal(8), Signal(init=1)
+        address = Signal(SPAD_ADDRESS_BITS, reset_less=True)
         # The scratchpad's arbiter is far away.
         m.submodules.requests = requests = Slice(
             data.StructLayout(
@@ -151,35 +153,42 @@ class Store(wiring.Component):
         )
         ask, request = requests.i, requests.o
         issued, take, final = Signal(), Signal(), Signal()
+        # Reads without their beat on the bus, and whether one more has a place, be it that another
+        # is granted in this cycle.
+        owed, room = Signal(range(_BEATS + 1)), Signal(init=1)
+        m.d.sync += [owed.eq(owed + issued - self.beat), room.eq(owed < _BEATS - 1)]
         m.d.comb += [
-            read.valid.eq(request.valid & strobes.w_rdy & ~self.halt),
+            read.valid.eq(request.valid & room & ~self.halt),
             read.address.eq(request.payload.address),
             read.claims.eq(request.payload.claims),
-            request.ready.eq(strobes.w_rdy & (read.ready | self.halt)),
+            request.ready.eq(room & (read.ready | self.halt)),
             issued.eq(request.valid & request.ready),
-            strobes.w_en.eq(issued),
-            strobes.w_data.eq(
-                Cat(request.payload.mask & ~self.halt.replicate(width), request.payload.last)
-            ),
             take.eq(queue.r_rdy & ask.ready),
             final.eq(number == burst.len),
             queue.r_en.eq(take & final),
             ask.valid.eq(queue.r_rdy),
-            ask.payload.address.eq(Mux(number == 0, burst.spad, address)),
+            ask.payload.address.eq(Mux(begins, burst.spad, address)),
             ask.payload.claims.eq(claims_of(ask.payload.address, width, self._config)),
             ask.payload.last.eq(final),
             ask.payload.mask.eq(
                 Cat(
-                    ((number != 0) | (burst.first <= index)) & (~final | (burst.final >= index))
+                    (~begins | (burst.first <= index)) & (~final | (burst.final >= index))
                     for index in range(width)
                 )
             ),
             Cat(self.axi.w.payload.strb, self.axi.w.payload.last).eq(strobes.r_data),
             strobes.r_en.eq(self.beat),
         ]
+        m.d.sync += [
+            strobes.w_en.eq(issued),
+            strobes.w_data.eq(
+                Cat(request.payload.mask & ~self.halt.replicate(width), request.payload.last)
+            ),
+        ]
         with m.If(take):
             m.d.sync += [
                 number.eq(Mux(final, 0, number + 1)),
+                begins.eq(final),
                 address.eq(ask.payload.address + width),
             ]
         return issued
@@ -187,7 +196,7 @@ class Store(wiring.Component):
     def _send(self, m: Module, issued):
         """Catch the data `SPAD_READ_LATENCY` after the grant and show them to the bus."""
         w = self.axi.w
-        m.submodules.beats = beats = SyncFIFO(width=self._config.bus_bits, depth=_BEATS)
+        m.submodules.beats = beats = Reserved(width=self._config.bus_bits, depth=_BEATS)
         arrived = issued
         for _stage in range(SPAD_READ_LATENCY):
             arrived_next = Signal()
@@ -199,8 +208,10 @@ class Store(wiring.Component):
             beats.r_en.eq(self.beat),
             w.valid.eq(beats.r_rdy),
             w.payload.data.eq(beats.r_data),
-            self.unit.progress.eq(issued | self.beat | (self.axi.b.valid & self.axi.b.ready)),
         ]
+        m.d.sync += self.unit.progress.eq(
+            issued | self.beat | (self.axi.b.valid & self.axi.b.ready)
+        )
 
     def _complete(self, m: Module, response, responses):
         """Count the responses off; report errors, completion, and what is under way."""

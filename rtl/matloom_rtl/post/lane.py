@@ -46,8 +46,15 @@ class Lane(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
+        # The settings beside the lane: `keep`, for those of other lanes are the same.
+        settings = {
+            name: Signal.like(getattr(self, name), name=name, reset_less=True, attrs={"keep": 1})
+            for name in ("rounding", "pre_shift", "zero", "low", "high")
+        }
+        m.d.sync += [here.eq(getattr(self, name)) for name, here in settings.items()]
+        self._settings = settings
         average = Signal()
-        m.d.comb += average.eq(self.rounding == Rounding.AVERAGE)
+        m.d.comb += average.eq(settings["rounding"] == Rounding.AVERAGE)
         magnitude, negative, left, right, multiplier = self._bias(m, average)
         shifted, multiplier, right, negative = self._shift_left(
             m, magnitude, left, multiplier, right, negative
@@ -78,7 +85,7 @@ class Lane(wiring.Component):
         shift = self._register(m, self.shift, "shift_1")
         m.d.sync += [
             biased.eq(value + addend.as_signed() + away),
-            left.eq(self.pre_shift + Mux(shift > 0, shift, 0).as_unsigned()[:5]),
+            left.eq(self._settings["pre_shift"] + Mux(shift > 0, shift, 0).as_unsigned()[:5]),
             right.eq(Mux(shift < 0, -shift, 0)),
         ]
         multiplier = self.multiplier
@@ -126,9 +133,8 @@ class Lane(wiring.Component):
             high_high.eq(value_high * high),
         ]
         right5 = self._register(m, right, "right_5")
-        rounds = (self.rounding == Rounding.DOUBLE) | (
-            (self.rounding == Rounding.SINGLE) & (right5 == 0)
-        )
+        rounding = self._settings["rounding"]
+        rounds = (rounding == Rounding.DOUBLE) | ((rounding == Rounding.SINGLE) & (right5 == 0))
         middle, outer = Signal(signed(35), reset_less=True), Signal(signed(64), reset_less=True)
         m.d.sync += [
             # 2**30 in the product is 2**14 here.
@@ -144,17 +150,18 @@ class Lane(wiring.Component):
 
     def _divide(self, m: Module, average, value, right, negative):
         """Stages 8 to 10: add half, away from zero for DOUBLE, and shift right."""
-        half = Signal(32)
-        with m.Switch(right):
+        rounding = self._settings["rounding"]
+        correction = (rounding == Rounding.DOUBLE) & (value < 0)
+        # For negative numbers half less one: a table knows it, a subtraction would carry first.
+        half = Signal(31)
+        with m.Switch(Cat(right, correction)):
             for count in range(1, 32):
-                with m.Case(count):
-                    m.d.comb += half.eq(1 << (count - 1))
-        correction = (self.rounding == Rounding.DOUBLE) & (value < 0) & (right != 0)
+                for less in (0, 1):
+                    with m.Case(count | less << 5):
+                        m.d.comb += half.eq((1 << (count - 1)) - less)
         rounded, fine = Signal(signed(34), reset_less=True), Signal(signed(34), reset_less=True)
         m.d.sync += [
-            # Adding half less one, for negative numbers: half has a single bit, so the bits
-            # below it are set instead.
-            rounded.eq(value + Mux(average, 0, half - correction).as_signed()),
+            rounded.eq(value + Mux(average, 0, half)),
             fine.eq(rounded >> self._register(m, right[:3], "right_fine")),
         ]
         coarse_right = self._register(m, self._register(m, right[3:], "right_8"), "right_9")
@@ -172,12 +179,13 @@ class Lane(wiring.Component):
         result = Signal(signed(32), reset_less=True)
         m.d.sync += result.eq((value ^ negative.replicate(32)).as_signed() + negative)
         offset = Signal(signed(33))
-        m.d.comb += offset.eq(result + self.zero)
+        m.d.comb += offset.eq(result + self._settings["zero"])
         clamped = Signal(signed(8), reset_less=True)
-        with m.If(offset > self.high):
-            m.d.sync += clamped.eq(self.high)
-        with m.Elif(offset < self.low):
-            m.d.sync += clamped.eq(self.low)
+        low, high = self._settings["low"], self._settings["high"]
+        with m.If(offset > high):
+            m.d.sync += clamped.eq(high)
+        with m.Elif(offset < low):
+            m.d.sync += clamped.eq(low)
         with m.Else():
             m.d.sync += clamped.eq(offset)
         return self._register(m, result, "result_12"), clamped

@@ -2,7 +2,6 @@
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
-from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import FP32_FORMAT, MAC_MODES, Config
@@ -12,6 +11,7 @@ from matloom.arch.numerics import Rounding
 from matloom_rtl.arith.widen import Widen
 from matloom_rtl.array.cells import decode_flags
 from matloom_rtl.memory.claims import claims_of
+from matloom_rtl.memory.reserved import Reserved
 from matloom_rtl.memory.slice import Slice
 from matloom_rtl.ports import (
     ACC_ADDRESS_BITS,
@@ -218,7 +218,7 @@ class Post(wiring.Component):
         """
         columns, acc, spad = self._config.columns, self.acc_read, self.spad_read
         read_ahead = _READ_AHEAD + self._config.products * Products.LATENCY
-        m.submodules.fifo = fifo = SyncFIFO(width=32 * columns + 1, depth=read_ahead)
+        m.submodules.fifo = fifo = Reserved(width=32 * columns + 1, depth=read_ahead)
         m.submodules.requests = requests = Slice(
             _request_layout(self._config), at_hand=("from_acc", "entry", "claims")
         )
@@ -237,7 +237,7 @@ class Post(wiring.Component):
             acc.address.eq(request.payload.entry),
         ]
         from_bytes = self._requests(m, command, request, parameters)
-        m.d.comb += room_next.eq(room - asked + (fifo.r_en & fifo.r_rdy))
+        m.d.comb += room_next.eq(room - asked + fifo.r_en)
         m.d.sync += [room.eq(room_next), asking.eq(streaming & (room_next != 0))]
 
         of_vector = from_bytes.of_vector
@@ -351,7 +351,8 @@ class Post(wiring.Component):
         m.d.sync += behind.eq(behind_next)
         m.d.sync += place.eq((behind_next != _BEHIND) & parameters.ready)
         m.d.comb += [
-            feed.eq(fifo.r_rdy & ((beat != 0) | place)),
+            # A vector that has entered is there until its last beat.
+            feed.eq((beat != 0) | (fifo.r_rdy & place)),
             begin.eq(feed & (beat == 0)),
             behind_next.eq(behind + begin - written),
             last_beat.eq(feed & (beat == beats - 1)),
@@ -454,12 +455,9 @@ class Post(wiring.Component):
                         value = Mux(self._floating, Mux(to_spad, element, result), value)
                     m.d.sync += words.word_select(b * lanes + index, 32).eq(value)
         layout = _result_layout(self._config, 32)
-        m.submodules.queue = queue = SyncFIFO(width=layout.size, depth=_BEHIND)
+        m.submodules.queue = queue = Reserved(width=layout.size, depth=_BEHIND)
         collected, head = data.View(layout, queue.w_data), data.View(layout, queue.r_data)
         self._place(m, command, results, collected.place)
-        # As `r_rdy`, in a register.
-        shown = Signal()
-        m.d.sync += shown.eq(full | (queue.level > written))
         m.submodules.to_spad = bytes_out = Slice(
             _result_layout(self._config, 8), at_hand=("place",)
         )
@@ -473,12 +471,12 @@ class Post(wiring.Component):
             collected.data.eq(words),
             queue.w_en.eq(full),
             results.advance.eq(full),
-            written.eq(shown & Mux(to_spad, bytes_taken, sums_out.i.ready)),
+            written.eq(queue.r_rdy & Mux(to_spad, bytes_taken, sums_out.i.ready)),
             queue.r_en.eq(written),
-            bytes_out.i.valid.eq(shown & to_spad),
+            bytes_out.i.valid.eq(queue.r_rdy & to_spad),
             bytes_out.i.payload.place.eq(place),
             bytes_out.i.payload.data.eq(data_out),
-            sums_out.i.valid.eq(shown & ~to_spad),
+            sums_out.i.valid.eq(queue.r_rdy & ~to_spad),
             sums_out.i.payload.eq(head),
         ]
         self._offer(m, command, bytes_out.o, sums_out.o)

@@ -1,0 +1,64 @@
+"""A queue in which every item has its place before it comes, so that none is ever refused."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+__all__ = ["Reserved"]
+
+
+class Reserved(wiring.Component):
+    """Hand items on in order.
+
+    Who writes knows that there is a place, who takes that there is an item: no gate stands before
+    the memory, and nobody asks how full it is. Latency: an item may be taken in the cycle after it
+    was written. Throughput: one in and one out a cycle. A reset forgets the items.
+
+    Parameters
+    ----------
+    width:
+        Bits of an item.
+    depth:
+        Places.
+
+    Members
+    -------
+    w_en, w_data: in
+        Write an item; there must be a place.
+    r_rdy, r_data: out
+        There is an item, and the oldest.
+    r_en: in
+        Take it; never without `r_rdy`.
+    """
+
+    def __init__(self, *, width: int, depth: int):
+        self._width, self._depth = width, depth
+        super().__init__(
+            {
+                "w_en": In(1),
+                "w_data": In(width),
+                "r_rdy": Out(1),
+                "r_data": Out(width),
+                "r_en": In(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        places = 1 << (self._depth - 1).bit_length()
+        m.submodules.storage = storage = Memory(shape=self._width, depth=places, init=[])
+        write, read = storage.write_port(), storage.read_port(domain="comb")
+        level = Signal(range(self._depth + 1))
+        m.d.comb += [
+            write.en.eq(self.w_en),
+            write.data.eq(self.w_data),
+            self.r_data.eq(read.data),
+        ]
+        m.d.sync += [
+            write.addr.eq(write.addr + self.w_en),
+            read.addr.eq(read.addr + self.r_en),
+            level.eq(level + self.w_en - self.r_en),
+            self.r_rdy.eq(self.w_en | (level > self.r_en)),
+        ]
+        return m
