@@ -99,7 +99,8 @@ class Dispatch(wiring.Component):
             bounds.region_bytes.eq(self.region_bytes),
         ]
         # The granule that is awaited, if any: what is there is written until it is the one.
-        place = Signal(LONGEST, init=1)
+        place, awaiting = Signal(LONGEST, init=1), Signal(init=1)
+        m.d.comb += self.i.ready.eq(awaiting)
         for index in range(LONGEST):
             with m.If(place[index]):
                 m.d.sync += word.word_select(index, GRANULE_BITS).eq(self.i.payload)
@@ -115,7 +116,7 @@ class Dispatch(wiring.Component):
             m.next = "Issue"
             with m.If(room & ~self.halt):
                 m.d.comb += issue.eq(1)
-                m.d.sync += place.eq(1)
+                m.d.sync += [place.eq(1), awaiting.eq(1)]
                 m.next = "Assemble"
 
         def fail(cause, opcode=opcode, address=0):
@@ -128,7 +129,7 @@ class Dispatch(wiring.Component):
 
         with m.FSM():
             with m.State("Assemble"):
-                self._assemble(m, word, place)
+                self._assemble(m, word, place, awaiting)
             with m.State("Unknown"):
                 fail(Fault.ILLEGAL_OPCODE)
             with m.State("Cut-Short"):
@@ -158,7 +159,7 @@ class Dispatch(wiring.Component):
                 offer()
                 with m.If(bounds.fault != 0):
                     m.d.comb += issue.eq(0)
-                    m.d.sync += place.eq(0)
+                    m.d.sync += [place.eq(0), awaiting.eq(0)]
                     fail(bounds.fault, address=bounds.address)
             with m.State("Issue"):
                 offer()
@@ -169,7 +170,7 @@ class Dispatch(wiring.Component):
                 pass
         return m
 
-    def _assemble(self, m: Module, word, place):
+    def _assemble(self, m: Module, word, place, awaiting):
         """Collect as many granules as the opcode has; faults are shown a cycle later."""
         opcode = Mux(place[0], self.i.payload[:4], word[:4])
         known, last = Signal(), Signal()
@@ -177,18 +178,19 @@ class Dispatch(wiring.Component):
             for layout in FORMATS.values():
                 with m.Case(layout.opcode):
                     m.d.comb += [known.eq(1), last.eq(place[layout.granules - 1])]
-        m.d.comb += self.i.ready.eq(1)
         with m.If(self.i.valid):
             m.d.sync += place.eq(place << 1)
             with m.If(~known):
+                m.d.sync += awaiting.eq(0)
                 m.next = "Unknown"
             with m.Elif(last):
-                m.d.sync += place.eq(0)
+                m.d.sync += [place.eq(0), awaiting.eq(0)]
                 m.next = "Look"
-        with m.Elif(self.exhausted & place[0]):
-            m.next = "Cut-Short"
         with m.Elif(self.exhausted):
+            m.d.sync += awaiting.eq(0)
             m.next = "Cut-Within"
+            with m.If(place[0]):
+                m.next = "Cut-Short"
 
     def _unissued(self, m: Module, word):
         """Register whether a wait reaches back before the first instruction."""
