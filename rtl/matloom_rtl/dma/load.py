@@ -111,9 +111,7 @@ class Load(wiring.Component):
         m.d.sync += queued.eq(queued + move - (head.valid & head.ready))
         m.d.comb += [
             burst.ready.eq(
-                (queued != self._config.outstanding)
-                & ~self.halt
-                & (burst.payload.fill | ~ar.valid | ar.ready)
+                (queued != self._config.outstanding) & ~self.halt & (burst.payload.fill | ~ar.valid)
             ),
             move.eq(burst.valid & burst.ready),
             queue.w_en.eq(move),

@@ -59,9 +59,10 @@ class Rows(wiring.Component):
             Signal.like(row.spad, name=name, reset_less=True) for name in ("spad", "plane_spad")
         )
 
+        # Whether the row at hand ends its plane, and is in the last plane, in registers.
+        last_plane = Signal()
         m.d.comb += [
-            plane_end.eq(rows_left == 1),
-            end.eq(plane_end & (planes_left == 1)),
+            end.eq(plane_end & last_plane),
             self.o.valid.eq(working),
             row.address.eq(address),
             row.spad.eq(spad),
@@ -90,13 +91,16 @@ class Rows(wiring.Component):
                 address.eq(Mux(current.fill, 0, next_address)),
                 spad.eq(next_spad),
                 rows_left.eq(rows_left - 1),
+                plane_end.eq(rows_left == 2),
             ]
             with m.If(plane_end):
                 m.d.sync += [
                     plane_address.eq(next_plane_address),
                     plane_spad.eq(next_plane_spad),
                     rows_left.eq(current.rows),
+                    plane_end.eq(current.rows == 1),
                     planes_left.eq(planes_left - 1),
+                    last_plane.eq(planes_left == 2),
                 ]
 
         start = Signal.like(row.address)
@@ -110,6 +114,8 @@ class Rows(wiring.Component):
                 current.eq(command),
                 rows_left.eq(command.rows),
                 planes_left.eq(command.planes),
+                plane_end.eq(command.rows == 1),
+                last_plane.eq(command.planes == 1),
                 address.eq(start),
                 plane_address.eq(start),
                 spad.eq(command.spad_addr),

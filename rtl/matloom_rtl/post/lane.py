@@ -52,6 +52,11 @@ class Lane(wiring.Component):
             for name in ("rounding", "pre_shift", "zero", "low", "high")
         }
         m.d.sync += [here.eq(getattr(self, name)) for name, here in settings.items()]
+        # What is clamped without its zero point: no sum before the comparisons.
+        for name in ("low", "high"):
+            limit = Signal(signed(9), name=f"{name}_limit", reset_less=True)
+            m.d.sync += limit.eq(settings[name] - settings["zero"])
+            settings[f"{name}_limit"] = limit
         self._settings = settings
         average = Signal()
         m.d.comb += average.eq(settings["rounding"] == Rounding.AVERAGE)
@@ -178,14 +183,12 @@ class Lane(wiring.Component):
         """Stages 11 and 12: restore an average's sign; add the zero point and clamp."""
         result = Signal(signed(32), reset_less=True)
         m.d.sync += result.eq((value ^ negative.replicate(32)).as_signed() + negative)
-        offset = Signal(signed(33))
-        m.d.comb += offset.eq(result + self._settings["zero"])
+        settings = self._settings
         clamped = Signal(signed(8), reset_less=True)
-        low, high = self._settings["low"], self._settings["high"]
-        with m.If(offset > high):
-            m.d.sync += clamped.eq(high)
-        with m.Elif(offset < low):
-            m.d.sync += clamped.eq(low)
+        with m.If(result > settings["high_limit"]):
+            m.d.sync += clamped.eq(settings["high"])
+        with m.Elif(result < settings["low_limit"]):
+            m.d.sync += clamped.eq(settings["low"])
         with m.Else():
-            m.d.sync += clamped.eq(offset)
+            m.d.sync += clamped.eq(result[:8] + settings["zero"])
         return self._register(m, result, "result_12"), clamped
