@@ -195,31 +195,32 @@ class Control(wiring.Component):
 
     def _faults(self, m: Module, supervisor, dispatch, completed):
         """Offer one fault: a bad instruction before the bus, fetch before LOAD before STORE."""
-        # A cycle late, like the end of the buffer, so that a fault in the same cycle wins.
-        m.d.sync += supervisor.fault_cause.eq(0)
+        # A cycle late, like the end of the buffer, so that a fault in the same cycle wins. What
+        # goes with a fault is chosen in every cycle, be there one or not.
+        m.d.sync += [
+            supervisor.fault_cause.eq(dispatch.fault),
+            supervisor.fault_address.eq(dispatch.fault_address),
+            supervisor.fault_unit.eq(0),
+            supervisor.fault_opcode.eq(dispatch.fault_opcode),
+            supervisor.fault_index.eq(dispatch.index),
+        ]
         sources = (
             (self.store_fault, 1 + UNITS.index(Opcode.STORE), Opcode.STORE),
             (self.load_fault, 1 + UNITS.index(Opcode.LOAD), Opcode.LOAD),
             (self.fetch_fault, 0, None),
         )
-        for fault, unit, opcode in sources:
-            index = dispatch.index if opcode is None else completed[unit - 1]
-            with m.If(fault.valid):
-                m.d.sync += [
-                    supervisor.fault_cause.eq(fault.cause),
-                    supervisor.fault_address.eq(fault.address),
-                    supervisor.fault_unit.eq(unit),
-                    supervisor.fault_opcode.eq(0 if opcode is None else opcode),
-                    supervisor.fault_index.eq(index),
-                ]
-        with m.If(dispatch.fault != 0):
-            m.d.sync += [
-                supervisor.fault_cause.eq(dispatch.fault),
-                supervisor.fault_address.eq(dispatch.fault_address),
-                supervisor.fault_unit.eq(0),
-                supervisor.fault_opcode.eq(dispatch.fault_opcode),
-                supervisor.fault_index.eq(dispatch.index),
-            ]
+        with m.If(dispatch.fault == 0):
+            for fault, unit, opcode in sources:
+                with m.If(fault.valid):
+                    m.d.sync += [
+                        supervisor.fault_cause.eq(fault.cause),
+                        supervisor.fault_address.eq(fault.address),
+                        supervisor.fault_unit.eq(unit),
+                        supervisor.fault_opcode.eq(0 if opcode is None else opcode),
+                        supervisor.fault_index.eq(
+                            dispatch.index if opcode is None else completed[unit - 1]
+                        ),
+                    ]
 
     def _count(self, m: Module, registers, supervisor, counters, marks, dispatch):
         units = self._units()
