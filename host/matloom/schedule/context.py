@@ -10,7 +10,7 @@ from matloom.arch.numerics import Rounding
 from matloom.ir.attributes import Activation
 from matloom.ir.graph import Array, Graph, Node, Op, Tensor
 from matloom.ir.scales import activation_range, channel_multipliers
-from matloom.schedule.build import Requantisation
+from matloom.schedule.requantisation import Requantisation
 
 __all__ = ["BROADCASTING", "SAME", "Context", "Unfit", "source_name", "unchanged"]
 

@@ -15,16 +15,12 @@ from matloom.ir.scales import (
     leaky_scales,
     rescale_multiplier,
 )
-from matloom.schedule.build import (
-    Requantisation,
-    add_stage,
-    product_stage,
-    requantise_stage,
-)
+from matloom.schedule.byte_posts import product_posts, requantise_posts, sum_posts
 from matloom.schedule.context import SAME, Context, Unfit
 from matloom.schedule.copies import copy_stage, lines
 from matloom.schedule.lookup import table_stage
-from matloom.schedule.stage import Stage, VectorStage
+from matloom.schedule.requantisation import Requantisation
+from matloom.schedule.stage import Posts, Stage, VectorStage
 
 __all__ = [
     "above_zero",
@@ -41,39 +37,38 @@ __all__ = [
 ]
 
 
+def _stage(context: Context, posts: Posts, inputs: tuple[str, ...], target: str) -> VectorStage:
+    """Return a stage of an operator's size; without a target it makes the operator's result."""
+    return VectorStage(
+        name=context.name,
+        nodes=context.nodes,
+        inputs=inputs,
+        output=target or context.results[0],
+        size=context.output.size,
+        granule=context.granule,
+        posts=posts,
+    )
+
+
 def _requantised(
     context: Context, zero: int, scale: Requantisation, target: str = ""
 ) -> VectorStage:
-    return requantise_stage(
-        name=context.name,
-        nodes=context.nodes,
-        tensors=(context.sources[0], target or context.results[0]),
-        size=context.output.size,
-        granule=context.granule,
-        input_zero=zero,
-        scale=scale,
-    )
+    return _stage(context, requantise_posts(zero, scale), context.sources[:1], target)
+
+
+def _repeating(context: Context, stage: VectorStage) -> VectorStage:
+    """Return a stage that reads inputs without broadcast again and again, where it may."""
+    period, repeated = _repetition(context)
+    return replace(stage, period=period, repeated=repeated)
 
 
 def _sum(context: Context, sources: tuple[str, str], zeros: tuple[int, int]) -> VectorStage:
     """Return the sum of two tensors by the scales of ADD and SUB."""
     attributes = context.node.attributes_as(Arithmetic)
     scales = addition(context.graph, context.node)
-    period, repeated = _repetition(context)
-    return add_stage(
-        name=context.name,
-        nodes=context.nodes,
-        inputs=sources,
-        output=context.results[0],
-        size=context.output.size,
-        granule=context.granule,
-        zeros=zeros,
-        scales=scales.inputs,
-        left_shift=scales.left_shift,
-        result=context.result(*scales.output, attributes.activation),
-        period=period,
-        repeated=repeated,
-    )
+    result = context.result(*scales.output, attributes.activation)
+    posts = sum_posts(zeros, scales.inputs, scales.left_shift, result)
+    return _repeating(context, _stage(context, posts, sources, ""))
 
 
 def _repetition(context: Context) -> tuple[int, tuple[int, ...]]:
@@ -188,36 +183,14 @@ def product(
     """Return the products of two tensors."""
     if not context.config.products:
         raise Unfit("it multiplies tensors, and the configuration has products = 0")
-    period, repeated = _repetition(context)
-    return product_stage(
-        name=context.name,
-        nodes=context.nodes,
-        inputs=sources,
-        output=target or context.results[0],
-        size=context.output.size,
-        granule=context.granule,
-        zeros=zeros,
-        result=scale,
-        period=period,
-        repeated=repeated,
-    )
+    return _repeating(context, _stage(context, product_posts(zeros, scale), sources, target))
 
 
 def halves(context: Context, above: VectorStage, below: Stage) -> VectorStage:
     """Return the sum of what two stages make: one is the zero point where the other is not."""
     zero = context.output.zero_point
-    return add_stage(
-        name=context.name,
-        nodes=context.nodes,
-        inputs=(above.output, below.output),
-        output=context.results[0],
-        size=context.output.size,
-        granule=context.granule,
-        zeros=(zero, zero),
-        scales=(SAME, SAME),
-        left_shift=0,
-        result=context.result(*SAME, Activation.NONE),
-    )
+    posts = sum_posts((zero, zero), (SAME, SAME), 0, context.result(*SAME, Activation.NONE))
+    return _stage(context, posts, (above.output, below.output), "")
 
 
 def above_zero(context: Context, scale: Multiplier) -> VectorStage:

@@ -7,10 +7,10 @@ from matloom.arch.floats import FLOAT_FORMATS, narrow
 from matloom.arch.numerics import Rounding
 from matloom.ir.attributes import Activation
 from matloom.ir.graph import Array
-from matloom.schedule.build import Window
 from matloom.schedule.context import Context, Unfit
 from matloom.schedule.stage import ArrayStage, Region, Walk
 from matloom.schedule.weights import parameter_blocks
+from matloom.schedule.window import Window
 
 __all__ = ["float_stage"]
 

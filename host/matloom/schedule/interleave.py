@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from matloom.arch.config import Config
-from matloom.schedule.build import Window
 from matloom.schedule.stage import ArrayStage, Interleave
+from matloom.schedule.window import Window
 
 __all__ = ["fastest", "interleaved_loads", "rearranged"]
 

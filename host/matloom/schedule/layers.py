@@ -21,20 +21,17 @@ from matloom.ir.attributes import (
 )
 from matloom.ir.graph import Array
 from matloom.ir.scales import activation_range, product_multiplier, reduction_multiplier
-from matloom.schedule.build import (
-    Requantisation,
-    Window,
-    convolution_stage,
-    depthwise_stage,
-    sum_stage,
-)
+from matloom.schedule.build import convolution_stage, depthwise_stage
 from matloom.schedule.context import Context, Unfit
 from matloom.schedule.copies import planes
 from matloom.schedule.elementwise import product
 from matloom.schedule.float_layers import float_stage
 from matloom.schedule.interleave import fastest
+from matloom.schedule.pooling import sum_stage
+from matloom.schedule.requantisation import Requantisation
 from matloom.schedule.stage import ArrayStage, Part, Stage
 from matloom.schedule.weights import depthwise_as_dense
+from matloom.schedule.window import Window
 
 __all__ = [
     "channel_factors",

@@ -8,8 +8,9 @@ import numpy as np
 
 from matloom.hostops.kernels import kernel_of
 from matloom.ir.graph import Array, Graph, Node
-from matloom.schedule.build import Requantisation, requantise_stage
+from matloom.schedule.byte_posts import requantise_posts
 from matloom.schedule.context import SAME, Context, Unfit
+from matloom.schedule.requantisation import Requantisation
 from matloom.schedule.stage import Stage, VectorStage
 
 __all__ = ["looked_up_on_the_way", "table_of", "table_stage"]
@@ -29,16 +30,17 @@ def table_stage(context: Context) -> VectorStage:
     if not context.config.tables:
         raise Unfit("it needs a table, and the configuration has tables = 0")
     same = Requantisation(multiplier=SAME[0], shift=SAME[1], zero=0, low=-128, high=127)
-    stage = requantise_stage(
+    return VectorStage(
         name=context.name,
         nodes=context.nodes,
-        tensors=context.ends,
+        inputs=context.sources[:1],
+        output=context.results[0],
         size=context.output.size,
         granule=context.granule,
-        input_zero=0,
-        scale=same,
+        posts=requantise_posts(0, same),
+        table=table_of(context.graph, context.node),
+        passes_on=True,
     )
-    return replace(stage, table=table_of(context.graph, context.node), passes_on=True)
 
 
 def looked_up_on_the_way(

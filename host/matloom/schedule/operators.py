@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 from matloom.arch.config import FLOAT_MODES, Config
 from matloom.ir.graph import Graph, Node, Op
-from matloom.schedule.build import average_stage, maximum_stage
 from matloom.schedule.context import Context, Unfit, source_name
 from matloom.schedule.elementwise import (
     add,
@@ -34,6 +33,7 @@ from matloom.schedule.moves import (
     swap,
 )
 from matloom.schedule.parametric import parametric_relu
+from matloom.schedule.pooling import average_stage, maximum_stage
 from matloom.schedule.reduction import narrowed, read_bytes
 from matloom.schedule.stage import ArrayStage, Stage
 

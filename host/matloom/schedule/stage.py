@@ -7,7 +7,10 @@ import numpy as np
 from matloom.arch.config import NARROW_MODES, Config
 from matloom.schedule.sliding import SlidingWalk
 
-__all__ = ["ArrayStage", "Interleave", "Part", "Region", "Stage", "VectorStage", "Walk"]
+__all__ = ["ArrayStage", "Interleave", "Part", "Posts", "Region", "Stage", "VectorStage", "Walk"]
+
+#: For each POST the number of its stage's input (None where it reads accumulators), its fields.
+Posts = tuple[tuple[int | None, dict[str, int]], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,7 +265,7 @@ class VectorStage:
     output: str
     size: int
     granule: int
-    posts: tuple[tuple[int | None, dict[str, int]], ...]
+    posts: Posts
     macs: int = 0
     period: int = 0
     repeated: tuple[int, ...] = ()

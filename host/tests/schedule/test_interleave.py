@@ -14,9 +14,11 @@ from matloom.device.model import Engine
 from matloom.hostops.interpreter import interpret
 from matloom.ir.graph import Op
 from matloom.schedule import interleave
-from matloom.schedule.build import Requantisation, Window, convolution_stage
+from matloom.schedule.build import convolution_stage
 from matloom.schedule.interleave import fastest, interleaved_loads, rearranged
+from matloom.schedule.requantisation import Requantisation
 from matloom.schedule.stage import Interleave
+from matloom.schedule.window import Window
 from matloom.stimulus import random_layer
 from matloom.verify import verify_program
 

@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 
 from matloom.arch.config import PRESETS
-from matloom.schedule.build import Requantisation, Window, convolution_stage
+from matloom.schedule.build import convolution_stage
 from matloom.schedule.limits import Limits, Opening, Weights
 from matloom.schedule.reduction import narrowed, parts
+from matloom.schedule.requantisation import Requantisation
 from matloom.schedule.tiles import chunks, cut, input_box
+from matloom.schedule.window import Window
 
 CONFIG = PRESETS["small"]
 SCALE = Requantisation(multiplier=2**30, shift=-3, zero=0, low=-128, high=127)

@@ -1,0 +1,134 @@
+"""Stages of pooling: maxima, averages and sums over windows, by one tile of weights."""
+
+import numpy as np
+
+from matloom.arch.config import Config
+from matloom.arch.numerics import Rounding, reciprocal
+from matloom.schedule.requantisation import Requantisation
+from matloom.schedule.stage import ArrayStage, Region, Walk
+from matloom.schedule.weights import identity_tile
+from matloom.schedule.window import Window, tap_walk, whole
+
+__all__ = ["average_stage", "maximum_stage", "sum_stage"]
+
+
+def _pooling_stage(
+    name: str,
+    nodes: tuple[int, ...],
+    tensors: tuple[str, str],
+    window: Window,
+    walk: Walk,
+    regions: tuple[Region, ...],
+    config: Config,
+) -> ArrayStage:
+    """Return a stage whose weights are one identity tile for all taps and channels."""
+    block_bytes = min(config.rows, config.columns)
+    oc_blocks = -(-window.depth // block_bytes)
+    tail = window.depth - (oc_blocks - 1) * block_bytes
+    width, position_bytes = window.out_width, window.depth
+    if window.out_width == 1 and window.depth % block_bytes == 0:
+        # The blocks of the only column are positions: one step serves all of them.
+        walk = Walk(**{**vars(walk), "x_step": block_bytes, "oc_step": 0})
+        width, position_bytes, oc_blocks, tail = oc_blocks, block_bytes, 1, block_bytes
+        regions = tuple(Region(**{**vars(region), "end_x": width}) for region in regions)
+    tile = identity_tile(config)
+    return ArrayStage(
+        name=name,
+        nodes=nodes,
+        inputs=tensors[:1],
+        output=tensors[1],
+        images=window.images,
+        in_rows=window.in_height,
+        in_row_bytes=window.in_width * window.depth,
+        out_rows=window.out_height,
+        width=width,
+        position_bytes=position_bytes,
+        oc_blocks=oc_blocks,
+        block_bytes=block_bytes,
+        tail=tail,
+        walk=walk,
+        regions=regions,
+        weights=np.broadcast_to(tile, (oc_blocks, tile.size)),
+        params=np.zeros((oc_blocks, 0), np.uint8),
+        macs=0,
+    )
+
+
+def maximum_stage(
+    *,
+    name: str,
+    nodes: tuple[int, ...],
+    tensors: tuple[str, str],
+    window: Window,
+    low: int,
+    high: int,
+    config: Config,
+) -> ArrayStage:
+    """Return a maximum pooling, clamped to ``low .. high``."""
+    block = min(config.rows, config.columns)
+    walk = tap_walk(window, -128, blocks=1, oc_step=block, maximum=True, fixed=True)
+    scale = Requantisation(multiplier=2**30, shift=1, zero=0, low=low, high=high)
+    regions = whole(window, window.out_width, scale.post())
+    return _pooling_stage(name, nodes, tensors, window, walk, regions, config)
+
+
+def _spans(size: int, out: int, kernel: int, stride: int, pad: int) -> list[tuple[int, int, int]]:
+    """Return runs of output indices (half open) with the same number of valid taps."""
+    runs: list[tuple[int, int, int]] = []
+    for index in range(out):
+        first = index * stride - pad
+        valid = min(first + kernel, size) - max(first, 0)
+        if runs and runs[-1][2] == valid:
+            runs[-1] = (runs[-1][0], index + 1, valid)
+        else:
+            runs.append((index, index + 1, valid))
+    return runs
+
+
+def average_stage(
+    *,
+    name: str,
+    nodes: tuple[int, ...],
+    tensors: tuple[str, str],
+    window: Window,
+    low: int,
+    high: int,
+    config: Config,
+) -> ArrayStage:
+    """Return an average pooling over the valid taps of each window, clamped to ``low .. high``."""
+    block = min(config.rows, config.columns)
+    walk = tap_walk(window, 0, blocks=1, oc_step=block, fixed=True)
+    regions = []
+    for first_row, end_row, valid_rows in _spans(
+        window.in_height, window.out_height, window.kernel_height, window.stride_y, window.pad_top
+    ):
+        for first_x, end_x, valid_columns in _spans(
+            window.in_width, window.out_width, window.kernel_width, window.stride_x, window.pad_left
+        ):
+            count = valid_rows * valid_columns
+            multiplier, shift = reciprocal(count)
+            scale = Requantisation(multiplier=multiplier, shift=shift, zero=0, low=low, high=high)
+            post = {"bias": count // 2, **scale.post(Rounding.AVERAGE)}
+            regions.append(
+                Region(
+                    first_row=first_row, end_row=end_row, first_x=first_x, end_x=end_x, post=post
+                )
+            )
+    return _pooling_stage(name, nodes, tensors, window, walk, tuple(regions), config)
+
+
+def sum_stage(
+    *,
+    name: str,
+    nodes: tuple[int, ...],
+    tensors: tuple[str, str],
+    window: Window,
+    bias: int,
+    scale: Requantisation,
+    config: Config,
+) -> ArrayStage:
+    """Return the sum over each window, which must lie within the image, requantised."""
+    block = min(config.rows, config.columns)
+    walk = tap_walk(window, 0, blocks=1, oc_step=block, fixed=True)
+    regions = whole(window, window.out_width, {"bias": bias, **scale.post()})
+    return _pooling_stage(name, nodes, tensors, window, walk, regions, config)

@@ -1,0 +1,44 @@
+"""From sums to bytes: multiplier, shift, zero point and limits."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from matloom.arch.numerics import Rounding
+
+__all__ = ["Requantisation"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Requantisation:
+    """From sums to bytes: multiplier and shift (scalars, or arrays by channel), zero, clamp."""
+
+    multiplier: np.ndarray | int
+    shift: np.ndarray | int
+    zero: int
+    low: int
+    high: int
+
+    @property
+    def by_channel(self) -> bool:
+        """Whether channels differ."""
+        return len(set(self.pairs)) > 1
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """Multiplier and shift of each channel, or the only pair."""
+        multipliers, shifts = np.atleast_1d(self.multiplier), np.atleast_1d(self.shift)
+        return list(zip(multipliers.tolist(), shifts.tolist(), strict=True))
+
+    def post(self, rounding: Rounding = Rounding.DOUBLE) -> dict[str, int]:
+        """Return the fields of POST that it fixes."""
+        multiplier, shift = (0, 0) if self.by_channel else self.pairs[0]
+        return {
+            "rounding": rounding,
+            "channel_scale": int(self.by_channel),
+            "multiplier": multiplier,
+            "shift": shift,
+            "output_zero": self.zero,
+            "clamp_low": self.low,
+            "clamp_high": self.high,
+        }
