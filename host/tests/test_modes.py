@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from matloom.arch.config import Config
+from matloom.arch.config import load_config
 from matloom.compiler import compile_network
 from matloom.hostops.interpreter import interpret
 from matloom.ir.attributes import Activation, Conv2D, Padding
@@ -13,14 +13,7 @@ from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.runtime import load
 
 #: As the devices' tests have it: built once for all.
-CONFIG = Config(
-    rows=8,
-    columns=8,
-    hop=4,
-    lanes=4,
-    acc_bytes=16 * 1024,
-    mac_modes=("i8xi8", "i8xi4", "i4xi4", "i16xi8"),
-)
+CONFIG = load_config("small+weight_rows=2+tables=1+products=1+i8xi4+i4xi4+i16xi8")
 #: Each layer's mode, channels, and the range of its output.
 LAYERS = (
     ("i16xi8", 19, (-8, 7)),

@@ -5,19 +5,12 @@ import numpy as np
 import pytest
 
 from matloom import ops
-from matloom.arch.config import Config
+from matloom.arch.config import load_config
 from matloom.compiler import compile_network
 from matloom.device.open import open_device
 
 UNSCALED = {"multiplier": 2**30, "shift": 1}
-NARROW = Config(
-    rows=8,
-    columns=8,
-    hop=4,
-    lanes=4,
-    acc_bytes=16 * 1024,
-    mac_modes=("i8xi8", "i8xi4", "i4xi4", "i16xi8"),
-)
+NARROW = load_config("small+weight_rows=2+tables=1+products=1+i8xi4+i4xi4+i16xi8")
 
 
 def int8(*shape, seed=0):

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from matloom.arch.config import PRESETS, Config
+from matloom.arch.config import PRESETS, Config, load_config
 from matloom.arch.csr import register
 from matloom.device.driver import Driver
 from matloom.device.model.transport import ModelTransport
@@ -24,15 +24,7 @@ CONFIGS = {
         mac_modes=("i8xi8", "bf16", "fp16", "fp8_e4m3", "fp8_e5m2"),
         float_rows=2,
     ),
-    "narrow": dataclasses.replace(
-        Config(),
-        rows=8,
-        columns=8,
-        hop=4,
-        lanes=4,
-        acc_bytes=16 * 1024,
-        mac_modes=("i8xi8", "i8xi4", "i4xi4", "i16xi8"),
-    ),
+    "narrow": load_config("small+weight_rows=2+tables=1+products=1+i8xi4+i4xi4+i16xi8"),
 }
 
 
