@@ -10,20 +10,21 @@ __all__ = [
     "select_columns",
 ]
 
-#: Bits of the weights that cells multiply bytes by, and of the product: of one weight, and of two.
-_WIDTHS = ((8, 16), (17, 24))
+#: Bits of the operands of cells, of their weights, and of the products: the operand a byte, or a
+#: byte that may have no sign; one weight, or two. 255 * -128 fits 16 bits, so they are as many.
+_WIDTHS = ((8, 8, 16), (8, 17, 24), (9, 8, 16), (9, 17, 24))
 
 #: A cell's product and the register behind it, for Yosys' `extract`.
 REGISTERED_PRODUCT = "".join(
     f"""\
-module registered_product_{weight} (
-  input clk, input signed [7:0] a, input signed [{weight - 1}:0] b,
+module registered_product_{operand}_{weight} (
+  input clk, input signed [{operand - 1}:0] a, input signed [{weight - 1}:0] b,
   output reg signed [{product - 1}:0] p
 );
   always @(posedge clk) p <= a * b;
 endmodule
 """
-    for weight, product in _WIDTHS
+    for operand, weight, product in _WIDTHS
 )
 
 
@@ -36,15 +37,15 @@ def _bits(port: str, name: str, bits: int, ports: int) -> str:
 #: way from the block, and takes as many flip-flops a cell for it as the product has bits.
 REGISTERED_PRODUCT_BLOCK = "".join(
     f"""\
-module registered_product_{weight} (
-  input clk, input [7:0] a, input [{weight - 1}:0] b, output [{product - 1}:0] p
+module registered_product_{operand}_{weight} (
+  input clk, input [{operand - 1}:0] a, input [{weight - 1}:0] b, output [{product - 1}:0] p
 );
   MULT18X18D #(
     .REG_INPUTA_CLK("NONE"), .REG_INPUTB_CLK("NONE"), .REG_INPUTC_CLK("NONE"),
     .REG_PIPELINE_CLK("NONE"), .REG_OUTPUT_CLK("CLK0"), .REG_OUTPUT_CE("CE0"),
     .REG_OUTPUT_RST("RST0"), .CLK0_DIV("ENABLED"), .GSR("DISABLED"), .RESETMODE("SYNC")
   ) _TECHMAP_REPLACE_ (
-    {_bits("A", "a", 8, 18)},
+    {_bits("A", "a", operand, 18)},
     {_bits("B", "b", weight, 18)},
     .SIGNEDA(1'b1), .SIGNEDB(1'b1), .SOURCEA(1'b0), .SOURCEB(1'b0),
     .CLK0(clk), .CE0(1'b1), .RST0(1'b0),
@@ -52,7 +53,7 @@ module registered_product_{weight} (
   );
 endmodule
 """
-    for weight, product in _WIDTHS
+    for operand, weight, product in _WIDTHS
 )
 
 #: Multiplier blocks of a lane, and of everything outside the array and the lanes.

