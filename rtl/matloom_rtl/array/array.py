@@ -53,8 +53,9 @@ class Array(wiring.Component):
     slide, position: in
         How the vector enters the windows, and its position in the line; the latter one cycle
         before the vector.
-    weight_valid, weight_row, weight_data: in
-        `weight_rows` rows from row ``weight_row * weight_rows`` on, row after row, column 0 lowest.
+    weight_writes, weight_data: in
+        Weights for the group of `weight_rows` rows whose bit is set, at most one: row after row,
+        column 0 lowest.
     weight_narrow: in
         Their bytes are two weights each; where narrow modes are built.
     weight_format: in
@@ -85,8 +86,7 @@ class Array(wiring.Component):
                 "slide": In(SLIDE),
                 "position": In(LINE_BITS),
                 "tag": In(tag),
-                "weight_valid": In(1),
-                "weight_row": In(range(config.tile_load_cycles)),
+                "weight_writes": In(config.tile_load_cycles),
                 "weight_data": In(8 * weight_bytes),
                 "o_valid": Out(1),
                 "o_tag": Out(tag),
@@ -120,10 +120,7 @@ class Array(wiring.Component):
         weight_narrow = self.weight_narrow if config.has_narrow else None
         words = flags.words if config.has_words else None
         vector = [cells.operand(byte, flags) for byte in _bytes(self.vector)]
-        writes = [
-            self.weight_valid & (self.weight_row == index)
-            for index in range(config.tile_load_cycles)
-        ]
+        writes = list(self.weight_writes)
         weights = [cells.weight(byte, weight_narrow) for byte in _bytes(self.weight_data)]
         slide, position = self.slide, self.position
         last_flags = self._last_flags(m)
@@ -207,7 +204,7 @@ class Array(wiring.Component):
         """Return the sums of a floating-point mode, and whether it is one; both at the end."""
         config = self._config
         m.submodules.floats = floats = FloatColumns(config)
-        names = ("valid", "vector", "switch", "weight_valid", "weight_row", "weight_data")
+        names = ("valid", "vector", "switch", "weight_writes", "weight_data")
         m.d.comb += [getattr(floats, name).eq(getattr(self, name)) for name in names]
         m.d.comb += floats.weight_format.eq(self.weight_format)
         if len(config.float_modes) > 1:

@@ -104,7 +104,7 @@ class Cells:
     @property
     def latency(self) -> int:
         """Cycles from operands in registers to sums in registers."""
-        return 1 + self.tree_levels + self._narrow
+        return 2 + self.tree_levels + self._narrow
 
     @property
     def last_stages(self) -> int:
@@ -134,7 +134,11 @@ class Cells:
         )
 
     def products(self, m: Module, column: int, operands, weights, words):
-        """Return the products of a column, a register behind each multiplier."""
+        """Return the products of a column, registers before and behind each multiplier.
+
+        Multipliers of FPGAs have such registers inside, and stand far from all others: without
+        those before it, the way to a multiplier and the product would share a cycle.
+        """
         bits = 2 * _APART if self._narrow else 16
         products = []
         for row, (operand, weight) in enumerate(zip(operands, weights, strict=True)):
@@ -143,6 +147,8 @@ class Cells:
             if self._words and row % 2 == 0:
                 operand = Cat(operand, operand[7] & ~words).as_signed()
             product = Signal(signed(bits), name=f"product_{column}_{row}", reset_less=True)
+            operand = delay(m, operand, name=f"product_operand_{column}_{row}")
+            weight = delay(m, weight, name=f"product_weight_{column}_{row}")
             m.d.sync += product.eq(operand * weight)
             products.append(product)
         return products
@@ -200,9 +206,9 @@ class Cells:
         return first, second
 
 
-def delay(m: Module, value, *, reset=False):
+def delay(m: Module, value, *, reset=False, name="delayed"):
     """Return the value one cycle later."""
-    later = Signal.like(value, name="delayed", reset_less=not reset)
+    later = Signal.like(value, name=name, reset_less=not reset)
     m.d.sync += later.eq(value)
     return later
 

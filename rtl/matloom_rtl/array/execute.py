@@ -117,8 +117,7 @@ class Execute(wiring.Component):
         m.submodules.array = array = Array(self._config, _tag_layout(self._config))
         connect(m, loader.read, flipped(self.weight_read))
         m.d.comb += [
-            array.weight_valid.eq(loader.weight_valid),
-            array.weight_row.eq(loader.weight_row),
+            array.weight_writes.eq(loader.weight_writes),
             array.weight_data.eq(loader.weight_data),
         ]
         if self._config.has_narrow:

@@ -27,7 +27,7 @@ class FloatColumns(wiring.Component):
 
     Members
     -------
-    valid, vector, switch, weight_valid, weight_row, weight_data: in
+    valid, vector, switch, weight_writes, weight_data: in
         As those of `Array`.
     format, weight_format: in
         Of the vector, of the weights: index in `Config.float_modes`.
@@ -44,8 +44,7 @@ class FloatColumns(wiring.Component):
                 "vector": In(8 * config.rows),
                 "switch": In(1),
                 "format": In(range(len(self._sizes))),
-                "weight_valid": In(1),
-                "weight_row": In(range(config.tile_load_cycles)),
+                "weight_writes": In(config.tile_load_cycles),
                 "weight_data": In(8 * config.weight_rows * config.columns),
                 "weight_format": In(range(len(self._sizes))),
                 "o_sums": Out(data.ArrayLayout(32, config.columns)),
@@ -115,10 +114,7 @@ class FloatColumns(wiring.Component):
         """Return which rows of elements are written, and the weights of each column, unpacked."""
         config = self._config
         pairs = config.weight_rows // 2
-        writes = [
-            self.weight_valid & (self.weight_row == index)
-            for index in range(-(-config.float_rows // pairs))
-        ]
+        writes = list(self.weight_writes[: -(-config.float_rows // pairs)])
         for _cycle in range(Unpack.LATENCY):
             writes = [delay(m, write, reset=True) for write in writes]
         weights = []

@@ -34,8 +34,8 @@ class Loader(wiring.Component):
         A tile is complete.
     read: SpadReadSignature, out
         The rows of one cycle, `weight_rows * columns` bytes.
-    weight_valid, weight_row, weight_data: out
-        Rows to the array: group of rows, and its bytes.
+    weight_writes, weight_data: out
+        Rows to the array: a bit for each group of rows, and the bytes of the one that is set.
     weight_narrow: out
         Those bytes are two weights each; where narrow modes are built.
     weight_format: out
@@ -51,8 +51,7 @@ class Loader(wiring.Component):
                 "release": In(1),
                 "full": Out(1),
                 "read": Out(SpadReadSignature(width, config.spad_banks)),
-                "weight_valid": Out(1),
-                "weight_row": Out(range(config.tile_load_cycles)),
+                "weight_writes": Out(config.tile_load_cycles),
                 "weight_data": Out(8 * width),
                 **({"weight_narrow": Out(1)} if config.has_narrow else {}),
                 **(
@@ -174,8 +173,8 @@ class Loader(wiring.Component):
         # One register more, as the vectors have one for their padding.
         data_next = Signal.like(self.weight_data, reset_less=True)
         m.d.sync += [
-            self.weight_valid.eq(valid),
-            self.weight_row.eq(row),
+            # Out of registers: each writes hundreds of weights.
+            self.weight_writes.eq(valid << row),
             data_next.eq(self.read.data),
         ]
         m.d.comb += self.weight_data.eq(data_next)

@@ -84,11 +84,17 @@ class Control(wiring.Component):
         m.submodules.marks = marks = Marks(self._config)
         connect(m, flipped(self.axi_lite), registers.bus)
         # With the units and not after them, which would find instructions from before the reset.
-        forget = Signal(init=1)
-        m.d.sync += forget.eq(supervisor.core_reset_next | supervisor.begin)
+        forget, forget_dispatch = (
+            # Registers of their own: `keep`, for they are the same.
+            Signal(name=name, init=1, attrs={"keep": 1})
+            for name in ("forget", "forget_dispatch")
+        )
+        m.d.sync += Cat(forget, forget_dispatch).eq(
+            (supervisor.core_reset_next | supervisor.begin).replicate(2)
+        )
         fresh = ResetInserter(forget)
         dispatch = Dispatch(self._config)
-        m.submodules.dispatch = fresh(dispatch)
+        m.submodules.dispatch = ResetInserter(forget_dispatch)(dispatch)
 
         completed = self._queues(m, fresh, dispatch)
         self._registers(m, registers, supervisor, counters)

@@ -11,6 +11,9 @@ from matloom_rtl.control.layouts import GRANULE_BITS, LONGEST, reserved_bits, sl
 
 __all__ = ["Legality"]
 
+#: Faults that share a register, reserved bits that make a fault.
+_FAULTS, _BITS = 4, 16
+
 
 class Legality(wiring.Component):
     """Judge an instruction by its bits alone, two cycles after they are shown.
@@ -38,20 +41,27 @@ class Legality(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        verdicts = {opcode: Signal(name=f"illegal_{opcode.name.lower()}") for opcode in FORMATS}
-        for opcode, verdict in verdicts.items():
-            m.d.sync += verdict.eq(Cat(self._faults(opcode)).any())
+        found = {opcode: self._registered(m, opcode) for opcode in FORMATS}
         with m.Switch(self.opcode):
-            for opcode, verdict in verdicts.items():
+            for opcode, faults in found.items():
                 with m.Case(opcode):
-                    m.d.sync += self.illegal_field.eq(verdict)
+                    m.d.sync += self.illegal_field.eq(faults.any())
         region = slice_field(self.word, Opcode.STORE, "region")
         writable = Cat(region == allowed for allowed in WRITABLE_REGIONS).any()
         m.d.sync += self.read_only.eq((self.opcode == Opcode.STORE) & ~writable)
         return m
 
+    def _registered(self, m: Module, opcode: Opcode) -> Signal:
+        """Return registers for a few faults each: the word is long, and its bits lie far apart."""
+        faults = self._faults(opcode)
+        groups = [faults[first : first + _FAULTS] for first in range(0, len(faults), _FAULTS)]
+        found = Signal(len(groups), name=f"faults_{opcode.name.lower()}")
+        m.d.sync += found.eq(Cat(Cat(group).any() for group in groups))
+        return found
+
     def _faults(self, opcode: Opcode) -> list[Value]:
-        faults = [reserved_bits(self.word, opcode, self._config).any()]
+        reserved = reserved_bits(self.word, opcode, self._config)
+        faults = [reserved[at : at + _BITS].any() for at in range(0, len(reserved), _BITS)]
         for item in FORMATS[opcode].all_fields:
             if item.name != "opcode" and item.exists(self._config):
                 faults += self._field_faults(item, slice_field(self.word, opcode, item.name))

@@ -10,6 +10,7 @@ from matloom.arch.csr import Fault
 from matloom.arch.isa import GRANULE_BYTES
 from matloom_rtl.bus.axi import AxiReadSignature
 from matloom_rtl.dma.bursts import Bursts
+from matloom_rtl.memory.slice import Slice
 from matloom_rtl.ports import FaultSignature
 
 __all__ = ["Fetch"]
@@ -156,9 +157,19 @@ class Fetch(wiring.Component):
         return came
 
     def _deliver(self, m: Module, beats, waiting, address):
-        """Make granules of beats: several, one, or half of one."""
-        o, shown, taken = self.o, Signal(), Signal()
-        m.d.comb += [o.valid.eq(shown & ~waiting), taken.eq(o.valid & o.ready)]
+        """Make granules of beats: several, one, or half of one.
+
+        They go through a slice: who takes them is far away.
+        """
+        m.submodules.granules = granules = ResetInserter(waiting)(Slice(8 * GRANULE_BYTES))
+        o, shown, taken = granules.i, Signal(), Signal()
+        m.d.comb += [
+            o.valid.eq(shown & ~waiting),
+            taken.eq(o.valid & o.ready),
+            self.o.valid.eq(granules.o.valid & ~waiting & ~self.exhausted),
+            self.o.payload.eq(granules.o.payload),
+            granules.o.ready.eq(self.o.ready),
+        ]
         if self._width == GRANULE_BYTES:
             m.d.comb += [
                 shown.eq(beats.r_rdy),
@@ -182,7 +193,7 @@ class Fetch(wiring.Component):
         else:
             granule = Signal(range(self._width // GRANULE_BYTES))
             m.d.comb += [
-                shown.eq(beats.r_rdy & ~self.exhausted),
+                shown.eq(beats.r_rdy),
                 o.payload.eq(beats.r_data.word_select(granule, 8 * GRANULE_BYTES)),
                 beats.r_en.eq(taken & granule.all()),
             ]

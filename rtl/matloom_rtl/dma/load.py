@@ -11,7 +11,7 @@ from matloom.arch.isa import Opcode
 from matloom_rtl.bus.axi import AxiReadSignature
 from matloom_rtl.dma.bursts import Bursts, burst_layout
 from matloom_rtl.dma.rows import REGION_BASES, Rows
-from matloom_rtl.dma.spread import Spread
+from matloom_rtl.dma.spread import Spread, piece_layout
 from matloom_rtl.memory.claims import claims_of
 from matloom_rtl.memory.slice import Slice
 from matloom_rtl.ports import (
@@ -24,9 +24,9 @@ from matloom_rtl.ports import (
 
 __all__ = ["Load"]
 
-#: Bursts that the pipeline holds besides those on their way: row, burst, pieces, write and its
-#: latency.
-_STAGES = 5 + SPAD_WRITE_LATENCY
+#: Bursts that the pipeline holds besides those on their way: row, burst, pieces, two of a write
+#: made and two of one shown, and its latency.
+_STAGES = 7 + SPAD_WRITE_LATENCY
 
 
 class Load(wiring.Component):
@@ -38,7 +38,7 @@ class Load(wiring.Component):
     fill is a burst that makes its own beats. Beats of spread rows, and no others, go through
     `Spread`.
 
-    Latency: `ar` follows an instruction by 3 cycles, a write its beat by 1; `done` comes when the
+    Latency: `ar` follows an instruction by 3 cycles, a write its beat by 2; `done` comes when the
     last write is visible, `SPAD_WRITE_LATENCY` after its grant. Instructions complete in order.
     Writes of a spread row come a cycle later.
     Throughput: a beat a cycle, a row in two at most; a beat of a spread row takes 1 << spread
@@ -131,21 +131,19 @@ class Load(wiring.Component):
     def _data(self, m: Module, head):
         """Turn beats into writes; return the grant of an instruction's last, and its mark."""
         beats, write = self.axi.r, self.spad_write
-        width = self._config.bus_bytes
+        config, piece = self._config, piece_layout(self._config.bus_bytes)
+        # The way of a beat ends here: which banks it needs is found out from registers.
+        m.submodules.made = made = Slice(piece)
         # The scratchpad's arbiter is far away.
         m.submodules.writes = writes = Slice(
-            data.StructLayout(
-                {
-                    "address": SPAD_ADDRESS_BITS,
-                    "claims": self._config.spad_banks,
-                    "data": 8 * width,
-                    "mask": width,
-                    "last": 1,
-                    "mark": 8,
-                }
-            ),
-            at_hand=("claims",),
+            data.StructLayout({**piece.members, "claims": config.spad_banks}), at_hand=("claims",)
         )
+        m.d.comb += [
+            writes.i.valid.eq(made.o.valid),
+            made.o.ready.eq(writes.i.ready),
+            *(writes.i.payload[name].eq(made.o.payload[name]) for name in piece.members),
+            writes.i.payload.claims.eq(claims_of(made.o.payload.address, config.bus_bytes, config)),
+        ]
         o = writes.o
         m.d.comb += [
             write.valid.eq(o.valid & ~self.halt),
@@ -155,7 +153,7 @@ class Load(wiring.Component):
             write.mask.eq(o.payload.mask),
             o.ready.eq(write.ready | self.halt),
         ]
-        take = self._beat(m, head, writes.i)
+        take = self._beat(m, head, made.i)
         m.d.sync += [
             self.fault.valid.eq(beats.valid & beats.ready & beats.payload.resp[1]),
             self.fault.cause.eq(Fault.AXI_READ),
@@ -199,15 +197,8 @@ class Load(wiring.Component):
             i.valid.eq((spread.o.valid | (shown & ~spreads)) & ~self.halt),
         ]
 
-        def show(source):
-            return [
-                *(i.payload[name].eq(source[name]) for name in piece.shape().members),
-                i.payload.claims.eq(claims_of(source.address, width, self._config)),
-            ]
-
-        m.d.comb += show(beat)
-        with m.If(spread.o.valid):
-            m.d.comb += show(piece)
+        for name in piece.shape().members:
+            m.d.comb += i.payload[name].eq(Mux(spread.o.valid, piece[name], beat[name]))
         with m.If(take):
             m.d.sync += [
                 number.eq(Mux(final, 0, number + 1)),

@@ -1,5 +1,7 @@
 """Puts the array's products into an ECP5's multiplier blocks, registers and all, or in tables."""
 
+from dataclasses import dataclass
+
 from matloom.arch.config import Config
 
 __all__ = [
@@ -10,51 +12,87 @@ __all__ = [
     "select_columns",
 ]
 
-#: Bits of the operands of cells, of their weights, and of the products: the operand a byte, or a
-#: byte that may have no sign; one weight, or two. 255 * -128 fits 16 bits, so they are as many.
-_WIDTHS = ((8, 8, 16), (8, 17, 24), (9, 8, 16), (9, 17, 24))
 
-#: A cell's product and the register behind it, for Yosys' `extract`.
-REGISTERED_PRODUCT = "".join(
-    f"""\
-module registered_product_{operand}_{weight} (
-  input clk, input signed [{operand - 1}:0] a, input signed [{weight - 1}:0] b,
-  output reg signed [{product - 1}:0] p
+@dataclass(frozen=True, kw_only=True)
+class _Product:
+    """A product as the chip has it: bits and signs of the factors, bits of the result."""
+
+    bits: tuple[int, int]
+    result: int
+    signs: tuple[bool, bool] = (True, True)
+
+    @property
+    def name(self) -> str:
+        kinds = "".join(
+            "us"[sign] + str(bits) for sign, bits in zip(self.signs, self.bits, strict=True)
+        )
+        return f"registered_product_{kinds}_{self.result}"
+
+    @property
+    def pattern(self) -> str:
+        """The module that Yosys' `extract` looks for."""
+        (a, b), (a_sign, b_sign) = self.bits, self.signs
+        left, right, result = ("signed" if sign else "" for sign in (a_sign, b_sign, a_sign))
+        # A factor without a sign has a zero before it where the other one has a sign.
+        factor = "y" if a_sign == b_sign else "$signed({1'b0, y})"
+        return f"""\
+module {self.name} (
+  input clk, input [{a - 1}:0] a, input [{b - 1}:0] b, output reg {result} [{self.result - 1}:0] p
 );
-  always @(posedge clk) p <= a * b;
+  reg {left} [{a - 1}:0] x;
+  reg {right} [{b - 1}:0] y;
+  always @(posedge clk) begin x <= a; y <= b; p <= x * {factor}; end
 endmodule
 """
-    for operand, weight, product in _WIDTHS
-)
 
-
-def _bits(port: str, name: str, bits: int, ports: int) -> str:
-    """Connect the ports of a block to a signed number, its sign repeated."""
-    return ", ".join(f".{port}{i}({name}[{min(i, bits - 1)}])" for i in range(ports))
-
-
-#: The block that it becomes, for `techmap`. Generic synthesis leaves the register outside, a long
-#: way from the block, and takes as many flip-flops a cell for it as the product has bits.
-REGISTERED_PRODUCT_BLOCK = "".join(
-    f"""\
-module registered_product_{operand}_{weight} (
-  input clk, input [{operand - 1}:0] a, input [{weight - 1}:0] b, output [{product - 1}:0] p
+    @property
+    def block(self) -> str:
+        """The module that `techmap` puts in its place."""
+        (a, b), (a_sign, b_sign) = self.bits, self.signs
+        return f"""\
+module {self.name} (
+  input clk, input [{a - 1}:0] a, input [{b - 1}:0] b, output [{self.result - 1}:0] p
 );
   MULT18X18D #(
-    .REG_INPUTA_CLK("NONE"), .REG_INPUTB_CLK("NONE"), .REG_INPUTC_CLK("NONE"),
-    .REG_PIPELINE_CLK("NONE"), .REG_OUTPUT_CLK("CLK0"), .REG_OUTPUT_CE("CE0"),
-    .REG_OUTPUT_RST("RST0"), .CLK0_DIV("ENABLED"), .GSR("DISABLED"), .RESETMODE("SYNC")
+    .REG_INPUTA_CLK("CLK0"), .REG_INPUTA_CE("CE0"), .REG_INPUTA_RST("RST0"),
+    .REG_INPUTB_CLK("CLK0"), .REG_INPUTB_CE("CE0"), .REG_INPUTB_RST("RST0"),
+    .REG_INPUTC_CLK("NONE"), .REG_PIPELINE_CLK("NONE"),
+    .REG_OUTPUT_CLK("CLK0"), .REG_OUTPUT_CE("CE0"), .REG_OUTPUT_RST("RST0"),
+    .CLK0_DIV("ENABLED"), .GSR("DISABLED"), .RESETMODE("SYNC")
   ) _TECHMAP_REPLACE_ (
-    {_bits("A", "a", operand, 18)},
-    {_bits("B", "b", weight, 18)},
+    {_factor("A", "a", a, a_sign)},
+    {_factor("B", "b", b, b_sign)},
     .SIGNEDA(1'b1), .SIGNEDB(1'b1), .SOURCEA(1'b0), .SOURCEB(1'b0),
     .CLK0(clk), .CE0(1'b1), .RST0(1'b0),
-    {_bits("P", "p", product, product)}
+    {", ".join(f".P{i}(p[{i}])" for i in range(self.result))}
   );
 endmodule
 """
-    for operand, weight, product in _WIDTHS
+
+
+def _factor(port: str, name: str, bits: int, sign: bool) -> str:
+    """Connect the ports of a block to a number, its sign repeated, or zeros behind it."""
+    above = f"{name}[{bits - 1}]" if sign else "1'b0"
+    return ", ".join(f".{port}{i}({f'{name}[{i}]' if i < bits else above})" for i in range(18))
+
+
+#: Those of cells, of a byte with or without a sign, by one weight and by two; those of lanes.
+_PRODUCTS = (
+    *(
+        _Product(bits=(operand, weight), result=result)
+        for operand in (8, 9)
+        for weight, result in ((8, 16), (17, 24))
+    ),
+    _Product(bits=(16, 16), result=32, signs=(False, False)),
+    _Product(bits=(16, 16), result=32, signs=(True, False)),
 )
+
+#: A product and its registers, for Yosys' `extract`.
+REGISTERED_PRODUCT = "".join(product.pattern for product in _PRODUCTS)
+
+#: The block that it becomes, for `techmap`. Generic synthesis leaves the registers outside, a long
+#: way from the block, and takes as many flip-flops for them as they have bits.
+REGISTERED_PRODUCT_BLOCK = "".join(product.block for product in _PRODUCTS)
 
 #: Multiplier blocks of a lane, and of everything outside the array and the lanes.
 _LANE_BLOCKS, _OTHER_BLOCKS = 4, 6

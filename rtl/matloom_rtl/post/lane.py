@@ -12,7 +12,7 @@ __all__ = ["Lane"]
 class Lane(wiring.Component):
     """Compute `numerics.requantize` of a biased value, then the byte made of it.
 
-    Twelve registered stages; a value enters in every cycle and its result leaves `LATENCY` cycles
+    Thirteen registered stages; a value enters in every cycle and its result leaves `LATENCY` cycles
     later. Nothing ever holds. `rounding`, `pre_shift`, `zero`, `low` and `high` must be constant
     while values are inside; bias, multiplier and shift travel with their value.
 
@@ -30,7 +30,7 @@ class Lane(wiring.Component):
     """
 
     #: Cycles from a value to its result.
-    LATENCY = 12
+    LATENCY = 13
 
     value: In(signed(32))
     bias: In(signed(32))
@@ -64,8 +64,10 @@ class Lane(wiring.Component):
         shifted, multiplier, right, negative = self._shift_left(
             m, magnitude, left, multiplier, right, negative
         )
-        high, right, negative = self._multiply(m, shifted, multiplier, right, negative)
-        quotient, negative = self._divide(m, average, high, right, negative)
+        high, carry, halves, right, negative = self._multiply(
+            m, shifted, multiplier, right, negative
+        )
+        quotient, negative = self._divide(m, halves, high, carry, right, negative)
         result, byte = self._finish(m, quotient, negative)
         m.d.comb += [self.result.eq(result), self.byte.eq(byte)]
         return m
@@ -126,61 +128,80 @@ class Lane(wiring.Component):
         )
 
     def _multiply(self, m: Module, value, multiplier, right, negative):
-        """Stages 5 to 7: four products, two sums; the rounding bit rides on the middle one."""
+        """Stages 5 to 8: four products, two sums; what rounds goes on to the next adder."""
         value_low, value_high = value[:16], value[16:].as_signed()
         low, high = multiplier[:16], multiplier[16:]
-        low_low, high_high = Signal(32, reset_less=True), Signal(signed(32), reset_less=True)
-        low_high, high_low = Signal(32, reset_less=True), Signal(signed(33), reset_less=True)
-        m.d.sync += [
-            low_low.eq(value_low * low),
-            low_high.eq(value_low * high),
-            high_low.eq(value_high * low),
-            high_high.eq(value_high * high),
-        ]
-        right5 = self._register(m, right, "right_5")
-        rounding = self._settings["rounding"]
-        rounds = (rounding == Rounding.DOUBLE) | ((rounding == Rounding.SINGLE) & (right5 == 0))
+        low_low = self._product(m, value_low, low, "low_low")
+        low_high = self._product(m, value_low, high, "low_high")
+        high_low = self._product(m, value_high, low, "high_low")
+        high_high = self._product(m, value_high, high, "high_high")
+        right = self._register(m, right, "right_5")
+        right = self._register(m, right, "right_6")
+        double = self._settings["rounding"] == Rounding.DOUBLE
+        rounds = double | ((self._settings["rounding"] == Rounding.SINGLE) & (right == 0))
+        for stage in (7, 8):
+            rounds = self._register(m, rounds, f"rounds_{stage}")
         middle, outer = Signal(signed(35), reset_less=True), Signal(signed(64), reset_less=True)
         m.d.sync += [
-            # 2**30 in the product is 2**14 here.
-            middle.eq(low_high + high_low + (rounds << 14)),
+            middle.eq(low_high + high_low),
             outer.eq(Cat(low_low, high_high)),
         ]
         total = Signal(signed(48), reset_less=True)
         m.d.sync += total.eq(outer[16:].as_signed() + middle)
-        right = self._register(m, self._register(m, right5, "right_6"), "right_7")
-        for stage in (5, 6, 7):
+        right = self._register(m, right, "right_7")
+        halves = self._halves(m, right, double)
+        right = self._register(m, right, "right_8")
+        for stage in (5, 6, 7, 8):
             negative = self._register(m, negative, f"negative_{stage}")
-        return total[15:].as_signed(), right, negative
+        # 2**30 in the product is 2**14 here: it carries where that bit is one.
+        return total[15:].as_signed(), rounds & total[14], halves, right, negative
 
-    def _divide(self, m: Module, average, value, right, negative):
-        """Stages 8 to 10: add half, away from zero for DOUBLE, and shift right."""
-        rounding = self._settings["rounding"]
-        correction = (rounding == Rounding.DOUBLE) & (value < 0)
-        # For negative numbers half less one: a table knows it, a subtraction would carry first.
-        half = Signal(31)
-        with m.Switch(Cat(right, correction)):
+    def _halves(self, m: Module, right, double):
+        """Return half of what is shifted out, for values of either sign, a cycle later.
+
+        For negative ones it is one less under DOUBLE. Whether a value is negative may be told
+        before it is rounded: from -1 to 0, both come to 0.
+        """
+        halves = [Signal(31, name=f"half_{name}", reset_less=True) for name in ("above", "below")]
+        m.d.sync += [half.eq(0) for half in halves]
+        with m.If(self._settings["rounding"] != Rounding.AVERAGE), m.Switch(right):
             for count in range(1, 32):
-                for less in (0, 1):
-                    with m.Case(count | less << 5):
-                        m.d.comb += half.eq((1 << (count - 1)) - less)
+                with m.Case(count):
+                    half = 1 << (count - 1)
+                    m.d.sync += [halves[0].eq(half), halves[1].eq(Mux(double, half - 1, half))]
+        return halves
+
+    def _product(self, m: Module, value, multiplier, name: str):
+        """Return a product two cycles later.
+
+        By the names `fpga.multipliers` finds what multiplier blocks hold, registers and all.
+        """
+        value = self._register(m, value, f"product_value_{name}")
+        multiplier = self._register(m, multiplier, f"product_multiplier_{name}")
+        return self._register(m, value * multiplier, f"product_{name}")
+
+    def _divide(self, m: Module, halves, value, carry, right, negative):
+        """Stages 9 to 11: add half, away from zero for DOUBLE, and shift right."""
+        above, below = halves
         rounded, fine = Signal(signed(34), reset_less=True), Signal(signed(34), reset_less=True)
+        half = Mux(value < 0, below, above)
         m.d.sync += [
-            rounded.eq(value + Mux(average, 0, half)),
+            # A single adder, with the carry below its lowest bit.
+            rounded.eq((Cat(carry, value).as_signed() + Cat(carry, half))[1:].as_signed()),
             fine.eq(rounded >> self._register(m, right[:3], "right_fine")),
         ]
-        coarse_right = self._register(m, self._register(m, right[3:], "right_8"), "right_9")
+        coarse_right = self._register(m, self._register(m, right[3:], "right_9"), "right_10")
         coarse = Signal(signed(32), reset_less=True)
         with m.Switch(coarse_right):
             for count in range(4):
                 with m.Case(count):
                     m.d.sync += coarse.eq(fine >> 8 * count)
-        for stage in (8, 9, 10):
+        for stage in (9, 10, 11):
             negative = self._register(m, negative, f"negative_{stage}")
         return coarse, negative
 
     def _finish(self, m: Module, value, negative):
-        """Stages 11 and 12: restore an average's sign; add the zero point and clamp."""
+        """Stages 12 and 13: restore an average's sign; add the zero point and clamp."""
         result = Signal(signed(32), reset_less=True)
         m.d.sync += result.eq((value ^ negative.replicate(32)).as_signed() + negative)
         settings = self._settings
@@ -191,4 +212,4 @@ class Lane(wiring.Component):
             m.d.sync += clamped.eq(settings["low"])
         with m.Else():
             m.d.sync += clamped.eq(result[:8] + settings["zero"])
-        return self._register(m, result, "result_12"), clamped
+        return self._register(m, result, "result_13"), clamped

@@ -112,9 +112,8 @@ def present(ctx, dut, event, tag):
     ctx.set(dut.tag, tag)
     if vector is not None:
         ctx.set(dut.vector, int.from_bytes(vector.astype(np.int8).tobytes(), "little"))
-    ctx.set(dut.weight_valid, write is not None)
+    ctx.set(dut.weight_writes, 0 if write is None else 1 << write[0])
     if write is not None:
-        ctx.set(dut.weight_row, write[0])
         ctx.set(dut.weight_data, int.from_bytes(write[1].astype(np.int8).tobytes(), "little"))
 
 

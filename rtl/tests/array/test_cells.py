@@ -108,7 +108,8 @@ def test_every_pair_of_operands(mode):
         for first in range(0, len(pairs), WIDTH):
             ctx.set(dut.vector, word(vectors[first : first + WIDTH]))
             ctx.set(dut.weights, word(weights[first : first + WIDTH]))
-            await ctx.tick()
+            # Registers before and behind the products.
+            await ctx.tick().repeat(2)
             found = values(ctx.get(dut.low)), values(ctx.get(dut.high))
             here = slice(first, first + WIDTH)
             if mode == "i8xi8":
@@ -117,7 +118,7 @@ def test_every_pair_of_operands(mode):
                 assert (found[0] == wanted[0][here]).all()
                 assert (found[1] == wanted[1][here]).all()
 
-    simulate(dut, drive, cycles=len(pairs) // WIDTH + 2)
+    simulate(dut, drive, cycles=2 * len(pairs) // WIDTH + 2)
 
 
 def bytes_of(rng, *shape):
@@ -156,7 +157,7 @@ def test_tiles_of_all_modes_in_a_row(name, gaps, seed):
             ctx.set(dut.valid, "vector" in event)
             ctx.set(dut.switch, event.get("switch", False))
             ctx.set(dut.tag, cycle % 256)
-            ctx.set(dut.weight_valid, "write" in event)
+            ctx.set(dut.weight_writes, 0)
             if "vector" in event:
                 mode = event["mode"]
                 ctx.set(dut.flags, flags_of(mode, config))
@@ -168,7 +169,7 @@ def test_tiles_of_all_modes_in_a_row(name, gaps, seed):
                 (mode, tile), group = event["write"]
                 first = group * config.weight_rows
                 rows = tile[first : first + config.weight_rows]
-                ctx.set(dut.weight_row, group)
+                ctx.set(dut.weight_writes, 1 << group)
                 if config.has_narrow:
                     ctx.set(dut.weight_narrow, mode in NARROW_MODES)
                 ctx.set(dut.weight_data, int.from_bytes(rows.tobytes(), "little"))
@@ -196,11 +197,10 @@ def test_extremes_of_words(name, word, weight):
 
     async def drive(ctx):
         for group in range(config.tile_load_cycles):
-            ctx.set(dut.weight_valid, 1)
-            ctx.set(dut.weight_row, group)
+            ctx.set(dut.weight_writes, 1 << group)
             ctx.set(dut.weight_data, int.from_bytes(rows, "little"))
             await ctx.tick()
-        ctx.set(dut.weight_valid, 0)
+        ctx.set(dut.weight_writes, 0)
         ctx.set(dut.valid, 1)
         ctx.set(dut.switch, 1)
         ctx.set(dut.flags, flags_of("i16xi8", config))

@@ -68,9 +68,8 @@ def test_sums(name, seed):
             rows = rows.reshape(config.tile_load_cycles, -1)
             for beat in range(max(config.tile_load_cycles, len(waiting))):
                 writes = beat < config.tile_load_cycles
-                ctx.set(dut.weight_valid, writes)
+                ctx.set(dut.weight_writes, writes << beat)
                 if writes:
-                    ctx.set(dut.weight_row, beat)
                     ctx.set(dut.weight_data, int.from_bytes(rows[beat].tobytes(), "little"))
                     ctx.set(dut.weight_format, index)
                 ctx.set(dut.valid, beat < len(waiting))

