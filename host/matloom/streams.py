@@ -275,6 +275,11 @@ def _post(generator: random.Random, config: Config, _opcode: Opcode) -> tuple[di
     }
     if rule["rounding"] == Rounding.FLOAT:
         rule["pre_shift"] = generator.choice(config.post_formats)
+    elif config.has_words:
+        rule["words"] = generator.randint(0, 1)
+    if rule.get("words"):
+        # Such a POST has neither table nor product.
+        table = Table.NONE
     size = post_element_bytes(rule)
     # Positions do not overlap: results would otherwise depend on their order.
     position = ((blocks - 1) * config.columns + tail) * size + generator.choice((0, 0, 3))
@@ -303,9 +308,11 @@ def _post(generator: random.Random, config: Config, _opcode: Opcode) -> tuple[di
     }
     if config.has_narrow:
         values["pairs"] = generator.randint(0, 1)
+    if config.has_words:
+        values |= {side: generator.randrange(256) for side in ("low_byte", "high_byte")}
     if config.tables:
         values["table"] = table
-    if config.products:
+    if config.products and not rule.get("words"):
         values["product"] = generator.randint(0, 1)
         values["factor_zero"] = generator.randint(-128, 127)
     return values, width * height * blocks * config.columns // config.lanes

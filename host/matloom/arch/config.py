@@ -336,6 +336,11 @@ class Config:
         return (*(MAC_MODES.index(mode) for mode in self.float_modes), FP32_FORMAT)
 
     @property
+    def element_size_bits(self) -> int:
+        """Bits of the logarithm of the bytes that an element of POST has: 0 where all are one."""
+        return 2 if self.has_float else int(self.has_words)
+
+    @property
     def acc_update_latency(self) -> int:
         """Cycles from an update of an entry to the next one that may see it.
 

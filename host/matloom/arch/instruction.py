@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from matloom.arch.config import MAC_MODES, Config
-from matloom.arch.isa import FORMATS, GRANULE_BYTES, Extent, Opcode
+from matloom.arch.isa import BYTES_ONLY, FORMATS, GRANULE_BYTES, Extent, Opcode
 from matloom.arch.numerics import Rounding
 
 __all__ = [
@@ -125,9 +125,17 @@ def illegal_field(instruction: Instruction, config: Config) -> str | None:
         if instruction.pre_shift not in formats:
             allowed = ", ".join(map(str, formats))
             return f"POST.pre_shift must be one of {allowed}, not {instruction.pre_shift}"
-        for name in ("table", "product"):
-            if getattr(instruction, name):
-                return f"POST.{name} must be 0 under FLOAT, not {getattr(instruction, name)}"
+        return _bytes_fault(instruction, ("words", *BYTES_ONLY), "under FLOAT")
+    if instruction.opcode is Opcode.POST and instruction.words:
+        return _bytes_fault(instruction, BYTES_ONLY, "with words")
+    return None
+
+
+def _bytes_fault(instruction: Instruction, names: tuple[str, ...], when: str) -> str | None:
+    """Return a sentence on the first field that only goes with bytes, or None."""
+    for name in names:
+        if getattr(instruction, name):
+            return f"POST.{name} must be 0 {when}, not {getattr(instruction, name)}"
     return None
 
 

@@ -12,6 +12,7 @@ from matloom.arch.config import FP32_FORMAT, MAC_MODES, NARROW_MODES, Config
 from matloom.arch.numerics import SUPPORTED_ROUNDINGS, Rounding
 
 __all__ = [
+    "BYTES_ONLY",
     "FORMATS",
     "GRANULE_BYTES",
     "HEAD",
@@ -436,12 +437,37 @@ _POST = (
         "as modes 1 and 2 leave them; `acc_addr` is the first pair",
         needs="has_narrow",
     ),
+    Field(
+        name="words",
+        bits=1,
+        doc="1: scratchpad elements are int16, little-endian, on both sides; 0 under FLOAT, and "
+        "with a table or products",
+        needs="has_words",
+    ),
+    Field(
+        name="low_byte",
+        bits=8,
+        doc="of words, the lower byte of the smallest result; `clamp_low` is the upper one",
+        needs="has_words",
+    ),
+    Field(
+        name="high_byte",
+        bits=8,
+        doc="of words, the lower byte of the largest result, likewise",
+        needs="has_words",
+    ),
 )
+
+#: Fields of POST that must be 0 where elements are no bytes.
+BYTES_ONLY = ("table", "product")
 
 
 #: Under which rule, and with which formats, POST's elements have so many bytes.
 _POST_ELEMENTS: tuple[tuple[int, _Only], ...] = (
-    (1, (("rounding", tuple(SUPPORTED_ROUNDINGS)),)),
+    *(
+        (1 + words, (("rounding", tuple(SUPPORTED_ROUNDINGS)), ("words", (words,))))
+        for words in (0, 1)
+    ),
     *(
         (size, (("rounding", (Rounding.FLOAT,)), ("pre_shift", formats)))
         for size, formats in (
@@ -475,7 +501,7 @@ def _post_elements(side: str, write: bool, only: _Only) -> tuple[Extent, ...]:
 def post_element_bytes(values: Mapping[str, int]) -> int:
     """Return the bytes of an element that a POST with these fields reads or writes on chip."""
     if values.get("rounding") != Rounding.FLOAT:
-        return 1
+        return 1 + values.get("words", 0)
     return next(
         size
         for size, only in _POST_ELEMENTS

@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
-from matloom.arch.isa import FORMATS, WRITABLE_REGIONS, Field, Opcode, fields_of
+from matloom.arch.isa import BYTES_ONLY, FORMATS, WRITABLE_REGIONS, Field, Opcode, fields_of
 from matloom.arch.numerics import Rounding
 from matloom_rtl.control.layouts import GRANULE_BITS, LONGEST, reserved_bits, slice_field
 
@@ -70,13 +70,24 @@ class Legality(wiring.Component):
                 slice_field(self.word, opcode, name) for name in ("rounding", "pre_shift")
             )
             known = Cat(form == number for number in self._config.post_formats).any()
-            others = [
-                slice_field(self.word, opcode, item.name).any()
-                for item in fields_of(opcode, self._config)
-                if item.name in ("table", "product")
-            ]
-            faults.append((rule == Rounding.FLOAT) & Cat(~known, *others).any())
+            faults.append((rule == Rounding.FLOAT) & Cat(~known, *self._of_bytes(opcode)).any())
+        if opcode is Opcode.POST and self._config.has_words:
+            faults.append(self._words_fault(opcode))
         return faults
+
+    def _words_fault(self, opcode: Opcode) -> Value:
+        """Return whether a POST of words asks for what is of bytes, or of no integers."""
+        words = slice_field(self.word, opcode, "words")
+        floats = slice_field(self.word, opcode, "rounding") == Rounding.FLOAT
+        return words.any() & Cat(floats, *self._of_bytes(opcode)).any()
+
+    def _of_bytes(self, opcode: Opcode) -> list[Value]:
+        """Return whether each field of POST is set that only bytes go with."""
+        return [
+            slice_field(self.word, opcode, item.name).any()
+            for item in fields_of(opcode, self._config)
+            if item.name in BYTES_ONLY
+        ]
 
     def _field_faults(self, item: Field, value: Value) -> list[Value]:
         low, high = item.limits(self._config)

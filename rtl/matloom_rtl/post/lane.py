@@ -19,6 +19,11 @@ class Lane(wiring.Component):
     The 32 x 32 bit product is made of four products of 16 bits, each between registers, as the
     multipliers of FPGAs are. `pre_shift` plus a positive `shift` above 31 leaves nothing.
 
+    Parameters
+    ----------
+    bits: int
+        Of the limits, and so of what they let through: 8, or 16 where there are words.
+
     Members
     -------
     value, bias, multiplier, shift: in
@@ -27,22 +32,31 @@ class Lane(wiring.Component):
         Signed, 32 bits.
     byte: out
         ``clamp(result + zero, low, high)``, without wrap.
+    word: out
+        The same in 16 bits, where there are words.
     """
 
     #: Cycles from a value to its result.
     LATENCY = 13
 
-    value: In(signed(32))
-    bias: In(signed(32))
-    multiplier: In(32)
-    shift: In(signed(8))
-    rounding: In(3)
-    pre_shift: In(5)
-    zero: In(signed(8))
-    low: In(signed(8))
-    high: In(signed(8))
-    result: Out(signed(32))
-    byte: Out(8)
+    def __init__(self, bits: int = 8):
+        self._bits = bits
+        super().__init__(
+            {
+                "value": In(signed(32)),
+                "bias": In(signed(32)),
+                "multiplier": In(32),
+                "shift": In(signed(8)),
+                "rounding": In(3),
+                "pre_shift": In(5),
+                "zero": In(signed(8)),
+                "low": In(signed(bits)),
+                "high": In(signed(bits)),
+                "result": Out(signed(32)),
+                "byte": Out(8),
+                **({"word": Out(16)} if bits > 8 else {}),
+            }
+        )
 
     def elaborate(self, platform):
         m = Module()
@@ -54,7 +68,7 @@ class Lane(wiring.Component):
         m.d.sync += [here.eq(getattr(self, name)) for name, here in settings.items()]
         # What is clamped without its zero point: no sum before the comparisons.
         for name in ("low", "high"):
-            limit = Signal(signed(9), name=f"{name}_limit", reset_less=True)
+            limit = Signal(signed(self._bits + 1), name=f"{name}_limit", reset_less=True)
             m.d.sync += limit.eq(settings[name] - settings["zero"])
             settings[f"{name}_limit"] = limit
         self._settings = settings
@@ -68,8 +82,10 @@ class Lane(wiring.Component):
             m, shifted, multiplier, right, negative
         )
         quotient, negative = self._divide(m, halves, high, carry, right, negative)
-        result, byte = self._finish(m, quotient, negative)
-        m.d.comb += [self.result.eq(result), self.byte.eq(byte)]
+        result, limited = self._finish(m, quotient, negative)
+        m.d.comb += [self.result.eq(result), self.byte.eq(limited)]
+        if self._bits > 8:
+            m.d.comb += self.word.eq(limited)
         return m
 
     def _register(self, m: Module, value, name: str):
@@ -205,11 +221,11 @@ class Lane(wiring.Component):
         result = Signal(signed(32), reset_less=True)
         m.d.sync += result.eq((value ^ negative.replicate(32)).as_signed() + negative)
         settings = self._settings
-        clamped = Signal(signed(8), reset_less=True)
+        clamped = Signal(signed(self._bits), reset_less=True)
         with m.If(result > settings["high_limit"]):
             m.d.sync += clamped.eq(settings["high"])
         with m.Elif(result < settings["low_limit"]):
             m.d.sync += clamped.eq(settings["low"])
         with m.Else():
-            m.d.sync += clamped.eq(result[:8] + settings["zero"])
+            m.d.sync += clamped.eq(result[: self._bits] + settings["zero"])
         return self._register(m, result, "result_13"), clamped

@@ -36,10 +36,10 @@ class Positions(wiring.Component):
     def __init__(self, config: Config):
         self._columns = config.columns
         self._pair_bits = config.pair_distance.bit_length() - 1 if config.has_narrow else None
-        self._has_sizes = config.has_float
+        self._has_sizes = config.element_size_bits > 0
         super().__init__(
             {
-                **({"size": In(2)} if config.has_float else {}),
+                **({"size": In(config.element_size_bits)} if self._has_sizes else {}),
                 "start": In(1),
                 "advance": In(1),
                 "address": In(SPAD_ADDRESS_BITS),

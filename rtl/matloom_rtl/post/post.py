@@ -1,6 +1,6 @@
 """The post-processing unit: POST instructions from accumulators or bytes, through the lanes."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -64,7 +64,7 @@ def _byte_request_layout(config: Config) -> data.StructLayout:
             "ends_block": 1,
             "address": SPAD_ADDRESS_BITS,
             "claims": config.spad_banks,
-            **({"completes": 1} if config.has_float else {}),
+            **({"completes": 1} if config.element_size_bits else {}),
         }
     )
 
@@ -93,8 +93,9 @@ class Post(wiring.Component):
     up to `_READ_AHEAD` vectors. The lanes never hold, for that would be a signal to every one of
     their registers: a vector enters when a place for its result is free among `_BEHIND`.
 
-    Under `Rounding.FLOAT` values go through floating-point lanes (`FloatLane`) beside the others,
-    and a vector of elements of two or four bytes is as many reads, and as many writes.
+    Under `Rounding.FLOAT` values go through floating-point lanes (`FloatLane`) beside the others.
+    A vector of elements of two or four bytes, of these or of int16 (`words`), is as many reads,
+    and as many writes.
 
     Parameters of the next block are fetched while this one streams, those of the next instruction
     as soon as `fetch` allows.
@@ -144,7 +145,9 @@ class Post(wiring.Component):
         written = Signal()
 
         if config.has_float:
-            self._decode_rule(m, command, sources, results)
+            self._decode_rule(m, command)
+        if config.element_size_bits:
+            self._decode_size(m, command, sources, results)
         self._geometry(m, command, start, sources, results)
         fetched = self._fetch(m, parameters)
         fifo = self._read(m, command, streaming, sources, parameters)
@@ -157,26 +160,33 @@ class Post(wiring.Component):
         m.d.sync += self.unit.progress.eq(last_beat | written | parameters.arriving)
         return m
 
-    def _decode_rule(self, m: Module, command, sources, results):
+    def _decode_rule(self, m: Module, command):
         """Keep what the rule and the format say beside the command, from the next cycle on."""
         config = self._config
-        self._floating = floating = Signal(reset_less=True)
-        self._fp32, self._size = Signal(reset_less=True), Signal(2, reset_less=True)
+        self._floating, self._fp32 = Signal(reset_less=True), Signal(reset_less=True)
         self._format = Signal(range(len(config.float_modes)), reset_less=True)
-        wide = command.pre_shift == FP32_FORMAT
-        double = Cat(command.pre_shift == number for number in _of_two_bytes()).any()
         m.d.sync += [
-            floating.eq(command.rounding == Rounding.FLOAT),
-            self._fp32.eq(wide),
-            self._size.eq(Mux(command.rounding == Rounding.FLOAT, Mux(wide, 2, double), 0)),
+            self._floating.eq(command.rounding == Rounding.FLOAT),
+            self._fp32.eq(command.pre_shift == FP32_FORMAT),
             self._format.eq(decode_flags(command.pre_shift, config).get("format", 0)),
         ]
-        m.d.comb += [sources.size.eq(self._size), results.size.eq(self._size)]
         self._limits = []
         for side in ("low", "high"):
             m.submodules[f"limit_{side}"] = widen = Widen(("fp8_e5m2",))
             m.d.comb += widen.bits.eq(command[f"clamp_{side}"])
             self._limits.append(widen.o.as_value())
+
+    def _decode_size(self, m: Module, command, sources, results):
+        """Keep the logarithm of the bytes of an element likewise."""
+        config = self._config
+        self._size = Signal(config.element_size_bits, reset_less=True)
+        size = command.words if config.has_words else 0
+        if config.has_float:
+            double = Cat(command.pre_shift == number for number in _of_two_bytes()).any()
+            of_format = Mux(command.pre_shift == FP32_FORMAT, 2, double)
+            size = Mux(command.rounding == Rounding.FLOAT, of_format, size)
+        m.d.sync += self._size.eq(size)
+        m.d.comb += [sources.size.eq(self._size), results.size.eq(self._size)]
 
     def _geometry(self, m: Module, command, start, sources, results):
         for positions, side in ((sources, "source"), (results, "dest")):
@@ -247,7 +257,7 @@ class Post(wiring.Component):
         acc_end = _delayed(m, request.payload.ends_block, ACC_READ_LATENCY, "acc_end")
         spad_end = _delayed(m, from_bytes.ends_block, SPAD_READ_LATENCY, "spad_end")
         spad_values = Cat(_extend(spad.data.word_select(index, 8)) for index in range(columns))
-        if self._config.has_float:
+        if self._config.element_size_bits:
             completes = _delayed(m, from_bytes.completes, SPAD_READ_LATENCY, "completes")
             spad_values = self._assemble(m, spad_values, spad_arrived)
             spad_arrived = spad_arrived & completes
@@ -274,21 +284,22 @@ class Post(wiring.Component):
 
     def _assemble(self, m: Module, values, arrived):
         """Return the values of a vector whose last bytes arrive, in 32 bits each."""
-        bits, data_now = 8 * self._config.columns, self.spad_read.data
-        before = Signal(3 * bits, reset_less=True)
+        columns, sizes = self._config.columns, self._config.element_size_bits
+        bits = 8 * columns
+        before = Signal(((1 << sizes) - 1) * bits, reset_less=True)
+        everything = Cat(before, self.spad_read.data)
         with m.If(arrived):
-            m.d.sync += before.eq(Cat(before, data_now)[bits:])
-        doubles = Cat(before[2 * bits :], data_now)
-        doubles = Cat(
-            Cat(doubles.word_select(index, 16), Const(0, 16))
-            for index in range(self._config.columns)
-        )
-        return Mux(self._size[1], Cat(before, data_now), Mux(self._size[0], doubles, values))
+            m.d.sync += before.eq(everything[bits:])
+        doubles = everything[-2 * bits :]
+        doubles = Cat(_extend(doubles.word_select(index, 16)) for index in range(columns))
+        values = Mux(self._size[0], doubles, values)
+        return Mux(self._size[1], everything, values) if sizes > 1 else values
 
     def _count_parts(self, m: Module, taken, name: str):
         """Count the reads or writes of a vector; return the one at hand, and if it is the last."""
-        part, last = Signal(2, name=f"part_{name}"), Signal(name=f"last_part_{name}")
-        m.d.comb += last.eq(part == Cat(self._size != 0, self._size[1]))
+        part = Signal(len(self._size), name=f"part_{name}")
+        last = Signal(name=f"last_part_{name}")
+        m.d.comb += last.eq(part == (1 << self._size) - 1)
         with m.If(taken):
             m.d.sync += part.eq(Mux(last, 0, part + 1))
         return part, last
@@ -309,7 +320,7 @@ class Post(wiring.Component):
         acc_valid, bytes_valid = request.valid & from_acc, request.valid & ~from_acc
         address, vector_claims = request.payload.address, request.payload.claims
         part_taken = bytes_ready
-        if self._config.has_float:
+        if self._config.element_size_bits:
             part, last_part = self._count_parts(m, bytes_valid & bytes_ready, "read")
             address = (address + part * self._config.columns)[:SPAD_ADDRESS_BITS]
             vector_claims = claims_of(address, self._config.columns, self._config)
@@ -371,7 +382,7 @@ class Post(wiring.Component):
                 mine = Signal.like(beat, name=f"beat_{index}", attrs={"keep": 1})
                 with m.If(feed):
                     m.d.sync += mine.eq(Mux(mine == beats - 1, 0, mine + 1))
-            m.submodules[f"lane_{index}"] = lane = Lane()
+            m.submodules[f"lane_{index}"] = lane = Lane(16 if self._config.has_words else 8)
             self._lane_units.append(lane)
             pick = [
                 (fifo.r_data, 32, lane.value),
@@ -386,8 +397,8 @@ class Post(wiring.Component):
                 lane.rounding.eq(command.rounding),
                 lane.pre_shift.eq(command.pre_shift),
                 lane.zero.eq(command.output_zero),
-                lane.low.eq(command.clamp_low),
-                lane.high.eq(command.clamp_high),
+                lane.low.eq(self._limit(command, "low")),
+                lane.high.eq(self._limit(command, "high")),
             ]
             if self._config.has_float:
                 self._float_results.append(self._float_lane(m, command, index, lane))
@@ -397,6 +408,13 @@ class Post(wiring.Component):
             m.d.sync += inside.eq(self._inside[-1])
             self._inside.append(inside)
         return last_beat, block_left
+
+    def _limit(self, command, side: str):
+        """Return the smallest or largest result: a byte, or of words one with a lower byte."""
+        limit = command[f"clamp_{side}"]
+        if not self._config.has_words:
+            return limit
+        return Mux(command.words, Cat(command[f"{side}_byte"], limit).as_signed(), limit)
 
     @property
     def _last_latency(self) -> int:
@@ -432,7 +450,9 @@ class Post(wiring.Component):
         words = Signal(32 * columns, reset_less=True)
         # Known a cycle ahead, for a register of its own for each beat: many bits wait for it.
         emerging, emerges = self._inside[Lane.LATENCY - 1], Signal(beats)
-        bytes_made = [lane.byte for lane in self._lane_units]
+        # Of a word the byte is the lower one.
+        words_made = self._config.has_words
+        bytes_made = [lane.word if words_made else lane.byte for lane in self._lane_units]
         if self._config.tables:
             looks_up = to_spad & (command.table == Table.LOOK_UP)
             fills = _fills(command)
@@ -464,7 +484,7 @@ class Post(wiring.Component):
         m.submodules.to_acc = sums_out = Slice(layout, at_hand=("place",))
         place, data_out = head.place, _narrowed(head.data, 8, columns)
         bytes_taken = bytes_out.i.ready
-        if self._config.has_float:
+        if self._config.element_size_bits:
             place, data_out, last_part = self._parts(m, head, bytes_out.i)
             bytes_taken &= last_part
         m.d.comb += [
@@ -506,7 +526,7 @@ class Post(wiring.Component):
         m.d.comb += place.claims.eq(claims_of(place.address, columns, config))
         bytes_out = Signal(8 * columns)
         with m.Switch(self._size):
-            for size in range(3):
+            for size in range(len(self._size) + 1):
                 with m.Case(size):
                     times = 1 << size
                     packed = _narrowed(head.data, 8 * times, columns)
@@ -633,6 +653,6 @@ def _of_two_bytes() -> tuple[int, ...]:
     return tuple(MAC_MODES.index(name) for name, form in FLOAT_FORMATS.items() if form.bytes == 2)
 
 
-def _extend(byte):
-    """Return the bits of a signed byte at 32 bits."""
-    return Cat(byte, byte[7].replicate(24))
+def _extend(number):
+    """Return the bits of a signed number at 32 bits."""
+    return Cat(number, number[-1].replicate(32 - len(number)))

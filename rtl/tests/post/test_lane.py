@@ -25,11 +25,12 @@ def expected(item, rounding, pre_shift, zero, low, high):
     value, bias, multiplier, shift = item
     biased = add_bias(value, bias, rounding)
     result = requantize(biased, multiplier, shift, rounding, pre_shift)
-    return result, clamp(result + zero, low, high) & 255
+    return result, clamp(result + zero, low, high)
 
 
-def run(items, rounding, pre_shift, *, limits=(-128, 127), zero=5):
-    dut = Lane()
+def run(items, rounding, pre_shift, *, limits=(-128, 127), zero=5, bits=8):
+    dut = Lane(bits)
+    limited = dut.word if bits > 8 else dut.byte
     results, cycles = [], 0
 
     async def bench(ctx):
@@ -46,7 +47,10 @@ def run(items, rounding, pre_shift, *, limits=(-128, 127), zero=5):
                     ctx.set(port, value)
             entered += 1
             if entered > Lane.LATENCY:
-                results.append((ctx.get(dut.result), ctx.get(dut.byte)))
+                made = ctx.get(limited)
+                assert ctx.get(dut.byte) == made & 255
+                sign = 1 << bits - 1
+                results.append((ctx.get(dut.result), (made ^ sign) - sign))
             await ctx.tick()
             cycles += 1
 
@@ -78,3 +82,15 @@ def test_ties_and_clamps():
         results, _cycles = run(items, rounding, 0, limits=(-2, 3), zero=-1)
         for item, result in zip(items, results, strict=True):
             assert result == expected(item, rounding, 0, -1, -2, 3), (rounding, item)
+
+
+@pytest.mark.parametrize("rounding", SUPPORTED_ROUNDINGS)
+def test_words(seed, rounding):
+    """Limits of 16 bits, whole and uneven ones, and those of bytes in a lane of words."""
+    generator = random.Random(seed)
+    items = [draw(generator) for _ in range(300)]
+    items += [(value, 0, 2**30, shift) for value in _CORNERS for shift in (1, 0, -1, -14, -16)]
+    for limits, zero in (((-32768, 32767), 0), ((0, 20007), 0), ((-301, 299), 77), ((-128, 5), -3)):
+        results, _cycles = run(items, rounding, 0, limits=limits, zero=zero, bits=16)
+        for item, result in zip(items, results, strict=True):
+            assert result == expected(item, rounding, 0, zero, *limits), (limits, item)

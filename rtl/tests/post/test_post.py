@@ -24,6 +24,23 @@ CONFIGS = {
         rows=4, columns=4, hop=4, lanes=2, acc_bytes=2048, mac_modes=("i8xi8", "i8xi4")
     ),
 }
+WORDS = {
+    "4_by_2": Config(
+        rows=4, columns=4, hop=4, lanes=2, acc_bytes=1024, mac_modes=("i8xi8", "i16xi8")
+    ),
+    "8_by_8": Config(
+        rows=8, columns=8, hop=4, lanes=8, acc_bytes=2048, mac_modes=("i8xi8", "i16xi8")
+    ),
+    "with_fp16": Config(
+        rows=4,
+        columns=4,
+        hop=4,
+        lanes=2,
+        float_rows=2,
+        acc_bytes=1024,
+        mac_modes=("i8xi8", "i16xi8", "fp16"),
+    ),
+}
 SPAD_BYTES = 4096
 PARAMETERS = 3000
 
@@ -32,7 +49,8 @@ def draw(generator, config, **fixed):
     """Return the fields of a POST whose accesses lie apart."""
     width, height = generator.randint(1, 5), generator.randint(1, 3)
     blocks, tail = generator.randint(1, 3), generator.randint(1, config.columns)
-    step = (blocks - 1) * config.columns + tail + generator.choice((0, 2))
+    words = fixed.get("words", int(config.has_words and generator.random() < 0.5))
+    step = ((blocks - 1) * config.columns + tail << words) + generator.choice((0, 2))
     values = {item.name: 0 for item in FORMATS[Opcode.POST].fields}
     values |= {
         "mark": generator.randrange(64),
@@ -63,7 +81,12 @@ def draw(generator, config, **fixed):
         "product": generator.randint(0, 1),
         "factor_zero": generator.randint(-128, 127),
         "pairs": generator.randint(0, int(config.has_narrow)),
+        "words": words,
     }
+    if words:
+        values |= {side: generator.randrange(256) for side in ("low_byte", "high_byte")}
+        # Such a POST has neither.
+        fixed = {**fixed, "table": Table.NONE, "product": 0}
     if values["pairs"]:
         # Some of either bank.
         values["acc_addr"] = generator.randint(0, config.acc_pairs - width * height * 2)
@@ -326,21 +349,73 @@ def test_units_that_are_not_built(seed, tables, products):
     check(config, [draw(generator, config, **absent) for _ in range(3)], seed)
 
 
+@pytest.mark.parametrize("name", WORDS)
+@pytest.mark.parametrize("source", Source)
+def test_words(seed, name, source):
+    """Elements of two bytes and of one, in turn, whole and with tails."""
+    config, generator = WORDS[name], random.Random(seed)
+    for destination in Destination:
+        fixed = {"source": source, "destination": destination, "param_addr": PARAMETERS}
+        fixed |= {"oc_blocks": 2, "channel_bias": 1, "channel_scale": 1}
+        instructions = [
+            draw(generator, config, words=words, rounding=rounding, **fixed)
+            for words, rounding in zip((1, 0, 1), SUPPORTED_ROUNDINGS, strict=True)
+        ]
+        check(config, instructions, seed)
+
+
+def test_words_lie_one_behind_the_other(seed):
+    """What is written is what integers say: sums, scaled and limited, in two bytes each."""
+    config = WORDS["4_by_2"]
+    spad, sums = initial_state(config, seed)
+    values = steady(config, 16, source=Source.ACC, x_step=8, words=1)
+    values |= {"rounding": Rounding.SINGLE, "multiplier": 2**30, "shift": -3, "pre_shift": 0}
+    # -32768 + 5 and 20 * 256 + 7: neither is a whole number of 256.
+    values |= {"clamp_low": -128, "low_byte": 5, "clamp_high": 20, "high_byte": 7}
+    drawn = draw(random.Random(seed), config, **values, bias=0, output_zero=0)
+    got, _sums, _marks, _taken = run(config, [drawn], spad, sums)
+    expected = np.clip((sums[:16].astype(np.int64) + 8) >> 4, -32768 + 5, 20 * 256 + 7)
+    assert np.array_equal(got[1000:1128].view("<i2"), expected.ravel())
+    assert len(set(expected.ravel().tolist())) > 20
+
+
+@pytest.mark.parametrize("name", WORDS)
+@pytest.mark.parametrize("source", Source)
+def test_words_at_full_rate(seed, name, source):
+    """A vector takes its beats, or a cycle for each byte of a word."""
+    config, generator = WORDS[name], random.Random(seed)
+
+    def apart(count):
+        fixed = steady(config, count, source=source, x_step=2 * config.columns, words=1)
+        drawn = [draw(generator, config, **fixed) for _ in range(2)]
+        first, second = check(config, drawn, seed)
+        return second - first
+
+    beats = max(2, config.columns // config.lanes)
+    assert apart(60) - apart(30) == 30 * beats
+
+
 @pytest.mark.parametrize(("refuse", "gaps"), [(0.5, 0), (0, 0.8), (0.4, 0.5)])
-def test_refused_and_late(seed, refuse, gaps):
-    config = CONFIGS["8_by_4"]
+@pytest.mark.parametrize("config", [CONFIGS["8_by_4"], WORDS["8_by_8"]], ids=("bytes", "words"))
+def test_refused_and_late(seed, refuse, gaps, config):
     generator = random.Random(seed)
     # One after the other on the same memories: each starts when the one before is visible.
     fixed = {"param_addr": PARAMETERS, "channel_bias": 1, "channel_scale": 1, "oc_blocks": 2}
-    fixed |= {"width": 3, "x_step": 20, "tail": 5, "dest_pitch": 64, "source_pitch": 64}
+    fixed |= {"width": 3, "x_step": 28, "tail": 5, "dest_pitch": 90, "source_pitch": 90}
     instructions = [draw(generator, config, **fixed) for _ in range(6)]
     check(config, instructions, seed, refuse=refuse, gaps=gaps)
 
 
-def test_reset_midway(seed):
+@pytest.mark.parametrize("reset_at", [25, 40])
+def test_reset_midway(seed, reset_at):
+    """Between the beats of a vector, and between the bytes of words."""
+    fixed = {"width": 5, "height": 3, "oc_blocks": 2, "tail": 4}
     config = CONFIGS["8_by_4"]
-    values = draw(random.Random(seed), config, width=5, height=3, oc_blocks=2, source=Source.ACC)
-    check(config, [values], seed, reset_at=25)
+    values = draw(random.Random(seed), config, source=Source.ACC, **fixed)
+    check(config, [values], seed, reset_at=reset_at)
+    config = WORDS["8_by_8"]
+    values = draw(random.Random(seed), config, source=Source.SPAD, words=1, **fixed)
+    check(config, [values], seed, reset_at=reset_at)
 
 
 def test_an_idle_unit_makes_no_progress():

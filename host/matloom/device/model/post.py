@@ -43,8 +43,7 @@ def post(
     if fields["source"] == Source.ACC:
         values = accumulators[entries].astype(np.int64)
     else:
-        addresses = _addresses(fields, "source", shape)
-        values = spad.view(np.int8).take(addresses, mode="clip").astype(np.int64)
+        values = _read(fields, spad, shape)
         if instruction.product:
             factors = accumulators[entries].astype(np.int64)
             values = (values - instruction.factor_zero) * _low_bits(factors)
@@ -53,8 +52,10 @@ def post(
     biased = add_bias(values, bias, rounding)
     results = requantize(biased, multiplier, shift, rounding, fields["pre_shift"])
     if fields["destination"] == Destination.SPAD:
-        low, high = fields["clamp_low"], fields["clamp_high"]
-        results = clamp(results + fields["output_zero"], low, high)
+        results = clamp(results + fields["output_zero"], *_limits(fields))
+        if instruction.words:
+            _write_words(fields, spad, results, valid)
+            return
         # The low byte: what is left where the limits cross.
         written = (results & 255).astype(np.uint8)
         if instruction.table == Table.FILL:
@@ -82,6 +83,36 @@ def _entries(instruction: Instruction, config: Config) -> NDArray[np.int64]:
     apart = config.pair_distance
     entries: NDArray[np.int64] = pair + pair // apart * apart + block % 2 * apart
     return entries
+
+
+def _read(
+    fields: dict[str, int], spad: NDArray[np.uint8], shape: tuple[int, ...]
+) -> NDArray[np.int64]:
+    """Return the source's elements, bytes or words."""
+    size = post_element_bytes(fields)
+    first = _addresses(fields, "source", shape, size)
+    values = spad.view(np.int8).take(first + size - 1, mode="clip").astype(np.int64)
+    return values * 256 + spad.take(first, mode="clip") if size > 1 else values
+
+
+def _limits(fields: dict[str, int]) -> tuple[int, int]:
+    """Return the smallest and the largest result."""
+    low, high = fields["clamp_low"], fields["clamp_high"]
+    if not fields.get("words"):
+        return low, high
+    return low * 256 + fields["low_byte"], high * 256 + fields["high_byte"]
+
+
+def _write_words(
+    fields: dict[str, int],
+    spad: NDArray[np.uint8],
+    results: NDArray[np.int64],
+    valid: NDArray[np.bool_],
+) -> None:
+    """Write the low 16 bits of results, little-endian."""
+    addresses = _addresses(fields, "dest", results.shape, 2)[valid]
+    spad[addresses] = results[valid] & 255
+    spad[addresses + 1] = results[valid] >> 8 & 255
 
 
 def _low_bits(factors: NDArray[np.int64]) -> NDArray[np.int64]:
