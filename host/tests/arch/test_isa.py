@@ -121,10 +121,10 @@ def test_extents_of_a_configuration_have_no_condition_that_always_holds():
     every = dataclasses.replace(Config(), mac_modes=("i8xi8", "i8xi4"))
     integers = [
         dataclasses.replace(
-            extent, only=tuple(item for item in extent.only if item[0] != "rounding")
+            extent, only=tuple(item for item in extent.only if item[0] not in ("rounding", "words"))
         )
         for extent in FORMATS[Opcode.POST].extents
-        if "pre_shift" not in dict(extent.only)
+        if "pre_shift" not in dict(extent.only) and dict(extent.only).get("words") != (1,)
     ]
     assert list(extents_of(Opcode.POST, every)) == integers
     without = extents_of(Opcode.POST, dataclasses.replace(Config(), tables=0, products=0))
@@ -155,6 +155,35 @@ def test_elements_of_post():
     assert found == "POST.pre_shift must be one of 4, 5, 8, not 6"
     assert illegal_field(make(table=1), FLOAT) == "POST.table must be 0 under FLOAT, not 1"
     assert illegal_field(make(), CONFIG) == "POST.rounding must be one of 0, 1, 4, not 5"
+
+
+def test_words_of_post():
+    """Two bytes an element on both sides, beside bytes and floating-point formats."""
+    config = dataclasses.replace(Config(), mac_modes=("i8xi8", "i16xi8", "fp16"))
+    ones = dict.fromkeys(("width", "height", "oc_blocks", "tail", "words"), 1)
+
+    def make(**values):
+        return Instruction(Opcode.POST, {**ones, "source": Source.SPAD, **values})
+
+    assert post_element_bytes(make().values) == 2
+    assert illegal_field(make(low_byte=255, high_byte=255), config) is None
+    for name in ("table", "product"):
+        found = illegal_field(make(**{name: 1}), config)
+        assert found == f"POST.{name} must be 0 with words, not 1"
+    found = illegal_field(make(rounding=Rounding.FLOAT, pre_shift=5), config)
+    assert found == "POST.words must be 0 under FLOAT, not 1"
+    found = illegal_field(make(), CONFIG)
+    assert found == "POST.words must be 0 in a configuration without has_words, not 1"
+    # Three blocks of sixteen and a tail of four: 36 elements from byte 100 on.
+    values = {"oc_blocks": 3, "tail": 4, "dest_addr": 100, "source_addr": 100}
+    for words, end in ((0, 136), (1, 172)):
+        post = make(**values, words=words)
+        ends = [
+            extent_end(extent, post, config)
+            for extent in extents_of(Opcode.POST, config)
+            if extent.base in ("dest_addr", "source_addr")
+        ]
+        assert [each for each in ends if each is not None] == [end, end]
 
 
 @pytest.mark.parametrize(("blocks", "pairs"), [(1, 1), (2, 1), (3, 2), (6, 3)])

@@ -6,7 +6,7 @@ import random
 import pytest
 from amaranth.hdl import ResetInserter, Signal
 
-from matloom.arch.config import PRESETS
+from matloom.arch.config import PRESETS, load_config
 from matloom.arch.csr import Fault
 from matloom.arch.instruction import (
     Instruction,
@@ -31,6 +31,8 @@ from matloom_rtl.control.dispatch import Dispatch
 from matloom_rtl.testing import simulate
 
 CONFIG = PRESETS["nano"]
+#: Words beside floating-point numbers, and what goes with neither.
+WORDS = load_config("nano+i16xi8+fp16+float_rows=2+weight_rows=2+tables=1+products=1")
 REGION_BYTES = (4096, 6000, 2**32 - 1, 6000)
 _CAUSES = {
     Memory.SPAD: Fault.SPAD_RANGE,
@@ -39,9 +41,9 @@ _CAUSES = {
 }
 
 
-def verdict(instruction, issued):
+def verdict(instruction, issued, config=CONFIG):
     """Return the fault and its address that the tables ask for."""
-    if illegal_field(instruction, CONFIG):
+    if illegal_field(instruction, config):
         return Fault.ILLEGAL_FIELD, None
     if instruction.opcode is Opcode.STORE and instruction.region not in WRITABLE_REGIONS:
         return Fault.READ_ONLY_REGION, None
@@ -49,10 +51,10 @@ def verdict(instruction, issued):
         if getattr(instruction, f"wait_{unit.name.lower()}") > issued[unit]:
             return Fault.DEPENDENCY, None
     for extent in FORMATS[instruction.opcode].extents:
-        end = extent_end(extent, instruction, CONFIG)
+        end = extent_end(extent, instruction, config)
         capacity = {
-            Memory.SPAD: CONFIG.spad_bytes,
-            Memory.ACC: CONFIG.acc_entries,
+            Memory.SPAD: config.spad_bytes,
+            Memory.ACC: config.acc_entries,
         }
         if extent.memory is Memory.DRAM:
             limit = REGION_BYTES[instruction.region]
@@ -149,7 +151,7 @@ def test_legal_streams_reach_their_units(seed):
             counts[unit] += 1
 
 
-def judge(data, issued):
+def judge(data, issued, config):
     """Return the fault, its address and the opcode for the bytes of one instruction."""
     opcode = data[0] & 15
     if opcode not in FORMATS:
@@ -158,7 +160,7 @@ def judge(data, issued):
         instruction, _end = unpack(data)
     except IsaError:
         return Fault.ILLEGAL_FIELD, None
-    return verdict(instruction, issued)
+    return verdict(instruction, issued, config)
 
 
 def bad_bytes(generator, instruction):
@@ -174,14 +176,15 @@ def bad_bytes(generator, instruction):
     return bytes(data)
 
 
-def test_spoilt_instructions_fault_as_the_tables_say(seed):
+@pytest.mark.parametrize("config", [CONFIG, WORDS], ids=("nano", "words"))
+def test_spoilt_instructions_fault_as_the_tables_say(seed, config):
     """One after another until one fails, then a reset: what was issued before counts for waits."""
     generator = random.Random(seed)
-    reset, dut, seen = Signal(), Dispatch(CONFIG), dict.fromkeys(Fault, 0)
+    reset, dut, seen = Signal(), Dispatch(config), dict.fromkeys(Fault, 0)
     sound = [
         instruction
         for number in range(40)
-        for instruction in random_stream(seed * 1000 + number, CONFIG).instructions[:-1]
+        for instruction in random_stream(seed * 1000 + number, config).instructions[:-1]
     ]
 
     async def restart(ctx):
@@ -218,7 +221,7 @@ def test_spoilt_instructions_fault_as_the_tables_say(seed):
         issued, index = await restart(ctx), 0
         for _number in range(2500):
             data = bad_bytes(generator, generator.choice(sound))
-            wanted, end = judge(data, issued)
+            wanted, end = judge(data, issued, config)
             found, address = await send(ctx, data)
             seen[wanted] += 1
             if wanted is Fault.NONE:
