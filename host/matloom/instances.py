@@ -130,15 +130,20 @@ class Instances:
             name="weights", shape=shape, dtype="int8", quantisation=quantisation, data=integers
         )
 
-    def _bias(self, channels: int) -> list[Tensor]:
+    def _bias(self, channels: int, *, short: bool = False) -> list[Tensor]:
+        """Return a bias or none; of int16 layers it has 64 bits, or 32 where it may be `short`."""
         if not self._integer(0, 3):
             return []
         reach = 2 ** self._integer(4, 24)
         data = self.random.integers(-reach, reach, channels, np.int32)
+        if self.dtype == "int16":
+            return [
+                Tensor(name="bias", shape=(channels,), dtype="int64", data=data.astype(np.int64))
+            ]
         if self.dtype == "float32":
             floats = (data / reach).astype(np.float32)
             return [Tensor(name="bias", shape=(channels,), dtype="float32", data=floats)]
-        return [Tensor(name="bias", shape=(channels,), dtype="int32", data=data)]
+        return [Tensor(name="bias", shape=(channels,), dtype=data.dtype.name, data=data)]
 
     def _output(self, op: Op, given: Tensor, shape: tuple[int, ...], at: int) -> Tensor:
         name = f"output_{at}"
@@ -218,7 +223,7 @@ class Instances:
         inputs = [
             self._tensor("input", (self._integer(1, 2), height, width, channels)),
             self._weights(shape, 3 if depthwise else 0),
-            *self._bias(outputs),
+            *self._bias(outputs, short=not depthwise),
         ]
         padding = self._window((height, width), kernel, stride, dilation)
         activation = self._activation()

@@ -23,8 +23,10 @@ __all__ = [
     "quantize_multiplier",
     "reciprocal",
     "requantize",
+    "requantize_wide",
     "rounding_divide_by_pot",
     "saturating_rounding_doubling_high_mul",
+    "short_multiplier",
     "wrap32",
 ]
 
@@ -36,9 +38,8 @@ class Rounding(enum.IntEnum):
         gemmlowp's saturating rounding doubling high multiply, then a rounding divide by a power
         of two: what TensorFlow Lite Micro's int8 kernels do.
     ``SINGLE``
-        One rounding, half up: LiteRT's reference int8 fully connected kernel.
-    ``REDUCED16``
-        16-bit multiplier and one rounding: TensorFlow Lite Micro's int16 kernels, 64-bit bias.
+        One rounding, half up: LiteRT's reference int8 fully connected kernel; with a
+        `short_multiplier`, TensorFlow Lite Micro's int16 kernels with 64-bit sums.
     ``FLOAT32``
         Reserved: float32 product, half to even (XNNPACK, onnxruntime).
     ``AVERAGE``
@@ -49,7 +50,6 @@ class Rounding(enum.IntEnum):
 
     DOUBLE = 0
     SINGLE = 1
-    REDUCED16 = 2
     FLOAT32 = 3
     AVERAGE = 4
     FLOAT = 5
@@ -160,6 +160,25 @@ def requantize(x: Any, multiplier: Any, shift: Any, rounding: Rounding, pre_shif
         high = (x * multiplier + 2**30 * (right == 0)) >> 31
         return (high + ((1 << right) >> 1)) >> right
     raise ValueError(f"rounding must be one of {SUPPORTED_ROUNDINGS}, not {rounding!r}")
+
+
+def short_multiplier(multiplier: Any) -> Any:
+    """Return a multiplier of 31 bits as one of 15, for a power of two that is 16 less."""
+    short = (multiplier + 2**15) >> 16
+    return short - (short > 2**15 - 1)
+
+
+def requantize_wide(x: Any, multiplier: Any, shift: Any) -> Any:
+    """Return 48-bit `x` times ``multiplier / 2**31 * 2**shift``, rounded once, to 32 bits.
+
+    The multiplier loses its lower 16 bits first. Where ``x << shift`` fits 32 bits this is
+    `requantize` under ``SINGLE`` with ``short_multiplier(multiplier) << 16``: there, too, bits
+    below the rounding one are cut off and cannot carry. `shift` is -31 to 7.
+
+    Source: MultiplyByQuantizedMultiplier of TensorFlow Lite Micro for int64.
+    """
+    places = 15 - shift
+    return wrap32((x * short_multiplier(multiplier) + (1 << (places - 1))) >> places)
 
 
 def quantize_multiplier(real: float) -> tuple[int, int]:

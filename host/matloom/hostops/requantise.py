@@ -7,11 +7,12 @@ from matloom.arch.numerics import (
     clamp,
     multiply_by_quantized_multiplier,
     requantize,
+    requantize_wide,
     wrap32,
 )
 from matloom.ir.attributes import Activation
 from matloom.ir.graph import Array, Graph, Node, Op, Tensor
-from matloom.ir.scales import activation_range, channel_multipliers
+from matloom.ir.scales import activation_range, channel_multipliers, sums_are_wide
 
 __all__ = ["finish", "limit", "requantise_sums", "scale"]
 
@@ -50,9 +51,12 @@ def requantise_sums(
     """Return the output of a layer with weights from its int64 sums (any, output channels)."""
     if bias is not None:
         sums = sums + bias.reshape(-1).astype(np.int64)
+    output = graph.tensors[node.output]
+    if sums_are_wide(graph, node):
+        scaled: Array = requantize_wide(sums, *channel_multipliers(graph, node))
+        return finish(scaled, activation, output).reshape(output.shape)
     # Kernels in C add at 32 bits.
     sums = wrap32(sums)
-    output = graph.tensors[node.output]
     if output.dtype == "int32":
         unscaled: Array = sums.astype(np.int32).reshape(output.shape)
         return unscaled

@@ -39,6 +39,11 @@ def _bias(inputs: Sequence[Array]) -> Array | None:
     return inputs[2] if len(inputs) == 3 else None
 
 
+def _largest(data: Array) -> int:
+    """Return what no input exceeds without its zero point, which int16 has not."""
+    return 2**15 if data.dtype == np.int16 else 255
+
+
 def exact_product(rows: Array, weights: Array, largest: int = 255) -> Array:
     """Return ``rows @ weights.T`` of inputs and weights without zero points, as int64.
 
@@ -55,10 +60,10 @@ def exact_product(rows: Array, weights: Array, largest: int = 255) -> Array:
 
 
 def convolution(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """CONV_2D: int8 image, int8 weights, int32 bias or none, to int8; or int16 without a zero."""
+    """CONV_2D: int8 image, int8 weights, int32 bias or none, to int8; or int16 without zeros."""
     attributes = node.attributes_as(Conv2D)
     image, weights = inputs[0], _weights(graph, node, inputs)
-    largest = 2**15 if image.dtype == np.int16 else 255
+    largest = _largest(image)
     image = image.astype(np.int16) - graph.tensors[node.inputs[0]].zero_point
     patches = windows(
         pad(image, attributes.padding, 0),
@@ -73,7 +78,7 @@ def convolution(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
 
 
 def depthwise(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """DEPTHWISE_CONV_2D: int8 image, int8 weights, int32 bias or none, to int8."""
+    """DEPTHWISE_CONV_2D: int8 image, int8 weights, int32 bias or none, to int8; or int16."""
     attributes = node.attributes_as(DepthwiseConv2D)
     image, weights = inputs[0], _weights(graph, node, inputs)
     image = image.astype(np.int64) - graph.tensors[node.inputs[0]].zero_point
@@ -89,11 +94,12 @@ def depthwise(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
 
 
 def dense(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """FULLY_CONNECTED: int8 rows, int8 weights, int32 bias or none, to int8."""
+    """FULLY_CONNECTED: int8 rows, int8 weights, int32 bias or none, to int8; or int16."""
     activation = node.attributes_as(FullyConnected).activation
     rows, weights = inputs[0], _weights(graph, node, inputs)
+    largest = _largest(rows)
     rows = rows.astype(np.int16) - graph.tensors[node.inputs[0]].zero_point
-    sums = exact_product(rows.reshape(-1, weights.shape[1]), weights)
+    sums = exact_product(rows.reshape(-1, weights.shape[1]), weights, largest)
     return requantise_sums(graph, node, sums, _bias(inputs), activation)
 
 

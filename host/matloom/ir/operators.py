@@ -105,8 +105,10 @@ _LOWERED = frozenset(
     for bias in (" float32", "")
     for made in ("float32", name)
 )
-#: Data of two bytes, requantised to one.
-_WORDS = frozenset({"int16 int8 int32 -> int8"})
+#: Data of two bytes; a bias has 64 bits, as the sums.
+_WORDS = frozenset({"int16 int8 int64 -> int16", "int16 int8 -> int16"})
+#: Convolutions of them whose sums have 32 bits, and those requantised to a byte.
+_SHORT_SUMS = frozenset({"int16 int8 int32 -> int16", "int16 int8 int32 -> int8"})
 #: The sums themselves.
 _SUMS = frozenset({"int8 int8 int32 -> int32", "int16 int8 int32 -> int32"})
 #: Weights quantised, data not.
@@ -144,12 +146,12 @@ OPERATORS = {
     ),
     Op.CONV_2D: Operator(
         attributes=Conv2D,
-        types=_WEIGHTED | _WORDS | _SUMS | _HYBRID | _LOWERED,
+        types=_WEIGHTED | _WORDS | _SHORT_SUMS | _SUMS | _HYBRID | _LOWERED,
         shape=convolution_shape,
         weight_axis=0,
     ),
     Op.DEPTHWISE_CONV_2D: Operator(
-        attributes=DepthwiseConv2D, types=_WEIGHTED, shape=depthwise_shape, weight_axis=3
+        attributes=DepthwiseConv2D, types=_WEIGHTED | _WORDS, shape=depthwise_shape, weight_axis=3
     ),
     Op.DEQUANTIZE: Operator(
         types=frozenset(f"{name} -> float32" for name in ("float16", "int8", "int16", "uint8"))
@@ -157,7 +159,7 @@ OPERATORS = {
     Op.EXPAND_DIMS: _RESHAPE,
     Op.FULLY_CONNECTED: Operator(
         attributes=FullyConnected,
-        types=_WEIGHTED | _HYBRID | _LOWERED,
+        types=_WEIGHTED | _WORDS | _HYBRID | _LOWERED,
         shape=dense_shape,
         weight_axis=0,
     ),

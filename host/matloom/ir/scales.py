@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from matloom.arch.numerics import quantize_multiplier
+from matloom.arch.numerics import quantize_multiplier, short_multiplier
 from matloom.ir.attributes import Activation, LeakyRelu, Reduce, Resize, Softmax
 from matloom.ir.graph import Array, Graph, Node, Op, Tensor
 
@@ -26,6 +26,7 @@ __all__ = [
     "round_half_away",
     "sigmoid_scale",
     "softmax_scale",
+    "sums_are_wide",
     "unary_multiplier",
 ]
 
@@ -57,6 +58,16 @@ def nearest(attributes: Resize, given: int, wanted: int) -> Array:
     return np.clip(rounded.astype(np.int64), 0, given - 1)
 
 
+def sums_are_wide(graph: Graph, node: Node) -> bool:
+    """Return whether a layer with weights adds up in 64 bits, and has shorter multipliers.
+
+    Layers of int16 do, but for a CONV_2D whose bias has 32 bits.
+    """
+    if graph.tensors[node.output].dtype != "int16":
+        return False
+    return "int32" not in [graph.tensors[number].dtype for number in node.inputs[2:]]
+
+
 def channel_multipliers(graph: Graph, node: Node) -> tuple[Array, Array]:
     """Return a multiplier and a shift for each output channel, as int64.
 
@@ -72,6 +83,10 @@ def channel_multipliers(graph: Graph, node: Node) -> tuple[Array, Array]:
     else:
         products = [given.scale * scale for scale in scales]
     pairs = [quantize_multiplier(product / output.scale) for product in products]
+    if sums_are_wide(graph, node) and max(shift for _multiplier, shift in pairs) > 7:
+        raise ValueError(
+            f"a scale ratio of 64-bit sums must be below 128, not {max(products) / output.scale}"
+        )
     channels = output.shape[-1]
     multipliers, shifts = (np.array(column, np.int64) for column in zip(*pairs, strict=True))
     return np.broadcast_to(multipliers, channels), np.broadcast_to(shifts, channels)
@@ -136,11 +151,6 @@ class HardSwish:
     gate: Multiplier
 
 
-def _short(multiplier: int) -> int:
-    """Return a multiplier of 32 bits as one of 16."""
-    return min((multiplier + 2**15) >> 16, 2**15 - 1)
-
-
 def hard_swish_scales(graph: Graph, node: Node) -> HardSwish:
     """Return the multipliers of HARD_SWISH, from ratios in float32.
 
@@ -153,7 +163,7 @@ def hard_swish_scales(graph: Graph, node: Node) -> HardSwish:
     pairs = []
     for unit in (np.float32(graph.tensors[node.output].scale), np.float32(3 / 32768)):
         multiplier, shift = quantize_multiplier(float(fine / unit))
-        pairs.append((_short(multiplier), shift))
+        pairs.append((short_multiplier(multiplier), shift))
     if pairs[0][1] > 0:
         raise ValueError(f"the output's scale must be {fine} or more")
     return HardSwish(output=pairs[0], gate=pairs[1])

@@ -165,6 +165,10 @@ def misfit(node: Node, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> s
     for zero in () if quantisation is None else quantisation.zero_point:
         if zero != 0 and inputs[1].dtype != "uint8":
             return f"must have weights of zero point 0, not {zero}"
+    if inputs[0].dtype == outputs[0].dtype == "int16":
+        for tensor in (inputs[0], outputs[0]):
+            if tensor.quantisation is not None and any(tensor.quantisation.zero_point):
+                return f"must have 16-bit data of zero point 0, not {tensor.zero_point}"
     if inputs[0].dtype == "float32" and quantisation is not None and quantisation.axis is not None:
         return f"must have one scale for weights between floats, not {len(quantisation.scale)}"
     return None

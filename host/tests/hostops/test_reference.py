@@ -265,7 +265,7 @@ def test_groups_of_channels(seed):
     assert np.array_equal(result, expected)
 
 
-@pytest.mark.parametrize("op", [Op.CONV_2D, Op.FULLY_CONNECTED])
+@pytest.mark.parametrize("op", [Op.MAX_POOL_2D, Op.AVERAGE_POOL_2D])
 def test_sixteen_bit_activations(op, seed):
     graph = Instances([seed, 2]).make(op)
     tensors = dict(graph.tensors)
