@@ -87,13 +87,18 @@ class Instances:
         """Return a number of channels; several blocks of them for the engine."""
         return self._integer(1, 40 if self.engine else most)
 
-    def _constant(self, tensor: Tensor, low: int = -128, high: int = 127) -> Tensor:
-        """Return an int8 tensor with data from a range."""
-        data = self.random.integers(low, high, tensor.shape, np.int8, endpoint=True)
+    def _constant(self, tensor: Tensor) -> Tensor:
+        """Return a tensor of int8 or int16 with any data."""
+        limits, dtype = np.iinfo(tensor.dtype), np.dtype(tensor.dtype).type
+        data = self.random.integers(limits.min, limits.max, tensor.shape, dtype, endpoint=True)
         return replace(tensor, data=data)
 
     def _scale(self, low: float = 0.002, high: float = 0.2) -> float:
         return float(np.float32(np.exp(self.random.uniform(np.log(low), np.log(high)))))
+
+    def _scale_of(self, dtype: str, low: float = 0.002, high: float = 0.2) -> float:
+        """Return the scale of a tensor, which files hold as float32."""
+        return float(np.float32(self._scale(low, high) / (100 if dtype == "int16" else 1)))
 
     def _activation(self) -> Activation:
         return list(Activation)[self._integer(0, 3)]
@@ -107,7 +112,7 @@ class Instances:
             # 16-bit kernels know no zero point.
             limits = np.iinfo("int8" if dtype == "int16" else dtype)
             zero = 0 if dtype == "int16" else self._integer(int(limits.min), int(limits.max))
-            scale = scale or self._scale() / (100 if dtype == "int16" else 1)
+            scale = scale or self._scale_of(dtype)
             quantisation = Quantisation(scale=(scale,), zero_point=(zero,))
         return Tensor(name=name, shape=shape, dtype=dtype, quantisation=quantisation)
 
@@ -162,8 +167,7 @@ class Instances:
             low, high = (0.05, 20) if op in WEIGHTED else (0.002, 0.2)
             if op is Op.HARD_SWISH:
                 low = max(low, given.scale / 100)
-            scale = self._scale(low, high) / (100 if self.dtype == "int16" else 1)
-            return self._tensor(name, shape, scale=scale)
+            return self._tensor(name, shape, scale=self._scale_of(self.dtype, low, high))
         return Tensor(name=name, shape=shape, dtype=self.dtype, quantisation=quantisation)
 
     def network(
@@ -264,7 +268,7 @@ class Instances:
         inputs = [
             self._tensor("input", (*leading, depth)),
             self._weights((units, depth), 0),
-            *self._bias(units),
+            *self._bias(units, short=True),
         ]
         return inputs, FullyConnected(keep_num_dims=keep, activation=self._activation())
 
@@ -372,7 +376,9 @@ class Instances:
         before, after = (tuple(self._integer(0, 3) if at else 0 for at in cut) for _ in range(2))
         value = None
         if op is Op.PADV2:
-            value = self._integer(-128 if self.engine else 0, 127)
+            # Of words the engine pads with equal bytes.
+            low, high = (-1, 0) if self.engine and self.dtype == "int16" else (-128, 127)
+            value = self._integer(low if self.engine else 0, high)
         return [self._tensor("input", shape)], Pad(before=before, after=after, value=value)
 
     def _joining(self, op: Op) -> tuple[list[Tensor], Attributes]:

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from matloom.arch.config import load_config
+from matloom.compare import Reference
 from matloom.compiler import compile_network
+from matloom.frontend.write import write_tflite
 from matloom.hostops.interpreter import interpret
-from matloom.ir.attributes import Activation, Conv2D, Padding
+from matloom.ir.attributes import Activation, Conv2D, DepthwiseConv2D, FullyConnected, Padding
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.runtime import load
 
@@ -99,6 +101,85 @@ def test_a_mode_that_is_not_built_runs_on_the_host():
     assert [layer.where for layer in program.layers] == ["host", "host", "engine", "engine"]
     assert program.layers[0].reason == "the engine is built with i8xi8, i8xi4, not i16xi8"
     assert program.layers[1].reason == "the engine is built with i8xi8, i8xi4, not i4xi4"
+
+
+def words_chain(seed):
+    """Return three layers of int16: a convolution, a depthwise one behind it, a dense one."""
+    generator = np.random.default_rng(seed)
+    same = {"stride": (1, 1), "dilation": (1, 1)}
+    same |= {"padding": Padding(top=1, bottom=1, left=1, right=1)}
+    layers = (
+        # At this scale 6 is 20007, no whole number of 256.
+        (Op.CONV_2D, (11, 3, 3, 5), 6 / 20007, Conv2D(activation=Activation.RELU6, **same)),
+        (
+            Op.DEPTHWISE_CONV_2D,
+            (1, 3, 3, 11),
+            1e-3,
+            DepthwiseConv2D(activation=Activation.NONE, depth_multiplier=1, **same),
+        ),
+        (
+            Op.FULLY_CONNECTED,
+            (10, 9 * 7 * 11),
+            2e-2,
+            FullyConnected(activation=Activation.RELU, keep_num_dims=False),
+        ),
+    )
+    tensors = {0: dataclasses.replace(tensor("input", (1, 9, 7, 5), 1e-4, 0), dtype="int16")}
+    nodes = []
+    for index, (op, shape, scale, attributes) in enumerate(layers):
+        weights = generator.integers(-60, 61, shape, np.int8)
+        channels = shape[3] if op is Op.DEPTHWISE_CONV_2D else shape[0]
+        bias = generator.integers(-(10**6), 10**6, channels, np.int64)
+        made = (1, channels) if op is Op.FULLY_CONNECTED else (1, 9, 7, channels)
+        tensors |= {
+            3 * index + 1: dataclasses.replace(
+                tensor(f"weights_{index}", shape, 0.01, 0), data=weights
+            ),
+            3 * index + 2: Tensor(
+                name=f"bias_{index}", shape=(channels,), dtype="int64", data=bias
+            ),
+            3 * index + 3: dataclasses.replace(
+                tensor(f"output_{index}", made, scale, 0), dtype="int16"
+            ),
+        }
+        inputs = (3 * index, 3 * index + 1, 3 * index + 2)
+        nodes.append(
+            Node(op=op, inputs=inputs, outputs=(3 * index + 3,), attributes=attributes, index=index)
+        )
+    return Graph(name="words", inputs=(0,), outputs=(9,), tensors=tensors, nodes=tuple(nodes))
+
+
+@pytest.mark.parametrize("device", ["model", "rtl"])
+def test_words_from_layer_to_layer(device, seed):
+    pytest.importorskip("tflite_micro", reason="tflite-micro is not installed")
+    graph = words_chain(seed)
+    program = compile_network(graph, CONFIG)
+    assert [layer.mode for layer in program.layers] == ["i16xi8"] * 3
+    assert len(program.steps) == 1
+    reference = Reference(write_tflite(graph), graph)
+    session = load(program, device=device)
+    for sample in range(3):
+        noise = np.random.default_rng([seed, sample])
+        image = noise.integers(-(2**15), 2**15, (1, 9, 7, 5), np.int16)
+        expected = reference.run({0: image})
+        assert expected[3].max() == 20007
+        assert len(np.unique(expected[9])) > 3
+        assert np.array_equal(session.run(image), expected[9])
+
+
+def test_words_whose_wide_sums_might_not_fit_run_on_the_host():
+    """Sums of 64 bits; those of 32 bits wrap on the engine as in the kernels."""
+    graph = words_chain(0)
+    bias = graph.tensors[2]
+    for data in (np.full(bias.shape, 2**31, np.int64), np.full(bias.shape, 2**31 - 1, np.int32)):
+        changed = dataclasses.replace(bias, data=data, dtype=data.dtype.name)
+        tensors = {**graph.tensors, 2: changed}
+        layer = compile_network(dataclasses.replace(graph, tensors=tensors), CONFIG).layers[0]
+        if data.dtype == np.int32:
+            assert layer.where == "engine"
+            continue
+        assert layer.where == "host"
+        assert layer.reason.startswith("sums must fit 32 bits whatever the input")
 
 
 def test_sums_of_words_that_might_not_fit_run_on_the_host():

@@ -113,7 +113,12 @@ class Tensor:
     @property
     def size_bytes(self) -> int:
         """Number of bytes."""
-        return self.size * np.dtype(self.dtype).itemsize
+        return self.size * self.element_bytes
+
+    @property
+    def element_bytes(self) -> int:
+        """Bytes of an element."""
+        return np.dtype(self.dtype).itemsize
 
     @property
     def scale(self) -> float:

@@ -107,10 +107,12 @@ _LOWERED = frozenset(
 )
 #: Data of two bytes; a bias has 64 bits, as the sums.
 _WORDS = frozenset({"int16 int8 int64 -> int16", "int16 int8 -> int16"})
-#: Convolutions of them whose sums have 32 bits, and those requantised to a byte.
-_SHORT_SUMS = frozenset({"int16 int8 int32 -> int16", "int16 int8 int32 -> int8"})
-#: The sums themselves.
-_SUMS = frozenset({"int8 int8 int32 -> int32", "int16 int8 int32 -> int32"})
+#: With sums of 32 bits.
+_SHORT_SUMS = frozenset({"int16 int8 int32 -> int16"})
+#: Such sums requantised to one byte, and sums themselves.
+_SUMS = frozenset(
+    {"int16 int8 int32 -> int8", "int8 int8 int32 -> int32", "int16 int8 int32 -> int32"}
+)
 #: Weights quantised, data not.
 _HYBRID = frozenset({"float32 int8 float32 -> float32", "float32 int8 -> float32"})
 _NUMBERS = _unary("float32", "int8", "uint8")
@@ -159,7 +161,7 @@ OPERATORS = {
     Op.EXPAND_DIMS: _RESHAPE,
     Op.FULLY_CONNECTED: Operator(
         attributes=FullyConnected,
-        types=_WEIGHTED | _WORDS | _HYBRID | _LOWERED,
+        types=_WEIGHTED | _WORDS | _SHORT_SUMS | _HYBRID | _LOWERED,
         shape=dense_shape,
         weight_axis=0,
     ),

@@ -61,7 +61,7 @@ def nearest(attributes: Resize, given: int, wanted: int) -> Array:
 def sums_are_wide(graph: Graph, node: Node) -> bool:
     """Return whether a layer with weights adds up in 64 bits, and has shorter multipliers.
 
-    Layers of int16 do, but for a CONV_2D whose bias has 32 bits.
+    Layers of int16 do, unless their bias has 32 bits.
     """
     if graph.tensors[node.output].dtype != "int16":
         return False

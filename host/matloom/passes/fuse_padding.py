@@ -9,7 +9,7 @@ __all__ = ["fuse_padding"]
 
 
 def fuse_padding(graph: Graph) -> Graph:
-    """Return the graph with PAD and PADV2 as the padding of int8 convolutions behind them.
+    """Return the graph with PAD and PADV2 as the padding of integer convolutions behind them.
 
     What a convolution pads with is its input's zero point, so that must be the value, and the
     input's scale the same before.
@@ -44,7 +44,7 @@ def _pads_like_a_convolution(graph: Graph, node: Node) -> bool:
         return False
     edges = node.attributes_as(Pad)
     given, output = graph.tensors[node.inputs[0]], graph.tensors[node.output]
-    if output.dtype != "int8" or given.quantisation != output.quantisation:
+    if output.dtype not in ("int8", "int16") or given.quantisation != output.quantisation:
         return False
     if len(edges.before) != 4 or any(edges.before[axis] + edges.after[axis] for axis in (0, 3)):
         return False

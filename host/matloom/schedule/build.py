@@ -1,5 +1,7 @@
 """Stages of convolutions from their plain numbers: dense and depthwise, every way that fits."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from matloom.arch.config import NARROW_MODES, WINDOW_TAPS, Config
@@ -57,7 +59,10 @@ def convolution_stage(
     mode: str = "i8xi8",
     digits: int = 1,
 ) -> ArrayStage:
-    """Return a dense convolution; `filters` are int8 (channels, rows, columns, depth)."""
+    """Return a dense convolution; `filters` are int8 (channels, rows, columns, depth).
+
+    Depth is in bytes of the input, of which words have two.
+    """
     channels, halves = filters.shape[0], 2 if mode in NARROW_MODES else 1
     block = halves * config.columns
     single_run = window.dilation_x == 1
@@ -86,7 +91,7 @@ def convolution_stage(
         pad_left_bytes=window.pad_left * window.depth,
         pad_value=input_zero,
     )
-    width = window.out_width // pack
+    width, size = window.out_width // pack, scale.element_bytes
     return ArrayStage(
         name=name,
         nodes=nodes,
@@ -97,10 +102,10 @@ def convolution_stage(
         in_row_bytes=window.in_width * window.depth,
         out_rows=window.out_height,
         width=width,
-        position_bytes=pack * channels,
+        position_bytes=pack * channels * size,
         oc_blocks=oc_blocks,
-        block_bytes=block,
-        tail=pack * channels - (oc_blocks - 1) * block,
+        block_bytes=block * size,
+        tail=(pack * channels - (oc_blocks - 1) * block) * size,
         walk=walk,
         regions=whole(window, width, {"channel_bias": 1, **scale.post()}),
         weights=weight_tiles(matrices, config, narrow=halves > 1),
@@ -110,6 +115,7 @@ def convolution_stage(
         macs=_macs(window, filters.size) if macs is None else macs,
         part=part,
         mode=mode,
+        element_bytes=size,
         digits=digits,
     )
 
@@ -129,30 +135,35 @@ def depthwise_stage(
     input_zero: int,
     scale: Requantisation,
     config: Config,
+    mode: str = "i8xi8",
 ) -> ArrayStage:
     """Return a depthwise convolution; `filters` are int8 (rows, columns, output channels).
 
-    Windows slide where the engine has them and the strides fit. Otherwise few channels, or a
-    multiplier that does not divide the columns, make it a dense convolution with zeros, and
-    in what remains each output block meets its own input channels alone.
+    Depth is in elements: bytes, or words in the mode i16xi8. Windows slide over bytes where the
+    engine has them and the strides fit. Otherwise few channels, or a multiplier that does not
+    divide the columns, make it a dense convolution with zeros, and in what remains each output
+    block meets its own input channels alone.
     """
     channels = filters.shape[2]
     multiplier = channels // window.depth
     macs = _macs(window, filters.size)
-    slides = _slides(window, multiplier, config)
+    word = 2 if mode == "i16xi8" else 1
+    slides = word == 1 and _slides(window, multiplier, config)
+    in_bytes = replace(window, depth=word * window.depth)
     dense = channels <= config.columns or window.depth == 1 or config.columns % multiplier
     if dense and not slides:
         return convolution_stage(
             name=name,
             nodes=nodes,
             tensors=tensors,
-            window=window,
-            filters=depthwise_as_dense(filters, window.depth),
+            window=in_bytes,
+            filters=np.repeat(depthwise_as_dense(filters, window.depth), word, axis=3),
             bias=bias,
             input_zero=input_zero,
             scale=scale,
             config=config,
             macs=macs,
+            mode=mode,
         )
     folded = fold_zero_point(bias, filters.astype(np.int64).sum(axis=(0, 1)), input_zero)
     by_channel = None
@@ -162,9 +173,10 @@ def depthwise_stage(
     if slides:
         walk, weights = _sliding_walk(window, input_zero, config), sliding_tiles(filters, config)
     else:
-        span = config.columns // multiplier
-        walk = tap_walk(window, input_zero, blocks=-(-span // config.rows), oc_step=span)
-        weights = block_diagonal(filters, window.depth, config)
+        span = word * config.columns // multiplier
+        walk = tap_walk(in_bytes, input_zero, blocks=-(-span // config.rows), oc_step=span)
+        weights = block_diagonal(filters, window.depth, config, word=word)
+    size = scale.element_bytes
     return ArrayStage(
         name=name,
         nodes=nodes,
@@ -172,18 +184,20 @@ def depthwise_stage(
         output=tensors[1],
         images=window.images,
         in_rows=window.in_height,
-        in_row_bytes=window.in_width * window.depth,
+        in_row_bytes=window.in_width * in_bytes.depth,
         out_rows=window.out_height,
         width=window.out_width,
-        position_bytes=channels,
+        position_bytes=channels * size,
         oc_blocks=-(-channels // config.columns),
-        block_bytes=config.columns,
-        tail=(channels - 1) % config.columns + 1,
+        block_bytes=config.columns * size,
+        tail=((channels - 1) % config.columns + 1) * size,
         walk=walk,
         regions=whole(window, window.out_width, {"channel_bias": 1, **scale.post()}),
         weights=weights,
         params=parameter_blocks(folded, by_channel, config),
         macs=macs,
+        mode=mode,
+        element_bytes=size,
     )
 
 

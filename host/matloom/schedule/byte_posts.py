@@ -1,4 +1,4 @@
-"""The POSTs of stages that compute byte by byte; the last one makes the bytes."""
+"""The POSTs of stages that compute number by number; the last one makes bytes or words."""
 
 from matloom.arch.isa import Destination, Source
 from matloom.arch.numerics import Rounding
@@ -21,6 +21,7 @@ def sum_posts(
     result: Requantisation,
 ) -> Posts:
     """Return an addition: both inputs scaled into the accumulators, their sum requantised."""
+    words = {"words": 1} if result.element_bytes == 2 else {}
     scaled = tuple(
         (
             index,
@@ -32,6 +33,7 @@ def sum_posts(
                 "pre_shift": left_shift,
                 "multiplier": multiplier,
                 "shift": shift,
+                **words,
             },
         )
         for index, (zero, (multiplier, shift)) in enumerate(zip(zeros, scales, strict=True))

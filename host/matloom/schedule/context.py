@@ -1,15 +1,15 @@
 """What the making of a stage is told: an operator, its tensors, the names of its buffers."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from matloom.arch.config import Config
-from matloom.arch.numerics import Rounding
+from matloom.arch.numerics import Rounding, short_multiplier
 from matloom.ir.attributes import Activation
 from matloom.ir.graph import Array, Graph, Node, Op, Tensor
-from matloom.ir.scales import activation_range, channel_multipliers
+from matloom.ir.scales import activation_range, channel_multipliers, sums_are_wide
 from matloom.schedule.requantisation import Requantisation
 
 __all__ = ["BROADCASTING", "SAME", "Context", "Unfit", "source_name", "unchanged"]
@@ -80,8 +80,8 @@ class Context:
     @property
     def granule(self) -> int:
         """Bytes of a row of the output, or all of them where it has no rows."""
-        shape = self.output.shape
-        return self.output.size // (shape[0] * shape[1]) if len(shape) == 4 else self.output.size
+        shape, size = self.output.shape, self.output.size_bytes
+        return size // (shape[0] * shape[1]) if len(shape) == 4 else size
 
     def constant(self, index: int) -> Array:
         """Return the data of an input; raise `Unfit` where it is computed."""
@@ -99,15 +99,26 @@ class Context:
     ) -> Requantisation:
         """Return the way from sums to the output's integers."""
         low, high = activation_range(activation, self.output)
-        zero = self.output.zero_point
-        return Requantisation(multiplier=multiplier, shift=shift, zero=zero, low=low, high=high)
+        return Requantisation(
+            multiplier=multiplier,
+            shift=shift,
+            zero=self.output.zero_point,
+            low=low,
+            high=high,
+            element_bytes=self.output.element_bytes,
+        )
 
     def by_channel(self, activation: Activation) -> Requantisation:
         """Return the way from a layer's sums to the output's integers."""
-        return self.result(*channel_multipliers(self.graph, self.node), activation)
+        multipliers, shifts = channel_multipliers(self.graph, self.node)
+        if not sums_are_wide(self.graph, self.node):
+            return self.result(multipliers, shifts, activation)
+        # `numerics.requantize_wide` in a lane.
+        short = short_multiplier(multipliers) << 16
+        return replace(self.result(short, shifts, activation), rounding=Rounding.SINGLE)
 
 
 def unchanged(bias: int = 0) -> dict[str, int]:
     """Return the fields of POST that pass integers on, with something added first."""
     same = Requantisation(multiplier=SAME[0], shift=SAME[1], zero=0, low=-128, high=127)
-    return {"bias": bias, **same.post(Rounding.DOUBLE)}
+    return {"bias": bias, **same.post()}

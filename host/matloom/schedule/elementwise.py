@@ -44,7 +44,8 @@ def _stage(context: Context, posts: Posts, inputs: tuple[str, ...], target: str)
         nodes=context.nodes,
         inputs=inputs,
         output=target or context.results[0],
-        size=context.output.size,
+        size=context.output.size_bytes,
+        element_bytes=context.output.element_bytes,
         granule=context.granule,
         posts=posts,
     )
@@ -89,7 +90,7 @@ def _repetition(context: Context) -> tuple[int, tuple[int, ...]]:
         inner = tuple(itertools.dropwhile(lambda length: length == 1, tensor.shape))
         if inner != shape[len(shape) - len(inner) :]:
             raise Unfit(f"it broadcasts {tensor.shape} to {shape}")
-        periods.add(tensor.size)
+        periods.add(tensor.size_bytes)
         repeated.append(number)
     if len(periods) > 1:
         raise Unfit("it broadcasts both inputs")
@@ -97,8 +98,21 @@ def _repetition(context: Context) -> tuple[int, tuple[int, ...]]:
     return period, tuple(repeated)
 
 
+def _check_words(context: Context) -> None:
+    """Raise `Unfit` where numbers of two bytes are not the engine's, or have zero points."""
+    tensors = (*context.inputs, context.output)
+    if all(tensor.dtype == "int8" for tensor in tensors):
+        return
+    if not context.config.has_words:
+        built = ", ".join(context.config.mac_modes)
+        raise Unfit(f"the engine is built with {built}, not i16xi8")
+    if any(tensor.dtype != "int16" or tensor.zero_point for tensor in tensors):
+        raise Unfit("the engine takes numbers of two bytes to such, and without zero points")
+
+
 def add(context: Context) -> Stage:
     """Return ADD."""
+    _check_words(context)
     first, second = (tensor.zero_point for tensor in context.inputs)
     return _sum(context, (context.sources[0], context.sources[1]), (first, second))
 
@@ -137,7 +151,8 @@ def subtract(context: Context) -> tuple[Stage, ...]:
 
 
 def quantize(context: Context) -> Stage:
-    """Return QUANTIZE from int8 to int8."""
+    """Return QUANTIZE from int8 to int8, or from int16 to int16."""
+    _check_words(context)
     data = context.inputs[0]
     scale = context.result(*rescale_multiplier(data, context.output), Activation.NONE)
     return _requantised(context, data.zero_point, scale)

@@ -264,28 +264,29 @@ class _Emitter:
 
         Where inputs repeat, each repetition is a row.
         """
-        columns, period = self.config.columns, stage.period
+        size, period = stage.element_bytes, stage.period
+        vector = self.config.columns * size
         if period and (tile.end - tile.start) % period == 0:
-            blocks = -(-period // columns)
+            blocks = -(-period // vector)
             rows = {
                 "width": 1,
                 "height": (tile.end - tile.start) // period,
                 "oc_blocks": blocks,
-                "tail": period - (blocks - 1) * columns,
+                "tail": (period - (blocks - 1) * vector) // size,
                 "x_step": 0,
             }
             self._vectors(number, stage, tile, tile.start, rows, mark)
             return
-        whole = (tile.end - tile.start) // columns
-        middle = tile.start + whole * columns
+        whole = (tile.end - tile.start) // vector
+        middle = tile.start + whole * vector
         line = {"height": 1, "oc_blocks": 1}
         if whole:
             last = mark if middle == tile.end else 0
-            step = columns if whole > 1 else 0
-            vectors = {**line, "width": whole, "tail": columns, "x_step": step}
+            step = vector if whole > 1 else 0
+            vectors = {**line, "width": whole, "tail": self.config.columns, "x_step": step}
             self._vectors(number, stage, tile, tile.start, vectors, last)
         if middle < tile.end:
-            rest = {**line, "width": 1, "tail": tile.end - middle, "x_step": 0}
+            rest = {**line, "width": 1, "tail": (tile.end - middle) // size, "x_step": 0}
             self._vectors(number, stage, tile, middle, rest, mark)
 
     def _vectors(

@@ -20,7 +20,12 @@ from matloom.ir.attributes import (
     TransposeConv,
 )
 from matloom.ir.graph import Array
-from matloom.ir.scales import activation_range, product_multiplier, reduction_multiplier
+from matloom.ir.scales import (
+    activation_range,
+    product_multiplier,
+    reduction_multiplier,
+    sums_are_wide,
+)
 from matloom.schedule.build import convolution_stage, depthwise_stage
 from matloom.schedule.context import Context, Unfit
 from matloom.schedule.copies import planes
@@ -44,6 +49,9 @@ __all__ = [
     "scaled_channels",
     "transposed_convolution",
 ]
+
+#: Of an int16, from zero.
+_FARTHEST_WORD = 2**15
 
 #: What stands where digits have a scale of their own.
 _UNSCALED = Requantisation(multiplier=2**30, shift=1, zero=0, low=-128, high=127)
@@ -99,23 +107,18 @@ def convolution(context: Context) -> Stage:
         filters = context.constant(1)
         return float_stage(context, window, filters, attributes.activation, attributes.mode)
     if context.inputs[0].dtype == "int16":
-        return _convolution_of_words(context, window, context.constant(1), attributes)
+        return _convolution_of_words(context, window, context.constant(1), attributes.activation)
     return _dense_convolution(
         context, window, context.constant(1), attributes.activation, attributes.mode
     )
 
 
 def _convolution_of_words(
-    context: Context, window: Window, filters: Array, attributes: Conv2D
+    context: Context, window: Window, filters: Array, activation: Activation
 ) -> Stage:
     """Return a convolution of int16: each word is two bytes, which meet the same weight."""
-    built = context.config.mac_modes
-    if "i16xi8" not in built:
-        raise Unfit(f"the engine is built with {', '.join(built)}, not i16xi8")
-    largest = _largest_sum(context, filters, 2**15)
-    if largest >= 2**31:
-        raise Unfit(f"sums must fit 32 bits whatever the input, and may be {largest}")
-    digits = _digits(context, filters, 2**15)
+    _check_words(context, filters, activation)
+    digits = _digits(context, filters, _FARTHEST_WORD)
     return convolution_stage(
         name=context.name,
         nodes=context.nodes,
@@ -124,7 +127,7 @@ def _convolution_of_words(
         filters=np.repeat(filters, 2, axis=3),
         bias=context.bias(filters.shape[0]),
         input_zero=0,
-        scale=_UNSCALED if digits > 1 else context.by_channel(attributes.activation),
+        scale=_UNSCALED if digits > 1 else context.by_channel(activation),
         config=context.config,
         digits=digits,
         macs=window.images * window.out_height * window.out_width * filters.size,
@@ -132,18 +135,36 @@ def _convolution_of_words(
     )
 
 
-def _largest_sum(context: Context, filters: Array, farthest: int) -> int:
-    """Return what no sum exceeds, of inputs that are no farther from their zero point."""
+def _check_words(context: Context, filters: Array, activation: Activation) -> None:
+    """Raise `Unfit` where filters (channels, ...) of words have no mode or too large sums.
+
+    Sums that kernels add up in 32 bits wrap there as here.
+    """
+    built = context.config.mac_modes
+    if "i16xi8" not in built:
+        raise Unfit(f"the engine is built with {', '.join(built)}, not i16xi8")
+    wide = sums_are_wide(context.graph, context.node)
+    if not wide and context.output.dtype == "int16":
+        return
+    shifts = np.maximum(context.by_channel(activation).shift, 0) if wide else 0
+    largest = int((_largest_sums(context, filters, _FARTHEST_WORD) << shifts).max())
+    if largest >= 2**31:
+        raise Unfit(f"sums must fit 32 bits whatever the input, and may be {largest}")
+
+
+def _largest_sums(context: Context, filters: Array, farthest: int) -> Array:
+    """Return for each channel what no sum exceeds, of inputs no farther from their zero point."""
     weights = np.abs(filters.astype(np.int64)).reshape(len(filters), -1).sum(axis=1)
     bias = np.abs(context.bias(len(filters)).astype(np.int64))
-    return int((weights * farthest + bias).max())
+    largest: Array = weights * farthest + bias
+    return largest
 
 
 def _digits(context: Context, filters: Array, farthest: int) -> int:
     """Return in how many digits results leave: one byte, or those of the sums themselves."""
     if context.output.dtype != "int32":
         return 1
-    largest = _largest_sum(context, filters, farthest)
+    largest = int(_largest_sums(context, filters, farthest).max())
     if largest >= LARGEST_DIGITS:
         raise Unfit(f"sums must be below {LARGEST_DIGITS} to be read, and may be {largest}")
     return len(DIGITS)
@@ -205,20 +226,25 @@ def depthwise(context: Context) -> Stage:
     """Return DEPTHWISE_CONV_2D."""
     attributes = context.node.attributes_as(DepthwiseConv2D)
     data, weights = context.inputs[:2]
-    if data.shape[3] == 1:
-        window = _window(context, attributes, (weights.shape[1], weights.shape[2]))
-        filters = depthwise_as_dense(context.constant(1)[0], 1)
-        return _dense_convolution(context, window, filters, attributes.activation)
+    window = _window(context, attributes, (weights.shape[1], weights.shape[2]))
+    filters, mode = context.constant(1)[0], "i8xi8"
+    if data.dtype == "int16":
+        mode = "i16xi8"
+        _check_words(context, filters.transpose(2, 0, 1), attributes.activation)
+    elif data.shape[3] == 1:
+        dense_filters = depthwise_as_dense(filters, 1)
+        return _dense_convolution(context, window, dense_filters, attributes.activation)
     return depthwise_stage(
         name=context.name,
         nodes=context.nodes,
         tensors=context.ends,
-        window=_window(context, attributes, (weights.shape[1], weights.shape[2])),
-        filters=context.constant(1)[0],
+        window=window,
+        filters=filters,
         bias=context.bias(weights.shape[3]),
         input_zero=data.zero_point,
         scale=context.by_channel(attributes.activation),
         config=context.config,
+        mode=mode,
     )
 
 
@@ -235,11 +261,14 @@ def dense(context: Context) -> Stage:
     if attributes.mode in FLOAT_MODES:
         window = _dense_window(1, (batch, 1), depth)
         return float_stage(context, window, filters, attributes.activation, attributes.mode)
+    window = _dense_window(1, (height, width), depth)
+    if data.dtype == "int16":
+        return _convolution_of_words(context, window, filters, attributes.activation)
     return convolution_stage(
         name=context.name,
         nodes=context.nodes,
         tensors=context.ends,
-        window=_dense_window(1, (height, width), depth),
+        window=window,
         filters=filters,
         bias=context.bias(channels),
         input_zero=data.zero_point,

@@ -22,6 +22,21 @@ def _full(shape: Sequence[int]) -> list[Axis]:
     return [Axis(length=length, first=0, size=length) for length in shape]
 
 
+def _whole(context: Context, axes: Sequence[Axis], pad_value: int = 0) -> Copy:
+    """Return the copy of some elements of each axis; the bytes of a word are an axis more."""
+    size = context.output.element_bytes
+    inner = _full((size,)) if size > 1 else []
+    return whole([*axes, *inner], pad_value, context.config)
+
+
+def _pad_byte(value: int, size: int) -> int:
+    """Return the signed byte that all bytes of a number are; raise `Unfit` where they differ."""
+    first, *others = value.to_bytes(size, "little", signed=True)
+    if any(other != first for other in others):
+        raise Unfit(f"the engine pads with equal bytes, not with {value}")
+    return (first ^ 128) - 128
+
+
 def _copy(
     context: Context, copy: Copy, source: int = 0, result: int = 0, part: Part | None = None
 ) -> ArrayStage:
@@ -45,7 +60,8 @@ def pad_stages(context: Context) -> tuple[ArrayStage, ...]:
             context.inputs[0].shape, attributes.before, attributes.after, strict=True
         )
     ]
-    return (_copy(context, whole(axes, value, context.config)),)
+    value = _pad_byte(value, context.output.element_bytes)
+    return (_copy(context, _whole(context, axes, value)),)
 
 
 def slice_stages(context: Context) -> tuple[ArrayStage, ...]:
@@ -61,7 +77,7 @@ def slice_stages(context: Context) -> tuple[ArrayStage, ...]:
             strict=True,
         )
     ]
-    return (_copy(context, whole(axes, 0, context.config)),)
+    return (_copy(context, _whole(context, axes)),)
 
 
 def split_stages(context: Context) -> tuple[ArrayStage, ...]:
@@ -77,28 +93,27 @@ def split_stages(context: Context) -> tuple[ArrayStage, ...]:
     for result, size in enumerate(sizes):
         axes = _full(shape)
         axes[axis] = Axis(length=shape[axis], first=first, size=size)
-        stages.append(_copy(context, whole(axes, 0, context.config), result=result))
+        stages.append(_copy(context, _whole(context, axes), result=result))
         first += size
     return tuple(stages)
 
 
 def join_stages(context: Context) -> tuple[ArrayStage, ...]:
     """Return CONCATENATION and PACK: each input into its place in the rows of the output."""
-    shapes = [tensor.shape for tensor in context.inputs]
     axis = context.node.attributes_as(AlongAxis).axis
-    outer = math.prod(shapes[0][:axis])
-    total = context.output.size // outer
+    outer = math.prod(context.inputs[0].shape[:axis])
+    total = context.output.size_bytes // outer
     stages, offset = [], 0
-    for source, shape in enumerate(shapes):
-        size = math.prod(shape) // outer
+    for source, tensor in enumerate(context.inputs):
+        size = tensor.size_bytes // outer
         copy = lines(outer, size, context.config)
-        last = source + 1 == len(shapes)
+        last = source + 1 == len(context.inputs)
         part = Part(
             offset=offset,
             x_step=copy.position_bytes,
             row_step=total,
             image_step=copy.out_rows * total,
-            finished=context.output.size if last else 0,
+            finished=context.output.size_bytes if last else 0,
             line=size,
         )
         stages.append(_copy(context, copy, source=source, part=part))
@@ -123,6 +138,7 @@ def resize_stages(context: Context) -> tuple[ArrayStage, ...]:
     """Return RESIZE_NEAREST_NEIGHBOR: a copy for each place that a position goes to."""
     attributes = context.node.attributes_as(Resize)
     images, height, width, depth = context.inputs[0].shape
+    depth *= context.output.element_bytes
     out_height, out_width = attributes.size
     down, first_row, row_step = _factor(nearest(attributes, height, out_height), height)
     across, first_x, x_step = _factor(nearest(attributes, width, out_width), width)
@@ -151,7 +167,7 @@ def resize_stages(context: Context) -> tuple[ArrayStage, ...]:
                 x_step=across * depth,
                 row_step=down * row,
                 image_step=out_height * row,
-                finished=context.output.size if (y, x) == places[-1] else 0,
+                finished=context.output.size_bytes if (y, x) == places[-1] else 0,
             ),
         )
         for y, x in places
@@ -173,11 +189,11 @@ def swap(context: Context) -> tuple[ArrayStage, ...]:
     moved = [at for at, group in enumerate(groups) if group != ordered[at]]
     sizes = [math.prod(shape[axis] for axis in group) for group in ordered]
     if not moved:
-        return (_copy(context, lines(1, context.output.size, context.config)),)
+        return (_copy(context, lines(1, context.output.size_bytes, context.config)),)
     if len(moved) != 2 or moved[1] != moved[0] + 1:
         raise Unfit("the engine swaps two groups of axes, not more")
     before, high, low = math.prod(sizes[: moved[0]]), sizes[moved[0]], sizes[moved[1]]
-    inner = math.prod(sizes[moved[1] + 1 :])
+    inner = math.prod(sizes[moved[1] + 1 :]) * context.output.element_bytes
     # Rows of the only image may be in several, which follow one another on both sides.
     images, rows = planes(high) if before == 1 else (before, high)
     copy = Copy(
@@ -194,6 +210,6 @@ def swap(context: Context) -> tuple[ArrayStage, ...]:
         x_step=high * inner,
         row_step=inner,
         image_step=rows * inner if before == 1 else high * low * inner,
-        finished=context.output.size,
+        finished=context.output.size_bytes,
     )
     return (_copy(context, copy, part=part),)

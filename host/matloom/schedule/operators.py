@@ -92,6 +92,15 @@ _STAGES: dict[Op, Callable[[Context], Stage | tuple[Stage, ...]]] = {
     Op.UNPACK: split_stages,
 }
 
+#: What they take beside int8: words of two bytes, and sums that leave the network.
+_MORE_TYPES = {
+    Op.CONV_2D: ("int16", "int32"),
+    **dict.fromkeys((Op.ADD, Op.DEPTHWISE_CONV_2D, Op.FULLY_CONNECTED, Op.QUANTIZE), ("int16",)),
+    **dict.fromkeys((Op.CONCATENATION, Op.PACK, Op.PAD, Op.PADV2, Op.SLICE, Op.SPLIT), ("int16",)),
+    **dict.fromkeys((Op.SPLIT_V, Op.STRIDED_SLICE, Op.TRANSPOSE, Op.UNPACK), ("int16",)),
+    Op.RESIZE_NEAREST_NEIGHBOR: ("int16",),
+}
+
 #: Operators that the engine runs, where their attributes fit.
 ENGINE = frozenset(_STAGES)
 
@@ -134,10 +143,7 @@ def stages_of(node: Node, graph: Graph, names: dict[int, str], config: Config) -
     if node.op not in _STAGES:
         raise Unfit(f"the engine has no {node.op}")
     data = {graph.tensors[number].dtype for number in (*node.inputs[:1], *node.outputs)}
-    taken = {"int8"}
-    if node.op is Op.CONV_2D and graph.tensors[node.outputs[0]].dtype != "int16":
-        # Words of two bytes, and sums that leave the network.
-        taken |= {"int16", "int32"}
+    taken = {"int8", *_MORE_TYPES.get(node.op, ())}
     if getattr(node.attributes, "mode", None) in FLOAT_MODES:
         data = set()
     for dtype in sorted(data - taken):

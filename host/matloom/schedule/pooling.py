@@ -107,8 +107,15 @@ def average_stage(
         ):
             count = valid_rows * valid_columns
             multiplier, shift = reciprocal(count)
-            scale = Requantisation(multiplier=multiplier, shift=shift, zero=0, low=low, high=high)
-            post = {"bias": count // 2, **scale.post(Rounding.AVERAGE)}
+            scale = Requantisation(
+                multiplier=multiplier,
+                shift=shift,
+                zero=0,
+                low=low,
+                high=high,
+                rounding=Rounding.AVERAGE,
+            )
+            post = {"bias": count // 2, **scale.post()}
             regions.append(
                 Region(
                     first_row=first_row, end_row=end_row, first_x=first_x, end_x=end_x, post=post

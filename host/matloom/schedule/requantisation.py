@@ -1,4 +1,4 @@
-"""From sums to bytes: multiplier, shift, zero point and limits."""
+"""From sums to bytes or words: multiplier, shift, rounding, zero point and limits."""
 
 from dataclasses import dataclass
 
@@ -11,13 +11,18 @@ __all__ = ["Requantisation"]
 
 @dataclass(frozen=True, kw_only=True)
 class Requantisation:
-    """From sums to bytes: multiplier and shift (scalars, or arrays by channel), zero, clamp."""
+    """From sums to elements of one byte or two.
+
+    Multiplier and shift (scalars, or arrays by channel), rounding, zero point, limits.
+    """
 
     multiplier: np.ndarray | int
     shift: np.ndarray | int
     zero: int
     low: int
     high: int
+    rounding: Rounding = Rounding.DOUBLE
+    element_bytes: int = 1
 
     @property
     def by_channel(self) -> bool:
@@ -30,15 +35,19 @@ class Requantisation:
         multipliers, shifts = np.atleast_1d(self.multiplier), np.atleast_1d(self.shift)
         return list(zip(multipliers.tolist(), shifts.tolist(), strict=True))
 
-    def post(self, rounding: Rounding = Rounding.DOUBLE) -> dict[str, int]:
+    def post(self) -> dict[str, int]:
         """Return the fields of POST that it fixes."""
         multiplier, shift = (0, 0) if self.by_channel else self.pairs[0]
+        limits = {"clamp_low": self.low, "clamp_high": self.high}
+        if self.element_bytes == 2:
+            for side, limit in (("low", self.low), ("high", self.high)):
+                limits |= {f"clamp_{side}": limit >> 8, f"{side}_byte": limit & 255}
+            limits["words"] = 1
         return {
-            "rounding": rounding,
+            "rounding": self.rounding,
             "channel_scale": int(self.by_channel),
             "multiplier": multiplier,
             "shift": shift,
             "output_zero": self.zero,
-            "clamp_low": self.low,
-            "clamp_high": self.high,
+            **limits,
         }

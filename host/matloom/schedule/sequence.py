@@ -100,6 +100,7 @@ def tick_cycles(segment: Segment, tick: Tick, config: Config) -> int:
         steps = (tile.end_step - tile.first_step) * (tile.end_block - tile.first_block)
         return max(step * steps, tile.entries * stage.halves * stage.digits * passes)
     assert isinstance(stage, VectorStage)
-    vectors = -(-(tile.end - tile.start) // config.columns)
+    vectors = -(-(tile.end - tile.start) // (config.columns * stage.element_bytes))
+    passes = max(passes, stage.element_bytes)
     # Most of it runs behind the array.
     return vectors * passes * len(stage.posts) // 4

@@ -245,6 +245,8 @@ class VectorStage:
     -------
     size:
         Bytes of each input and of the output.
+    element_bytes:
+        Of a number of them.
     granule:
         Bytes that tiles are multiples of (a row of the tensor), so that they fit their
         neighbours' tiles.
@@ -267,6 +269,7 @@ class VectorStage:
     granule: int
     posts: Posts
     macs: int = 0
+    element_bytes: int = 1
     period: int = 0
     repeated: tuple[int, ...] = ()
     table: np.ndarray | None = field(default=None, repr=False)

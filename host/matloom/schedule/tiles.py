@@ -347,9 +347,9 @@ def _cut_vector(
     stage: VectorStage, limits: Limits, config: Config, draw: random.Random | None
 ) -> list[VectorTile]:
     """Cut into tiles: of whole repetitions, each a row, or else each inside of one."""
-    half = config.acc_entries // 2
-    most, least = min(half, _LARGEST_FIELD) * config.columns, config.columns
-    rows = min(half // -(-stage.period // config.columns), _LARGEST_FIELD) if stage.period else 0
+    half, least = config.acc_entries // 2, config.columns * stage.element_bytes
+    most = min(half, _LARGEST_FIELD) * least
+    rows = min(half // -(-stage.period // least), _LARGEST_FIELD) if stage.period else 0
     if rows:
         # Each run of bytes begins a vector of its own.
         most, least = rows * stage.period, stage.period
@@ -358,7 +358,7 @@ def _cut_vector(
         most = draw.randint(least, max(least, most))
     whole = stage.granule <= most and stage.granule % (stage.period or 1) == 0
     unit = stage.granule if whole else least
-    wanted = max(-(-stage.size // limits.tiles), 16 * config.columns)
+    wanted = max(-(-stage.size // limits.tiles), 16 * config.columns * stage.element_bytes)
     step = max(unit, min(most, wanted) // unit * unit)
     length = stage.period if stage.period and not rows else stage.size
     return [

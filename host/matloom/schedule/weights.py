@@ -77,23 +77,23 @@ def depthwise_as_dense(filters: np.ndarray, depth: int) -> np.ndarray:
     return dense
 
 
-def block_diagonal(filters: np.ndarray, depth: int, config: Config) -> np.ndarray:
+def block_diagonal(filters: np.ndarray, depth: int, config: Config, *, word: int = 1) -> np.ndarray:
     """Return the tiles of depthwise filters (rows, columns, output channels), block by block.
 
     The multiplier must divide the array's columns, so that each output block reads the same
-    number of input channels. uint8 (output blocks, bytes).
+    number of input channels, of `word` bytes each. uint8 (output blocks, bytes).
     """
     rows, columns, channels = filters.shape
     multiplier = channels // depth
-    span = config.columns // multiplier
+    span = word * config.columns // multiplier
     padded = _padded(filters, 2, config.columns)
     blocks = padded.shape[2] // config.columns
     height = -(-span // config.rows) * config.rows
     tiles = np.zeros((blocks, rows, columns, height, config.columns), np.int8)
     index = np.arange(config.columns)
-    tiles[:, :, :, index // multiplier, index] = padded.reshape(
-        rows, columns, blocks, config.columns
-    ).transpose(2, 0, 1, 3)
+    placed = padded.reshape(rows, columns, blocks, config.columns).transpose(2, 0, 1, 3)
+    for byte in range(word):
+        tiles[:, :, :, index // multiplier * word + byte, index] = placed
     return tiles.reshape(blocks, -1).view(np.uint8)
 
 

@@ -22,8 +22,10 @@ from matloom.arch.numerics import (
     quantize_multiplier,
     reciprocal,
     requantize,
+    requantize_wide,
     rounding_divide_by_pot,
     saturating_rounding_doubling_high_mul,
+    short_multiplier,
     wrap32,
 )
 
@@ -143,6 +145,26 @@ def test_arrays_and_integers_agree(seed, rounding):
     assert [int(item) for item in together] == [
         requantize(int(value), multiplier, int(one), rounding)
         for value, one in zip(array[:5], shift, strict=True)
+    ]
+
+
+def test_wide_sums_are_rounded_once(seed):
+    """A multiplier of 15 bits, halves up, by fractions; in a lane, too, where 32 bits do."""
+    generator = random.Random(seed)
+    for _number in range(5000):
+        multiplier = generator.choice((2**30, HIGH, generator.randint(2**30, HIGH)))
+        shift = generator.randint(-31, 7)
+        x = generator.randint(-(2**47), 2**47 - 1) >> generator.randrange(48)
+        short = min(math.floor(Fraction(multiplier, 2**16) + Fraction(1, 2)), 2**15 - 1)
+        assert short_multiplier(multiplier) == short
+        exact = Fraction(x * short, 2**15) * Fraction(2) ** shift
+        expected = wrap32(math.floor(exact + Fraction(1, 2)))
+        assert requantize_wide(x, multiplier, shift) == expected
+        if abs(x) << max(shift, 0) < 2**31:
+            assert requantize(x, short << 16, shift, Rounding.SINGLE) == expected
+    array = np.array([-(2**47), -3, 0, 5, 2**47 - 1])
+    assert requantize_wide(array, 2**30 + 4711, -3).tolist() == [
+        requantize_wide(int(x), 2**30 + 4711, -3) for x in array
     ]
 
 

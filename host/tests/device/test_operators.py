@@ -7,13 +7,33 @@ from matloom.compare import random_inputs
 from matloom.compiler import CompileOptions, compile_network
 from matloom.hostops.interpreter import interpret
 from matloom.instances import Instances
+from matloom.ir.graph import Op
 from matloom.ir.text import to_text
+from matloom.program import EngineStep
 from matloom.runtime import load
 from matloom.schedule.operators import ENGINE
 
 OPERATORS = sorted(ENGINE)
+WORDS = (Op.CONV_2D, Op.ADD, Op.FULLY_CONNECTED, Op.DEPTHWISE_CONV_2D, Op.QUANTIZE)
 #: Every so many instances the compiler chooses the tiles, as it does for users.
 CHOSEN = 4
+
+
+def check(pair, graph, number, seed):
+    """Compile a network and run it on both devices, beside the host's kernels."""
+    given = random_inputs(graph, seed + number)
+    options = CompileOptions(tiling_seed=number if number % CHOSEN else None)
+    program = compile_network(graph, pair.config, options)
+    named = {graph.tensors[tensor].name: array for tensor, array in given.items()}
+    expected = interpret(graph, given)
+    pair.disturb(number)
+    for name, driver in (("model", pair.model), ("rtl", pair.rtl)):
+        results = load(program, device=driver).run(named)
+        for tensor in graph.outputs:
+            found = results[graph.tensors[tensor].name]
+            message = f"instance {number}, {name}: {to_text(graph)}"
+            np.testing.assert_array_equal(found, expected[tensor], message)
+    return program
 
 
 @pytest.mark.parametrize(
@@ -30,16 +50,13 @@ CHOSEN = 4
 def test_operators(pair, numbers, seed):
     for number in numbers:
         op = OPERATORS[number % len(OPERATORS)]
-        graph = Instances([seed, number], engine=True).make(op)
-        given = random_inputs(graph, seed + number)
-        options = CompileOptions(tiling_seed=number if number % CHOSEN else None)
-        program = compile_network(graph, pair.config, options)
-        named = {graph.tensors[tensor].name: array for tensor, array in given.items()}
-        expected = interpret(graph, given)
-        pair.disturb(number)
-        for name, driver in (("model", pair.model), ("rtl", pair.rtl)):
-            results = load(program, device=driver).run(named)
-            for tensor in graph.outputs:
-                found = results[graph.tensors[tensor].name]
-                message = f"instance {number}, {name}: {to_text(graph)}"
-                np.testing.assert_array_equal(found, expected[tensor], message)
+        check(pair, Instances([seed, number], engine=True).make(op), number, seed)
+
+
+@pytest.mark.parametrize("pair", ["narrow"], indirect=True)
+def test_operators_of_words(pair, seed):
+    """Data of int16 between int8 weights, of 64-bit sums and of 32-bit ones."""
+    for number in range(25):
+        graph = Instances([seed, number], "int16", engine=True).make(WORDS[number % len(WORDS)])
+        program = check(pair, graph, number, seed)
+        assert [type(step) for step in program.steps] == [EngineStep]

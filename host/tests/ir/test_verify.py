@@ -228,6 +228,32 @@ def test_types(graph):
     )
 
 
+def of_words(graph):
+    """Return the graph with data of int16 and a bias of int64."""
+    for number in (0, 3, 4):
+        graph = with_tensor(graph, number, dtype="int16", quantisation=EVEN)
+    return with_tensor(graph, 2, dtype="int64", data=np.zeros(5, np.int64))
+
+
+@pytest.mark.parametrize("number", [0, 3])
+def test_words_have_no_zero_point(graph, number):
+    graph = of_words(graph)
+    verify(graph, "load")
+    refused(
+        with_tensor(graph, number, quantisation=UNIT),
+        "operator 0 (CONV_2D) must have 16-bit data of zero point 0, not 3",
+    )
+
+
+def test_ratio_of_wide_sums(graph):
+    tiny = Quantisation(scale=(2.0**-10,), zero_point=(0,))
+    refused(
+        with_tensor(of_words(graph), 3, quantisation=tiny),
+        "operator 0 (CONV_2D) does not fit its scales: a scale ratio of 64-bit sums must be below "
+        "128, not 256.0",
+    )
+
+
 def test_attributes(graph):
     refused(
         with_node(graph, 1, attributes=Attributes()),

@@ -19,9 +19,9 @@ from matloom.runtime import load
 STEPS = Conv2D(stride=(2, 2), dilation=(1, 1), padding=VALID, activation=Activation.NONE)
 
 
-def network(before=(0, 0, 1, 0), after=(0, 2, 0, 0), value=None):
+def network(before=(0, 0, 1, 0), after=(0, 2, 0, 0), value=None, dtype="int8"):
     """Return a padding of an image of 6x7 pixels and a convolution of stride 2 behind it."""
-    instances = Instances(0)
+    instances = Instances(0, dtype)
     image = instances._tensor("image", (1, 6, 7, 5))
     pad = instances.network(Op.PAD, [image], Pad(before=before, after=after, value=value))
     padded = replace(pad.tensors[1], name="padded")
@@ -33,14 +33,15 @@ def network(before=(0, 0, 1, 0), after=(0, 2, 0, 0), value=None):
     return Graph(name="padded", inputs=(0,), outputs=(3,), tensors=tensors, nodes=nodes)
 
 
-def test_a_convolution_pads_for_itself():
-    graph = network()
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+def test_a_convolution_pads_for_itself(dtype):
+    graph = network(dtype=dtype)
     (node,) = run_passes(graph).nodes
     assert node.inputs == (0, 2)
     assert node.attributes.padding == Padding(top=0, bottom=2, left=1, right=0)
     verify(run_passes(graph), "fused")
-    given = np.random.default_rng(0).integers(-128, 128, (1, 6, 7, 5)).astype(np.int8)
-    program = compile_network(graph, PRESETS["small"])
+    given = np.random.default_rng(0).integers(-128, 128, (1, 6, 7, 5)).astype(dtype)
+    program = compile_network(graph, replace(PRESETS["small"], mac_modes=("i8xi8", "i16xi8")))
     result = load(program, device="model").run(given)
     np.testing.assert_array_equal(result, interpret(graph, {0: given})[3])
 

@@ -11,7 +11,7 @@ from matloom.compiler import CompileOptions, compile_network
 from matloom.frontend.write import write_tflite
 from matloom.hostops.interpreter import interpret
 from matloom.instances import Instances
-from matloom.ir.attributes import Activation, Arithmetic, Axis, LeakyRelu, Slice, Transpose
+from matloom.ir.attributes import Activation, Arithmetic, Axis, LeakyRelu, Pad, Slice, Transpose
 from matloom.ir.graph import Op, Quantisation
 from matloom.ir.text import to_text
 from matloom.runtime import load
@@ -23,6 +23,17 @@ CONFIGS = (
     replace(PRESETS["nano"], tables=1, products=1),
     PRESETS["small"],
     PRESETS["reference"],
+)
+
+#: For words of two bytes.
+WORD_CONFIGS = tuple(
+    replace(config, mac_modes=("i8xi8", "i16xi8"))
+    for config in (PRESETS["nano"], PRESETS["reference"])
+)
+OF_WORDS = (
+    *(Op.ADD, Op.CONV_2D, Op.DEPTHWISE_CONV_2D, Op.FULLY_CONNECTED, Op.QUANTIZE),
+    *(Op.CONCATENATION, Op.PACK, Op.PAD, Op.PADV2, Op.RESIZE_NEAREST_NEIGHBOR, Op.SLICE, Op.SPLIT),
+    *(Op.SPLIT_V, Op.STRIDED_SLICE, Op.TRANSPOSE, Op.UNPACK),
 )
 
 #: Operators some of whose random instances the engine refuses, for attributes that it lacks.
@@ -47,12 +58,12 @@ def run(graph, config, inputs, tiling_seed=None):
     return found, all(layer.where == "engine" for layer in program.layers)
 
 
-def check(op, seed, number):
+def check(op, seed, number, dtype="int8", configs=CONFIGS):
     """Compare an instance with the reference kernels; return whether it ran where it should."""
-    graph = Instances([seed, number, *op.encode()], engine=True).make(op)
+    graph = Instances([seed, number, *op.encode()], dtype, engine=True).make(op)
     given = random_inputs(graph, seed + number)
     expected = Reference(write_tflite(graph), graph).run(given)
-    config = CONFIGS[number % len(CONFIGS)]
+    config = configs[number % len(configs)]
     found, on_engine = run(graph, config, given, number if number % 4 else None)
     for output in graph.outputs:
         message = f"seed {seed}, instance {number}: {to_text(graph)}"
@@ -60,16 +71,27 @@ def check(op, seed, number):
     return on_engine or (op in UNITS and not config.tables)
 
 
-def check_many(op, seed, numbers):
+def check_many(op, seed, numbers, *kind):
     """Compare instances, of which the engine must run all, or half of a choosy operator's."""
     pytest.importorskip("tflite_micro", reason="tflite-micro is not installed")
-    placed = sum(check(op, seed, number) for number in numbers)
+    placed = sum(check(op, seed, number, *kind) for number in numbers)
     assert placed == len(numbers) or (op in CHOOSY and placed >= len(numbers) // 2)
 
 
 @pytest.mark.parametrize("op", sorted(ENGINE))
 def test_engine_equals_the_reference(op, seed):
     check_many(op, seed, FEW)
+
+
+@pytest.mark.parametrize("op", OF_WORDS)
+def test_engine_equals_the_reference_in_words(op, seed):
+    check_many(op, seed, range(20), "int16", WORD_CONFIGS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("op", OF_WORDS)
+def test_many_instances_of_words_equal_the_reference(op, seed):
+    check_many(op, seed, MANY, "int16", WORD_CONFIGS)
 
 
 @pytest.mark.slow
@@ -116,6 +138,15 @@ def test_reasons_say_what_is_missing():
     assert reason(made(Op.MUL, Arithmetic(activation=Activation.NONE), (3,), (3,))) == (
         "it multiplies tensors, and the configuration has products = 0"
     )
+
+
+def test_words_are_padded_with_equal_bytes():
+    graph = Instances(0, "int16").network(
+        Op.PADV2,
+        [Instances(0, "int16")._tensor("input", (3, 4))],
+        Pad(before=(0, 1), after=(0, 0), value=5),
+    )
+    assert reason(graph) == "the engine pads with equal bytes, not with 5"
 
 
 def test_halves_keep_a_difference_on_the_host():
