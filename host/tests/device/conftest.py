@@ -21,7 +21,7 @@ CONFIGS = {
     "float": dataclasses.replace(
         PRESETS["nano"],
         weight_rows=2,
-        mac_modes=("i8xi8", "bf16", "fp16", "fp8_e4m3", "fp8_e5m2"),
+        mac_modes=("i8xi8", "i16xi8", "bf16", "fp16", "fp8_e4m3", "fp8_e5m2"),
         float_rows=2,
     ),
     "narrow": load_config("small+weight_rows=2+tables=1+products=1+i8xi4+i4xi4+i16xi8"),
