@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from matloom.arch.csr import EXEC_CAUSES
+
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "results"
 PAGES = (
@@ -14,17 +16,7 @@ PAGES = (
 )
 PRESETS = ("reference", "small", "nano")
 
-CAUSES = (
-    "stream",
-    "wait_command",
-    "wait_load",
-    "wait_post",
-    "wait_store",
-    "wait_self",
-    "wait_weights",
-    "wait_bank",
-    "setup",
-)
+CAUSES = [name.removeprefix("exec_") for name, _doc in EXEC_CAUSES]
 
 
 def _marked(text: str, name: str, table: str) -> str:
@@ -51,6 +43,10 @@ def _bench(preset: str) -> dict[str, Any]:
 
 def _count(number: int | None) -> str:
     return "" if number is None else f"{number:,}"
+
+
+def _share(count: int | None, whole: int) -> str:
+    return "" if count is None else f"{count / whole:.1%}"
 
 
 def _networks(preset: str = "reference") -> str:
@@ -81,7 +77,10 @@ def _causes() -> str:
         (
             [
                 item["name"],
-                *(f"{item['counters']['exec_' + cause] / item['cycles']:.1%}" for cause in CAUSES),
+                *(
+                    _share(item["counters"].get(f"exec_{cause}"), item["cycles"])
+                    for cause in CAUSES
+                ),
             ]
             for item in _bench(PRESETS[0])["results"]
         ),

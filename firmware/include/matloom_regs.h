@@ -2,11 +2,11 @@
 #ifndef MATLOOM_REGS_H
 #define MATLOOM_REGS_H
 
-#define MATLOOM_IDENTITY 0x4d4c0005u
-#define MATLOOM_INTERFACE_VERSION 5u
+#define MATLOOM_IDENTITY 0x4d4c0006u
+#define MATLOOM_INTERFACE_VERSION 6u
 #define MATLOOM_WINDOW_BYTES 0x800u
 #define MATLOOM_MARKS_OFFSET 0x400u
-#define MATLOOM_COUNTERS 19u
+#define MATLOOM_COUNTERS 20u
 
 /* Registers: byte offsets, and masks of fields in place. */
 #define MATLOOM_ID_OFFSET 0x0u /* identity and interface version */
@@ -59,7 +59,7 @@
 #define MATLOOM_INSTRUCTIONS_OFFSET 0x104u /* instructions dispatched */
 #define MATLOOM_EXEC_STREAM_OFFSET 0x108u /* a vector entered the array */
 #define MATLOOM_EXEC_WAIT_COMMAND_OFFSET 0x10cu /* no instruction */
-#define MATLOOM_EXEC_WAIT_LOAD_OFFSET 0x110u /* dependency on LOAD */
+#define MATLOOM_EXEC_WAIT_INPUT_OFFSET 0x110u /* dependency on LOAD, which brings bytes of the network or fills */
 #define MATLOOM_EXEC_WAIT_POST_OFFSET 0x114u /* dependency on POST */
 #define MATLOOM_EXEC_WAIT_STORE_OFFSET 0x118u /* dependency on STORE */
 #define MATLOOM_EXEC_WAIT_SELF_OFFSET 0x11cu /* dependency on an earlier EXEC */
@@ -74,6 +74,7 @@
 #define MATLOOM_WRITE_BURSTS_OFFSET 0x140u /* AXI write bursts */
 #define MATLOOM_WRITE_BEATS_OFFSET 0x144u /* AXI write beats */
 #define MATLOOM_EXEC_WAIT_SUMS_OFFSET 0x148u /* sums that come again were not yet in the accumulators */
+#define MATLOOM_EXEC_WAIT_CONSTANTS_OFFSET 0x14cu /* dependency on LOAD, which brings weights: from region PROGRAM */
 
 /* Causes in the fault record. */
 enum matloom_fault {

@@ -80,7 +80,7 @@ class Core(wiring.Component):
         connect(m, control.post, post.unit)
         connect(m, control.store, store.unit)
         m.d.comb += [execute.met.eq(control.exec_met), control.exec_cause.eq(execute.cause)]
-        m.d.comb += post.fetch.eq(control.post_fetch)
+        m.d.comb += [post.fetch.eq(control.post_fetch), execute.constants.eq(load.constants)]
         return m
 
     def _scratchpad(self) -> Scratchpad:

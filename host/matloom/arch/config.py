@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 #: Changes with every change of the instruction or register layout.
-INTERFACE_VERSION = 5
+INTERFACE_VERSION = 6
 
 #: Every mode that has a number in the instruction set, in that order.
 MAC_MODES = (

@@ -93,7 +93,7 @@ _EVENTS = _bits(("done", 0, 1, "a command buffer ended"), ("fault", 1, 1, "a fau
 EXEC_CAUSES = (
     ("exec_stream", "a vector entered the array"),
     ("exec_wait_command", "no instruction"),
-    ("exec_wait_load", "dependency on LOAD"),
+    ("exec_wait_input", "dependency on LOAD, which brings bytes of the network or fills"),
     ("exec_wait_post", "dependency on POST"),
     ("exec_wait_store", "dependency on STORE"),
     ("exec_wait_self", "dependency on an earlier EXEC"),
@@ -101,6 +101,7 @@ EXEC_CAUSES = (
     ("exec_wait_bank", "the scratchpad bank was busy"),
     ("exec_setup", "an instruction was being taken up"),
     ("exec_wait_sums", "sums that come again were not yet in the accumulators"),
+    ("exec_wait_constants", "dependency on LOAD, which brings weights: from region PROGRAM"),
 )
 
 #: Counters, cleared by start and frozen by done or fault, in register order.

@@ -75,6 +75,8 @@ class Execute(wiring.Component):
         `command` is the head of the queue, valid whether or not it may start.
     met: in
         For each unit of `isa.UNITS`, the head's wait on it is satisfied.
+    constants: in
+        LOAD brings constants.
     cause: out
         What the cycle before was spent on, one bit of `csr.EXEC_CAUSES`.
     input_read, weight_read: SpadReadSignature, out
@@ -95,6 +97,7 @@ class Execute(wiring.Component):
             {
                 "unit": In(CommandSignature(Opcode.EXEC)),
                 "met": In(len(UNITS)),
+                "constants": In(1),
                 "cause": Out(len(EXEC_CAUSES), init=1 << _CAUSES.index("exec_wait_command")),
                 "input_read": Out(SpadReadSignature(config.rows, config.spad_banks)),
                 "weight_read": Out(
@@ -198,7 +201,10 @@ class Execute(wiring.Component):
         with m.Elif(~self.unit.command.valid):
             m.d.comb += cause["exec_wait_command"].eq(1)
         with m.Elif(~met[Opcode.LOAD]):
-            m.d.comb += cause["exec_wait_load"].eq(1)
+            m.d.comb += [
+                cause["exec_wait_constants"].eq(self.constants),
+                cause["exec_wait_input"].eq(~self.constants),
+            ]
         with m.Elif(~met[Opcode.POST]):
             m.d.comb += cause["exec_wait_post"].eq(1)
         with m.Elif(~met[Opcode.STORE]):

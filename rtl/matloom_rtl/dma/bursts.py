@@ -17,7 +17,14 @@ SPREAD_BITS = 2
 
 def _companion() -> dict:
     """What the two sides of a transfer have to know of its instruction."""
-    return {"last": 1, "mark": 8, "fill": 1, "fill_value": 8, "spread": SPREAD_BITS}
+    return {
+        "last": 1,
+        "mark": 8,
+        "constant": 1,
+        "fill": 1,
+        "fill_value": 8,
+        "spread": SPREAD_BITS,
+    }
 
 
 def row_layout(byte_bits: int = ROW_BYTE_BITS) -> data.StructLayout:
@@ -25,7 +32,7 @@ def row_layout(byte_bits: int = ROW_BYTE_BITS) -> data.StructLayout:
 
     `bytes` (at least 1) from byte `address` of external memory go with those from byte `spad` of
     the scratchpad on, 1 << `spread` apart; `last` marks the last row of an instruction, `mark`,
-    `fill`, `fill_value` and `spread` are the instruction's.
+    `fill`, `fill_value` and `spread` are the instruction's, which reads what is `constant`.
     """
     return data.StructLayout(
         {"address": 32, "spad": SPAD_ADDRESS_BITS, "bytes": byte_bits, **_companion()}

@@ -10,7 +10,7 @@ from matloom.arch.csr import Fault
 from matloom.arch.isa import Opcode
 from matloom_rtl.bus.axi import AxiReadSignature
 from matloom_rtl.dma.bursts import Bursts, burst_layout
-from matloom_rtl.dma.rows import REGION_BASES, Rows
+from matloom_rtl.dma.rows import REGION_BASES, Rows, reads_constants
 from matloom_rtl.dma.spread import Spread, piece_layout
 from matloom_rtl.memory.claims import claims_of
 from matloom_rtl.memory.slice import Slice
@@ -60,6 +60,9 @@ class Load(wiring.Component):
         Send no new address, drop the data that come; until reset.
     quiet: out
         No address waits and no burst is on its way.
+    constants: out
+        Of the beats that are awaited, or else of the instruction that is: they come from region
+        PROGRAM.
     fault: FaultSignature, out
         AXI_READ and the burst's address for each beat with an error, one cycle after the beat.
     """
@@ -74,6 +77,7 @@ class Load(wiring.Component):
                 "spad_write": Out(SpadWriteSignature(config.bus_bytes, config.spad_banks)),
                 "halt": In(1),
                 "quiet": Out(1),
+                "constants": Out(1),
                 "fault": Out(FaultSignature()),
             }
         )
@@ -101,6 +105,7 @@ class Load(wiring.Component):
         self._address(m, bursts.o, queue, head.o)
         granted_last = self._data(m, head.o)
         self._complete(m, granted_last)
+        self._tell_source(m, head.o)
         return m
 
     def _address(self, m: Module, burst, queue, head):
@@ -223,3 +228,11 @@ class Load(wiring.Component):
             self.unit.done_mark.eq(mark),
             self.unit.busy.eq(under_way != 0),
         ]
+
+    def _tell_source(self, m: Module, head):
+        """Tell whether constants are awaited; between bursts what was said before holds."""
+        command = self.unit.command.payload
+        with m.If(head.valid):
+            m.d.sync += self.constants.eq(head.payload.constant)
+        with m.Elif(~self.unit.busy):
+            m.d.sync += self.constants.eq(reads_constants(command))

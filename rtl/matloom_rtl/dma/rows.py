@@ -8,10 +8,15 @@ from matloom.arch.isa import Opcode, Region
 from matloom_rtl.dma.bursts import row_layout
 from matloom_rtl.ports import body_layout
 
-__all__ = ["REGION_BASES", "Rows"]
+__all__ = ["REGION_BASES", "Rows", "reads_constants"]
 
 #: The bus address of every region, by number.
 REGION_BASES = data.ArrayLayout(unsigned(32), len(Region))
+
+
+def reads_constants(command):
+    """Return whether a LOAD reads region PROGRAM."""
+    return (command.region == Region.PROGRAM) & ~command.fill
 
 
 class Rows(wiring.Component):
@@ -47,6 +52,7 @@ class Rows(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         command, row = self.i.payload, self.o.payload
+        loads = self._opcode is Opcode.LOAD
         current = Signal.like(command, reset_less=True)
         working, plane_end, end = Signal(), Signal(), Signal()
         rows_left = Signal.like(command.rows, reset_less=True)
@@ -71,8 +77,9 @@ class Rows(wiring.Component):
             row.mark.eq(current.mark),
             row.fill.eq(current.fill),
             row.fill_value.eq(current.fill_value),
-            # STORE has none; that its field is 0 only its checks know.
-            row.spread.eq(current.spread if self._opcode is Opcode.LOAD else 0),
+            # STORE has none of these; that its fields are so only its checks know.
+            row.constant.eq(reads_constants(current) if loads else 0),
+            row.spread.eq(current.spread if loads else 0),
             self.i.ready.eq(~working),
         ]
 

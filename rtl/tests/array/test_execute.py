@@ -9,7 +9,7 @@ from amaranth.hdl import ResetInserter, Signal
 
 from matloom.arch.config import Config
 from matloom.arch.csr import EXEC_CAUSES
-from matloom.arch.isa import Opcode
+from matloom.arch.isa import UNITS, Opcode
 from matloom_rtl.array.execute import Execute
 from matloom_rtl.ports import ACC_UPDATE_LATENCY, SPAD_READ_LATENCY, body_layout
 from matloom_rtl.testing import simulate
@@ -163,8 +163,11 @@ def operands_of(command, vectors, number, config):
     return operands
 
 
-def run(commands, *, config=CONFIG, refuse=0.0, unmet=0.0, seed=0, reset_at=None):
-    """Return entry -> sums, marks in order of completion, and cycles by cause."""
+def run(commands, *, config=CONFIG, refuse=0.0, unmet=0.0, seed=0, reset_at=None, late=()):
+    """Return entry -> sums, marks in order of completion, and cycles by cause.
+
+    Before the first command come `late` cycles: those that wait for LOADs, of constants or not.
+    """
     generator = random.Random(seed)
     spad = np.random.default_rng(seed).integers(-128, 128, config.spad_bytes, np.int8)
     dut, reset = Execute(config), Signal()
@@ -187,6 +190,10 @@ def run(commands, *, config=CONFIG, refuse=0.0, unmet=0.0, seed=0, reset_at=None
         for command in commands:
             ctx.set(dut.unit.command.payload, command)
             ctx.set(dut.unit.command.valid, 1)
+            for constants in late if command is commands[0] else ():
+                ctx.set(dut.met, 15 - (1 << UNITS.index(Opcode.LOAD)))
+                ctx.set(dut.constants, constants)
+                await ctx.tick()
             while True:
                 ctx.set(dut.met, 15 if generator.random() >= unmet else generator.randint(0, 15))
                 _c, _r, ready = await ctx.tick().sample(dut.unit.command.ready)
@@ -295,6 +302,12 @@ def test_cycles_that_keep_updates_apart_are_no_setup():
     assert causes["exec_wait_sums"] == 3 * steps + ACC_UPDATE_LATENCY
     _spad, _entries, _marks, causes = run([PLAIN])
     assert causes["exec_wait_sums"] == 0
+
+
+def test_waits_for_loads_of_input_and_of_constants():
+    spad, entries, _marks, causes = run([PLAIN], late=[0] * 7 + [1] * 5 + [0] * 2)
+    check(entries, expected_sums(spad, PLAIN))
+    assert (causes["exec_wait_input"], causes["exec_wait_constants"]) == (9, 5)
 
 
 def test_modes_follow_each_other_without_a_gap():

@@ -227,6 +227,35 @@ def test_next_instruction_is_taken_early():
     assert bench.commands.taken == [0, 2]
 
 
+def test_tells_whose_bytes_are_awaited():
+    """Constants come from region 0; a fill comes from nowhere, whatever its region."""
+    fill = linear(0, 256, 512, fill=1)
+    bodies = [linear(0, 256, 0), linear(0, 256, 256, region=1), fill, linear(0, 256, 768)]
+    bench = Bench(make_config(), bodies)
+    told = []
+
+    async def watch(ctx):
+        write, constants = bench.dut.spad_write, bench.dut.constants
+        while True:
+            _, _, valid, ready, busy, told_now = await ctx.tick().sample(
+                write.valid, write.ready, bench.dut.unit.busy, constants
+            )
+            if busy and not told:
+                assert told_now, "before the first beat, too"
+            if valid and ready:
+                told.append(told_now)
+
+    cycles = simulate(
+        bench.dut,
+        bench.setup,
+        bench.commands.issue,
+        cycles=1000,
+        background=(bench.memory.read, bench.spad.write, watch),
+    )
+    assert cycles < 1000
+    assert told == [1] * 32 + [0] * 64 + [1] * 32
+
+
 def test_fill_needs_no_memory():
     body = linear(0, 1000, 3, fill=1, fill_value=0x80, rows=2, spad_row_step=1003)
     bench = Bench(make_config(), [body])

@@ -48,6 +48,7 @@ def expected(body):
                     "spad": spad % 2**24,
                     "bytes": body["row_bytes"],
                     "last": last,
+                    "constant": int(body["region"] == 0 and not body["fill"]),
                     **{name: body[name] for name in ("mark", "fill", "fill_value", "spread")},
                 }
             )
