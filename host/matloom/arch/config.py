@@ -110,7 +110,7 @@ class Config:
     hop: int = 4
     mac_modes: tuple[str, ...] = ("i8xi8",)
     float_rows: int = 4
-    weight_rows: int = 2
+    weight_rows: int = 4
     spad_bytes: int = 320 * 1024
     spad_banks: int = 5
     acc_bytes: int = 64 * 1024

@@ -49,6 +49,8 @@ class _Emitter:
         self.stored = dict.fromkeys(segment.results, 0)
         #: Of the accumulators, the half that the last tile is in.
         self.half = 1
+        #: The first entry of that tile; in each half, how many small tiles have used.
+        self.entry, self.used = 0, [0, 0]
         #: What the table holds; nothing is known of it at the start.
         self.table = b""
 
@@ -159,12 +161,7 @@ class _Emitter:
         }
 
     def _array(self, number: int, stage: ArrayStage, tile: ArrayTile, mark: int) -> None:
-        if tile.opened is not None:
-            self.half = tile.opened.half
-        elif not tile.first_step:
-            self.half ^= 1
-        entry = self.half * stage.entries(self.config)
-        entry += 0 if tile.opened is None else tile.opened.entry
+        entry = self._entry(stage, tile)
         weights, params = self._chunk_addresses(number, stage, tile)
         self.order.append(
             Opcode.EXEC,
@@ -202,6 +199,28 @@ class _Emitter:
                 **{**tile.post, **(_digit_fields(digit) if stage.digits > 1 else {})},
                 **looks_up,
             )
+
+    def _entry(self, stage: ArrayStage, tile: ArrayTile) -> int:
+        """Return the first accumulator entry of a tile: halves take turns.
+
+        Small tiles behind each other in a half, so that none waits for POST of the one before. Not
+        where sums come in every cycle: they would keep POST from their half.
+        """
+        half = stage.entries(self.config)
+        if tile.opened is not None:
+            self.half, self.used = tile.opened.half, [0, 0]
+            return self.half * half + tile.opened.entry
+        if not tile.first_step:
+            self.half ^= 1
+            first, self.used[self.half] = self.used[self.half], 0
+            slow = max(self.config.tile_load_cycles, self.config.acc_update_latency)
+            if 2 * tile.positions <= slow:
+                first = first if first + tile.entries <= half else 0
+                self.used[self.half] = first + tile.entries
+                self.entry = self.half * half + first
+            else:
+                self.entry = self.half * half
+        return self.entry
 
     def _fill_table(self, number: int, stage: Stage) -> dict[str, int]:
         """Fill the table where a stage needs another one; return what its POST says of it."""
