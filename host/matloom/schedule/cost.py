@@ -14,6 +14,9 @@ _START = 23
 #: Cycles that the dispatcher takes for an instruction: its granules, its extents, its verdict.
 _DISPATCH = {Opcode.LOAD: 25, Opcode.EXEC: 30, Opcode.POST: 37, Opcode.STORE: 25}
 
+#: Places of a queue, however shallow it should be.
+_QUEUE_PLACES = 3
+
 #: Cycles from a LOAD's start to its first beat, with those from its last to its completion.
 _LOAD_LATENCY = 37
 
@@ -153,15 +156,15 @@ def predict(instructions: list[Instruction], config: Config) -> Prediction:
     free = dict.fromkeys(UNITS, 0)
     busy = dict.fromkeys(UNITS, 0)
     marks: dict[int, int] = {}
-    dispatch = _START
+    dispatch, places = _START, max(config.queue_depth, _QUEUE_PLACES)
     for instruction in instructions:
         unit = instruction.opcode
         if unit is Opcode.END:
             break
         dispatch += _DISPATCH[unit]
         queue = started[unit]
-        if len(queue) > config.queue_depth:
-            dispatch = max(dispatch, queue[-config.queue_depth - 1])
+        if len(queue) >= places:
+            dispatch = max(dispatch, queue[-places])
         ready = dispatch + _HANDOVER
         for field, other in zip(_WAITS, UNITS, strict=True):
             wait = instruction.values.get(field, 0)

@@ -22,6 +22,9 @@ _LATENCY = 60
 #: Cycles that a LOAD should be done before its bytes are needed.
 _MARGIN = 200
 
+#: Ticks for which the room of an input tile is left alone behind its last, where there is more.
+_REST = 2
+
 #: Bytes that a row of an input tile must save to be fetched apart from its neighbours.
 _NARROWER = 64
 
@@ -341,9 +344,12 @@ def _place(plan: Plan, builder: _Builder, config: Config) -> None:
         if buffer.stays:
             continue
         use = by_buffer[id(buffer)].use if id(buffer) in by_buffer else buffer.first
-        for tick in range(buffer.first, use + 1):
+        # Rather where nothing was just read: a LOAD there would wait for the EXEC.
+        rests = (_REST, 0) if kind == "input tile" else (0,)
+        ticks = range(buffer.first, use + 1)
+        for tick, start in ((tick, max(0, tick - rest)) for tick in ticks for rest in rests):
             address = space.place(
-                buffer.size, tick, buffer.last, high=buffer.high, reads=(use, buffer.last)
+                buffer.size, start, buffer.last, high=buffer.high, reads=(use, buffer.last)
             )
             if address is not None:
                 break
