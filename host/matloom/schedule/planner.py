@@ -318,6 +318,14 @@ def _reads(buffer: Buffer) -> tuple[int, int]:
     return (buffer.first if buffer.first_read is None else buffer.first_read, buffer.last)
 
 
+def _of_post(segment: Segment, kind: str, buffer: Buffer) -> bool:
+    """Return whether POST reads or writes a buffer, and EXEC does not.
+
+    It rather lies with the weights than with the input, whose bank EXEC reads in every cycle.
+    """
+    return kind == "output tile" or isinstance(segment.stages[buffer.stage], VectorStage)
+
+
 def _place(plan: Plan, builder: _Builder, config: Config) -> None:
     policy, end = plan.policy, len(plan.ticks) - 1
     space = Space(
@@ -344,12 +352,13 @@ def _place(plan: Plan, builder: _Builder, config: Config) -> None:
         if buffer.stays:
             continue
         use = by_buffer[id(buffer)].use if id(buffer) in by_buffer else buffer.first
+        high = buffer.high or (not policy.spread and _of_post(builder.segment, kind, buffer))
         # Rather where nothing was just read: a LOAD there would wait for the EXEC.
         rests = (_REST, 0) if kind == "input tile" else (0,)
         ticks = range(buffer.first, use + 1)
         for tick, start in ((tick, max(0, tick - rest)) for tick in ticks for rest in rests):
             address = space.place(
-                buffer.size, start, buffer.last, high=buffer.high, reads=(use, buffer.last)
+                buffer.size, start, buffer.last, high=high, reads=(use, buffer.last)
             )
             if address is not None:
                 break
