@@ -122,6 +122,20 @@ def _limit(policy: Policy, index: int, limits: Limits) -> Policy:
     return replace(policy, limits=tuple(changed))
 
 
+def _overlaid(segment: Segment, policy: Policy) -> Policy:
+    """Let element-wise results take their input's place, and end with small tiles.
+
+    The next stage reads the bank that their last tile reads, and keeps it waiting.
+    """
+    limits = tuple(
+        replace(limit, taper_rows=True)
+        if any(isinstance(stage, VectorStage) for stage in segment.stages[index : index + 2])
+        else limit
+        for index, limit in enumerate(policy.limits)
+    )
+    return replace(policy, overlay=True, limits=limits)
+
+
 def _spill(
     segment: Segment, policy: Policy, full: Full, config: Config, choice: Choice
 ) -> Policy | None:
@@ -129,7 +143,7 @@ def _spill(
 
     Its users start again from the widest limits, with a bound on the size of their tiles.
     """
-    widest = _first_policy(segment, config, choice)
+    widest = _overlaid(segment, _first_policy(segment, config, choice))
     for name in _alive(segment, full.stage):
         if name in policy.spilled:
             continue
@@ -152,7 +166,7 @@ def _tighten(
 ) -> Policy | None:
     """Return the next policy to try after a plan did not fit, or None."""
     if not policy.overlay:
-        return replace(policy, overlay=True)
+        return _overlaid(segment, policy)
     if policy.spread:
         return replace(policy, spread=False)
     limits = policy.limits[full.stage]

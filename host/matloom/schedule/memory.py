@@ -38,7 +38,7 @@ class Space:
         self.capacity = capacity
         self._bank_bytes = config.bank_bytes
         self._align = config.bus_bytes
-        self._spread = spread
+        self.spread = spread
         self._random = None if seed is None else random.Random(seed)
         self._long: list[_Placed] = []
         self._by_tick: dict[int, list[_Placed]] = defaultdict(list)
@@ -69,7 +69,7 @@ class Space:
             if low > top:
                 continue
             candidates.update((low, top))
-            if self._spread:
+            if self.spread:
                 for bank in self._banks(low, high):
                     if low <= bank * self._bank_bytes <= top:
                         candidates.add(bank * self._bank_bytes)
@@ -99,7 +99,7 @@ class Space:
             return None
         if self._random is not None:
             start = self._random.choice(candidates)
-        elif self._spread:
+        elif self.spread:
             busy: Counter[int] = Counter()
             for other in alive:
                 # A tile is post-processed during the next.

@@ -318,12 +318,29 @@ def _reads(buffer: Buffer) -> tuple[int, int]:
     return (buffer.first if buffer.first_read is None else buffer.first_read, buffer.last)
 
 
-def _of_post(segment: Segment, kind: str, buffer: Buffer) -> bool:
-    """Return whether POST reads or writes a buffer, and EXEC does not.
+def _room(
+    space: Space, segment: Segment, kind: str, buffer: Buffer, use: int
+) -> tuple[int, int] | None:
+    """Take room for a buffer; return its address, and the tick from which on it is there.
 
-    It rather lies with the weights than with the input, whose bank EXEC reads in every cycle.
+    For an input tile rather where nothing was just read: a LOAD there would wait for the EXEC.
+    What POST reads or writes, and EXEC does not, rather lies with the weights than with the
+    input, whose bank EXEC reads in every cycle.
     """
-    return kind == "output tile" or isinstance(segment.stages[buffer.stage], VectorStage)
+    of_post = kind == "output tile" or isinstance(segment.stages[buffer.stage], VectorStage)
+    high = buffer.high or (of_post and not space.spread)
+    for tick in range(buffer.first, use + 1):
+        for rest in (_REST, 0) if kind == "input tile" else (0,):
+            address = space.place(
+                buffer.size,
+                max(0, tick - rest),
+                buffer.last,
+                high=high,
+                reads=(use, buffer.last),
+            )
+            if address is not None:
+                return address, tick
+    return None
 
 
 def _place(plan: Plan, builder: _Builder, config: Config) -> None:
@@ -352,21 +369,12 @@ def _place(plan: Plan, builder: _Builder, config: Config) -> None:
         if buffer.stays:
             continue
         use = by_buffer[id(buffer)].use if id(buffer) in by_buffer else buffer.first
-        high = buffer.high or (not policy.spread and _of_post(builder.segment, kind, buffer))
-        # Rather where nothing was just read: a LOAD there would wait for the EXEC.
-        rests = (_REST, 0) if kind == "input tile" else (0,)
-        ticks = range(buffer.first, use + 1)
-        for tick, start in ((tick, max(0, tick - rest)) for tick in ticks for rest in rests):
-            address = space.place(
-                buffer.size, start, buffer.last, high=high, reads=(use, buffer.last)
-            )
-            if address is not None:
-                break
-        else:
+        found = _room(space, builder.segment, kind, buffer, use)
+        if found is None:
             raise Full(use, buffer.stage, kind, buffer.size)
-        buffer.address, buffer.first = address, tick
+        buffer.address, buffer.first = found
         if id(buffer) in by_buffer:
-            by_buffer[id(buffer)].tick = tick
+            by_buffer[id(buffer)].tick = buffer.first
     plan.peak = space.peak
 
 

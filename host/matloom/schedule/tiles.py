@@ -361,11 +361,17 @@ def _cut_vector(
     wanted = max(-(-stage.size // limits.tiles), 16 * config.columns * stage.element_bytes)
     step = max(unit, min(most, wanted) // unit * unit)
     length = stage.period if stage.period and not rows else stage.size
-    return [
-        VectorTile(start=first + start, end=first + min(start + step, length))
+    pieces = [
+        (first + start, first + min(start + step, length))
         for first in range(0, stage.size, length)
         for start in range(0, length, step)
     ]
+    if limits.taper_rows and draw is None:
+        # In rows, of which the last is as short as it may be.
+        rows_each = [(start // unit, end // unit) for start, end in pieces]
+        if stage.size % unit == 0 == step % unit:
+            pieces = [(start * unit, end * unit) for start, end in _tapered(rows_each, 1)]
+    return [VectorTile(start=start, end=end) for start, end in pieces]
 
 
 def cut(
