@@ -23,8 +23,9 @@ _LOAD_LATENCY = 37
 #: The same behind another LOAD, whose data hide the latency.
 _NEXT_LOAD_LATENCY = 14
 
-#: Cycles from the address of a burst to its last beat, of a short one.
+#: Cycles from the address of a burst to its last beat, of a short one; to the response of a write.
 _BURST_LATENCY = 42
+_WRITE_LATENCY = 18
 
 #: Cycles from a STORE's start to its first beat, with the response at its end; by how much less
 #: it keeps its unit, because another one's beats follow while the response is on its way.
@@ -121,7 +122,7 @@ def _post_reads(values: dict[str, int]) -> int:
     return biases + _POST_SCALE * values.get("channel_scale", 0)
 
 
-def _transfer_cycles(values: dict[str, int], config: Config) -> int:
+def _transfer_cycles(values: dict[str, int], latency: int, config: Config) -> int:
     """Return the beats of a LOAD or STORE, with one cycle a row for its setup.
 
     Short rows take as long as the bursts that may be outstanding need to come back.
@@ -133,7 +134,7 @@ def _transfer_cycles(values: dict[str, int], config: Config) -> int:
     # Rows begin anywhere in a beat; one after another they come back to where they began.
     start, step = values.get("dram_offset", 0), values.get("dram_row_step", 0)
     beats = [-(-((start + row * step) % bus + size) // bus) for row in range(bus)]
-    return round(rows * max(sum(beats) / bus + 1, _BURST_LATENCY / config.outstanding))
+    return round(rows * max(sum(beats) / bus + 1, latency / config.outstanding))
 
 
 def _duration(instruction: Instruction, config: Config) -> tuple[int, int]:
@@ -145,8 +146,9 @@ def _duration(instruction: Instruction, config: Config) -> tuple[int, int]:
         looks_up = values.get("table", 0) == Table.LOOK_UP
         return post_cycles(values, config) + _POST_LATENCY + looks_up * _POST_LOOK_UP, 0
     if instruction.opcode is Opcode.LOAD:
-        return _transfer_cycles(values, config) + _NEXT_LOAD_LATENCY, 0
-    return _transfer_cycles(values, config) + _STORE_LATENCY - _STORE_RESPONSE, _STORE_RESPONSE
+        return _transfer_cycles(values, _BURST_LATENCY, config) + _NEXT_LOAD_LATENCY, 0
+    writes = _transfer_cycles(values, _WRITE_LATENCY, config)
+    return writes + _STORE_LATENCY - _STORE_RESPONSE, _STORE_RESPONSE
 
 
 def predict(instructions: list[Instruction], config: Config) -> Prediction:
