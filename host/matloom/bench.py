@@ -44,9 +44,7 @@ _TOLERANCE = 0.02
 _PREDICTION_TOLERANCE = 0.05
 
 #: Predictions that may be worse, by configuration and case, with the reason. Kept in the report.
-EXCEPTIONS: dict[tuple[str, str], str] = {
-    ("small", "matmul 256 i8xi4"): "bound by STORE: 4,096 rows of 16 bytes and their responses",
-}
+EXCEPTIONS: dict[tuple[str, str], str] = {}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,7 @@ from matloom.schedule.build import convolution_stage
 from matloom.schedule.limits import Limits, Opening, Weights
 from matloom.schedule.reduction import narrowed, parts
 from matloom.schedule.requantisation import Requantisation
+from matloom.schedule.stage import VectorStage
 from matloom.schedule.tiles import chunks, cut, input_box
 from matloom.schedule.window import Window
 
@@ -151,3 +152,26 @@ def test_an_opening_covers_each_step_of_each_output_once(opening):
         assert ((entries == names.reshape(-1)) | (tile.first_step == 0)).all()
         entries[:] = names.reshape(-1)
     assert (made == 1).all()
+
+
+@pytest.mark.parametrize("taper", [False, True])
+def test_ranges_of_bytes_follow_each_other(taper):
+    """The last is a single row where they taper."""
+    rows, row_bytes = 32, 512
+    stage = VectorStage(
+        name="add",
+        nodes=(0,),
+        inputs=("a", "b"),
+        output="c",
+        size=rows * row_bytes,
+        granule=row_bytes,
+        posts=(),
+    )
+    limits = Limits(weights=Weights.RESIDENT, taper_rows=taper)
+    ends = [0]
+    for tile in cut(stage, limits, CONFIG, None):
+        assert tile.start == ends[-1]
+        assert tile.end % row_bytes == 0
+        ends.append(tile.end)
+    assert ends[-1] == stage.size
+    assert ends[-1] - ends[-2] == (1 if taper else 4) * row_bytes
