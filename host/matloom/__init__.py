@@ -15,6 +15,7 @@ _HOMES = {
     "compile": "matloom.runtime",
     "load": "matloom.runtime",
     "open_device": "matloom.device.open",
+    "precision_report": "matloom.precision",
 }
 
 __all__ = ["__version__", *sorted(_HOMES)]

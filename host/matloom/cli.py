@@ -38,7 +38,11 @@ _config = click.option(
 )
 _device = click.option("--device", default="rtl", show_default=True, help="rtl or model.")
 _precision = click.option(
-    "--precision", help="bf16 or fp16: products of the layers of a float32 network."
+    "--precision",
+    multiple=True,
+    metavar="[LAYER=]MODE",
+    help="bf16 or fp16 for layers of float32, i8xi4 for those of int8; float32 or i8xi8 leaves "
+    "one as it is. All others where no LAYER is named.",
 )
 _network = click.argument("network", metavar="NET", type=click.Path(path_type=Path))
 
@@ -64,7 +68,7 @@ def run(
     target: Path,
     device: str,
     config: str,
-    precision: str | None,
+    precision: tuple[str, ...],
     report: Path | None,
     waves: Path | None,
 ) -> None:
@@ -73,11 +77,7 @@ def run(
 
     from matloom.runtime import load
 
-    try:
-        with np.load(source, allow_pickle=False) as archive:
-            inputs = {name: archive[name] for name in archive.files}
-    except (OSError, ValueError) as error:
-        raise ValueError(f"--input must be an .npz file, not {str(source)!r}: {error}") from None
+    inputs = _arrays("--input", source)
     options: dict[str, Any] = {} if waves is None else {"waves": waves}
     options["precision"] = _precision_of(network, precision)
     if waves is not None and device != "rtl":
@@ -97,10 +97,23 @@ def _is_default(name: str) -> bool:
     return source is click.core.ParameterSource.DEFAULT
 
 
-def _precision_of(network: Path, precision: str | None) -> str | None:
-    if precision is not None and network.suffix == ".mloom":
+def _precision_of(network: Path, given: tuple[str, ...]) -> dict[str, str] | None:
+    """Return the table of modes by layer; None where none is given."""
+    if given and network.suffix == ".mloom":
         raise ValueError(f"--precision must go with a network, not the program {str(network)!r}")
-    return precision
+    pairs = (item.rpartition("=") for item in given)
+    return {layer or "*": mode for layer, _, mode in pairs} or None
+
+
+def _arrays(option: str, source: Path) -> dict[str, Any]:
+    """Return the arrays of an .npz file by name."""
+    import numpy as np
+
+    try:
+        with np.load(source, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{option} must be an .npz file, not {str(source)!r}: {error}") from None
 
 
 @cli.command("compile")
@@ -108,23 +121,23 @@ def _precision_of(network: Path, precision: str | None) -> str | None:
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
 @_config
 @_precision
-def compile_verb(network: Path, output: Path, config: str, precision: str | None) -> None:
+def compile_verb(network: Path, output: Path, config: str, precision: tuple[str, ...]) -> None:
     """Compile NET into a program file (.mloom)."""
     from matloom.runtime import compile
 
-    program = compile(network, config, precision=precision)
+    program = compile(network, config, precision=_precision_of(network, precision))
     program.save(output)
     click.echo(f"{output}: {program.predicted_cycles:,} cycles predicted")
 
 
-def _program(network: Path, config: str, precision: str | None = None) -> Any:
+def _program(network: Path, config: str, precision: tuple[str, ...] = ()) -> Any:
     from matloom.program import Program
     from matloom.runtime import compile
 
+    modes = _precision_of(network, precision)
     if network.suffix == ".mloom":
-        _precision_of(network, precision)
         return Program.load(network)
-    return compile(network, config, precision=precision)
+    return compile(network, config, precision=modes)
 
 
 @cli.command()
@@ -141,11 +154,47 @@ def disasm(network: Path, config: str) -> None:
 @_network
 @_config
 @_precision
-def explain(network: Path, config: str, precision: str | None) -> None:
+def explain(network: Path, config: str, precision: tuple[str, ...]) -> None:
     """Say for each operator where it runs, why, and what it costs."""
     from matloom.explain import explain as sentences
 
     for item in sentences(_program(network, config, precision)):
+        _console().print(item)
+
+
+@cli.command("precision")
+@_network
+@click.option("--input", "source", type=click.Path(path_type=Path), help="An .npz as for run.")
+@click.option("--labels", metavar="NAME", help="The array of the .npz that holds labels.")
+@click.option("--by-layer", is_flag=True, help="Also run with each layer alone in its mode.")
+@click.option("--report", type=click.Path(path_type=Path), help="Write it as JSON.")
+@_config
+@_precision
+def precision_verb(
+    network: Path,
+    source: Path | None,
+    labels: str | None,
+    by_layer: bool,
+    report: Path | None,
+    config: str,
+    precision: tuple[str, ...],
+) -> None:
+    """Say what --precision changes in NET: weights, cycles, and what it makes of inputs."""
+    from matloom.precision import precision_report
+
+    modes = _precision_of(network, precision)
+    if modes is None:
+        raise ValueError("--precision must be given")
+    if source is None and (labels is not None or by_layer):
+        raise ValueError("--labels and --by-layer must go with an --input")
+    arrays = {} if source is None else _arrays("--input", source)
+    if labels is not None and labels not in arrays:
+        raise ValueError(f"--labels must be one of {', '.join(arrays)}, not {labels!r}")
+    wanted = None if labels is None else arrays.pop(labels)
+    made = precision_report(network, modes, arrays or None, wanted, config, by_layer=by_layer)
+    if report is not None:
+        report.write_text(made.to_json())
+    for item in (made.table(), *made.sentences()):
         _console().print(item)
 
 

@@ -1,19 +1,23 @@
 """From a graph to a Program: passes, partition, schedule, lowering."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 
-from matloom.arch.config import FLOAT_MODES, Config, load_config
+from matloom.arch.config import Config, load_config
 from matloom.ir.graph import Graph
 from matloom.lower import lower
 from matloom.passes import run_passes
+from matloom.passes.choose_modes import FLOAT32_MODES, INT8_MODES, Precision
 from matloom.passes.lower_precision import lower_precision
 from matloom.program import EngineStep, Program
 from matloom.schedule import CompileError, CompileOptions
 from matloom.schedule.partition import EngineRun, HostRun, Partition, partition
 
 __all__ = ["CompileError", "CompileOptions", "compile_network"]
+
+#: What a precision gives to layers.
+_GIVEN = (*FLOAT32_MODES, *INT8_MODES)
 
 
 def _names(graph: Graph) -> dict[int, str]:
@@ -31,12 +35,12 @@ def compile_network(
     graph: Graph,
     config: Config | str,
     options: CompileOptions | None = None,
-    precision: str | Mapping[str, str] | None = None,
+    precision: Precision | None = None,
 ) -> Program:
     """Return the program that runs a network on an engine of this configuration.
 
-    Operators that do not fit the engine's memory run on the host. `precision` gives layers of
-    float32 products of another format (`passes.lower_precision`).
+    Operators that do not fit the engine's memory run on the host. `precision` gives layers
+    products of another format (`passes.lower_precision`), where the engine runs them.
 
     Raises
     ------
@@ -52,7 +56,7 @@ def compile_network(
     refused: dict[int, str] = {}
     while True:
         parts = partition(graph, config, names, refused)
-        unfit = _unfit_floats(parts)
+        unfit = set() if precision is None else _unfit(parts)
         if unfit:
             left |= unfit
             graph = _prepared(given, config, precision, left)
@@ -76,26 +80,24 @@ def compile_network(
     return program
 
 
-def _prepared(
-    graph: Graph, config: Config, precision: str | Mapping[str, str] | None, left: set[int]
-) -> Graph:
-    """Return the graph behind all passes; outputs in `left` are of layers that stay float32."""
+def _prepared(graph: Graph, config: Config, precision: Precision | None, left: set[int]) -> Graph:
+    """Return the graph behind all passes; outputs in `left` are of layers that stay as they are."""
     if precision is not None:
         graph = lower_precision(graph, precision, left)
         _require_modes(graph, config)
     return run_passes(graph)
 
 
-def _unfit_floats(parts: Partition) -> set[int]:
-    """Return the outputs of layers in floating-point modes that the engine cannot run."""
+def _unfit(parts: Partition) -> set[int]:
+    """Return the outputs of layers in another mode that the engine cannot run."""
     nodes = [run.node for run in parts.runs if isinstance(run, HostRun)]
-    return {node.output for node in nodes if getattr(node.attributes, "mode", None) in FLOAT_MODES}
+    return {node.output for node in nodes if getattr(node.attributes, "mode", None) in _GIVEN}
 
 
 def _require_modes(graph: Graph, config: Config) -> None:
-    """Refuse a precision that the engine is not built with: the host has no such kernels."""
+    """Refuse a precision that the engine is not built with: it would be lost for nothing."""
     modes = {getattr(node.attributes, "mode", None) for node in graph.nodes}
-    for mode in [mode for mode in FLOAT_MODES if mode in modes - set(config.mac_modes)]:
+    for mode in [mode for mode in _GIVEN if mode in modes - set(config.mac_modes)]:
         raise CompileError(
             f"a precision must be one the configuration is built with "
             f"({', '.join(config.mac_modes)}), not {mode}"

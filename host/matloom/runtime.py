@@ -16,6 +16,7 @@ from matloom.device.open import open_device
 from matloom.frontend.tflite import load_tflite
 from matloom.hostops.step import HostSteps
 from matloom.ir.graph import Array, Graph
+from matloom.passes.choose_modes import Precision
 from matloom.program import EngineStep, Program, Repeat, TensorInfo
 from matloom.report import Report, make_report
 from matloom.verify import verify_program
@@ -29,12 +30,14 @@ def compile(
     model: str | Path | Graph,
     config: Config | str | Path = "reference",
     options: CompileOptions | None = None,
-    precision: str | Mapping[str, str] | None = None,
+    precision: Precision | None = None,
 ) -> Program:
     """Return the program of a TFLite file or graph for a configuration.
 
-    `precision` is ``"bf16"`` or ``"fp16"``, for all convolutions and dense layers of float32, or
-    for some by the name of their output: inputs and weights are rounded to it, sums are fp32.
+    `precision` is for all convolutions and dense layers that can have it, or a table by the name
+    of their output, in which ``*`` stands for all others. ``"bf16"`` and ``"fp16"`` are of layers
+    of float32: inputs and weights are rounded to it, sums are fp32. ``"i8xi4"`` is of layers of
+    int8, whose weights get four bits; `matloom.precision_report` says what that changes.
 
     Errors
     ------
@@ -52,7 +55,7 @@ def load(
     device: str | Driver = "rtl",
     config: Config | str | Path | None = None,
     options: CompileOptions | None = None,
-    precision: str | Mapping[str, str] | None = None,
+    precision: Precision | None = None,
     **device_options: Any,
 ) -> "Session":
     """Compile a network, open a device, and return a session on it.

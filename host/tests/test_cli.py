@@ -3,11 +3,13 @@
 import json
 import sys
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 import matloom
 from matloom import cli, doctor
+from matloom.data.digits import NETWORK
 
 
 def run_main(monkeypatch, *arguments):
@@ -66,3 +68,27 @@ def test_defect_keeps_its_traceback(monkeypatch):
 def test_unknown_verb(monkeypatch, capsys):
     assert run_main(monkeypatch, "frobnicate") == 2
     assert "No such command 'frobnicate'" in capsys.readouterr().err
+
+
+def test_precision(tmp_path, monkeypatch, capsys):
+    rng = np.random.default_rng(0)
+    samples, report = tmp_path / "samples.npz", tmp_path / "report.json"
+    with matloom.load(NETWORK, "model", "small") as session:
+        (info,) = session.program.inputs
+        x = rng.integers(-128, 128, (3, *info.shape[1:]), np.int8)
+        labels = session.run(x).argmax(axis=1)
+    np.savez(samples, **{info.name: x, "digits": labels})
+    command = ["precision", str(NETWORK), "--config", "small+i8xi4", "--precision", "i8xi4"]
+    given = ["--input", str(samples), "--labels", "digits", "--report", str(report)]
+    result = CliRunner().invoke(cli.cli, [*command, "--precision", "stem=i8xi8", *given])
+    assert result.exit_code == 0, result.output
+    assert "accuracy 100.0% before" in result.output
+    layers = {layer["name"]: layer["mode"] for layer in json.loads(report.read_text())["layers"]}
+    assert (layers["stem"], layers["inner"]) == ("i8xi8", "i8xi4")
+    for wrong, sentence in (
+        (command[:2], "--precision must be given"),
+        ([*command, "--labels", "digits"], "--labels and --by-layer must go with an --input"),
+        ([*command, *given[:2], "--labels", "y"], "--labels must be one of"),
+    ):
+        assert run_main(monkeypatch, *wrong) == 2
+        assert sentence in capsys.readouterr().err

@@ -1,33 +1,25 @@
-"""Give layers of a float32 network the products of another floating-point format."""
+"""Give layers the number formats that a precision asks for: of four bits, or floating point."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 import numpy as np
 
-from matloom.arch.config import FLOAT_MODES
 from matloom.ir.attributes import Conv2D, FullyConnected
 from matloom.ir.graph import Graph, Node, Op, Tensor
+from matloom.passes.choose_modes import FLOAT32_MODES, Precision, choose_modes, is_float
+from matloom.passes.narrow_weights import narrow_weights
 
-__all__ = ["CARRIERS", "LOWERED", "lower_precision", "widen_weights"]
+__all__ = ["CARRIERS", "lower_precision", "numbers", "widen_weights"]
 
 #: The NumPy types of the elements of a mode; those of bf16 are patterns, the upper half of fp32.
 CARRIERS = {"bf16": "uint16", "fp16": "float16"}
 
-#: Operators whose products may have another format.
-LOWERED = (Op.CONV_2D, Op.FULLY_CONNECTED)
+assert set(CARRIERS) == set(FLOAT32_MODES)
 
 
-def _is_float(graph: Graph, node: Node) -> bool:
-    """Return whether a layer is of float32; its weights may be integers that stand for numbers."""
-    given, weights, *bias = (graph.tensors[number] for number in node.inputs)
-    types = {given.dtype, *(tensor.dtype for tensor in bias)}
-    constant = all(tensor.data is not None for tensor in (weights, *bias))
-    return types == {"float32"} and weights.dtype in ("float32", "int8") and constant
-
-
-def _numbers(weights: Tensor) -> Tensor:
-    """Return weights as float32."""
+def numbers(weights: Tensor) -> Tensor:
+    """Return weights as float32: the numbers that integers with scales stand for."""
     quantisation, data = weights.quantisation, weights.data
     if quantisation is None or data is None:
         return weights
@@ -50,52 +42,33 @@ def widen_weights(graph: Graph) -> Graph:
     """
     tensors = dict(graph.tensors)
     for node in graph.nodes:
-        if node.op in LOWERED and _is_float(graph, node):
-            tensors[node.inputs[1]] = _numbers(tensors[node.inputs[1]])
+        if is_float(graph, node):
+            tensors[node.inputs[1]] = numbers(tensors[node.inputs[1]])
     return replace(graph, tensors=tensors)
 
 
-def _modes(graph: Graph, precision: str | Mapping[str, str]) -> dict[int, str]:
-    """Return the mode of each layer by the number of its output."""
-    layers = {
-        node.output: graph.tensors[node.output].name
-        for node in graph.nodes
-        if node.op in LOWERED and _is_float(graph, node)
-    }
-    if isinstance(precision, str):
-        found = dict.fromkeys(layers, precision)
-    else:
-        for name in precision:
-            if name not in layers.values():
-                raise ValueError(
-                    f"precision must name convolutions and dense layers of float32, not {name!r}"
-                )
-        found = {at: precision[name] for at, name in layers.items() if name in precision}
-    for mode in found.values():
-        if mode not in CARRIERS:
-            raise ValueError(f"a precision must be one of {', '.join(CARRIERS)}, not {mode!r}")
-    assert set(CARRIERS) <= set(FLOAT_MODES)
-    return found
+def lower_precision(graph: Graph, precision: Precision, but: Collection[int] = ()) -> Graph:
+    """Return the graph with the products of layers in other formats.
 
-
-def lower_precision(
-    graph: Graph, precision: str | Mapping[str, str], but: Collection[int] = ()
-) -> Graph:
-    """Return the graph with input, weights and products of layers in a narrower format.
-
-    Each such layer's input is rounded to the format by a QUANTIZE before it, once for all layers
-    that read it; sums, biases and outputs stay fp32. Where nothing but such layers of the same
-    mode read an output, it is made in their format at once.
+    Layers of int8 get weights of four bits (`narrow_weights`). Of layers of float32 the input is
+    rounded to the format by a QUANTIZE before it, once for all layers that read it; sums, biases
+    and outputs stay fp32. Where nothing but such layers of the same mode read an output, it is
+    made in their format at once.
 
     Parameters
     ----------
     precision:
-        A mode for all convolutions and dense layers of float32, or for some by the name of their
-        output: ``bf16`` or ``fp16``.
+        As `choose_modes` takes it.
     but:
         Outputs of layers that stay as they are.
     """
-    modes = {at: mode for at, mode in _modes(graph, precision).items() if at not in but}
+    modes = {at: mode for at, mode in choose_modes(graph, precision).items() if at not in but}
+    floats = {at: mode for at, mode in modes.items() if mode in CARRIERS}
+    return _lower_floats(narrow_weights(graph, modes.keys() - floats.keys()), floats)
+
+
+def _lower_floats(graph: Graph, modes: Mapping[int, str]) -> Graph:
+    """Return the graph with layers of float32 in modes, by the numbers of their outputs."""
     tensors, nodes = dict(graph.tensors), []
     rounded: dict[tuple[int, str], int] = {}
     for number, mode in modes.items():
@@ -117,7 +90,7 @@ def lower_precision(
             )
             rounded[given, mode] = number
             nodes.append(Node(op=Op.QUANTIZE, inputs=(given,), outputs=(number,), index=node.index))
-        tensors[node.inputs[1]] = _numbers(tensors[node.inputs[1]])
+        tensors[node.inputs[1]] = numbers(tensors[node.inputs[1]])
         nodes.append(
             replace(
                 node,

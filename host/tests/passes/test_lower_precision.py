@@ -199,8 +199,9 @@ def test_another_engine_leaves_them_to_the_host():
 @pytest.mark.parametrize(
     ("precision", "sentence"),
     [
-        ("fp64", "a precision must be one of bf16, fp16, not 'fp64'"),
+        ("fp64", "a precision must be one of bf16, fp16, i8xi4, float32, i8xi8, not 'fp64'"),
         ({"third": "bf16"}, "precision must name convolutions and dense layers .*, not 'third'"),
+        ("i8xi4", "that has convolutions or dense layers of int8, not of 'net'"),
     ],
 )
 def test_refusals(precision, sentence):

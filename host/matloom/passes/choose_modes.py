@@ -1,0 +1,118 @@
+"""Find the layers that a precision names, and the number format that each is to have."""
+
+from collections.abc import Mapping
+
+from matloom.arch.config import FLOAT_MODES, NARROW_MODES
+from matloom.ir.attributes import Conv2D, FullyConnected
+from matloom.ir.graph import Graph, Node, Op
+
+__all__ = ["FLOAT32_MODES", "INT8_MODES", "Precision", "choose_modes", "is_float", "is_integer"]
+
+#: A mode for all layers that can have it, or modes by the names of layers.
+Precision = str | Mapping[str, str]
+
+#: What layers of float32, and of int8, may be given.
+FLOAT32_MODES = ("bf16", "fp16")
+INT8_MODES = ("i8xi4",)
+
+#: What leaves a layer as it is.
+_KEPT = {"float32": FLOAT32_MODES, "i8xi8": INT8_MODES}
+
+#: Stands for the layers that a table does not name.
+_OTHERS = "*"
+
+_OPERATORS = (Op.CONV_2D, Op.FULLY_CONNECTED)
+
+assert set(FLOAT32_MODES) <= set(FLOAT_MODES)
+assert set(INT8_MODES) <= set(NARROW_MODES)
+
+
+def is_float(graph: Graph, node: Node) -> bool:
+    """Return whether a layer is of float32; its weights may be integers that stand for numbers."""
+    if node.op not in _OPERATORS:
+        return False
+    given, weights, *bias = (graph.tensors[number] for number in node.inputs)
+    types = {given.dtype, *(tensor.dtype for tensor in bias)}
+    constant = all(tensor.data is not None for tensor in (weights, *bias))
+    return types == {"float32"} and weights.dtype in ("float32", "int8") and constant
+
+
+def is_integer(graph: Graph, node: Node) -> bool:
+    """Return whether a layer is of int8 with constant weights, and free to have any mode."""
+    if node.op not in _OPERATORS:
+        return False
+    assert isinstance(node.attributes, Conv2D | FullyConnected)
+    given, weights, *bias = (graph.tensors[number] for number in node.inputs)
+    types = {given.dtype, weights.dtype, graph.tensors[node.output].dtype}
+    constant = all(tensor.data is not None for tensor in (weights, *bias))
+    return types == {"int8"} and constant and node.attributes.mode is None
+
+
+def _possible(graph: Graph) -> dict[int, tuple[str, ...]]:
+    """Return the modes that each layer may be given, by the number of its output."""
+    kinds = ((is_float, FLOAT32_MODES), (is_integer, INT8_MODES))
+    return {
+        node.output: modes for node in graph.nodes for fits, modes in kinds if fits(graph, node)
+    }
+
+
+def _named(graph: Graph, layers: Mapping[int, tuple[str, ...]], name: str) -> list[int]:
+    """Return the layers of a name: all of it, or what stands before its first semicolon."""
+    names = {at: graph.tensors[at].name for at in layers}
+    for found in (
+        [at for at, full in names.items() if full == name],
+        [at for at, full in names.items() if full.split(";")[0] == name],
+    ):
+        if found:
+            return found
+    raise ValueError(
+        f"precision must name convolutions and dense layers of float32 or int8, not {name!r}"
+    )
+
+
+def choose_modes(graph: Graph, precision: Precision) -> dict[int, str]:
+    """Return the mode of each layer that is to have another, by the number of its output.
+
+    Parameters
+    ----------
+    precision:
+        A mode for all layers that can have it: ``bf16`` or ``fp16`` for convolutions and dense
+        layers of float32, ``i8xi4`` for those of int8. Or a table by the name of a layer's output
+        (or what stands before its first semicolon), in which ``*`` stands for all others, and
+        ``float32`` and ``i8xi8`` leave a layer as it is.
+
+    Raises
+    ------
+    ValueError
+        A mode or layer is unknown, a layer cannot have its mode, or no layer can.
+    """
+    table = {_OTHERS: precision} if isinstance(precision, str) else dict(precision)
+    known = (*FLOAT32_MODES, *INT8_MODES, *_KEPT)
+    for mode in table.values():
+        if mode not in known:
+            raise ValueError(f"a precision must be one of {', '.join(known)}, not {mode!r}")
+    layers = _possible(graph)
+    others = table.pop(_OTHERS, None)
+    modes: dict[int, str] = {}
+    if others is not None:
+        modes = {at: others for at, fits in layers.items() if others in _kin(fits)}
+        if not modes:
+            kind = "int8" if others in _kin(INT8_MODES) else "float32"
+            raise ValueError(
+                f"precision {others} must be of a network that has convolutions or dense layers "
+                f"of {kind}, not of {graph.name!r}"
+            )
+    for name, mode in table.items():
+        for at in _named(graph, layers, name):
+            if mode not in _kin(layers[at]):
+                raise ValueError(
+                    f"the precision of {name!r} must be one of {', '.join(_kin(layers[at]))}, "
+                    f"not {mode}"
+                )
+            modes[at] = mode
+    return {at: mode for at, mode in modes.items() if mode not in _KEPT}
+
+
+def _kin(modes: tuple[str, ...]) -> tuple[str, ...]:
+    """Return modes, and what leaves a layer that may have them as it is."""
+    return (*modes, *(kept for kept, others in _KEPT.items() if others == modes))

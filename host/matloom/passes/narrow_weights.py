@@ -1,0 +1,139 @@
+"""Give int8 weights of layers four bits, so that they run twice as fast in the mode i8xi4."""
+
+from collections.abc import Collection
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from matloom.ir.attributes import Conv2D, FullyConnected
+from matloom.ir.graph import Graph, Node, Quantisation, Tensor
+
+__all__ = ["narrow_weights", "nearest_four_bits"]
+
+#: What four bits hold.
+_LOW, _HIGH = -8, 7
+
+#: Scales that are tried for a channel, as shares of the one at which nothing is clipped.
+_SHARES = np.linspace(0.35, 1, 66)
+
+#: Times that a channel's scale is fitted to its integers, and these to the scale.
+_FITS = 4
+
+_Numbers = npt.NDArray[np.float64]
+
+
+def _rounded(channels: _Numbers, scales: _Numbers) -> _Numbers:
+    """Return the integers nearest to ``channels / scales`` that four bits hold."""
+    nearest: _Numbers = np.clip(np.rint(channels / scales[:, np.newaxis]), _LOW, _HIGH)
+    return nearest
+
+
+def _errors(channels: _Numbers, scales: _Numbers) -> _Numbers:
+    """Return the sum of squared differences of each channel for its scale."""
+    made = _rounded(channels, scales) * scales[:, np.newaxis]
+    squares: _Numbers = ((channels - made) ** 2).sum(axis=1)
+    return squares
+
+
+def _scales(channels: _Numbers) -> _Numbers:
+    """Return the scale of each channel whose integers have the least squared differences."""
+    peaks = np.abs(channels).max(axis=1)
+    tried = np.where(peaks > 0, peaks / _HIGH, 1.0) * _SHARES[:, np.newaxis]
+    best = np.argmin([_errors(channels, each) for each in tried], axis=0)
+    scales: _Numbers = tried[best, np.arange(len(channels))]
+    for _fit in range(_FITS):
+        integers = _rounded(channels, scales)
+        squares, products = (integers**2).sum(axis=1), (integers * channels).sum(axis=1)
+        scales = np.where(products > 0, products / np.maximum(squares, 1), scales)
+    exact = (np.rint(channels) == channels) & (channels >= _LOW) & (channels <= _HIGH)
+    return np.where(exact.all(axis=1), 1.0, scales)
+
+
+def _balance(integers: _Numbers, exact: _Numbers) -> None:
+    """Round some of a channel's integers the other way, until their errors sum to no step.
+
+    Those move whose squared error grows least.
+    """
+    errors = integers - exact
+    steps = int(np.rint(errors.sum()))
+    way = -np.sign(steps)
+    free = np.flatnonzero((integers + way >= _LOW) & (integers + way <= _HIGH))
+    moved = free[np.argsort(errors[free] * way, kind="stable")[: abs(steps)]]
+    integers[moved] += way
+
+
+def nearest_four_bits(channels: _Numbers) -> tuple[npt.NDArray[np.int8], _Numbers]:
+    """Return integers from -8 to 7, and for each channel what one of them stands for.
+
+    The scale is that of the least squared error when every number is rounded to the nearest.
+    Then the errors of a channel are made to sum to less than a step: inputs behind a ReLU have a
+    mean, which otherwise goes through that sum into every result. Numbers that four bits hold
+    stay as they are.
+
+    Parameters
+    ----------
+    channels:
+        (channels, weights of each), in any unit.
+    """
+    # Scales are float32 where a graph holds them.
+    scales = _scales(channels).astype(np.float32).astype(np.float64)
+    exact = channels / scales[:, np.newaxis]
+    integers = _rounded(channels, scales)
+    for channel, numbers in zip(integers, exact, strict=True):
+        _balance(channel, numbers)
+    return integers.astype(np.int8), scales
+
+
+def _narrowed(weights: Tensor) -> tuple[Tensor, _Numbers]:
+    """Return weights with a scale for each channel, and the ratios of these to the old ones."""
+    data, old = weights.data, weights.quantisation
+    assert data is not None
+    assert old is not None
+    integers, ratios = nearest_four_bits(data.reshape(len(data), -1).astype(np.float64))
+    was = np.broadcast_to(np.array(old.scale, np.float64), len(data))
+    scales = (was * ratios).astype(np.float32).astype(np.float64)
+    quantisation = Quantisation(scale=tuple(scales.tolist()), zero_point=(0,) * len(data), axis=0)
+    made = replace(weights, quantisation=quantisation, data=integers.reshape(data.shape))
+    return made, scales / was
+
+
+def narrow_weights(graph: Graph, layers: Collection[int]) -> Graph:
+    """Return the graph with weights of four bits, -8 to 7, in some layers of int8.
+
+    Each output channel has a scale of its own; its bias, whose unit is that scale, is rounded to
+    it, and the multiplier that requantises its sums follows from it.
+
+    Parameters
+    ----------
+    layers:
+        Their outputs; `choose_modes.is_integer` holds for each.
+    """
+    tensors, nodes = dict(graph.tensors), []
+
+    def added(tensor: Tensor) -> int:
+        # Others may read the same constant.
+        number = max(tensors) + 1
+        tensors[number] = tensor
+        return number
+
+    for node in graph.nodes:
+        if node.outputs[0] not in layers:
+            nodes.append(node)
+            continue
+        given, *constants = node.inputs
+        weights, ratios = _narrowed(graph.tensors[constants[0]])
+        inputs = [given, added(weights)]
+        for number in constants[1:]:
+            bias = graph.tensors[number]
+            assert bias.data is not None
+            data = np.rint(bias.data.reshape(-1) / ratios).astype(np.int32)
+            inputs.append(added(replace(bias, data=data.reshape(bias.shape))))
+        nodes.append(replace(node, inputs=tuple(inputs), attributes=_in_mode(node)))
+    return replace(graph, tensors=tensors, nodes=tuple(nodes))
+
+
+def _in_mode(node: Node) -> Conv2D | FullyConnected:
+    attributes = node.attributes
+    assert isinstance(attributes, Conv2D | FullyConnected)
+    return replace(attributes, mode="i8xi4")
