@@ -1,14 +1,17 @@
-"""Float networks with layers in bf16 and fp16: how far from float32, and the labelled accuracy.
+"""What networks lose in bf16, fp16 and i8xi4: how far they move, and the labelled accuracy.
 
     python bench/precision.py                 # into docs/results/precision.json
+    python bench/precision.py --only i8xi4    # or float; keeps the others of the report
 
-Weights that a file keeps in int8 are the numbers they stand for, in float32 too. The labelled
-samples are those of the quantised network beside each, likewise.
+Float networks: weights that a file keeps in int8 are the numbers they stand for, in float32 too.
+Their labelled samples are those of the quantised network beside each, likewise.
 Everything runs on the functional model, which gives what the chip gives, bit for bit.
 """
 
+import argparse
 import dataclasses
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +19,11 @@ import numpy as np
 
 from matloom.arch.config import PRESETS
 from matloom.bench import collection
+from matloom.data.digits import NETWORK, held_out, input_quantisation, quantise
 from matloom.frontend.tflite import load_tflite
+from matloom.passes.choose_modes import choose_modes
 from matloom.passes.lower_precision import widen_weights
+from matloom.precision import precision_report
 from matloom.runtime import compile, load
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -30,6 +36,14 @@ CONFIG = dataclasses.replace(
 NETWORKS = (
     ("mlperf_tiny/pretrainedResnet", "mlperf_tiny/pretrainedResnet_quant", "dev_cifar_250"),
     ("mlperf_tiny/kws_ref_model_float32", "mlperf_tiny/kws_ref_model", "dev_kws_300"),
+)
+
+NARROW = dataclasses.replace(PRESETS["reference"], mac_modes=("i8xi8", "i8xi4"))
+
+#: Quantised networks, their samples, and how many layers stay in int8: first ones, last ones.
+QUANTISED = (
+    ("mlperf_tiny/kws_ref_model", "dev_kws_300", ((0, 0), (1, 1))),
+    ("mlperf_tiny/pretrainedResnet_quant", "dev_cifar_250", ((0, 0), (1, 1), (3, 1))),
 )
 
 
@@ -70,13 +84,68 @@ def measure(models: Path, name: str, sister: str, file: str) -> list[dict[str, A
     return results
 
 
+def narrowed(
+    network: Path, inputs: np.ndarray, labels: np.ndarray, left: tuple[tuple[int, int], ...]
+) -> Iterator[dict[str, Any]]:
+    """Yield a network's accuracy, deviation and cycles in i8xi4, with layers left in int8."""
+    graph = load_tflite(network)
+    names = [graph.tensors[number].name for number in choose_modes(graph, "i8xi4")]
+    for first, last in left:
+        kept = names[:first] + names[len(names) - last :]
+        table = {"*": "i8xi4", **dict.fromkeys(kept, "i8xi8")}
+        report = precision_report(graph, table, inputs, labels, NARROW)
+        noise = [layer.weights_sqnr_db for layer in report.layers if layer.weights_sqnr_db]
+        (change,) = report.outputs
+        result = {
+            "network": graph.name,
+            "left_in_int8": [first, last],
+            "layers": len(noise),
+            "least_weights_sqnr_db": round(min(noise), 1),
+            "samples": report.samples,
+            "accuracy_before": round(report.accuracy_before or 0, 4),
+            "accuracy_after": round(report.accuracy_after or 0, 4),
+            "agreement": round(change.agreement, 4),
+            "largest_deviation": change.largest,
+            "mean_deviation": change.mean,
+            "cycles_before": report.cycles_before,
+            "cycles_after": report.cycles_after,
+        }
+        print(result, flush=True)
+        yield result
+
+
+def measure_floats(models: Path) -> dict[str, Any]:
+    """Return the report of the float networks."""
+    results = [result for network in NETWORKS for result in measure(models, *network)]
+    return {"config": CONFIG.as_dict(), "results": results}
+
+
+def measure_narrowed(models: Path) -> dict[str, Any]:
+    """Return the report of the quantised networks."""
+    results = []
+    for name, file, left in QUANTISED:
+        with np.load(models / "labelled" / f"{file}.npz") as found:
+            inputs, labels = np.concatenate(found["x"]), found["y"]
+        results += narrowed(models / "models" / f"{name}.tflite", inputs, labels, left)
+    images, labels = held_out()
+    results += narrowed(NETWORK, quantise(images, *input_quantisation()), labels, ((0, 0), (1, 1)))
+    return {"config": NARROW.as_dict(), "results": results}
+
+
+PARTS = {"float": measure_floats, "i8xi4": measure_narrowed}
+
+
 def main() -> None:
-    """Measure and write the report."""
+    """Measure the chosen parts; keep the others as they are in the report."""
     models = collection()
     if models is None:
         raise SystemExit("the model collection is absent: set MATLOOM_MODELS")
-    results = [result for network in NETWORKS for result in measure(models, *network)]
-    REPORT.write_text(json.dumps({"config": CONFIG.as_dict(), "results": results}, indent=2) + "\n")
+    parser = argparse.ArgumentParser(description="What networks lose in other precisions.")
+    parser.add_argument("--only", choices=PARTS, nargs="+", default=PARTS)
+    report = json.loads(REPORT.read_text()) if REPORT.is_file() else {}
+    for part in parser.parse_args().only:
+        report[part] = PARTS[part](models)
+        REPORT.write_text(json.dumps(report, indent=2) + "\n")
 
 
 if __name__ == "__main__":

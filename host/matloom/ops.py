@@ -13,6 +13,7 @@ from matloom.compiler import compile_network
 from matloom.device.driver import Driver
 from matloom.device.open import open_device
 from matloom.float_products import Epilogue, float_product, memory_bytes
+from matloom.float_windows import FloatWindows
 from matloom.ir.attributes import Activation, Conv2D, Padding
 from matloom.ir.graph import Array, Graph, Node, Op, Quantisation, Tensor
 from matloom.program import Program
@@ -188,6 +189,9 @@ def conv2d(
     stride: tuple[int, int] = (1, 1),
     dilation: tuple[int, int] = (1, 1),
     padding: tuple[int, int, int, int] = (0, 0, 0, 0),
+    residual: npt.ArrayLike | None = None,
+    limits: tuple[float, float] = (-np.inf, np.inf),
+    output: npt.DTypeLike = np.float32,
     device: str | Driver = "model",
     config: Config | str | Path = "reference",
 ) -> Array:
@@ -195,6 +199,10 @@ def conv2d(
 
     Exact like `matmul`, with the same parameters. What does not fit the engine's fields (see
     `matloom explain`) is computed by the host, with the same result.
+
+    In a floating-point mode it is the product of `matmul` whose rows are windows and whose
+    columns are filters: kernel row after kernel row, columns, channels. Each kernel row is filled
+    up with +0 to a multiple of ``config.float_rows``, as in a layer of a network.
 
     Parameters
     ----------
@@ -204,8 +212,29 @@ def conv2d(
         Vertical and horizontal.
     padding:
         Elements at the top, bottom, left and right; they stand for zero.
+    residual, limits, output:
+        As `matmul` takes them; the residual has the shape of the result.
     """
     chosen = _chosen(config, device)
+    if mode in FLOAT_MODES:
+        _formats(mode, chosen)
+        windows = FloatWindows(
+            image=np.asarray(x),
+            filters=np.asarray(filters),
+            stride=_pair("stride", stride),
+            dilation=_pair("dilation", dilation),
+            padding=_sides(padding),
+            elements=chosen.float_rows,
+        )
+        epilogue = Epilogue(
+            bias=None if bias is None else np.asarray(bias),
+            residual=None if residual is None else windows.flat(np.asarray(residual)),
+            low=limits[0],
+            high=limits[1],
+            output=output,
+        )
+        operands = windows.rows(), windows.columns()
+        return _float_matmul(*operands, mode, epilogue, device, config).reshape(windows.shape)
     formats = _formats(mode, chosen)
     data, weights = _integers("x", x, 4, formats[0]), _integers("filters", filters, 4, formats[1])
     if data.shape[3] != weights.shape[3]:
@@ -214,10 +243,10 @@ def conv2d(
         )
     channels = weights.shape[0]
     zeros = {"input_zero_point": input_zero_point, "zero_point": zero_point}
-    limits = {"input_zero_point": _LARGEST[formats[0]], "zero_point": 127}
+    largest = {"input_zero_point": _LARGEST[formats[0]], "zero_point": 127}
     for name, value in zeros.items():
-        if not -limits[name] - 1 <= value <= limits[name]:
-            raise ValueError(f"{name} must be {-limits[name] - 1} to {limits[name]}, not {value}")
+        if not -largest[name] - 1 <= value <= largest[name]:
+            raise ValueError(f"{name} must be {-largest[name] - 1} to {largest[name]}, not {value}")
     if formats[0] == "i16" and input_zero_point:
         raise ValueError(f"input_zero_point must be 0 in {mode}, not {input_zero_point}")
     sums = np.zeros(channels, np.int32) if bias is None else np.asarray(bias)
@@ -229,13 +258,10 @@ def conv2d(
         scales = _scales(multiplier, shift, channels)
     elif multiplier is not None or shift is not None or zero_point:
         raise TypeError("multiplier and shift must be given together, and with a zero_point")
-    top, bottom, left, right = _counts("padding", padding, 4, least=0)
-    jump_y, jump_x = _counts("stride", stride, 2, least=1)
-    step_y, step_x = _counts("dilation", dilation, 2, least=1)
     attributes = Conv2D(
-        stride=(jump_y, jump_x),
-        dilation=(step_y, step_x),
-        padding=Padding(top=top, bottom=bottom, left=left, right=right),
+        stride=_pair("stride", stride),
+        dilation=_pair("dilation", dilation),
+        padding=_sides(padding),
         activation=Activation.NONE,
         mode=mode,
     )
@@ -281,6 +307,16 @@ def _counts(name: str, values: Sequence[int], length: int, *, least: int) -> tup
     if found.shape != (length,) or found.dtype.kind not in "iu" or found.min() < least:
         raise ValueError(f"{name} must be {length} integers of {least} or more, not {values!r}")
     return tuple(found.tolist())
+
+
+def _pair(name: str, values: Sequence[int]) -> tuple[int, int]:
+    first, second = _counts(name, values, 2, least=1)
+    return first, second
+
+
+def _sides(padding: Sequence[int]) -> Padding:
+    top, bottom, left, right = _counts("padding", padding, 4, least=0)
+    return Padding(top=top, bottom=bottom, left=left, right=right)
 
 
 def _require_small_sums(filters: Array, bias: Array, zero_point: int, largest_input: int) -> None:
