@@ -12,7 +12,7 @@ RESULTS = ROOT / "docs" / "results"
 PAGES = (
     ROOT / "README.md",
     ROOT / "bitstreams" / "README.md",
-    *(ROOT / "docs" / f"{name}.md" for name in ("performance", "networks")),
+    *(ROOT / "docs" / f"{name}.md" for name in ("numerics", "performance", "networks")),
 )
 PRESETS = ("reference", "small", "nano")
 
@@ -260,10 +260,53 @@ def _modes() -> str:
     return _table(["modes", *headings], rows)
 
 
+def _floats() -> str:
+    results = json.loads((RESULTS / "precision.json").read_text())["float"]["results"]
+    rows = [
+        [
+            f"`{item['network'].rpartition('/')[2]}`",
+            item["precision"],
+            _count(item["engine_layers"]),
+            _count(item["samples"]),
+            f"{item['accuracy']:.3f}",
+            *(f"{item[key]:.1g}" for key in ("largest_deviation", "mean_deviation")),
+        ]
+        for item in results
+    ]
+    headings = ("precision", "layers on the engine", "samples", "accuracy")
+    return _table(["network", *headings, "largest difference", "mean"], rows)
+
+
+def _four_bits() -> str:
+    results = json.loads((RESULTS / "precision.json").read_text())["i8xi4"]["results"]
+    rows = []
+    for item in results:
+        first, last = item["left_in_int8"]
+        left = f"first {first}, last {last}" if first else "none"
+        rows.append(
+            [
+                f"`{item['network']}`",
+                left,
+                _count(item["samples"]),
+                *(f"{item[f'accuracy_{when}']:.3f}" for when in ("before", "after")),
+                f"{item['agreement']:.1%}",
+                *(f"{item[key]:.2g}" for key in ("largest_deviation", "mean_deviation")),
+                *(_count(item[f"cycles_{when}"]) for when in ("before", "after")),
+            ]
+        )
+    headings = (
+        *("left in int8", "samples", "accuracy in int8", "in `i8xi4`", "same result"),
+        *("largest difference", "mean", "cycles in int8", "in `i8xi4`"),
+    )
+    return _table(["network", *headings], rows)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "networks": _networks,
     "devices": _devices,
     "modes": _modes,
+    "floats": _floats,
+    "four bits": _four_bits,
     "networks small": lambda: _networks("small"),
     "networks nano": lambda: _networks("nano"),
     "presets": _presets,
