@@ -5,7 +5,8 @@
 
 Float networks: weights that a file keeps in int8 are the numbers they stand for, in float32 too.
 Their labelled samples are those of the quantised network beside each, likewise.
-Everything runs on the functional model, which gives what the chip gives, bit for bit.
+Everything runs on the functional model, which gives what the chip gives, bit for bit; cycles of
+the quantised networks are those of the chip's counters.
 """
 
 import argparse
@@ -21,6 +22,7 @@ from matloom.arch.config import PRESETS
 from matloom.bench import collection
 from matloom.data.digits import NETWORK, held_out, input_quantisation, quantise
 from matloom.frontend.tflite import load_tflite
+from matloom.ir.graph import Graph
 from matloom.passes.choose_modes import choose_modes
 from matloom.passes.lower_precision import widen_weights
 from matloom.precision import precision_report
@@ -84,6 +86,16 @@ def measure(models: Path, name: str, sister: str, file: str) -> list[dict[str, A
     return results
 
 
+def counted(graph: Graph, table: dict[str, str] | None, sample: np.ndarray) -> int:
+    """Return the cycles that the chip counts for a sample; what it makes is the model's."""
+    with load(graph, "rtl", NARROW, precision=table) as chip:
+        made = chip.run(sample)
+        cycles = chip.report().cycles
+    with load(graph, "model", NARROW, precision=table) as model:
+        assert np.array_equal(made, model.run(sample))
+    return cycles
+
+
 def narrowed(
     network: Path, inputs: np.ndarray, labels: np.ndarray, left: tuple[tuple[int, int], ...]
 ) -> Iterator[dict[str, Any]]:
@@ -107,8 +119,10 @@ def narrowed(
             "agreement": round(change.agreement, 4),
             "largest_deviation": change.largest,
             "mean_deviation": change.mean,
-            "cycles_before": report.cycles_before,
-            "cycles_after": report.cycles_after,
+            "predicted_before": report.cycles_before,
+            "predicted_after": report.cycles_after,
+            "cycles_before": counted(graph, None, inputs[:1]),
+            "cycles_after": counted(graph, table, inputs[:1]),
         }
         print(result, flush=True)
         yield result
