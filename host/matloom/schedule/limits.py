@@ -47,7 +47,8 @@ class Limits:
         Input and output bytes of a tile: some rows, or some positions of one, at least one.
     taper, taper_rows:
         The last chunks, or tiles, become smaller and smaller, so that little is left to do
-        behind the last transfer, or to transfer behind the last tile.
+        behind the last transfer, or to transfer behind the last tile. The last rows become tiles
+        of fewer and fewer output blocks.
     tiles:
         Tiles at least, where the rows allow, so that the next stage can start while the last
         tile is post-processed.

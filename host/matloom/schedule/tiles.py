@@ -308,6 +308,7 @@ def _cut_array(
     inner = _parts(stage, limits, config) if stage.walk.weights_fixed else None
     tiles = _open(stage, limits, config)
     opened = (tiles[-1].end_row, tiles[-1].end_block) if tiles else (0, 0)
+    last = (stage.images - 1, stage.regions[-1].end_row, stage.regions[-1].end_x)
     for region, sizes, image, rows, xs in _positions(stage, limits, config, draw):
         for group in groups:
             if rows[1] <= opened[0] and group[0][1].end_block <= opened[1]:
@@ -318,7 +319,8 @@ def _cut_array(
             split = limits.split and not tiles
             size = 1 if split and inner is None else sizes.blocks
             pieces = _pieces(group[0][1].first_block, group[0][1].end_block, size)
-            if limits.taper_blocks and group is groups[-1]:
+            final = limits.taper_rows and (image, rows[1], xs[1]) == last
+            if (limits.taper_blocks or final) and group is groups[-1]:
                 pieces = _tapered(pieces, 1)
             for blocks in pieces:
                 for chunk, first_step, end_step in _split(stage, steps) if split else steps:

@@ -175,3 +175,12 @@ def test_ranges_of_bytes_follow_each_other(taper):
         ends.append(tile.end)
     assert ends[-1] == stage.size
     assert ends[-1] - ends[-2] == (1 if taper else 4) * row_bytes
+
+
+def test_the_last_positions_end_with_a_single_block():
+    """Behind the last arithmetic POST has a block to do, and fetches its parameters only."""
+    *others, final = cut(
+        _stage(channels=60), Limits(weights=Weights.RESIDENT, taper_rows=True), CONFIG, None
+    )
+    assert (final.first_block, final.end_block) == (7, 8)
+    assert any(tile.end_block - tile.first_block > 2 for tile in others)
