@@ -24,7 +24,7 @@ _LOAD_LATENCY = 37
 _NEXT_LOAD_LATENCY = 14
 
 #: Cycles from the address of a burst to its last beat, of a short one; to the response of a write.
-_BURST_LATENCY = 42
+_BURST_LATENCY = 38
 _WRITE_LATENCY = 18
 
 #: Cycles from a STORE's start to its first beat, with the response at its end; by how much less
@@ -79,13 +79,15 @@ def exec_cycles(values: dict[str, int], config: Config) -> int:
     """Return the cycles for which an EXEC streams."""
     taps = values["kernel_rows"] * values["kernel_cols"] * values["blocks"]
     steps, vectors = taps * values["oc_blocks"], values["width"] * values["height"]
+    # What adds to sums lets those before it arrive.
+    cooling = config.acc_update_latency if values.get("accumulate") else 0
     if values.get("weights_fixed"):
-        return max(vectors, config.acc_update_latency) * steps
+        return max(vectors, config.acc_update_latency) * steps + cooling
     load = config.tile_load_cycles
-    alone = max(vectors, load, config.acc_update_latency) * steps
+    alone = max(vectors, load, config.acc_update_latency) * steps + cooling
     # Weights are read first where both are in one bank, and each read takes a vector's cycle.
     shared = _shared(values, steps * config.tile_bytes, config)
-    return alone + round(((vectors + load) * steps - alone) * shared)
+    return alone + round(((vectors + load) * steps + cooling - alone) * shared)
 
 
 def exec_latency(config: Config) -> int:

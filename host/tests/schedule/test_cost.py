@@ -34,6 +34,18 @@ def test_a_step_takes_its_positions_or_its_weights_whichever_is_more():
     assert fixed - base == 10 * 4 - 100
 
 
+def test_what_adds_to_sums_waits_for_those_before():
+    first, second = (
+        _cycles(Instruction(Opcode.EXEC, _exec(100, 5, accumulate=again))) for again in (0, 1)
+    )
+    assert second == first + CONFIG.acc_update_latency
+
+
+def test_instructions_come_no_faster_than_they_are_checked():
+    run = Instruction(Opcode.EXEC, _exec(4, 1))
+    assert _cycles(*[run] * 9) - _cycles(run) == 8 * 30
+
+
 def test_weights_in_the_bank_of_the_input_take_its_cycles():
     apart = _cycles(Instruction(Opcode.EXEC, _exec(9, 20)))
     shared = _cycles(Instruction(Opcode.EXEC, _exec(9, 20, weight_addr=4096)))
