@@ -110,7 +110,11 @@ class Dispatch(wiring.Component):
             m.d.comb += self.dispatched.eq(1)
             m.d.sync += self.index.eq(self.index + 1)
         unissued = self._unissued(m, word)
-        settled = Cat(self.issued[n] == self.completed[n] for n in range(len(UNITS))).all()
+        # A cycle late: what is issued was, long before END is judged.
+        settled = Signal()
+        m.d.sync += settled.eq(
+            Cat(self.issued[n] == self.completed[n] for n in range(len(UNITS))).all()
+        )
 
         def offer():
             m.next = "Issue"

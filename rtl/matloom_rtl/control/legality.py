@@ -12,7 +12,7 @@ from matloom_rtl.control.layouts import GRANULE_BITS, LONGEST, reserved_bits, sl
 __all__ = ["Legality"]
 
 #: Faults that share a register, reserved bits that make a fault.
-_FAULTS, _BITS = 4, 16
+_FAULTS, _BITS = 2, 16
 
 
 class Legality(wiring.Component):

@@ -62,7 +62,7 @@ class Fetch(wiring.Component):
                 "address": In(32),
                 "bytes": In(32),
                 "o": Out(stream.Signature(8 * GRANULE_BYTES)),
-                "exhausted": Out(1),
+                "exhausted": Out(1, init=1),
                 "axi": Out(AxiReadSignature(config.bus_bits)),
                 "halt": In(1),
                 "quiet": Out(1),
@@ -81,16 +81,17 @@ class Fetch(wiring.Component):
         m.submodules.beats = ResetInserter(waiting)(beats)
 
         m.d.comb += [
-            self.exhausted.eq(left == 0),
             self.quiet.eq((owed == 0) & ~self.axi.ar.valid),
             bursts.i.payload.address.eq(address),
             bursts.i.payload.bytes.eq(Cat(Const(0, 4), left)),
             bursts.i.valid.eq(waiting & self.quiet & ~self.exhausted),
         ]
+        # That none is left is known from a register: it decides whether one is shown.
         with m.If(self.o.valid & self.o.ready):
-            m.d.sync += left.eq(left - 1)
+            m.d.sync += [left.eq(left - 1), self.exhausted.eq(left == 1)]
         with m.If(self.start):
             m.d.sync += [waiting.eq(1), address.eq(self.address), left.eq(self.bytes[4:])]
+            m.d.sync += self.exhausted.eq(self.bytes[4:] == 0)
         with m.Elif(self.quiet):
             m.d.sync += waiting.eq(0)
 
