@@ -368,7 +368,7 @@ def _cut_vector(
         for first in range(0, stage.size, length)
         for start in range(0, length, step)
     ]
-    if limits.taper_rows and draw is None:
+    if limits.taper_rows and draw is None and not stage.period:
         # In rows, of which the last is as short as it may be.
         rows_each = [(start // unit, end // unit) for start, end in pieces]
         if stage.size % unit == 0 == step % unit:

@@ -200,7 +200,8 @@ def naive_post(f, spad, accumulators):
                     index = pair_of(pair, CONFIG)[block % 2]
                 entry = accumulators[index]
                 for column in range(f.tail if block == f.oc_blocks - 1 else columns):
-                    place = x * f.x_step + block * columns + column
+                    size = 1 + f.words
+                    place = x * f.x_step + (block * columns + column) * size
                     bias, multiplier, shift = f.bias, f.multiplier, f.shift
                     if f.channel_bias:
                         bias = number(at + 4 * column)
@@ -209,11 +210,18 @@ def naive_post(f, spad, accumulators):
                         shift = int8(spad[scale_at + 4 * columns + column])
                     value = entry[column]
                     if f.source == Source.SPAD:
-                        value = int8(spad[f.source_addr + y * f.source_pitch + place])
+                        first = f.source_addr + y * f.source_pitch + place
+                        read = bytes(spad[first : first + size])
+                        value = int.from_bytes(read, "little", signed=True)
                     result = scaled(f, wrap(value + bias), multiplier, shift)
                     if f.destination == Destination.SPAD:
-                        result = max(f.clamp_low, min(f.clamp_high, result + f.output_zero))
-                        spad[f.dest_addr + y * f.dest_pitch + place] = result & 255
+                        low, high = f.clamp_low, f.clamp_high
+                        if f.words:
+                            low, high = low * 256 + f.low_byte, high * 256 + f.high_byte
+                        result = max(low, min(high, result + f.output_zero))
+                        for byte in range(size):
+                            at_byte = f.dest_addr + y * f.dest_pitch + place + byte
+                            spad[at_byte] = result >> 8 * byte & 255
                     elif f.destination == Destination.ACC_SET:
                         entry[column] = result
                     else:

@@ -39,7 +39,7 @@ __all__ = ["Post"]
 _READ_AHEAD = 10
 
 #: Vectors in the lanes and behind them: covers the way from the lanes to the memories at full
-#: rate, and is the depth of the memory in four lookup tables.
+#: rate, and is the depth of the memory in four lookup tables. A look-up takes a cycle more.
 _BEHIND = 16
 
 
@@ -101,7 +101,7 @@ class Post(wiring.Component):
     as soon as `fetch` allows.
 
     Latency: parameters 4 to 19 cycles where they were not fetched ahead, source 4 or 8, products
-    2, lanes 12, tables 1, result 2; `done` follows the last write by the time it takes to be
+    2, lanes 13, tables 1, result 2; `done` follows the last write by the time it takes to be
     visible. Throughput: one vector every ``columns / lanes`` cycles; one cycle between blocks, or
     more where a block is shorter than the fetch of the next one's parameters. Instructions do not
     overlap, but for the parameters.
@@ -357,10 +357,11 @@ class Post(wiring.Component):
         feed, begin = Signal(), Signal()
         # Vectors that entered and are not written; whether there is a place for one more, and
         # the parameters of its block.
-        behind, place = Signal(range(_BEHIND + 1)), Signal()
+        places = _BEHIND + self._config.tables
+        behind, place = Signal(range(places + 1)), Signal()
         behind_next = Signal.like(behind)
         m.d.sync += behind.eq(behind_next)
-        m.d.sync += place.eq((behind_next != _BEHIND) & parameters.ready)
+        m.d.sync += place.eq((behind_next != places) & parameters.ready)
         m.d.comb += [
             # A vector that has entered is there until its last beat.
             feed.eq((beat != 0) | (fifo.r_rdy & place)),
@@ -475,7 +476,9 @@ class Post(wiring.Component):
                         value = Mux(self._floating, Mux(to_spad, element, result), value)
                     m.d.sync += words.word_select(b * lanes + index, 32).eq(value)
         layout = _result_layout(self._config, 32)
-        m.submodules.queue = queue = Reserved(width=layout.size, depth=_BEHIND)
+        m.submodules.queue = queue = Reserved(
+            width=layout.size, depth=_BEHIND + self._config.tables
+        )
         collected, head = data.View(layout, queue.w_data), data.View(layout, queue.r_data)
         self._place(m, command, results, collected.place)
         m.submodules.to_spad = bytes_out = Slice(
