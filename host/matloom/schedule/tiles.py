@@ -363,17 +363,15 @@ def _cut_vector(
     wanted = max(-(-stage.size // limits.tiles), 16 * config.columns * stage.element_bytes)
     step = max(unit, min(most, wanted) // unit * unit)
     length = stage.period if stage.period and not rows else stage.size
-    pieces = [
-        (first + start, first + min(start + step, length))
+    runs = [
+        [(first + start, first + min(start + step, length)) for start in range(0, length, step)]
         for first in range(0, stage.size, length)
-        for start in range(0, length, step)
     ]
-    if limits.taper_rows and draw is None and not stage.period:
-        # In rows, of which the last is as short as it may be.
-        rows_each = [(start // unit, end // unit) for start, end in pieces]
-        if stage.size % unit == 0 == step % unit:
-            pieces = [(start * unit, end * unit) for start, end in _tapered(rows_each, 1)]
-    return [VectorTile(start=start, end=end) for start, end in pieces]
+    if limits.taper_rows and draw is None and length % unit == 0:
+        # In rows, of which the last is as short as it may be; no tile lies in two runs.
+        ends = [(start // unit, end // unit) for start, end in runs[-1]]
+        runs[-1] = [(start * unit, end * unit) for start, end in _tapered(ends, 1)]
+    return [VectorTile(start=start, end=end) for run in runs for start, end in run]
 
 
 def cut(

@@ -24,8 +24,9 @@ class Array(wiring.Component):
 
     Activations, switches and weights pass from one group of `hop` columns to the next through one
     register, so group g works g cycles behind group 0 on the same order of events; earlier groups'
-    sums wait for the last group. A cell is two weight registers and a multiplier with a register
-    behind it; the products of a column meet in a binary tree with a register at each level.
+    sums wait for the last group. A cell is two weight registers and a multiplier with registers
+    before and behind it; the products of a column meet in a binary tree with a register at each
+    level.
 
     What the cells make of a byte depends on the mode (`Cells`). A narrow mode makes two sums for
     each column. Floating-point modes have cells of their own (`FloatColumns`); sums of either kind

@@ -39,7 +39,7 @@ __all__ = ["Post"]
 _READ_AHEAD = 10
 
 #: Vectors in the lanes and behind them: covers the way from the lanes to the memories at full
-#: rate, and is the depth of the memory in four lookup tables. A look-up takes a cycle more.
+#: rate, and is the depth of the memory in four lookup tables.
 _BEHIND = 16
 
 
@@ -357,11 +357,10 @@ class Post(wiring.Component):
         feed, begin = Signal(), Signal()
         # Vectors that entered and are not written; whether there is a place for one more, and
         # the parameters of its block.
-        places = _BEHIND + self._config.tables
-        behind, place = Signal(range(places + 1)), Signal()
+        behind, place = Signal(range(self._behind + 1)), Signal()
         behind_next = Signal.like(behind)
         m.d.sync += behind.eq(behind_next)
-        m.d.sync += place.eq((behind_next != places) & parameters.ready)
+        m.d.sync += place.eq((behind_next != self._behind) & parameters.ready)
         m.d.comb += [
             # A vector that has entered is there until its last beat.
             feed.eq((beat != 0) | (fifo.r_rdy & place)),
@@ -416,6 +415,11 @@ class Post(wiring.Component):
         if not self._config.has_words:
             return limit
         return Mux(command.words, Cat(command[f"{side}_byte"], limit).as_signed(), limit)
+
+    @property
+    def _behind(self) -> int:
+        """Vectors that may be in the lanes and behind them: a look-up takes a cycle more."""
+        return _BEHIND + self._config.tables
 
     @property
     def _last_latency(self) -> int:
@@ -476,9 +480,7 @@ class Post(wiring.Component):
                         value = Mux(self._floating, Mux(to_spad, element, result), value)
                     m.d.sync += words.word_select(b * lanes + index, 32).eq(value)
         layout = _result_layout(self._config, 32)
-        m.submodules.queue = queue = Reserved(
-            width=layout.size, depth=_BEHIND + self._config.tables
-        )
+        m.submodules.queue = queue = Reserved(width=layout.size, depth=self._behind)
         collected, head = data.View(layout, queue.w_data), data.View(layout, queue.r_data)
         self._place(m, command, results, collected.place)
         m.submodules.to_spad = bytes_out = Slice(
