@@ -8,16 +8,13 @@ from matloom.arch.config import Config, load_config
 from matloom.ir.graph import Graph
 from matloom.lower import lower
 from matloom.passes import run_passes
-from matloom.passes.choose_modes import FLOAT32_MODES, INT8_MODES, Precision
+from matloom.passes.choose_modes import MODES, Precision
 from matloom.passes.lower_precision import lower_precision
 from matloom.program import EngineStep, Program
 from matloom.schedule import CompileError, CompileOptions
 from matloom.schedule.partition import EngineRun, HostRun, Partition, partition
 
 __all__ = ["CompileError", "CompileOptions", "compile_network"]
-
-#: What a precision gives to layers.
-_GIVEN = (*FLOAT32_MODES, *INT8_MODES)
 
 
 def _names(graph: Graph) -> dict[int, str]:
@@ -91,13 +88,13 @@ def _prepared(graph: Graph, config: Config, precision: Precision | None, left: s
 def _unfit(parts: Partition) -> set[int]:
     """Return the outputs of layers in another mode that the engine cannot run."""
     nodes = [run.node for run in parts.runs if isinstance(run, HostRun)]
-    return {node.output for node in nodes if getattr(node.attributes, "mode", None) in _GIVEN}
+    return {node.output for node in nodes if getattr(node.attributes, "mode", None) in MODES}
 
 
 def _require_modes(graph: Graph, config: Config) -> None:
     """Refuse a precision that the engine is not built with: it would be lost for nothing."""
     modes = {getattr(node.attributes, "mode", None) for node in graph.nodes}
-    for mode in [mode for mode in _GIVEN if mode in modes - set(config.mac_modes)]:
+    for mode in [mode for mode in MODES if mode in modes - set(config.mac_modes)]:
         raise CompileError(
             f"a precision must be one the configuration is built with "
             f"({', '.join(config.mac_modes)}), not {mode}"

@@ -6,7 +6,7 @@ from matloom.arch.config import FLOAT_MODES, NARROW_MODES
 from matloom.ir.attributes import Conv2D, FullyConnected
 from matloom.ir.graph import Graph, Node, Op
 
-__all__ = ["FLOAT32_MODES", "INT8_MODES", "Precision", "choose_modes", "is_float", "is_integer"]
+__all__ = ["FLOAT32_MODES", "MODES", "Precision", "choose_modes", "is_float", "is_integer"]
 
 #: A mode for all layers that can have it, or modes by the names of layers.
 Precision = str | Mapping[str, str]
@@ -14,6 +14,9 @@ Precision = str | Mapping[str, str]
 #: What layers of float32, and of int8, may be given.
 FLOAT32_MODES = ("bf16", "fp16")
 INT8_MODES = ("i8xi4",)
+
+#: All that a precision gives to layers.
+MODES = (*FLOAT32_MODES, *INT8_MODES)
 
 #: What leaves a layer as it is.
 _KEPT = {"float32": FLOAT32_MODES, "i8xi8": INT8_MODES}
@@ -87,7 +90,7 @@ def choose_modes(graph: Graph, precision: Precision) -> dict[int, str]:
         A mode or layer is unknown, a layer cannot have its mode, or no layer can.
     """
     table = {_OTHERS: precision} if isinstance(precision, str) else dict(precision)
-    known = (*FLOAT32_MODES, *INT8_MODES, *_KEPT)
+    known = (*MODES, *_KEPT)
     for mode in table.values():
         if mode not in known:
             raise ValueError(f"a precision must be one of {', '.join(known)}, not {mode!r}")

@@ -279,22 +279,15 @@ def dense(context: Context) -> Stage:
 
 
 def pooling(
-    make: Callable[..., ArrayStage],
+    make: Callable[[Context, Window, int, int], ArrayStage],
 ) -> Callable[[Context], Stage]:
     """Return what makes the stage of a pooling."""
 
     def pool(context: Context) -> Stage:
         attributes = context.node.attributes_as(Pool2D)
         low, high = activation_range(attributes.activation, context.output)
-        return make(
-            name=context.name,
-            nodes=context.nodes,
-            tensors=context.ends,
-            window=_window(context, attributes, attributes.window),
-            low=low,
-            high=high,
-            config=context.config,
-        )
+        window = _window(context, attributes, attributes.window)
+        return make(context, window, low, high)
 
     return pool
 
@@ -416,15 +409,7 @@ def reduction(context: Context) -> Stage:
         kernel_height=height,
         kernel_width=width,
     )
-    return sum_stage(
-        name=context.name,
-        nodes=context.nodes,
-        tensors=context.ends,
-        window=window,
-        bias=-zero * count,
-        scale=scale,
-        config=context.config,
-    )
+    return sum_stage(context, window, -zero * count, scale)
 
 
 def scaled_channels(

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from matloom.arch.config import Config
 from matloom.arch.numerics import Rounding, reciprocal
+from matloom.schedule.context import Context
 from matloom.schedule.requantisation import Requantisation
 from matloom.schedule.stage import ArrayStage, Region, Walk
 from matloom.schedule.weights import identity_tile
@@ -13,16 +13,16 @@ __all__ = ["average_stage", "maximum_stage", "sum_stage"]
 
 
 def _pooling_stage(
-    name: str,
-    nodes: tuple[int, ...],
-    tensors: tuple[str, str],
+    context: Context,
     window: Window,
-    walk: Walk,
     regions: tuple[Region, ...],
-    config: Config,
+    pad_value: int = 0,
+    maximum: bool = False,
 ) -> ArrayStage:
     """Return a stage whose weights are one identity tile for all taps and channels."""
+    config = context.config
     block_bytes = min(config.rows, config.columns)
+    walk = tap_walk(window, pad_value, blocks=1, oc_step=block_bytes, maximum=maximum, fixed=True)
     oc_blocks = -(-window.depth // block_bytes)
     tail = window.depth - (oc_blocks - 1) * block_bytes
     width, position_bytes = window.out_width, window.depth
@@ -33,10 +33,10 @@ def _pooling_stage(
         regions = tuple(Region(**{**vars(region), "end_x": width}) for region in regions)
     tile = identity_tile(config)
     return ArrayStage(
-        name=name,
-        nodes=nodes,
-        inputs=tensors[:1],
-        output=tensors[1],
+        name=context.name,
+        nodes=context.nodes,
+        inputs=context.sources[:1],
+        output=context.results[0],
         images=window.images,
         in_rows=window.in_height,
         in_row_bytes=window.in_width * window.depth,
@@ -54,22 +54,11 @@ def _pooling_stage(
     )
 
 
-def maximum_stage(
-    *,
-    name: str,
-    nodes: tuple[int, ...],
-    tensors: tuple[str, str],
-    window: Window,
-    low: int,
-    high: int,
-    config: Config,
-) -> ArrayStage:
+def maximum_stage(context: Context, window: Window, low: int, high: int) -> ArrayStage:
     """Return a maximum pooling, clamped to ``low .. high``."""
-    block = min(config.rows, config.columns)
-    walk = tap_walk(window, -128, blocks=1, oc_step=block, maximum=True, fixed=True)
     scale = Requantisation(multiplier=2**30, shift=1, zero=0, low=low, high=high)
     regions = whole(window, window.out_width, scale.post())
-    return _pooling_stage(name, nodes, tensors, window, walk, regions, config)
+    return _pooling_stage(context, window, regions, pad_value=-128, maximum=True)
 
 
 def _spans(size: int, out: int, kernel: int, stride: int, pad: int) -> list[tuple[int, int, int]]:
@@ -85,19 +74,8 @@ def _spans(size: int, out: int, kernel: int, stride: int, pad: int) -> list[tupl
     return runs
 
 
-def average_stage(
-    *,
-    name: str,
-    nodes: tuple[int, ...],
-    tensors: tuple[str, str],
-    window: Window,
-    low: int,
-    high: int,
-    config: Config,
-) -> ArrayStage:
+def average_stage(context: Context, window: Window, low: int, high: int) -> ArrayStage:
     """Return an average pooling over the valid taps of each window, clamped to ``low .. high``."""
-    block = min(config.rows, config.columns)
-    walk = tap_walk(window, 0, blocks=1, oc_step=block, fixed=True)
     regions = []
     for first_row, end_row, valid_rows in _spans(
         window.in_height, window.out_height, window.kernel_height, window.stride_y, window.pad_top
@@ -121,21 +99,10 @@ def average_stage(
                     first_row=first_row, end_row=end_row, first_x=first_x, end_x=end_x, post=post
                 )
             )
-    return _pooling_stage(name, nodes, tensors, window, walk, tuple(regions), config)
+    return _pooling_stage(context, window, tuple(regions))
 
 
-def sum_stage(
-    *,
-    name: str,
-    nodes: tuple[int, ...],
-    tensors: tuple[str, str],
-    window: Window,
-    bias: int,
-    scale: Requantisation,
-    config: Config,
-) -> ArrayStage:
+def sum_stage(context: Context, window: Window, bias: int, scale: Requantisation) -> ArrayStage:
     """Return the sum over each window, which must lie within the image, requantised."""
-    block = min(config.rows, config.columns)
-    walk = tap_walk(window, 0, blocks=1, oc_step=block, fixed=True)
     regions = whole(window, window.out_width, {"bias": bias, **scale.post()})
-    return _pooling_stage(name, nodes, tensors, window, walk, regions, config)
+    return _pooling_stage(context, window, regions)

@@ -75,16 +75,24 @@ module matloom_pins (input clk, input signed [7:0] a, b, c, output reg signed [1
 endmodule
 """
 
+#: Two cells that share a weight, whose operands have `A` bits and 8, and whose weights `B`.
 CELLS = """
-module matloom_pins (input clk, input signed [7:0] x, y, input hold, output reg signed [16:0] sum);
-  reg signed [7:0] operand, weight = 0;
-  reg signed [7:0] product_x_0_0 = 0, product_y_0_0, product_x_0_1, product_y_0_1;
-  reg signed [15:0] product_0_0 = 0, product_0_1;
+module matloom_pins #(parameter A = {A}, B = {B}, P = {P}) (
+  input clk, input signed [7:0] x, input signed [B-1:0] y, input hold, words,
+  output reg signed [P:0] sum
+);
+  reg signed [7:0] operand;
+  reg signed [B-1:0] weight = 0;
+  wire signed [A-1:0] first = A > 8 ? {{operand[7] & ~words, operand}} : operand;
+  reg signed [A-1:0] product_x_0_0 = 0;
+  reg signed [7:0] product_x_0_1;
+  reg signed [B-1:0] product_y_0_0, product_y_0_1 = 0;
+  reg signed [P-1:0] product_0_0 = 0, product_0_1;
   always @(posedge clk) begin
     operand <= x;
     if (!hold) weight <= y;
-    product_x_0_0 <= operand; product_y_0_0 <= weight;
-    product_x_0_1 <= operand; product_y_0_1 <= operand;
+    product_x_0_0 <= first; product_y_0_0 <= weight;
+    product_x_0_1 <= operand; product_y_0_1 <= weight;
     product_0_0 <= product_x_0_0 * product_y_0_0;
     product_0_1 <= product_x_0_1 * product_y_0_1;
     sum <= product_0_0 + product_0_1;
@@ -109,68 +117,17 @@ def blocks_with_registers(result):
 
 
 @needs_yosys
-def test_products_take_their_registers_into_the_blocks(tmp_path):
-    result = synthesise(CELLS, "matloom_pins", "ecp5", tmp_path)
-    assert result["cells"]["MULT18X18D"] == 2
-    # Two operands and the sum are all that is left outside.
-    assert result["cells"]["TRELLIS_FF"] == 8 + 8 + 17
-    assert blocks_with_registers(result) == 2
-
-
-PAIRS = """
-module matloom_pins (input clk, input signed [7:0] x, input signed [16:0] y, input hold,
-                     output reg signed [24:0] sum);
-  reg signed [7:0] operand;
-  reg signed [16:0] weights = 0;
-  reg signed [7:0] product_x_0_0 = 0, product_x_0_1;
-  reg signed [16:0] product_y_0_0 = 0, product_y_0_1;
-  reg signed [23:0] product_0_0 = 0, product_0_1;
-  always @(posedge clk) begin
-    operand <= x;
-    if (!hold) weights <= y;
-    product_x_0_0 <= operand; product_y_0_0 <= weights;
-    product_x_0_1 <= x; product_y_0_1 <= weights;
-    product_0_0 <= product_x_0_0 * product_y_0_0;
-    product_0_1 <= product_x_0_1 * product_y_0_1;
-    sum <= product_0_0 + product_0_1;
-  end
-endmodule
-"""
-
-
-WORDS = """
-module matloom_pins (input clk, input signed [7:0] x, y, input words, hold,
-                     output reg signed [16:0] sum);
-  reg signed [7:0] operand, weight = 0;
-  wire signed [8:0] low = {operand[7] & ~words, operand};
-  reg signed [8:0] product_x_0_0 = 0;
-  reg signed [7:0] product_x_0_1, product_y_0_0, product_y_0_1;
-  reg signed [15:0] product_0_0 = 0, product_0_1;
-  always @(posedge clk) begin
-    operand <= x;
-    if (!hold) weight <= y;
-    product_x_0_0 <= low; product_y_0_0 <= weight;
-    product_x_0_1 <= operand; product_y_0_1 <= weight;
-    product_0_0 <= product_x_0_0 * product_y_0_0;
-    product_0_1 <= product_x_0_1 * product_y_0_1;
-    sum <= product_0_0 + product_0_1;
-  end
-endmodule
-"""
-
-
-@needs_yosys
-def test_products_of_bytes_without_a_sign_take_their_registers_into_the_blocks(tmp_path):
-    result = synthesise(WORDS, "matloom_pins", "ecp5", tmp_path)
-    assert result["cells"]["MULT18X18D"] == 2
-    assert result["cells"]["TRELLIS_FF"] == 8 + 8 + 17
-
-
-@needs_yosys
-def test_products_of_two_weights_take_their_registers_into_the_blocks(tmp_path):
-    result = synthesise(PAIRS, "matloom_pins", "ecp5", tmp_path)
-    assert result["cells"]["MULT18X18D"] == 2
-    assert result["cells"]["TRELLIS_FF"] == 8 + 17 + 25
+@pytest.mark.parametrize(
+    ("operand", "weight", "product"),
+    [(8, 8, 16), (8, 17, 24), (9, 8, 16)],
+    ids=["bytes", "two weights", "bytes without a sign"],
+)
+def test_products_take_their_registers_into_the_blocks(tmp_path, operand, weight, product):
+    source = CELLS.format(A=operand, B=weight, P=product)
+    result = synthesise(source, "matloom_pins", "ecp5", tmp_path)
+    assert blocks_with_registers(result) == result["cells"]["MULT18X18D"] == 2
+    # The operand, the weight and the sum are all that is left outside.
+    assert result["cells"]["TRELLIS_FF"] == 8 + weight + product + 1
 
 
 @needs_yosys
