@@ -71,17 +71,12 @@ def sums_are_wide(graph: Graph, node: Node) -> bool:
 def channel_multipliers(graph: Graph, node: Node) -> tuple[Array, Array]:
     """Return a multiplier and a shift for each output channel, as int64.
 
-    For layers with weights: input scale times weight scale over output scale, in float64. A dense
-    layer of one weight scale has the product rounded to float32 first.
+    For layers with weights: input scale times weight scale over output scale, in float64.
     """
     given, weights = (graph.tensors[number] for number in node.inputs[:2])
     output = graph.tensors[node.output]
     assert weights.quantisation is not None
-    scales = weights.quantisation.scale
-    if node.op is Op.FULLY_CONNECTED and len(scales) == 1:
-        products = [float(np.float32(given.scale) * np.float32(scales[0]))]
-    else:
-        products = [given.scale * scale for scale in scales]
+    products = [given.scale * scale for scale in weights.quantisation.scale]
     pairs = [quantize_multiplier(product / output.scale) for product in products]
     if sums_are_wide(graph, node) and max(shift for _multiplier, shift in pairs) > 7:
         raise ValueError(

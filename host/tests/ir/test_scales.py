@@ -56,6 +56,8 @@ def test_channel_multipliers(op):
         assert abs(value(*pair) / exact - 1) < Fraction(1, 2**30)
     single = replace(graph, tensors={**tensors, 1: tensor(0.1, shape=(2, 3))})
     multipliers, shifts = channel_multipliers(single, node)
+    exact = Fraction(0.7) * Fraction(0.1) / Fraction(0.9)
+    assert abs(value(multipliers[0], shifts[0]) / exact - 1) < Fraction(1, 2**30)
     assert len(set(multipliers.tolist())) == len(set(shifts.tolist())) == 1
     assert multipliers.shape == (2,)
 

@@ -105,6 +105,10 @@ def test_instances_that_failed_once(op, seed, number):
     check_many(op, seed, [number])
 
 
+def test_words_that_failed_once():
+    check_many(Op.FULLY_CONNECTED, 0, [64], "int16", WORD_CONFIGS)
+
+
 def reason(graph):
     """Return why the host runs the only operator."""
     (layer,) = compile_network(graph, PRESETS["small"]).layers
