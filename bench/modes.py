@@ -24,8 +24,9 @@ from matloom.arch.config import FLOAT_MODES, NARROW_MODES, PRESETS, Config
 from matloom_rtl.array.accumulators import Accumulators
 from matloom_rtl.array.array import Array
 from matloom_rtl.array.cells import delay
-from matloom_rtl.fpga.flow import DEVICES, FlowError, place_and_route, tool_versions
+from matloom_rtl.fpga.flow import DEVICES, place_and_route, tool_versions
 from matloom_rtl.fpga.pinsaver import wrap
+from matloom_rtl.fpga.tools import FlowError
 from matloom_rtl.ports import ACC_ADDRESS_BITS, AccReadSignature, AccUpdateSignature
 
 REPORT = Path(__file__).resolve().parents[1] / "docs" / "results" / "modes.json"

@@ -234,8 +234,8 @@ def compare(network: Path) -> None:
 @_config
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
 @click.option("--fpga-report", "fpga", metavar="DEVICE", help="Also synthesise, place and route.")
-@click.option("--seed", default=1, show_default=True, help="Of the placement.")
-def generate(config: str, output: Path, fpga: str | None, seed: int) -> None:
+@click.option("--seed", type=int, help="Of the placement.")
+def generate(config: str, output: Path, fpga: str | None, seed: int | None) -> None:
     """Write the chip as Verilog with a JSON description, and the C header of its registers."""
     from matloom.arch.config import load_config
     from matloom_rtl.generate import generate as make_chip
@@ -256,14 +256,16 @@ def _header() -> str:
     return header()
 
 
-def _fpga_report(chip: Any, device: str, output: Path, name: str, seed: int) -> None:
+def _fpga_report(chip: Any, device: str, output: Path, name: str, seed: int | None) -> None:
     import json
 
-    from matloom_rtl.fpga.flow import DEVICES, build_report
+    from matloom_rtl.fpga.flow import DEVICES, SEED, build_report
 
     if device not in DEVICES:
         raise ValueError(f"--fpga-report must be one of {', '.join(DEVICES)}, not {device!r}")
-    report = build_report(chip, DEVICES[device], say=click.echo, seed=seed)
+    report = build_report(
+        chip, DEVICES[device], say=click.echo, seed=SEED if seed is None else seed
+    )
     path = output / f"{device}_{name}.json"
     path.write_text(json.dumps(report, indent=2) + "\n")
     click.echo(f"{path}: {report['fmax_mhz']} MHz")

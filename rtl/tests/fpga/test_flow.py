@@ -5,7 +5,8 @@ from importlib.util import find_spec
 import pytest
 
 from matloom.arch.config import PRESETS
-from matloom_rtl.fpga.flow import DEVICES, FAMILIES, FlowError, build_report, synthesise
+from matloom_rtl.fpga.flow import DEVICES, FAMILIES, build_report, synthesise
+from matloom_rtl.fpga.tools import FlowError
 from matloom_rtl.generate import TOP_NAME, generate
 
 pytestmark = pytest.mark.skipif(
