@@ -134,10 +134,12 @@ def measure(config: Config) -> dict[str, Any]:
     # ABC9 fails on large arrays of floating point; the older mapper takes more tables.
     mapper = "abc9"
     try:
-        found = place_and_route(wrapped, DEVICE)
+        found = place_and_route(wrapped, DEVICE, print)
     except FlowError as error:
+        if "yosys" not in str(error):
+            raise
         print(f"  {error}; without ABC9:", flush=True)
-        mapper, found = "abc", place_and_route(wrapped, DEVICE, abc9=False)
+        mapper, found = "abc", place_and_route(wrapped, DEVICE, print, abc9=False)
     used = {name: item["used"] for name, item in found["routed"]["area"].items()}
     return {
         "modes": list(config.mac_modes),
@@ -170,7 +172,11 @@ def main() -> None:
     known = {"+".join(item["modes"]): item for item in found}
     for name in parser.parse_args().only:
         print(name, flush=True)
-        known[name] = result = measure(sets[name])
+        try:
+            known[name] = result = measure(sets[name])
+        except FlowError as error:
+            print(f"  {error}", flush=True)
+            continue
         area = f"{result['comb']:,} LUT4, {result['ff']:,} FF"
         print(f"  {area}, {result['fmax_mhz']} MHz, {result['minutes']} min", flush=True)
         report = {
