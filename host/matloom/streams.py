@@ -240,6 +240,10 @@ def _exec(generator: random.Random, config: Config, _opcode: Opcode) -> tuple[di
         values["maximum"] = 0
     elif config.has_windows and generator.random() < 0.5:
         values |= _window(generator, values["width"])
+        if config.has_paired_windows and generator.random() < 0.5:
+            values |= _blocks(generator, config, row_bytes)
+    elif config.has_paired_windows:
+        values["paired"] = int(generator.random() < 0.1)
     tiles = 1
     for name in ("oc_blocks", "kernel_rows", "kernel_cols", "blocks"):
         tiles *= values[name]
@@ -257,6 +261,19 @@ def _window(generator: random.Random, width: int) -> dict[str, int]:
         "out_height": generator.choice((*_SMALL, 0)),
         "out_x_skip": generator.choice((0, 0, 1, 2, 3)),
         "out_y_skip": generator.choice((0, 0, 1, 2, 3)),
+    }
+
+
+def _blocks(generator: random.Random, config: Config, row_bytes: int) -> dict[str, int]:
+    """Draw what makes a window one of blocks: mostly blocks that lie in their rows as a whole."""
+    size = config.paired_bytes
+    row_bytes = generator.choice((row_bytes, 2 * size, 3 * size, 5 * size - 1))
+    return {
+        "paired": 1,
+        "x_step": generator.choice((size, size, 3)),
+        "first_byte": generator.choice((0, 0, -size, -1, generator.randint(-20, 20))),
+        "input_row_bytes": row_bytes,
+        "input_pitch": row_bytes + generator.choice((0, 1, 9)),
     }
 
 

@@ -301,6 +301,16 @@ class Config:
         return int(self.window_lines > 0)
 
     @property
+    def has_paired_windows(self) -> int:
+        """1 where a window may take four positions a cycle, by the port of weights, else 0."""
+        return int(self.window_lines == WINDOW_TAPS and self.weight_rows == 4)
+
+    @property
+    def paired_bytes(self) -> int:
+        """Bytes of a block of 2 x 2 positions, which a paired window takes in a cycle."""
+        return 4 * self.columns
+
+    @property
     def mode_numbers(self) -> tuple[int, ...]:
         """Numbers of the modes that it is built with, ascending."""
         return tuple(sorted(MAC_MODES.index(mode) for mode in self.mac_modes))

@@ -317,6 +317,14 @@ _EXEC = (
     Field(name="out_height", bits=12, doc="lines with outputs"),
     Field(name="out_x_skip", bits=2, doc="vectors without output between two outputs of a line"),
     Field(name="out_y_skip", bits=2, doc="lines without output between two lines with outputs"),
+    Field(
+        name="paired",
+        bits=1,
+        doc="1: the vectors of a window are blocks of 2 x 2 positions, `4 * columns` bytes; one "
+        "that is not in its row as a whole is padding; of no account without `window`",
+        plain=True,
+        needs="has_paired_windows",
+    ),
 )
 
 _EXEC_STEPS = ("oc_blocks", "kernel_rows", "kernel_cols", "blocks")

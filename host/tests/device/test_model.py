@@ -114,15 +114,31 @@ def streamed(f, spad, config, block, kernel_row, kernel_col, k):
             row = f.first_row + y * f.y_step + kernel_row * f.kernel_row_step
             byte = f.first_byte + block * f.oc_step + x * f.x_step
             byte += kernel_col * f.kernel_col_step + k * config.rows
+            size = 4 * config.columns if f.paired else config.rows
             inside = [
-                0 <= row < f.input_rows and 0 <= byte + r < f.input_row_bytes
-                for r in range(config.rows)
+                0 <= row < f.input_rows and 0 <= byte + r < f.input_row_bytes for r in range(size)
             ]
+            if f.paired and not all(inside):
+                inside = [False] * size
             at = f.input_addr + row * f.input_pitch + byte
             vectors.append(
                 [int8(spad[at + r]) if ok else f.pad_value for r, ok in enumerate(inside)]
             )
     return vectors
+
+
+def tap_of_blocks(f, vectors, n, row, column, config):
+    """Return the operand of a tap, by coordinates: blocks are two positions high and wide.
+
+    The window's last tap is position (0, 0) of block n.
+    """
+    tap_y, tap_x = divmod(row, 3)
+    block_y, y = divmod(tap_y - 2, 2)
+    block_x, x = divmod(tap_x - 2, 2)
+    source = n + block_y * max(f.line, 3) + block_x
+    if source < 0:
+        return f.pad_value
+    return vectors[source][(2 * x + y) * config.columns + column]
 
 
 def naive_window(f, spad, accumulators, config):
@@ -150,8 +166,10 @@ def naive_window(f, spad, accumulators, config):
                 for column in range(columns):
                     total = 0
                     for r in range(rows):
-                        value = vectors[n][r]
-                        if r < 3 * lines:
+                        value = f.pad_value if f.paired else vectors[n][r]
+                        if f.paired and r < 9:
+                            value = tap_of_blocks(f, vectors, n, r, column, config)
+                        elif r < 3 * lines:
                             source = n - (lines - 1 - r // 3) * line - (2 - r % 3)
                             value = vectors[source][column] if source >= 0 else f.pad_value
                         total += value * int8(spad[at + r * columns + column])
@@ -308,11 +326,15 @@ def test_instructions_are_nested_loops(seed):
 
 @pytest.mark.parametrize(
     "config",
-    [PRESETS["small"], Config(rows=12, columns=8, hop=8, lanes=4, weight_rows=3, acc_bytes=16384)],
-    ids=["two lines", "three lines"],
+    [
+        PRESETS["small"],
+        Config(rows=12, columns=8, hop=8, lanes=4, weight_rows=3, acc_bytes=16384),
+        Config(rows=12, columns=8, hop=8, lanes=4, weight_rows=4, acc_bytes=16384),
+    ],
+    ids=["two lines", "three lines", "blocks"],
 )
 def test_windows_are_nested_loops(config, seed):
-    made, seen, outputs = engine(seed, config), 0, 0
+    made, seen, outputs, paired = engine(seed, config), 0, 0, 0
     for number in range(100):
         commands, offset = random_stream(seed + number, config, length=4).commands, 0
         instruction = Instruction(Opcode.LOAD)
@@ -327,9 +349,11 @@ def test_windows_are_nested_loops(config, seed):
             naive_window(instruction, spad, accumulators, config)
             assert made.accumulators.tolist() == accumulators, instruction
             seen += 1
+            paired += instruction.paired
             outputs += (made.accumulators != before).any(axis=1).sum()
     assert seen == 24
     assert outputs > 30
+    assert (paired > 3) == config.has_paired_windows
 
 
 def legal(**values):

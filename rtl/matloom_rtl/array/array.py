@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from matloom.arch.config import WINDOW_TAPS, Config
 from matloom_rtl.array.cells import Cells, delay, flags_layout
 from matloom_rtl.array.float_columns import FloatColumns
-from matloom_rtl.array.windows import LINE_BITS, SLIDE, Windows
+from matloom_rtl.array.windows import LINE_BITS, Windows, slide_layout
 
 __all__ = ["Array"]
 
@@ -35,6 +35,9 @@ class Array(wiring.Component):
     A vector is dense, and its byte of a row goes to all columns; or it slides through the windows
     of decision 0002. Where the configuration has them, `Windows` hold the operands of their rows,
     of vectors of both kinds, and in the same cycle as the group's register would.
+
+    Where paired windows are built, a vector of them has a block of `paired_bytes` on
+    `weight_data`, while `weight_writes` and `weight_narrow` are 0.
 
     Only `o_valid` and what moves weights is reset: a vector and a tile presented before a reset
     are lost.
@@ -84,7 +87,7 @@ class Array(wiring.Component):
                 "valid": In(1),
                 "vector": In(8 * config.rows),
                 "switch": In(1),
-                "slide": In(SLIDE),
+                "slide": In(slide_layout(config)),
                 "position": In(LINE_BITS),
                 "tag": In(tag),
                 "weight_writes": In(config.tile_load_cycles),
@@ -135,7 +138,7 @@ class Array(wiring.Component):
             # A held vector keeps its products from toggling.
             with m.If(valid):
                 m.d.sync += [held.eq(byte) for held, byte in zip(activations, vector, strict=True)]
-            windows = self._windows(m, group, valid, vector, slide, position)
+            windows = self._windows(m, group, valid, vector, slide, position, weights)
             held_words = None
             if config.has_words:
                 held_words = Signal(name=f"words_{group}", reset_less=True)
@@ -168,8 +171,11 @@ class Array(wiring.Component):
         self._follow(m)
         return m
 
-    def _windows(self, m: Module, group: int, valid, vector, slide, position):
-        """Return the operands of the window rows, for each column of a group."""
+    def _windows(self, m: Module, group: int, valid, vector, slide, position, weights):
+        """Return the operands of the window rows, for each column of a group.
+
+        The bytes of a block come the way of weights.
+        """
         config = self._config
         rows = WINDOW_TAPS * config.window_lines
         if not rows:
@@ -182,6 +188,15 @@ class Array(wiring.Component):
             windows.slide.eq(slide),
             windows.position.eq(position),
         ]
+        if config.has_paired_windows:
+            first, beyond = group * config.hop, (group + 1) * config.hop
+            m.d.comb += windows.block.eq(
+                Cat(
+                    weights[row * config.columns + column][:8]
+                    for row in range(config.weight_rows)
+                    for column in range(first, beyond)
+                )
+            )
         return [
             [windows.operands[index][row] for row in range(rows)] for index in range(config.hop)
         ]

@@ -52,6 +52,7 @@ def _request_layout(config: Config) -> data.StructLayout:
             "paused": 1,
             "switch": 1,
             "claims": config.spad_banks,
+            **({"paired": 1} if config.has_paired_windows else {}),
             "vector": vector_layout(config),
         }
     )
@@ -95,7 +96,7 @@ class Execute(wiring.Component):
         narrow = {"sum_narrow": Out(1), "seconds": Out(32 * config.columns)}
         super().__init__(
             {
-                "unit": In(CommandSignature(Opcode.EXEC)),
+                "unit": In(CommandSignature(Opcode.EXEC, config)),
                 "met": In(len(UNITS)),
                 "constants": In(1),
                 "cause": Out(len(EXEC_CAUSES), init=1 << _CAUSES.index("exec_wait_command")),
@@ -118,7 +119,8 @@ class Execute(wiring.Component):
         m.submodules.walk = walk = Walk(self._config)
         m.submodules.loader = loader = Loader(self._config)
         m.submodules.array = array = Array(self._config, _tag_layout(self._config))
-        connect(m, loader.read, flipped(self.weight_read))
+        if not self._config.has_paired_windows:
+            connect(m, loader.read, flipped(self.weight_read))
         m.d.comb += [
             array.weight_writes.eq(loader.weight_writes),
             array.weight_data.eq(loader.weight_data),
@@ -129,7 +131,7 @@ class Execute(wiring.Component):
             m.d.comb += array.weight_format.eq(loader.weight_format)
         self._take_commands(m, walk, loader)
         vector, fire = self._request(m, walk, loader)
-        output = self._pad(m, vector, fire, array)
+        output = self._pad(m, vector, fire, array, loader)
         self._finish(m, array, output)
         return m
 
@@ -158,22 +160,33 @@ class Execute(wiring.Component):
         vectors: they keep apart what must not meet in the accumulators.
         """
         config, read = self._config, self.input_read
+        paired = ("paired",) if config.has_paired_windows else ()
         m.submodules.vectors = vectors = Slice(
-            _request_layout(config), at_hand=("valid", "switch", "claims")
+            _request_layout(config), at_hand=("valid", "switch", "claims", *paired)
         )
         shown, vector = vectors.o.payload, vectors.o.payload.vector
         allowed = ~shown.switch | loader.full
-        fire = read.valid & read.ready
+        address = walk.o.payload.address
+        wanted, claims = shown.valid & allowed, claims_of(address, config.rows, config)
+        ready, fire = read.ready, read.valid & read.ready
+        if paired:
+            block_claims = claims_of(address, config.paired_bytes, config)
+            claims = Mux(walk.o.payload.paired, block_claims, claims)
+            m.d.comb += vectors.i.payload.paired.eq(walk.o.payload.paired)
+            ready = Mux(shown.paired, self.weight_read.ready, read.ready)
+            fire = wanted & ready
+            self._share_weight_read(m, loader, wanted & shown.paired, vector.address, shown.claims)
+            wanted = wanted & ~shown.paired
         m.d.comb += [
             vectors.i.valid.eq(1),
             vectors.i.payload.valid.eq(walk.o.valid),
             vectors.i.payload.paused.eq(walk.paused),
             vectors.i.payload.switch.eq(walk.o.payload.switch),
             vectors.i.payload.vector.eq(walk.o.payload),
-            vectors.i.payload.claims.eq(claims_of(walk.o.payload.address, config.rows, config)),
+            vectors.i.payload.claims.eq(claims),
             walk.o.ready.eq(vectors.i.ready),
-            vectors.o.ready.eq(~shown.valid | (read.ready & allowed)),
-            read.valid.eq(shown.valid & allowed),
+            vectors.o.ready.eq(~shown.valid | (ready & allowed)),
+            read.valid.eq(wanted),
             read.address.eq(vector.address),
             read.claims.eq(shown.claims),
             loader.release.eq(fire & shown.switch),
@@ -181,6 +194,21 @@ class Execute(wiring.Component):
         m.d.sync += self.unit.progress.eq(fire | (self.weight_read.valid & self.weight_read.ready))
         self._name_cause(m, shown, allowed, fire, walk.active)
         return vector, fire
+
+    def _share_weight_read(self, m: Module, loader, taken, address, claims):
+        """Let the blocks of paired windows go before the rows of the next tile.
+
+        No block waits for a tile while it takes the port, so that the tile comes in the end.
+        """
+        port, rows = self.weight_read, loader.read
+        m.d.comb += [
+            loader.taken.eq(taken),
+            port.valid.eq(taken | rows.valid),
+            port.address.eq(Mux(taken, address, rows.address)),
+            port.claims.eq(Mux(taken, claims, rows.claims)),
+            rows.ready.eq(port.ready),
+            rows.data.eq(port.data),
+        ]
 
     def _name_cause(self, m: Module, shown, allowed, fire, begun):
         """Name what the cycle went into, in a register: the counters are far away."""
@@ -214,10 +242,11 @@ class Execute(wiring.Component):
         with m.Else():
             m.d.comb += cause["exec_setup"].eq(1)
 
-    def _pad(self, m: Module, vector, fire, array):
+    def _pad(self, m: Module, vector, fire, array, loader):
         """Delay what is known of a vector until its bytes arrive, and put the padding in.
 
-        Returns whether the vector that now enters the array is an output.
+        Those of a block arrive in the loader, which does the latter. Returns whether the vector
+        that now enters the array is an output.
         """
         known, valid = vector, fire
         for _stage in range(SPAD_READ_LATENCY):
@@ -253,6 +282,13 @@ class Execute(wiring.Component):
                 slide.pad.eq(known.pad),
                 *(tag[name].eq(known[name]) for name, _ in tag.shape() if name not in _MODE_TAGS),
             ]
+        if self._config.has_paired_windows:
+            m.d.comb += [
+                loader.blank.eq(valid & known.paired & ~known.row_valid),
+                loader.pad.eq(known.pad),
+            ]
+            with m.If(valid):
+                m.d.sync += slide.paired.eq(known.paired)
         if flags_layout(self._config).size:
             flags = Signal.like(array.flags, reset_less=True)
             m.d.comb += array.flags.eq(flags)

@@ -34,8 +34,14 @@ class Loader(wiring.Component):
         A tile is complete.
     read: SpadReadSignature, out
         The rows of one cycle, `weight_rows * columns` bytes.
+    taken: in
+        A block of a paired window takes the port of the scratchpad in this cycle; where such
+        windows are built.
+    blank, pad: in
+        Likewise, the block that arrives is padding, and what that reads as.
     weight_writes, weight_data: out
-        Rows to the array: a bit for each group of rows, and the bytes of the one that is set.
+        Rows to the array: a bit for each group of rows, and the bytes of the one that is set;
+        without one, of a block.
     weight_narrow: out
         Those bytes are two weights each; where narrow modes are built.
     weight_format: out
@@ -45,14 +51,16 @@ class Loader(wiring.Component):
     def __init__(self, config: Config):
         self._config = config
         width = config.weight_rows * config.columns
+        paired = {"taken": In(1), "blank": In(1), "pad": In(8)}
         super().__init__(
             {
-                "i": In(stream.Signature(body_layout(Opcode.EXEC))),
+                "i": In(stream.Signature(body_layout(Opcode.EXEC, config))),
                 "release": In(1),
                 "full": Out(1),
                 "read": Out(SpadReadSignature(width, config.spad_banks)),
                 "weight_writes": Out(config.tile_load_cycles),
                 "weight_data": Out(8 * width),
+                **(paired if config.has_paired_windows else {}),
                 **({"weight_narrow": Out(1)} if config.has_narrow else {}),
                 **(
                     {"weight_format": Out(range(len(config.float_modes)))}
@@ -95,6 +103,8 @@ class Loader(wiring.Component):
             m.d.sync += [working.eq(self.i.valid), address.eq(self.i.payload.weight_addr)]
 
         free = ~self.full | self.release
+        if config.has_paired_windows:
+            free = free & ~self.taken
         fire, tile_end = Signal(), Signal()
         group, last = self._count_groups(m, fire, "group")
         m.d.comb += [
@@ -123,6 +133,8 @@ class Loader(wiring.Component):
             m.d.sync += flag.eq(decode_flags(incoming.mode, self._config)[name])
         m.d.comb += requests.i.payload[name].eq(flag)
         delivered = requests.o.payload[name]
+        if self._config.has_paired_windows:
+            delivered = Mux(self.taken, 0, delivered)
         for _stage in range(SPAD_READ_LATENCY + 1):
             delivered = delay(m, delivered)
         m.d.comb += port.eq(delivered)
@@ -172,9 +184,12 @@ class Loader(wiring.Component):
             valid, row = valid_next, row_next
         # One register more, as the vectors have one for their padding.
         data_next = Signal.like(self.weight_data, reset_less=True)
+        found = self.read.data
+        if self._config.has_paired_windows:
+            found = Mux(self.blank, self.pad.replicate(len(found) // 8), found)
         m.d.sync += [
             # Out of registers: each writes hundreds of weights.
             self.weight_writes.eq(valid << row),
-            data_next.eq(self.read.data),
+            data_next.eq(found),
         ]
         m.d.comb += self.weight_data.eq(data_next)

@@ -26,7 +26,8 @@ def vector_layout(config: Config) -> data.StructLayout:
     Elements ``low .. high - 1`` come from the scratchpad, the others, and all where `row_valid`
     is 0, are `pad`. `first` begins a step; with `window`, `position` and `first_line` tell the
     place in the lines. Only the sums of an `output` are kept; dense vectors are outputs all.
-    `flags` are those of the mode, where several are built.
+    `flags` are those of the mode, where several are built. `paired`, likewise: the vector is a
+    block, of which `row_valid` tells all, and its elements are `pad`.
     """
     return data.StructLayout(
         {
@@ -46,6 +47,7 @@ def vector_layout(config: Config) -> data.StructLayout:
             "first": 1,
             "first_line": 1,
             "position": LINE_BITS,
+            **({"paired": 1} if config.has_paired_windows else {}),
             **({"flags": flags_layout(config)} if flags_layout(config).size else {}),
         }
     )
@@ -66,9 +68,14 @@ _STAGE_FIELDS = (
 )
 
 
-def _part_of(fields) -> data.StructLayout:
+def _stage_fields(config: Config) -> tuple[str, ...]:
+    """Return those that a configuration has."""
+    return (*_STAGE_FIELDS, *(("paired",) if config.has_paired_windows else ()))
+
+
+def _part_of(fields, config: Config) -> data.StructLayout:
     """Return a part of the layout of a command."""
-    whole = body_layout(Opcode.EXEC)
+    whole = body_layout(Opcode.EXEC, config)
     return data.StructLayout({name: whole[name].shape for name in fields})
 
 
@@ -100,7 +107,7 @@ class Walk(wiring.Component):
         self._config = config
         super().__init__(
             {
-                "i": In(stream.Signature(body_layout(Opcode.EXEC))),
+                "i": In(stream.Signature(body_layout(Opcode.EXEC, config))),
                 "o": Out(stream.Signature(vector_layout(config))),
                 "active": Out(1),
                 "paused": Out(1),
@@ -115,14 +122,14 @@ class Walk(wiring.Component):
         # One of three: the place for the next command is free; the command waits there; its loops
         # have begun, and what later stages need of it follows with the next move.
         free, waiting, begun = Signal(init=1), Signal(), Signal()
-        following = Signal(body_layout(Opcode.EXEC), reset_less=True)
+        following = Signal(body_layout(Opcode.EXEC, self._config), reset_less=True)
         m.d.comb += self.i.ready.eq(free)
         with m.If(free):
             m.d.sync += [following.eq(self.i.payload), free.eq(~self.i.valid)]
             m.d.sync += waiting.eq(self.i.valid)
 
         walking = Signal()
-        command = Signal(_part_of(_LOOP_FIELDS), reset_less=True)
+        command = Signal(_part_of(_LOOP_FIELDS, self._config), reset_less=True)
         step = self._loops(m, command, following, waiting, advance, walking)
         # What begins while nothing waits is never walked: data need not know of `waiting`.
         with m.If(step["begin"]):
@@ -131,12 +138,11 @@ class Walk(wiring.Component):
             with m.If(waiting):
                 m.d.sync += [waiting.eq(0), begun.eq(1)]
 
-        fixed = Signal(
-            data.StructLayout({**_part_of(_STAGE_FIELDS).members, "penultimate": LINE_BITS}),
-            reset_less=True,
-        )
+        fields = _stage_fields(self._config)
+        members = {**_part_of(fields, self._config).members, "penultimate": LINE_BITS}
+        fixed = Signal(data.StructLayout(members), reset_less=True)
         with m.If(begun & advance):
-            m.d.sync += [fixed[name].eq(following[name]) for name in _STAGE_FIELDS]
+            m.d.sync += [fixed[name].eq(following[name]) for name in fields]
             m.d.sync += fixed.penultimate.eq(penultimate(following.line))
             m.d.sync += [begun.eq(0), free.eq(1)]
         busy = walking | ~free
@@ -291,6 +297,8 @@ class Walk(wiring.Component):
         ]
         if self._config.has_windows:
             m.d.comb += s1.window.eq(fixed.window)
+        if self._config.has_paired_windows:
+            m.d.comb += s1.paired.eq(fixed.window & fixed.paired)
         for name, flag in decode_flags(fixed.mode, self._config).items():
             m.d.comb += s1.flags[name].eq(flag)
         m.submodules.outputs = outputs = Outputs(self._config)
@@ -405,6 +413,10 @@ class Walk(wiring.Component):
                 s3.low.eq(Mux(under2 >= 0, 0, Mux(under2 <= -rows, rows, -under2))),
                 s3.high.eq(Mux(room2 >= rows, rows, Mux(room2 <= 0, 0, room2))),
             ]
+            if self._config.has_paired_windows:
+                whole = (under2 >= 0) & (room2 >= self._config.paired_bytes)
+                with m.If(s2.paired):
+                    m.d.sync += [s3.row_valid.eq(s2.row_valid & whole), s3.high.eq(0)]
             m.d.sync += [s4.eq(s3), valid4.eq(valid3), s4.address.eq(base3 + product3)]
             m.d.sync += [
                 s2.position.eq(outputs.position),

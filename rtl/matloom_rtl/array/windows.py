@@ -9,14 +9,24 @@ from matloom.arch.config import WINDOW_TAPS, Config
 from matloom.arch.isa import Opcode
 from matloom_rtl.ports import body_layout
 
-__all__ = ["LINE_BITS", "SLIDE", "Windows"]
+__all__ = ["LINE_BITS", "Windows", "slide_layout"]
 
 #: Bits of a vector's position in its line.
 LINE_BITS = body_layout(Opcode.EXEC)["line"].width
 
-#: How a vector enters the operands. `window`: it slides; then `shift`: it is not the first of its
-#: step, so windows move; `recall`: lines before it are remembered; `pad`: what stands elsewhere.
-SLIDE = data.StructLayout({"window": 1, "shift": 1, "recall": 1, "pad": 8})
+#: Bytes of a block for each column: (x, y) = (0, 0), (0, 1), (1, 0), (1, 1).
+_POSITIONS = 4
+
+
+def slide_layout(config: Config) -> data.StructLayout:
+    """Return how a vector enters the operands.
+
+    `window`: it slides; then `shift`: it is not the first of its step, so windows move; `recall`:
+    lines before it are remembered; `pad`: what stands elsewhere; `paired`, where that is built: it
+    is a block of 2 x 2 positions.
+    """
+    paired = {"paired": 1} if config.has_paired_windows else {}
+    return data.StructLayout({"window": 1, "shift": 1, "recall": 1, "pad": 8, **paired})
 
 
 class Windows(wiring.Component):
@@ -34,6 +44,10 @@ class Windows(wiring.Component):
     with L of 3 and more that is after the write. Reads that meet older writes, or writes of the
     step before, are those of a first line, whose data nobody takes.
 
+    A block is four bytes of each column, and slides by two positions. What its window takes over
+    from the block before, and is no operand there, waits in registers of its own; so do those
+    bytes that only the line memory needs.
+
     Only what enables a write is reset. Vectors may be dense or sliding from cycle to cycle, as
     long as the vectors of a step that slides have no dense ones among them.
 
@@ -47,7 +61,10 @@ class Windows(wiring.Component):
     position: in
         Of the vector in its line, one cycle before the vector.
     valid, vector, slide: in
-        Activations, row 0 lowest. `shift` and `recall` are 0 where `window` is.
+        Activations, row 0 lowest. `shift`, `recall` and `paired` are 0 where `window` is.
+    block: in
+        The bytes of the group's columns, for each position of a block one after the other; where
+        paired windows are built.
     operands: out
         One array for each column, of an operand for each row.
     """
@@ -56,13 +73,15 @@ class Windows(wiring.Component):
         self._config = config
         self._first_column = first_column
         self._lines = config.window_lines
+        self._paired = bool(config.has_paired_windows)
         rows = WINDOW_TAPS * self._lines
         super().__init__(
             {
                 "position": In(LINE_BITS),
                 "valid": In(1),
                 "vector": In(8 * config.rows),
-                "slide": In(SLIDE),
+                "slide": In(slide_layout(config)),
+                **({"block": In(8 * _POSITIONS * config.hop)} if config.has_paired_windows else {}),
                 "operands": Out(data.ArrayLayout(data.ArrayLayout(signed(8), rows), config.hop)),
             }
         )
@@ -79,15 +98,20 @@ class Windows(wiring.Component):
             ]
             for column in range(self._config.hop)
         ]
-        remembered = self._memory(m, cells) if self._lines > 1 else None
+        blocks = self._blocks(m) if self._paired else None
+        remembered = self._memory(m, cells, blocks) if self._lines > 1 else None
         for column, registers in enumerate(cells):
             m.d.comb += Cat(self.operands[column]).eq(Cat(registers))
             newest = self.vector.word_select(self._first_column + column, 8)
+            to_left = registers[1:]
+            if self._paired:
+                newest = Mux(slide.paired, self._byte(column, 0), newest)
+                to_left = self._move_block(m, registers, blocks[column], remembered[column])
             with m.If(self.valid):
                 for row, register in enumerate(registers):
                     line, tap = divmod(row, WINDOW_TAPS)
                     if tap < WINDOW_TAPS - 1:
-                        m.d.sync += register.eq(Mux(slide.shift, registers[row + 1], own[row]))
+                        m.d.sync += register.eq(Mux(slide.shift, to_left[row], own[row]))
                     elif line < self._lines - 1:
                         older = remembered[column][line]
                         m.d.sync += register.eq(Mux(slide.recall, older, own[row]))
@@ -96,11 +120,55 @@ class Windows(wiring.Component):
                         m.d.sync += register.eq(Mux(slide.window, newest, byte))
         return m
 
-    def _memory(self, m: Module, cells):
-        """Return what each column passed one line ago and more, the oldest line first."""
+    def _byte(self, column: int, index: int):
+        """Return one of a column's bytes of the block."""
+        return self.block.word_select(index * self._config.hop + column, 8)
+
+    def _blocks(self, m: Module):
+        """Return for each column the bytes 1, 2 and 3 of the last block, in registers."""
+        blocks = [
+            [
+                Signal(8, name=f"block_{column}_{index}", reset_less=True)
+                for index in range(1, _POSITIONS)
+            ]
+            for column in range(self._config.hop)
+        ]
+        with m.If(self.valid):
+            for column, held in enumerate(blocks):
+                m.d.sync += [
+                    each.eq(self._byte(column, index)) for index, each in enumerate(held, 1)
+                ]
+        return blocks
+
+    def _move_block(self, m: Module, registers, block, remembered):
+        """Return what moves into each register of a column from the right.
+
+        A window of blocks moves by two taps: the first comes from the last, the second from what
+        stood beside that at odd x, of which the upper two lines were remembered.
+        """
+        slide, to_left = self.slide, list(registers[1:])
+        beside = [
+            Signal(8, name=f"beside_{registers[0].name}_{line}", reset_less=True)
+            for line in range(self._lines - 1)
+        ]
+        with m.If(self.valid):
+            for line, register in enumerate(beside):
+                m.d.sync += register.eq(Mux(slide.recall, remembered[2 + line], slide.pad))
+        for line, odd in enumerate([*beside, block[1]]):
+            first = WINDOW_TAPS * line
+            to_left[first] = Mux(slide.paired, registers[first + 2], registers[first + 1])
+            to_left[first + 1] = Mux(slide.paired, odd.as_signed(), registers[first + 2])
+        return to_left
+
+    def _memory(self, m: Module, cells, blocks):
+        """Return what each column passed one line ago and more, the oldest line first.
+
+        Of blocks: the four bytes of the one above. What is read goes to the same registers.
+        """
         older = self._lines - 1
+        kept = _POSITIONS if self._paired else older
         m.submodules.lines = memory = Memory(
-            shape=data.ArrayLayout(data.ArrayLayout(8, older), self._config.hop),
+            shape=data.ArrayLayout(data.ArrayLayout(8, kept), self._config.hop),
             depth=1 << LINE_BITS,
             init=[],
             attrs={"no_rw_check": 1},
@@ -113,8 +181,17 @@ class Windows(wiring.Component):
             store.addr.eq(present),
             store.en.eq(self.valid & self.slide.window),
         ]
+        paired = Signal(reset_less=True)
+        if self._paired:
+            m.d.sync += paired.eq(self.slide.paired)
         for column, registers in enumerate(cells):
-            for line in range(older):
-                newer = registers[WINDOW_TAPS * (line + 1) + WINDOW_TAPS - 1]
-                m.d.comb += store.data[column][line].eq(newer)
+            newer = [registers[WINDOW_TAPS * (line + 1) + WINDOW_TAPS - 1] for line in range(older)]
+            if self._paired:
+                block = [registers[-1], *blocks[column]]
+                newer = [
+                    *(Mux(paired, new, old) for new, old in zip(block, newer, strict=False)),
+                    *block[older:],
+                ]
+            for place, byte in enumerate(newer):
+                m.d.comb += store.data[column][place].eq(byte)
         return fetch.data

@@ -17,6 +17,10 @@ CONFIGS = {
         rows=12, columns=8, hop=2, weight_rows=3, lanes=4, spad_bytes=16384, spad_banks=1,
         acc_bytes=8 * 4 * 16,
     ),
+    "blocks": Config(
+        rows=12, columns=8, hop=2, weight_rows=4, lanes=4, spad_bytes=16384, spad_banks=1,
+        acc_bytes=8 * 4 * 16,
+    ),
     "8x16": Config(rows=8, columns=16, hop=8, bus_bits=128),
 }  # fmt: skip
 
@@ -30,14 +34,15 @@ class Oracle:
         self.active = self.shadow.copy()
         self.past = []
 
-    def step(self, vector=None, switch=False, write=None, window=None):
+    def step(self, vector=None, switch=False, write=None, window=None, block=None):
         sums = None
         if vector is not None:
             if switch:
                 self.active = self.shadow.copy()
             operands = np.repeat(vector[:, np.newaxis], self.config.columns, axis=1)
             if window:
-                self.past = [vector] if window["number"] == 0 else [*self.past, vector]
+                newest = vector if block is None else block
+                self.past = [newest] if window["number"] == 0 else [*self.past, newest]
                 self._slide(operands, **window)
             sums = (operands.astype(np.int64) * self.active).sum(axis=0)
         if write is not None:
@@ -46,13 +51,31 @@ class Oracle:
             self.shadow[first : first + self.config.weight_rows] = rows
         return sums
 
-    def _slide(self, operands, number, line, pad):
+    def _slide(self, operands, number, line, pad, paired):
         """Replace the rows of the window by the definition of decision 0002."""
         columns, lines = self.config.columns, self.config.window_lines
+        if paired:
+            self._slide_blocks(operands, number, line, pad)
+            return
         for tap_y in range(lines):
             for tap_x in range(3):
                 index = number - (lines - 1 - tap_y) * line - (2 - tap_x)
                 operands[3 * tap_y + tap_x] = self.past[index][:columns] if index >= 0 else pad
+
+    def _slide_blocks(self, operands, number, line, pad):
+        """Likewise where blocks of 2 x 2 positions, (x, y, column), slide."""
+        columns = self.config.columns
+        corners = (number - line - 1, number - line, number - 1, number)
+        blocks = [
+            self.past[index].reshape(2, 2, columns) if index >= 0 else np.full((2, 2, columns), pad)
+            for index in corners
+        ]
+        image = np.concatenate(
+            [np.concatenate(blocks[:2], axis=0), np.concatenate(blocks[2:], axis=0)], axis=1
+        )
+        for tap_y in range(3):
+            for tap_x in range(3):
+                operands[3 * tap_y + tap_x] = image[tap_x, tap_y]
 
 
 def draw(config, rng, cycles, vector_rate, write_rate):
@@ -89,24 +112,32 @@ def add_windows(config, rng, events):
             left, number = int(rng.integers(1, 30)), 0
             slides = config.has_windows and rng.random() < 0.7
             window = {"line": int(rng.integers(3, 9)), "pad": int(rng.integers(-128, 128))}
+            window["paired"] = bool(config.has_paired_windows and rng.random() < 0.6)
         if slides:
             event["window"] = window | {"number": number}
+            if window["paired"]:
+                # Blocks and weights come the same way.
+                event.pop("write", None)
+                event["vector"] = np.full(config.rows, window["pad"])
+                event["block"] = rng.integers(-128, 128, 4 * config.columns)
         left, number = left - 1, number + 1
     return events
 
 
-def present_window(ctx, dut, event, following):
+def present_window(ctx, dut, event, following, config):
     """Show how the vector slides, and the position of the next one."""
     window, after = event.get("window"), following.get("window")
     ctx.set(dut.position, after["number"] % after["line"] if after else 0)
     number, line = (window["number"], window["line"]) if window else (0, 3)
     pad = window["pad"] & 255 if window else 85
     flags = {"window": window is not None, "shift": number > 0, "recall": number >= line}
+    if config.has_paired_windows:
+        flags["paired"] = "block" in event
     ctx.set(dut.slide, flags | {"pad": pad})
 
 
 def present(ctx, dut, event, tag):
-    vector, write = event.get("vector"), event.get("write")
+    vector, write, block = (event.get(name) for name in ("vector", "write", "block"))
     ctx.set(dut.valid, vector is not None)
     ctx.set(dut.switch, event.get("switch", False))
     ctx.set(dut.tag, tag)
@@ -115,6 +146,8 @@ def present(ctx, dut, event, tag):
     ctx.set(dut.weight_writes, 0 if write is None else 1 << write[0])
     if write is not None:
         ctx.set(dut.weight_data, int.from_bytes(write[1].astype(np.int8).tobytes(), "little"))
+    if block is not None:
+        ctx.set(dut.weight_data, int.from_bytes(block.astype(np.int8).tobytes(), "little"))
 
 
 def play(config, events):
@@ -127,7 +160,7 @@ def play(config, events):
             event = events[cycle] if cycle < len(events) else {}
             present(ctx, dut, event, cycle % 256)
             following = events[cycle + 1] if cycle + 1 < len(events) else {}
-            present_window(ctx, dut, event, following)
+            present_window(ctx, dut, event, following, config)
             sums = oracle.step(**event)
             if sums is not None:
                 expected[cycle + dut.latency] = sums

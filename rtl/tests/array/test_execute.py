@@ -22,6 +22,7 @@ SHAPES = {
     "4x4": dataclasses.replace(CONFIG, rows=4),
     "8x4": CONFIG,
     "16x8": dataclasses.replace(CONFIG, rows=16, columns=8, hop=4, acc_bytes=2048),
+    "blocks": dataclasses.replace(CONFIG, rows=12, columns=8, hop=4, weight_rows=4, acc_bytes=2048),
 }
 CAUSES = [name for name, _doc in EXEC_CAUSES]
 MODES = ("i8xi8", "i8xi4", "i4xi4", "i16xi8")
@@ -67,9 +68,33 @@ SLIDING = PLAIN | {
 }
 
 
+#: Two blocks of channels of an image of 5 x 6 blocks; the last line and column are padding.
+BLOCKS = PLAIN | {
+    "window": 1,
+    "paired": 1,
+    "input_addr": 1000,
+    "input_pitch": 160,
+    "input_rows": 5,
+    "input_row_bytes": 160,
+    "first_row": 0,
+    "first_byte": 0,
+    "width": 6,
+    "height": 6,
+    "x_step": 32,
+    "y_step": 1,
+    "kernel_rows": 1,
+    "blocks": 1,
+    "oc_step": 800,
+    "line": 6,
+    "first_output": 7,
+    "out_width": 5,
+    "out_height": 5,
+}
+
+
 def expected_sums(spad, command, entries=None, config=CONFIG):
     """Compute entry -> sums by the definition, accumulating over the steps and on `entries`."""
-    c = {name: 0 for name, _ in body_layout(Opcode.EXEC)} | command
+    c = {name: 0 for name, _ in body_layout(Opcode.EXEC, config)} | command
     rows, columns = config.rows, config.columns
     sums, tile, block_entry = {}, 0, c["acc_addr"]
     for block_oc in range(c["oc_blocks"]):
@@ -86,14 +111,20 @@ def expected_sums(spad, command, entries=None, config=CONFIG):
                             row += kernel_row * c["kernel_row_step"]
                             byte = c["first_byte"] + x * c["x_step"] + block * rows
                             byte += kernel_col * c["kernel_col_step"] + block_oc * c["oc_step"]
-                            vector = [
-                                spad[c["input_addr"] + row * c["input_pitch"] + byte + i]
-                                if 0 <= row < c["input_rows"]
-                                and 0 <= byte + i < c["input_row_bytes"]
-                                else c["pad_value"]
-                                for i in range(rows)
+                            size = 4 * columns if is_paired(c) else rows
+                            inside = [
+                                0 <= row < c["input_rows"] and 0 <= byte + i < c["input_row_bytes"]
+                                for i in range(size)
                             ]
-                            vectors.append(vector)
+                            if is_paired(c):
+                                inside = [all(inside)] * size
+                            start = c["input_addr"] + row * c["input_pitch"] + byte
+                            vectors.append(
+                                [
+                                    spad[start + i] if within else c["pad_value"]
+                                    for i, within in enumerate(inside)
+                                ]
+                            )
                     first = kernel_row == kernel_col == block == 0
                     before = sums if not first else (entries if c["accumulate"] else {})
                     entry = block_entry
@@ -152,8 +183,26 @@ def is_output(command, number):
     )
 
 
+def is_paired(command):
+    return command["window"] and command.get("paired")
+
+
+def operands_of_blocks(command, vectors, number, config):
+    """Return (rows, columns) where the window ends in the first position of a block."""
+    columns, line = config.columns, max(command["line"], 3)
+    operands = np.full((config.rows, columns), command["pad_value"], np.int64)
+    for row in range(9):
+        tap_y, tap_x = divmod(row, 3)
+        index = number - (line if tap_y < 2 else 0) - (1 if tap_x < 2 else 0)
+        if index >= 0:
+            operands[row] = np.reshape(vectors[index], (2, 2, columns))[tap_x % 2, tap_y % 2]
+    return operands
+
+
 def operands_of(command, vectors, number, config):
     """Return (rows, columns): what the cells multiply with a vector of a step, likewise."""
+    if is_paired(command):
+        return operands_of_blocks(command, vectors, number, config)
     operands = np.repeat(np.array(vectors[number], np.int64)[:, np.newaxis], config.columns, axis=1)
     lines, line = config.window_lines, max(command["line"], 3)
     for row in range(3 * lines if command["window"] else 0):
@@ -365,7 +414,21 @@ def test_windows_take_a_cycle_a_vector():
     assert causes["exec_wait_weights"] <= 10
 
 
-@pytest.mark.parametrize("name", ["4x4", "8x4", "16x8"])
+def test_blocks_take_a_cycle_each_and_a_tile_waits_for_them():
+    """Tiles come between steps, by the port that the blocks have."""
+    commands = [BLOCKS, PLAIN | {"acc_addr": 100}, BLOCKS | {"acc_addr": 200, "mark": 6}]
+    config = SHAPES["blocks"]
+    spad, entries, marks, causes = run(commands, config=config)
+    check(entries, expected_all(spad, commands, config))
+    assert len(expected_sums(spad, BLOCKS, config=config)) == 2 * 5 * 5
+    assert marks == [5, 5, 6]
+    assert causes["exec_stream"] == sum(vectors_of(command) for command in commands)
+    # The first tile of all, the second one of each instruction of blocks, and that of PLAIN.
+    assert causes["exec_wait_weights"] <= 10 + 3 * (config.tile_load_cycles + 1)
+    assert causes["exec_wait_bank"] == 0
+
+
+@pytest.mark.parametrize("name", ["4x4", "8x4", "16x8", "blocks"])
 @pytest.mark.parametrize("refuse", [0, 0.4])
 def test_windows_at_random(seed, name, refuse):
     """Dense and sliding instructions, also on top of what earlier ones left."""
@@ -374,6 +437,10 @@ def test_windows_at_random(seed, name, refuse):
     commands = []
     for mark in range(8):
         command = random_window(generator) if generator.random() < 0.75 else PLAIN
+        if config.has_paired_windows and generator.random() < 0.7:
+            # Of no account in PLAIN.
+            command = command | {"paired": 1, "x_step": generator.choice((32, 32, 5))}
+            command |= {"input_row_bytes": 160, "first_byte": generator.choice((0, -32, 7))}
         commands.append(command | {"mark": mark, "acc_addr": 150 * (mark // 2)})
         if mark % 2 and generator.random() < 0.5:
             commands[-1] = commands[-2] | {"mark": mark, "accumulate": 1, "first_byte": 5}
@@ -407,8 +474,12 @@ def test_an_instruction_without_outputs_completes():
     assert (entries, marks) == ({}, [5])
 
 
-@pytest.mark.parametrize("command", [PLAIN, SLIDING], ids=["dense", "sliding"])
-def test_reset_midway(command):
-    spad, entries, marks, _causes = run([command], reset_at=60)
-    check(entries, expected_sums(spad, command))
+@pytest.mark.parametrize(
+    ("command", "config"),
+    [(PLAIN, CONFIG), (SLIDING, CONFIG), (BLOCKS, SHAPES["blocks"])],
+    ids=["dense", "sliding", "blocks"],
+)
+def test_reset_midway(command, config):
+    spad, entries, marks, _causes = run([command], reset_at=60, config=config)
+    check(entries, expected_sums(spad, command, config=config))
     assert marks == [5]

@@ -10,30 +10,31 @@ from matloom.arch.config import PRESETS, Config
 from matloom_rtl.array.windows import Windows
 from matloom_rtl.testing import simulate
 
-#: Window lines: 1, 2, 3 and 3; with a column group that is not the first where there are two.
+#: Window lines: 1, 2, 3 and more, the last two with blocks; with a column group that is not the
+#: first where there are two.
 CONFIGS = {
     "4x4": PRESETS["nano"],
     "8x8": PRESETS["small"],
     "16x8": dataclasses.replace(PRESETS["small"], rows=16, hop=2),
+    "12x8": dataclasses.replace(PRESETS["small"], rows=12, hop=2, weight_rows=4),
     "16x16": Config(),
 }
 
 
 def draw_step(generator, config, window):
-    """Return the vectors of a step, each with the vectors before it."""
+    """Return the vectors of a step, or its blocks, each with those before it."""
+    paired = bool(window and config.has_paired_windows and generator.random() < 0.6)
+    size = 4 * config.columns if paired else config.rows
     line = generator.choice(
         (3, 3, 4, 5, 9, generator.randint(3, 40), 255 - generator.randint(0, 1))
     )
     count = generator.choice((1, 2, line - 1, line, 2 * line, 2 * line + 1, 4 * line + 3))
     pad = generator.randint(-128, 127)
     vectors = [
-        [generator.randint(-128, 127) for _row in range(config.rows)]
-        for _ in range(min(count, 600))
+        [generator.randint(-128, 127) for _byte in range(size)] for _ in range(min(count, 600))
     ]
-    return [
-        {"window": window, "line": line, "pad": pad, "past": vectors[: number + 1]}
-        for number in range(len(vectors))
-    ]
+    kind = {"window": window, "paired": paired, "line": line, "pad": pad}
+    return [kind | {"past": vectors[: number + 1]} for number in range(len(vectors))]
 
 
 def draw(generator, config, *, steps, gaps):
@@ -52,6 +53,11 @@ def expected(event, config, column, row):
     if not event["window"]:
         return past[-1][row]
     tap_y, tap_x = divmod(row, 3)
+    if event["paired"]:
+        # Positions from the upper left one of the block above and to the left.
+        index = len(past) - 1 - (1 - tap_y // 2) * event["line"] - (1 - tap_x // 2)
+        byte = (2 * (tap_x % 2) + tap_y % 2) * config.columns + column
+        return past[index][byte] if index >= 0 else event["pad"]
     index = len(past) - 1 - (lines - 1 - tap_y) * event["line"] - (2 - tap_x)
     return past[index][column] if index >= 0 else event["pad"]
 
@@ -60,21 +66,28 @@ def position(event):
     return (len(event["past"]) - 1) % event["line"] if event else 0
 
 
-def present(ctx, dut, event, following):
+def pack(values):
+    return sum((byte & 255) << 8 * place for place, byte in enumerate(values))
+
+
+def present(ctx, dut, event, following, config, first_column):
     ctx.set(dut.position, position(following))
     ctx.set(dut.valid, event is not None)
     if event:
         past, window = event["past"], event["window"]
-        ctx.set(dut.vector, sum((byte & 255) << 8 * row for row, byte in enumerate(past[-1])))
-        ctx.set(
-            dut.slide,
-            {
-                "window": window,
-                "shift": window and len(past) > 1,
-                "recall": window and len(past) > event["line"],
-                "pad": event["pad"] & 255,
-            },
-        )
+        slide = {
+            "window": window,
+            "shift": window and len(past) > 1,
+            "recall": window and len(past) > event["line"],
+            "pad": event["pad"] & 255,
+        }
+        if config.has_paired_windows:
+            slide["paired"] = event["paired"]
+            starts = range(first_column, 4 * config.columns, config.columns)
+            own = [byte for at in starts for byte in past[-1][at : at + config.hop]]
+            ctx.set(dut.block, pack(own) if event["paired"] else 0x5A5A)
+        ctx.set(dut.vector, pack([event["pad"]] * config.rows if event["paired"] else past[-1]))
+        ctx.set(dut.slide, slide)
 
 
 def play(config, events, *, first_column=0, reset_after=None):
@@ -85,7 +98,7 @@ def play(config, events, *, first_column=0, reset_after=None):
         wanted = None
         for number, event in enumerate(events):
             following = events[number + 1] if number + 1 < len(events) else None
-            present(ctx, dut, event, following)
+            present(ctx, dut, event, following, config, first_column)
             ctx.set(reset, number == reset_after)
             await ctx.tick()
             wanted = event or wanted
@@ -117,7 +130,7 @@ def test_shortest_lines_without_a_gap(seed):
     play(
         config,
         [
-            {"window": True, "line": 3, "pad": 7, "past": vectors[: number + 1]}
+            {"window": 1, "paired": 0, "line": 3, "pad": 7, "past": vectors[: number + 1]}
             for number in range(len(vectors))
         ],
     )

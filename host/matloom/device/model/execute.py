@@ -23,9 +23,12 @@ _ALONE = 2**18
 
 @functools.lru_cache(maxsize=4096)
 def _walk(
-    geometry: tuple[int, ...], rows: int
+    geometry: tuple[int, ...], rows: int, size: int
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
-    """Return offsets into the input, (positions, steps x rows), and which are inside it."""
+    """Return offsets into the input, (positions, steps x size), and which are inside it.
+
+    Vectors of another size than `rows` are inside as a whole, or not at all.
+    """
     (
         pitch, in_rows, in_row_bytes, first_row, first_byte, width, height, x_step, y_step,
         kernel_rows, kernel_row_step, kernel_cols, kernel_col_step, blocks,
@@ -40,11 +43,13 @@ def _walk(
         + np.arange(width).reshape(1, -1, 1, 1, 1, 1) * x_step
         + np.arange(kernel_cols).reshape(1, 1, 1, -1, 1, 1) * kernel_col_step
         + np.arange(blocks).reshape(1, 1, 1, 1, -1, 1) * rows
-        + np.arange(rows).reshape(1, 1, 1, 1, 1, -1)
+        + np.arange(size).reshape(1, 1, 1, 1, 1, -1)
     )
     inside = (row >= 0) & (row < in_rows) & (byte >= 0) & (byte < in_row_bytes)
+    if size != rows:
+        inside = np.broadcast_to(inside.all(axis=-1, keepdims=True), inside.shape)
     offsets = np.where(inside, row * pitch + byte, 0)
-    shape = (width * height, kernel_rows * kernel_cols * blocks * rows)
+    shape = (width * height, kernel_rows * kernel_cols * blocks * size)
     if inside.all():
         return offsets.reshape(shape), None
     return offsets.reshape(shape), ~inside.reshape(shape)
@@ -70,7 +75,7 @@ def execute(
     dtype = np.float32 if small else np.float64
     for block in range(fields["oc_blocks"]):
         if not block or fields["oc_step"]:
-            operands = _inputs(fields, block, signed, config.rows)
+            operands = _inputs(fields, block, signed, config.rows, config.rows)
             if mode == "i4xi4":
                 operands = low_nibble(operands)
             factors: NDArray[np.floating] = operands.astype(dtype)
@@ -124,9 +129,9 @@ def _product(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
 
 
 def _inputs(
-    fields: dict[str, int], block: int, signed: NDArray[np.int8], rows: int
+    fields: dict[str, int], block: int, signed: NDArray[np.int8], rows: int, size: int
 ) -> NDArray[np.int8]:
-    """Return (positions, steps x rows) input bytes of an output block, padding put in."""
+    """Return (positions, steps x size) input bytes of an output block, padding put in."""
     geometry = tuple(
         fields[name]
         for name in (
@@ -136,7 +141,7 @@ def _inputs(
         )
     )  # fmt: skip
     first_byte = fields["first_byte"] + block * fields["oc_step"]
-    offsets, outside = _walk((*geometry[:4], first_byte, *geometry[5:]), rows)
+    offsets, outside = _walk((*geometry[:4], first_byte, *geometry[5:]), rows, size)
     gathered = signed[fields["input_addr"] :].take(offsets)
     if outside is not None:
         gathered[outside] = fields["pad_value"]
@@ -165,16 +170,16 @@ def _slide(
     steps = fields["kernel_rows"] * fields["kernel_cols"] * fields["blocks"]
     vectors = fields["width"] * fields["height"]
     outputs = _outputs(fields, vectors)
-    taps = _taps(fields, outputs, config)
+    size = config.paired_bytes if fields["paired"] else config.rows
     entry = fields["acc_addr"]
     for block in range(fields["oc_blocks"]):
-        inputs = _inputs(fields, block, signed, config.rows).reshape(vectors, steps, config.rows)
+        inputs = _inputs(fields, block, signed, config.rows, size).reshape(vectors, steps, size)
         weights = _weights(fields, block, steps, signed, config)
         tiles = weights.reshape(steps, config.rows, config.columns).astype(np.int64)
         target = accumulators[entry : entry + len(outputs)]
         entry += len(outputs)
         for step in range(steps):
-            operands = _operands(inputs[:, step], outputs, taps, fields["pad_value"], config)
+            operands = _operands(inputs[:, step], outputs, fields, config)
             sums = np.einsum("nrc,rc->nc", operands, tiles[step])
             if step or fields["accumulate"]:
                 sums = np.maximum(sums, target) if fields["maximum"] else sums + target
@@ -198,28 +203,28 @@ def _line(fields: dict[str, int]) -> int:
     return max(fields["line"], WINDOW_TAPS)
 
 
-def _taps(fields: dict[str, int], outputs: NDArray[np.int64], config: Config) -> NDArray[np.int64]:
-    """Return (outputs, window rows) numbers of vectors; negative before the first."""
-    lines = np.arange(config.window_lines - 1, -1, -1) * _line(fields)
-    back = lines[:, np.newaxis] + np.arange(WINDOW_TAPS - 1, -1, -1)
-    numbers: NDArray[np.int64] = outputs[:, np.newaxis] - back.reshape(-1)
-    return numbers
+def _taps(fields: dict[str, int], config: Config) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return (window rows,) how many vectors ago each tap passed, and its first byte in that."""
+    y, x = np.divmod(np.arange(WINDOW_TAPS * config.window_lines), WINDOW_TAPS)
+    if fields["paired"]:
+        return (1 - y // 2) * _line(fields) + 1 - x // 2, (2 * (x % 2) + y % 2) * config.columns
+    back = (config.window_lines - 1 - y) * _line(fields) + WINDOW_TAPS - 1 - x
+    return back, np.zeros_like(back)
 
 
 def _operands(
-    vectors: NDArray[np.int8],
-    outputs: NDArray[np.int64],
-    taps: NDArray[np.int64],
-    pad_value: int,
-    config: Config,
+    vectors: NDArray[np.int8], outputs: NDArray[np.int64], fields: dict[str, int], config: Config
 ) -> NDArray[np.int64]:
     """Return (outputs, rows, columns): what each cell multiplies for each output."""
-    columns, window_rows = config.columns, taps.shape[1]
-    operands = np.empty((len(outputs), config.rows, columns), np.int64)
-    operands[:, :window_rows] = np.where(
-        taps[:, :, np.newaxis] >= 0, vectors[np.maximum(taps, 0), :columns], pad_value
-    )
-    operands[:, window_rows:] = vectors[outputs, window_rows:, np.newaxis]
+    back, first = _taps(fields, config)
+    numbers = outputs[:, np.newaxis] - back
+    found = vectors[
+        np.maximum(numbers, 0)[:, :, np.newaxis], first[:, np.newaxis] + np.arange(config.columns)
+    ]
+    operands = np.full((len(outputs), config.rows, config.columns), fields["pad_value"], np.int64)
+    operands[:, : len(back)] = np.where(numbers[:, :, np.newaxis] >= 0, found, fields["pad_value"])
+    if not fields["paired"]:
+        operands[:, len(back) :] = vectors[outputs, len(back) : config.rows, np.newaxis]
     return operands
 
 
