@@ -14,6 +14,7 @@ from matloom.schedule.image import Image
 from matloom.schedule.limits import Limits
 from matloom.schedule.memory import Space
 from matloom.schedule.options import CompileOptions
+from matloom.schedule.pairing import in_blocks
 from matloom.schedule.plan import PARAMS, TABLE, Full, Plan, Policy
 from matloom.schedule.planner import make_plan
 from matloom.schedule.segment import Place, Segment
@@ -136,6 +137,7 @@ def schedule_segment(
 ) -> Scheduled:
     """Return the instructions of a segment; its constants go into `image`.
 
+    What paired windows read lies in blocks where that is possible and predicted to be faster.
     With `may_stay` nothing else uses the scratchpad between two times that it runs.
 
     Raises
@@ -143,6 +145,34 @@ def schedule_segment(
     CompileError
         Where the scratchpad is too small for the smallest tiles.
     """
+    made = []
+    for each in (segment, in_blocks(segment, config)):
+        if each is None:
+            continue
+        fork = image.fork()
+        arguments = (each, config, options, fork, arena_start, output_bytes, may_stay)
+        try:
+            made.append((_scheduled(*arguments), fork))
+        except CompileError:
+            if each is segment:
+                raise
+    # At random it is blocks wherever they are possible.
+    best = made[-1]
+    if options.tiling_seed is None:
+        best = min(made, key=lambda item: item[0].prediction.cycles)
+    image.take(best[1])
+    return best[0]
+
+
+def _scheduled(
+    segment: Segment,
+    config: Config,
+    options: CompileOptions,
+    image: Image,
+    arena_start: int,
+    output_bytes: int,
+    may_stay: bool,
+) -> Scheduled:
     choice = Choice()
     if options.tiling_seed is None:
         tried = choices(segment, config)

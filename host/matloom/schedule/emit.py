@@ -1,10 +1,13 @@
 """Instructions of a planned segment, in program order."""
 
+from collections.abc import Iterator
+
 from matloom.arch.config import MAC_MODES, Config
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import Destination, Opcode, Source, Table
 from matloom.arch.isa import Region as Window
 from matloom.arch.numerics import DIGITS, Rounding
+from matloom.schedule.blocks import PairedWalk
 from matloom.schedule.context import unchanged
 from matloom.schedule.interleave import interleaved_loads
 from matloom.schedule.order import Order
@@ -140,6 +143,8 @@ class _Emitter:
             low, rows = part.low, part.high - part.low
             address = self.plan.homes[name].address
             address += (tile.image * stage.in_rows + low) * row_bytes
+            if isinstance(stage.walk, PairedWalk):
+                address += tile.first_block * stage.walk.blocks.plane_bytes
         else:
             buffer, slab = self.plan.slabs[number, name]
             address = buffer.address
@@ -163,18 +168,22 @@ class _Emitter:
     def _array(self, number: int, stage: ArrayStage, tile: ArrayTile, mark: int) -> None:
         entry = self._entry(stage, tile)
         weights, params = self._chunk_addresses(number, stage, tile)
-        self.order.append(
-            Opcode.EXEC,
-            mode=MAC_MODES.index(stage.mode),
-            accumulate=int(tile.first_step > 0),
-            oc_blocks=tile.end_block - tile.first_block,
-            weight_addr=weights,
-            acc_addr=entry,
+        fields = {
+            "mode": MAC_MODES.index(stage.mode),
+            "accumulate": int(tile.first_step > 0),
+            "oc_blocks": tile.end_block - tile.first_block,
+            "weight_addr": weights,
+            "acc_addr": entry,
             **self._input(number, stage, tile),
-        )
+        }
+        for execute in self._executes(stage, tile, fields):
+            self.order.append(Opcode.EXEC, **execute)
         if tile.end_step < stage.walk.steps:
             return
         looks_up = self._fill_table(number, stage)
+        if stage.blocks is not None:
+            self._write_blocks(stage, tile, entry, params, looks_up, mark)
+            return
         dest, x_step, pitch = self._destination(number, stage, tile)
         numbers = self._tile_bytes(stage, tile) // stage.element_bytes
         whole, rest = divmod(numbers - 1, self.config.columns)
@@ -197,6 +206,55 @@ class _Emitter:
                 dest_pitch=pitch,
                 param_addr=params,
                 **{**tile.post, **(_digit_fields(digit) if stage.digits > 1 else {})},
+                **looks_up,
+            )
+
+    def _executes(
+        self, stage: ArrayStage, tile: ArrayTile, fields: dict[str, int]
+    ) -> Iterator[dict[str, int]]:
+        """Yield the fields of the EXECs of a tile: of one, or of one for each plane it reads."""
+        if isinstance(stage.walk, PairedWalk):
+            for plane in range(tile.end_block - tile.first_block):
+                yield {
+                    **fields,
+                    "oc_blocks": 1,
+                    "weight_addr": fields["weight_addr"] + plane * self.config.tile_bytes,
+                    "acc_addr": fields["acc_addr"] + plane * tile.positions,
+                    "input_addr": fields["input_addr"] + plane * stage.walk.blocks.plane_bytes,
+                }
+        else:
+            yield fields
+
+    def _write_blocks(
+        self,
+        stage: ArrayStage,
+        tile: ArrayTile,
+        entry: int,
+        params: int,
+        looks_up: dict[str, int],
+        mark: int,
+    ) -> None:
+        """Issue a POST for each plane."""
+        blocks = stage.blocks
+        assert blocks is not None
+        home = self.plan.homes[stage.output].address
+        for number, plane in enumerate(range(tile.first_block, tile.end_block)):
+            last = plane + 1 == stage.oc_blocks
+            self.order.append(
+                Opcode.POST,
+                mark=mark if plane + 1 == tile.end_block else 0,
+                source=Source.ACC,
+                destination=Destination.SPAD,
+                width=tile.end_x - tile.first_x,
+                height=tile.height,
+                oc_blocks=1,
+                tail=stage.tail if last else stage.block_bytes,
+                x_step=blocks.x_step,
+                acc_addr=entry + number * tile.positions,
+                dest_addr=home + blocks.first_byte(tile.first_row, tile.first_x, plane),
+                dest_pitch=blocks.row_bytes,
+                param_addr=params + number * stage.params.shape[1],
+                **tile.post,
                 **looks_up,
             )
 

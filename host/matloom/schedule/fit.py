@@ -11,8 +11,7 @@ from matloom.schedule.options import CompileOptions
 from matloom.schedule.plan import Full, Plan, Policy
 from matloom.schedule.planner import make_plan
 from matloom.schedule.segment import Segment
-from matloom.schedule.sliding import SlidingWalk
-from matloom.schedule.stage import ArrayStage, Stage, VectorStage
+from matloom.schedule.stage import ArrayStage, Stage, VectorStage, Walk
 from matloom.schedule.tiles import BLOCK_ENTRIES
 
 __all__ = ["Choice", "choices", "fit", "repeat_policies", "resident_policies"]
@@ -88,7 +87,7 @@ def _product_choices(config: Config) -> tuple[Choice, ...]:
 def _opens(segment: Segment, config: Config) -> bool:
     """Return whether the first stage is a matrix product of many rows, from external memory."""
     stage = segment.stages[0]
-    if not isinstance(stage, ArrayStage) or isinstance(stage.walk, SlidingWalk):
+    if not isinstance(stage, ArrayStage) or not isinstance(stage.walk, Walk):
         return False
     walk = stage.walk
     single = walk.kernel_rows == walk.kernel_cols == walk.y_step == stage.images == stage.width == 1
@@ -145,7 +144,7 @@ def _spill(
     """
     widest = _overlaid(segment, _first_policy(segment, config, choice))
     for name in _alive(segment, full.stage):
-        if name in policy.spilled:
+        if name in policy.spilled or name in segment.on_chip:
             continue
         policy = replace(policy, spilled=policy.spilled | {name})
         for index, stage in enumerate(segment.stages):
@@ -352,7 +351,8 @@ def _random_policy(segment: Segment, config: Config, seed: int) -> Policy:
                 tile_bytes=draw.choice((_UNBOUNDED, draw.randint(1, config.spad_bytes // 2))),
             )
         )
-    spilled = frozenset(name for name in segment.sizes if draw.random() < 0.4)
+    drawn = frozenset(name for name in segment.sizes if draw.random() < 0.4)
+    spilled = drawn - segment.on_chip
     return Policy(limits=tuple(limits), spilled=spilled, seed=seed)
 
 

@@ -28,6 +28,8 @@ class Segment:
         Tensors that must be there when it ends.
     marks:
         For each stage its slot of the completion-time table, 0 for none.
+    on_chip:
+        Tensors that must not be kept in external memory.
     """
 
     stages: tuple[Stage, ...]
@@ -35,3 +37,4 @@ class Segment:
     sources: dict[str, Place]
     results: dict[str, Place]
     marks: tuple[int, ...]
+    on_chip: frozenset[str] = frozenset()

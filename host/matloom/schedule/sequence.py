@@ -95,8 +95,8 @@ def tick_cycles(segment: Segment, tick: Tick, config: Config) -> int:
     if isinstance(tile, ArrayTile):
         assert isinstance(stage, ArrayStage)
         load = 0 if stage.walk.weights_fixed else config.tile_load_cycles
-        height, width = tile.end_row - tile.first_row, tile.end_x - tile.first_x
-        step = max(stage.walk.vectors(height, width), load, 4)
+        width = tile.end_x - tile.first_x
+        step = max(stage.walk.vectors(tile.height, width), load, 4)
         steps = (tile.end_step - tile.first_step) * (tile.end_block - tile.first_block)
         return max(step * steps, tile.entries * stage.halves * stage.digits * passes)
     assert isinstance(stage, VectorStage)

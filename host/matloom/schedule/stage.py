@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from matloom.arch.config import NARROW_MODES, Config
+from matloom.schedule.blocks import Blocks, PairedWalk
 from matloom.schedule.sliding import SlidingWalk
 
 __all__ = ["ArrayStage", "Interleave", "Part", "Posts", "Region", "Stage", "VectorStage", "Walk"]
@@ -165,6 +166,8 @@ class ArrayStage:
         How LOADs make the input, where they do not copy it.
     part:
         Where the output lies; None where its rows are the tensor, one behind the other.
+    blocks:
+        Where the output lies, if that is in blocks of positions.
     table:
         uint8 (256,): what each byte, unsigned, becomes in the end; None for itself.
     """
@@ -182,7 +185,7 @@ class ArrayStage:
     oc_blocks: int
     block_bytes: int
     tail: int
-    walk: Walk | SlidingWalk
+    walk: Walk | SlidingWalk | PairedWalk
     regions: tuple[Region, ...]
     weights: np.ndarray = field(repr=False)
     params: np.ndarray = field(repr=False)
@@ -192,6 +195,7 @@ class ArrayStage:
     digits: int = 1
     interleave: Interleave | None = None
     part: Part | None = None
+    blocks: Blocks | None = None
     table: np.ndarray | None = field(default=None, repr=False)
 
     @property

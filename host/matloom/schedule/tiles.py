@@ -55,7 +55,10 @@ class Opened:
 
 @dataclass(frozen=True, kw_only=True)
 class ArrayTile:
-    """Output rows, positions, blocks and steps (half open) of one image, and the chunk."""
+    """Output rows, positions, blocks and steps (half open) of one image, and the chunk.
+
+    Of the rows each, or every other one, as `row_step` says.
+    """
 
     image: int
     first_row: int
@@ -69,11 +72,17 @@ class ArrayTile:
     chunk: int
     post: dict[str, int]
     opened: Opened | None = None
+    row_step: int = 1
+
+    @property
+    def height(self) -> int:
+        """Output rows."""
+        return len(range(self.first_row, self.end_row, self.row_step))
 
     @property
     def positions(self) -> int:
         """Output positions, each an accumulator entry for every block."""
-        return (self.end_row - self.first_row) * (self.end_x - self.first_x)
+        return self.height * (self.end_x - self.first_x)
 
     @property
     def entries(self) -> int:
@@ -96,6 +105,8 @@ def exec_fields(stage: ArrayStage, tile: ArrayTile, config: Config) -> dict[str,
     """Return the fields of EXEC that follow from the geometry; rows count from the image's."""
     rows, columns = (tile.first_row, tile.end_row), (tile.first_x, tile.end_x)
     fields = stage.walk.fields(rows, columns, tile.first_block)
+    if tile.row_step > 1:
+        fields |= {"height": tile.height, "y_step": tile.row_step * fields["y_step"]}
     return narrowed(fields, tile.first_step, tile.end_step, config.rows)
 
 
@@ -229,16 +240,23 @@ def _positions(
         for region in stage.regions:
             sizes = _Sizes(stage, region, limits, config, largest, draw)
             edge = _opening_rows(stage, limits, config) or region.end_row
-            row_pieces = _pieces(region.first_row, edge, sizes.height)
+            # Tiles of blocks are of every other row, and come in pairs.
+            height = sizes.height if stage.blocks is None else 2 * sizes.height
+            row_pieces = _pieces(region.first_row, edge, height)
             if edge < region.end_row:
-                row_pieces += _pieces(edge, region.end_row, sizes.height)
+                row_pieces += _pieces(edge, region.end_row, height)
             if limits.taper_rows:
                 row_pieces = _tapered(row_pieces, sizes.last)
             if limits.head and not image:
                 row_pieces = _headed(row_pieces, sizes.shortest)
-            for rows in row_pieces:
+            for rows in row_pieces if stage.blocks is None else _parities(row_pieces):
                 for xs in _pieces(region.first_x, region.end_x, sizes.width):
                     yield region, sizes, image, rows, xs
+
+
+def _parities(pieces: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return each piece twice, from its first row and from its second, if there is one."""
+    return [(row, end) for first, end in pieces for row in (first, first + 1) if row < end]
 
 
 def _opening_rows(stage: ArrayStage, limits: Limits, config: Config) -> int:
@@ -337,6 +355,7 @@ def _cut_array(
                             end_step=end_step,
                             chunk=chunk,
                             post=region.post,
+                            row_step=1 if stage.blocks is None else 2,
                         )
                     )
                 split = False

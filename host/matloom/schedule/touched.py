@@ -101,6 +101,8 @@ def _read_channels(values: dict[str, int], config: Config) -> Lines | None:
         return None
     first = values["first_byte"] % step
     run = (values["oc_blocks"] - 1) * values["oc_step"] + values["blocks"] * config.rows
+    if values["window"] and values["paired"]:
+        run += config.paired_bytes - config.rows
     if width == step:
         run = min(run, step - first)  # What lies beyond the row is not read.
     if first + run > step:

@@ -1,0 +1,106 @@
+"""Tensors in blocks of 2 x 2 positions, and how paired windows slide over them (decision 0002)."""
+
+from dataclasses import dataclass
+
+from matloom.arch.config import WINDOW_TAPS
+
+__all__ = ["Blocks", "PairedWalk"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Blocks:
+    """Where the bytes of a tensor (height, width, channels) lie whose positions come in blocks.
+
+    A plane holds `columns` channels. It is rows of blocks, each four times as many bytes: the
+    positions (x, y) = (0, 0), (0, 1), (1, 0), (1, 1). What is left over at odd sides, and of the
+    last plane, is never written.
+    """
+
+    height: int
+    width: int
+    columns: int
+
+    @property
+    def block_bytes(self) -> int:
+        """Bytes of a block."""
+        return 4 * self.columns
+
+    @property
+    def rows(self) -> int:
+        """Rows of blocks of a plane."""
+        return -(-self.height // 2)
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row of blocks."""
+        return -(-self.width // 2) * self.block_bytes
+
+    @property
+    def plane_bytes(self) -> int:
+        """Bytes of a plane."""
+        return self.rows * self.row_bytes
+
+    @property
+    def x_step(self) -> int:
+        """Bytes from position to position of a row."""
+        return 2 * self.columns
+
+    def first_byte(self, row: int, x: int, plane: int) -> int:
+        """Return where the channels of a plane begin in a position."""
+        return (
+            plane * self.plane_bytes
+            + row // 2 * self.row_bytes
+            + x * self.x_step
+            + row % 2 * self.columns
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairedWalk:
+    """How EXEC slides a 3x3 window over blocks, two positions a step, from the first position on.
+
+    Rows and bytes are those of a plane; each output block is an EXEC of its own, in its plane.
+    """
+
+    blocks: Blocks
+    pad_value: int
+
+    #: What tiles ask of a walk: an output row reads its own row of blocks and the next.
+    weights_fixed = False
+    steps = kernel_row_step = y_step = 1
+    kernel_rows = 2
+
+    @property
+    def oc_step(self) -> int:
+        """Channels of an output block."""
+        return self.blocks.columns
+
+    def vectors(self, height: int, width: int) -> int:
+        """Return how many blocks a step streams for `height` rows of `width` outputs."""
+        return (height + 1) * max(width + 1, WINDOW_TAPS)
+
+    def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> dict[str, int]:
+        """Return fields of EXEC for outputs (half open), whatever the output block."""
+        height, width = rows[1] - rows[0], columns[1] - columns[0]
+        line = max(width + 1, WINDOW_TAPS)
+        return {
+            "window": 1,
+            "paired": 1,
+            "first_row": rows[0],
+            "first_byte": columns[0] * self.blocks.block_bytes,
+            "pad_value": self.pad_value,
+            "width": line,
+            "height": height + 1,
+            "x_step": self.blocks.block_bytes,
+            "y_step": 1,
+            "kernel_rows": 1,
+            "kernel_row_step": 0,
+            "kernel_cols": 1,
+            "kernel_col_step": 0,
+            "blocks": 1,
+            "oc_step": 0,
+            "line": line,
+            "first_output": line + 1,
+            "out_width": width,
+            "out_height": height,
+        }

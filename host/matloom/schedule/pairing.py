@@ -1,0 +1,82 @@
+"""Depthwise layers at stride 2 take four positions a cycle where their input is made for them."""
+
+from collections import Counter
+from dataclasses import replace
+
+from matloom.arch.config import WINDOW_TAPS, Config
+from matloom.schedule.blocks import Blocks, PairedWalk
+from matloom.schedule.segment import Segment
+from matloom.schedule.sliding import LONGEST_LINE, SlidingWalk
+from matloom.schedule.stage import ArrayStage, Stage, Walk
+
+__all__ = ["in_blocks"]
+
+
+def in_blocks(segment: Segment, config: Config) -> Segment | None:
+    """Return a segment whose tensors lie in blocks where paired windows read them; None for none.
+
+    Such a tensor never leaves the chip: one convolution makes it, row by row of positions, and
+    one depthwise layer reads it.
+    """
+    if not config.has_paired_windows:
+        return None
+    made = Counter(stage.output for stage in segment.stages)
+    read = Counter(name for stage in segment.stages for name in stage.inputs)
+    stages: list[Stage] = list(segment.stages)
+    sizes = dict(segment.sizes)
+    for index, reader in enumerate(segment.stages):
+        walk = _paired(reader, config)
+        if walk is None:
+            continue
+        (name,) = reader.inputs
+        inside = name not in segment.sources and name not in segment.results
+        if not inside or made[name] != 1 or read[name] != 1:
+            continue
+        place = next(at for at, stage in enumerate(stages) if stage.output == name)
+        maker = stages[place]
+        if not isinstance(maker, ArrayStage) or not _makes_rows(maker, walk.blocks):
+            continue
+        stages[place] = replace(maker, blocks=walk.blocks)
+        assert isinstance(reader, ArrayStage)
+        stages[index] = replace(
+            stages[index],
+            in_rows=walk.blocks.rows,
+            in_row_bytes=walk.blocks.row_bytes,
+            walk=walk,
+        )
+        sizes[name] = reader.oc_blocks * walk.blocks.plane_bytes
+    on_chip = {
+        stage.output
+        for stage in stages
+        if isinstance(stage, ArrayStage) and stage.blocks is not None
+    }
+    if not on_chip:
+        return None
+    return replace(segment, stages=tuple(stages), sizes=sizes, on_chip=frozenset(on_chip))
+
+
+def _paired(stage: Stage, config: Config) -> PairedWalk | None:
+    """Return the walk of a 3x3 layer of stride 2 without padding above and on the left."""
+    if not isinstance(stage, ArrayStage) or not isinstance(stage.walk, SlidingWalk):
+        return None
+    walk = stage.walk
+    kernel = (walk.kernel_rows, walk.kernel_width, walk.stride_x, walk.y_step)
+    if kernel != (WINDOW_TAPS, WINDOW_TAPS, 2, 2) or walk.pad_top or walk.pad_left:
+        return None
+    if stage.images > 1 or stage.width >= LONGEST_LINE:
+        return None
+    blocks = Blocks(height=stage.in_rows, width=walk.in_width, columns=config.columns)
+    return PairedWalk(blocks=blocks, pad_value=walk.pad_value)
+
+
+def _makes_rows(stage: ArrayStage, blocks: Blocks) -> bool:
+    """Return whether an EXEC can make every other row of a stage, and POST write bytes of it."""
+    return (
+        isinstance(stage.walk, Walk)
+        and (stage.images, stage.out_rows, stage.width) == (1, blocks.height, blocks.width)
+        and min(blocks.height, blocks.width) > 1
+        and 2 * stage.walk.y_step < 256
+        and stage.part is None
+        and stage.halves == stage.digits == stage.element_bytes == 1
+        and stage.block_bytes == blocks.columns
+    )
