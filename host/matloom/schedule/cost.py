@@ -32,9 +32,6 @@ _WRITE_LATENCY = 18
 _STORE_LATENCY = 45
 _STORE_RESPONSE = 38
 
-#: Cycles between the last row of a tile and the first block of a paired window that needs it.
-_PAIRED_STEP = 1
-
 #: Cycles from the last vector of an EXEC to its last sum in the accumulators.
 _EXEC_LATENCY = 20
 
@@ -89,7 +86,7 @@ def exec_cycles(values: dict[str, int], config: Config) -> int:
     load = config.tile_load_cycles
     if values.get("paired"):
         # Tiles come by the port of the blocks, between steps.
-        return (vectors + load + _PAIRED_STEP) * steps + cooling
+        return (vectors + load) * steps + cooling
     alone = max(vectors, load, config.acc_update_latency) * steps + cooling
     # Weights are read first where both are in one bank, and each read takes a vector's cycle.
     shared = _shared(values, steps * config.tile_bytes, config)

@@ -5,6 +5,7 @@ import random
 from dataclasses import dataclass, replace
 
 from matloom.arch.config import Config
+from matloom.schedule.blocks import PairedWalk
 from matloom.schedule.errors import CompileError
 from matloom.schedule.limits import Limits, Opening, Weights
 from matloom.schedule.options import CompileOptions
@@ -27,6 +28,9 @@ _FIRST_CHUNK_BYTES = 2 * 1024
 
 #: Input and output of a tile of the first stage, whose first tile waits for them.
 _FIRST_TILE_BYTES = 24 * 1024
+
+#: Tiles of a stage of paired windows, each of which streams a row of blocks more than it has.
+_PAIRED_TILES = 2
 
 #: Cycles that POST takes for a block of one position.
 _RESULT_CYCLES = 24
@@ -228,7 +232,7 @@ def _first_policy(segment: Segment, config: Config, choice: Choice) -> Policy:
                 tile_bytes=_FIRST_TILE_BYTES if first else _UNBOUNDED,
                 taper=last and (waits or not small),
                 taper_rows=last,
-                tiles=choice.tiles if first else Limits.tiles,
+                tiles=choice.tiles if first else _tiles(stage),
                 head=choice.head and first,
                 opening=choice.opening if first else None,
                 by_blocks=by_blocks[index],
@@ -236,6 +240,12 @@ def _first_policy(segment: Segment, config: Config, choice: Choice) -> Policy:
             )
         )
     return Policy(limits=tuple(limits))
+
+
+def _tiles(stage: Stage) -> int:
+    """Return how many tiles a stage behind the first has at least."""
+    paired = isinstance(stage, ArrayStage) and isinstance(stage.walk, PairedWalk)
+    return _PAIRED_TILES if paired else Limits.tiles
 
 
 def _by_blocks(segment: Segment, index: int, config: Config) -> bool:

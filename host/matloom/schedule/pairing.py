@@ -39,7 +39,7 @@ def in_blocks(segment: Segment, config: Config) -> Segment | None:
         stages[place] = replace(maker, blocks=walk.blocks)
         assert isinstance(reader, ArrayStage)
         stages[index] = replace(
-            stages[index],
+            reader,
             in_rows=walk.blocks.rows,
             in_row_bytes=walk.blocks.row_bytes,
             walk=walk,

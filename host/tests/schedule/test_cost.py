@@ -55,6 +55,15 @@ def test_weights_in_the_bank_of_the_input_take_its_cycles():
     assert between - apart == 10 * CONFIG.tile_load_cycles
 
 
+def test_tiles_of_paired_windows_come_between_steps():
+    """As on the simulated chip: instructions of 25 x 25 blocks follow each other in 629 cycles."""
+    one, two = (
+        _cycles(*[Instruction(Opcode.EXEC, _exec(625, 1, window=1, paired=1))] * count)
+        for count in (1, 2)
+    )
+    assert two - one == 629
+
+
 def test_units_overlap_unless_they_wait():
     transfer = {"region": Region.PROGRAM, "row_bytes": 8000, "rows": 1, "planes": 1}
     load = Instruction(Opcode.LOAD, transfer)

@@ -388,6 +388,22 @@ def test_modes_with_refused_reads_and_late_dependencies(seed, refuse, unmet):
     assert marks == list(range(6))
 
 
+def test_blocks_among_modes(seed):
+    """Tiles of other modes come in the gaps of blocks."""
+    config = dataclasses.replace(
+        NARROW, rows=12, columns=8, hop=4, weight_rows=4, acc_bytes=8192, lanes=8
+    )
+    generator = random.Random(seed)
+    commands = [
+        (BLOCKS if number % 2 else PLAIN | {"mode": generator.randint(0, 3)})
+        | {"acc_addr": 60 * number, "mark": number}
+        for number in range(7)
+    ]
+    spad, entries, marks, _causes = run(commands, config=config, refuse=0.2, seed=seed)
+    check(entries, expected_all(spad, commands, config))
+    assert marks == list(range(7))
+
+
 def test_one_fixed_tile():
     pool = PLAIN | {"weights_fixed": 1, "blocks": 1, "oc_step": 4}
     spad, entries, _marks, _causes = run([pool])
@@ -424,7 +440,7 @@ def test_blocks_take_a_cycle_each_and_a_tile_waits_for_them():
     assert marks == [5, 5, 6]
     assert causes["exec_stream"] == sum(vectors_of(command) for command in commands)
     # The first tile of all, the second one of each instruction of blocks, and that of PLAIN.
-    assert causes["exec_wait_weights"] <= 10 + 3 * (config.tile_load_cycles + 1)
+    assert causes["exec_wait_weights"] <= 10 + 3 * config.tile_load_cycles
     assert causes["exec_wait_bank"] == 0
 
 

@@ -1,0 +1,186 @@
+"""Depthwise layers of stride 2 on blocks of positions: exact, where they can be, and faster."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from matloom.arch.config import PRESETS, Config
+from matloom.arch.instruction import unpack
+from matloom.arch.isa import Opcode
+from matloom.compiler import CompileOptions, compile_network
+from matloom.hostops.interpreter import interpret
+from matloom.instances import VALID, Instances
+from matloom.ir.attributes import Activation, Conv2D, DepthwiseConv2D
+from matloom.ir.graph import Graph, Node, Op
+from matloom.ir.shapes import same_padding
+from matloom.runtime import load
+from matloom.schedule.blocks import Blocks
+from matloom.verify import verify_program
+
+CONFIGS = {
+    "reference": PRESETS["reference"],
+    "12x8": Config(rows=12, columns=8, lanes=4, weight_rows=4, acc_bytes=16384),
+}
+
+
+class Chain:
+    """A graph in which each convolution reads the one before."""
+
+    def __init__(self, shape, seed=0):
+        self.instances = Instances(seed)
+        self.tensors, self.nodes = {0: self.instances._tensor("input", shape)}, []
+        self.last = 0
+
+    def convolve(self, outputs, kernel=1, stride=1):
+        """Add a convolution that pads for the size of the image by the stride."""
+        padding = same_padding(self.shape[1:3], (kernel, kernel), (stride, stride))
+        attributes = Conv2D(
+            stride=(stride, stride), dilation=(1, 1), padding=padding, activation=Activation.RELU
+        )
+        weights = self.instances._weights((outputs, kernel, kernel, self.shape[3]), 0)
+        return self._add(Op.CONV_2D, attributes, weights)
+
+    def halve(self, *, stride=(2, 2), padding=None):
+        """Add a depthwise layer of 3x3 taps."""
+        padding = same_padding(self.shape[1:3], (3, 3), stride) if padding is None else padding
+        attributes = DepthwiseConv2D(
+            stride=stride,
+            dilation=(1, 1),
+            padding=padding,
+            activation=Activation.RELU,
+            depth_multiplier=1,
+        )
+        weights = self.instances._weights((1, 3, 3, self.shape[3]), 3)
+        return self._add(Op.DEPTHWISE_CONV_2D, attributes, weights)
+
+    @property
+    def shape(self):
+        return self.tensors[self.last].shape
+
+    def _add(self, op, attributes, weights):
+        bias = self.instances._bias(weights.shape[3 if weights.shape[0] == 1 else 0])
+        data = replace(self.tensors[self.last], data=None)
+        given = [replace(each, name=f"t{at}") for at, each in enumerate((data, weights, *bias))]
+        made = self.instances.network(op, given, attributes).tensors[len(given)]
+        first = len(self.tensors)
+        for number, tensor in enumerate((weights, *bias, made), first):
+            self.tensors[number] = replace(tensor, name=f"tensor_{number}")
+        constants = range(first, first + 1 + len(bias))
+        node = Node(
+            op=op,
+            inputs=(self.last, *constants),
+            outputs=(constants.stop,),
+            attributes=attributes,
+            index=len(self.nodes),
+        )
+        self.nodes.append(node)
+        self.last = constants.stop
+        return self
+
+    def graph(self, *more):
+        outputs = (self.last, *more)
+        return Graph(
+            name="chain",
+            inputs=(0,),
+            outputs=outputs,
+            tensors=self.tensors,
+            nodes=tuple(self.nodes),
+        )
+
+
+def executes(program):
+    """Return the EXECs of a program."""
+    found, (step,) = [], program.steps
+    offset = step.command_offset
+    while offset < step.command_offset + step.command_bytes:
+        instruction, offset = unpack(program.image, offset)
+        found += [instruction] if instruction.opcode is Opcode.EXEC else []
+    return found
+
+
+def check(graph, config="reference", seeds=(1, 2)):
+    """Compare a graph in several tilings with the interpreter; return whether it has blocks."""
+    shape, config = graph.tensors[0].shape, CONFIGS[config]
+    given = np.random.default_rng(0).integers(-128, 128, shape).astype(np.int8)
+    expected, paired = interpret(graph, {0: given}), set()
+    for seed in seeds:
+        program = compile_network(graph, config, CompileOptions(tiling_seed=seed))
+        verify_program(program)
+        results = load(program, device="model").run({graph.tensors[0].name: given})
+        results = results if isinstance(results, dict) else {None: results}
+        for number, found in zip(graph.outputs, results.values(), strict=True):
+            np.testing.assert_array_equal(found, expected[number])
+        paired.add(any(execute.paired for execute in executes(program)))
+    (answer,) = paired
+    return answer
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+@pytest.mark.parametrize(
+    ("image", "padding"),
+    [((10, 8), None), ((2, 4), None), ((9, 7), VALID)],
+    ids=str,
+)
+@pytest.mark.parametrize("channels", [8, 37])
+def test_blocks_in_any_tiles(config, image, padding, channels):
+    chain = Chain((1, *image, 5), seed=channels).convolve(12).convolve(channels)
+    graph = chain.halve(padding=padding).convolve(9).graph()
+    assert check(graph, config)
+    # Where it does not make the network faster, it is left out.
+    check(graph, config, seeds=(None,))
+
+
+@pytest.mark.parametrize(("kernel", "stride"), [(3, 1), (3, 2), (5, 1)])
+def test_any_convolution_may_make_them(kernel, stride):
+    assert check(Chain((1, 16, 24, 9)).convolve(16, kernel, stride).halve().graph())
+
+
+def test_one_behind_the_other():
+    chain = Chain((1, 32, 32, 4)).convolve(16).halve().convolve(32).halve().convolve(64).halve()
+    assert check(chain.graph())
+
+
+def refused():
+    yield "padding above", Chain((1, 15, 15, 4)).convolve(16).halve()
+    yield "another stride", Chain((1, 16, 16, 4)).convolve(16).halve(stride=(1, 1))
+    yield "an input from outside", Chain((1, 16, 16, 16)).halve()
+    yield "an input of windows", Chain((1, 16, 16, 16)).halve(stride=(1, 1)).halve()
+    yield "several images", Chain((2, 16, 16, 4)).convolve(16).halve()
+
+
+@pytest.mark.parametrize(("chain"), [pytest.param(chain, id=name) for name, chain in refused()])
+def test_what_has_no_blocks(chain):
+    assert not check(chain.graph(), seeds=(None,))
+
+
+def test_what_somebody_else_reads_has_no_blocks():
+    chain = Chain((1, 16, 16, 4)).convolve(16)
+    made = chain.last
+    assert not check(chain.halve().graph(made), seeds=(None,))
+
+
+def test_a_layer_takes_a_block_a_cycle():
+    """Of 144 products a cycle the border of the image and that of the tiles take some."""
+    chain = Chain((1, 48, 48, 8)).convolve(16).halve().convolve(32)
+    program = compile_network(chain.graph(), PRESETS["reference"])
+    streamed = sum(each.width * each.height for each in executes(program) if each.paired)
+    assert 24 * 24 * 16 * 9 / streamed > 120
+
+
+def test_the_layout_is_a_permutation():
+    blocks = Blocks(height=6, width=8, columns=4)
+    places = {
+        blocks.first_byte(row, x, plane) + channel
+        for row in range(6)
+        for x in range(8)
+        for plane in range(3)
+        for channel in range(4)
+    }
+    assert places == set(range(6 * 8 * 12)) == set(range(3 * blocks.plane_bytes))
+    # The four positions of a block, from left to right and there downwards.
+    corner = blocks.first_byte(2, 4, 1)
+    assert blocks.first_byte(3, 4, 1) == corner + 4
+    assert blocks.first_byte(2, 5, 1) == corner + 8
+    assert blocks.first_byte(3, 5, 1) == corner + 12
+    assert blocks.first_byte(2, 6, 1) == corner + blocks.block_bytes
