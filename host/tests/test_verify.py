@@ -295,6 +295,24 @@ def test_parameters_are_ordered_through_a_load():
         verify(post, load, (Opcode.POST, other))
 
 
+@pytest.mark.parametrize("position", range(4))
+def test_blocks_are_read_as_a_whole(position):
+    """POST writes one position of every other block, EXEC reads the blocks of a row."""
+    config = PRESETS["reference"]
+    post = {**POST, "tail": 16, "width": 3, "x_step": 128, "dest_addr": 16 * position}
+    blocks = {"window": 1, "paired": 1, "width": 6, "x_step": 64, "weight_addr": 4096}
+    image = {"input_rows": 1, "input_row_bytes": 384}
+    counts = ("height", "kernel_rows", "kernel_cols", "blocks", "oc_blocks")
+    for wait in (0, 1):
+        execute = {**blocks, **image, **dict.fromkeys(counts, 1), "wait_post": wait}
+        listing = [Instruction(Opcode.POST, post), Instruction(Opcode.EXEC, execute)]
+        if wait:
+            verify_commands(packed(listing), config, SIZES)
+        else:
+            with pytest.raises(VerifyError, match=r"instruction 1 \(EXEC\) must wait for"):
+                verify_commands(packed(listing), config, SIZES)
+
+
 def test_foreign_bytes():
     with pytest.raises(VerifyError, match="instruction 0: opcode must be one of"):
         verify_commands(bytes([15]) * 16, CONFIG, SIZES)
