@@ -145,47 +145,57 @@ def schedule_segment(
     CompileError
         Where the scratchpad is too small for the smallest tiles.
     """
-    made = []
-    for each in (segment, in_blocks(segment, config)):
-        if each is None:
-            continue
-        fork = image.fork()
-        arguments = (each, config, options, fork, arena_start, output_bytes, may_stay)
-        try:
-            made.append((_scheduled(*arguments), fork))
-        except CompileError:
-            if each is segment:
-                raise
-    # At random it is blocks wherever they are possible.
-    best = made[-1]
-    if options.tiling_seed is None:
-        best = min(made, key=lambda item: item[0].prediction.cycles)
-    image.take(best[1])
-    return best[0]
+    choice = _choice(segment, config, options, arena_start, output_bytes)
+    arguments = (config, options, choice, arena_start, output_bytes, may_stay)
+    plain = image.fork()
+    scheduled = _scheduled(segment, plain, *arguments)
+    blocks = in_blocks(segment, config)
+    if blocks is not None:
+        with suppress(CompileError):
+            paired = image.fork()
+            other = _scheduled(blocks, paired, *arguments)
+            # At random it is blocks wherever they are possible.
+            if options.tiling_seed is not None or _calls(other) < _calls(scheduled):
+                image.take(paired)
+                return other
+    image.take(plain)
+    return scheduled
+
+
+def _calls(scheduled: Scheduled) -> int:
+    """Return the cycles of a first call and a later one."""
+    later = scheduled if scheduled.repeat is None else scheduled.repeat
+    return scheduled.prediction.cycles + later.prediction.cycles
+
+
+def _choice(
+    segment: Segment, config: Config, options: CompileOptions, arena_start: int, output_bytes: int
+) -> Choice:
+    """Return the choice with the fewest predicted cycles."""
+    if options.tiling_seed is not None:
+        return Choice()
+    tried = choices(segment, config)
+    start = segment if any(item.streamed for item in tried) else _start(segment)
+    made = max(output_bytes, *(segment.sizes[name] for name in start.results))
+
+    def cycles(choice: Choice) -> int:
+        found = _schedule(start, config, options, choice, Image(), arena_start, made)
+        return found.prediction.cycles
+
+    return min(tried, key=cycles)
 
 
 def _scheduled(
     segment: Segment,
+    image: Image,
     config: Config,
     options: CompileOptions,
-    image: Image,
+    choice: Choice,
     arena_start: int,
     output_bytes: int,
     may_stay: bool,
 ) -> Scheduled:
-    choice = Choice()
-    if options.tiling_seed is None:
-        tried = choices(segment, config)
-        start = segment if any(item.streamed for item in tried) else _start(segment)
-        made = max(output_bytes, *(segment.sizes[name] for name in start.results))
-        choice = min(
-            tried,
-            key=lambda item: (
-                _schedule(
-                    start, config, options, item, Image(), arena_start, made
-                ).prediction.cycles
-            ),
-        )
+    """Return the instructions of a segment, with its weights on chip where that is better."""
     first = image.fork()
     scheduled = _schedule(segment, config, options, choice, first, arena_start, output_bytes)
     if may_stay and options.resident is not False:
