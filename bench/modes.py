@@ -24,7 +24,7 @@ from matloom.arch.config import FLOAT_MODES, NARROW_MODES, PRESETS, Config
 from matloom_rtl.array.accumulators import Accumulators
 from matloom_rtl.array.array import Array
 from matloom_rtl.array.cells import delay
-from matloom_rtl.fpga.flow import DEVICES, place_and_route, tool_versions
+from matloom_rtl.fpga.flow import DEVICES, SEED, place_and_route, tool_versions
 from matloom_rtl.fpga.pinsaver import wrap
 from matloom_rtl.fpga.tools import FlowError
 from matloom_rtl.ports import ACC_ADDRESS_BITS, AccReadSignature, AccUpdateSignature
@@ -123,7 +123,7 @@ def _extended(sums):
     return Cat(Cat(each, each[-1].replicate(32 - len(each))) for each in sums)
 
 
-def measure(config: Config) -> dict[str, Any]:
+def measure(config: Config, seed: int) -> dict[str, Any]:
     """Synthesise, place and route the array of a configuration with its accumulators."""
     started = time.monotonic()
     unit = Measured(config)
@@ -134,12 +134,12 @@ def measure(config: Config) -> dict[str, Any]:
     # ABC9 fails on large arrays of floating point; the older mapper takes more tables.
     mapper = "abc9"
     try:
-        found = place_and_route(wrapped, DEVICE, print)
+        found = place_and_route(wrapped, DEVICE, print, seed)
     except FlowError as error:
         if "yosys" not in str(error):
             raise
         print(f"  {error}; without ABC9:", flush=True)
-        mapper, found = "abc", place_and_route(wrapped, DEVICE, print, abc9=False)
+        mapper, found = "abc", place_and_route(wrapped, DEVICE, print, seed, abc9=False)
     used = {name: item["used"] for name, item in found["routed"]["area"].items()}
     return {
         "modes": list(config.mac_modes),
@@ -148,6 +148,7 @@ def measure(config: Config) -> dict[str, Any]:
         "products_a_cycle": products_a_cycle(config),
         "latency_cycles": latency,
         "mapper": mapper,
+        "seed": seed,
         "lut4": found["cells"].get("LUT4", 0),
         "ccu2c": found["cells"].get("CCU2C", 0),
         # What both take in the device: a carry cell is two tables.
@@ -168,12 +169,14 @@ def main() -> None:
     sets = {"+".join(config_of(modes).mac_modes): config_of(modes) for modes in MODE_SETS}
     parser = argparse.ArgumentParser(description="What each mode costs on an ECP5.")
     parser.add_argument("--only", nargs="+", choices=sets, default=sets, metavar="MODES")
+    parser.add_argument("--seed", type=int, default=SEED, help="Of the placement.")
+    given = parser.parse_args()
     found = json.loads(REPORT.read_text())["results"] if REPORT.is_file() else []
     known = {"+".join(item["modes"]): item for item in found}
-    for name in parser.parse_args().only:
+    for name in given.only:
         print(name, flush=True)
         try:
-            known[name] = result = measure(sets[name])
+            known[name] = result = measure(sets[name], given.seed)
         except FlowError as error:
             print(f"  {error}", flush=True)
             continue
