@@ -1,11 +1,12 @@
 """Collects the bytes of one read from the banks and puts them in order."""
 
-from amaranth.hdl import Array, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from matloom_rtl.memory.rotate import rotate_right
 from matloom_rtl.memory.select import span_of
+from matloom_rtl.memory.wide import bytes_of, choices, pick
 
 __all__ = ["Gather"]
 
@@ -16,6 +17,11 @@ class Gather(wiring.Component):
     A read granted in cycle t finds its bytes in t + 4, each at the place of its remainder modulo
     the window's span. In t + 4 every byte is taken from its bank, in t + 5 the bytes rotate into
     order, `data` follows in t + 6 and stays until the next read. One read a cycle.
+
+    Parameters
+    ----------
+    rests:
+        Whether all registers of bytes hold while nothing is read.
 
     Members
     -------
@@ -29,8 +35,9 @@ class Gather(wiring.Component):
         The bytes.
     """
 
-    def __init__(self, *, width: int, banks: int):
+    def __init__(self, *, width: int, banks: int, rests: bool = False):
         self._width = width
+        self._rests = rests
         self._span = span_of(width)
         self._request = data.StructLayout(
             {
@@ -62,15 +69,22 @@ class Gather(wiring.Component):
             Signal.like(request.turn, name=name, reset_less=True) for name in ("turn", "final_turn")
         )
         m.d.sync += [turn.eq(request.turn), final_turn.eq(turn)]
-        picked = Signal(8 * self._span, reset_less=True)
+        picked = bytes_of("picked", self._span, apart=self._rests)
+        # A read that goes on in another bank wraps around the line: remainders below the first.
+        if self._rests:
+            below = Cat(index < request.turn for index in range(self._span))
+            of_all = choices(m, below, request.even_bank, request.odd_bank, [0] * self._span)
         for index in range(self._span):
-            bank = Signal.like(request.even_bank, name=f"bank_{index}", reset_less=True)
-            # A read that goes on in another bank wraps around the line: remainders below the first.
-            m.d.sync += bank.eq(Mux(index < request.turn, request.even_bank, request.odd_bank))
             found = [each.word_select(index, 8) for each in self.banks]
-            m.d.sync += picked.word_select(index, 8).eq(Array(found)[bank])
+            if self._rests:
+                with m.If(picking):
+                    m.d.sync += picked[index].eq(pick(found, of_all[index]))
+            else:
+                bank = Signal.like(request.even_bank, name=f"bank_{index}", reset_less=True)
+                m.d.sync += bank.eq(Mux(index < request.turn, request.even_bank, request.odd_bank))
+                m.d.sync += picked[index].eq(Array(found)[bank])
         result = Signal(8 * self._width, reset_less=True)
         with m.If(rotating):
-            m.d.sync += result.eq(rotate_right(picked, final_turn, 8))
+            m.d.sync += result.eq(rotate_right(m, Cat(picked), final_turn, 8))
         m.d.comb += self.data.eq(result)
         return m

@@ -49,8 +49,8 @@ class Scatter(wiring.Component):
         turned_mask = Signal.like(mask, reset_less=True)
         turn = offset[: (self._span - 1).bit_length()]
         m.d.sync += [
-            turned.eq(rotate_left(values, turn, 8)),
-            turned_mask.eq(rotate_left(mask, offset)),
+            turned.eq(rotate_left(m, values, turn, 8)),
+            turned_mask.eq(rotate_left(m, mask, offset)),
         ]
         m.d.comb += [
             self.o_data.eq(turned.replicate(self._line_bytes // self._span)),

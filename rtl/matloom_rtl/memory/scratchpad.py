@@ -16,6 +16,10 @@ from matloom_rtl.ports import SpadReadSignature, SpadWriteSignature
 
 __all__ = ["Scratchpad"]
 
+#: Bytes of a word from which on registers hold while nothing is read. An enable costs narrow
+#: ones more time than it is worth.
+_RESTING_BYTES = 32
+
 
 class Scratchpad(wiring.Component):
     """Serve in each bank and each cycle one read and one write, at any byte address.
@@ -50,6 +54,7 @@ class Scratchpad(wiring.Component):
         self._config = config
         self._read_widths = read_widths
         self._write_widths = write_widths
+        self._rests = config.word_bytes >= _RESTING_BYTES
         banks = config.spad_banks
         reads = {f"read_{i}": In(SpadReadSignature(w, banks)) for i, w in enumerate(read_widths)}
         writes = {
@@ -79,7 +84,9 @@ class Scratchpad(wiring.Component):
         selects = self._select(m, banks)
         for index, (place, grant) in enumerate(zip(places, grants, strict=True)):
             width = self._read_widths[index]
-            m.submodules[f"gather_{index}"] = gather = Gather(width=width, banks=len(banks))
+            m.submodules[f"gather_{index}"] = gather = Gather(
+                width=width, banks=len(banks), rests=self._rests
+            )
             m.d.comb += [
                 gather.valid.eq(grant),
                 gather.request.turn.eq(place.offset),
@@ -108,10 +115,13 @@ class Scratchpad(wiring.Component):
     def _select(self, m: Module, banks):
         """Put the unit that chooses bytes behind each bank; return them."""
         spans = [span_of(width) for width in self._read_widths]
-        selects = [Select(spans=spans, word_bytes=self._config.word_bytes) for _ in banks]
+        word_bytes, rests = self._config.word_bytes, self._rests
+        selects = [Select(spans=spans, word_bytes=word_bytes, rests=rests) for _ in banks]
         for number, (bank, select) in enumerate(zip(banks, selects, strict=True)):
             m.submodules[f"select_{number}"] = select
             m.d.comb += [select.even.eq(bank.even), select.odd.eq(bank.odd)]
+            if rests:
+                m.d.comb += select.valid.eq(bank.read_valid)
         return selects
 
     def _write(self, m: Module, banks):

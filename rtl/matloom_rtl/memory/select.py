@@ -4,6 +4,8 @@ from amaranth.hdl import Array, C, Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from matloom_rtl.memory.wide import bytes_of, choices, passing, pick, when
+
 __all__ = ["Select", "span_of"]
 
 
@@ -26,9 +28,13 @@ class Select(wiring.Component):
     ----------
     spans:
         Of the readers, at most `word_bytes`.
+    rests:
+        Whether registers hold while nothing is read.
 
     Members
     -------
+    valid: in
+        There is a request; absent where nothing rests.
     offset, span: in
         Position of the first byte in the line, and the number of the span among those sorted.
     even, odd: in
@@ -37,11 +43,13 @@ class Select(wiring.Component):
         Of a narrower span the lower bytes.
     """
 
-    def __init__(self, *, spans: list[int], word_bytes: int):
+    def __init__(self, *, spans: list[int], word_bytes: int, rests: bool = False):
         self._spans = sorted(set(spans))
         self._line_bytes = 2 * word_bytes
+        self._rests = rests
         super().__init__(
             {
+                **({"valid": In(1)} if rests else {}),
                 "offset": In(range(2 * word_bytes)),
                 "span": In(range(max(2, len(self._spans)))),
                 "even": In(8 * word_bytes),
@@ -56,23 +64,29 @@ class Select(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        here, following, below = self._window(m)
+        asked, _placed, found = passing(m, self.valid if self._rests else None, 3)
+        here, following, below = self._window(m, asked)
         low_bits = (self._spans[0] - 1).bit_length()
         line = Cat(self.even, self.odd)
-        chosen = Signal.like(self.o, reset_less=True)
-        for index in range(self._spans[-1]):
-            step = min(span for span in self._spans if span > index)
-            shift = (step - 1).bit_length() - low_bits
-            choice = Signal(len(here) - shift, name=f"choice_{index}", reset_less=True)
-            m.d.sync += choice.eq(Mux(below[index], following[shift:], here[shift:]))
-            candidates = [
-                line.word_select(place, 8) for place in range(index, self._line_bytes, step)
-            ]
-            m.d.sync += chosen.word_select(index, 8).eq(Array(candidates)[choice])
-        m.d.comb += self.o.eq(chosen)
+        chosen = bytes_of("chosen", self._spans[-1], apart=self._rests)
+        steps = [min(span for span in self._spans if span > index) for index in range(len(chosen))]
+        shifts = [(step - 1).bit_length() - low_bits for step in steps]
+        if self._rests:
+            of_all = choices(m, below, following, here, shifts)
+        for index, (step, shift) in enumerate(zip(steps, shifts, strict=True)):
+            places = range(index, self._line_bytes, step)
+            candidates = [line.word_select(place, 8) for place in places]
+            if self._rests:
+                with m.If(found):
+                    m.d.sync += chosen[index].eq(pick(candidates, of_all[index]))
+            else:
+                choice = Signal(len(here) - shift, name=f"choice_{index}", reset_less=True)
+                m.d.sync += choice.eq(Mux(below[index], following[shift:], here[shift:]))
+                m.d.sync += chosen[index].eq(Array(candidates)[choice])
+        m.d.comb += self.o.eq(Cat(chosen))
         return m
 
-    def _window(self, m: Module):
+    def _window(self, m: Module, asked):
         """Return where the window's chunk of `span` bytes begins, the next, and who is there.
 
         Remainders below that of the first byte lie in the next chunk. Both in units of the
@@ -86,7 +100,7 @@ class Select(wiring.Component):
         here = Signal(len(offset) - low_bits, reset_less=True)
         following = Signal.like(here)
         below = Signal(self._spans[-1], reset_less=True)
-        with m.Switch(span):
+        with when(m, asked), m.Switch(span):
             for number, size in enumerate(self._spans):
                 with m.Case(number):
                     bits = (size - 1).bit_length()

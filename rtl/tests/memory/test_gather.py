@@ -11,9 +11,11 @@ from matloom_rtl.testing import simulate
 BANKS = 3
 
 
-@pytest.mark.parametrize("width", [1, 3, 4, 8])
-def test_every_rotation(width):
-    dut, draw, span = Gather(width=width, banks=BANKS), random.Random(width), span_of(width)
+@pytest.mark.parametrize("rests", [False, True])
+@pytest.mark.parametrize("width", [1, 3, 4, 8, 32])
+def test_every_rotation(width, rests):
+    dut, span = Gather(width=width, banks=BANKS, rests=rests), span_of(width)
+    draw = random.Random(width)
     reads = [(turn, draw.randrange(BANKS), draw.randrange(BANKS)) for turn in list(range(span)) * 8]
     due = {}
 

@@ -8,15 +8,15 @@ from matloom_rtl.testing import simulate
 
 
 @pytest.mark.parametrize("unit", [1, 8])
-@pytest.mark.parametrize("groups", [1, 2, 16])
+@pytest.mark.parametrize("groups", [1, 2, 16, 64])
 def test_every_amount(groups, unit):
     value = Signal(groups * unit)
     amount = Signal(range(groups)) if groups > 1 else Signal(0)
     left, right = Signal.like(value), Signal.like(value)
     m = Module()
     m.d.comb += [
-        left.eq(rotate_left(value, amount, unit)),
-        right.eq(rotate_right(value, amount, unit)),
+        left.eq(rotate_left(m, value, amount, unit)),
+        right.eq(rotate_right(m, value, amount, unit)),
     ]
     items = [(37 * index + 11) % (1 << unit) for index in range(groups)]
 

@@ -1,0 +1,67 @@
+"""Verilog written anew for simulation: a memory takes a word at once, not byte by byte."""
+
+import re
+
+__all__ = ["whole_words"]
+
+#: Byte lanes from which on a word is written at once.
+_LANES = 8
+
+_INITIAL = re.compile(r"^  initial begin\n.*?^  end\n", re.MULTILINE | re.DOTALL)
+_ZERO = re.compile(r"^ *\S+ ?\[\d+\] = \d+'h0+;\n", re.MULTILINE)
+_LANE = re.compile(
+    r"(?P<indent> *)if \((?P<mask>\S+) ?\[(?P<bit>\d+)\]\)\n"
+    r" *(?P<memory>\S+) ?\[(?P<address>.+)\]\[(?P<high>\d+):(?P<low>\d+)\]"
+    r" <= (?P<data>\S+) ?\[(?P<data_high>\d+):(?P<data_low>\d+)\];\n"
+)
+
+
+def whole_words(verilog: str) -> str:
+    """Return Verilog that simulates to the same values, and faster.
+
+    Where a register masks the lanes of a memory's write port, each lane is an assignment under a
+    condition of its own, and a simulator asks for every one in every cycle. Here a word is
+    assigned under one condition: its old bytes where the mask has a zero. Memories that begin as
+    zeros lose the list of them, for simulation begins with zeros (`--x-initial`).
+    """
+    verilog = _INITIAL.sub(lambda block: _ZERO.sub("", block[0]), verilog)
+    pieces, end, run = [], 0, []
+    for lane in _LANE.finditer(verilog):
+        if run and not _continues(run[-1], lane):
+            pieces += [verilog[end : run[0].start()], _word(run)]
+            end, run = run[-1].end(), []
+        run.append(lane)
+    if run:
+        pieces += [verilog[end : run[0].start()], _word(run)]
+        end = run[-1].end()
+    return "".join((*pieces, verilog[end:]))
+
+
+def _continues(lane: re.Match[str], following: re.Match[str]) -> bool:
+    """Return whether a lane is the one above another, in the text and in the word."""
+    same = ("mask", "memory", "address", "data")
+    return (
+        following.start() == lane.end()
+        and all(following[name] == lane[name] for name in same)
+        and int(following["bit"]) == int(lane["bit"]) + 1
+        and int(following["low"]) == int(lane["high"]) + 1
+        and int(following["data_low"]) == int(lane["data_high"]) + 1
+    )
+
+
+def _word(run: list[re.Match[str]]) -> str:
+    """Return one assignment that does what a run of lanes does."""
+    first, last = run[0], run[-1]
+    if len(run) < _LANES:
+        return "".join(lane[0] for lane in run)
+    indent, mask, data = first["indent"], f"{first['mask']} ", f"{first['data']} "
+    word = f"{first['memory']} [{first['address']}][{last['high']}:{first['low']}]"
+    lanes = ", ".join(
+        f"{{{int(lane['high']) - int(lane['low']) + 1}{{{mask}[{lane['bit']}]}}}}"
+        for lane in reversed(run)
+    )
+    return (
+        f"{indent}if (|{mask}[{last['bit']}:{first['bit']}])\n"
+        f"{indent}  {word} <= ({word} & ~{{{lanes}}})\n"
+        f"{indent}    | ({data}[{last['data_high']}:{first['data_low']}] & {{{lanes}}});\n"
+    )

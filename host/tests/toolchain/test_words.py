@@ -1,0 +1,75 @@
+"""Words of memories at once: the text of each case, and a masked memory simulated both ways."""
+
+import ctypes
+import random
+from textwrap import dedent
+
+from matloom.toolchain.verilator import build_library
+from matloom.toolchain.words import whole_words
+
+LANES, DEPTH = 8, 16
+
+
+def memory(lanes=LANES):
+    """Return Verilog as the generator writes it: a register masks the lanes of a port."""
+    writes = ""
+    for lane in range(lanes):
+        bits = f"[{8 * lane + 7}:{8 * lane}]"
+        writes += f"    if (mask[{lane}])\n      words[line + 4'h1]{bits} <= bytes{bits};\n"
+    zeros = "".join(f"    words[{line}] = 64'h{0:016x};\n" for line in range(DEPTH))
+    head = """\
+        module masked(input wire clk, input wire [3:0] line, input wire [7:0] mask,
+                      input wire [63:0] bytes, output reg [63:0] o);
+          reg [63:0] words [15:0];
+          initial begin
+        """
+    tail = "  end\n  always @(posedge clk) o <= words[line];\nendmodule\n"
+    return f"{dedent(head)}{zeros}  end\n  always @(posedge clk) begin\n{writes}{tail}"
+
+
+def test_lanes_become_a_word():
+    text = whole_words(memory())
+    assert "if (|mask [7:0])" in text
+    assert text.count("<=") == 2
+    assert "words[3]" not in text
+
+
+def test_what_is_no_run_of_lanes_stays():
+    for text in (memory(lanes=4), memory().replace("mask[3]", "mask[4]")):
+        assert whole_words(text).count("<=") == text.count("<=")
+
+
+def test_other_initial_values_stay():
+    assert "words[3] = 64'h0000000000000001;" in whole_words(
+        memory().replace("words[3] = 64'h0000000000000000", "words[3] = 64'h0000000000000001")
+    )
+
+
+def test_equal_values_in_simulation(tmp_path):
+    harness = tmp_path / "harness.cpp"
+    harness.write_text(
+        dedent("""
+            #include "Vmasked.h"
+            extern "C" void* create() { return new Vmasked(new VerilatedContext); }
+            extern "C" uint64_t tick(void* handle, unsigned line, unsigned mask, uint64_t bytes) {
+                auto* masked = static_cast<Vmasked*>(handle);
+                masked->line = line; masked->mask = mask; masked->bytes = bytes;
+                masked->clk = 0; masked->eval();
+                masked->clk = 1; masked->eval();
+                return masked->o;
+            }
+        """)
+    )
+    source = tmp_path / "masked.v"
+    source.write_text(whole_words(memory()))
+    library = ctypes.CDLL(str(build_library([source], "masked", [harness], tmp_path / "masked.so")))
+    library.create.restype, library.tick.restype = ctypes.c_void_p, ctypes.c_uint64
+    handle, draw = ctypes.c_void_p(library.create()), random.Random(0)
+    words = [0] * DEPTH
+    for _cycle in range(500):
+        line, mask, new = draw.randrange(DEPTH), draw.getrandbits(LANES), draw.getrandbits(64)
+        expected = words[line]
+        assert library.tick(handle, line, mask, ctypes.c_uint64(new)) == expected
+        kept = sum(255 << 8 * lane for lane in range(LANES) if not mask >> lane & 1)
+        target = (line + 1) % DEPTH
+        words[target] = words[target] & kept | new & ~kept
