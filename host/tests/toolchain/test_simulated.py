@@ -1,11 +1,11 @@
-"""Words of memories at once: the text of each case, and a masked memory simulated both ways."""
+"""Verilog for the simulator: the text of each case, and a masked memory simulated."""
 
 import ctypes
 import random
 from textwrap import dedent
 
+from matloom.toolchain.simulated import simulated
 from matloom.toolchain.verilator import build_library
-from matloom.toolchain.words import whole_words
 
 LANES, DEPTH = 8, 16
 
@@ -28,19 +28,35 @@ def memory(lanes=LANES):
 
 
 def test_lanes_become_a_word():
-    text = whole_words(memory())
+    text = simulated(memory())
     assert "if (|mask [7:0])" in text
     assert text.count("<=") == 2
     assert "words[3]" not in text
 
 
+def test_values_given_in_a_process_stay():
+    text = memory().replace("  always @(posedge clk) begin", "  always @* begin\n    a[1] = 1'h0;")
+    assert "a[1] = 1'h0;" in simulated(text)
+
+
 def test_what_is_no_run_of_lanes_stays():
     for text in (memory(lanes=4), memory().replace("mask[3]", "mask[4]")):
-        assert whole_words(text).count("<=") == text.count("<=")
+        assert simulated(text).count("<=") == text.count("<=")
+
+
+def test_repeated_bits_are_replicated():
+    lines = {
+        "assign a = { b[7], b[7], b[7], b };": "assign a = { {3{b[7]}}, b };",
+        "assign a = { \\b$1 [7], \\b$1 [7], \\b$1 [7:6] };": None,
+        "assign a = { 1'h0, \\$1 , \\$1 , \\$1  };": "assign a = { 1'h0, {3{\\$1 }} };",
+        "assign a = { b[7], b[6], b[7], c, cc, ccc };": None,
+    }
+    for line, expected in lines.items():
+        assert simulated(line) == (expected or line)
 
 
 def test_other_initial_values_stay():
-    assert "words[3] = 64'h0000000000000001;" in whole_words(
+    assert "words[3] = 64'h0000000000000001;" in simulated(
         memory().replace("words[3] = 64'h0000000000000000", "words[3] = 64'h0000000000000001")
     )
 
@@ -61,7 +77,7 @@ def test_equal_values_in_simulation(tmp_path):
         """)
     )
     source = tmp_path / "masked.v"
-    source.write_text(whole_words(memory()))
+    source.write_text(simulated(memory()))
     library = ctypes.CDLL(str(build_library([source], "masked", [harness], tmp_path / "masked.so")))
     library.create.restype, library.tick.restype = ctypes.c_void_p, ctypes.c_uint64
     handle, draw = ctypes.c_void_p(library.create()), random.Random(0)

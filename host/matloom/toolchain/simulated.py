@@ -1,8 +1,8 @@
-"""Verilog written anew for simulation: a memory takes a word at once, not byte by byte."""
+"""Verilog written anew for simulation: the same values from fewer operations."""
 
 import re
 
-__all__ = ["whole_words"]
+__all__ = ["simulated"]
 
 #: Byte lanes from which on a word is written at once.
 _LANES = 8
@@ -14,18 +14,34 @@ _LANE = re.compile(
     r" *(?P<memory>\S+) ?\[(?P<address>.+)\]\[(?P<high>\d+):(?P<low>\d+)\]"
     r" <= (?P<data>\S+) ?\[(?P<data_high>\d+):(?P<data_low>\d+)\];\n"
 )
+_REPEATED = re.compile(r"(?<=[{ ])((?:\\\S+ |[\w.$]+)(?: ?\[\d+\])?)(?:, \1){2,}(?=[ ,}])")
 
 
-def whole_words(verilog: str) -> str:
+def simulated(verilog: str) -> str:
     """Return Verilog that simulates to the same values, and faster.
 
-    Where a register masks the lanes of a memory's write port, each lane is an assignment under a
-    condition of its own, and a simulator asks for every one in every cycle. Here a word is
-    assigned under one condition: its old bytes where the mask has a zero. Memories that begin as
-    zeros lose the list of them, for simulation begins with zeros (`--x-initial`).
+    What changes is what the generator has no other words for:
+
+    - Where a register masks the lanes of a memory's write port, each lane is an assignment under a
+      condition of its own, and a simulator asks for every one in every cycle. Here a word is
+      assigned under one condition: its old bytes where the mask has a zero.
+    - A bit that a concatenation repeats, as the sign of a shifted number, is a replication instead
+      of a shift and a sum for each.
+    - Memories that begin as zeros lose the list of them, for simulation begins with zeros
+      (`--x-initial`).
     """
     verilog = _INITIAL.sub(lambda block: _ZERO.sub("", block[0]), verilog)
-    pieces, end, run = [], 0, []
+    return _REPEATED.sub(_replication, _whole_words(verilog))
+
+
+def _replication(run: re.Match[str]) -> str:
+    return f"{{{run[0].count(',') + 1}{{{run[1]}}}}}"
+
+
+def _whole_words(verilog: str) -> str:
+    """Join the lanes of each word's assignment."""
+    pieces: list[str] = []
+    end, run = 0, list[re.Match[str]]()
     for lane in _LANE.finditer(verilog):
         if run and not _continues(run[-1], lane):
             pieces += [verilog[end : run[0].start()], _word(run)]
