@@ -73,12 +73,12 @@ class Gather(wiring.Component):
         # A read that goes on in another bank wraps around the line: remainders below the first.
         if self._rests:
             below = Cat(index < request.turn for index in range(self._span))
-            of_all = choices(m, below, request.even_bank, request.odd_bank, [0] * self._span)
+            numbers = choices(m, below, request.even_bank, request.odd_bank, [0] * self._span)
         for index in range(self._span):
             found = [each.word_select(index, 8) for each in self.banks]
             if self._rests:
                 with m.If(picking):
-                    m.d.sync += picked[index].eq(pick(found, of_all[index]))
+                    m.d.sync += picked[index].eq(pick(found, numbers[index]))
             else:
                 bank = Signal.like(request.even_bank, name=f"bank_{index}", reset_less=True)
                 m.d.sync += bank.eq(Mux(index < request.turn, request.even_bank, request.odd_bank))

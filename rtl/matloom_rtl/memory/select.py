@@ -64,21 +64,20 @@ class Select(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        asked, _placed, found = passing(m, self.valid if self._rests else None, 3)
+        asked, _, found = passing(m, self.valid if self._rests else None, 3)
         here, following, below = self._window(m, asked)
         low_bits = (self._spans[0] - 1).bit_length()
         line = Cat(self.even, self.odd)
         chosen = bytes_of("chosen", self._spans[-1], apart=self._rests)
         steps = [min(span for span in self._spans if span > index) for index in range(len(chosen))]
         shifts = [(step - 1).bit_length() - low_bits for step in steps]
-        if self._rests:
-            of_all = choices(m, below, following, here, shifts)
+        numbers = choices(m, below, following, here, shifts) if self._rests else None
         for index, (step, shift) in enumerate(zip(steps, shifts, strict=True)):
             places = range(index, self._line_bytes, step)
             candidates = [line.word_select(place, 8) for place in places]
             if self._rests:
                 with m.If(found):
-                    m.d.sync += chosen[index].eq(pick(candidates, of_all[index]))
+                    m.d.sync += chosen[index].eq(pick(candidates, numbers[index]))
             else:
                 choice = Signal(len(here) - shift, name=f"choice_{index}", reset_less=True)
                 m.d.sync += choice.eq(Mux(below[index], following[shift:], here[shift:]))
