@@ -6,7 +6,7 @@ __all__ = ["rotate_left", "rotate_right"]
 
 #: Steps from which on each has a signal. A step uses its value more than once, and what has no
 #: name is written out at every use: three times as much text with each step.
-_NAMED_STEPS = 5
+_NAMED_STEPS = 6
 
 
 def rotate_left(m: Module, value, amount, unit: int = 1):
