@@ -4,7 +4,15 @@ from dataclasses import dataclass
 
 from matloom.arch.config import Config
 from matloom.arch.instruction import Instruction
-from matloom.arch.isa import UNITS, Opcode, Table, post_element_bytes
+from matloom.arch.isa import (
+    FORMATS,
+    GRANULE_BYTES,
+    UNITS,
+    Destination,
+    Opcode,
+    Table,
+    post_element_bytes,
+)
 
 __all__ = ["Prediction", "predict"]
 
@@ -14,23 +22,25 @@ _START = 23
 #: Cycles that the dispatcher takes for an instruction: its granules, its extents, its verdict.
 _DISPATCH = {Opcode.LOAD: 25, Opcode.EXEC: 30, Opcode.POST: 37, Opcode.STORE: 25}
 
+#: Cycles from start to the first command's first beat; bytes of commands that are read ahead, half
+#: of them in a burst.
+_FIRST_COMMAND = 42
+_READ_AHEAD = 512
+
 #: Places of a queue, however shallow it should be.
 _QUEUE_PLACES = 3
 
 #: Cycles from a LOAD's start to its first beat, with those from its last to its completion.
 _LOAD_LATENCY = 37
 
-#: The same behind another LOAD, whose data hide the latency.
-_NEXT_LOAD_LATENCY = 14
-
 #: Cycles from the address of a burst to its last beat, of a short one; to the response of a write.
-_BURST_LATENCY = 38
+_BURST_LATENCY = 37
 _WRITE_LATENCY = 18
 
 #: Cycles from a STORE's start to its first beat, with the response at its end; by how much less
 #: it keeps its unit, because another one's beats follow while the response is on its way.
-_STORE_LATENCY = 45
-_STORE_RESPONSE = 38
+_STORE_LATENCY = 18
+_STORE_RESPONSE = 17
 
 #: Cycles from the last vector of an EXEC to its last sum in the accumulators.
 _EXEC_LATENCY = 20
@@ -38,9 +48,11 @@ _EXEC_LATENCY = 20
 #: What floating-point modes add to it: unpacking, a longer product and sum; each tree level.
 _FLOAT_LATENCY, _FLOAT_LEVEL = 9, 7
 
-#: Cycles of a POST beside its results, and between its output blocks.
+#: Cycles of a POST beside its results: of each, of one that looks up, of one that makes sums; and
+#: between its output blocks.
 _POST_LATENCY = 27
 _POST_LOOK_UP = 1
+_POST_SUMS = 5
 _POST_BLOCK = 1
 
 #: Reads of a block's biases, and of its multipliers and shifts; cycles to fetch them beside the
@@ -127,8 +139,15 @@ def _post_reads(values: dict[str, int]) -> int:
     return biases + _POST_SCALE * values.get("channel_scale", 0)
 
 
-def _transfer_cycles(values: dict[str, int], latency: int, config: Config) -> int:
-    """Return the beats of a LOAD or STORE, with one cycle a row for its setup.
+def _load_beats(values: dict[str, int], config: Config) -> int:
+    """Return the beats of a LOAD, with one cycle a row where rows are no whole beats."""
+    bus = config.bus_bytes
+    places = values.get("dram_offset", 0) | values.get("dram_row_step", 0) | values["row_bytes"]
+    return _beats(values, _BURST_LATENCY, int(places % bus > 0), config)
+
+
+def _beats(values: dict[str, int], latency: int, setup: int, config: Config) -> int:
+    """Return the beats of a LOAD or STORE, with cycles for each row's setup.
 
     Short rows take as long as the bursts that may be outstanding need to come back.
     """
@@ -139,7 +158,7 @@ def _transfer_cycles(values: dict[str, int], latency: int, config: Config) -> in
     # Rows begin anywhere in a beat; one after another they come back to where they began.
     start, step = values.get("dram_offset", 0), values.get("dram_row_step", 0)
     beats = [-(-((start + row * step) % bus + size) // bus) for row in range(bus)]
-    return round(rows * max(sum(beats) / bus + 1, latency / config.outstanding))
+    return round(rows * max(sum(beats) / bus + setup, latency / config.outstanding))
 
 
 def _duration(instruction: Instruction, config: Config) -> tuple[int, int]:
@@ -148,12 +167,29 @@ def _duration(instruction: Instruction, config: Config) -> tuple[int, int]:
     if instruction.opcode is Opcode.EXEC:
         return exec_cycles(values, config), exec_latency(config)
     if instruction.opcode is Opcode.POST:
-        looks_up = values.get("table", 0) == Table.LOOK_UP
-        return post_cycles(values, config) + _POST_LATENCY + looks_up * _POST_LOOK_UP, 0
+        cycles = post_cycles(values, config) + _POST_LATENCY
+        cycles += _POST_LOOK_UP * (values.get("table", 0) == Table.LOOK_UP)
+        return cycles + _POST_SUMS * (values.get("destination", 0) != Destination.SPAD), 0
     if instruction.opcode is Opcode.LOAD:
-        return _transfer_cycles(values, _BURST_LATENCY, config) + _NEXT_LOAD_LATENCY, 0
-    writes = _transfer_cycles(values, _WRITE_LATENCY, config)
+        return _load_beats(values, config), 0
+    writes = _beats(values, _WRITE_LATENCY, 0, config)
     return writes + _STORE_LATENCY - _STORE_RESPONSE, _STORE_RESPONSE
+
+
+def _commands_ahead(instructions: list[Instruction], config: Config) -> tuple[int, list[float]]:
+    """Return the beats of commands that come first, and behind each LOAD until the next one's.
+
+    Each command that is taken makes room for as much of those behind what was read ahead.
+    """
+    sizes = [FORMATS[instruction.opcode].granules * GRANULE_BYTES for instruction in instructions]
+    rest = max(0, sum(sizes) - _READ_AHEAD)
+    first, behind = sum(sizes) - rest, [0.0]
+    for instruction, size in zip(instructions, sizes, strict=True):
+        if instruction.opcode is Opcode.LOAD:
+            behind.append(0.0)
+        behind[-1] += min(size, rest) / config.bus_bytes
+        rest -= min(size, rest)
+    return first // config.bus_bytes, behind[1:]
 
 
 def predict(instructions: list[Instruction], config: Config) -> Prediction:
@@ -163,6 +199,8 @@ def predict(instructions: list[Instruction], config: Config) -> Prediction:
     free = dict.fromkeys(UNITS, 0)
     busy = dict.fromkeys(UNITS, 0)
     marks: dict[int, int] = {}
+    ahead, behind = _commands_ahead(instructions, config)
+    free[Opcode.LOAD], commands, waiting = _FIRST_COMMAND + ahead, iter(behind), 0.0
     dispatch, places = _START, max(config.queue_depth, _QUEUE_PLACES)
     for instruction in instructions:
         unit = instruction.opcode
@@ -184,9 +222,14 @@ def predict(instructions: list[Instruction], config: Config) -> Prediction:
             loaded = done[Opcode.LOAD][-wait] if wait else 0
             ready = max(ready, max(dispatch, loaded) + _HANDOVER + reads + _POST_LEAD)
         if unit is Opcode.LOAD:
-            ready += _LOAD_LATENCY - _NEXT_LOAD_LATENCY
+            ready += _LOAD_LATENCY
         start = max(ready, free[unit])
         hold, more = _duration(instruction, config)
+        if unit is Opcode.LOAD:
+            # Commands come over the same bus; those that came while no LOAD did are no matter.
+            waiting = max(0.0, waiting - max(0, ready - free[unit])) + next(commands)
+            taken = min(round(waiting), _READ_AHEAD // 2 // config.bus_bytes + hold // 4)
+            waiting, hold = waiting - taken, hold + taken
         queue.append(start)
         free[unit] = start + hold
         busy[unit] += hold
