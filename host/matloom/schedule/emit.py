@@ -13,19 +13,13 @@ from matloom.schedule.interleave import interleaved_loads
 from matloom.schedule.order import Order
 from matloom.schedule.plan import Load, Plan
 from matloom.schedule.segment import Place, Segment
-from matloom.schedule.sequence import Tick, finished_bytes
+from matloom.schedule.sequence import Tick
 from matloom.schedule.stage import ArrayStage, Interleave, Stage, VectorStage
-from matloom.schedule.tiles import (
-    ArrayTile,
-    Tile,
-    VectorTile,
-    exec_fields,
-    input_box,
-)
+from matloom.schedule.stores import LONGEST_ROW, Stores
+from matloom.schedule.tiles import ArrayTile, VectorTile, exec_fields, input_box, position_bytes
 
 __all__ = ["emit"]
 
-_LONGEST_ROW = 2**21 - 1
 _MOST_ROWS = 4095
 
 
@@ -49,7 +43,7 @@ class _Emitter:
             for stage in segment.stages
             if isinstance(stage, ArrayStage) and stage.interleave is not None
         }
-        self.stored = dict.fromkeys(segment.results, 0)
+        self.stores = Stores(segment, plan, places, self.order)
         #: Of the accumulators, the half that the last tile is in.
         self.half = 1
         #: The first entry of that tile; in each half, how many small tiles have used.
@@ -71,8 +65,8 @@ class _Emitter:
             if name in self.interleaved:
                 self._load_interleaved(load, self.interleaved[name], place)
                 return
-        for done in range(0, load.size, _LONGEST_ROW):
-            size = min(_LONGEST_ROW, load.size - done)
+        for done in range(0, load.size, LONGEST_ROW):
+            size = min(LONGEST_ROW, load.size - done)
             self.order.append(
                 Opcode.LOAD,
                 region=place.region,
@@ -101,31 +95,18 @@ class _Emitter:
 
     def tick(self, number: int, tick: Tick) -> None:
         """Issue the tile of a tick, and the STOREs of what it finishes."""
-        stage = self.segment.stages[tick.stage]
-        results = stage.output in self.segment.results
-        staging = self.plan.stagings.get(number)
+        stage, tile = self.segment.stages[tick.stage], tick.tile
         mark = self.segment.marks[tick.stage] if tick.last else 0
-        stores = staging is not None or (results and self._completes(stage, tick.tile))
+        stores = self.stores.needed(number, tick)
         post_mark = 0 if stores else mark
-        tile = tick.tile
         if isinstance(tile, ArrayTile):
             assert isinstance(stage, ArrayStage)
             self._array(number, stage, tile, post_mark)
         else:
             assert isinstance(stage, VectorStage)
             self._vector(number, stage, tile, post_mark)
-        if not stores:
-            return
-        if staging is None:
-            self._store_home(stage, tile, mark)
-        elif isinstance(tile, ArrayTile):
-            assert isinstance(stage, ArrayStage)
-            self._store_tile(stage, tile, staging.address, mark)
-        else:
-            self._store_linear(stage.output, tile.start, tile.end, staging.address, mark)
-
-    def _completes(self, stage: Stage, tile: Tile) -> bool:
-        return finished_bytes(stage, tile) > self.stored[stage.output]
+        if stores:
+            self.stores.append(number, tick, mark)
 
     def _source(self, number: int, name: str, first_byte: int) -> int:
         """Return the scratchpad address of a byte of a tensor."""
@@ -185,9 +166,9 @@ class _Emitter:
             self._write_blocks(stage, tile, entry, params, looks_up, mark)
             return
         dest, x_step, pitch = self._destination(number, stage, tile)
-        numbers = self._tile_bytes(stage, tile) // stage.element_bytes
+        numbers = position_bytes(stage, tile) // stage.element_bytes
         whole, rest = divmod(numbers - 1, self.config.columns)
-        apart = self._tile_bytes(stage, tile) * tile.positions
+        apart = position_bytes(stage, tile) * tile.positions
         apart = apart if number in self.plan.stagings else stage.size
         for digit in range(stage.digits):
             self.order.append(
@@ -302,17 +283,10 @@ class _Emitter:
             )
         return {"table": Table.LOOK_UP}
 
-    def _tail(self, stage: ArrayStage, tile: ArrayTile) -> int:
-        return stage.tail if tile.end_block == stage.oc_blocks else stage.block_bytes
-
-    def _tile_bytes(self, stage: ArrayStage, tile: ArrayTile) -> int:
-        """Return the bytes of a position that a tile makes."""
-        return (tile.end_block - tile.first_block - 1) * stage.block_bytes + self._tail(stage, tile)
-
     def _destination(self, number: int, stage: ArrayStage, tile: ArrayTile) -> tuple[int, int, int]:
         """Return address, bytes from position to position, bytes from row to row."""
         if number in self.plan.stagings:
-            x_step = self._tile_bytes(stage, tile)
+            x_step = position_bytes(stage, tile)
             pitch = x_step * (tile.end_x - tile.first_x)
             return self.plan.stagings[number].address, x_step, pitch
         first = stage.first_byte(tile.image, tile.first_row, tile.first_x, tile.first_block)
@@ -399,72 +373,6 @@ class _Emitter:
                 **places,
                 **post,
             )
-
-    def _place(self, name: str) -> Place:
-        return self.segment.results.get(name) or self.places[name]
-
-    def _store_home(self, stage: Stage, tile: Tile, mark: int) -> None:
-        end = finished_bytes(stage, tile)
-        start = self.stored[stage.output]
-        self.stored[stage.output] = end
-        digits, apart = (stage.digits, stage.size) if isinstance(stage, ArrayStage) else (1, 0)
-        for digit in range(digits):
-            first = start + digit * apart
-            address = self.plan.homes[stage.output].address + first
-            last = mark if digit + 1 == digits else 0
-            self._store_linear(stage.output, first, end + digit * apart, address, last)
-
-    def _store_linear(self, name: str, start: int, end: int, address: int, mark: int) -> None:
-        place = self._place(name)
-        for done in range(start, end, _LONGEST_ROW):
-            size = min(_LONGEST_ROW, end - done)
-            self.order.append(
-                Opcode.STORE,
-                mark=mark if done + size == end else 0,
-                region=place.region,
-                dram_offset=place.offset + done,
-                spad_addr=address + done - start,
-                row_bytes=size,
-                rows=1,
-                planes=1,
-            )
-
-    def _store_tile(self, stage: ArrayStage, tile: ArrayTile, address: int, mark: int) -> None:
-        apart = self._tile_bytes(stage, tile) * tile.positions
-        for digit in range(stage.digits):
-            last = mark if digit + 1 == stage.digits else 0
-            self._store_digit(stage, tile, digit, address + digit * apart, last)
-
-    def _store_digit(
-        self, stage: ArrayStage, tile: ArrayTile, digit: int, address: int, mark: int
-    ) -> None:
-        width, height = tile.end_x - tile.first_x, tile.end_row - tile.first_row
-        size = self._tile_bytes(stage, tile)
-        start = stage.first_byte(tile.image, tile.first_row, tile.first_x, tile.first_block)
-        start += digit * stage.size
-        joined = size == stage.x_step
-        if joined and width * size == stage.row_step:
-            end = start + height * stage.row_step
-            self._store_linear(stage.output, start, end, address, mark)
-            return
-        rows, row_bytes, step = width, size, stage.x_step
-        if joined:
-            rows, row_bytes, step = 1, width * size, 0
-        place = self._place(stage.output)
-        self.order.append(
-            Opcode.STORE,
-            mark=mark,
-            region=place.region,
-            dram_offset=place.offset + start,
-            spad_addr=address,
-            row_bytes=row_bytes,
-            rows=rows,
-            planes=height,
-            dram_row_step=step,
-            dram_plane_step=stage.row_step if height > 1 else 0,
-            spad_row_step=size if rows > 1 else 0,
-            spad_plane_step=width * size if height > 1 else 0,
-        )
 
 
 def _digit_fields(digit: int) -> dict[str, int]:

@@ -68,24 +68,28 @@ _RESIDENT_CHOICES = (
     Choice(tiles=8, head=True),
 )
 #: Rows, output blocks, and bytes of a row of the input in a slab, of openings that are tried.
-_OPENINGS = ((128, 4, 32), (128, 4, 64), (80, 8, 32), (80, 8, 48))
+_OPENINGS = ((128, 4, 32), (128, 4, 64), (128, 8, 32), (128, 8, 48), (80, 8, 32))
+#: Of those the first, whose weights are few, where weights are many.
+_LARGE_OPENINGS = 2
 _LARGE_CHOICES = (Choice(), Choice(streamed=True))
 
 
 def choices(segment: Segment, config: Config) -> tuple[Choice, ...]:
     """Return the choices between which prediction decides."""
+    openings = _openings(config) if _opens(segment, config) else ()
     if any(_weights(stage, config) is not Weights.RESIDENT for stage in segment.stages):
-        return _LARGE_CHOICES
-    return _product_choices(config) if _opens(segment, config) else _RESIDENT_CHOICES
+        return (*_LARGE_CHOICES, *openings[:_LARGE_OPENINGS])
+    if not openings:
+        return _RESIDENT_CHOICES
+    return (*(Choice(tiles=tiles) for tiles in (4, 3, 8, 16)), *openings)
 
 
-def _product_choices(config: Config) -> tuple[Choice, ...]:
-    """Return choices of tiles, and openings whose slabs are bursts of some beats for each row."""
-    openings = (
+def _openings(config: Config) -> tuple[Choice, ...]:
+    """Return openings whose slabs are bursts of some beats for each row."""
+    return tuple(
         Choice(opening=Opening(rows=rows, blocks=blocks, steps=max(1, size // config.rows)))
         for rows, blocks, size in _OPENINGS
     )
-    return (*(Choice(tiles=tiles) for tiles in (4, 3, 8, 16)), *openings)
 
 
 def _opens(segment: Segment, config: Config) -> bool:
@@ -225,6 +229,9 @@ def _first_policy(segment: Segment, config: Config, choice: Choice) -> Policy:
         if first and small and not waits:
             # Nothing runs yet behind which a long transfer could hide.
             chunk_bytes = min(chunk_bytes, _FIRST_CHUNK_BYTES)
+            if choice.opening is not None and isinstance(stage, ArrayStage):
+                # Behind an opening whole blocks can; sums in parts would wait for each other.
+                chunk_bytes = max(chunk_bytes, stage.weights.shape[1] + stage.params.shape[1])
         limits.append(
             Limits(
                 weights=weights,

@@ -12,7 +12,7 @@ from matloom.schedule.reduction import Box
 from matloom.schedule.segment import Segment
 from matloom.schedule.sequence import Tick, sequence, tick_cycles
 from matloom.schedule.stage import ArrayStage, VectorStage
-from matloom.schedule.tiles import ArrayTile, Chunk, chunks, cut, input_box
+from matloom.schedule.tiles import ArrayTile, Chunk, chunks, cut, input_box, position_bytes
 
 __all__ = ["make_plan"]
 
@@ -96,7 +96,7 @@ class _Builder:
         self._latest: dict[int, int] = {}
         self._slab: dict[str, tuple[int, Slab, Buffer]] = {}
         self._loaded = dict.fromkeys(segment.sources, 0)
-        self._opened: set[tuple[str, int, int]] = set()
+        self._opened: dict[tuple[str, int], int] = {}
         self._arrived: dict[tuple[int, int], int] = {}
 
     def add(self, number: int, tick: Tick) -> None:
@@ -106,14 +106,7 @@ class _Builder:
             assert isinstance(stage, ArrayStage)
             self._add_weights(number, tick.stage, stage, tile)
             slab = self._slab_of(tick.stage, stage, tile)
-            size = (
-                stage.digits
-                * tile.positions
-                * sum(
-                    stage.tail if block + 1 == stage.oc_blocks else stage.block_bytes
-                    for block in range(tile.first_block, tile.end_block)
-                )
-            )
+            size = stage.digits * tile.positions * position_bytes(stage, tile)
             complete = tile.end_step == stage.walk.steps
         else:
             size, complete = tile.end - tile.start, True
@@ -206,10 +199,11 @@ class _Builder:
 
     def _add_opening(self, number: int, name: str, stage: ArrayStage, tile: ArrayTile) -> None:
         """Bring the bytes of a tile's rows that its slab adds to those of the slabs before."""
-        if name not in self._loaded or (name, tile.first_row, tile.first_step) in self._opened:
+        done = self._opened.get((name, tile.first_step), 0)
+        if name not in self._loaded or tile.end_row <= done:
             return
-        self._opened.add((name, tile.first_row, tile.first_step))
-        box = input_box(stage, tile, self.config)
+        self._opened[name, tile.first_step] = tile.end_row
+        box = input_box(stage, replace(tile, first_row=done), self.config)
         width = stage.in_row_bytes
         start = box.low * width + box.left
         load = Load(

@@ -3,10 +3,12 @@
 import itertools
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from matloom.arch.config import Config
 from matloom.schedule.limits import Limits, Weights
+from matloom.schedule.opening import GROUPS, rectangles, slabs
+from matloom.schedule.pieces import evenly, headed, tapered
 from matloom.schedule.reduction import Box, box, narrowed, parts, read_bytes
 from matloom.schedule.stage import ArrayStage, Region, VectorStage
 
@@ -21,6 +23,7 @@ __all__ = [
     "cut",
     "exec_fields",
     "input_box",
+    "position_bytes",
 ]
 
 #: Accumulator entries that a tile of a few blocks has where it can: POST takes time for each.
@@ -110,6 +113,12 @@ def exec_fields(stage: ArrayStage, tile: ArrayTile, config: Config) -> dict[str,
     return narrowed(fields, tile.first_step, tile.end_step, config.rows)
 
 
+def position_bytes(stage: ArrayStage, tile: ArrayTile) -> int:
+    """Return the bytes of a position that a tile makes, of each digit."""
+    last = stage.tail if tile.end_block == stage.oc_blocks else stage.block_bytes
+    return (tile.end_block - tile.first_block - 1) * stage.block_bytes + last
+
+
 def input_box(stage: ArrayStage, tile: ArrayTile, config: Config) -> Box:
     """Return the part of the image that a tile reads."""
     blocks = tile.end_block - tile.first_block
@@ -138,47 +147,24 @@ def chunks(stage: ArrayStage, limits: Limits, config: Config) -> list[Chunk]:
         tail.append(end)
         size *= 2
     ranges = _parts(stage, limits, config) if blocks == 1 else [(0, steps)]
-    first_block, slabs = 0, []
+    first_block, opening = 0, []
     if limits.opening is not None:
         first_block = min(limits.opening.blocks, stage.oc_blocks)
-        slabs = [
+        opening = [
             Chunk(first_block=0, end_block=first_block, first_step=begin, end_step=finish)
-            for begin, finish in _pieces(0, steps, limits.opening.steps)
+            for begin, finish in slabs(steps, limits.opening.steps)
         ]
         tail = [edge for edge in tail if edge > first_block]
         end = max(end, first_block)
     edges = [*range(first_block, end, blocks), *reversed(tail)]
     return [
-        *slabs,
+        *opening,
         *(
             Chunk(first_block=first, end_block=last, first_step=begin, end_step=finish)
             for first, last in itertools.pairwise(edges)
             for begin, finish in ranges
         ),
     ]
-
-
-def _pieces(first: int, end: int, size: int) -> list[tuple[int, int]]:
-    """Cut a range into the fewest pieces of at most `size`, as equal as can be."""
-    count = -(-(end - first) // size)
-    edges = [first + (end - first) * index // count for index in range(count + 1)]
-    return list(itertools.pairwise(edges))
-
-
-def _tapered(pieces: list[tuple[int, int]], shortest: int) -> list[tuple[int, int]]:
-    """Halve the last piece, and its second half, as long as both have `shortest` rows."""
-    *pieces, (first, end) = pieces
-    while (end - first) // 2 >= shortest:
-        middle = first + (end - first + 1) // 2
-        pieces.append((first, middle))
-        first = middle
-    return [*pieces, (first, end)]
-
-
-def _headed(pieces: list[tuple[int, int]], shortest: int) -> list[tuple[int, int]]:
-    """Halve the first piece, and its first half, likewise."""
-    mirrored = _tapered([(-end, -first) for first, end in reversed(pieces)], shortest)
-    return [(-end, -first) for first, end in reversed(mirrored)]
 
 
 class _Sizes:
@@ -242,15 +228,15 @@ def _positions(
             edge = _opening_rows(stage, limits, config) or region.end_row
             # Tiles of blocks are of every other row, and come in pairs.
             height = sizes.height if stage.blocks is None else 2 * sizes.height
-            row_pieces = _pieces(region.first_row, edge, height)
+            row_pieces = evenly(region.first_row, edge, height)
             if edge < region.end_row:
-                row_pieces += _pieces(edge, region.end_row, height)
+                row_pieces += evenly(edge, region.end_row, height)
             if limits.taper_rows:
-                row_pieces = _tapered(row_pieces, sizes.last)
+                row_pieces = tapered(row_pieces, sizes.last)
             if limits.head and not image:
-                row_pieces = _headed(row_pieces, sizes.shortest)
+                row_pieces = headed(row_pieces, sizes.shortest)
             for rows in row_pieces if stage.blocks is None else _parities(row_pieces):
-                for xs in _pieces(region.first_x, region.end_x, sizes.width):
+                for xs in evenly(region.first_x, region.end_x, sizes.width):
                     yield region, sizes, image, rows, xs
 
 
@@ -264,42 +250,41 @@ def _opening_rows(stage: ArrayStage, limits: Limits, config: Config) -> int:
     if limits.opening is None:
         return 0
     blocks = min(limits.opening.blocks, stage.oc_blocks)
-    return min(stage.out_rows, limits.opening.rows, 2 * stage.entries(config) // blocks // 2 * 2)
+    # Some rows are left to hide the last results of an opening behind.
+    rows = stage.out_rows if blocks < stage.oc_blocks else stage.out_rows * 8 // 9
+    most = 2 * stage.entries(config) // blocks
+    return min(rows, limits.opening.rows, most) // GROUPS * GROUPS
 
 
 def _open(stage: ArrayStage, limits: Limits, config: Config) -> list[ArrayTile]:
-    """Return the tiles of an opening: slabs outermost, in each both halves of the rows.
-
-    The first tile is in two again, by its blocks.
-    """
+    """Return the tiles of an opening, slab by slab."""
     rows = _opening_rows(stage, limits, config)
     if not rows:
         return []
-    slabs = [c for c in enumerate(chunks(stage, limits, config)) if c[1].first_block == 0]
-    first, *others = (
+    loaded = [c for c in chunks(stage, limits, config) if c.first_block == 0]
+    everything = (rows, loaded[0].end_block) == (stage.out_rows, stage.oc_blocks)
+    return [
         ArrayTile(
             image=0,
-            first_row=first_row,
-            end_row=end_row,
+            first_row=part.rows[0],
+            end_row=part.rows[1],
             first_x=0,
             end_x=stage.width,
-            first_block=0,
-            end_block=chunk.end_block,
+            first_block=part.blocks[0],
+            end_block=part.blocks[1],
             first_step=chunk.first_step,
             end_step=chunk.end_step,
             chunk=number,
             post=stage.regions[0].post,
-            opened=Opened(half=half),
+            opened=Opened(half=part.half, entry=part.entry),
         )
-        for number, chunk in slabs
-        for half, (first_row, end_row) in enumerate(((0, rows // 2), (rows // 2, rows)))
-    )
-    middle = first.end_block // 2
-    behind = Opened(half=0, entry=middle * first.positions)
-    return [
-        replace(first, end_block=middle),
-        replace(first, first_block=middle, opened=behind),
-        *others,
+        for number, chunk in enumerate(loaded)
+        for part in rectangles(
+            rows // GROUPS,
+            chunk.end_block,
+            first=not number,
+            last=everything and limits.taper_rows and chunk.end_step == stage.walk.steps,
+        )
     ]
 
 
@@ -336,10 +321,10 @@ def _cut_array(
                 steps = [(0, first, end) for first, end in inner]
             split = limits.split and not tiles
             size = 1 if split and inner is None else sizes.blocks
-            pieces = _pieces(group[0][1].first_block, group[0][1].end_block, size)
+            pieces = evenly(group[0][1].first_block, group[0][1].end_block, size)
             final = limits.taper_rows and (image, rows[1], xs[1]) == last
             if (limits.taper_blocks or final) and group is groups[-1]:
-                pieces = _tapered(pieces, 1)
+                pieces = tapered(pieces, 1)
             for blocks in pieces:
                 for chunk, first_step, end_step in _split(stage, steps) if split else steps:
                     tiles.append(
@@ -389,7 +374,7 @@ def _cut_vector(
     if limits.taper_rows and draw is None and length % unit == 0:
         # In rows, of which the last is as short as it may be; no tile lies in two runs.
         ends = [(start // unit, end // unit) for start, end in runs[-1]]
-        runs[-1] = [(start * unit, end * unit) for start, end in _tapered(ends, 1)]
+        runs[-1] = [(start * unit, end * unit) for start, end in tapered(ends, 1)]
     return [VectorTile(start=start, end=end) for run in runs for start, end in run]
 
 

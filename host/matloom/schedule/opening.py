@@ -1,0 +1,84 @@
+"""How a matrix product begins: outputs that grow as a square does, while both operands arrive.
+
+The bus brings so many bytes a cycle, and what the array can do with them grows as their product. So
+the reduction comes slab by slab, and of the first slab some rows and output blocks, then as many
+again of either. Rows are in groups, whose accumulators are in the halves in turn: POST of a group
+has the next group's arithmetic to hide behind.
+"""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from matloom.schedule.pieces import tapered
+
+__all__ = ["GROUPS", "Rectangle", "rectangles", "slabs"]
+
+#: Groups of rows, two in each half of the accumulators.
+GROUPS = 4
+
+_Range = tuple[int, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rectangle:
+    """Rows and output blocks (half open) that one EXEC adds a slab to.
+
+    Members
+    -------
+    half, entry:
+        Their half of the accumulators, and the first entry in it.
+    """
+
+    rows: _Range
+    blocks: _Range
+    half: int
+    entry: int
+
+
+def slabs(steps: int, thinnest: int) -> list[_Range]:
+    """Cut the steps of a reduction: slabs become thicker as arithmetic is left to hide them."""
+    edges = [0]
+    while edges[-1] < steps:
+        end = edges[-1] + max(thinnest, edges[-1] // 2)
+        edges.append(end if end + thinnest <= steps else steps)
+    return list(itertools.pairwise(edges))
+
+
+def rectangles(group: int, blocks: int, *, first: bool, last: bool) -> Iterator[Rectangle]:
+    """Yield what is made of a slab, in order.
+
+    Parameters
+    ----------
+    group, blocks:
+        Rows of a group, output blocks of each.
+    first:
+        What is made grows; of other slabs it is group by group.
+    last:
+        Little is left to do behind the last arithmetic: the last group is of fewer and fewer
+        blocks.
+    """
+    for groups, wide in _growth(blocks) if first else [((0, GROUPS), (0, blocks))]:
+        for number in range(*groups):
+            ends = last and number + 1 == GROUPS and wide[1] == blocks
+            for piece in tapered([wide], 1) if ends else [wide]:
+                yield Rectangle(
+                    rows=(number * group, (number + 1) * group),
+                    blocks=piece,
+                    half=number % 2,
+                    entry=(number // 2 * blocks + piece[0]) * group,
+                )
+
+
+def _growth(blocks: int) -> Iterator[tuple[_Range, _Range]]:
+    """Yield groups and blocks that come to those before: twice as many of either, in turn."""
+    groups, wide = 1, min(2, blocks)
+    yield (0, groups), (0, wide)
+    while groups < GROUPS or wide < blocks:
+        if groups < min(wide, GROUPS) or wide == blocks:
+            yield (groups, 2 * groups), (0, wide)
+            groups *= 2
+        else:
+            more = min(2 * wide, blocks)
+            yield (0, groups), (wide, more)
+            wide = more

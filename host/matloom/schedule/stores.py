@@ -1,0 +1,172 @@
+"""STOREs of what tiles finish: results from their homes, and tiles of tensors that have none."""
+
+from matloom.arch.isa import Opcode
+from matloom.schedule.order import Order
+from matloom.schedule.plan import Plan
+from matloom.schedule.segment import Place, Segment
+from matloom.schedule.sequence import Tick, finished_bytes
+from matloom.schedule.stage import ArrayStage, Stage
+from matloom.schedule.tiles import ArrayTile, Tile, position_bytes
+
+__all__ = ["LONGEST_ROW", "Stores"]
+
+#: Bytes that a row of a LOAD or STORE may have.
+LONGEST_ROW = 2**21 - 1
+
+
+class Stores:
+    """Appends the STOREs behind the tiles of a plan; `places` are of tensors in external memory."""
+
+    def __init__(self, segment: Segment, plan: Plan, places: dict[str, Place], order: Order):
+        self.segment, self.plan, self.places, self.order = segment, plan, places, order
+        #: Of each result, the leading bytes that are stored.
+        self.stored = dict.fromkeys(segment.results, 0)
+        self.last_rows = self._last_rows()
+        #: Of these rows, the leading output blocks that are stored.
+        self.stored_blocks = dict.fromkeys(self.last_rows, 0)
+
+    def _last_rows(self) -> dict[int, ArrayTile]:
+        """Return the last tile of each stage that makes its last rows in several tiles of blocks.
+
+        These rows are stored tile by tile, so that behind the last one little is left to store.
+        The output is a result at home on chip, of positions that lie behind each other.
+        """
+        found = {}
+        for tick in self.plan.ticks:
+            stage, tile = self.segment.stages[tick.stage], tick.tile
+            if not tick.last or not isinstance(tile, ArrayTile):
+                continue
+            assert isinstance(stage, ArrayStage)
+            home = stage.output in self.segment.results and stage.output in self.plan.homes
+            whole = tile.first_x == 0 and tile.end_x == stage.width
+            behind = stage.part is None and stage.blocks is None and stage.digits == 1
+            if (
+                home
+                and whole
+                and behind
+                and 0 < tile.first_block < tile.end_block == stage.oc_blocks
+            ):
+                found[tick.stage] = tile
+        return found
+
+    def needed(self, number: int, tick: Tick) -> bool:
+        """Return whether a tick finishes something that is to be stored."""
+        stage = self.segment.stages[tick.stage]
+        if number in self.plan.stagings or self._apart(tick):
+            return True
+        if stage.output not in self.segment.results:
+            return False
+        return finished_bytes(stage, tick.tile) > self.stored[stage.output]
+
+    def _apart(self, tick: Tick) -> bool:
+        """Return whether a tick finishes output blocks of the last rows."""
+        tile, last = tick.tile, self.last_rows.get(tick.stage)
+        if last is None or not isinstance(tile, ArrayTile) or tile.end_step < last.end_step:
+            return False
+        rows = (last.image, last.first_row, last.end_row)
+        return (tile.image, tile.first_row, tile.end_row) == rows
+
+    def append(self, number: int, tick: Tick, mark: int) -> None:
+        """Issue the STOREs of a tick that needs them; the last one has the mark."""
+        stage, tile = self.segment.stages[tick.stage], tick.tile
+        staging = self.plan.stagings.get(number)
+        if staging is None:
+            if isinstance(tile, ArrayTile) and self._apart(tick):
+                assert isinstance(stage, ArrayStage)
+                self._blocks(stage, tile, self.stored_blocks[tick.stage], mark)
+                self.stored_blocks[tick.stage] = tile.end_block
+            else:
+                self._home(stage, tile, mark)
+        elif isinstance(tile, ArrayTile):
+            assert isinstance(stage, ArrayStage)
+            self._tile(stage, tile, staging.address, mark)
+        else:
+            self._linear(stage.output, tile.start, tile.end, staging.address, mark)
+
+    def _place(self, name: str) -> Place:
+        return self.segment.results.get(name) or self.places[name]
+
+    def _home(self, stage: Stage, tile: Tile, mark: int) -> None:
+        """Store what is complete and not stored yet, digit by digit."""
+        end = finished_bytes(stage, tile)
+        start = self.stored[stage.output]
+        self.stored[stage.output] = end
+        digits, apart = (stage.digits, stage.size) if isinstance(stage, ArrayStage) else (1, 0)
+        for digit in range(digits):
+            first = start + digit * apart
+            address = self.plan.homes[stage.output].address + first
+            last = mark if digit + 1 == digits else 0
+            self._linear(stage.output, first, end + digit * apart, address, last)
+
+    def _blocks(self, stage: ArrayStage, tile: ArrayTile, first: int, mark: int) -> None:
+        """Store the positions of a tile, of each from output block `first` to the tile's last."""
+        start = stage.first_byte(tile.image, tile.first_row, tile.first_x, first)
+        end = min(tile.end_block * stage.block_bytes, stage.position_bytes)
+        place = self._place(stage.output)
+        step = stage.x_step if tile.positions > 1 else 0
+        self.order.append(
+            Opcode.STORE,
+            mark=mark,
+            region=place.region,
+            dram_offset=place.offset + start,
+            spad_addr=self.plan.homes[stage.output].address + start,
+            row_bytes=end - first * stage.block_bytes,
+            rows=tile.positions,
+            planes=1,
+            dram_row_step=step,
+            spad_row_step=step,
+        )
+
+    def _linear(self, name: str, start: int, end: int, address: int, mark: int) -> None:
+        """Store bytes of a tensor that lie behind each other from an address on."""
+        place = self._place(name)
+        for done in range(start, end, LONGEST_ROW):
+            size = min(LONGEST_ROW, end - done)
+            self.order.append(
+                Opcode.STORE,
+                mark=mark if done + size == end else 0,
+                region=place.region,
+                dram_offset=place.offset + done,
+                spad_addr=address + done - start,
+                row_bytes=size,
+                rows=1,
+                planes=1,
+            )
+
+    def _tile(self, stage: ArrayStage, tile: ArrayTile, address: int, mark: int) -> None:
+        """Store a tile that lies by itself at an address."""
+        apart = position_bytes(stage, tile) * tile.positions
+        for digit in range(stage.digits):
+            last = mark if digit + 1 == stage.digits else 0
+            self._digit(stage, tile, digit, address + digit * apart, last)
+
+    def _digit(
+        self, stage: ArrayStage, tile: ArrayTile, digit: int, address: int, mark: int
+    ) -> None:
+        width, height = tile.end_x - tile.first_x, tile.end_row - tile.first_row
+        size = position_bytes(stage, tile)
+        start = stage.first_byte(tile.image, tile.first_row, tile.first_x, tile.first_block)
+        start += digit * stage.size
+        joined = size == stage.x_step
+        if joined and width * size == stage.row_step:
+            end = start + height * stage.row_step
+            self._linear(stage.output, start, end, address, mark)
+            return
+        rows, row_bytes, step = width, size, stage.x_step
+        if joined:
+            rows, row_bytes, step = 1, width * size, 0
+        place = self._place(stage.output)
+        self.order.append(
+            Opcode.STORE,
+            mark=mark,
+            region=place.region,
+            dram_offset=place.offset + start,
+            spad_addr=address,
+            row_bytes=row_bytes,
+            rows=rows,
+            planes=height,
+            dram_row_step=step,
+            dram_plane_step=stage.row_step if height > 1 else 0,
+            spad_row_step=size if rows > 1 else 0,
+            spad_plane_step=width * size if height > 1 else 0,
+        )
