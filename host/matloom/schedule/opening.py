@@ -10,8 +10,6 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from matloom.schedule.pieces import tapered
-
 __all__ = ["GROUPS", "Rectangle", "rectangles", "slabs"]
 
 #: Groups of rows, two in each half of the accumulators.
@@ -45,7 +43,7 @@ def slabs(steps: int, thinnest: int) -> list[_Range]:
     return list(itertools.pairwise(edges))
 
 
-def rectangles(group: int, blocks: int, *, first: bool, last: bool) -> Iterator[Rectangle]:
+def rectangles(group: int, blocks: int, *, first: bool) -> Iterator[Rectangle]:
     """Yield what is made of a slab, in order.
 
     Parameters
@@ -54,20 +52,15 @@ def rectangles(group: int, blocks: int, *, first: bool, last: bool) -> Iterator[
         Rows of a group, output blocks of each.
     first:
         What is made grows; of other slabs it is group by group.
-    last:
-        Little is left to do behind the last arithmetic: the last group is of fewer and fewer
-        blocks.
     """
     for groups, wide in _growth(blocks) if first else [((0, GROUPS), (0, blocks))]:
         for number in range(*groups):
-            ends = last and number + 1 == GROUPS and wide[1] == blocks
-            for piece in tapered([wide], 1) if ends else [wide]:
-                yield Rectangle(
-                    rows=(number * group, (number + 1) * group),
-                    blocks=piece,
-                    half=number % 2,
-                    entry=(number // 2 * blocks + piece[0]) * group,
-                )
+            yield Rectangle(
+                rows=(number * group, (number + 1) * group),
+                blocks=wide,
+                half=number % 2,
+                entry=(number // 2 * blocks + wide[0]) * group,
+            )
 
 
 def _growth(blocks: int) -> Iterator[tuple[_Range, _Range]]:

@@ -250,7 +250,7 @@ def _opening_rows(stage: ArrayStage, limits: Limits, config: Config) -> int:
     if limits.opening is None:
         return 0
     blocks = min(limits.opening.blocks, stage.oc_blocks)
-    # Some rows are left to hide the last results of an opening behind.
+    # Some outputs are left, behind which those of an opening are written and stored.
     rows = stage.out_rows if blocks < stage.oc_blocks else stage.out_rows * 8 // 9
     most = 2 * stage.entries(config) // blocks
     return min(rows, limits.opening.rows, most) // GROUPS * GROUPS
@@ -262,7 +262,6 @@ def _open(stage: ArrayStage, limits: Limits, config: Config) -> list[ArrayTile]:
     if not rows:
         return []
     loaded = [c for c in chunks(stage, limits, config) if c.first_block == 0]
-    everything = (rows, loaded[0].end_block) == (stage.out_rows, stage.oc_blocks)
     return [
         ArrayTile(
             image=0,
@@ -279,12 +278,7 @@ def _open(stage: ArrayStage, limits: Limits, config: Config) -> list[ArrayTile]:
             opened=Opened(half=part.half, entry=part.entry),
         )
         for number, chunk in enumerate(loaded)
-        for part in rectangles(
-            rows // GROUPS,
-            chunk.end_block,
-            first=not number,
-            last=everything and limits.taper_rows and chunk.end_step == stage.walk.steps,
-        )
+        for part in rectangles(rows // GROUPS, chunk.end_block, first=not number)
     ]
 
 
