@@ -13,6 +13,9 @@ __all__ = ["LONGEST_ROW", "Stores"]
 #: Bytes that a row of a LOAD or STORE may have.
 LONGEST_ROW = 2**21 - 1
 
+#: Bytes of last rows that are stored at once: in parts they would take as long.
+_FEW = 64
+
 
 class Stores:
     """Appends the STOREs behind the tiles of a plan; `places` are of tensors in external memory."""
@@ -40,12 +43,9 @@ class Stores:
             home = stage.output in self.segment.results and stage.output in self.plan.homes
             whole = tile.first_x == 0 and tile.end_x == stage.width
             behind = stage.part is None and stage.blocks is None and stage.digits == 1
-            if (
-                home
-                and whole
-                and behind
-                and 0 < tile.first_block < tile.end_block == stage.oc_blocks
-            ):
+            several = 0 < tile.first_block < tile.end_block == stage.oc_blocks
+            many = tile.positions * stage.position_bytes > _FEW
+            if home and whole and behind and several and many:
                 found[tick.stage] = tile
         return found
 
