@@ -69,7 +69,7 @@ _RESIDENT_CHOICES = (
 )
 #: Rows, output blocks, and bytes of a row of the input in a slab, of openings that are tried.
 _OPENINGS = ((128, 4, 32), (128, 4, 64), (128, 8, 32), (128, 8, 48), (80, 8, 32))
-#: Of those the first, whose weights are few, where weights are many.
+#: How many of these are tried, from the first on, where weights do not stay.
 _LARGE_OPENINGS = 2
 _LARGE_CHOICES = (Choice(), Choice(streamed=True))
 
@@ -78,10 +78,19 @@ def choices(segment: Segment, config: Config) -> tuple[Choice, ...]:
     """Return the choices between which prediction decides."""
     openings = _openings(config) if _opens(segment, config) else ()
     if any(_weights(stage, config) is not Weights.RESIDENT for stage in segment.stages):
-        return (*_LARGE_CHOICES, *openings[:_LARGE_OPENINGS])
+        # Those of few weights, beside an input that stays.
+        first = segment.stages[0]
+        fits = isinstance(first, ArrayStage) and _beside(first, _OPENINGS[0][1]) < config.spad_bytes
+        return (*_LARGE_CHOICES, *(openings[:_LARGE_OPENINGS] if fits else ()))
     if not openings:
         return _RESIDENT_CHOICES
     return (*(Choice(tiles=tiles) for tiles in (4, 3, 8, 16)), *openings)
+
+
+def _beside(stage: ArrayStage, blocks: int) -> int:
+    """Return the bytes of a stage's input and of some output blocks' weights."""
+    weights = blocks * int(stage.weights.shape[1])
+    return stage.images * stage.in_rows * stage.in_row_bytes + weights
 
 
 def _openings(config: Config) -> tuple[Choice, ...]:
