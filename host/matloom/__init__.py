@@ -18,14 +18,19 @@ _HOMES = {
     "precision_report": "matloom.precision",
 }
 
-__all__ = ["__version__", *sorted(_HOMES)]
+#: Modules that are reached as attributes.
+_MODULES = ("ops",)
+
+__all__ = ["__version__", *sorted((*_HOMES, *_MODULES))]
 
 
 def __getattr__(name: str) -> object:
+    if name in _MODULES:
+        return import_module(f"matloom.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'matloom' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+    return sorted({*globals(), *_HOMES, *_MODULES})

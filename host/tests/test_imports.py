@@ -62,3 +62,10 @@ def test_unknown_name_is_refused(name):
 
     with pytest.raises(AttributeError, match="module 'matloom' has no attribute 'lode'"):
         getattr(matloom, name)
+
+
+def test_operations_come_with_the_package():
+    script = "import matloom; print(matloom.ops.matmul.__module__)"
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "matloom.ops\n"
