@@ -234,7 +234,7 @@ def compare(network: Path) -> None:
 @_config
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
 @click.option("--fpga-report", "fpga", metavar="DEVICE", help="Also synthesise, place and route.")
-@click.option("--seed", type=int, help="Of the placement.")
+@click.option("--seed", type=int, help="Of the placement; else one that suits the presets.")
 def generate(config: str, output: Path, fpga: str | None, seed: int | None) -> None:
     """Write the chip as Verilog with a JSON description, and the C header of its registers."""
     from matloom.arch.config import load_config

@@ -6,7 +6,7 @@ from matloom.arch.config import MAC_MODES
 from matloom.arch.instruction import Instruction, unpack
 from matloom.arch.isa import FORMATS, UNITS, Field, Opcode
 from matloom.arch.numerics import SUPPORTED_ROUNDINGS, Rounding
-from matloom.program import EngineStep, Program, Repeat
+from matloom.program import EngineStep, Program
 
 __all__ = ["disassemble"]
 
@@ -30,19 +30,14 @@ def disassemble(source: Program | bytes) -> str:
     for number, step in enumerate(source.steps):
         if isinstance(step, EngineStep):
             lines.append(f"step {number}: engine, {step.predicted_cycles:,} cycles predicted")
-            lines += _lines(_buffer(source, step), layers)
+            lines += _lines(source.commands(step), layers)
             if step.repeat is not None:
                 cycles = step.repeat.predicted_cycles
                 lines.append(f"step {number}, weights on chip: engine, {cycles:,} cycles predicted")
-                lines += _lines(_buffer(source, step.repeat), layers)
+                lines += _lines(source.commands(step.repeat), layers)
         else:
             lines.append(f"step {number}: host, {step.operator} {', '.join(step.inputs)}")
     return "\n".join(lines)
-
-
-def _buffer(program: Program, commands: EngineStep | Repeat) -> bytes:
-    end = commands.command_offset + commands.command_bytes
-    return program.image[commands.command_offset : end]
 
 
 def _lines(commands: bytes, layers: dict[int, str]) -> list[str]:

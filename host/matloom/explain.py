@@ -2,7 +2,7 @@
 
 from rich.table import Table
 
-from matloom.arch.instruction import unpack
+from matloom.arch.instruction import unpack_all
 from matloom.arch.isa import Opcode, Region
 from matloom.program import EngineStep, LayerInfo, Program
 
@@ -69,9 +69,7 @@ def _moved(program: Program) -> dict[Region, int]:
     for step in program.steps:
         if not isinstance(step, EngineStep):
             continue
-        offset, end = step.command_offset, step.command_offset + step.command_bytes
-        while offset < end:
-            instruction, offset = unpack(program.image, offset)
+        for instruction in unpack_all(program.commands(step)):
             values = instruction.values
             if instruction.opcode in (Opcode.LOAD, Opcode.STORE) and not values.get("fill"):
                 size = values["row_bytes"] * values["rows"] * values["planes"]

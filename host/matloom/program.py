@@ -228,6 +228,10 @@ class Program:
         found = [step.repeat for step in self.steps if isinstance(step, EngineStep)]
         return found[0] if found else None
 
+    def commands(self, buffer: EngineStep | Repeat) -> bytes:
+        """Return a command buffer of the image."""
+        return self.image[buffer.command_offset :][: buffer.command_bytes]
+
     def require(self, config: Config) -> None:
         """Raise `ProgramError` unless the program was made for this configuration."""
         if config.digest != self.config.digest:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from matloom.accesses import Access, Space, accesses
 from matloom.arch.config import Config
-from matloom.arch.instruction import Instruction, IsaError, illegal_field, unpack
+from matloom.arch.instruction import Instruction, IsaError, illegal_field, unpack, unpack_all
 from matloom.arch.isa import (
     GRANULE_BYTES,
     UNITS,
@@ -50,26 +50,18 @@ def verify_program(program: Program) -> None:
         again = _commands(program, step.repeat)
         verify_commands(again, program.config, program.region_bytes)
         problem = repeat_problem(
-            _instructions(commands), _instructions(again), step.repeat, program.config
+            unpack_all(commands), unpack_all(again), step.repeat, program.config
         )
         if problem is not None:
             raise VerifyError(problem)
 
 
 def _commands(program: Program, buffer: EngineStep | Repeat) -> bytes:
-    start, size = buffer.command_offset, buffer.command_bytes
-    for name, value in (("command_offset", start), ("command_bytes", size)):
+    for name in ("command_offset", "command_bytes"):
+        value = getattr(buffer, name)
         if value % GRANULE_BYTES:
             raise VerifyError(f"{name} must be a multiple of {GRANULE_BYTES}, not {value}")
-    return program.image[start : start + size]
-
-
-def _instructions(commands: bytes) -> Iterator[Instruction]:
-    """Yield the instructions of a verified buffer up to END."""
-    instruction, offset = unpack(commands, 0)
-    while instruction.opcode is not Opcode.END:
-        yield instruction
-        instruction, offset = unpack(commands, offset)
+    return program.commands(buffer)
 
 
 def verify_commands(commands: bytes, config: Config, region_bytes: Mapping[Region, int]) -> None:

@@ -58,8 +58,7 @@ def _run(program, inputs):
         for binding in step.inputs:
             data = np.ascontiguousarray(known[binding.name]).reshape(-1).view(np.uint8)
             regions[binding.region][binding.offset : binding.offset + data.size] = data
-        end = step.command_offset + step.command_bytes
-        engine.run(program.image[step.command_offset : end])
+        engine.run(program.commands(step))
         for binding in step.outputs:
             size = int(np.prod(binding.shape)) * np.dtype(binding.dtype).itemsize
             data = regions[binding.region][binding.offset : binding.offset + size].copy()

@@ -1,7 +1,7 @@
 import numpy as np
 
 from matloom.arch.config import PRESETS
-from matloom.arch.instruction import illegal_field, unpack
+from matloom.arch.instruction import illegal_field, unpack_all
 from matloom.arch.isa import Opcode, Region
 from matloom.compare import random_inputs
 from matloom.compiler import CompileOptions, compile_network
@@ -14,15 +14,6 @@ from matloom.runtime import load
 from matloom.stimulus import random_layer
 
 
-def _instructions(program, step):
-    end = step.command_offset + step.command_bytes
-    offset, instructions = step.command_offset, []
-    while offset < end:
-        instruction, offset = unpack(program.image, offset)
-        instructions.append(instruction)
-    return instructions
-
-
 def test_programs_are_whole(seed):
     config = PRESETS["small"]
     for number in range(30):
@@ -32,7 +23,7 @@ def test_programs_are_whole(seed):
         assert isinstance(step, EngineStep)
         assert step.command_offset % 16 == 0
         assert program.region_bytes[Region.PROGRAM] == len(program.image)
-        instructions = _instructions(program, step)
+        instructions = list(unpack_all(program.commands(step)))
         assert instructions[-1].opcode is Opcode.END
         assert not any(illegal_field(instruction, config) for instruction in instructions)
         assert [instruction.mark for instruction in instructions if instruction.mark] == [1]

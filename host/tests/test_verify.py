@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from matloom.arch.config import PRESETS
-from matloom.arch.instruction import Instruction, extent_end, pack, unpack
+from matloom.arch.instruction import Instruction, extent_end, pack, unpack_all
 from matloom.arch.isa import FORMATS, UNITS, Memory, Opcode, Region
 from matloom.compiler import compile_network
 from matloom.data.digits import NETWORK
@@ -46,11 +46,8 @@ def verify(*instructions):
 def listing_of(program):
     """Return the instructions of a program's one engine step, END left out."""
     (step,) = (item for item in program.steps if item.kind == "engine")
-    offset, listing = step.command_offset, []
-    while not listing or listing[-1].opcode is not Opcode.END:
-        instruction, offset = unpack(program.image, offset)
-        listing.append(instruction)
-    return listing[:-1]
+    *listing, _end = unpack_all(program.commands(step))
+    return listing
 
 
 @pytest.fixture(scope="module")

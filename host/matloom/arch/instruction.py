@@ -1,5 +1,6 @@
 """Instructions: values for the fields of a format, packed and unpacked, legal or not."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from matloom.arch.config import MAC_MODES, Config
@@ -14,6 +15,7 @@ __all__ = [
     "length_granules",
     "pack",
     "unpack",
+    "unpack_all",
 ]
 
 
@@ -97,6 +99,15 @@ def unpack(data: bytes, offset: int = 0) -> tuple[Instruction, int]:
     if word:
         raise IsaError(f"reserved bits of {layout.opcode.name} at {offset} must be zero")
     return Instruction(layout.opcode, values), end
+
+
+def unpack_all(commands: bytes) -> Iterator[Instruction]:
+    """Yield the instructions of a command buffer, END the last; raise `IsaError` as `unpack`."""
+    opcode, offset = None, 0
+    while opcode is not Opcode.END:
+        instruction, offset = unpack(commands, offset)
+        yield instruction
+        opcode = instruction.opcode
 
 
 def illegal_field(instruction: Instruction, config: Config) -> str | None:

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-__all__ = ["GROUPS", "Rectangle", "rectangles", "slabs"]
+__all__ = ["GROUPS", "Opened", "Rectangle", "rectangles", "slabs"]
 
 #: Groups of rows, two in each half of the accumulators.
 GROUPS = 4
@@ -19,19 +19,20 @@ _Range = tuple[int, int]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rectangle:
-    """Rows and output blocks (half open) that one EXEC adds a slab to.
+class Opened:
+    """Where the sums of a tile of an opening are: half of the accumulators, and entry in it."""
 
-    Members
-    -------
-    half, entry:
-        Their half of the accumulators, and the first entry in it.
-    """
+    half: int
+    entry: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rectangle:
+    """Rows and output blocks (half open) that one EXEC adds a slab to."""
 
     rows: _Range
     blocks: _Range
-    half: int
-    entry: int
+    opened: Opened
 
 
 def slabs(steps: int, thinnest: int) -> list[_Range]:
@@ -58,8 +59,7 @@ def rectangles(group: int, blocks: int, *, first: bool) -> Iterator[Rectangle]:
             yield Rectangle(
                 rows=(number * group, (number + 1) * group),
                 blocks=wide,
-                half=number % 2,
-                entry=(number // 2 * blocks + wide[0]) * group,
+                opened=Opened(half=number % 2, entry=(number // 2 * blocks + wide[0]) * group),
             )
 
 

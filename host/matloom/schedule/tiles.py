@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from matloom.arch.config import Config
 from matloom.schedule.limits import Limits, Weights
-from matloom.schedule.opening import GROUPS, rectangles, slabs
+from matloom.schedule.opening import GROUPS, Opened, rectangles, slabs
 from matloom.schedule.pieces import evenly, headed, tapered
 from matloom.schedule.reduction import Box, box, narrowed, parts, read_bytes
 from matloom.schedule.stage import ArrayStage, Region, VectorStage
@@ -16,7 +16,6 @@ __all__ = [
     "BLOCK_ENTRIES",
     "ArrayTile",
     "Chunk",
-    "Opened",
     "Tile",
     "VectorTile",
     "chunks",
@@ -40,20 +39,6 @@ class Chunk:
     end_block: int
     first_step: int
     end_step: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Opened:
-    """What is particular to a tile of an opening.
-
-    Members
-    -------
-    half, entry:
-        Its half of the accumulators, and its first entry in it.
-    """
-
-    half: int
-    entry: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -275,7 +260,7 @@ def _open(stage: ArrayStage, limits: Limits, config: Config) -> list[ArrayTile]:
             end_step=chunk.end_step,
             chunk=number,
             post=stage.regions[0].post,
-            opened=Opened(half=part.half, entry=part.entry),
+            opened=part.opened,
         )
         for number, chunk in enumerate(loaded)
         for part in rectangles(rows // GROUPS, chunk.end_block, first=not number)

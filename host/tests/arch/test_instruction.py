@@ -12,6 +12,7 @@ from matloom.arch.instruction import (
     illegal_field,
     pack,
     unpack,
+    unpack_all,
 )
 from matloom.arch.isa import (
     FORMATS,
@@ -60,6 +61,14 @@ def test_round_trip(seed, opcode):
 def test_errors(make, sentence):
     with pytest.raises(IsaError, match=sentence):
         make()
+
+
+def test_a_buffer_ends_with_its_first_end():
+    opcodes = [Opcode.LOAD, Opcode.EXEC, Opcode.END]
+    data = b"".join(pack(Instruction(opcode)) for opcode in opcodes)
+    assert [each.opcode for each in unpack_all(data + data)] == opcodes
+    with pytest.raises(IsaError, match="must start inside the 80 bytes, not at 80"):
+        list(unpack_all(data[:-GRANULE_BYTES]))
 
 
 def test_unknown_attribute():

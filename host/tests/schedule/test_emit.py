@@ -1,7 +1,7 @@
 """Which accumulator entries tiles have, and what that makes them wait for."""
 
 from matloom.arch.config import PRESETS
-from matloom.arch.instruction import unpack
+from matloom.arch.instruction import unpack_all
 from matloom.arch.isa import Opcode, Region
 from matloom.compiler import compile_network
 from matloom.products import product_graph
@@ -9,17 +9,10 @@ from matloom.products import product_graph
 CONFIG = PRESETS["reference"]
 
 
-def _instructions(program):
-    (step,) = program.steps
-    offset, found = step.command_offset, []
-    while not found or found[-1].opcode is not Opcode.END:
-        instruction, offset = unpack(program.image, offset)
-        found.append(instruction)
-    return found
-
-
 def _of(program, opcode):
-    return [item.values for item in _instructions(program) if item.opcode is opcode]
+    (step,) = program.steps
+    commands = unpack_all(program.commands(step))
+    return [item.values for item in commands if item.opcode is opcode]
 
 
 def test_small_tiles_wait_for_no_post():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from matloom.arch.config import PRESETS
-from matloom.arch.instruction import unpack
+from matloom.arch.instruction import unpack_all
 from matloom.arch.isa import Opcode, Region
 from matloom.compiler import CompileOptions, compile_network
 from matloom.device.model import Engine
@@ -179,23 +179,13 @@ def test_what_cannot_be_interleaved_is_not(change):
     assert choose("reference", type(KEYWORDS)(**{**vars(KEYWORDS), **change})) == 1
 
 
-def instructions_of(program):
-    (step,) = program.steps
-    offset, found = step.command_offset, []
-    while offset < step.command_offset + step.command_bytes:
-        instruction, offset = unpack(program.image, offset)
-        found.append(instruction)
-    return found
-
-
 def run(program, data):
     """Run a program of one layer on the functional model."""
     (step,) = program.steps
     regions = {region: np.zeros(size, np.uint8) for region, size in program.region_bytes.items()}
     regions[Region.PROGRAM] = np.frombuffer(program.image, np.uint8)
     regions[Region.INPUT][: data.size] = data.reshape(-1).view(np.uint8)
-    commands = program.image[step.command_offset : step.command_offset + step.command_bytes]
-    Engine(program.config, regions).run(commands)
+    Engine(program.config, regions).run(program.commands(step))
     (made,) = step.outputs
     return regions[Region.OUTPUT][: np.prod(made.shape)].view(np.int8).reshape(made.shape)
 
@@ -217,7 +207,9 @@ def test_layers_equal_the_interpreter(config, seed, monkeypatch):
             continue
         options = CompileOptions(tiling_seed=number if number % 4 else None)
         program = compile_network(graph, PRESETS[config], options)
-        if not any(each.opcode is Opcode.LOAD and each.spread for each in instructions_of(program)):
+        (step,) = program.steps
+        commands = unpack_all(program.commands(step))
+        if not any(each.opcode is Opcode.LOAD and each.spread for each in commands):
             continue
         verify_program(program)
         expected = interpret(graph, inputs)[graph.outputs[0]]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from matloom.arch.config import PRESETS
-from matloom.arch.instruction import unpack
+from matloom.arch.instruction import unpack_all
 from matloom.arch.isa import Opcode, Table
 from matloom.compiler import CompileOptions, compile_network
 from matloom.hostops.interpreter import interpret
@@ -80,12 +80,7 @@ def posts(graph, config=CONFIG, seed=None):
     for number, array in interpret(graph, {0: given}).items():
         np.testing.assert_array_equal(found[graph.tensors[number].name], array)
     (step,) = program.steps
-    commands = program.image[step.command_offset : step.command_offset + step.command_bytes]
-    instructions, offset = [], 0
-    while not instructions or instructions[-1].opcode is not Opcode.END:
-        instruction, offset = unpack(commands, offset)
-        instructions.append(instruction)
-    return [item for item in instructions if item.opcode is Opcode.POST]
+    return [each for each in unpack_all(program.commands(step)) if each.opcode is Opcode.POST]
 
 
 def kinds(found):

@@ -37,8 +37,8 @@ def test_an_output_has_the_same_accumulator_in_all_slabs(blocks):
         held = {}
         for part in rectangles(group, blocks, first=first):
             outputs = itertools.product(range(*part.blocks), range(*part.rows))
-            for entry, output in enumerate(outputs, part.entry):
-                held[output] = part.half, entry
+            for entry, output in enumerate(outputs, part.opened.entry):
+                held[output] = part.opened.half, entry
         assert len(set(held.values())) == GROUPS * group * blocks
         places.append(held)
     assert places[0] == places[1]
@@ -46,7 +46,7 @@ def test_an_output_has_the_same_accumulator_in_all_slabs(blocks):
 
 
 def test_groups_take_turns_with_the_halves():
-    halves = [part.half for part in rectangles(4, 8, first=False)]
+    halves = [part.opened.half for part in rectangles(4, 8, first=False)]
     assert halves == [0, 1, 0, 1]
 
 

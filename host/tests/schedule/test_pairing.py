@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from matloom.arch.config import PRESETS, Config
-from matloom.arch.instruction import unpack
+from matloom.arch.instruction import unpack_all
 from matloom.arch.isa import Opcode
 from matloom.compiler import CompileOptions, compile_network
 from matloom.hostops.interpreter import interpret
@@ -91,12 +91,8 @@ class Chain:
 
 def executes(program):
     """Return the EXECs of a program."""
-    found, (step,) = [], program.steps
-    offset = step.command_offset
-    while offset < step.command_offset + step.command_bytes:
-        instruction, offset = unpack(program.image, offset)
-        found += [instruction] if instruction.opcode is Opcode.EXEC else []
-    return found
+    (step,) = program.steps
+    return [each for each in unpack_all(program.commands(step)) if each.opcode is Opcode.EXEC]
 
 
 def check(graph, config="reference", seeds=(1, 2)):

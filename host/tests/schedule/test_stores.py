@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from matloom.arch.config import PRESETS
-from matloom.arch.instruction import unpack
+from matloom.arch.instruction import unpack_all
 from matloom.arch.isa import Opcode
 from matloom.compiler import compile_network
 from matloom.products import product_graph
@@ -15,11 +15,8 @@ CONFIG = PRESETS["small"]
 
 def _stores(program):
     (step,) = program.steps
-    offset, found = step.command_offset, []
-    while not found or found[-1].opcode is not Opcode.END:
-        instruction, offset = unpack(program.image, offset)
-        found.append(instruction)
-    return [item.values for item in found if item.opcode is Opcode.STORE]
+    commands = unpack_all(program.commands(step))
+    return [item.values for item in commands if item.opcode is Opcode.STORE]
 
 
 @pytest.mark.parametrize("seed", [None, 1, 2, 3, 4])

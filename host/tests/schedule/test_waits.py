@@ -7,8 +7,8 @@ import pytest
 
 from matloom import schedule
 from matloom.arch.config import PRESETS
-from matloom.arch.instruction import unpack
-from matloom.arch.isa import UNITS, Opcode, Region
+from matloom.arch.instruction import unpack_all
+from matloom.arch.isa import UNITS, Region
 from matloom.compiler import CompileOptions, compile_network
 from matloom.device.model import Engine
 from matloom.hostops.interpreter import interpret
@@ -24,12 +24,10 @@ WAITS = ("wait_load", "wait_exec", "wait_post", "wait_store")
 def _queues(program):
     """Return the instructions of each unit, in order, with their place in the program."""
     (step,) = program.steps
-    offset, queues = step.command_offset, {unit: [] for unit in UNITS}
+    queues = {unit: [] for unit in UNITS}
     issued = dict.fromkeys(UNITS, 0)
-    while True:
-        instruction, offset = unpack(program.image, offset)
-        if instruction.opcode is Opcode.END:
-            return queues
+    *commands, _end = unpack_all(program.commands(step))
+    for instruction in commands:
         needs = {
             unit: issued[unit] - instruction.values[wait] + 1
             for unit, wait in zip(UNITS, WAITS, strict=True)
@@ -37,6 +35,7 @@ def _queues(program):
         }
         queues[instruction.opcode].append((instruction, needs))
         issued[instruction.opcode] += 1
+    return queues
 
 
 def _run(program, inputs, choose):

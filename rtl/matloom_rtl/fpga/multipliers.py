@@ -94,7 +94,8 @@ REGISTERED_PRODUCT = "".join(product.pattern for product in _PRODUCTS)
 #: way from the block, and takes as many flip-flops for them as they have bits.
 REGISTERED_PRODUCT_BLOCK = "".join(product.block for product in _PRODUCTS)
 
-#: Multiplier blocks of a lane, and of everything outside the array and the lanes.
+#: Multiplier blocks of a lane, beside that of its product where products are built, and of
+#: everything outside the array and the lanes.
 _LANE_BLOCKS, _OTHER_BLOCKS = 4, 6
 
 #: What the ECP5's product of two signed bytes becomes, for Yosys' `techmap`. The LUT4 of a carry
@@ -137,7 +138,7 @@ endmodule
 
 def columns_in_tables(config: Config, blocks: int) -> int:
     """Return how many of the array's columns a device with so many multiplier blocks lacks."""
-    left = blocks - _LANE_BLOCKS * config.lanes - _OTHER_BLOCKS
+    left = blocks - (_LANE_BLOCKS + config.products) * config.lanes - _OTHER_BLOCKS
     return max(0, config.columns - max(0, left) // config.rows)
 
 

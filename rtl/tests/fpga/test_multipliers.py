@@ -37,8 +37,9 @@ endmodule
 
 def test_columns_that_the_blocks_do_not_reach():
     assert columns_in_tables(PRESETS["small"], 156) == 0
-    # 156 - 64 of the lanes - 6 leave five columns of 16.
-    assert columns_in_tables(PRESETS["reference"], 156) == 11
+    # 156 - 80 of the lanes, with their products - 6 leave four columns of 16, five without.
+    assert columns_in_tables(PRESETS["reference"], 156) == 12
+    assert columns_in_tables(dataclasses.replace(PRESETS["reference"], products=0), 156) == 11
     assert columns_in_tables(dataclasses.replace(Config(), rows=64), 20) == 16
 
 
