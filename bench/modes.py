@@ -20,7 +20,7 @@ from amaranth.hdl import Cat, Module
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, connect, flipped
 
-from matloom.arch.config import FLOAT_MODES, NARROW_MODES, PRESETS, Config
+from matloom.arch.config import FLOAT_MODES, PRESETS, Config
 from matloom_rtl.array.accumulators import Accumulators
 from matloom_rtl.array.array import Array
 from matloom_rtl.array.cells import delay
@@ -51,16 +51,6 @@ MODE_SETS = (
 def config_of(modes: tuple[str, ...]) -> Config:
     """Return `small` with these modes beside `i8xi8`."""
     return dataclasses.replace(PRESETS["small"], weight_rows=2, mac_modes=("i8xi8", *modes))
-
-
-def products_a_cycle(config: Config) -> dict[str, int]:
-    """Return the products that the array makes each cycle in each of its modes."""
-    rows = {
-        **dict.fromkeys(NARROW_MODES, 2 * config.rows),
-        **dict.fromkeys(FLOAT_MODES, config.float_rows),
-        "i16xi8": config.rows // 2,
-    }
-    return {mode: rows.get(mode, config.rows) * config.columns for mode in config.mac_modes}
 
 
 class Measured(wiring.Component):
@@ -145,7 +135,7 @@ def measure(config: Config, seed: int) -> dict[str, Any]:
         "modes": list(config.mac_modes),
         "config": config.as_dict(),
         "config_digest": f"{config.digest:08x}",
-        "products_a_cycle": products_a_cycle(config),
+        "products_a_cycle": {mode: config.products_a_cycle(mode) for mode in config.mac_modes},
         "latency_cycles": latency,
         "mapper": mapper,
         "seed": seed,

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from matloom.arch.config import NARROW_MODES, Config
+from matloom.arch.config import Config
 from matloom.arch.csr import EXEC_CAUSES
 from matloom.compiler import compile_network
 from matloom.data.digits import NETWORK
@@ -84,8 +84,7 @@ class Case:
         if self.product is not None:
             rows, inner, columns = self.product
             work = rows * _padded(inner, config.rows) * _padded(columns, config.columns)
-        each_cycle = config.rows * config.columns * (2 if self.mode in NARROW_MODES else 1)
-        return round(work / (each_cycle * self.target))
+        return round(work / (config.products_a_cycle(self.mode) * self.target))
 
     def config(self, config: Config) -> Config:
         """Return the configuration to measure at: with the mode, where another lacks it."""

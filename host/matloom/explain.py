@@ -4,49 +4,55 @@ from rich.table import Table
 
 from matloom.arch.instruction import unpack_all
 from matloom.arch.isa import Opcode, Region
+from matloom.ir.graph import short_name
 from matloom.program import EngineStep, LayerInfo, Program
+from matloom.tables import layer_table
 
 __all__ = ["explain"]
 
 
 def explain(program: Program) -> list[Table | str]:
     """Return the operators as a table, and sentences on totals and what would help most."""
-    table = Table(title=f"{program.name} for configuration {program.config.digest:08x}")
-    for heading in ("operator", "output", "where"):
-        table.add_column(heading, overflow="fold")
-    for heading in ("MACs", "bytes", "cycles (predicted)", "MACs/cycle"):
-        table.add_column(heading, justify="right")
-    table.add_column("why", overflow="fold")
+    table = layer_table(
+        f"{program.name} for configuration {program.config.digest:08x}",
+        ("output", "operator", "where"),
+        ("MACs", "bytes", "cycles", "MACs/cycle"),
+    )
     for layer in program.layers:
         on_engine = layer.where == "engine"
         rate = layer.macs / layer.predicted_cycles if layer.predicted_cycles else 0.0
         table.add_row(
+            short_name(layer.name),
             layer.operator,
-            layer.name,
             f"{layer.where} {layer.mode}".rstrip(),
-            f"{layer.macs:,}",
+            f"{layer.macs:,}" if layer.macs else "",
             f"{layer.tensor_bytes:,}",
             f"{layer.predicted_cycles:,}" if on_engine else "",
             f"{rate:.1f}" if on_engine and layer.macs else "",
-            layer.reason,
         )
-    return [table, *_totals(program)]
+    return [table, *_reasons(program), *_totals(program)]
+
+
+def _reasons(program: Program) -> list[str]:
+    """Return why operators do not run on the engine, those of a reason together."""
+    names: dict[str, list[str]] = {}
+    for layer in program.layers:
+        if layer.reason:
+            names.setdefault(f"{layer.where}: {layer.reason}", []).append(short_name(layer.name))
+    return [f"{reason} ({', '.join(layers)})" for reason, layers in names.items()]
 
 
 def _totals(program: Program) -> list[str]:
-    config = program.config
     cycles = program.predicted_cycles
     engine = [layer for layer in program.layers if layer.where == "engine"]
     steps = sum(isinstance(step, EngineStep) for step in program.steps)
     sizes = ", ".join(f"{region.name} {size:,}" for region, size in program.region_bytes.items())
-    peak = config.rows * config.columns
-    utilisation = program.engine_macs / (peak * max(cycles, 1))
     share = program.engine_macs / program.macs if program.macs else 0.0
     elsewhere = len(program.layers) - len(engine)
     lines = [
         f"operators: {len(engine)} on the engine in {steps} command buffers, {elsewhere} elsewhere",
         f"{program.macs:,} MACs, {share:.1%} of them on the engine",
-        f"{cycles:,} cycles (predicted): utilisation {utilisation:.3f}",
+        f"{cycles:,} cycles (predicted): utilisation {program.utilisation(cycles):.3f}",
         f"external memory in bytes: {sizes}; the host's constants: {len(program.host_data):,}",
     ]
     if engine:
@@ -58,7 +64,7 @@ def _totals(program: Program) -> list[str]:
         kept = sum(end - start for start, end in program.repeat.kept)
         lines.append(
             f"{again:,} cycles (predicted) from a session's second call on: {kept:,} bytes of "
-            f"weights stay on chip: utilisation {program.engine_macs / (peak * max(again, 1)):.3f}"
+            f"weights stay on chip: utilisation {program.utilisation(again):.3f}"
         )
     return [*lines, f"what would help most: {_advice(program)}"]
 
@@ -83,12 +89,12 @@ def _advice(program: Program) -> str:
     largest = max(host, key=lambda layer: layer.macs, default=None)
     if largest is not None and largest.macs:
         return f"{_name(largest)}, {largest.macs:,} MACs on the host: {largest.reason}"
-    peak = program.config.rows * program.config.columns
+    peak = program.config.products_a_cycle
     engine = [layer for layer in program.layers if layer.where == "engine"]
     if not engine:
         return "operators in int8, which the engine could run"
     lost, layer = max(
-        ((layer.predicted_cycles - layer.macs // peak, layer) for layer in engine),
+        ((layer.predicted_cycles - layer.macs // peak(layer.mode), layer) for layer in engine),
         key=lambda item: item[0],
     )
     share = lost / max(program.predicted_cycles, 1)
@@ -100,5 +106,4 @@ def _advice(program: Program) -> str:
 
 
 def _name(layer: LayerInfo) -> str:
-    # Converters join the names of all that they fused.
-    return f"{layer.name.split(';')[0]} ({layer.operator})"
+    return f"{short_name(layer.name)} ({layer.operator})"

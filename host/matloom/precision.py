@@ -16,11 +16,12 @@ from rich.table import Table
 from matloom.arch.config import Config
 from matloom.arch.floats import FLOAT_FORMATS, narrow, widen
 from matloom.frontend.tflite import load_tflite
-from matloom.ir.graph import Array, Graph, Op, Tensor
+from matloom.ir.graph import Array, Graph, Op, Tensor, short_name
 from matloom.passes.choose_modes import FLOAT32_MODES, Precision, choose_modes
 from matloom.passes.lower_precision import lower_precision, numbers
 from matloom.program import LayerInfo, Program
 from matloom.runtime import compile, load
+from matloom.tables import layer_table
 
 __all__ = ["LayerChange", "OutputChange", "PrecisionReport", "precision_report"]
 
@@ -98,17 +99,15 @@ class PrecisionReport:
 
     def table(self) -> Table:
         """Return the layers as a table."""
-        table = Table(title=f"{self.network}: what the precision changes")
-        for heading in ("layer", "operator", "mode"):
-            table.add_column(heading, overflow="fold")
-        for heading in ("weights, dB", "cycles before", "after"):
-            table.add_column(heading, justify="right")
         alone = any(layer.alone for layer in self.layers)
-        if alone:
-            table.add_column("alone: same result", justify="right")
+        table = layer_table(
+            f"{self.network}: what the precision changes",
+            ("layer", "operator", "mode"),
+            ("weights, dB", "cycles before", "after", *["alone: same result"][: int(alone)]),
+        )
         for layer in self.layers:
             noise = layer.weights_sqnr_db
-            cells = [layer.name.split(";")[0], layer.operator, layer.mode or "host"]
+            cells = [short_name(layer.name), layer.operator, layer.mode or "host"]
             cells += ["" if noise is None else f"{noise:.1f}"]
             cells += [f"{count:,}" for count in (layer.cycles_before, layer.cycles_after)]
             if alone:

@@ -217,6 +217,15 @@ class Program:
         """Those of the operators that run on the engine."""
         return sum(layer.macs for layer in self.layers if layer.where == "engine")
 
+    def utilisation(self, cycles: int) -> float:
+        """Return the share of cycles in which the array, each layer in its mode, were full."""
+        ideal = sum(
+            layer.macs / self.config.products_a_cycle(layer.mode)
+            for layer in self.layers
+            if layer.where == "engine"
+        )
+        return ideal / cycles if cycles else 0.0
+
     @property
     def predicted_cycles(self) -> int:
         """Estimated cycles of all engine steps."""

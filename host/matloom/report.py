@@ -11,7 +11,9 @@ from rich.table import Table
 
 from matloom.arch.csr import EXEC_CAUSES
 from matloom.device.driver import Counters
+from matloom.ir.graph import short_name
 from matloom.program import EngineStep, HostStep, Program
+from matloom.tables import layer_table
 
 __all__ = ["LayerReport", "Report", "make_report"]
 
@@ -29,6 +31,7 @@ class LayerReport:
     cycles: int | None
     predicted_cycles: int
     reason: str = ""
+    mode: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +44,7 @@ class Report:
         From doorbell to done, over all engine steps; `cycles_source` says whether the engine's
         own counters gave them or, on a device without time, the compiler's prediction.
     utilisation:
-        The engine's MACs / (rows x columns x cycles): up to 2 in narrow modes.
+        The engine's MACs / (products that the array makes in a cycle in their mode x cycles).
     stalls:
         Cycles of the execute unit by cause; with `exec_stream` they sum to `cycles`.
     bytes_read, bytes_written:
@@ -80,21 +83,25 @@ class Report:
             f"{self.network} on {self.device}: {self.cycles:,} cycles ({self.cycles_source}), "
             f"utilisation {self.utilisation:.3f}{', weights resident' if self.resident else ''}"
         )
-        table = Table(title=title)
-        for heading in ("layer", "operator", "where"):
-            table.add_column(heading, overflow="fold")
-        for heading in ("MACs", "cycles", "predicted"):
-            table.add_column(heading, justify="right")
+        table = layer_table(
+            title, ("layer", "operator", "where"), ("MACs", "cycles", "predicted", "MACs/cycle")
+        )
         for layer in self.layers:
-            cycles = "" if layer.cycles is None else f"{layer.cycles:,}"
-            predicted = f"{layer.predicted_cycles:,}" if layer.where == "engine" else ""
-            row = (layer.name, layer.operator, layer.where, f"{layer.macs:,}", cycles, predicted)
-            table.add_row(*row)
+            taken = layer.cycles or layer.predicted_cycles
+            table.add_row(
+                short_name(layer.name),
+                layer.operator,
+                f"{layer.where} {layer.mode}".rstrip(),
+                f"{layer.macs:,}" if layer.macs else "",
+                "" if layer.cycles is None else f"{layer.cycles:,}",
+                f"{layer.predicted_cycles:,}" if layer.where == "engine" else "",
+                f"{layer.macs / taken:.1f}" if layer.macs and taken else "",
+            )
         return table
 
     def __str__(self) -> str:
         stream = io.StringIO()
-        console = Console(file=stream, width=110)
+        console = Console(file=stream, width=100)
         console.print(self.table())
         for cause, count in self.stalls.items():
             if count:
@@ -125,7 +132,6 @@ def make_report(
     for run in runs:
         for name, value in run.values.items():
             totals[name] = totals.get(name, 0) + value
-    array = program.config.rows * program.config.columns
     return Report(
         network=program.name,
         device=device,
@@ -134,7 +140,7 @@ def make_report(
         cycles_source="counters" if counted else "predicted",
         predicted_cycles=predicted,
         macs=program.macs,
-        utilisation=program.engine_macs / (array * cycles) if cycles else 0.0,
+        utilisation=program.utilisation(cycles),
         layers=_layers(program, runs, resident),
         stalls={name: totals.get(name, 0) for name, _doc in EXEC_CAUSES if name != "exec_stream"},
         counters=totals,
@@ -163,6 +169,7 @@ def _layers(program: Program, runs: list[Counters], resident: bool) -> tuple[Lay
             cycles=spent.get(layer.mark) if layer.mark else None,
             predicted_cycles=layer.repeat_cycles if resident else layer.predicted_cycles,
             reason=layer.reason,
+            mode=layer.mode,
         )
         for layer in program.layers
     )

@@ -330,6 +330,17 @@ class Config:
         """Floating-point modes that it is built with, in the order of their numbers."""
         return tuple(mode for mode in FLOAT_MODES if mode in self.mac_modes)
 
+    def products_a_cycle(self, mode: str) -> int:
+        """Return the products that the array makes each cycle in a mode, its vectors full."""
+        elements = self.rows
+        if mode in NARROW_MODES:
+            elements = 2 * self.rows
+        elif mode in FLOAT_MODES:
+            elements = self.float_rows
+        elif mode == "i16xi8":
+            elements = self.rows // 2
+        return elements * self.columns
+
     @property
     def has_float(self) -> bool:
         """Whether it has a floating-point mode."""

@@ -12,10 +12,15 @@ import numpy.typing as npt
 
 from matloom.ir.attributes import Attributes
 
-__all__ = ["RESHAPES", "Array", "Graph", "Node", "Op", "Quantisation", "Tensor"]
+__all__ = ["RESHAPES", "Array", "Graph", "Node", "Op", "Quantisation", "Tensor", "short_name"]
 
 Array = npt.NDArray[Any]
 Kind = TypeVar("Kind", bound=Attributes)
+
+
+def short_name(name: str) -> str:
+    """Return what stands before the first semicolon: converters join names of what they fused."""
+    return name.split(";")[0]
 
 
 class Op(enum.StrEnum):

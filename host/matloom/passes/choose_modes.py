@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from matloom.arch.config import FLOAT_MODES, NARROW_MODES
 from matloom.ir.attributes import Conv2D, FullyConnected
-from matloom.ir.graph import Graph, Node, Op
+from matloom.ir.graph import Graph, Node, Op, short_name
 
 __all__ = ["FLOAT32_MODES", "MODES", "Precision", "choose_modes", "is_float", "is_integer"]
 
@@ -64,7 +64,7 @@ def _named(graph: Graph, layers: Mapping[int, tuple[str, ...]], name: str) -> li
     names = {at: graph.tensors[at].name for at in layers}
     for found in (
         [at for at, full in names.items() if full == name],
-        [at for at, full in names.items() if full.split(";")[0] == name],
+        [at for at, full in names.items() if short_name(full) == name],
     ):
         if found:
             return found

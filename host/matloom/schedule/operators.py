@@ -147,7 +147,9 @@ def stages_of(node: Node, graph: Graph, names: dict[int, str], config: Config) -
     if getattr(node.attributes, "mode", None) in FLOAT_MODES:
         data = set()
     for dtype in sorted(data - taken):
-        raise Unfit(f"the engine computes in int8, not {dtype}")
+        lowered = node.op in (Op.CONV_2D, Op.FULLY_CONNECTED) and dtype == "float32"
+        hint = "; a precision of bf16 or fp16 makes it run there" if lowered else ""
+        raise Unfit(f"the engine has no {node.op} of {dtype}{hint}")
     if not all(graph.tensors[number].size for number in (*node.inputs, *node.outputs)):
         raise Unfit("a tensor is empty")
     context = Context(
