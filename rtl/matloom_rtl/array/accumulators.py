@@ -179,11 +179,11 @@ class Accumulators(wiring.Component):
         word = Signal(width, name=f"word_{index}", reset_less=True)
         operand = Signal(width, name=f"operand_{index}", reset_less=True)
         columns = Signal(self._columns, name=f"columns_{index}")
-        maximum = Signal(name=f"maximum_{index}", reset_less=True)
+        maximum = self._flags(f"maximum_{index}")
         address = Signal.like(fetched.address, name=f"address_{index}", reset_less=True)
         m.d.sync += [
             columns.eq(0),
-            maximum.eq(fetched.maximum & fetched.add),
+            *(flag.eq(fetched.maximum & fetched.add) for flag in maximum),
             address.eq(fetched.address),
         ]
         # Taken in every cycle: an enable would be one more signal to all bits.
@@ -219,10 +219,11 @@ class Accumulators(wiring.Component):
             a, b, total, alternative = (
                 value.word_select(column, 32) for value in (word, operand, sums, other)
             )
+            larger = maximum[column % len(maximum)]
             m.d.sync += [
-                total.eq(Mux(maximum, a, a + b)),
+                total.eq(Mux(larger, a, a + b)),
                 alternative.eq(b),
-                take_other[column].eq(maximum & (a.as_signed() < b.as_signed())),
+                take_other[column].eq(larger & (a.as_signed() < b.as_signed())),
             ]
             chosen.append(Mux(take_other[column], alternative, total))
         if floating is None:
@@ -230,9 +231,24 @@ class Accumulators(wiring.Component):
         waited = Cat(chosen)
         for _cycle in range(self._sum_latency - 1):
             waited = delay(m, waited)
-        for _cycle in range(self._sum_latency):
+        for _cycle in range(self._sum_latency - 1):
             floating = delay(m, floating)
-        return Mux(floating, self._float_sums(m, index, word, operand), waited)
+        choices = self._flags(f"floating_{index}")
+        m.d.sync += [flag.eq(floating) for flag in choices]
+        floats = self._float_sums(m, index, word, operand)
+        return Cat(
+            Mux(choice, floats.word_select(column, 32), waited.word_select(column, 32))
+            for column, choice in enumerate(choices)
+        )
+
+    def _flags(self, name: str) -> list[Signal]:
+        """Return a flag for all columns, or one beside each where adders of numbers part them."""
+        if not self._has_float:
+            return [Signal(name=name, reset_less=True)]
+        return [
+            Signal(name=f"{name}_{column}", reset_less=True, attrs={"keep": 1})
+            for column in range(self._columns)
+        ]
 
     def _float_sums(self, m: Module, index: str, word, operand):
         sums = []

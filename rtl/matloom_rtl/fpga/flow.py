@@ -42,13 +42,21 @@ FAMILIES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Device:
-    """A device that `build_report` can fill."""
+    """A device that `build_report` can fill.
+
+    Members
+    -------
+    clock_site:
+        The pin that the clock comes in by; where there is none nextpnr takes any, from which it
+        may find no way into the clock tree.
+    """
 
     name: str
     family: str
     nextpnr: str
     options: tuple[str, ...]
     capacity: dict[str, int]
+    clock_site: str | None = None
 
 
 #: router2: the default router does not finish on large arrays. `static`: it spreads what the
@@ -196,13 +204,15 @@ def place_and_route(
         synthesised = synthesise(
             wrapped, WRAPPER_NAME, device.family, folder, say, soft_columns, abc9
         )
+        pins = f'LOCATE COMP "clk" SITE "{device.clock_site}";\n' if device.clock_site else ""
+        (folder / "pins.lpf").write_text(pins)
         command = [
             program(device.nextpnr),
             *device.options,
             *("--json", synthesised["netlist"].name, "--report", "report.json"),
             *("--seed", str(seed)),
-            # No pins are given: any will do, and the clock is as fast as it comes out.
-            *("--lpf-allow-unconstrained", "--timing-allow-fail"),
+            # For the other pins any will do, and the clock is as fast as it comes out.
+            *("--lpf", "pins.lpf", "--lpf-allow-unconstrained", "--timing-allow-fail"),
         ]
         run(command, folder, "nextpnr.log", say)
         routed = json.loads((folder / "report.json").read_text())
