@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In
 
 from matloom.arch.config import Config
 from matloom_rtl.arith.add import FloatAdd
-from matloom_rtl.array.cells import delay
+from matloom_rtl.array.cells import beside, delay
 from matloom_rtl.ports import ACC_ADDRESS_BITS, AccReadSignature, AccUpdateSignature
 
 __all__ = ["Accumulators"]
@@ -179,13 +179,9 @@ class Accumulators(wiring.Component):
         word = Signal(width, name=f"word_{index}", reset_less=True)
         operand = Signal(width, name=f"operand_{index}", reset_less=True)
         columns = Signal(self._columns, name=f"columns_{index}")
-        maximum = self._flags(f"maximum_{index}")
-        address = Signal.like(fetched.address, name=f"address_{index}", reset_less=True)
-        m.d.sync += [
-            columns.eq(0),
-            *(flag.eq(fetched.maximum & fetched.add) for flag in maximum),
-            address.eq(fetched.address),
-        ]
+        m.d.sync += columns.eq(0)
+        maximum = self._flags(m, fetched.maximum & fetched.add, f"maximum_{index}")
+        address = delay(m, fetched.address, name=f"address_{index}")
         # Taken in every cycle: an enable would be one more signal to all bits.
         m.d.sync += word.eq(fetch.data)
         with m.If(fetched.replace):
@@ -233,22 +229,18 @@ class Accumulators(wiring.Component):
             waited = delay(m, waited)
         for _cycle in range(self._sum_latency - 1):
             floating = delay(m, floating)
-        choices = self._flags(f"floating_{index}")
-        m.d.sync += [flag.eq(floating) for flag in choices]
+        choices = self._flags(m, floating, f"floating_{index}")
         floats = self._float_sums(m, index, word, operand)
         return Cat(
             Mux(choice, floats.word_select(column, 32), waited.word_select(column, 32))
             for column, choice in enumerate(choices)
         )
 
-    def _flags(self, name: str) -> list[Signal]:
-        """Return a flag for all columns, or one beside each where adders of numbers part them."""
-        if not self._has_float:
-            return [Signal(name=name, reset_less=True)]
-        return [
-            Signal(name=f"{name}_{column}", reset_less=True, attrs={"keep": 1})
-            for column in range(self._columns)
-        ]
+    def _flags(self, m: Module, flag, name: str) -> list[Signal]:
+        """Return a flag one cycle later, where numbers are added one beside each column."""
+        if self._has_float:
+            return beside(m, flag, self._columns, name=name)
+        return [delay(m, flag, name=name)]
 
     def _float_sums(self, m: Module, index: str, word, operand):
         sums = []

@@ -5,7 +5,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import WINDOW_TAPS, Config
-from matloom_rtl.array.cells import Cells, delay, flags_layout
+from matloom_rtl.array.cells import Cells, beside, delay, flags_layout
 from matloom_rtl.array.float_columns import FloatColumns
 from matloom_rtl.array.windows import LINE_BITS, Windows, slide_layout
 
@@ -156,7 +156,7 @@ class Array(wiring.Component):
                 if config.has_float:
                     for _cycle in range(self._own_latency, self.latency):
                         first = delay(m, first)
-                    first = Mux(floating, floats[column], first)
+                    first = Mux(floating[column], floats[column], first)
                 m.d.comb += self.o_sums[column].eq(first)
                 m.d.comb += [self.o_seconds[column].eq(total) for total in second]
             if group < self._last_group:
@@ -217,7 +217,7 @@ class Array(wiring.Component):
         return actives
 
     def _floats(self, m: Module):
-        """Return the sums of a floating-point mode, and whether it is one; both at the end."""
+        """Return the sums of a floating-point mode, and for each whether it is one, at the end."""
         config = self._config
         m.submodules.floats = floats = FloatColumns(config)
         names = ("valid", "vector", "switch", "weight_writes", "weight_data")
@@ -228,8 +228,9 @@ class Array(wiring.Component):
         sums, floating = list(floats.o_sums), self.flags.floating
         for _cycle in range(FloatColumns.latency_of(config), self.latency):
             sums = [delay(m, each) for each in sums]
-        for _cycle in range(self.latency):
+        for _cycle in range(self.latency - 1):
             floating = delay(m, floating)
+        floating = beside(m, floating, config.columns, name="floating")
         return [each.as_signed() for each in sums], floating
 
     def _last_flags(self, m: Module):

@@ -7,6 +7,7 @@ from matloom.arch.config import MAC_MODES, Config
 
 __all__ = [
     "Cells",
+    "beside",
     "decode_flags",
     "delay",
     "flags_layout",
@@ -211,6 +212,20 @@ def delay(m: Module, value, *, reset=False, name="delayed"):
     later = Signal.like(value, name=name, reset_less=not reset)
     m.d.sync += later.eq(value)
     return later
+
+
+def beside(m: Module, flag, places: int, *, name: str, reset=False):
+    """Return a flag one cycle later, in a register for each of so many places.
+
+    One wire to all columns would be the longest path of a chip with adders of numbers, which
+    stand far apart.
+    """
+    copies = [
+        Signal(name=f"{name}_{place}", reset_less=not reset, attrs={"keep": 1})
+        for place in range(places)
+    ]
+    m.d.sync += [copy.eq(flag) for copy in copies]
+    return copies
 
 
 def _add(a, b, carry):

@@ -9,7 +9,7 @@ from matloom.arch.floats import FLOAT_FORMATS
 from matloom_rtl.arith.add import FloatAdd
 from matloom_rtl.arith.multiply import FloatMultiply
 from matloom_rtl.arith.unpack import OPERAND, Unpack
-from matloom_rtl.array.cells import delay
+from matloom_rtl.array.cells import beside, delay
 
 __all__ = ["FloatColumns"]
 
@@ -67,25 +67,28 @@ class FloatColumns(wiring.Component):
         ]
         writes, weights = self._incoming(m)
         valid, switch = self.valid, self.valid & self.switch
-        for _cycle in range(Unpack.LATENCY):
+        for _cycle in range(Unpack.LATENCY - 1):
             valid, switch = delay(m, valid, reset=True), delay(m, switch, reset=True)
 
         last_group = config.columns // config.hop - 1
         for group in range(last_group + 1):
+            valid = delay(m, valid, reset=True)
+            switches = beside(m, switch, config.hop, name=f"switch_{group}", reset=True)
+            switch = switches[0]
             operands = [
                 Signal(OPERAND, name=f"operand_{group}_{element}", reset_less=True)
                 for element in range(config.float_rows)
             ]
             with m.If(valid):
                 m.d.sync += [held.eq(given) for held, given in zip(operands, vector, strict=True)]
-            for column in range(group * config.hop, (group + 1) * config.hop):
-                active = self._weights(m, column, writes, weights[column], switch)
+            for place, switched in enumerate(switches):
+                column = group * config.hop + place
+                active = self._weights(m, column, writes, weights[column], switched)
                 total = self._sum(m, column, operands, active)
                 for _group in range(group, last_group):
                     total = delay(m, total)
                 m.d.comb += self.o_sums[column].eq(total)
             if group < last_group:
-                valid, switch = delay(m, valid, reset=True), delay(m, switch, reset=True)
                 vector, writes = operands, [delay(m, write, reset=True) for write in writes]
                 weights = [
                     [delay(m, weight) for weight in column]
