@@ -175,6 +175,10 @@ class Accumulators(wiring.Component):
         fetched = Signal(request.shape(), name=f"fetched_{index}")
         m.d.comb += request.replace.eq((request.sum | request.update) & ~request.add)
         m.d.sync += fetched.eq(request)
+        of_array, replaces = [fetched.sum], [fetched.replace]
+        if self._has_float:
+            of_array = beside(m, request.sum, self._columns, name=f"of_array_{index}")
+            replaces = beside(m, request.replace, self._columns, name=f"replaces_{index}")
 
         word = Signal(width, name=f"word_{index}", reset_less=True)
         operand = Signal(width, name=f"operand_{index}", reset_less=True)
@@ -184,11 +188,18 @@ class Accumulators(wiring.Component):
         address = delay(m, fetched.address, name=f"address_{index}")
         # Taken in every cycle: an enable would be one more signal to all bits.
         m.d.sync += word.eq(fetch.data)
-        with m.If(fetched.replace):
-            # To replace is to add to nothing, which is -0 among floating-point numbers.
-            nothing = fetched.floating << 31 if self._has_float else Const(0, 32)
-            m.d.sync += word.eq(nothing.replicate(self._columns))
-        m.d.sync += operand.eq(Mux(fetched.sum, sums, values))
+        # To replace is to add to nothing, which is -0 among floating-point numbers.
+        nothing = fetched.floating << 31 if self._has_float else Const(0, 32)
+        part = width // len(replaces)
+        for place, flag in enumerate(replaces):
+            with m.If(flag):
+                m.d.sync += word.word_select(place, part).eq(nothing.replicate(part // 32))
+        m.d.sync += operand.eq(
+            Cat(
+                Mux(flag, sums.word_select(place, part), values.word_select(place, part))
+                for place, flag in enumerate(of_array)
+            )
+        )
         with m.If(fetched.sum):
             m.d.sync += columns.eq(~0)
         with m.Elif(fetched.update):
