@@ -32,6 +32,9 @@ _SMALLEST_MEMORY = 1 << 24
 #: Largest numbers of the formats of operands.
 _LARGEST = {"i8": 127, "i4": 7, "i16": 2**15 - 1}
 
+#: Largest power of two of a multiplier of 64-bit sums.
+_WIDE_SHIFT = 7
+
 #: Types of arrays that hold them, the one they are turned into first.
 _TYPES = {"i8": ("int8",), "i4": ("int8", "int4"), "i16": ("int16",)}
 
@@ -48,7 +51,7 @@ def matmul(
     input_zero_point: int = 0,
     residual: npt.ArrayLike | None = None,
     limits: tuple[float, float] = (-np.inf, np.inf),
-    output: npt.DTypeLike = np.float32,
+    output: npt.DTypeLike | None = None,
     device: str | Driver = "model",
     config: Config | str | Path = "reference",
 ) -> Array:
@@ -60,8 +63,12 @@ def matmul(
         sums = (a - input_zero_point) @ b + bias
         clip(multiply_by_quantized_multiplier(sums, multiplier, shift) + zero_point, -128, 127)
 
-    The engine stores 8 bits of a result; sums leave it in four digits, which takes as many POSTs
-    (`numerics.from_digits`). Where they might reach 2**28 the host computes them.
+    With ``output=np.int16`` limits are those of 16 bits, and the dtype of `bias` chooses the rule,
+    as in a TFLite layer of words: int32, or none, the one above; int64 that of 64-bit sums, whose
+    multiplier is first rounded to 15 bits (`numerics.requantize_wide`).
+
+    The engine stores 8 or 16 bits of a result; sums leave it in four digits, which takes as many
+    POSTs (`numerics.from_digits`). Where they might reach 2**28 the host computes them.
     `matloom.arch.numerics.quantize_multiplier` makes multiplier and shift of a real number.
 
     In the modes ``bf16``, ``fp16``, ``fp8_e4m3`` and ``fp8_e5m2`` the result is
@@ -84,16 +91,21 @@ def matmul(
         the cycles, words of `a` twice as many.
     multiplier, shift:
         2**30 to 2**31 - 1 and -31 to 30: the results are ``sums * multiplier * 2**(shift - 31)``,
-        of all columns or of each, as int8. Without either, the sums themselves, as int32.
+        of all columns or of each. Without either, the sums themselves.
     zero_point:
-        Added to the results, int8.
+        Added to the results, int8; 0 where they are int16.
     bias:
-        int32, one a column; float32 in a floating-point mode.
+        int32, one a column, or int64 for results of int16 (`shift` up to 7 then); float32 in a
+        floating-point mode.
     input_zero_point:
         What stands for zero in `a`, one of its numbers.
-    residual, limits, output:
+    residual, limits:
         In a floating-point mode only: what is added to the product, of the dtype `output`; the
-        smallest and the largest result, numbers of float8_e5m2; and the result's dtype.
+        smallest and the largest result, numbers of float8_e5m2.
+    output:
+        The result's dtype. In a floating-point mode float32, if it is None, or that of a mode.
+        Else int32 for sums, and with a multiplier int8, if it is None, or, in the mode ``i16xi8``
+        alone, int16.
     device:
         ``"model"``, ``"rtl"``, or a driver that is open.
     config:
@@ -111,7 +123,7 @@ def matmul(
             residual=None if residual is None else np.asarray(residual),
             low=limits[0],
             high=limits[1],
-            output=output,
+            output=np.float32 if output is None else output,
         )
         return _float_matmul(np.asarray(a), np.asarray(b), mode, epilogue, device, config)
     formats = _formats(mode, _chosen(config, device))
@@ -132,6 +144,9 @@ def matmul(
             zero_point=zero_point,
             bias=bias,
             input_zero_point=input_zero_point,
+            residual=residual,
+            limits=limits,
+            output=output,
             device=device,
             config=config,
         )
@@ -191,7 +206,7 @@ def conv2d(
     padding: tuple[int, int, int, int] = (0, 0, 0, 0),
     residual: npt.ArrayLike | None = None,
     limits: tuple[float, float] = (-np.inf, np.inf),
-    output: npt.DTypeLike = np.float32,
+    output: npt.DTypeLike | None = None,
     device: str | Driver = "model",
     config: Config | str | Path = "reference",
 ) -> Array:
@@ -212,8 +227,8 @@ def conv2d(
         Vertical and horizontal.
     padding:
         Elements at the top, bottom, left and right; they stand for zero.
-    residual, limits, output:
-        As `matmul` takes them; the residual has the shape of the result.
+    residual:
+        As `matmul` takes it, of the shape of the result.
     """
     chosen = _chosen(config, device)
     if mode in FLOAT_MODES:
@@ -231,7 +246,7 @@ def conv2d(
             residual=None if residual is None else windows.flat(np.asarray(residual)),
             low=limits[0],
             high=limits[1],
-            output=output,
+            output=np.float32 if output is None else output,
         )
         operands = windows.rows(), windows.columns()
         return _float_matmul(*operands, mode, epilogue, device, config).reshape(windows.shape)
@@ -241,23 +256,28 @@ def conv2d(
         raise ValueError(
             f"x must have {weights.shape[3]} channels, as the filters, not {data.shape[3]}"
         )
-    channels = weights.shape[0]
+    if residual is not None or tuple(limits) != (-np.inf, np.inf):
+        raise TypeError(f"residual and limits are for floating-point modes, not for {mode}")
+    scaled = multiplier is not None and shift is not None
+    if not scaled and (multiplier is not None or shift is not None or zero_point):
+        raise TypeError("multiplier and shift must be given together, and with a zero_point")
+    made = _output(output, mode, scaled=scaled)
     zeros = {"input_zero_point": input_zero_point, "zero_point": zero_point}
-    largest = {"input_zero_point": _LARGEST[formats[0]], "zero_point": 127}
-    for name, value in zeros.items():
-        if not -largest[name] - 1 <= value <= largest[name]:
-            raise ValueError(f"{name} must be {-largest[name] - 1} to {largest[name]}, not {value}")
-    if formats[0] == "i16" and input_zero_point:
-        raise ValueError(f"input_zero_point must be 0 in {mode}, not {input_zero_point}")
-    sums = np.zeros(channels, np.int32) if bias is None else np.asarray(bias)
-    if sums.dtype != np.int32 or sums.shape != (channels,):
-        raise ValueError(f"bias must be {channels} int32, not {sums.dtype} {sums.shape}")
+    for name, value, kind in (
+        ("input_zero_point", input_zero_point, formats[0]),
+        ("zero_point", zero_point, "i16" if made == "int16" else "i8"),
+    ):
+        if kind == "i16" and value:
+            raise ValueError(f"{name} must be 0 where numbers are int16, not {value}")
+        largest = _LARGEST[kind]
+        if not -largest - 1 <= value <= largest:
+            raise ValueError(f"{name} must be {-largest - 1} to {largest}, not {value}")
+    sums = _bias(bias, weights.shape[0], ("int32", "int64") if made == "int16" else ("int32",))
     _require_small_sums(weights, sums, input_zero_point, _LARGEST[formats[0]])
     scales: tuple[float, ...] | None = None
     if multiplier is not None and shift is not None:
-        scales = _scales(multiplier, shift, channels)
-    elif multiplier is not None or shift is not None or zero_point:
-        raise TypeError("multiplier and shift must be given together, and with a zero_point")
+        most = _WIDE_SHIFT if sums.dtype == np.int64 else 30
+        scales = _scales(multiplier, shift, len(sums), most)
     attributes = Conv2D(
         stride=_pair("stride", stride),
         dilation=_pair("dilation", dilation),
@@ -265,7 +285,7 @@ def conv2d(
         activation=Activation.NONE,
         mode=mode,
     )
-    graph = _graph(data, weights, sums, scales, zeros, attributes)
+    graph = _graph(data, weights, sums, scales, zeros, attributes, made)
     result: Array = _SESSIONS.find(graph, chosen, device).run(data)
     return result
 
@@ -301,6 +321,29 @@ def _integers(name: str, array: npt.ArrayLike, axes: int, kind: str) -> Array:
     return found
 
 
+def _output(wanted: npt.DTypeLike | None, mode: str, *, scaled: bool) -> str:
+    """Return the type of integer results; raise `ValueError` where they cannot have it."""
+    allowed: tuple[str, ...] = ("int32",)
+    if scaled:
+        allowed = ("int8", "int16") if mode == "i16xi8" else ("int8",)
+    found = allowed[0] if wanted is None else np.dtype(wanted).name
+    if found not in allowed:
+        scale = "with" if scaled else "without"
+        raise ValueError(
+            f"output must be {' or '.join(allowed)} in {mode} {scale} a multiplier, not {found}"
+        )
+    return found
+
+
+def _bias(bias: npt.ArrayLike | None, channels: int, allowed: tuple[str, ...]) -> Array:
+    """Return the biases of integer sums, zeros of the first type that is allowed for none."""
+    found = np.zeros(channels, allowed[0]) if bias is None else np.asarray(bias)
+    if found.dtype.name not in allowed or found.shape != (channels,):
+        wanted = " or ".join(allowed)
+        raise ValueError(f"bias must be {channels} {wanted}, not {found.dtype} {found.shape}")
+    return found
+
+
 def _counts(name: str, values: Sequence[int], length: int, *, least: int) -> tuple[int, ...]:
     """Return the values as integers; raise `ValueError` unless they are so many and so large."""
     found = np.asarray(values)
@@ -323,7 +366,11 @@ def _require_small_sums(filters: Array, bias: Array, zero_point: int, largest_in
     """Raise `ValueError` if an input exists whose sum does not fit 32 bits."""
     farthest = max(largest_input - zero_point, zero_point + largest_input + 1)
     weights = np.abs(filters.astype(np.int64)).reshape(filters.shape[0], -1).sum(axis=1)
-    largest = int((weights * farthest + np.abs(bias.astype(np.int64))).max())
+    # As Python's integers, which hold the absolute value of any bias.
+    largest = max(
+        weight * farthest + abs(own)
+        for weight, own in zip(weights.tolist(), bias.tolist(), strict=True)
+    )
     if largest >= 2**31:
         raise ValueError(
             f"sums must fit 32 bits whatever the input, and with these weights may be {largest}"
@@ -331,13 +378,16 @@ def _require_small_sums(filters: Array, bias: Array, zero_point: int, largest_in
 
 
 def _scales(
-    multiplier: int | Sequence[int], shift: int | Sequence[int], channels: int
+    multiplier: int | Sequence[int],
+    shift: int | Sequence[int],
+    channels: int,
+    most: int,
 ) -> tuple[float, ...]:
     """Return the real number of each channel: 31 bits of it are the multiplier, so it is exact."""
     pairs = []
     for name, values, low, high in (
         ("multiplier", multiplier, 2**30, 2**31 - 1),
-        ("shift", shift, -31, 30),
+        ("shift", shift, -31, most),
     ):
         found = np.asarray(values)
         if found.shape not in ((), (channels,)) or found.dtype.kind not in "iu":
@@ -356,8 +406,12 @@ def _graph(
     scales: tuple[float, ...] | None,
     zeros: Mapping[str, int],
     attributes: Conv2D,
+    result: str,
 ) -> Graph:
-    """Return a network of one convolution; input and output have the scale 1, sums have none."""
+    """Return a network of one convolution; input and output have the scale 1, sums have none.
+
+    `result` is the type of the output.
+    """
     shape = data.shape
     padding, stride, dilation = attributes.padding, attributes.stride, attributes.dilation
     sides = (padding.top + padding.bottom, padding.left + padding.right)
@@ -386,11 +440,11 @@ def _graph(
         1: Tensor(
             name="filters", shape=filters.shape, dtype="int8", quantisation=weights, data=filters
         ),
-        2: Tensor(name="bias", shape=bias.shape, dtype="int32", data=bias),
+        2: Tensor(name="bias", shape=bias.shape, dtype=bias.dtype.name, data=bias),
         3: Tensor(
             name="y",
             shape=made,
-            dtype="int32" if scales is None else "int8",
+            dtype=result,
             quantisation=None if scales is None else integers(zeros["zero_point"]),
         ),
     }

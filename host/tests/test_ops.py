@@ -11,6 +11,10 @@ from matloom.device.open import open_device
 
 UNSCALED = {"multiplier": 2**30, "shift": 1}
 NARROW = load_config("small+weight_rows=2+tables=1+products=1+i8xi4+i4xi4+i16xi8")
+WORDS = {
+    **{"mode": "i16xi8", "config": NARROW, "output": np.int16},
+    "a": np.zeros((2, 3), np.int16),
+}
 
 
 def int8(*shape, seed=0):
@@ -19,6 +23,18 @@ def int8(*shape, seed=0):
 
 def int4(*shape, seed=0):
     return (int8(*shape, seed=seed) >> 4).astype(ml_dtypes.int4)
+
+
+@pytest.fixture
+def on_the_engine(monkeypatch):
+    """Let no operation be the host's."""
+
+    def compile_for_engine(graph, config):
+        program = compile_network(graph, config)
+        assert [layer.where for layer in program.layers] == ["engine"]
+        return program
+
+    monkeypatch.setattr(ops, "compile_network", compile_for_engine)
 
 
 def scaled(total, multiplier, shift):
@@ -31,6 +47,16 @@ def scaled(total, multiplier, shift):
     places = max(-shift, 0)
     rest = high & ((1 << places) - 1)
     return (high >> places) + (rest > ((1 << places) - 1) // 2 + (high < 0))
+
+
+def scaled_wide(total, multiplier, shift):
+    """Return a 64-bit sum scaled as TensorFlow Lite Micro does, in Python's integers."""
+    short = min((multiplier + 2**15) // 2**16, 2**15 - 1)
+    return (total * short + 2 ** (14 - shift)) // 2 ** (15 - shift)
+
+
+def int16(*shape, seed=0):
+    return np.random.default_rng([seed, *shape]).integers(-(2**15), 2**15, shape, np.int16)
 
 
 @pytest.mark.parametrize("device", ["model", "rtl"])
@@ -96,15 +122,9 @@ def test_sums(shape, mode, device):
     assert np.array_equal(made, a.astype(int) @ b.astype(int) + bias)
 
 
-def test_sums_of_any_shape_on_the_engine(monkeypatch, seed):
+@pytest.mark.usefixtures("on_the_engine")
+def test_sums_of_any_shape_on_the_engine(seed):
     """Results that do not fit the scratchpad, and convolutions, with a zero point."""
-
-    def compile_for_engine(graph, config):
-        program = compile_network(graph, config)
-        assert [layer.where for layer in program.layers] == ["engine"]
-        return program
-
-    monkeypatch.setattr(ops, "compile_network", compile_for_engine)
     generator = np.random.default_rng(seed)
     for number in range(4):
         rows, inner, columns = generator.integers(1, 300, 3).tolist()
@@ -142,6 +162,87 @@ def test_convolution_of_words():
         window = image[number, 2 * row : 2 * row + 3, column : column + 3 : 2]
         total = int((window * filters[channel]).sum())
         assert value == np.clip(scaled(total, 2**30, -14), -128, 127)
+
+
+#: Of results of int16: the bias's type, and the rule that it chooses.
+RULES = [("int32", scaled), ("int64", scaled_wide)]
+
+
+def check_words(made, sums, rule, multipliers, shifts):
+    """Compare results with sums, (..., columns), that are scaled by column."""
+    assert made.dtype == np.int16
+    for place, total in np.ndenumerate(sums):
+        value = rule(int(total), multipliers[place[-1]], shifts[place[-1]])
+        assert made[place] == min(max(value, -(2**15)), 2**15 - 1)
+    assert made.size < 50 or len(np.unique(made)) > 30
+
+
+@pytest.mark.usefixtures("on_the_engine")
+@pytest.mark.parametrize("device", ["model", "rtl"])
+@pytest.mark.parametrize(("bias_type", "rule"), RULES)
+@pytest.mark.parametrize("shape", [(1, 1, 1), (33, 20, 1), (5, 70, 9), (50, 33, 20)])
+def test_products_of_words_as_words(shape, bias_type, rule, device):
+    rows, inner, columns = shape
+    a, b = int16(rows, inner), int8(inner, columns)
+    a.flat[:1] = -(2**15)
+    bias = np.random.default_rng(3).integers(-(2**20), 2**20, columns).astype(bias_type)
+    multipliers = [2**30 + 50_000_000 * column for column in range(columns)]
+    shifts = [-7 - column % 3 for column in range(columns)]
+    made = ops.matmul(
+        *(a, b, "i16xi8"),
+        **{"multiplier": multipliers, "shift": shifts, "bias": bias, "output": np.int16},
+        **{"device": device, "config": NARROW},
+    )
+    check_words(made, a.astype(int) @ b.astype(int) + bias, rule, multipliers, shifts)
+
+
+@pytest.mark.parametrize(("bias_type", "rule"), RULES)
+def test_products_of_words_of_any_shape_and_scale(bias_type, rule, seed):
+    """Many shapes and scales, on the engine where sums shifted left fit 32 bits, else not."""
+    generator = np.random.default_rng(seed)
+    for number in range(20):
+        rows, inner, columns = generator.integers(1, 40, 3).tolist()
+        a, b = int16(rows, inner, seed=number), int8(inner, columns, seed=number)
+        multiplier = int(generator.integers(2**30, 2**31))
+        shift = int(generator.integers(-14, 8))
+        bias = None if bias_type == "int32" else np.zeros(columns, np.int64)
+        made = ops.matmul(
+            *(a, b, "i16xi8"),
+            **{"multiplier": multiplier, "shift": shift, "bias": bias, "output": "int16"},
+            config=NARROW,
+        )
+        for place, total in np.ndenumerate(a.astype(int) @ b.astype(int)):
+            value = (rule(int(total), multiplier, shift) + 2**31) % 2**32 - 2**31
+            assert made[place] == min(max(value, -(2**15)), 2**15 - 1)
+
+
+@pytest.mark.usefixtures("on_the_engine")
+@pytest.mark.parametrize(("device", "count"), [("model", 12), ("rtl", 2)])
+@pytest.mark.parametrize(("bias_type", "rule"), RULES)
+def test_convolutions_of_words_as_words(bias_type, rule, device, count, seed):
+    generator = np.random.default_rng(seed)
+    for number in range(count):
+        depth, channels = generator.integers(1, 12, 2).tolist()
+        x, filters = int16(2, 9, 8, depth, seed=number), int8(channels, 3, 2, depth, seed=number)
+        top, bottom, left, right = generator.integers(0, 3, 4).tolist()
+        down, across, step_y, step_x = generator.integers(1, 3, 4).tolist()
+        bias = generator.integers(-(2**20), 2**20, channels).astype(bias_type)
+        multipliers = generator.integers(2**30, 2**31, channels).tolist()
+        shifts = generator.integers(-9, -6, channels).tolist()
+        made = ops.conv2d(
+            *(x, filters, "i16xi8"),
+            **{"multiplier": multipliers, "shift": shifts, "bias": bias, "output": np.int16},
+            **{"stride": (down, across), "dilation": (step_y, step_x)},
+            **{"padding": (top, bottom, left, right), "device": device, "config": NARROW},
+        )
+        image = np.pad(x.astype(int), ((0, 0), (top, bottom), (left, right), (0, 0)))
+        sums = np.zeros(made.shape, int)
+        for row, column in np.ndindex(made.shape[1:3]):
+            rows = slice(down * row, down * row + 2 * step_y + 1, step_y)
+            columns = slice(across * column, across * column + step_x + 1, step_x)
+            window = image[:, rows, columns]
+            sums[:, row, column] = np.einsum("nhwd,chwd->nc", window, filters.astype(int)) + bias
+        check_words(made, sums, rule, multipliers, shifts)
 
 
 @pytest.mark.parametrize("mode", ["i8xi4", "i4xi4"])
@@ -274,6 +375,61 @@ def test_a_driver_that_is_open():
             "sums must fit 32 bits whatever the input, and with these weights may be 2516582400",
         ),
         ({"zero_point": 128}, ValueError, "zero_point must be -128 to 127, not 128"),
+        (
+            {"output": np.int16},
+            ValueError,
+            "output must be int8 in i8xi8 with a multiplier, not int16",
+        ),
+        (
+            {"output": np.int32},
+            ValueError,
+            "output must be int8 in i8xi8 with a multiplier, not int32",
+        ),
+        (
+            {**WORDS, "output": "uint8"},
+            ValueError,
+            "output must be int8 or int16 in i16xi8 with a multiplier, not uint8",
+        ),
+        (
+            {**WORDS, "multiplier": None, "shift": None},
+            ValueError,
+            "output must be int32 in i16xi8 without a multiplier, not int16",
+        ),
+        (
+            {**WORDS, "zero_point": 7},
+            ValueError,
+            "zero_point must be 0 where numbers are int16, not 7",
+        ),
+        (
+            {**WORDS, "input_zero_point": 7},
+            ValueError,
+            "input_zero_point must be 0 where numbers are int16, not 7",
+        ),
+        (
+            {**WORDS, "bias": np.zeros(2, np.int16)},
+            ValueError,
+            r"bias must be 2 int32 or int64, not int16 \(2,\)",
+        ),
+        (
+            {**WORDS, "bias": np.full(2, -(2**63))},
+            ValueError,
+            "sums must fit 32 bits whatever the input, and with these weights may be 922337",
+        ),
+        (
+            {**WORDS, "bias": np.zeros(2, np.int64), "shift": 8},
+            ValueError,
+            "shift must be -31 to 7, not 8",
+        ),
+        (
+            {"residual": np.zeros((2, 2))},
+            TypeError,
+            "residual and limits are for floating-point modes, not for i8xi8",
+        ),
+        (
+            {"limits": (0, 6)},
+            TypeError,
+            "residual and limits are for floating-point modes, not for i8xi8",
+        ),
         ({"bias": np.zeros(3, np.int32)}, ValueError, r"bias must be 2 int32, not int32 \(3,\)"),
         (
             {"bias": np.full(2, -(2**31), np.int32)},
