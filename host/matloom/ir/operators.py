@@ -116,13 +116,17 @@ _SUMS = frozenset(
 #: Weights quantised, data not.
 _HYBRID = frozenset({"float32 int8 float32 -> float32", "float32 int8 -> float32"})
 _NUMBERS = _unary("float32", "int8", "uint8")
+#: What TensorFlow Lite Micro has of two bytes, too, without a rule of its own for these.
+_MORE_NUMBERS = _NUMBERS | _unary("int16")
 #: Types whose elements are only moved.
 _ANY = _unary("bool", "float32", "int8", "int16", "int32", "int64", "uint8")
 _ARITHMETIC = Operator(
     attributes=Arithmetic, types=_binary("float32", "int8", "int16", "uint8"), shape=broadcast_shape
 )
 _CHOICE = Operator(
-    types=_binary("float32", "int8", "int32", "uint8"), shape=broadcast_shape, scaled=False
+    types=_binary("float32", "int8", "int16", "int32", "uint8"),
+    shape=broadcast_shape,
+    scaled=False,
 )
 _RESHAPE = Operator(types=_ANY, shape=None, scaled=False)
 _SPLIT = Operator(attributes=Split, types=_ANY, parts=split_shapes, variadic=True, scaled=False)
@@ -134,9 +138,10 @@ _PICK = Operator(
 )
 _SLICE = Operator(attributes=Slice, types=_ANY, shape=slice_shape, scaled=False)
 _PAD = Operator(attributes=Pad, types=_unary("float32", "int8", "int16", "uint8"), shape=pad_shape)
-_POOL = Operator(attributes=Pool2D, types=_NUMBERS, shape=pooling_shape)
-_REDUCE = Operator(attributes=Reduce, types=_NUMBERS, shape=reduced_shape)
+_POOL = Operator(attributes=Pool2D, types=_MORE_NUMBERS, shape=pooling_shape)
+_REDUCE = Operator(attributes=Reduce, types=_MORE_NUMBERS, shape=reduced_shape)
 _SAME = Operator(types=_NUMBERS)
+_LIMIT = Operator(types=_MORE_NUMBERS)
 
 OPERATORS = {
     Op.ADD: _ARITHMETIC,
@@ -166,7 +171,7 @@ OPERATORS = {
         weight_axis=0,
     ),
     Op.HARD_SWISH: _SAME,
-    Op.LEAKY_RELU: Operator(attributes=LeakyRelu, types=_NUMBERS),
+    Op.LEAKY_RELU: Operator(attributes=LeakyRelu, types=_MORE_NUMBERS),
     Op.LOGISTIC: _SAME,
     Op.LOG_SOFTMAX: Operator(types=_unary("float32")),
     Op.MAXIMUM: _CHOICE,
@@ -189,8 +194,8 @@ OPERATORS = {
         )
     ),
     Op.REFERENCE: Operator(attributes=Reference, types=frozenset()),
-    Op.RELU: _SAME,
-    Op.RELU6: _SAME,
+    Op.RELU: _LIMIT,
+    Op.RELU6: _LIMIT,
     Op.RESHAPE: _RESHAPE,
     Op.RESIZE_NEAREST_NEIGHBOR: Operator(
         attributes=Resize,

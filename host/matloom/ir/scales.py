@@ -112,12 +112,9 @@ def prelu_scales(graph: Graph, node: Node) -> tuple[Multiplier, Multiplier]:
 
 def leaky_scales(graph: Graph, node: Node) -> tuple[Multiplier, Multiplier]:
     """Return multipliers and shifts of LEAKY_RELU, for values from 0 on and for those below."""
-    given = np.float32(graph.tensors[node.inputs[0]].scale)
-    output = np.float32(graph.tensors[node.output].scale)
-    alpha = np.float32(node.attributes_as(LeakyRelu).alpha)
-    return quantize_multiplier(float(given / output)), quantize_multiplier(
-        float(given * alpha / output)
-    )
+    given, output = graph.tensors[node.inputs[0]].scale, graph.tensors[node.output].scale
+    alpha = node.attributes_as(LeakyRelu).alpha
+    return unary_multiplier(graph, node), quantize_multiplier(given * alpha / output)
 
 
 def reduction_multiplier(graph: Graph, node: Node) -> Multiplier:

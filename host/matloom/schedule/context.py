@@ -78,6 +78,11 @@ class Context:
         return self.sources[0], self.results[0]
 
     @property
+    def mode(self) -> str:
+        """The mode of products with its first input, of words or of bytes."""
+        return "i16xi8" if self.inputs[0].dtype == "int16" else "i8xi8"
+
+    @property
     def granule(self) -> int:
         """Bytes of a row of the output, or all of them where it has no rows."""
         shape, size = self.output.shape, self.output.size_bytes
@@ -89,6 +94,18 @@ class Context:
         if data is None:
             raise Unfit(f"its input {index} is not constant")
         return data
+
+    def check_words(self) -> None:
+        """Raise `Unfit` where numbers of two bytes are not the engine's, or have zero points."""
+        tensors = (*self.inputs, self.output)
+        if all(tensor.dtype == "int8" for tensor in tensors):
+            return
+        if not self.config.has_words:
+            built = ", ".join(self.config.mac_modes)
+            raise Unfit(f"the engine is built with {built}, not i16xi8")
+        zeros = [tensor.quantisation.zero_point for tensor in tensors if tensor.quantisation]
+        if any(tensor.dtype != "int16" for tensor in tensors) or any(map(any, zeros)):
+            raise Unfit("the engine takes numbers of two bytes to such, and without zero points")
 
     def bias(self, channels: int) -> Array:
         """Return the biases of a layer, zeros where it has none."""

@@ -98,21 +98,9 @@ def _repetition(context: Context) -> tuple[int, tuple[int, ...]]:
     return period, tuple(repeated)
 
 
-def _check_words(context: Context) -> None:
-    """Raise `Unfit` where numbers of two bytes are not the engine's, or have zero points."""
-    tensors = (*context.inputs, context.output)
-    if all(tensor.dtype == "int8" for tensor in tensors):
-        return
-    if not context.config.has_words:
-        built = ", ".join(context.config.mac_modes)
-        raise Unfit(f"the engine is built with {built}, not i16xi8")
-    if any(tensor.dtype != "int16" or tensor.zero_point for tensor in tensors):
-        raise Unfit("the engine takes numbers of two bytes to such, and without zero points")
-
-
 def add(context: Context) -> Stage:
     """Return ADD."""
-    _check_words(context)
+    context.check_words()
     first, second = (tensor.zero_point for tensor in context.inputs)
     return _sum(context, (context.sources[0], context.sources[1]), (first, second))
 
@@ -152,7 +140,7 @@ def subtract(context: Context) -> tuple[Stage, ...]:
 
 def quantize(context: Context) -> Stage:
     """Return QUANTIZE from int8 to int8, or from int16 to int16."""
-    _check_words(context)
+    context.check_words()
     data = context.inputs[0]
     scale = context.result(*rescale_multiplier(data, context.output), Activation.NONE)
     return _requantised(context, data.zero_point, scale)
@@ -160,14 +148,16 @@ def quantize(context: Context) -> Stage:
 
 def relu(context: Context) -> Stage:
     """Return RELU, to another scale."""
+    context.check_words()
     data = context.inputs[0]
     scale = context.result(*rescale_multiplier(data, context.output), Activation.RELU)
     return _requantised(context, data.zero_point, scale)
 
 
 def _limited(context: Context, low: int, high: int) -> Stage:
-    scale = Requantisation(multiplier=SAME[0], shift=SAME[1], zero=0, low=low, high=high)
-    return _requantised(context, 0, scale)
+    context.check_words()
+    same = context.result(*SAME, Activation.NONE)
+    return _requantised(context, 0, replace(same, zero=0, low=low, high=high))
 
 
 def relu6(context: Context) -> Stage:
@@ -184,8 +174,9 @@ def limit(context: Context) -> Stage:
     if data.data is not None or data.shape != context.output.shape:
         raise Unfit(f"it broadcasts {data.shape} to {context.output.shape}")
     level = int(value.reshape(-1)[0])
-    limits = (level, 127) if context.node.op is Op.MAXIMUM else (-128, level)
-    return _limited(context, *limits)
+    every = np.iinfo(context.output.dtype)
+    maximum = context.node.op is Op.MAXIMUM
+    return _limited(context, *((level, every.max) if maximum else (every.min, level)))
 
 
 def product(
@@ -224,10 +215,13 @@ def below_zero(context: Context) -> VectorStage:
 
 def leaky_relu(context: Context) -> Stage | tuple[Stage, ...]:
     """Return LEAKY_RELU: by a table, else what is above zero and what is below, each scaled."""
-    if context.config.tables:
+    context.check_words()
+    words = context.output.dtype == "int16"
+    if context.config.tables and not words:
         return table_stage(context)
     if context.node.attributes_as(LeakyRelu).alpha < 0:
-        raise Unfit("its slope must be 0 or more where the configuration has tables = 0")
+        where = "in int16" if words else "where the configuration has tables = 0"
+        raise Unfit(f"its slope must be 0 or more {where}")
     above, below = leaky_scales(context.graph, context.node)
     zero, output = context.inputs[0].zero_point, context.output.zero_point
     kept = replace(context.result(*below, Activation.NONE), high=output)

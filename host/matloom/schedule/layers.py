@@ -284,6 +284,7 @@ def pooling(
     """Return what makes the stage of a pooling."""
 
     def pool(context: Context) -> Stage:
+        context.check_words()
         attributes = context.node.attributes_as(Pool2D)
         low, high = activation_range(attributes.activation, context.output)
         window = _window(context, attributes, attributes.window)
@@ -375,6 +376,7 @@ def _taps(count: int) -> tuple[int, int]:
 
 def reduction(context: Context) -> Stage:
     """Return SUM and MEAN over neighbouring axes; along the last one, weights are ones."""
+    context.check_words()
     shape = context.inputs[0].shape
     axes = [axis for axis in context.node.attributes_as(Reduce).axes if shape[axis] > 1]
     first, end = (axes[0], axes[-1] + 1) if axes else (0, 0)
@@ -385,18 +387,23 @@ def reduction(context: Context) -> Stage:
     )
     scale = context.result(*reduction_multiplier(context.graph, context.node), Activation.NONE)
     zero = context.inputs[0].zero_point
+    if count * _FARTHEST_WORD >= 2**31 and context.mode == "i16xi8":
+        raise Unfit(f"sums of words must fit 32 bits, and {count} might not")
     if inner == 1:
         images, rows = planes(outer)
+        run = count * context.output.element_bytes
         return convolution_stage(
             name=context.name,
             nodes=context.nodes,
             tensors=context.ends,
-            window=_dense_window(images, (rows, 1), count),
-            filters=np.ones((1, 1, 1, count), np.int8),
+            window=_dense_window(images, (rows, 1), run),
+            filters=np.ones((1, 1, 1, run), np.int8),
             bias=np.zeros(1, np.int32),
             input_zero=zero,
             scale=scale,
             config=context.config,
+            macs=outer * count,
+            mode=context.mode,
         )
     height, width = _taps(count)
     window = Window(

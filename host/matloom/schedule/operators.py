@@ -96,6 +96,8 @@ _STAGES: dict[Op, Callable[[Context], Stage | tuple[Stage, ...]]] = {
 _MORE_TYPES = {
     Op.CONV_2D: ("int16", "int32"),
     **dict.fromkeys((Op.ADD, Op.DEPTHWISE_CONV_2D, Op.FULLY_CONNECTED, Op.QUANTIZE), ("int16",)),
+    **dict.fromkeys((Op.AVERAGE_POOL_2D, Op.MEAN, Op.SUM), ("int16",)),
+    **dict.fromkeys((Op.LEAKY_RELU, Op.MAXIMUM, Op.MINIMUM, Op.RELU, Op.RELU6), ("int16",)),
     **dict.fromkeys((Op.CONCATENATION, Op.PACK, Op.PAD, Op.PADV2, Op.SLICE, Op.SPLIT), ("int16",)),
     **dict.fromkeys((Op.SPLIT_V, Op.STRIDED_SLICE, Op.TRANSPOSE, Op.UNPACK), ("int16",)),
     Op.RESIZE_NEAREST_NEIGHBOR: ("int16",),

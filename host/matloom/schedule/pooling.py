@@ -1,9 +1,11 @@
 """Stages of pooling: maxima, averages and sums over windows, by one tile of weights."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from matloom.arch.numerics import Rounding, reciprocal
-from matloom.schedule.context import Context
+from matloom.schedule.context import Context, Unfit
 from matloom.schedule.requantisation import Requantisation
 from matloom.schedule.stage import ArrayStage, Region, Walk
 from matloom.schedule.weights import identity_tile
@@ -20,8 +22,9 @@ def _pooling_stage(
     maximum: bool = False,
 ) -> ArrayStage:
     """Return a stage whose weights are one identity tile for all taps and channels."""
-    config = context.config
-    block_bytes = min(config.rows, config.columns)
+    config, word = context.config, context.output.element_bytes
+    window = replace(window, depth=word * window.depth)
+    block_bytes = word * min(config.rows // word, config.columns)
     walk = tap_walk(window, pad_value, blocks=1, oc_step=block_bytes, maximum=maximum, fixed=True)
     oc_blocks = -(-window.depth // block_bytes)
     tail = window.depth - (oc_blocks - 1) * block_bytes
@@ -31,7 +34,7 @@ def _pooling_stage(
         walk = Walk(**{**vars(walk), "x_step": block_bytes, "oc_step": 0})
         width, position_bytes, oc_blocks, tail = oc_blocks, block_bytes, 1, block_bytes
         regions = tuple(Region(**{**vars(region), "end_x": width}) for region in regions)
-    tile = identity_tile(config)
+    tile = identity_tile(config, word=word)
     return ArrayStage(
         name=context.name,
         nodes=context.nodes,
@@ -51,6 +54,8 @@ def _pooling_stage(
         weights=np.broadcast_to(tile, (oc_blocks, tile.size)),
         params=np.zeros((oc_blocks, 0), np.uint8),
         macs=0,
+        mode=context.mode,
+        element_bytes=word,
     )
 
 
@@ -76,7 +81,7 @@ def _spans(size: int, out: int, kernel: int, stride: int, pad: int) -> list[tupl
 
 def average_stage(context: Context, window: Window, low: int, high: int) -> ArrayStage:
     """Return an average pooling over the valid taps of each window, clamped to ``low .. high``."""
-    regions = []
+    regions, size = [], context.output.element_bytes
     for first_row, end_row, valid_rows in _spans(
         window.in_height, window.out_height, window.kernel_height, window.stride_y, window.pad_top
     ):
@@ -85,6 +90,9 @@ def average_stage(context: Context, window: Window, low: int, high: int) -> Arra
         ):
             count = valid_rows * valid_columns
             multiplier, shift = reciprocal(count)
+            most = 2 ** (31 - shift) // count
+            if count * 2 ** (8 * size - 1) + count // 2 >= most:
+                raise Unfit(f"sums of {count} numbers must be below {most} to be divided")
             scale = Requantisation(
                 multiplier=multiplier,
                 shift=shift,
@@ -92,6 +100,7 @@ def average_stage(context: Context, window: Window, low: int, high: int) -> Arra
                 low=low,
                 high=high,
                 rounding=Rounding.AVERAGE,
+                element_bytes=size,
             )
             post = {"bias": count // 2, **scale.post()}
             regions.append(

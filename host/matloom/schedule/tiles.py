@@ -172,7 +172,7 @@ class _Sizes:
         self.width = min(width, half, _LARGEST_FIELD)
         if halo + row_bytes > limits.tile_bytes:
             self.width = min(self.width, _fitting_width(stage, limits, config))
-        single = stage.block_bytes < config.columns
+        single = stage.block_bytes < config.columns * stage.element_bytes
         self.blocks = 1 if single else max(1, min(blocks, half // self.width))
         most = max(1, min(half // (self.width * self.blocks), _LARGEST_FIELD))
         fit = max(1, (limits.tile_bytes - halo) // row_bytes)

@@ -97,9 +97,12 @@ def block_diagonal(filters: np.ndarray, depth: int, config: Config, *, word: int
     return tiles.reshape(blocks, -1).view(np.uint8)
 
 
-def identity_tile(config: Config) -> np.ndarray:
-    """Return the tile that passes byte r on to column r, as uint8 bytes."""
-    return np.eye(config.rows, config.columns, dtype=np.int8).reshape(-1).view(np.uint8)
+def identity_tile(config: Config, *, word: int = 1) -> np.ndarray:
+    """Return the tile that passes element r, of `word` bytes, on to column r, as uint8 bytes."""
+    tile = np.zeros((config.rows, config.columns), np.int8)
+    same = np.repeat(np.eye(config.rows // word, config.columns, dtype=np.int8), word, axis=0)
+    tile[: len(same)] = same
+    return tile.reshape(-1).view(np.uint8)
 
 
 def fold_zero_point(bias: np.ndarray, sums: np.ndarray, input_zero: int) -> np.ndarray:

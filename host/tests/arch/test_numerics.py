@@ -92,18 +92,27 @@ def test_single_rounding(seed):
         )
 
 
-def test_reciprocal_divides_exactly(seed):
+@pytest.mark.parametrize(
+    ("reach", "counts"),
+    [
+        (128, (*range(1, 1025), 4096, 99999, 2**20 - 1)),
+        (2**15, (*range(1, 513), 4096, 8191, 16383, 16385, 23169, 23170)),
+    ],
+    ids=["bytes", "words"],
+)
+def test_reciprocal_divides_exactly(reach, counts, seed):
     """TensorFlow Lite Micro's average: half the count added away from zero, then truncated."""
     generator = random.Random(seed)
-    for count in (*range(1, 1025), 4096, 99999, 2**20 - 1):
+    for count in counts:
         multiplier, shift = reciprocal(count)
         assert 0 < multiplier <= HIGH
         assert -31 <= shift <= 30
         half = count // 2
-        sums = {-128 * count, 127 * count, half, -half, count - half, half - count, 0, 1, -1}
-        sums |= {generator.randint(-128 * count, 127 * count) for _ in range(20)}
+        least, most = -reach * count, (reach - 1) * count
+        sums = {least, most, half, -half, count - half, half - count, 0, 1, -1}
+        sums |= {generator.randint(least, most) for _ in range(20)}
         # Next to a multiple of the count a reciprocal that is too small or large would show.
-        near = generator.randint(-128, 127) * count
+        near = generator.randint(-reach, reach - 1) * count
         sums |= {near + half - 1, near + half, near - half, near - half - 1}
         for total in sums:
             wanted = truncate(total + (half if total > 0 else -half), count)

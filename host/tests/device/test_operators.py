@@ -14,7 +14,11 @@ from matloom.runtime import load
 from matloom.schedule.operators import ENGINE
 
 OPERATORS = sorted(ENGINE)
-WORDS = (Op.CONV_2D, Op.ADD, Op.FULLY_CONNECTED, Op.DEPTHWISE_CONV_2D, Op.QUANTIZE)
+WORDS = (
+    *(Op.CONV_2D, Op.ADD, Op.FULLY_CONNECTED, Op.DEPTHWISE_CONV_2D, Op.QUANTIZE),
+    *(Op.AVERAGE_POOL_2D, Op.LEAKY_RELU, Op.MAXIMUM, Op.MEAN, Op.MINIMUM, Op.RELU, Op.RELU6),
+    Op.SUM,
+)
 #: Every so many instances the compiler chooses the tiles, as it does for users.
 CHOSEN = 4
 
@@ -56,7 +60,7 @@ def test_operators(pair, numbers, seed):
 @pytest.mark.parametrize("pair", ["narrow"], indirect=True)
 def test_operators_of_words(pair, seed):
     """Data of int16 between int8 weights, of 64-bit sums and of 32-bit ones."""
-    for number in range(25):
+    for number in range(39):
         graph = Instances([seed, number], "int16", engine=True).make(WORDS[number % len(WORDS)])
         program = check(pair, graph, number, seed)
         assert [type(step) for step in program.steps] == [EngineStep]

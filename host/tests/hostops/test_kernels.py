@@ -25,6 +25,8 @@ MOVES = [
 CASES = [
     *(("int8", op) for op in KINDS if op is not Op.LOG_SOFTMAX),
     *(("int16", op) for op in (*MOVES, Op.ADD, Op.SUB, Op.MUL, Op.QUANTIZE, Op.DEQUANTIZE)),
+    *(("int16", op) for op in (Op.AVERAGE_POOL_2D, Op.MAX_POOL_2D, Op.MEAN, Op.SUM)),
+    *(("int16", op) for op in (Op.LEAKY_RELU, Op.MAXIMUM, Op.MINIMUM, Op.RELU, Op.RELU6)),
     *(("int16", op) for op in (Op.CONV_2D, Op.DEPTHWISE_CONV_2D, Op.FULLY_CONNECTED)),
 ]
 #: Sums in another order, and functions whose last bit C libraries choose.

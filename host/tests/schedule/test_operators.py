@@ -10,8 +10,18 @@ from matloom.compare import Reference, random_inputs
 from matloom.compiler import CompileOptions, compile_network
 from matloom.frontend.write import write_tflite
 from matloom.hostops.interpreter import interpret
-from matloom.instances import Instances
-from matloom.ir.attributes import Activation, Arithmetic, Axis, LeakyRelu, Pad, Slice, Transpose
+from matloom.instances import VALID, Instances
+from matloom.ir.attributes import (
+    Activation,
+    Arithmetic,
+    Axis,
+    LeakyRelu,
+    Pad,
+    Pool2D,
+    Reduce,
+    Slice,
+    Transpose,
+)
 from matloom.ir.graph import Op, Quantisation
 from matloom.ir.text import to_text
 from matloom.runtime import load
@@ -28,12 +38,14 @@ CONFIGS = (
 #: For words of two bytes.
 WORD_CONFIGS = tuple(
     replace(config, mac_modes=("i8xi8", "i16xi8"))
-    for config in (PRESETS["nano"], PRESETS["reference"])
+    for config in (PRESETS["nano"], PRESETS["small"], PRESETS["reference"])
 )
 OF_WORDS = (
     *(Op.ADD, Op.CONV_2D, Op.DEPTHWISE_CONV_2D, Op.FULLY_CONNECTED, Op.QUANTIZE),
     *(Op.CONCATENATION, Op.PACK, Op.PAD, Op.PADV2, Op.RESIZE_NEAREST_NEIGHBOR, Op.SLICE, Op.SPLIT),
     *(Op.SPLIT_V, Op.STRIDED_SLICE, Op.TRANSPOSE, Op.UNPACK),
+    *(Op.AVERAGE_POOL_2D, Op.LEAKY_RELU, Op.MAXIMUM, Op.MEAN, Op.MINIMUM, Op.RELU, Op.RELU6),
+    Op.SUM,
 )
 
 #: Operators some of whose random instances the engine refuses, for attributes that it lacks.
@@ -41,6 +53,7 @@ CHOOSY = {Op.PAD, Op.PADV2, Op.SLICE, Op.STRIDED_SLICE, Op.SUB, Op.TRANSPOSE}
 
 #: Operator, seed and number of instances that were once wrong, or refused.
 FAILED = [(Op.ADD, 1, 240), (Op.PRELU, 1, 141)]
+FAILED_OF_WORDS = [(Op.FULLY_CONNECTED, 0, 64), (Op.LEAKY_RELU, 7, 142)]
 
 #: What `small` refuses because it has no tables, or, for some attributes, no products.
 UNITS = {Op.HARD_SWISH, Op.LEAKY_RELU, Op.LOGISTIC, Op.MUL, Op.PRELU, Op.TANH}
@@ -105,19 +118,20 @@ def test_instances_that_failed_once(op, seed, number):
     check_many(op, seed, [number])
 
 
-def test_words_that_failed_once():
-    check_many(Op.FULLY_CONNECTED, 0, [64], "int16", WORD_CONFIGS)
+@pytest.mark.parametrize(("op", "seed", "number"), FAILED_OF_WORDS)
+def test_words_that_failed_once(op, seed, number):
+    check_many(op, seed, [number], "int16", WORD_CONFIGS)
 
 
-def reason(graph):
+def reason(graph, config=PRESETS["small"]):
     """Return why the host runs the only operator."""
-    (layer,) = compile_network(graph, PRESETS["small"]).layers
+    (layer,) = compile_network(graph, config).layers
     assert layer.where == "host"
     return layer.reason
 
 
-def made(op, attributes, *shapes):
-    instances = Instances(0)
+def made(op, attributes, *shapes, dtype="int8"):
+    instances = Instances(0, dtype)
     tensors = [instances._tensor(f"t{at}", shape) for at, shape in enumerate(shapes)]
     return instances.network(op, tensors, attributes)
 
@@ -141,6 +155,42 @@ def test_reasons_say_what_is_missing():
     )
     assert reason(made(Op.MUL, Arithmetic(activation=Activation.NONE), (3,), (3,))) == (
         "it multiplies tensors, and the configuration has products = 0"
+    )
+
+
+def pooled(window):
+    return Pool2D(window=window, stride=(1, 1), padding=VALID, activation=Activation.NONE)
+
+
+@pytest.mark.parametrize(
+    ("op", "attributes", "shape", "sentence"),
+    [
+        (
+            *(Op.AVERAGE_POOL_2D, pooled((200, 200)), (1, 200, 200, 1)),
+            "sums of 40000 numbers must be below 879609302 to be divided",
+        ),
+        (Op.MAX_POOL_2D, pooled((2, 2)), (1, 4, 4, 1), "the engine has no MAX_POOL_2D of int16"),
+        (Op.LEAKY_RELU, LeakyRelu(alpha=-0.5), (3,), "its slope must be 0 or more in int16"),
+        (
+            *(Op.SUM, Reduce(axes=(0,), keep_dims=False), (2**16,)),
+            "sums of words must fit 32 bits, and 65536 might not",
+        ),
+    ],
+)
+def test_reasons_of_words_say_what_is_missing(op, attributes, shape, sentence):
+    graph = made(op, attributes, shape, dtype="int16")
+    assert reason(graph, WORD_CONFIGS[2]) == sentence
+    if op is not Op.MAX_POOL_2D:
+        built = "the engine is built with i8xi8, not i16xi8"
+        assert reason(graph, PRESETS["small"]) == built
+
+
+def test_words_with_a_zero_point_run_on_the_host():
+    graph = made(Op.RELU, None, (3,), dtype="int16")
+    odd = replace(graph.tensors[0], quantisation=Quantisation(scale=(0.5,), zero_point=(3,)))
+    graph = replace(graph, tensors={**graph.tensors, 0: odd})
+    assert reason(graph, WORD_CONFIGS[0]) == (
+        "the engine takes numbers of two bytes to such, and without zero points"
     )
 
 
