@@ -10,8 +10,20 @@ from matloom.compare import Reference
 from matloom.compiler import compile_network
 from matloom.frontend.write import write_tflite
 from matloom.hostops.interpreter import interpret
-from matloom.ir.attributes import Activation, Conv2D, DepthwiseConv2D, FullyConnected, Padding
+from matloom.instances import Instances
+from matloom.ir.attributes import (
+    Activation,
+    Attributes,
+    Conv2D,
+    DepthwiseConv2D,
+    FullyConnected,
+    LeakyRelu,
+    Padding,
+    Pool2D,
+    Reduce,
+)
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
+from matloom.ir.verify import verify
 from matloom.runtime import load
 
 #: As the devices' tests have it: built once for all.
@@ -165,6 +177,76 @@ def test_words_from_layer_to_layer(device, seed):
         assert expected[3].max() == 20007
         assert len(np.unique(expected[9])) > 3
         assert np.array_equal(session.run(image), expected[9])
+
+
+def words_of_many_operators(seed):
+    """Return a convolution of int16, then what limits and sums, a dense layer at the end."""
+    instances = Instances(seed, "int16")
+    tensors = {0: instances._tensor("input", (1, 24, 20, 12), scale=1e-4)}
+    nodes = []
+
+    def add(op, made, attributes, *constants):
+        first = 0 if not nodes else nodes[-1].outputs[0]
+        inputs = (first, *range(len(tensors), len(tensors) + len(constants)))
+        tensors.update(zip(inputs[1:], constants, strict=True))
+        number, index = len(tensors), len(nodes)
+        tensors[number] = dataclasses.replace(made, name=f"output_{index}")
+        nodes.append(
+            Node(op=op, inputs=inputs, outputs=(number,), attributes=attributes, index=index)
+        )
+
+    def layer(name, shape):
+        weights = instances.random.integers(-60, 61, shape, np.int8)
+        return dataclasses.replace(tensor(name, shape, 0.01, 0), data=weights)
+
+    none = {"activation": Activation.NONE}
+    # At this scale 6 is 20007, no whole number of 256.
+    wide, small = (
+        instances._tensor("", (1, *size, 22), scale=6 / 20007) for size in ((24, 20), (12, 10))
+    )
+    level = dataclasses.replace(
+        instances._tensor("level", (1,), scale=wide.scale), data=np.array([-1234], np.int16)
+    )
+    same = Padding(top=1, bottom=1, left=1, right=1)
+    convolution = Conv2D(stride=(1, 1), dilation=(1, 1), padding=same, **none)
+    add(Op.CONV_2D, wide, convolution, layer("filters", (22, 3, 3, 12)))
+    add(Op.LEAKY_RELU, wide, LeakyRelu(alpha=0.3))
+    add(Op.MAXIMUM, wide, Attributes(), level)
+    edges = Padding(top=0, bottom=1, left=0, right=1)
+    add(Op.AVERAGE_POOL_2D, small, Pool2D(window=(3, 3), stride=(2, 2), padding=edges, **none))
+    add(Op.RELU6, small, Attributes())
+    scaled = instances._tensor("", small.shape, scale=2e-4)
+    add(Op.RELU, scaled, Attributes())
+    mean = instances._tensor("", (1, 22), scale=1e-4)
+    add(Op.MEAN, mean, Reduce(axes=(1, 2), keep_dims=False))
+    dense = FullyConnected(keep_num_dims=False, **none)
+    made = instances._tensor("", (1, 10), scale=1e-3)
+    add(Op.FULLY_CONNECTED, made, dense, layer("dense", (10, 22)))
+    graph = Graph(
+        name="words", inputs=(0,), outputs=nodes[-1].outputs, tensors=tensors, nodes=tuple(nodes)
+    )
+    verify(graph, "test")
+    return graph
+
+
+@pytest.mark.parametrize("device", ["model", "rtl"])
+def test_words_through_many_operators(device, seed):
+    """In one step, as TensorFlow Lite Micro has it, in the cycles that were predicted."""
+    pytest.importorskip("tflite_micro", reason="tflite-micro is not installed")
+    graph = words_of_many_operators(seed)
+    program = compile_network(graph, CONFIG)
+    assert len(program.steps) == 1
+    reference = Reference(write_tflite(graph), graph)
+    session = load(program, device=device)
+    (last,) = graph.outputs
+    for sample in range(2):
+        noise = np.random.default_rng([seed, sample])
+        image = noise.integers(-(2**15), 2**15, (1, 24, 20, 12), np.int16)
+        expected = reference.run({0: image})[last]
+        assert len(np.unique(expected)) > 3
+        assert np.array_equal(session.run(image), expected)
+    report = session.report()
+    assert abs(report.predicted_cycles / report.cycles - 1) < 0.05
 
 
 def test_words_whose_wide_sums_might_not_fit_run_on_the_host():
