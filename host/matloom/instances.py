@@ -141,7 +141,7 @@ class Instances:
             return []
         reach = 2 ** self._integer(4, 24)
         data = self.random.integers(-reach, reach, channels, np.int32)
-        if self.dtype == "int16":
+        if self.dtype == "int16" and not (short and data[0] % 2):
             return [
                 Tensor(name="bias", shape=(channels,), dtype="int64", data=data.astype(np.int64))
             ]

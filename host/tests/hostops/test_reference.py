@@ -187,12 +187,12 @@ def test_engine_and_interpreter_share_a_network(with_difference):
             whole.invoke()
             assert np.array_equal(session.run(image[np.newaxis]), whole.get_output(0))
         layers = {layer.operator: layer for layer in session.program.layers}
-        table = explain(session.program)[0]
+        _table, *sentences = explain(session.program)
     assert layers["CONV_2D"].where == "engine"
     assert layers["SQUARED_DIFFERENCE"].where == "host"
     reason = "SQUARED_DIFFERENCE has no kernel here: reference interpreter"
     assert layers["SQUARED_DIFFERENCE"].reason == reason
-    assert reason in list(table.columns[-1].cells)
+    assert any(reason in sentence for sentence in sentences)
 
 
 def test_neither_interpreter(with_difference, monkeypatch):
@@ -265,12 +265,13 @@ def test_groups_of_channels(seed):
     assert np.array_equal(result, expected)
 
 
-@pytest.mark.parametrize("op", [Op.MAX_POOL_2D, Op.AVERAGE_POOL_2D])
+@pytest.mark.parametrize("op", [Op.LOGISTIC, Op.TANH])
 def test_sixteen_bit_activations(op, seed):
     graph = Instances([seed, 2]).make(op)
     tensors = dict(graph.tensors)
-    for number in (0, *graph.outputs):
-        quantisation = Quantisation(scale=(tensors[number].scale / 256,), zero_point=(0,))
+    # Outputs of 16 bits have this scale.
+    for number, scale in ((0, tensors[0].scale / 256), (*graph.outputs, 2**-15)):
+        quantisation = Quantisation(scale=(scale,), zero_point=(0,))
         tensors[number] = replace(tensors[number], dtype="int16", quantisation=quantisation)
     content = write_tflite(replace(graph, tensors=tensors))
     loaded = load_tflite(content)
