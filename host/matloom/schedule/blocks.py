@@ -1,5 +1,6 @@
 """Tensors in blocks of 2 x 2 positions, and how paired windows slide over them (decision 0002)."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from matloom.arch.config import WINDOW_TAPS
@@ -14,11 +15,21 @@ class Blocks:
     A plane holds `columns` channels. It is rows of blocks, each four times as many bytes: the
     positions (x, y) = (0, 0), (0, 1), (1, 0), (1, 1). What is left over at odd sides, and of the
     last plane, is never written.
+
+    Members
+    -------
+    above, left:
+        Rows and positions of padding that lie before the tensor's, 0 or 1.
+    pad_value:
+        What padding reads as, signed.
     """
 
     height: int
     width: int
     columns: int
+    above: int
+    left: int
+    pad_value: int
 
     @property
     def block_bytes(self) -> int:
@@ -28,12 +39,12 @@ class Blocks:
     @property
     def rows(self) -> int:
         """Rows of blocks of a plane."""
-        return -(-self.height // 2)
+        return -(-(self.above + self.height) // 2)
 
     @property
     def row_bytes(self) -> int:
         """Bytes of a row of blocks."""
-        return -(-self.width // 2) * self.block_bytes
+        return -(-(self.left + self.width) // 2) * self.block_bytes
 
     @property
     def plane_bytes(self) -> int:
@@ -46,13 +57,35 @@ class Blocks:
         return 2 * self.columns
 
     def first_byte(self, row: int, x: int, plane: int) -> int:
-        """Return where the channels of a plane begin in a position."""
+        """Return where the channels of a plane begin in a position of the tensor."""
+        below, lower = divmod(self.above + row, 2)
         return (
             plane * self.plane_bytes
-            + row // 2 * self.row_bytes
-            + x * self.x_step
-            + row % 2 * self.columns
+            + below * self.row_bytes
+            + (self.left + x) * self.x_step
+            + lower * self.columns
         )
+
+    def border(self, planes: int) -> Iterator[dict[str, int]]:
+        """Yield the fields of LOADs, from the first byte on, that fill padding and no position."""
+        fields = {
+            "fill": 1,
+            "fill_value": self.pad_value % 256,
+            "planes": planes,
+            "spad_plane_step": self.plane_bytes,
+        }
+        if self.above:
+            rows = self.left + self.width
+            yield {
+                **fields, "row_bytes": self.columns, "rows": rows, "spad_row_step": self.x_step
+            }  # fmt: skip
+        if self.left:
+            yield {
+                **fields,
+                "row_bytes": 2 * self.columns,
+                "rows": self.rows,
+                "spad_row_step": self.row_bytes,
+            }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +96,6 @@ class PairedWalk:
     """
 
     blocks: Blocks
-    pad_value: int
 
     #: What tiles ask of a walk: an output row reads its own row of blocks and the next.
     weights_fixed = False
@@ -88,7 +120,7 @@ class PairedWalk:
             "paired": 1,
             "first_row": rows[0],
             "first_byte": columns[0] * self.blocks.block_bytes,
-            "pad_value": self.pad_value,
+            "pad_value": self.blocks.pad_value,
             "width": line,
             "height": height + 1,
             "x_step": self.blocks.block_bytes,

@@ -44,6 +44,8 @@ class _Emitter:
             if isinstance(stage, ArrayStage) and stage.interleave is not None
         }
         self.stores = Stores(segment, plan, places, self.order)
+        #: Tensors in blocks whose border is filled.
+        self.bordered: set[str] = set()
         #: Of the accumulators, the half that the last tile is in.
         self.half = 1
         #: The first entry of that tile; in each half, how many small tiles have used.
@@ -215,10 +217,14 @@ class _Emitter:
         looks_up: dict[str, int],
         mark: int,
     ) -> None:
-        """Issue a POST for each plane."""
+        """Issue a POST for each plane, before the first one LOADs of the border."""
         blocks = stage.blocks
         assert blocks is not None
         home = self.plan.homes[stage.output].address
+        if stage.output not in self.bordered:
+            self.bordered.add(stage.output)
+            for border in blocks.border(stage.oc_blocks):
+                self.order.append(Opcode.LOAD, spad_addr=home, **border)
         for number, plane in enumerate(range(tile.first_block, tile.end_block)):
             last = plane + 1 == stage.oc_blocks
             self.order.append(

@@ -56,17 +56,28 @@ def in_blocks(segment: Segment, config: Config) -> Segment | None:
 
 
 def _paired(stage: Stage, config: Config) -> PairedWalk | None:
-    """Return the walk of a 3x3 layer of stride 2 without padding above and on the left."""
+    """Return the walk of a 3x3 layer of stride 2 that pads by at most one position a side."""
     if not isinstance(stage, ArrayStage) or not isinstance(stage.walk, SlidingWalk):
         return None
     walk = stage.walk
     kernel = (walk.kernel_rows, walk.kernel_width, walk.stride_x, walk.y_step)
-    if kernel != (WINDOW_TAPS, WINDOW_TAPS, 2, 2) or walk.pad_top or walk.pad_left:
+    if kernel != (WINDOW_TAPS, WINDOW_TAPS, 2, 2) or max(walk.pad_top, walk.pad_left) > 1:
+        return None
+    height, width = walk.pad_top + stage.in_rows, walk.pad_left + walk.in_width
+    # A last window ends in a block that is there, or is padding as a whole.
+    if 2 * stage.out_rows > height or 2 * stage.width > width:
         return None
     if stage.images > 1 or stage.width >= LONGEST_LINE:
         return None
-    blocks = Blocks(height=stage.in_rows, width=walk.in_width, columns=config.columns)
-    return PairedWalk(blocks=blocks, pad_value=walk.pad_value)
+    blocks = Blocks(
+        height=stage.in_rows,
+        width=walk.in_width,
+        columns=config.columns,
+        above=walk.pad_top,
+        left=walk.pad_left,
+        pad_value=walk.pad_value,
+    )
+    return PairedWalk(blocks=blocks)
 
 
 def _makes_rows(stage: ArrayStage, blocks: Blocks) -> bool:
