@@ -67,25 +67,15 @@ class Blocks:
         )
 
     def border(self, planes: int) -> Iterator[dict[str, int]]:
-        """Yield the fields of LOADs, from the first byte on, that fill padding and no position."""
-        fields = {
-            "fill": 1,
-            "fill_value": self.pad_value % 256,
-            "planes": planes,
-            "spad_plane_step": self.plane_bytes,
-        }
+        """Yield the fields of POSTs, from the first byte on, that reach the padding alone."""
+        pitches = {"source_pitch": self.plane_bytes, "dest_pitch": self.plane_bytes}
+        fields = {"height": planes, "tail": self.columns, **pitches}
         if self.above:
-            rows = self.left + self.width
-            yield {
-                **fields, "row_bytes": self.columns, "rows": rows, "spad_row_step": self.x_step
-            }  # fmt: skip
+            width = self.left + self.width
+            yield {**fields, "width": width, "x_step": self.x_step, "oc_blocks": 1}
         if self.left:
-            yield {
-                **fields,
-                "row_bytes": 2 * self.columns,
-                "rows": self.rows,
-                "spad_row_step": self.row_bytes,
-            }
+            # Both positions of a block, one behind the other.
+            yield {**fields, "width": self.rows, "x_step": self.row_bytes, "oc_blocks": 2}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from matloom.ir.graph import Array, Graph, Node, Op, Tensor
 from matloom.ir.scales import activation_range, channel_multipliers, sums_are_wide
 from matloom.schedule.requantisation import Requantisation
 
-__all__ = ["BROADCASTING", "SAME", "Context", "Unfit", "source_name", "unchanged"]
+__all__ = ["BROADCASTING", "SAME", "Context", "Unfit", "constant", "source_name", "unchanged"]
 
 #: Operators whose stages read constants broadcast to the shape of the result.
 BROADCASTING = frozenset({Op.ADD, Op.SUB, Op.MUL, Op.PRELU})
@@ -139,3 +139,8 @@ def unchanged(bias: int = 0) -> dict[str, int]:
     """Return the fields of POST that pass integers on, with something added first."""
     same = Requantisation(multiplier=SAME[0], shift=SAME[1], zero=0, low=-128, high=127)
     return {"bias": bias, **same.post()}
+
+
+def constant(value: int) -> dict[str, int]:
+    """Return the fields of POST that make a byte of whatever it reads."""
+    return {**unchanged(), "clamp_low": value, "clamp_high": value}
