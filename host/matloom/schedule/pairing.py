@@ -36,15 +36,18 @@ def in_blocks(segment: Segment, config: Config) -> Segment | None:
         maker = stages[place]
         if not isinstance(maker, ArrayStage) or not _makes_rows(maker, walk.blocks):
             continue
-        stages[place] = replace(maker, blocks=walk.blocks)
         assert isinstance(reader, ArrayStage)
+        size = reader.oc_blocks * walk.blocks.plane_bytes
+        if size > config.spad_bytes:
+            continue
+        sizes[name] = size
+        stages[place] = replace(maker, blocks=walk.blocks)
         stages[index] = replace(
             reader,
             in_rows=walk.blocks.rows,
             in_row_bytes=walk.blocks.row_bytes,
             walk=walk,
         )
-        sizes[name] = reader.oc_blocks * walk.blocks.plane_bytes
     on_chip = {
         stage.output
         for stage in stages
