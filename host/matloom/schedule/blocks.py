@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from matloom.arch.config import WINDOW_TAPS
+from matloom.arch.isa import Destination, Source
+from matloom.schedule.context import constant
 
 __all__ = ["Blocks", "PairedWalk"]
 
@@ -58,18 +60,28 @@ class Blocks:
 
     def first_byte(self, row: int, x: int, plane: int) -> int:
         """Return where the channels of a plane begin in a position of the tensor."""
-        below, lower = divmod(self.above + row, 2)
+        row_of_blocks, lower = divmod(self.above + row, 2)
         return (
             plane * self.plane_bytes
-            + below * self.row_bytes
+            + row_of_blocks * self.row_bytes
             + (self.left + x) * self.x_step
             + lower * self.columns
         )
 
     def border(self, planes: int) -> Iterator[dict[str, int]]:
-        """Yield the fields of POSTs, from the first byte on, that reach the padding alone."""
-        pitches = {"source_pitch": self.plane_bytes, "dest_pitch": self.plane_bytes}
-        fields = {"height": planes, "tail": self.columns, **pitches}
+        """Yield the fields of POSTs that make the padding in place: a row of them is a plane.
+
+        They begin at the first byte, and touch no position of the tensor.
+        """
+        fields = {
+            "source": Source.SPAD,
+            "destination": Destination.SPAD,
+            "source_pitch": self.plane_bytes,
+            "dest_pitch": self.plane_bytes,
+            "height": planes,
+            "tail": self.columns,
+            **constant(self.pad_value),
+        }
         if self.above:
             width = self.left + self.width
             yield {**fields, "width": width, "x_step": self.x_step, "oc_blocks": 1}

@@ -8,7 +8,7 @@ from matloom.arch.isa import Destination, Opcode, Source, Table
 from matloom.arch.isa import Region as Window
 from matloom.arch.numerics import DIGITS, Rounding
 from matloom.schedule.blocks import PairedWalk
-from matloom.schedule.context import constant, unchanged
+from matloom.schedule.context import unchanged
 from matloom.schedule.interleave import interleaved_loads
 from matloom.schedule.order import Order
 from matloom.schedule.plan import Load, Plan
@@ -224,15 +224,7 @@ class _Emitter:
         if stage.output not in self.bordered:
             self.bordered.add(stage.output)
             for border in blocks.border(stage.oc_blocks):
-                self.order.append(
-                    Opcode.POST,
-                    source=Source.SPAD,
-                    destination=Destination.SPAD,
-                    source_addr=home,
-                    dest_addr=home,
-                    **border,
-                    **constant(blocks.pad_value),
-                )
+                self.order.append(Opcode.POST, source_addr=home, dest_addr=home, **border)
         for number, plane in enumerate(range(tile.first_block, tile.end_block)):
             last = plane + 1 == stage.oc_blocks
             self.order.append(

@@ -11,6 +11,9 @@ from matloom.schedule.stage import ArrayStage, Stage, Walk
 
 __all__ = ["in_blocks"]
 
+#: Bytes from row to row of a POST, which are planes where it makes a border.
+_LONGEST_PITCH = 2**20 - 1
+
 
 def in_blocks(segment: Segment, config: Config) -> Segment | None:
     """Return a segment whose tensors lie in blocks where paired windows read them; None for none.
@@ -80,6 +83,8 @@ def _paired(stage: Stage, config: Config) -> PairedWalk | None:
         left=walk.pad_left,
         pad_value=walk.pad_value,
     )
+    if max(walk.pad_top, walk.pad_left) and blocks.plane_bytes > _LONGEST_PITCH:
+        return None
     return PairedWalk(blocks=blocks)
 
 
