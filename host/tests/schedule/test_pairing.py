@@ -182,6 +182,22 @@ def test_what_never_fits_leaves_the_others_in_blocks():
     assert any(execute.paired for execute in executes(program))
 
 
+def test_a_border_needs_planes_that_a_pitch_reaches():
+    config = Config(
+        rows=64,
+        columns=64,
+        lanes=64,
+        weight_rows=4,
+        spad_banks=8,
+        spad_bytes=2**23,
+        acc_bytes=2**20,
+    )
+    chain = Chain((1, 66, 250, 2)).convolve(65).halve(padding=AROUND)
+    program = compile_network(chain.graph(), config, CompileOptions(tiling_seed=1))
+    assert 67 * 251 * 64 > 2**20
+    assert not any(execute.paired for execute in executes(program))
+
+
 @pytest.mark.parametrize(("side", "padding"), [(48, None), (48, AROUND), (49, None)])
 def test_a_layer_takes_a_block_a_cycle(side, padding):
     """Of 144 products a cycle the border of the image and that of the tiles take some."""
