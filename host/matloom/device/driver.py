@@ -1,5 +1,6 @@
 """The driver: loads a program image, runs command buffers, decodes faults, reads counters."""
 
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -35,7 +36,13 @@ class Counters:
 class Driver:
     """One engine behind a transport.
 
-    Opening checks identity, interface version and configuration digest.
+    Opening checks identity, interface version and configuration digest. After a run that did not
+    come to its end, by a fault, a limit or an interruption, the next use resets the engine.
+
+    Members
+    -------
+    lock:
+        Held by those who need several calls undisturbed, so that threads may share a device.
 
     Parameters
     ----------
@@ -51,9 +58,9 @@ class Driver:
     Errors
     ------
     DeviceError
-        Another device, another configuration, too little memory.
+        Another device, another configuration, too little memory; a device that was closed.
     DeviceFault
-        The engine stopped with a fault; `reset` makes it usable again.
+        The engine stopped with a fault.
     DeviceTimeout
         No end within the limits.
     """
@@ -72,6 +79,10 @@ class Driver:
         self.owner: object | None = None
         #: Grows with all that may change the scratchpad: runs, resets, other regions.
         self.epoch = 0
+        self.lock = threading.RLock()
+        self._closed = False
+        #: A run began whose end was not seen: the engine may be at fault, or still at work.
+        self._unfinished = False
         identity = self.read("ID")
         if identity != IDENTITY:
             raise DeviceError(f"a device's ID must be {IDENTITY:#010x}, not {identity:#010x}")
@@ -81,12 +92,25 @@ class Driver:
                 f"a device's configuration digest must be {config.digest:08x}, not {digest:08x}"
             )
 
+    def close(self) -> None:
+        """Close the device, which ends a simulation; a second time does nothing."""
+        self._closed = True
+        close = getattr(self.transport, "close", None)
+        if close is not None:
+            close()
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise DeviceError("a device must be open to be used, not closed")
+
     def read(self, name: str) -> int:
         """Return a register by name."""
+        self._require_open()
         return self.transport.read32(register(name).offset)
 
     def write(self, name: str, value: int) -> None:
         """Write a register by name."""
+        self._require_open()
         self.transport.write32(register(name).offset, value)
 
     def reset(self) -> None:
@@ -98,9 +122,17 @@ class Driver:
             if time.monotonic() > deadline:
                 raise DeviceTimeout(f"a reset must end within {self.timeout} s")
         self.write("IRQ_STATUS", 3)
+        self._unfinished = False
+
+    def _recover(self) -> None:
+        """Reset the engine where the last run did not end: it might go on writing memory."""
+        self._require_open()
+        if self._unfinished:
+            self.reset()
 
     def allocate(self, region_bytes: Mapping[Region, int]) -> dict[Region, int]:
         """Place the regions in external memory one behind the other; return their addresses."""
+        self._recover()
         self.owner = None
         self.epoch += 1
         address = self.transport.memory_base
@@ -120,23 +152,28 @@ class Driver:
 
     def write_region(self, region: Region, offset: int, data: bytes) -> None:
         """Write bytes into a region."""
+        self._recover()
         self.transport.write_block(self._bases[region] + offset, data)
 
     def read_region(self, region: Region, offset: int, size: int) -> bytes:
         """Return bytes of a region."""
+        self._require_open()
         return self.transport.read_block(self._bases[region] + offset, size)
 
     def run(self, command_offset: int, command_bytes: int) -> Counters:
         """Run a command buffer in region PROGRAM to its end; return what it cost."""
+        self._recover()
         self.epoch += 1
         self.write("COMMAND_OFFSET", command_offset)
         self.write("COMMAND_BYTES", command_bytes)
         self.write("IRQ_STATUS", 3)
         self.write("IRQ_ENABLE", 3)
+        self._unfinished = True
         self.write("CONTROL", _START)
         status = self._wait()
         if status & _FAULT:
             raise self.fault()
+        self._unfinished = False
         return self.counters()
 
     def _wait(self) -> int:

@@ -1,7 +1,7 @@
 """Opens a device by its name."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -9,14 +9,24 @@ from typing import Any
 from rich.console import Console
 
 from matloom.arch.config import Config, load_config
+from matloom.arch.isa import Region
 from matloom.device.driver import Driver
 from matloom.device.errors import DeviceError
 from matloom.device.model.transport import ModelTransport
 
-__all__ = ["DEVICES", "open_device"]
+__all__ = ["DEVICES", "memory_for", "open_device"]
 
 #: Names that `open_device` knows.
 DEVICES = ("rtl", "model")
+
+#: External memory of a device that nobody asked for more of.
+_MEMORY_BYTES = 1 << 24
+
+
+def memory_for(region_bytes: Mapping[Region, int]) -> int:
+    """Return external memory that holds these regions: a power of two, 16 MiB at least."""
+    needed = 2 * sum(region_bytes.values())
+    return max(_MEMORY_BYTES, 1 << (needed - 1).bit_length())
 
 
 @contextmanager
@@ -34,7 +44,7 @@ def open_device(
     name: str,
     config: Config | str | Path = "reference",
     *,
-    memory_bytes: int = 1 << 24,
+    memory_bytes: int = _MEMORY_BYTES,
     waves: Path | None = None,
     timing: Any = None,
 ) -> Driver:
@@ -55,9 +65,16 @@ def open_device(
     ------
     DeviceError
         No such device.
+    ValueError
+        No memory, or waves and timing of the functional model, which has none.
     """
     config = load_config(config)
+    if memory_bytes < 1:
+        raise ValueError(f"memory_bytes must be 1 or more, not {memory_bytes}")
     if name == "model":
+        for option, given in (("waves", waves), ("timing", timing)):
+            if given is not None:
+                raise ValueError(f"{option} must go with device 'rtl', not 'model'")
         return Driver(ModelTransport(config, memory_bytes), config)
     if name != "rtl":
         raise DeviceError(f"a device must be one of {', '.join(DEVICES)}, not {name!r}")

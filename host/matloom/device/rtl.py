@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from matloom import arch
 from matloom.arch.config import Config
+from matloom.device.errors import DeviceError
 from matloom.toolchain import simulated
 from matloom.toolchain.cache import cache_folder
 from matloom.toolchain.verilator import build_arguments, build_library, find_verilator
@@ -194,12 +195,19 @@ class RtlTransport:
         self.memory_base, self.memory_bytes = MEMORY_BASE, memory_bytes
         self.memory: NDArray[np.uint8] = np.zeros(memory_bytes, np.uint8)
         self._library = _load(build(config, trace=waves is not None, on_line=on_line))
-        self._handle = self._library.matloom_create(
+        self._simulation = self._library.matloom_create(
             self.memory.ctypes.data, MEMORY_BASE, memory_bytes
         )
         self.set_timing(timing or MemoryTiming())
         if waves is not None:
             self._library.matloom_trace(self._handle, str(waves).encode())
+
+    @property
+    def _handle(self) -> int:
+        """The simulation, which is there until `close`."""
+        if not self._simulation:
+            raise DeviceError("a device must be open to be used, not closed")
+        return int(self._simulation)
 
     def set_timing(self, timing: MemoryTiming) -> None:
         """Change the timing of the external memory from the next cycle on."""
@@ -271,7 +279,7 @@ class RtlTransport:
 
     def close(self) -> None:
         """End the simulation and its waveforms."""
-        if self._handle:
-            self._library.matloom_trace_end(self._handle)
-            self._library.matloom_destroy(self._handle)
-            self._handle = None
+        if self._simulation:
+            self._library.matloom_trace_end(self._simulation)
+            self._library.matloom_destroy(self._simulation)
+            self._simulation = None

@@ -154,3 +154,46 @@ def test_garbage_never_hangs(seed):
             driver.reset()
         driver.write_region(Region.PROGRAM, 0, END)
         assert driver.run(0, 16).values["instructions"] == 1
+
+
+def test_a_fault_does_not_stay():
+    """Who uses the device next need not know."""
+    driver = opened(bytes([7]) + bytes(15))
+    with pytest.raises(DeviceFault, match="ILLEGAL_OPCODE"):
+        driver.run(0, 16)
+    driver.write_region(Region.PROGRAM, 0, END)
+    assert driver.run(0, 16).values["instructions"] == 1
+
+
+class Interrupted(ModelTransport):
+    """A device whose user loses patience."""
+
+    def wait_interrupt(self, cycles):
+        raise KeyboardInterrupt
+
+
+def test_an_interrupted_run_is_not_left_at_work(monkeypatch):
+    driver = Driver(Interrupted(CONFIG), CONFIG)
+    driver.allocate({Region.PROGRAM: 16})
+    driver.write_region(Region.PROGRAM, 0, END)
+    resets = []
+    monkeypatch.setattr(driver, "reset", lambda: resets.append(1))
+    with pytest.raises(KeyboardInterrupt):
+        driver.run(0, 16)
+    assert not resets
+    driver.allocate({Region.PROGRAM: 16})
+    assert resets
+
+
+def test_a_device_that_was_closed():
+    driver = opened(END)
+    driver.close()
+    driver.close()
+    for use in (
+        lambda: driver.read("STATUS"),
+        lambda: driver.run(0, 16),
+        lambda: driver.allocate({Region.PROGRAM: 16}),
+        lambda: driver.read_region(Region.PROGRAM, 0, 16),
+    ):
+        with pytest.raises(DeviceError, match="a device must be open to be used, not closed"):
+            use()

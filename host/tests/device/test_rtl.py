@@ -9,7 +9,7 @@ from matloom.arch.csr import Fault
 from matloom.arch.instruction import Instruction, pack
 from matloom.arch.isa import Opcode, Region
 from matloom.device import rtl
-from matloom.device.errors import DeviceFault
+from matloom.device.errors import DeviceError, DeviceFault
 from matloom.device.open import open_device
 from matloom.device.rtl import MemoryTiming
 from matloom.streams import clear_state, random_stream, read_state, run_stream
@@ -192,6 +192,30 @@ def test_reset_midway(pair, seed):
         clear_state(pair.rtl)
         assert run_stream(pair.rtl, stream) == expected
         assert read_state(pair.rtl) == state
+
+
+def test_an_interruption_midway(pair, monkeypatch):
+    chip = pair.rtl.transport
+    whole = chip.wait_interrupt
+
+    def impatient(_cycles):
+        whole(300)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(chip, "wait_interrupt", impatient)
+    with pytest.raises(KeyboardInterrupt):
+        copy(pair.rtl)
+    monkeypatch.undo()
+    copy(pair.rtl, rows=5)
+
+
+def test_a_simulation_that_has_ended(pair):
+    chip = open_device("rtl", pair.config, memory_bytes=1 << 16).transport
+    chip.close()
+    chip.close()
+    for use in (lambda: chip.read32(0), lambda: chip.write32(0, 0), lambda: chip.elapsed):
+        with pytest.raises(DeviceError, match="a device must be open to be used, not closed"):
+            use()
 
 
 def test_no_such_register(pair):
