@@ -12,7 +12,8 @@ from matloom.arch.isa import Region
 from matloom.arch.numerics import from_digits
 from matloom.compiler import CompileOptions, compile_network
 from matloom.device.driver import Counters, Driver
-from matloom.device.open import open_device
+from matloom.device.errors import DeviceError
+from matloom.device.open import memory_for, open_device
 from matloom.frontend.tflite import load_tflite
 from matloom.hostops.step import HostSteps
 from matloom.ir.graph import Array, Graph
@@ -71,19 +72,26 @@ def load(
     options, precision:
         Of the compilation, as `compile` takes them; a program is compiled already.
     device_options:
-        As `open_device` takes them.
+        As `open_device` takes them; memory is as large as the network needs.
     """
     if isinstance(model, str | Path) and Path(model).suffix == _PROGRAM_SUFFIX:
         model = Program.load(model)
     if isinstance(model, Program):
         program = model
+        for name, given in (("options", options), ("precision", precision)):
+            if given is not None:
+                raise TypeError(f"{name} must go with a network, not the program {program.name!r}")
         if config is not None:
             program.require(load_config(config))
     else:
         program = compile(model, "reference" if config is None else config, options, precision)
-    if isinstance(device, str):
-        return Session(program, open_device(device, program.config, **device_options), device)
-    return Session(program, device, type(device.transport).__name__)
+    if isinstance(device, Driver):
+        if device_options:
+            raise TypeError(f"a driver that is open must have no {', '.join(device_options)}")
+        return Session(program, device, type(device.transport).__name__)
+    needed = memory_for(program.region_bytes)
+    driver = open_device(device, program.config, **{"memory_bytes": needed, **device_options})
+    return Session(program, driver, device, own=True)
 
 
 class Session:
@@ -91,7 +99,8 @@ class Session:
 
     Inputs and outputs have the names, shapes and dtypes of the model file. What a streaming
     network remembers stays from run to run until `reset`. Weights that fit stay on chip from
-    run to run, until another program, a reset or a fault; several sessions may share a driver.
+    run to run, until another program, a reset or a fault; several sessions, and threads, may share
+    a driver.
 
     Errors
     ------
@@ -103,7 +112,7 @@ class Session:
         An operator needs a reference interpreter, and none is installed or takes it.
     """
 
-    def __init__(self, program: Program, driver: Driver, device: str) -> None:
+    def __init__(self, program: Program, driver: Driver, device: str, *, own: bool = False) -> None:
         program.require(driver.config)
         verify_program(program)
         self.program, self.driver, self.device = program, driver, device
@@ -112,7 +121,9 @@ class Session:
         self._repeated = False
         #: The driver's epoch at the end of the last run.
         self._resident: int | None = None
-        self._claim()
+        self._own, self._closed = own, False
+        with driver.lock:
+            self._claim()
 
     def __enter__(self) -> "Session":
         return self
@@ -126,10 +137,10 @@ class Session:
         self.close()
 
     def close(self) -> None:
-        """Close the device."""
-        close = getattr(self.driver.transport, "close", None)
-        if close is not None:
-            close()
+        """End the session: it runs no more. A device that `load` opened for it is closed, too."""
+        self._closed = True
+        if self._own:
+            self.driver.close()
 
     def run(self, inputs: Array | Mapping[str, Array]) -> Any:
         """Return the network's outputs for its inputs.
@@ -156,9 +167,12 @@ class Session:
         return results[program.outputs[0].name]
 
     def _run_samples(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        if self._closed:
+            raise DeviceError("a session must be open to run, not closed")
         wanted = {info.name: info for info in self.program.inputs}
         if set(inputs) != set(wanted):
-            raise ValueError(f"inputs must be named {sorted(wanted)}, not {sorted(inputs)}")
+            names = sorted(map(str, inputs))
+            raise ValueError(f"inputs must be named {sorted(wanted)}, not {names}")
         samples = {_samples(info, np.asarray(inputs[name])) for name, info in wanted.items()}
         if len(samples) > 1:
             raise ValueError(f"all inputs must have as many samples, not {sorted(samples)}")
@@ -172,7 +186,8 @@ class Session:
                 else array
                 for name, array in arrays.items()
             }
-            results.append(self._run_one(one))
+            with self.driver.lock:
+                results.append(self._run_one(one))
         return {
             info.name: np.concatenate([result[info.name] for result in results])
             if info.shape

@@ -1,6 +1,7 @@
 """Sessions: names, shapes and dtypes as the model has them, and what a run cost."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 import matloom
 from matloom.arch.config import PRESETS
+from matloom.arch.isa import Region
 from matloom.data.digits import NETWORK
 from matloom.device.errors import DeviceError, DeviceFault
 from matloom.frontend.tflite import load_tflite
@@ -145,6 +147,56 @@ def test_a_saved_program_runs(tmp_path, session):
 def test_unknown_device():
     with pytest.raises(DeviceError, match="a device must be one of rtl, model, not 'gpu'"):
         matloom.load(NETWORK, device="gpu")
+    with pytest.raises(DeviceError, match="a device must be one of rtl, model, not None"):
+        matloom.load(NETWORK, device=None)
+
+
+@pytest.mark.parametrize("device", ["model", "rtl"])
+def test_a_session_that_was_closed(device):
+    with matloom.load(NETWORK, device, "small") as session:
+        session.run(images(1))
+    session.close()
+    assert session.report().macs
+    with pytest.raises(DeviceError, match="a session must be open to run, not closed"):
+        session.run(images(1))
+
+
+def test_a_driver_that_was_given_stays_open(session):
+    driver = matloom.open_device("model", "small")
+    for _ in range(2):
+        with matloom.load(NETWORK, driver, "small") as shared:
+            assert np.array_equal(shared.run(images(2)), session.run(images(2)))
+    with pytest.raises(TypeError, match="a driver that is open must have no memory_bytes"):
+        matloom.load(NETWORK, driver, "small", memory_bytes=1 << 20)
+
+
+def test_what_a_program_cannot_be_given(session):
+    with pytest.raises(TypeError, match="precision must go with a network, not the program"):
+        matloom.load(session.program, "model", precision="i8xi4")
+    with pytest.raises(ValueError, match="waves must go with device 'rtl', not 'model'"):
+        matloom.load(session.program, "model", waves="waves.vcd")
+    with pytest.raises(ValueError, match="memory_bytes must be 1 or more, not 0"):
+        matloom.load(session.program, "model", memory_bytes=0)
+
+
+def test_memory_is_as_large_as_the_network_needs(session):
+    large = dict(session.program.region_bytes) | {Region.ARENA: 20 << 20}
+    with matloom.load(replace(session.program, region_bytes=large), "model") as roomy:
+        assert roomy.driver.transport.memory_bytes == 1 << 26
+        assert np.array_equal(roomy.run(images(1)), session.run(images(1)))
+
+
+def test_threads_share_a_driver(session):
+    driver = matloom.open_device("model", "small")
+    sessions = [matloom.load(NETWORK, driver, "small") for _ in range(2)]
+    wanted = [session.run(images(3, seed)) for seed in range(4)]
+
+    def work(seed):
+        return sessions[seed % 2].run(images(3, seed))
+
+    with ThreadPoolExecutor(4) as threads:
+        for found, expected in zip(threads.map(work, range(4)), wanted, strict=True):
+            assert np.array_equal(found, expected)
 
 
 def test_a_damaged_host_step(session):
