@@ -31,6 +31,9 @@ _DTYPES = {
 #: Rows that EXEC and LOAD count, and taps of one EXEC.
 _MOST_ROWS, _MOST_TAPS = 4095, 255
 
+#: Rows of the left side that share a load of the weights at least, where it has so many.
+_FEW_ROWS = 16
+
 #: fp32 -0, which changes nothing where it is added.
 _NOTHING = -(2**31)
 
@@ -66,7 +69,8 @@ def _format_of(dtype: npt.DTypeLike) -> FloatFormat:
 def patterns_of(array: npt.NDArray[Any], form: FloatFormat) -> _Patterns:
     """Return the patterns of float32 numbers rounded to a format, or of its own numbers."""
     own = _format_of(array.dtype)
-    raw = np.ascontiguousarray(array).view(f"<u{own.bytes}").astype(np.int64)
+    little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+    raw = little.view(f"<u{own.bytes}").astype(np.int64)
     if own is form:
         return raw
     if own is not FP32:
@@ -127,15 +131,27 @@ class _Plan:
         return self.config.spad_bytes // 4
 
     @property
+    def step_bytes(self) -> int:
+        return self.config.float_rows * self.form.bytes
+
+    @property
+    def slab_taps(self) -> int:
+        """Taps of the left side in the scratchpad at once: all, unless few rows of it then fit."""
+        rows = min(self.rows, _FEW_ROWS)
+        if rows * self.pitch <= self._quarter:
+            return self.taps
+        return self._quarter // (rows * self.step_bytes)
+
+    @property
+    def slab_pitch(self) -> int:
+        """Bytes from row to row of the left side in the scratchpad."""
+        return min(self.pitch, self.slab_taps * self.step_bytes)
+
+    @property
     def block_rows(self) -> int:
         """Rows of the left side at once: its bytes, and two results, a quarter each."""
         out_row = self.config.columns * self.out.bytes
-        most = min(self._quarter // self.pitch, self._quarter // 2 // out_row)
-        if most < 1:
-            raise ValueError(
-                f"the inner size must be at most {self._quarter // self.form.bytes}, "
-                f"not {self.inner}"
-            )
+        most = min(self._quarter // self.slab_pitch, self._quarter // 2 // out_row)
         return min(self.rows, _MOST_ROWS, self.config.acc_entries // 2, most)
 
     @property
@@ -155,17 +171,6 @@ def _instructions(plan: _Plan, limits: tuple[int, int], has_bias: bool) -> bytes
     turn = 0
     for first in range(0, plan.rows, plan.block_rows):
         rows = min(plan.block_rows, plan.rows - first)
-        order.append(
-            Opcode.LOAD,
-            region=Region.INPUT,
-            dram_offset=first * plan.pitch,
-            spad_addr=0,
-            row_bytes=plan.pitch,
-            rows=rows,
-            planes=1,
-            dram_row_step=plan.pitch,
-            spad_row_step=plan.pitch,
-        )
         for block in range(plan.blocks):
             turn ^= 1
             half = {
@@ -175,17 +180,48 @@ def _instructions(plan: _Plan, limits: tuple[int, int], has_bias: bool) -> bytes
                 "bias": config.spad_bytes - (turn + 1) * config.bias_block_bytes,
                 "entry": turn * (config.acc_entries // 2),
             }
-            _sums(order, plan, block, rows, half)
+            _sums(order, plan, block, (first, rows), half)
             _results(order, plan, block, (first, rows), half, limits, has_bias)
     order.end()
     return b"".join(pack(instruction) for instruction in order.instructions)
 
 
-def _sums(order: Order, plan: _Plan, block: int, rows: int, half: dict[str, int]) -> None:
-    """Load weights and multiply, as many taps at a time as there is room for."""
-    tile, step_bytes = plan.config.tile_bytes, plan.config.float_rows * plan.form.bytes
-    for tap in range(0, plan.taps, plan.step_taps):
-        taps = min(plan.step_taps, plan.taps - tap)
+def _sums(
+    order: Order, plan: _Plan, block: int, place: tuple[int, int], half: dict[str, int]
+) -> None:
+    """Load the left side, unless all of it is there since the first block, and multiply."""
+    first, rows = place
+    for slab in range(0, plan.taps, plan.slab_taps):
+        begin = slab * plan.step_bytes
+        row_bytes = min(plan.slab_pitch, plan.pitch - begin)
+        if not block or plan.slab_taps < plan.taps:
+            order.append(
+                Opcode.LOAD,
+                region=Region.INPUT,
+                dram_offset=first * plan.pitch + begin,
+                spad_addr=0,
+                row_bytes=row_bytes,
+                rows=rows,
+                planes=1,
+                dram_row_step=plan.pitch,
+                spad_row_step=plan.slab_pitch,
+            )
+        _steps(order, plan, block, slab, (rows, row_bytes), half)
+
+
+def _steps(
+    order: Order,
+    plan: _Plan,
+    block: int,
+    slab: int,
+    size: tuple[int, int],
+    half: dict[str, int],
+) -> None:
+    """Load weights and multiply, as many taps of a slab at a time as there is room for."""
+    tile, (rows, row_bytes) = plan.config.tile_bytes, size
+    end = min(plan.taps, slab + plan.slab_taps)
+    for tap in range(slab, end, plan.step_taps):
+        taps = min(plan.step_taps, end - tap)
         order.append(
             Opcode.LOAD,
             region=Region.INPUT,
@@ -200,16 +236,16 @@ def _sums(order: Order, plan: _Plan, block: int, rows: int, half: dict[str, int]
             mode=_number(plan.form),
             accumulate=int(tap > 0),
             input_addr=0,
-            input_pitch=plan.pitch,
+            input_pitch=plan.slab_pitch,
             input_rows=rows,
-            input_row_bytes=plan.pitch,
-            first_byte=tap * step_bytes,
+            input_row_bytes=row_bytes,
+            first_byte=(tap - slab) * plan.step_bytes,
             width=1,
             height=rows,
             y_step=1,
             kernel_rows=1,
             kernel_cols=taps,
-            kernel_col_step=step_bytes,
+            kernel_col_step=plan.step_bytes,
             blocks=1,
             oc_blocks=1,
             weight_addr=half["weights"],
@@ -335,6 +371,12 @@ def float_product(
     """
     form, out = FLOAT_FORMATS[mode], _format_of(epilogue.output)
     config = driver.config
+    room = config.spad_bytes - config.spad_bytes * 3 // 8 - 2 * config.bias_block_bytes
+    if config.tile_bytes > room:
+        raise ValueError(
+            f"a tile of weights must fit {room} bytes of the scratchpad, not have "
+            f"{config.tile_bytes}"
+        )
     if out is not FP32 and out.name not in config.mac_modes:
         raise TypeError(f"a result must be float32 or of a mode that is built, not {out.name}")
     plan = _Plan(
@@ -352,9 +394,10 @@ def float_product(
     assert len(data) == plan.offsets["end"]
     out_bytes = plan.rows * plan.columns * out.bytes
     sizes = {Region.PROGRAM: len(commands), Region.INPUT: len(data), Region.OUTPUT: out_bytes}
-    driver.allocate(sizes)
-    driver.write_region(Region.PROGRAM, 0, commands)
-    driver.write_region(Region.INPUT, 0, data)
-    driver.run(0, len(commands))
-    raw = driver.read_region(Region.OUTPUT, 0, out_bytes)
+    with driver.lock:
+        driver.allocate(sizes)
+        driver.write_region(Region.PROGRAM, 0, commands)
+        driver.write_region(Region.INPUT, 0, data)
+        driver.run(0, len(commands))
+        raw = driver.read_region(Region.OUTPUT, 0, out_bytes)
     return np.frombuffer(raw, np.dtype(epilogue.output)).reshape(plan.rows, plan.columns).copy()

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
+from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,7 @@ import numpy.typing as npt
 from matloom.arch.config import FLOAT_MODES, Config, load_config
 from matloom.compiler import compile_network
 from matloom.device.driver import Driver
-from matloom.device.open import open_device
+from matloom.device.open import memory_for, open_device
 from matloom.float_products import Epilogue, float_product, memory_bytes
 from matloom.float_windows import FloatWindows
 from matloom.ir.attributes import Activation, Conv2D, Padding
@@ -118,6 +119,9 @@ def matmul(
         might not fit 32 bits.
     """
     if mode in FLOAT_MODES:
+        _formats(mode, _chosen(config, device))
+        _require_no_scale(mode, multiplier, shift, zero_point, input_zero_point)
+        limits = _limits(limits)
         epilogue = Epilogue(
             bias=None if bias is None else np.asarray(bias),
             residual=None if residual is None else np.asarray(residual),
@@ -233,6 +237,8 @@ def conv2d(
     chosen = _chosen(config, device)
     if mode in FLOAT_MODES:
         _formats(mode, chosen)
+        _require_no_scale(mode, multiplier, shift, zero_point, input_zero_point)
+        limits = _limits(limits)
         windows = FloatWindows(
             image=np.asarray(x),
             filters=np.asarray(filters),
@@ -251,6 +257,9 @@ def conv2d(
         operands = windows.rows(), windows.columns()
         return _float_matmul(*operands, mode, epilogue, device, config).reshape(windows.shape)
     formats = _formats(mode, chosen)
+    for name, value in (("zero_point", zero_point), ("input_zero_point", input_zero_point)):
+        if not isinstance(value, int | np.integer):
+            raise TypeError(f"{name} must be an integer, not {value!r}")
     data, weights = _integers("x", x, 4, formats[0]), _integers("filters", filters, 4, formats[1])
     if data.shape[3] != weights.shape[3]:
         raise ValueError(
@@ -288,6 +297,32 @@ def conv2d(
     graph = _graph(data, weights, sums, scales, zeros, attributes, made)
     result: Array = _SESSIONS.find(graph, chosen, device).run(data)
     return result
+
+
+def _require_no_scale(
+    mode: str,
+    multiplier: int | Sequence[int] | None,
+    shift: int | Sequence[int] | None,
+    zero_point: int,
+    input_zero_point: int,
+) -> None:
+    """Raise `TypeError` where a floating-point mode is given what integers alone have."""
+    for name, given in (
+        ("multiplier", multiplier is not None),
+        ("shift", shift is not None),
+        ("zero_point", zero_point != 0),
+        ("input_zero_point", input_zero_point != 0),
+    ):
+        if given:
+            raise TypeError(f"{name} must go with a mode of integers, not {mode}")
+
+
+def _limits(limits: tuple[float, float]) -> tuple[float, float]:
+    """Return both limits; raise `ValueError` unless they are two, in order."""
+    found = np.asarray(limits)
+    if found.shape != (2,) or found.dtype.kind not in "iuf" or found[0] > found[1]:
+        raise ValueError(f"limits must be a number and one that is not smaller, not {limits!r}")
+    return float(found[0]), float(found[1])
 
 
 def _chosen(config: Config | str | Path, device: str | Driver) -> Config:
@@ -457,6 +492,7 @@ class _Sessions:
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str | int], Session] = {}
+        self._lock = Lock()
 
     def find(self, graph: Graph, config: Config, device: str | Driver) -> Session:
         """Return the session of a graph, opened now or remembered."""
@@ -464,11 +500,12 @@ class _Sessions:
         for tensor in graph.tensors.values():
             digest.update(b"" if tensor.data is None else tensor.data.tobytes())
         key = digest.hexdigest(), device if isinstance(device, str) else id(device)
-        session = self._known.pop(key, None) or _open(compile_network(graph, config), device)
-        self._known[key] = session
-        while len(self._known) > _REMEMBERED:
-            del self._known[next(iter(self._known))]
-        return session
+        with self._lock:
+            session = self._known.pop(key, None) or _open(compile_network(graph, config), device)
+            self._known[key] = session
+            while len(self._known) > _REMEMBERED:
+                del self._known[next(iter(self._known))]
+            return session
 
 
 _SESSIONS = _Sessions()
@@ -478,9 +515,7 @@ def _open(program: Program, device: str | Driver) -> Session:
     """Return a session on a device; those opened here stay open and are shared."""
     if isinstance(device, Driver):
         return Session(program, device, type(device.transport).__name__)
-    memory = _SMALLEST_MEMORY
-    while memory < 2 * sum(program.region_bytes.values()):
-        memory *= 2
+    memory = memory_for(program.region_bytes)
     return Session(program, _driver(device, program.config, memory), device)
 
 

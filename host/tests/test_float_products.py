@@ -83,6 +83,33 @@ def test_epilogue(mode):
     assert_same(made, total)
 
 
+@pytest.mark.parametrize(
+    ("mode", "shape"), [("fp8_e4m3", (2, 9001, 5)), ("fp16", (21, 2050, 9)), ("bf16", (1, 4097, 3))]
+)
+def test_inner_sizes_beyond_the_scratchpad(mode, shape):
+    generator = np.random.default_rng(shape)
+    rows, inner, columns = shape
+    a = numbers(generator, (rows, inner), mode)
+    b = numbers(generator, (inner, columns), mode)
+    assert_same(ops.matmul(a, b, mode, config=CONFIG), product(a, b, CONFIG.float_rows))
+
+
+def test_a_tile_beyond_the_scratchpad():
+    config = dataclasses.replace(
+        WIDE, rows=64, columns=64, lanes=16, spad_bytes=4096, spad_banks=1, acc_bytes=16384
+    )
+    ones = np.ones((2, 2), np.float16)
+    with pytest.raises(ValueError, match="must fit 2048 bytes of the scratchpad, not have 4096"):
+        ops.matmul(ones, ones, "fp16", config=config)
+
+
+def test_either_byte_order():
+    generator = np.random.default_rng(4)
+    a, b = (numbers(generator, shape, "fp16") for shape in ((4, 9), (9, 6)))
+    swapped = [each.astype(">f2") for each in (a, b)]
+    assert_same(ops.matmul(*swapped, "fp16", config=CONFIG), product(a, b, CONFIG.float_rows))
+
+
 def test_float32_is_rounded_to_the_mode():
     generator = np.random.default_rng(2)
     a, b = (generator.standard_normal(shape).astype(np.float32) for shape in ((4, 9), (9, 6)))
@@ -132,6 +159,10 @@ def test_chip(config):
         ({"residual": np.zeros((2, 3))}, r"residual must have the shape \(2, 2\)"),
         ({"limits": (0.0, 5.5)}, r"a limit must be a number that float8_e5m2 holds, not 5\.5"),
         ({"output": np.float64}, "a dtype must be one of float32"),
+        ({"limits": (6, 0)}, r"limits must be a number and one that is not smaller, not \(6, 0\)"),
+        ({"limits": 6}, "limits must be a number and one that is not smaller, not 6"),
+        ({"multiplier": 2**30, "shift": 0}, "multiplier must go with a mode of integers, not fp16"),
+        ({"input_zero_point": 1}, "input_zero_point must go with a mode of integers, not fp16"),
         ({"mode": "bf16", "config": "small"}, "mode must be one the configuration is built with"),
     ],
 )

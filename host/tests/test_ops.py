@@ -1,5 +1,7 @@
 """Operations on arrays, against integers of Python and of NumPy."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -445,6 +447,28 @@ def test_what_does_not_fit(change, error, sentence):
     arguments = {"a": int8(2, 3), "b": int8(3, 2), "mode": "i8xi8", **UNSCALED}
     with pytest.raises(error, match=sentence):
         ops.matmul(**{**arguments, **change})
+
+
+@pytest.mark.parametrize("name", ["zero_point", "input_zero_point"])
+def test_zero_points_are_integers(name):
+    with pytest.raises(TypeError, match=rf"{name} must be an integer, not 1\.5"):
+        ops.matmul(int8(2, 3), int8(3, 2), **UNSCALED, **{name: 1.5})
+
+
+def test_a_configuration_of_another_type():
+    with pytest.raises(TypeError, match="config must be a preset, a JSON file or a Config, not 8"):
+        ops.matmul(int8(2, 3), int8(3, 2), config=8)
+
+
+def test_threads_take_turns():
+    def work(seed):
+        a, b = int8(9, 17, seed=seed), int4(17, 11, seed=seed).astype(np.int8)
+        mode = ("i8xi8", "i8xi4")[seed % 2]
+        made = [ops.matmul(a, b, mode, config=NARROW) for _ in range(3)]
+        return all(np.array_equal(each, a.astype(int) @ b.astype(int)) for each in made)
+
+    with ThreadPoolExecutor(4) as threads:
+        assert all(threads.map(work, range(12)))
 
 
 def test_filters_that_do_not_fit():

@@ -481,6 +481,8 @@ def load_config(source: "str | Path | Config") -> Config:
     """
     if isinstance(source, Config):
         return source
+    if not isinstance(source, str | Path):
+        raise TypeError(f"config must be a preset, a JSON file or a Config, not {source!r}")
     name, *changes = str(source).split("+")
     if name in PRESETS:
         return _changed(PRESETS[name], changes) if changes else PRESETS[name]
@@ -489,7 +491,10 @@ def load_config(source: "str | Path | Config") -> Config:
         raise ConfigError(
             f"config must be one of {', '.join(PRESETS)} or a JSON file, not {str(source)!r}"
         )
-    return Config.from_json(path.read_text())
+    try:
+        return Config.from_json(path.read_text())
+    except UnicodeDecodeError:
+        raise ConfigError(f"config must be a JSON file in UTF-8, not {str(source)!r}") from None
 
 
 def _changed(config: Config, changes: list[str]) -> Config:
