@@ -165,6 +165,8 @@ def precision_report(
     ValueError, TypeError
         Inputs or labels do not fit the network, or the precision does not.
     """
+    if inputs is None and (labels is not None or by_layer):
+        raise ValueError("labels and by_layer must go with inputs")
     graph = model if isinstance(model, Graph) else load_tflite(Path(model))
     before, after = compile(graph, config), compile(graph, config, precision=precision)
     if inputs is None:

@@ -86,3 +86,14 @@ def test_floating_point(mode, bits):
 def test_labels_that_do_not_fit(labels):
     with pytest.raises(ValueError, match="labels must be 2 integers, not"):
         precision_report(NETWORK, "i8xi4", images(2), labels, CONFIG)
+
+
+def test_what_needs_inputs():
+    for given in ({"labels": [1]}, {"by_layer": True}):
+        with pytest.raises(ValueError, match="labels and by_layer must go with inputs"):
+            precision_report(NETWORK, "i8xi4", config="small+i8xi4", **given)
+
+
+def test_neither_a_mode_nor_a_table():
+    with pytest.raises(TypeError, match=r"must be a mode or a table by layer, not \['i8xi4'\]"):
+        precision_report(NETWORK, ["i8xi4"], config="small+i8xi4")

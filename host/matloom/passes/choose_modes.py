@@ -88,7 +88,11 @@ def choose_modes(graph: Graph, precision: Precision) -> dict[int, str]:
     ------
     ValueError
         A mode or layer is unknown, a layer cannot have its mode, or no layer can.
+    TypeError
+        Neither a mode nor a table.
     """
+    if not isinstance(precision, str | Mapping):
+        raise TypeError(f"precision must be a mode or a table by layer, not {precision!r}")
     table = {_OTHERS: precision} if isinstance(precision, str) else dict(precision)
     known = (*MODES, *_KEPT)
     for mode in table.values():
