@@ -1,5 +1,6 @@
 """The command line: one verb a function, each importing what it needs when it is called."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -77,19 +78,32 @@ def run(
 
     from matloom.runtime import load
 
+    _require_place("--output", target)
+    _require_place("--report", report)
     inputs = _arrays("--input", source)
     options: dict[str, Any] = {} if waves is None else {"waves": waves}
     options["precision"] = _precision_of(network, precision)
+    _require_place("--waves", waves)
     if waves is not None and device != "rtl":
         raise ValueError(f"--waves must go with device rtl, not {device!r}")
     wanted = None if network.suffix == ".mloom" and _is_default("config") else config
     with load(network, device=device, config=wanted, **options) as session:
         outputs = session.run(inputs)
         made = session.report()
-    np.savez(target, **outputs)
+    with target.open("wb") as stream:
+        np.savez(stream, **outputs)
     if report is not None:
         report.write_text(made.to_json())
     click.echo(f"{made.cycles:,} cycles ({made.cycles_source}), utilisation {made.utilisation:.3f}")
+
+
+def _require_place(option: str, path: Path | None) -> None:
+    """Raise `ValueError` where no file can be written; before the work, not after it."""
+    if path is None:
+        return
+    written = path if path.exists() else path.absolute().parent
+    if path.is_dir() or not os.access(written, os.W_OK):
+        raise ValueError(f"{option} must be a file that can be written, not {str(path)!r}")
 
 
 def _is_default(name: str) -> bool:
@@ -101,18 +115,27 @@ def _precision_of(network: Path, given: tuple[str, ...]) -> dict[str, str] | Non
     """Return the table of modes by layer; None where none is given."""
     if given and network.suffix == ".mloom":
         raise ValueError(f"--precision must go with a network, not the program {str(network)!r}")
+    for item in given:
+        if item.startswith("="):
+            raise ValueError(f"--precision must be [LAYER=]MODE, not {item!r}")
     pairs = (item.rpartition("=") for item in given)
     return {layer or "*": mode for layer, _, mode in pairs} or None
 
 
 def _arrays(option: str, source: Path) -> dict[str, Any]:
     """Return the arrays of an .npz file by name."""
+    import zipfile
+    import zlib
+
     import numpy as np
 
     try:
-        with np.load(source, allow_pickle=False) as archive:
+        archive = np.load(source, allow_pickle=False)
+        if not isinstance(archive, np.lib.npyio.NpzFile):
+            raise ValueError("it holds one array without a name")
+        with archive:
             return {name: archive[name] for name in archive.files}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(f"{option} must be an .npz file, not {str(source)!r}: {error}") from None
 
 
@@ -125,6 +148,7 @@ def compile_verb(network: Path, output: Path, config: str, precision: tuple[str,
     """Compile NET into a program file (.mloom)."""
     from matloom.runtime import compile
 
+    _require_place("--output", output)
     program = compile(network, config, precision=_precision_of(network, precision))
     program.save(output)
     click.echo(f"{output}: {program.predicted_cycles:,} cycles predicted")
@@ -182,6 +206,7 @@ def precision_verb(
     """Say what --precision changes in NET: weights, cycles, and what it makes of inputs."""
     from matloom.precision import precision_report
 
+    _require_place("--report", report)
     modes = _precision_of(network, precision)
     if modes is None:
         raise ValueError("--precision must be given")

@@ -28,6 +28,9 @@ def folder(tmp_path):
     np.savez(tmp_path / "in.npz", image=np.zeros((1, 8, 8, 1), np.int8))
     np.savez(tmp_path / "shape.npz", image=np.zeros((1, 9, 8, 1), np.int8))
     np.savez(tmp_path / "dtype.npz", image=np.zeros((1, 8, 8, 1), np.float32))
+    (tmp_path / "short.npz").write_bytes((tmp_path / "in.npz").read_bytes()[:100])
+    np.save(tmp_path / "one.npy", np.zeros((1, 8, 8, 1), np.int8))
+    (tmp_path / "binary.json").write_bytes(b"\xff\xfe")
     np.savez(tmp_path / "name.npz", picture=np.zeros((1, 8, 8, 1), np.int8))
     return tmp_path
 
@@ -48,6 +51,12 @@ RUN = ["run", "net.tflite", "--output", "out.npz", "--device", "model", "--input
         ([*RUN, "dtype.npz"], "must be int8, not float32"),
         ([*RUN, "name.npz"], "inputs must be named ['image'], not ['picture']"),
         ([*RUN, "text.tflite"], "--input must be an .npz file"),
+        ([*RUN, "short.npz"], "--input must be an .npz file"),
+        ([*RUN, "one.npy"], "--input must be an .npz file, not 'one.npy': it holds one array"),
+        ([*RUN, "in.npz", "--output", "."], "--output must be a file that can be written, not '.'"),
+        ([*RUN, "in.npz", "--report", "no/r.json"], "--report must be a file that can be written"),
+        ([*RUN, "in.npz", "--precision", "=i8xi4"], "must be [LAYER=]MODE, not '=i8xi4'"),
+        ([*RUN, "in.npz", "--config", "binary.json"], "config must be a JSON file in UTF-8"),
         ([*RUN, "in.npz", "--device", "gpu"], "a device must be one of rtl, model, not 'gpu'"),
         ([*RUN, "in.npz", "--waves", "w.vcd"], "--waves must go with device rtl"),
         (

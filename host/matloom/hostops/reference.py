@@ -67,7 +67,8 @@ def _open(content: bytes, attributes: Reference) -> _Run:
             return start(content, attributes)
         except ImportError:
             refusals.append(f'{name} is not installed (pip install "matloom[{extra}]")')
-        except (RuntimeError, ValueError) as error:
+        except Exception as error:
+            # A damaged file is found out by whatever meets it: struct.error, AttributeError.
             line = (str(error).strip().splitlines() or [""])[-1]
             refusals.append(f"{name} refuses: {line}")
     operators = ", ".join(dict.fromkeys(attributes.operators))
