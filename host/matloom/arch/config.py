@@ -141,9 +141,9 @@ class Config:
             if field.name != "mac_modes" and (type(value) is not int):
                 raise ConfigError(f"{field.name} must be an integer, not {value!r}")
 
-    def _require(self, name: str, rule: str, good: bool) -> None:
+    def _require(self, name: str, rule: str, good: bool, verb: str = "be") -> None:
         if not good:
-            raise ConfigError(f"{name} must be {rule}, not {getattr(self, name)!r}")
+            raise ConfigError(f"{name} must {verb} {rule}, not {getattr(self, name)!r}")
 
     def _check_array(self) -> None:
         self._require("rows", "4 to 64", 4 <= self.rows <= 64)
@@ -176,19 +176,19 @@ class Config:
         for mode in self.mac_modes:
             if mode not in MAC_MODES:
                 raise ConfigError(f"mac_modes must be of {', '.join(MAC_MODES)}, not {mode!r}")
-        if "i8xi8" not in self.mac_modes:
-            raise ConfigError(f"mac_modes must name i8xi8 beside others, not {self.mac_modes!r}")
-        if len(set(self.mac_modes)) != len(self.mac_modes):
-            raise ConfigError(f"mac_modes must name each mode once, not {self.mac_modes!r}")
+        once = len(set(self.mac_modes)) == len(self.mac_modes)
+        self._require("mac_modes", "i8xi8 beside others", "i8xi8" in self.mac_modes, "name")
+        self._require("mac_modes", "each mode once", once, "name")
         if self.has_float:
             self._check_floats()
 
     def _check_floats(self) -> None:
-        if self.has_narrow:
-            raise ConfigError(
-                "mac_modes must not name modes of 4 bits and of floating point together, "
-                f"not {self.mac_modes!r}"
-            )
+        self._require(
+            "mac_modes",
+            "modes of 4 bits and of floating point together",
+            not self.has_narrow,
+            "not name",
+        )
         self._require(
             "float_rows",
             f"a power of two up to rows / 2 ({self.rows // 2})",

@@ -14,10 +14,10 @@ from matloom.explain import explain
 from matloom.frontend.tflite import load_tflite
 from matloom.frontend.write import write_tflite
 from matloom.hostops.interpreter import interpret
-from matloom.hostops.reference import InterpreterError
+from matloom.hostops.reference import InterpreterError, ReferenceRun
 from matloom.instances import VALID, Instances
-from matloom.ir.attributes import Activation, Conv2D
-from matloom.ir.graph import Op, Quantisation, Tensor
+from matloom.ir.attributes import Activation, Conv2D, Reference
+from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 
 runtime = pytest.importorskip(
     "tflite_micro.python.tflite_micro.runtime", reason="tflite-micro is not installed"
@@ -283,3 +283,14 @@ def test_sixteen_bit_activations(op, seed):
     (result,) = interpret(loaded, given).values()
     assert len(np.unique(result)) > 5
     assert np.array_equal(result, whole.get_output(0))
+
+
+def test_a_damaged_file():
+    """Whatever its reader stumbles over, the user gets a sentence."""
+    content = np.full(4096, 255, np.uint8)
+    attributes = Reference(operators=("SVDF",), reason="", positions=(0,))
+    tensor = Tensor(name="file", shape=content.shape, dtype="uint8", data=content)
+    node = Node(op=Op.REFERENCE, inputs=(0,), outputs=(), attributes=attributes, index=0)
+    graph = Graph(name="net", inputs=(), outputs=(), tensors={0: tensor}, nodes=(node,))
+    with pytest.raises(InterpreterError, match="SVDF must run on a reference interpreter, but"):
+        ReferenceRun(graph, node)

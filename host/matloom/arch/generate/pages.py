@@ -4,7 +4,13 @@ import dataclasses
 import inspect
 from collections.abc import Sequence
 
-from matloom.arch.config import INTERFACE_VERSION, MAC_MODES, PRESETS, Config
+from matloom.arch.config import (
+    FLOAT_MODES,
+    INTERFACE_VERSION,
+    MAC_MODES,
+    PRESETS,
+    Config,
+)
 from matloom.arch.csr import MARKS_OFFSET, REGISTERS, Fault
 from matloom.arch.isa import FORMATS, GRANULE_BYTES, Extent, Region
 from matloom.arch.numerics import SUPPORTED_ROUNDINGS, Rounding
@@ -33,8 +39,8 @@ _CONFIGURATION = """\
 A configuration is a preset by name or a JSON file with any of these fields; what a file leaves out
 is as in `reference`. Behind a preset may follow modes to add and fields with other values, wherever
 a configuration is named: `--config small+i8xi4+lanes=8`. What cannot be built is refused with a
-sentence: every field must be as the table of rules says, whose numbers in parentheses are those of
-`reference`.
+sentence: every field must obey the table of rules, whose numbers in parentheses are those of
+`reference`. The rule of `float_rows` holds where a floating-point mode is named.
 """
 
 
@@ -140,14 +146,14 @@ def _field_docs() -> dict[str, str]:
 
 
 def _rules() -> list[tuple[str, str]]:
-    """Hear what Config requires of each field while it checks the defaults."""
+    """Hear what Config requires of each field while it checks the defaults and a float mode."""
     rules: list[tuple[str, str]] = []
 
     class Listener(Config):
-        def _require(self, name: str, rule: str, good: bool) -> None:
-            rules.append((f"`{name}`", rule))
+        def _require(self, name: str, rule: str, good: bool, verb: str = "be") -> None:
+            rules.append((f"`{name}`", f"{verb} {rule}"))
 
-    Listener()
+    Listener(mac_modes=("i8xi8", FLOAT_MODES[0]))
     return rules
 
 
@@ -166,7 +172,7 @@ def configuration_page() -> str:
     ]
     parts.append(_table(("field", *PRESETS, "meaning"), rows))
     parts.append("## Rules\n")
-    parts.append(_table(("field", "must be"), _rules()))
+    parts.append(_table(("field", "must"), _rules()))
     parts.append("## Modes\n")
     modes = ", ".join(f"`{mode}`" for mode in MAC_MODES)
     parts.append(f"In the order of their numbers: {modes}.\n")
