@@ -155,13 +155,17 @@ def compile_verb(network: Path, output: Path, config: str, precision: tuple[str,
 
 
 def _program(network: Path, config: str, precision: tuple[str, ...] = ()) -> Any:
+    from matloom.arch.config import load_config
     from matloom.program import Program
     from matloom.runtime import compile
 
     modes = _precision_of(network, precision)
-    if network.suffix == ".mloom":
-        return Program.load(network)
-    return compile(network, config, precision=modes)
+    if network.suffix != ".mloom":
+        return compile(network, config, precision=modes)
+    program = Program.load(network)
+    if not _is_default("config"):
+        program.require(load_config(config))
+    return program
 
 
 @cli.command()
@@ -227,13 +231,14 @@ def precision_verb(
 @_network
 @_device
 @_config
-def profile(network: Path, device: str, config: str) -> None:
+@_precision
+def profile(network: Path, device: str, config: str, precision: tuple[str, ...]) -> None:
     """Run NET once on random inputs and show cycles by layer and by cause."""
     import numpy as np
 
     from matloom.runtime import load
 
-    with load(_program(network, config), device=device) as session:
+    with load(_program(network, config, precision), device=device) as session:
         noise = np.random.default_rng(0)
         inputs = {}
         for info in session.program.inputs:
@@ -241,7 +246,9 @@ def profile(network: Path, device: str, config: str) -> None:
             values = noise.integers(-128, 128, info.shape)
             inputs[info.name] = values.astype(dtype)
         session.run(inputs)
-        click.echo(str(session.report()))
+        made = session.report()
+    for item in (made.table(), *made.lines()):
+        _console().print(item)
 
 
 @cli.command()
@@ -263,8 +270,11 @@ def compare(network: Path) -> None:
 def generate(config: str, output: Path, fpga: str | None, seed: int | None) -> None:
     """Write the chip as Verilog with a JSON description, and the C header of its registers."""
     from matloom.arch.config import load_config
+    from matloom_rtl.fpga.flow import DEVICES
     from matloom_rtl.generate import generate as make_chip
 
+    if fpga is not None and fpga not in DEVICES:
+        raise ValueError(f"--fpga-report must be one of {', '.join(DEVICES)}, not {fpga!r}")
     chip = make_chip(load_config(config))
     written = chip.write(output)
     header = output / "matloom_regs.h"
@@ -286,8 +296,6 @@ def _fpga_report(chip: Any, device: str, output: Path, name: str, seed: int | No
 
     from matloom_rtl.fpga.flow import DEVICES, SEED, build_report
 
-    if device not in DEVICES:
-        raise ValueError(f"--fpga-report must be one of {', '.join(DEVICES)}, not {device!r}")
     report = build_report(
         chip, DEVICES[device], say=click.echo, seed=SEED if seed is None else seed
     )

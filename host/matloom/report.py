@@ -99,19 +99,21 @@ class Report:
             )
         return table
 
-    def __str__(self) -> str:
-        stream = io.StringIO()
-        console = Console(file=stream, width=100)
-        console.print(self.table())
-        for cause, count in self.stalls.items():
-            if count:
-                console.print(f"  {cause}: {count:,}", highlight=False)
+    def lines(self) -> list[str]:
+        """Return what the counters say beside the layers: causes of waiting, units and the bus."""
+        lines = [f"  {cause}: {count:,}" for cause, count in self.stalls.items() if count]
         if self.cycles_source == "counters":
-            for unit in _BUSY:
-                console.print(f"  {unit}: {self.counters[unit]:,}", highlight=False)
+            lines += [f"  {unit}: {self.counters[unit]:,}" for unit in _BUSY]
             for way, size in (("read", self.bytes_read), ("write", self.bytes_written)):
                 bursts = self.counters[f"{way}_bursts"]
-                console.print(f"  bus {way}s: {size:,} bytes in {bursts:,} bursts", highlight=False)
+                lines.append(f"  bus {way}s: {size:,} bytes in {bursts:,} bursts")
+        return lines
+
+    def __str__(self) -> str:
+        stream = io.StringIO()
+        console = Console(file=stream, width=100, highlight=False)
+        for item in (self.table(), *self.lines()):
+            console.print(item)
         return stream.getvalue().rstrip()
 
 

@@ -63,6 +63,7 @@ RUN = ["run", "net.tflite", "--output", "out.npz", "--device", "model", "--input
             ["run", "net.mloom", *RUN[2:], "in.npz", "--config", "nano"],
             "must be made for the device's configuration",
         ),
+        (["explain", "net.mloom", "--config", "nano"], "made for the device's configuration"),
         (["generate", "--config", "nano", "-o", "chip", "--fpga-report", "x"], "must be one of"),
         (["frobnicate"], "No such command"),
     ],
@@ -72,4 +73,5 @@ def test_mistakes(folder, words, sentence):
     assert done.returncode == 2, done.stdout + done.stderr
     assert sentence in done.stderr
     assert "Traceback" not in done.stderr
+    assert not (folder / "chip").exists()
     assert len(done.stderr.strip().splitlines()) == 1 or sentence == "No such command"

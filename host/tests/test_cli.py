@@ -92,3 +92,12 @@ def test_precision(tmp_path, monkeypatch, capsys):
     ):
         assert run_main(monkeypatch, *wrong) == 2
         assert sentence in capsys.readouterr().err
+
+
+def test_profile_fits_the_terminal(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    command = ["profile", str(NETWORK), "--device", "model", "--config", "small+i8xi4"]
+    result = CliRunner().invoke(cli.cli, [*command, "--precision", "i8xi4"])
+    assert result.exit_code == 0, result.output
+    assert "i8xi4" in result.output
+    assert max(len(line) for line in result.output.splitlines()) <= 80
