@@ -47,6 +47,7 @@ def open_device(
     memory_bytes: int = _MEMORY_BYTES,
     waves: Path | None = None,
     timing: Any = None,
+    timeout: float = 600.0,
 ) -> Driver:
     """Return the driver of a device.
 
@@ -60,6 +61,8 @@ def open_device(
         External memory of the device.
     waves, timing:
         For ``"rtl"``: a VCD file to write, and a `matloom.device.rtl.MemoryTiming`.
+    timeout:
+        Seconds that a run may take; a simulation of some million cycles takes a minute.
 
     Errors
     ------
@@ -75,11 +78,11 @@ def open_device(
         for option, given in (("waves", waves), ("timing", timing)):
             if given is not None:
                 raise ValueError(f"{option} must go with device 'rtl', not 'model'")
-        return Driver(ModelTransport(config, memory_bytes), config)
+        return Driver(ModelTransport(config, memory_bytes), config, timeout)
     if name != "rtl":
         raise DeviceError(f"a device must be one of {', '.join(DEVICES)}, not {name!r}")
     from matloom.device.rtl import RtlTransport
 
     with _building():
         transport = RtlTransport(config, memory_bytes, timing=timing, waves=waves)
-    return Driver(transport, config)
+    return Driver(transport, config, timeout)
