@@ -8,7 +8,7 @@ import numpy as np
 from matloom.arch.numerics import clamp, rounding_divide_by_pot
 from matloom.hostops.fixedpoint import logistic as fixed_logistic
 from matloom.hostops.fixedpoint import tanh as fixed_tanh
-from matloom.hostops.requantise import finish, limit, scale
+from matloom.hostops.requantise import converted, finish, limit, scale
 from matloom.ir.attributes import Activation, LeakyRelu
 from matloom.ir.graph import Array, Graph, Node, Op
 from matloom.ir.scales import (
@@ -126,8 +126,8 @@ def _table_sigmoid(graph: Graph, node: Node, x: Array) -> Array:
 
 
 def float_relu(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """RELU and RELU6 of float32."""
-    return limit(inputs[0], Activation(node.op))
+    """RELU and RELU6 of float32, to float32 or rounded."""
+    return converted(limit(inputs[0], Activation(node.op)), graph.tensors[node.output].dtype)
 
 
 def float_leaky_relu(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from matloom.arch.floats import FLOAT_FORMATS, narrow
 from matloom.arch.numerics import clamp
-from matloom.hostops.requantise import scale
+from matloom.hostops.requantise import converted, scale
 from matloom.ir.graph import Array, Graph, Node
 from matloom.ir.scales import rescale_multiplier, round_half_away
 
@@ -20,12 +19,8 @@ def quantize(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     point. To float16, and to patterns of bf16 as uint16, float32 is rounded to nearest even.
     """
     given, output = graph.tensors[node.inputs[0]], graph.tensors[node.output]
-    if output.dtype == "float16":
-        with np.errstate(over="ignore"):
-            return inputs[0].astype(np.float16)
-    if output.dtype == "uint16":
-        patterns = np.ascontiguousarray(inputs[0]).view(np.uint32).astype(np.int64)
-        return np.asarray(narrow(patterns, FLOAT_FORMATS["bf16"])).astype(np.uint16)
+    if output.dtype in ("float16", "uint16"):
+        return converted(inputs[0], output.dtype)
     limits = np.iinfo(output.dtype)
     if given.dtype == "float32":
         with np.errstate(over="ignore"):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from matloom.arch.numerics import wrap32
-from matloom.hostops.requantise import finish, limit, scale
+from matloom.hostops.requantise import converted, finish, limit, scale
 from matloom.ir.attributes import Activation, Arithmetic
 from matloom.ir.graph import Array, Graph, Node, Op
 from matloom.ir.scales import addition, prelu_scales, product_multiplier
@@ -40,9 +40,10 @@ def multiply(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
 
 
 def float_arithmetic(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """ADD, SUB and MUL of float32."""
+    """ADD, SUB and MUL of float32; what an ADD makes may be rounded."""
     function = {Op.ADD: np.add, Op.SUB: np.subtract, Op.MUL: np.multiply}[node.op]
-    return limit(function(*inputs), node.attributes_as(Arithmetic).activation)
+    limited = limit(function(*inputs), node.attributes_as(Arithmetic).activation)
+    return converted(limited, graph.tensors[node.output].dtype)
 
 
 def maximum(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from matloom.arch.floats import FLOAT_FORMATS, narrow
 from matloom.arch.numerics import (
     Rounding,
     clamp,
@@ -14,7 +15,7 @@ from matloom.ir.attributes import Activation
 from matloom.ir.graph import Array, Graph, Node, Op, Tensor
 from matloom.ir.scales import activation_range, channel_multipliers, sums_are_wide
 
-__all__ = ["finish", "limit", "requantise_sums", "scale"]
+__all__ = ["converted", "finish", "limit", "requantise_sums", "scale"]
 
 #: What each activation lets through.
 _LIMITS = {
@@ -43,6 +44,15 @@ def limit(x: Array, activation: Activation) -> Array:
         return x
     low, high = _LIMITS[activation]
     return np.clip(x, np.float32(low), np.float32(high))
+
+
+def converted(x: Array, dtype: str) -> Array:
+    """Return float32 `x` as numbers of a dtype: float32, float16, or bf16's patterns in uint16."""
+    if dtype == "uint16":
+        patterns = np.ascontiguousarray(x).view(np.uint32).astype(np.int64)
+        return np.asarray(narrow(patterns, FLOAT_FORMATS["bf16"])).astype(np.uint16)
+    with np.errstate(over="ignore"):
+        return x.astype(dtype)
 
 
 def requantise_sums(

@@ -1,7 +1,7 @@
 """What each operator looks like: one entry of a table each."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from matloom.ir.attributes import (
     Arithmetic,
@@ -98,10 +98,13 @@ _WEIGHTED = frozenset(
         *("uint8 uint8 int32 -> uint8", "uint8 uint8 -> uint8"),
     }
 )
-#: Data and products of fewer bits, of weights that are kept in float32: fp16, and bf16's patterns.
+#: Data of fewer bits than float32: fp16, and bf16's patterns.
+_CARRIERS = ("float16", "uint16")
+_ROUNDED = frozenset(f"float32 -> {name}" for name in _CARRIERS)
+#: Such data and products, of weights that are kept in float32.
 _LOWERED = frozenset(
     f"{name} float32{bias} -> {made}"
-    for name in ("float16", "uint16")
+    for name in _CARRIERS
     for bias in (" float32", "")
     for made in ("float32", name)
 )
@@ -141,10 +144,13 @@ _PAD = Operator(attributes=Pad, types=_unary("float32", "int8", "int16", "uint8"
 _POOL = Operator(attributes=Pool2D, types=_MORE_NUMBERS, shape=pooling_shape)
 _REDUCE = Operator(attributes=Reduce, types=_MORE_NUMBERS, shape=reduced_shape)
 _SAME = Operator(types=_NUMBERS)
-_LIMIT = Operator(types=_MORE_NUMBERS)
+_LIMIT = Operator(types=_MORE_NUMBERS | _ROUNDED)
 
 OPERATORS = {
-    Op.ADD: _ARITHMETIC,
+    Op.ADD: replace(
+        _ARITHMETIC,
+        types=_ARITHMETIC.types | {f"float32 float32 -> {name}" for name in _CARRIERS},
+    ),
     Op.ARG_MAX: _PICK,
     Op.ARG_MIN: _PICK,
     Op.AVERAGE_POOL_2D: _POOL,
@@ -189,7 +195,7 @@ OPERATORS = {
                 *("float32 -> int8", "float32 -> int16", "int8 -> int8"),
                 *("int16 -> int8", "int16 -> int16", "float32 -> uint8", "uint8 -> uint8"),
                 *("int8 -> uint8", "uint8 -> int8"),
-                *("float32 -> float16", "float32 -> uint16"),
+                *_ROUNDED,
             }
         )
     ),

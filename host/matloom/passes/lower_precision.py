@@ -1,6 +1,6 @@
 """Give layers the number formats that a precision asks for: of four bits, or floating point."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +14,9 @@ __all__ = ["CARRIERS", "lower_precision", "numbers", "widen_weights"]
 
 #: The NumPy types of the elements of a mode; those of bf16 are patterns, the upper half of fp32.
 CARRIERS = {"bf16": "uint16", "fp16": "float16"}
+
+#: Operators beside layers that can make such elements.
+_ROUNDING = (Op.ADD, Op.RELU, Op.RELU6)
 
 assert set(CARRIERS) == set(FLOAT32_MODES)
 
@@ -52,8 +55,8 @@ def lower_precision(graph: Graph, precision: Precision, but: Collection[int] = (
 
     Layers of int8 get weights of four bits (`narrow_weights`). Of layers of float32 the input is
     rounded to the format by a QUANTIZE before it, once for all layers that read it; sums, biases
-    and outputs stay fp32. Where nothing but such layers of the same mode read an output, it is
-    made in their format at once.
+    and outputs stay fp32. Where nothing but such layers of the same mode read an output, or that of
+    an ADD, RELU or RELU6, it is made in their format at once.
 
     Parameters
     ----------
@@ -71,12 +74,9 @@ def _lower_floats(graph: Graph, modes: Mapping[int, str]) -> Graph:
     """Return the graph with layers of float32 in modes, by the numbers of their outputs."""
     tensors, nodes = dict(graph.tensors), []
     rounded: dict[tuple[int, str], int] = {}
-    for number, mode in modes.items():
-        readers = [graph.nodes[at] for at in graph.consumers[number]]
-        plain = number not in graph.outputs and readers
-        if plain and all(modes.get(each.outputs[0]) == mode for each in readers):
-            tensors[number] = replace(tensors[number], dtype=CARRIERS[mode])
-            rounded[number, mode] = number
+    for number, mode in _rounded_at_once(graph, modes):
+        tensors[number] = replace(tensors[number], dtype=CARRIERS[mode])
+        rounded[number, mode] = number
     for node in graph.nodes:
         if node.outputs[0] not in modes:
             nodes.append(node)
@@ -99,6 +99,22 @@ def _lower_floats(graph: Graph, modes: Mapping[int, str]) -> Graph:
             )
         )
     return replace(graph, tensors=tensors, nodes=tuple(nodes))
+
+
+def _rounded_at_once(graph: Graph, modes: Mapping[int, str]) -> Iterator[tuple[int, str]]:
+    """Yield outputs that only layers of one mode read, and the mode; of layers only their own."""
+    for node in graph.nodes:
+        number = node.outputs[0]
+        if number not in modes and (node.op not in _ROUNDING or not _of_float32(graph, node)):
+            continue
+        wanted = {modes.get(graph.nodes[at].outputs[0]) for at in graph.consumers[number]}
+        mode = modes.get(number, next(iter(wanted), None))
+        if mode is not None and wanted == {mode} and number not in graph.outputs:
+            yield number, mode
+
+
+def _of_float32(graph: Graph, node: Node) -> bool:
+    return all(graph.tensors[at].dtype == "float32" for at in (*node.inputs, *node.outputs))
 
 
 def _with_mode(node: Node, mode: str) -> Conv2D | FullyConnected:

@@ -33,11 +33,15 @@ __all__ = [
     "quantize",
     "relu",
     "relu6",
+    "repeating",
     "subtract",
+    "vector_stage",
 ]
 
 
-def _stage(context: Context, posts: Posts, inputs: tuple[str, ...], target: str) -> VectorStage:
+def vector_stage(
+    context: Context, posts: Posts, inputs: tuple[str, ...], target: str
+) -> VectorStage:
     """Return a stage of an operator's size; without a target it makes the operator's result."""
     return VectorStage(
         name=context.name,
@@ -46,6 +50,7 @@ def _stage(context: Context, posts: Posts, inputs: tuple[str, ...], target: str)
         output=target or context.results[0],
         size=context.output.size_bytes,
         element_bytes=context.output.element_bytes,
+        input_ratio=context.inputs[0].element_bytes // context.output.element_bytes,
         granule=context.granule,
         posts=posts,
     )
@@ -54,10 +59,10 @@ def _stage(context: Context, posts: Posts, inputs: tuple[str, ...], target: str)
 def _requantised(
     context: Context, zero: int, scale: Requantisation, target: str = ""
 ) -> VectorStage:
-    return _stage(context, requantise_posts(zero, scale), context.sources[:1], target)
+    return vector_stage(context, requantise_posts(zero, scale), context.sources[:1], target)
 
 
-def _repeating(context: Context, stage: VectorStage) -> VectorStage:
+def repeating(context: Context, stage: VectorStage) -> VectorStage:
     """Return a stage that reads inputs without broadcast again and again, where it may."""
     period, repeated = _repetition(context)
     return replace(stage, period=period, repeated=repeated)
@@ -69,7 +74,7 @@ def _sum(context: Context, sources: tuple[str, str], zeros: tuple[int, int]) -> 
     scales = addition(context.graph, context.node)
     result = context.result(*scales.output, attributes.activation)
     posts = sum_posts(zeros, scales.inputs, scales.left_shift, result)
-    return _repeating(context, _stage(context, posts, sources, ""))
+    return repeating(context, vector_stage(context, posts, sources, ""))
 
 
 def _repetition(context: Context) -> tuple[int, tuple[int, ...]]:
@@ -90,7 +95,7 @@ def _repetition(context: Context) -> tuple[int, tuple[int, ...]]:
         inner = tuple(itertools.dropwhile(lambda length: length == 1, tensor.shape))
         if inner != shape[len(shape) - len(inner) :]:
             raise Unfit(f"it broadcasts {tensor.shape} to {shape}")
-        periods.add(tensor.size_bytes)
+        periods.add(tensor.size * context.output.element_bytes)
         repeated.append(number)
     if len(periods) > 1:
         raise Unfit("it broadcasts both inputs")
@@ -189,14 +194,14 @@ def product(
     """Return the products of two tensors."""
     if not context.config.products:
         raise Unfit("it multiplies tensors, and the configuration has products = 0")
-    return _repeating(context, _stage(context, product_posts(zeros, scale), sources, target))
+    return repeating(context, vector_stage(context, product_posts(zeros, scale), sources, target))
 
 
 def halves(context: Context, above: VectorStage, below: Stage) -> VectorStage:
     """Return the sum of what two stages make: one is the zero point where the other is not."""
     zero = context.output.zero_point
     posts = sum_posts((zero, zero), (SAME, SAME), 0, context.result(*SAME, Activation.NONE))
-    return _stage(context, posts, (above.output, below.output), "")
+    return vector_stage(context, posts, (above.output, below.output), "")
 
 
 def above_zero(context: Context, scale: Multiplier) -> VectorStage:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from matloom.arch.config import MAC_MODES, Config
 from matloom.arch.instruction import Instruction
-from matloom.arch.isa import Destination, Opcode, Source, Table
+from matloom.arch.isa import Destination, Opcode, Source, Table, post_element_bytes
 from matloom.arch.isa import Region as Window
 from matloom.arch.numerics import DIGITS, Rounding
 from matloom.schedule.blocks import PairedWalk
@@ -330,7 +330,6 @@ class _Emitter:
                 "height": (tile.end - tile.start) // period,
                 "oc_blocks": blocks,
                 "tail": (period - (blocks - 1) * vector) // size,
-                "x_step": 0,
             }
             self._vectors(number, stage, tile, tile.start, rows, mark)
             return
@@ -339,11 +338,10 @@ class _Emitter:
         line = {"height": 1, "oc_blocks": 1}
         if whole:
             last = mark if middle == tile.end else 0
-            step = vector if whole > 1 else 0
-            vectors = {**line, "width": whole, "tail": self.config.columns, "x_step": step}
+            vectors = {**line, "width": whole, "tail": self.config.columns}
             self._vectors(number, stage, tile, tile.start, vectors, last)
         if middle < tile.end:
-            rest = {**line, "width": 1, "tail": (tile.end - middle) // size, "x_step": 0}
+            rest = {**line, "width": 1, "tail": (tile.end - middle) // size}
             self._vectors(number, stage, tile, middle, rest, mark)
 
     def _vectors(
@@ -360,17 +358,18 @@ class _Emitter:
             dest = self.plan.stagings[number].address + start - tile.start
         else:
             dest = self.plan.homes[stage.output].address + start
-        pitch = stage.period if shape["height"] > 1 else 0
+        pitch, ratio = stage.period if shape["height"] > 1 else 0, stage.input_ratio
         looks_up = self._fill_table(number, stage)
         for index, (source, post) in enumerate(stage.posts):
-            places = {}
+            step = self.config.columns * post_element_bytes(post)
+            places = {"x_step": step if shape["width"] > 1 else 0}
             if post["destination"] == Destination.SPAD:
-                places = {"dest_addr": dest, "dest_pitch": pitch, **looks_up}
+                places |= {"dest_addr": dest, "dest_pitch": pitch, **looks_up}
             if source is not None:
                 once = source in stage.repeated
                 first = start % stage.period if once else start
-                places["source_addr"] = self._source(number, stage.inputs[source], first)
-                places["source_pitch"] = 0 if once else pitch
+                places["source_addr"] = self._source(number, stage.inputs[source], first * ratio)
+                places["source_pitch"] = 0 if once else pitch * ratio
             self.order.append(
                 Opcode.POST,
                 mark=mark if index + 1 == len(stage.posts) else 0,

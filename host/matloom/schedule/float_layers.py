@@ -2,25 +2,17 @@
 
 import numpy as np
 
-from matloom.arch.config import FP32_FORMAT, MAC_MODES, Config
+from matloom.arch.config import Config
 from matloom.arch.floats import FLOAT_FORMATS, narrow
-from matloom.arch.numerics import Rounding
 from matloom.ir.attributes import Activation
 from matloom.ir.graph import Array
 from matloom.schedule.context import Context, Unfit
+from matloom.schedule.float_posts import LIMITS, float_post
 from matloom.schedule.stage import ArrayStage, Region, Walk
 from matloom.schedule.weights import parameter_blocks
 from matloom.schedule.window import Window
 
 __all__ = ["float_stage"]
-
-#: Limits of each activation as signed bytes: numbers of fp8_e5m2.
-_LIMITS = {
-    Activation.NONE: (-4, 0x7C),
-    Activation.RELU: (0, 0x7C),
-    Activation.RELU6: (0, 0x46),
-    Activation.RELU_N1_TO_1: (0x3C | -128, 0x3C),
-}
 
 
 def _tiles(filters: Array, taps: int, mode: str, config: Config) -> Array:
@@ -57,16 +49,14 @@ def float_stage(
     config = context.config
     if mode not in config.mac_modes:
         raise Unfit(f"the engine is built with {', '.join(config.mac_modes)}, not {mode}")
-    if activation not in _LIMITS:
+    if activation not in LIMITS:
         raise Unfit(f"the engine has no {activation} of floating-point numbers")
     if window.dilation_x != 1 and window.kernel_width > 1:
         raise Unfit("floating-point kernels must not be dilated sideways")
     channels, number = filters.shape[0], FLOAT_FORMATS[mode].bytes
     pixel = window.depth * number
     taps = -(-window.kernel_width * window.depth // config.float_rows)
-    single = context.output.dtype == "float32"
-    size = 4 if single else number
-    low, high = _LIMITS[activation]
+    size = context.output.element_bytes
     blocks = -(-channels // config.columns)
     bias = context.bias(channels).astype(np.float32).view(np.int32)
     return ArrayStage(
@@ -102,13 +92,7 @@ def float_stage(
                 end_row=window.out_height,
                 first_x=0,
                 end_x=window.out_width,
-                post={
-                    "rounding": Rounding.FLOAT,
-                    "pre_shift": FP32_FORMAT if single else MAC_MODES.index(mode),
-                    "channel_bias": 1,
-                    "clamp_low": low,
-                    "clamp_high": high,
-                },
+                post={"channel_bias": 1, **float_post(context.output.dtype, activation)},
             ),
         ),
         weights=_tiles(filters, taps, mode, config),

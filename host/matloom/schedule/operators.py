@@ -14,6 +14,7 @@ from matloom.schedule.elementwise import (
     relu6,
     subtract,
 )
+from matloom.schedule.float_elementwise import float_add, float_quantize, float_relu
 from matloom.schedule.layers import (
     convolution,
     dense,
@@ -92,6 +93,14 @@ _STAGES: dict[Op, Callable[[Context], Stage | tuple[Stage, ...]]] = {
     Op.UNPACK: split_stages,
 }
 
+#: Of float32.
+_FLOAT_STAGES: dict[Op, Callable[[Context], Stage]] = {
+    Op.ADD: float_add,
+    Op.QUANTIZE: float_quantize,
+    Op.RELU: float_relu,
+    Op.RELU6: float_relu,
+}
+
 #: What they take beside int8: words of two bytes, and sums that leave the network.
 _MORE_TYPES = {
     Op.CONV_2D: ("int16", "int32"),
@@ -137,21 +146,29 @@ def _check(stage: Stage, config: Config) -> None:
         raise Unfit(f"a step must read at most {most} bytes of input, not {least}")
 
 
+def _maker(node: Node, graph: Graph) -> Callable[[Context], Stage | tuple[Stage, ...]]:
+    """Return what makes the stages of an operator; raise `Unfit` for types it does not take."""
+    if node.op not in _STAGES:
+        raise Unfit(f"the engine has no {node.op}")
+    given = graph.tensors[node.inputs[0]].dtype
+    if given == "float32" and node.op in _FLOAT_STAGES:
+        return _FLOAT_STAGES[node.op]
+    if getattr(node.attributes, "mode", None) in FLOAT_MODES:
+        return _STAGES[node.op]
+    data = {given, *(graph.tensors[number].dtype for number in node.outputs)}
+    for dtype in sorted(data - {"int8", *_MORE_TYPES.get(node.op, ())}):
+        lowered = node.op in (Op.CONV_2D, Op.FULLY_CONNECTED) and dtype == "float32"
+        hint = "; a precision of bf16 or fp16 makes it run there" if lowered else ""
+        raise Unfit(f"the engine has no {node.op} of {dtype}{hint}")
+    return _STAGES[node.op]
+
+
 def stages_of(node: Node, graph: Graph, names: dict[int, str], config: Config) -> tuple[Stage, ...]:
     """Return the stages of a node; raise `Unfit` with the reason where the host must run it.
 
     `names` gives each tensor the name of its buffer: tensors that share bytes share a name.
     """
-    if node.op not in _STAGES:
-        raise Unfit(f"the engine has no {node.op}")
-    data = {graph.tensors[number].dtype for number in (*node.inputs[:1], *node.outputs)}
-    taken = {"int8", *_MORE_TYPES.get(node.op, ())}
-    if getattr(node.attributes, "mode", None) in FLOAT_MODES:
-        data = set()
-    for dtype in sorted(data - taken):
-        lowered = node.op in (Op.CONV_2D, Op.FULLY_CONNECTED) and dtype == "float32"
-        hint = "; a precision of bf16 or fp16 makes it run there" if lowered else ""
-        raise Unfit(f"the engine has no {node.op} of {dtype}{hint}")
+    make = _maker(node, graph)
     if not all(graph.tensors[number].size for number in (*node.inputs, *node.outputs)):
         raise Unfit("a tensor is empty")
     context = Context(
@@ -162,7 +179,7 @@ def stages_of(node: Node, graph: Graph, names: dict[int, str], config: Config) -
         config=config,
         external=names[node.inputs[0]] in {names[number] for number in graph.inputs},
     )
-    made = _STAGES[node.op](context)
+    made = make(context)
     stages = made if isinstance(made, tuple) else (made,)
     for stage in stages:
         _check(stage, config)

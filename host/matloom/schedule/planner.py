@@ -71,7 +71,8 @@ def _overlay(
     """Let an element-wise stage write over an input that nobody reads afterwards."""
     begin = next(number for number, tick in enumerate(ticks) if tick.stage == index)
     for name in stage.inputs:
-        if name not in homes or segment.sizes[name] != stage.size or name in segment.results:
+        whole = segment.sizes[name] == stage.size * stage.input_ratio
+        if name not in homes or not whole or name in segment.results:
             continue
         readers = [
             number
@@ -109,8 +110,9 @@ class _Builder:
             size = stage.digits * tile.positions * position_bytes(stage, tile)
             complete = tile.end_step == stage.walk.steps
         else:
+            assert isinstance(stage, VectorStage)
             size, complete = tile.end - tile.start, True
-            slab = Slab(start=tile.start, rows=1, width=size, pitch=0)
+            slab = _range(stage, tile.start, tile.end)
         if stage.table is not None and complete:
             size_bytes = stage.table.nbytes
             self.plan.tables[tick.stage] = self._constants(number, tick.stage, TABLE, size_bytes)
@@ -120,8 +122,7 @@ class _Builder:
         for name in dict.fromkeys(stage.inputs):
             if name in repeated:
                 assert isinstance(stage, VectorStage)
-                once = Slab(start=0, rows=1, width=stage.period, pitch=0)
-                self._add_input(number, tick.stage, name, once)
+                self._add_input(number, tick.stage, name, _range(stage, 0, stage.period))
             elif isinstance(tile, ArrayTile) and tile.opened and name in self.plan.homes:
                 assert isinstance(stage, ArrayStage)
                 self._add_opening(number, name, stage, tile)
@@ -239,6 +240,12 @@ class _Builder:
             self.plan.loads.append(load)
         known[2].last = number
         self.plan.slabs[number, name] = (known[2], slab)
+
+
+def _range(stage: VectorStage, start: int, end: int) -> Slab:
+    """Return what of an input makes a range of bytes of the output."""
+    ratio = stage.input_ratio
+    return Slab(start=start * ratio, rows=1, width=(end - start) * ratio, pitch=0)
 
 
 def _slab(stage: ArrayStage, tile: ArrayTile, box: Box) -> Slab:

@@ -1,5 +1,8 @@
 """The order of tiles: stage by stage, with element-wise stages woven into their producer."""
 
+import itertools
+from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from matloom.arch.config import Config
@@ -38,20 +41,42 @@ def finished_bytes(stage: Stage, tile: Tile) -> int:
     return (tile.image * stage.out_rows + tile.end_row) * stage.row_bytes
 
 
-def _weave(segment: Segment, index: int, finished: dict[str, int]) -> int | None:
-    """Return the next stage if it can follow the tiles of this one closely."""
-    if index + 1 == len(segment.stages):
-        return None
-    follower = segment.stages[index + 1]
-    output = segment.stages[index].output
+def _follows(segment: Segment, index: int, finished: dict[str, int]) -> bool:
+    """Return whether there is a stage that can follow the tiles of the one before closely."""
+    if index == len(segment.stages):
+        return False
+    follower, output = segment.stages[index], segment.stages[index - 1].output
     if not isinstance(follower, VectorStage) or output not in follower.inputs:
-        return None
+        return False
     if any(follower.inputs[at] == output for at in follower.repeated):
-        return None
-    for name in follower.inputs:
-        if name != output and finished.get(name, segment.sizes[name]) < segment.sizes[name]:
-            return None
-    return index + 1
+        return False
+    return all(
+        name == output or finished.get(name, segment.sizes[name]) == segment.sizes[name]
+        for name in follower.inputs
+    )
+
+
+def _followed(
+    segment: Segment, index: int, ticks: Iterable[Tick], tiles: list[Tile], lag: int
+) -> Iterator[Tick]:
+    """Yield ticks, and of the stage behind `index` the tiles that its tiles have made ready.
+
+    What is finished counts `lag` tiles later.
+    """
+    stage, follower = segment.stages[index : index + 2]
+    assert isinstance(follower, VectorStage)
+    waiting = deque(tile for tile in tiles if isinstance(tile, VectorTile))
+    finished = deque([0] * (lag + 1), maxlen=lag + 1)
+    for tick in itertools.chain(ticks, itertools.repeat(None, lag)):
+        if tick is not None:
+            yield tick
+            if tick.stage != index:
+                continue
+        made = 0 if tick is None else finished_bytes(stage, tick.tile)
+        finished.append(max(made, finished[-1]))
+        while waiting and waiting[0].end * follower.input_ratio <= finished[0]:
+            tile = waiting.popleft()
+            yield Tick(stage=index + 1, tile=tile, last=not waiting)
 
 
 def sequence(segment: Segment, tiles: list[list[Tile]], spilled: frozenset[str]) -> list[Tick]:
@@ -62,29 +87,23 @@ def sequence(segment: Segment, tiles: list[list[Tile]], spilled: frozenset[str])
     """
     ticks: list[Tick] = []
     produced = {stage.output: 0 for stage in segment.stages}
-    woven: set[int] = set()
-    for index, stage in enumerate(segment.stages):
-        if index in woven:
-            continue
-        follower = _weave(segment, index, produced)
-        waiting: list[VectorTile] = []
-        if follower is not None:
-            waiting = [tile for tile in tiles[follower] if isinstance(tile, VectorTile)]
-            woven.add(follower)
-        lag = _STORED_TILES if stage.output in spilled else 0
-        history = [0] * lag
-        for tile in (*tiles[index], *([None] * lag)):
-            if tile is not None:
-                ticks.append(Tick(stage=index, tile=tile, last=tile is tiles[index][-1]))
-                produced[stage.output] = max(produced[stage.output], finished_bytes(stage, tile))
-            history.append(produced[stage.output])
-            ready = history[-1 - lag]
-            while follower is not None and waiting and waiting[0].end <= ready:
-                ticks.append(Tick(stage=follower, tile=waiting.pop(0), last=not waiting))
-        if follower is not None:
-            produced[segment.stages[follower].output] = segment.sizes[
-                segment.stages[follower].output
-            ]
+    first = 0
+    while first < len(segment.stages):
+        last = tiles[first][-1]
+        woven: Iterable[Tick] = [
+            Tick(stage=first, tile=tile, last=tile is last) for tile in tiles[first]
+        ]
+        end = first + 1
+        while _follows(segment, end, produced):
+            lag = _STORED_TILES if segment.stages[end - 1].output in spilled else 0
+            woven = _followed(segment, end - 1, woven, tiles[end], lag)
+            end += 1
+        for tick in woven:
+            stage = segment.stages[tick.stage]
+            made = finished_bytes(stage, tick.tile)
+            produced[stage.output] = max(produced[stage.output], made)
+            ticks.append(tick)
+        first = end
     return ticks
 
 

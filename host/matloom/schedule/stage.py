@@ -248,17 +248,19 @@ class VectorStage:
     Members
     -------
     size:
-        Bytes of each input and of the output.
+        Bytes of the output.
     element_bytes:
-        Of a number of them.
+        Of a number of the output.
+    input_ratio:
+        How often larger the numbers of the inputs are.
     granule:
         Bytes that tiles are multiples of (a row of the tensor), so that they fit their
         neighbours' tiles.
     posts:
         For each POST the number of its input (None where it reads accumulators) and its fields.
     period, repeated:
-        Inputs, by number, of which there are only `period` bytes, for each run of as many bytes
-        of the others; 0 and none where all are whole.
+        Inputs, by number, that come again for each run of `period` bytes of the output; 0 and none
+        where all are whole.
     table:
         As that of an `ArrayStage`.
     passes_on:
@@ -274,6 +276,7 @@ class VectorStage:
     posts: Posts
     macs: int = 0
     element_bytes: int = 1
+    input_ratio: int = 1
     period: int = 0
     repeated: tuple[int, ...] = ()
     table: np.ndarray | None = field(default=None, repr=False)

@@ -80,7 +80,7 @@ class ArrayTile:
 
 @dataclass(frozen=True, kw_only=True)
 class VectorTile:
-    """A range of bytes (half open) of flat tensors."""
+    """A range of bytes (half open) of a flat output."""
 
     start: int
     end: int
@@ -338,7 +338,8 @@ def _cut_vector(
     if rows:
         # Each run of bytes begins a vector of its own.
         most, least = rows * stage.period, stage.period
-    most = min(most, max(least, limits.tile_bytes // (len(stage.inputs) + 1)))
+    byte = len(stage.inputs) * stage.input_ratio + 1
+    most = min(most, max(least, limits.tile_bytes // byte))
     if draw is not None:
         most = draw.randint(least, max(least, most))
     whole = stage.granule <= most and stage.granule % (stage.period or 1) == 0
