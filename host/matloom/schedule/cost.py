@@ -13,6 +13,7 @@ from matloom.arch.isa import (
     Table,
     post_element_bytes,
 )
+from matloom.arch.numerics import Rounding
 
 __all__ = ["Prediction", "predict"]
 
@@ -48,10 +49,11 @@ _EXEC_LATENCY = 20
 #: What floating-point modes add to it: unpacking, a longer product and sum; each tree level.
 _FLOAT_LATENCY, _FLOAT_LEVEL = 9, 7
 
-#: Cycles of a POST beside its results: of each, of one that looks up, of one that makes sums; and
-#: between its output blocks.
-_POST_LATENCY = 27
+#: Cycles of a POST beside its results and the time in which updates settle: of each, of one that
+#: looks up, of floating-point numbers, of one that makes sums; and between its output blocks.
+_POST_LATENCY = 23
 _POST_LOOK_UP = 1
+_POST_FLOAT = 3
 _POST_SUMS = 5
 _POST_BLOCK = 1
 
@@ -167,8 +169,9 @@ def _duration(instruction: Instruction, config: Config) -> tuple[int, int]:
     if instruction.opcode is Opcode.EXEC:
         return exec_cycles(values, config), exec_latency(config)
     if instruction.opcode is Opcode.POST:
-        cycles = post_cycles(values, config) + _POST_LATENCY
+        cycles = post_cycles(values, config) + _POST_LATENCY + config.acc_update_latency
         cycles += _POST_LOOK_UP * (values.get("table", 0) == Table.LOOK_UP)
+        cycles += _POST_FLOAT * (values.get("rounding") == Rounding.FLOAT)
         return cycles + _POST_SUMS * (values.get("destination", 0) != Destination.SPAD), 0
     if instruction.opcode is Opcode.LOAD:
         return _load_beats(values, config), 0

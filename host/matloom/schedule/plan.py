@@ -27,6 +27,7 @@ class Buffer:
     high: bool = False
     address: int = -1
     first_read: int | None = None
+    last_read: int | None = None
     stays: bool = False
 
 

@@ -12,7 +12,15 @@ from matloom.schedule.reduction import Box
 from matloom.schedule.segment import Segment
 from matloom.schedule.sequence import Tick, sequence, tick_cycles
 from matloom.schedule.stage import ArrayStage, VectorStage
-from matloom.schedule.tiles import ArrayTile, Chunk, chunks, cut, input_box, position_bytes
+from matloom.schedule.tiles import (
+    ArrayTile,
+    Chunk,
+    VectorTile,
+    chunks,
+    cut,
+    input_box,
+    position_bytes,
+)
 
 __all__ = ["make_plan"]
 
@@ -37,11 +45,14 @@ def _home_of(segment: Segment, policy: Policy, ticks: list[Tick]) -> dict[str, B
     """
     first: dict[str, int] = {}
     first_read: dict[str, int] = {}
+    last_read: dict[str, int] = {}
     last: dict[str, int] = {}
+    until = _reads_end(ticks)
     for number, tick in enumerate(ticks):
         stage = segment.stages[tick.stage]
         for name in stage.inputs:
             first_read.setdefault(name, number)
+            last_read[name] = until[number]
         for name in (*stage.inputs, stage.output):
             first.setdefault(name, number)
             last[name] = number
@@ -55,10 +66,21 @@ def _home_of(segment: Segment, policy: Policy, ticks: list[Tick]) -> dict[str, B
                     last[name],
                     index,
                     first_read=first_read.get(name, last[name]),
+                    last_read=last_read.get(name, last[name]),
                 )
         if isinstance(stage, VectorStage) and stage.output in homes and policy.overlay:
             _overlay(segment, stage, homes, ticks, index)
     return homes
+
+
+def _reads_end(ticks: list[Tick]) -> list[int]:
+    """Return for each tick the one that ends its reads: element-wise tiles behind others queue."""
+    ends: list[int] = []
+    for of_post, run in itertools.groupby(ticks, lambda tick: isinstance(tick.tile, VectorTile)):
+        first, count = len(ends), len(list(run))
+        queue = of_post and first > 0
+        ends += [first + count - 1] * count if queue else range(first, first + count)
+    return ends
 
 
 def _overlay(
@@ -83,6 +105,7 @@ def _overlay(
         if max(readers, default=-1) < begin and stage.inputs.count(name) == 1:
             home, result = homes[name], homes[stage.output]
             home.last = max(home.last, result.last)
+            home.last_read = max(_reads(home)[1], _reads(result)[1])
             homes[stage.output] = home
             return
 
@@ -316,7 +339,8 @@ def _follow_stores(segment: Segment, plan: Plan) -> None:
 
 
 def _reads(buffer: Buffer) -> tuple[int, int]:
-    return (buffer.first if buffer.first_read is None else buffer.first_read, buffer.last)
+    first = buffer.first if buffer.first_read is None else buffer.first_read
+    return first, buffer.last if buffer.last_read is None else buffer.last_read
 
 
 def _room(
