@@ -191,7 +191,7 @@ def test_another_engine_leaves_them_to_the_host():
     net = Net()
     plain = dataclasses.replace(CONFIG, mac_modes=("i8xi8", "bf16"))
     session = matloom.load(net.graph(), device="model", config=plain, precision="bf16")
-    assert [step.where for step in session.program.layers].count("engine") == 3
+    assert {step.where for step in session.program.layers} == {"engine"}
     with pytest.raises(CompileError, match="fp16"):
         matloom.compile(net.graph(), plain, precision="fp16")
 

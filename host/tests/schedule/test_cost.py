@@ -1,6 +1,9 @@
-from matloom.arch.config import PRESETS
+import pytest
+
+from matloom.arch.config import PRESETS, load_config
 from matloom.arch.instruction import Instruction
-from matloom.arch.isa import Opcode, Region
+from matloom.arch.isa import Destination, Opcode, Region, Source
+from matloom.arch.numerics import Rounding
 from matloom.schedule.cost import predict
 from matloom.schedule.order import Order
 
@@ -116,3 +119,20 @@ def test_marks_get_the_completion_of_their_instruction():
     prediction = predict(order.instructions, CONFIG)
     assert prediction.marks[4] - prediction.marks[3] == 100
     assert prediction.busy["exec"] == 200
+
+
+@pytest.mark.parametrize(
+    ("values", "cycles"),
+    [
+        ({"source": Source.SPAD, "destination": Destination.ACC_SET, "pre_shift": 8}, 201),
+        ({"source": Source.ACC, "destination": Destination.SPAD, "pre_shift": 8}, 197),
+        ({"source": Source.ACC, "destination": Destination.SPAD, "pre_shift": 4}, 117),
+    ],
+)
+def test_floats_take_a_cycle_for_each_byte_of_a_column(values, cycles):
+    """As on the simulated chip of this configuration, by 40 vectors of fp32 and of bf16."""
+    config = load_config("small+bf16+weight_rows=2")
+    shape = {"width": 40, "height": 1, "oc_blocks": 1, "tail": 8, "rounding": Rounding.FLOAT}
+    post, end = Instruction(Opcode.POST, {**shape, **values}), Instruction(Opcode.END)
+    one, nine = (predict([*[post] * count, end], config).cycles for count in (1, 9))
+    assert (nine - one) / 8 == pytest.approx(cycles, abs=1)

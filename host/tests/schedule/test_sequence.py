@@ -1,0 +1,59 @@
+import pytest
+
+from matloom.schedule.segment import Segment
+from matloom.schedule.sequence import sequence
+from matloom.schedule.stage import VectorStage
+from matloom.schedule.tiles import VectorTile
+
+
+def _stage(inputs, output, *, ratio=1, repeated=()):
+    return VectorStage(
+        name=output,
+        nodes=(0,),
+        inputs=inputs,
+        output=output,
+        size=64 // ratio,
+        granule=8,
+        posts=(),
+        input_ratio=ratio,
+        repeated=repeated,
+        period=8 if repeated else 0,
+    )
+
+
+def _order(*stages, spilled=()):
+    """Return stage and first byte of each tile: four of each stage."""
+    sizes = {"x": 64, "r": 8, **{stage.output: stage.size for stage in stages}}
+    segment = Segment(stages=stages, sizes=sizes, sources={}, results={}, marks=(0,) * len(stages))
+    tiles = [
+        [
+            VectorTile(start=start, end=start + stage.size // 4)
+            for start in range(0, stage.size, stage.size // 4)
+        ]
+        for stage in stages
+    ]
+    ticks = sequence(segment, tiles, frozenset(spilled))
+    assert [tick.last for tick in ticks] == [tick.tile is tiles[tick.stage][-1] for tick in ticks]
+    return [(tick.stage, 4 * tick.tile.start // stages[tick.stage].size) for tick in ticks]
+
+
+def test_stages_follow_each_other_tile_by_tile():
+    """The last of three makes half as many bytes, so its tiles are half as large."""
+    chain = _stage(("x",), "a"), _stage(("a",), "b"), _stage(("b",), "c", ratio=2)
+    assert _order(*chain) == [(stage, tile) for tile in range(4) for stage in range(3)]
+
+
+def test_what_is_stored_first_is_read_two_tiles_later():
+    chain = _stage(("x",), "a"), _stage(("a",), "b"), _stage(("b",), "c")
+    stages = [stage for stage, _ in _order(*chain, spilled=("a",))]
+    assert stages == [0, 0, 0, 1, 2, 0, 1, 2, 1, 2, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "last",
+    [_stage(("x",), "c"), _stage(("b", "x"), "c", repeated=(0,)), _stage(("b", "a"), "c")],
+    ids=["another tensor", "all of it again and again", "what is not finished"],
+)
+def test_what_cannot_follow_waits(last):
+    order = _order(_stage(("x",), "a"), _stage(("a",), "b"), last)
+    assert order[-4:] == [(2, tile) for tile in range(4)]
