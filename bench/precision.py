@@ -68,7 +68,7 @@ def measure(models: Path, name: str, sister: str, file: str) -> list[dict[str, A
         with load(graph, device="model", config=CONFIG, precision=precision) as session:
             (info,) = session.program.inputs
             outputs = np.array([session.run(x.reshape(info.shape)).ravel() for x in inputs])
-            layers = sum(layer.where == "engine" for layer in session.program.layers)
+            layers = sum(bool(layer.mode) for layer in session.program.layers)
         plain = outputs if plain is None else plain
         deviation = np.abs(outputs - plain)
         results.append(
