@@ -52,7 +52,7 @@ def converted(x: Array, dtype: str) -> Array:
         patterns = np.ascontiguousarray(x).view(np.uint32).astype(np.int64)
         return np.asarray(narrow(patterns, FLOAT_FORMATS["bf16"])).astype(np.uint16)
     with np.errstate(over="ignore"):
-        return x.astype(dtype)
+        return x.astype(dtype, copy=False)
 
 
 def requantise_sums(

@@ -51,7 +51,7 @@ def _follows(segment: Segment, index: int, finished: dict[str, int]) -> bool:
     if any(follower.inputs[at] == output for at in follower.repeated):
         return False
     return all(
-        name == output or finished.get(name, segment.sizes[name]) == segment.sizes[name]
+        name == output or finished.get(name, segment.sizes[name]) >= segment.sizes[name]
         for name in follower.inputs
     )
 
@@ -120,6 +120,6 @@ def tick_cycles(segment: Segment, tick: Tick, config: Config) -> int:
         return max(step * steps, tile.entries * stage.halves * stage.digits * passes)
     assert isinstance(stage, VectorStage)
     vectors = -(-(tile.end - tile.start) // (config.columns * stage.element_bytes))
-    passes = max(passes, stage.element_bytes)
+    passes = max(passes, stage.element_bytes * stage.input_ratio)
     # Most of it runs behind the array.
     return vectors * passes * len(stage.posts) // 4
