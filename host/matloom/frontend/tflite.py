@@ -51,9 +51,10 @@ def load_tflite(source: str | Path | bytes) -> Graph:
     else:
         name, content = Path(source).stem, _read(Path(source))
     if len(content) < 8 or content[4:8] != IDENTIFIER:
-        found = content[4:8]
+        shown = name if isinstance(source, bytes) else Path(source).name
         raise ModelError(
-            f"{name} must be a TensorFlow Lite file ({IDENTIFIER!r} at byte 4), not {found!r}"
+            f"{shown} must be a TensorFlow Lite file ({IDENTIFIER!r} at byte 4), "
+            f"not {content[4:8]!r}"
         )
     try:
         graph = _Reader(content).graph(name)
