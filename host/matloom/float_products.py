@@ -354,7 +354,7 @@ def _input(plan: _Plan, left: _Patterns, right: _Patterns, epilogue: Epilogue) -
 
 def memory_bytes(rows: int, inner: int, columns: int) -> int:
     """Return external memory that is enough for a product."""
-    return 16 * (rows * inner + (inner + 64) * (columns + 64) + rows * columns + 4096)
+    return 8 * (rows * inner + (inner + 64) * (columns + 64) + rows * columns + 4096)
 
 
 def float_product(

@@ -1,34 +1,23 @@
 """Single operations on NumPy arrays: compiled, loaded and run on a device behind one call."""
 
-import hashlib
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from pathlib import Path
-from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
 
 from matloom.arch.config import FLOAT_MODES, Config, load_config
-from matloom.compiler import compile_network
 from matloom.device.driver import Driver
-from matloom.device.open import memory_for, open_device
 from matloom.float_products import Epilogue, float_product, memory_bytes
 from matloom.float_windows import FloatWindows
 from matloom.ir.attributes import Activation, Conv2D, Padding
 from matloom.ir.graph import Array, Graph, Node, Op, Quantisation, Tensor
-from matloom.program import Program
-from matloom.runtime import Session
+from matloom.remembered import SESSIONS, driver_of
 
 __all__ = ["conv2d", "matmul"]
 
 #: Rows of a product that run at once: EXEC counts rows in twelve bits.
 _MOST_ROWS = 2048
-
-#: Compiled operations that are remembered.
-_REMEMBERED = 32
-
-_SMALLEST_MEMORY = 1 << 24
 
 #: Largest numbers of the formats of operands.
 _LARGEST = {"i8": 127, "i4": 7, "i16": 2**15 - 1}
@@ -186,12 +175,7 @@ def _float_matmul(
             raise ValueError(f"{name} must have the shape {wanted}, not {given.shape}")
     if epilogue.bias is not None and epilogue.bias.dtype != np.float32:
         raise TypeError(f"bias must be float32, not {epilogue.bias.dtype}")
-    driver = device
-    if not isinstance(driver, Driver):
-        memory = _SMALLEST_MEMORY
-        while memory < memory_bytes(left.shape[0], left.shape[1], right.shape[1]):
-            memory *= 2
-        driver = _driver(str(device), chosen, memory)
+    driver = driver_of(device, chosen, memory_bytes(left.shape[0], *right.shape))
     return float_product(left, right, mode, epilogue, driver)
 
 
@@ -295,7 +279,7 @@ def conv2d(
         mode=mode,
     )
     graph = _graph(data, weights, sums, scales, zeros, attributes, made)
-    result: Array = _SESSIONS.find(graph, chosen, device).run(data)
+    result: Array = SESSIONS.find(graph, chosen, device).run(data)
     return result
 
 
@@ -485,40 +469,3 @@ def _graph(
     }
     node = Node(op=Op.CONV_2D, inputs=(0, 1, 2), outputs=(3,), attributes=attributes, index=0)
     return Graph(name="conv2d", inputs=(0,), outputs=(3,), tensors=tensors, nodes=(node,))
-
-
-class _Sessions:
-    """Sessions by what they run and where, the last used at the end; the first give way."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[str, str | int], Session] = {}
-        self._lock = Lock()
-
-    def find(self, graph: Graph, config: Config, device: str | Driver) -> Session:
-        """Return the session of a graph, opened now or remembered."""
-        digest = hashlib.sha256("\0".join((config.to_json(), repr(graph))).encode())
-        for tensor in graph.tensors.values():
-            digest.update(b"" if tensor.data is None else tensor.data.tobytes())
-        key = digest.hexdigest(), device if isinstance(device, str) else id(device)
-        with self._lock:
-            session = self._known.pop(key, None) or _open(compile_network(graph, config), device)
-            self._known[key] = session
-            while len(self._known) > _REMEMBERED:
-                del self._known[next(iter(self._known))]
-            return session
-
-
-_SESSIONS = _Sessions()
-
-
-def _open(program: Program, device: str | Driver) -> Session:
-    """Return a session on a device; those opened here stay open and are shared."""
-    if isinstance(device, Driver):
-        return Session(program, device, type(device.transport).__name__)
-    memory = memory_for(program.region_bytes)
-    return Session(program, _driver(device, program.config, memory), device)
-
-
-@lru_cache(maxsize=4)
-def _driver(device: str, config: Config, memory_bytes: int) -> Driver:
-    return open_device(device, config, memory_bytes=memory_bytes)

@@ -1,7 +1,6 @@
 """Says what a precision changes: weights, cycles, and what comes out for given inputs."""
 
 import dataclasses
-import io
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from rich.console import Console
 from rich.table import Table
 
 from matloom.arch.config import Config
@@ -21,7 +19,7 @@ from matloom.passes.choose_modes import FLOAT32_MODES, Precision, choose_modes
 from matloom.passes.lower_precision import lower_precision, numbers
 from matloom.program import LayerInfo, Program
 from matloom.runtime import compile, load
-from matloom.tables import layer_table
+from matloom.tables import as_text, layer_table
 
 __all__ = ["LayerChange", "OutputChange", "PrecisionReport", "precision_report"]
 
@@ -100,11 +98,11 @@ class PrecisionReport:
     def table(self) -> Table:
         """Return the layers as a table."""
         alone = any(layer.alone for layer in self.layers)
-        table = layer_table(
-            f"{self.network}: what the precision changes",
-            ("layer", "operator", "mode"),
-            ("weights, dB", "cycles before", "after", *["alone: same result"][: int(alone)]),
-        )
+        figures = ["weights, dB", "cycles before", "after"]
+        if alone:
+            figures.append("alone: same result")
+        title = f"{self.network}: what the precision changes"
+        table = layer_table(title, ("layer", "operator", "mode"), figures)
         for layer in self.layers:
             noise = layer.weights_sqnr_db
             cells = [short_name(layer.name), layer.operator, layer.mode or "host"]
@@ -130,11 +128,7 @@ class PrecisionReport:
         return lines
 
     def __str__(self) -> str:
-        stream = io.StringIO()
-        console = Console(file=stream, width=110, highlight=False)
-        for item in (self.table(), *self.sentences()):
-            console.print(item)
-        return stream.getvalue().rstrip()
+        return as_text((self.table(), *self.sentences()))
 
 
 def precision_report(

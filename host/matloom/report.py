@@ -1,19 +1,17 @@
 """What running a network cost: cycles, utilisation, layers, stalls, host steps."""
 
 import dataclasses
-import io
 import json
 from dataclasses import dataclass
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from matloom.arch.csr import EXEC_CAUSES
 from matloom.device.driver import Counters
 from matloom.ir.graph import short_name
 from matloom.program import EngineStep, HostStep, Program
-from matloom.tables import layer_table
+from matloom.tables import as_text, layer_table
 
 __all__ = ["LayerReport", "Report", "make_report"]
 
@@ -110,11 +108,7 @@ class Report:
         return lines
 
     def __str__(self) -> str:
-        stream = io.StringIO()
-        console = Console(file=stream, width=100, highlight=False)
-        for item in (self.table(), *self.lines()):
-            console.print(item)
-        return stream.getvalue().rstrip()
+        return as_text((self.table(), *self.lines()))
 
 
 def make_report(

@@ -89,7 +89,7 @@ def load(
         if device_options:
             raise TypeError(f"a driver that is open must have no {', '.join(device_options)}")
         return Session(program, device, type(device.transport).__name__)
-    needed = memory_for(program.region_bytes)
+    needed = memory_for(sum(program.region_bytes.values()))
     driver = open_device(device, program.config, **{"memory_bytes": needed, **device_options})
     return Session(program, driver, device, own=True)
 

@@ -1,11 +1,22 @@
 """Tables of layers for terminals: words fold where there is no room, figures never do."""
 
-from collections.abc import Sequence
+import io
+from collections.abc import Iterable, Sequence
 
 from rich import box
+from rich.console import Console
 from rich.table import Table
 
-__all__ = ["layer_table"]
+__all__ = ["as_text", "layer_table"]
+
+
+def as_text(items: Iterable[Table | str]) -> str:
+    """Return tables and lines as a text of 100 columns."""
+    stream = io.StringIO()
+    console = Console(file=stream, width=100, highlight=False)
+    for item in items:
+        console.print(item)
+    return stream.getvalue().rstrip()
 
 
 def layer_table(title: str, words: Sequence[str], figures: Sequence[str]) -> Table:

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from matloom import ops
+from matloom import ops, remembered
 from matloom.arch.config import load_config
 from matloom.compiler import compile_network
 from matloom.device.open import open_device
@@ -36,7 +36,7 @@ def on_the_engine(monkeypatch):
         assert [layer.where for layer in program.layers] == ["engine"]
         return program
 
-    monkeypatch.setattr(ops, "compile_network", compile_for_engine)
+    monkeypatch.setattr(remembered, "compile_network", compile_for_engine)
 
 
 def scaled(total, multiplier, shift):
@@ -307,7 +307,7 @@ def test_convolution(device):
 def test_an_operation_is_compiled_once(monkeypatch):
     a, b = int8(4, 6, seed=9), int8(6, 5, seed=9)
     first = ops.matmul(a, b, **UNSCALED)
-    monkeypatch.setattr(ops, "compile_network", None)
+    monkeypatch.setattr(remembered, "compile_network", None)
     assert np.array_equal(ops.matmul(a, b, **UNSCALED), first)
     other = ops.matmul(a[::-1], b, **UNSCALED)
     assert np.array_equal(other, first[::-1])

@@ -1,7 +1,7 @@
 """Opens a device by its name."""
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,6 @@ from typing import Any
 from rich.console import Console
 
 from matloom.arch.config import Config, load_config
-from matloom.arch.isa import Region
 from matloom.device.driver import Driver
 from matloom.device.errors import DeviceError
 from matloom.device.model.transport import ModelTransport
@@ -23,10 +22,9 @@ DEVICES = ("rtl", "model")
 _MEMORY_BYTES = 1 << 24
 
 
-def memory_for(region_bytes: Mapping[Region, int]) -> int:
-    """Return external memory that holds these regions: a power of two, 16 MiB at least."""
-    needed = 2 * sum(region_bytes.values())
-    return max(_MEMORY_BYTES, 1 << (needed - 1).bit_length())
+def memory_for(size: int) -> int:
+    """Return external memory for regions of `size` bytes: a power of two, 16 MiB at least."""
+    return max(_MEMORY_BYTES, 1 << (2 * size - 1).bit_length())
 
 
 @contextmanager

@@ -47,7 +47,7 @@ from matloom.ir.shapes import (
     same_shape,
 )
 
-__all__ = ["OPERATORS", "Operator"]
+__all__ = ["CARRIERS", "OPERATORS", "Operator"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,13 +98,13 @@ _WEIGHTED = frozenset(
         *("uint8 uint8 int32 -> uint8", "uint8 uint8 -> uint8"),
     }
 )
-#: Data of fewer bits than float32: fp16, and bf16's patterns.
-_CARRIERS = ("float16", "uint16")
-_ROUNDED = frozenset(f"float32 -> {name}" for name in _CARRIERS)
+#: The NumPy types of data in a mode of fewer bits than float32; those of bf16 are patterns.
+CARRIERS = {"bf16": "uint16", "fp16": "float16"}
+_ROUNDED = frozenset(f"float32 -> {name}" for name in CARRIERS.values())
 #: Such data and products, of weights that are kept in float32.
 _LOWERED = frozenset(
     f"{name} float32{bias} -> {made}"
-    for name in _CARRIERS
+    for name in CARRIERS.values()
     for bias in (" float32", "")
     for made in ("float32", name)
 )
@@ -149,7 +149,7 @@ _LIMIT = Operator(types=_MORE_NUMBERS | _ROUNDED)
 OPERATORS = {
     Op.ADD: replace(
         _ARITHMETIC,
-        types=_ARITHMETIC.types | {f"float32 float32 -> {name}" for name in _CARRIERS},
+        types=_ARITHMETIC.types | {f"float32 float32 -> {name}" for name in CARRIERS.values()},
     ),
     Op.ARG_MAX: _PICK,
     Op.ARG_MIN: _PICK,

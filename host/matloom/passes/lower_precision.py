@@ -7,13 +7,11 @@ import numpy as np
 
 from matloom.ir.attributes import Conv2D, FullyConnected
 from matloom.ir.graph import Graph, Node, Op, Tensor
+from matloom.ir.operators import CARRIERS
 from matloom.passes.choose_modes import FLOAT32_MODES, Precision, choose_modes, is_float
 from matloom.passes.narrow_weights import narrow_weights
 
-__all__ = ["CARRIERS", "lower_precision", "numbers", "widen_weights"]
-
-#: The NumPy types of the elements of a mode; those of bf16 are patterns, the upper half of fp32.
-CARRIERS = {"bf16": "uint16", "fp16": "float16"}
+__all__ = ["lower_precision", "numbers", "widen_weights"]
 
 #: Operators beside layers that can make such elements.
 _ROUNDING = (Op.ADD, Op.RELU, Op.RELU6)

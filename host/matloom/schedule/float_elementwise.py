@@ -3,7 +3,7 @@
 from matloom.arch.config import FLOAT_MODES
 from matloom.ir.attributes import Activation, Arithmetic
 from matloom.ir.graph import Node
-from matloom.passes.lower_precision import CARRIERS
+from matloom.ir.operators import CARRIERS
 from matloom.schedule.context import Context, Unfit
 from matloom.schedule.elementwise import repeating, vector_stage
 from matloom.schedule.float_posts import NUMBER_FORMATS, limit_posts, sum_posts

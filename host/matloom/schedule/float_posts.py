@@ -4,7 +4,7 @@ from matloom.arch.config import FP32_FORMAT, MAC_MODES
 from matloom.arch.isa import Destination, Source
 from matloom.arch.numerics import Rounding
 from matloom.ir.attributes import Activation
-from matloom.passes.lower_precision import CARRIERS
+from matloom.ir.operators import CARRIERS
 from matloom.schedule.stage import Posts
 
 __all__ = ["LIMITS", "NUMBER_FORMATS", "float_post", "limit_posts", "sum_posts"]

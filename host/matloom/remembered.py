@@ -1,0 +1,60 @@
+"""Sessions and devices of operations on arrays, remembered from call to call."""
+
+import hashlib
+from functools import lru_cache
+from threading import Lock
+
+from matloom.arch.config import Config
+from matloom.compiler import compile_network
+from matloom.device.driver import Driver
+from matloom.device.open import memory_for, open_device
+from matloom.ir.graph import Graph
+from matloom.program import Program
+from matloom.runtime import Session
+
+__all__ = ["SESSIONS", "driver_of"]
+
+#: Sessions that are remembered.
+_MOST = 32
+
+
+class _Sessions:
+    """Sessions by what they run and where, the last used at the end; the first give way."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str | int], Session] = {}
+        self._lock = Lock()
+
+    def find(self, graph: Graph, config: Config, device: str | Driver) -> Session:
+        """Return the session of a graph, opened now or remembered."""
+        digest = hashlib.sha256("\0".join((config.to_json(), repr(graph))).encode())
+        for tensor in graph.tensors.values():
+            digest.update(b"" if tensor.data is None else tensor.data.tobytes())
+        key = digest.hexdigest(), device if isinstance(device, str) else id(device)
+        with self._lock:
+            session = self._known.pop(key, None) or _open(compile_network(graph, config), device)
+            self._known[key] = session
+            while len(self._known) > _MOST:
+                del self._known[next(iter(self._known))]
+            return session
+
+
+SESSIONS = _Sessions()
+
+
+def _open(program: Program, device: str | Driver) -> Session:
+    driver = driver_of(device, program.config, sum(program.region_bytes.values()))
+    name = device if isinstance(device, str) else type(driver.transport).__name__
+    return Session(program, driver, name)
+
+
+def driver_of(device: str | Driver, config: Config, size: int) -> Driver:
+    """Return a driver that is given, or one with room for `size` bytes, opened once and shared."""
+    if isinstance(device, Driver):
+        return device
+    return _opened(device, config, memory_for(size))
+
+
+@lru_cache(maxsize=4)
+def _opened(device: str, config: Config, memory_bytes: int) -> Driver:
+    return open_device(device, config, memory_bytes=memory_bytes)
