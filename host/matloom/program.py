@@ -23,10 +23,11 @@ __all__ = [
     "Quantised",
     "Repeat",
     "TensorInfo",
+    "Verdict",
 ]
 
 #: Changes with every change of the file's layout.
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 
 _MAGIC = b"MLOOMPRG"
 #: Magic, format version, bytes of metadata, of the image and of host data, CRC-32 of all three.
@@ -170,6 +171,35 @@ class LayerInfo:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What was checked when a program was compiled; one that fails is never returned.
+
+    Members
+    -------
+    mode:
+        ``"full"``, ``"sample"`` or ``"none"``: how the program was run against the operators'
+        definitions.
+    seed:
+        Of the inputs of those runs.
+    share:
+        Of the network's multiply-accumulates whose results were compared, from 0 to 1.
+    calls:
+        Runs of the program, first and repeated ones.
+    stages:
+        Stages whose meaning was proven instruction by instruction, and all stages on the engine.
+    fallback:
+        Why a plainer schedule was taken; empty where the first one passed.
+    """
+
+    mode: str
+    seed: int = 0
+    share: float = 0.0
+    calls: int = 0
+    stages: tuple[int, int] = (0, 0)
+    fallback: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Program:
     """Instructions, constants, buffers and host steps of a network for one configuration.
 
@@ -193,6 +223,8 @@ class Program:
         For reports.
     constants, host_data:
         What host steps read, and the bytes of it; the device has no copy.
+    verdict:
+        Of the checks at compile time; None where there were none.
     """
 
     name: str
@@ -206,6 +238,7 @@ class Program:
     layers: tuple[LayerInfo, ...] = ()
     constants: tuple[Constant, ...] = ()
     host_data: bytes = b""
+    verdict: Verdict | None = None
 
     @property
     def macs(self) -> int:
@@ -349,6 +382,10 @@ def _repeat(values: dict[str, Any]) -> Repeat:
     return Repeat(**{**values, "kept": kept})
 
 
+def _verdict(values: dict[str, Any]) -> Verdict:
+    return Verdict(**{**values, "stages": tuple(values["stages"])})
+
+
 def _from_metadata(values: dict[str, Any], image: bytes, host_data: bytes) -> Program:
     return Program(
         name=values["name"],
@@ -362,4 +399,5 @@ def _from_metadata(values: dict[str, Any], image: bytes, host_data: bytes) -> Pr
         layers=tuple(LayerInfo(**item) for item in values["layers"]),
         constants=tuple(_constant(item) for item in values["constants"]),
         host_data=host_data,
+        verdict=None if values["verdict"] is None else _verdict(values["verdict"]),
     )
