@@ -17,7 +17,7 @@ from matloom import arch
 from matloom.arch.config import Config
 from matloom.device.errors import DeviceError
 from matloom.toolchain import simulated
-from matloom.toolchain.cache import cache_folder
+from matloom.toolchain.cache import cache_folder, exclusive
 from matloom.toolchain.verilator import build_arguments, build_library, find_verilator
 
 __all__ = ["MemoryTiming", "RtlTransport", "build"]
@@ -125,18 +125,20 @@ def _build(config: Config, trace: bool, on_line: Callable[[str], None] | None) -
         key.update(part.encode() + b"\0")
     folder = cache_folder() / "simulators" / f"{config.digest:08x}-{key.hexdigest()[:16]}"
     library = folder / "libmatloom.so"
-    if not library.exists():
-        chip.write(folder)
-        source = folder / f"{TOP_NAME}_simulated.v"
-        source.write_text(verilog)
-        build_library(
-            sources=[source],
-            top=TOP_NAME,
-            harness=[_HARNESS],
-            output=library,
-            flags=flags,
-            on_line=on_line,
-        )
+    source = folder / f"{TOP_NAME}_simulated.v"
+    # Verilator reads the source for seconds: nobody writes it a second time meanwhile.
+    with exclusive(source):
+        if not library.exists():
+            chip.write(folder)
+            source.write_text(verilog)
+            build_library(
+                sources=[source],
+                top=TOP_NAME,
+                harness=[_HARNESS],
+                output=library,
+                flags=flags,
+                on_line=on_line,
+            )
     return library
 
 

@@ -1,6 +1,9 @@
 """The simulated chip: memory timing, bus errors, a memory that never answers, waves, builds."""
 
 import shutil
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -291,3 +294,31 @@ def test_edits_are_built_anew(pair, tmp_path, monkeypatch):
     verilog += "// edited\n"
     rtl.build(pair.config)
     assert len(outputs) == len(set(outputs)) == 3
+
+
+def test_sources_are_written_once_however_many_build(pair, tmp_path, monkeypatch):
+    """Whoever comes second finds the library, and leaves what the first one's tools read alone."""
+    together, written, built = threading.Barrier(2), [], []
+
+    class Slow(Chip):
+        def write(self, folder):
+            written.append(folder)
+            return super().write(folder)
+
+    def generate(config):
+        together.wait(timeout=30)
+        return Slow(config=config, verilog="module matloom(); endmodule\n", sidecar={})
+
+    def pretend(*, sources, output, **_options):
+        time.sleep(0.3)
+        built.append(sources[0].read_text())
+        output.write_bytes(b"")
+
+    monkeypatch.setenv("MATLOOM_CACHE", str(tmp_path))
+    monkeypatch.setattr(rtl, "build_library", pretend)
+    monkeypatch.setattr("matloom_rtl.generate.generate", generate)
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(rtl.build, [pair.config] * 2)
+    assert first == second
+    assert len(written) == 1
+    assert built == ["module matloom(); endmodule\n"]
