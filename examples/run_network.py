@@ -11,7 +11,7 @@ from matloom.data.digits import NETWORK, held_out, input_quantisation, quantise
 
 
 @click.command()
-@click.option("--device", default="rtl", show_default=True, help="rtl, model or uart:PATH.")
+@click.option("--device", default="rtl", show_default=True, help="rtl or model.")
 @click.option("--config", default="reference", show_default=True, help="A preset or a file.")
 @click.option("--count", type=click.IntRange(1, 360), default=5, show_default=True)
 def main(device: str, config: str, count: int) -> None:

@@ -76,18 +76,19 @@ def run(
     """Run NET (.tflite or .mloom) on the arrays of an .npz file, named like its inputs."""
     import numpy as np
 
-    from matloom.runtime import load
+    from matloom.runtime import load, require_inputs
 
     _require_place("--output", target)
     _require_place("--report", report)
     inputs = _arrays("--input", source)
     options: dict[str, Any] = {} if waves is None else {"waves": waves}
-    options["precision"] = _precision_of(network, precision)
     _require_place("--waves", waves)
     if waves is not None and device != "rtl":
         raise ValueError(f"--waves must go with device rtl, not {device!r}")
-    wanted = None if network.suffix == ".mloom" and _is_default("config") else config
-    with load(network, device=device, config=wanted, **options) as session:
+    program = _program(network, config, precision)
+    # Before the device is opened: the first time, building the simulator takes minutes.
+    require_inputs(program, inputs)
+    with load(program, device=device, **options) as session:
         outputs = session.run(inputs)
         made = session.report()
     with target.open("wb") as stream:

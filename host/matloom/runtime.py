@@ -22,7 +22,7 @@ from matloom.program import EngineStep, Program, Repeat, TensorInfo
 from matloom.report import Report, make_report
 from matloom.verify import verify_program
 
-__all__ = ["Session", "compile", "load"]
+__all__ = ["Session", "compile", "load", "require_inputs"]
 
 _PROGRAM_SUFFIX = ".mloom"
 
@@ -169,14 +169,8 @@ class Session:
     def _run_samples(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         if self._closed:
             raise DeviceError("a session must be open to run, not closed")
+        count = require_inputs(self.program, inputs)
         wanted = {info.name: info for info in self.program.inputs}
-        if set(inputs) != set(wanted):
-            names = sorted(map(str, inputs))
-            raise ValueError(f"inputs must be named {sorted(wanted)}, not {names}")
-        samples = {_samples(info, np.asarray(inputs[name])) for name, info in wanted.items()}
-        if len(samples) > 1:
-            raise ValueError(f"all inputs must have as many samples, not {sorted(samples)}")
-        (count,) = samples
         arrays = {name: np.asarray(inputs[name]) for name in wanted}
         results = []
         for index in range(count):
@@ -250,6 +244,24 @@ class Session:
     def report(self) -> Report:
         """Return what the last sample cost."""
         return make_report(self.program, self.device, self._runs, resident=self._repeated)
+
+
+def require_inputs(program: Program, inputs: Mapping[str, Array]) -> int:
+    """Return how many samples the inputs of a run hold.
+
+    Errors
+    ------
+    ValueError, TypeError
+        A name, shape or dtype is not the model's, or inputs differ in their samples.
+    """
+    wanted = {info.name: info for info in program.inputs}
+    if set(inputs) != set(wanted):
+        names = sorted(map(str, inputs))
+        raise ValueError(f"inputs must be named {sorted(wanted)}, not {names}")
+    samples = {_samples(info, np.asarray(inputs[name])) for name, info in wanted.items()}
+    if len(samples) != 1:
+        raise ValueError(f"all inputs must have as many samples, not {sorted(samples)}")
+    return samples.pop()
 
 
 def _samples(info: TensorInfo, array: Array) -> int:

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 import matloom
-from matloom import cli, doctor
+from matloom import cli, doctor, runtime
 from matloom.data.digits import NETWORK
 
 
@@ -101,3 +101,16 @@ def test_profile_fits_the_terminal(monkeypatch):
     assert result.exit_code == 0, result.output
     assert "i8xi4" in result.output
     assert max(len(line) for line in result.output.splitlines()) <= 80
+
+
+def test_wrongly_named_inputs_are_refused_before_the_simulator_is_built(
+    tmp_path, monkeypatch, capsys
+):
+    def open_device(*_arguments, **_options):
+        raise AssertionError("the device was opened")
+
+    monkeypatch.setattr(runtime, "open_device", open_device)
+    np.savez(tmp_path / "in.npz", picture=np.zeros((1, 8, 8, 1), np.int8))
+    paths = ("--input", str(tmp_path / "in.npz"), "--output", str(tmp_path / "out.npz"))
+    assert run_main(monkeypatch, "run", str(NETWORK), *paths, "--config", "nano") == 2
+    assert "inputs must be named" in capsys.readouterr().err
