@@ -455,7 +455,8 @@ def scaled_channels(
 def channel_factors(context: Context, index: int) -> Array | None:
     """Return a constant input without its zero point, where it is one for all or each channel."""
     tensor = context.inputs[index]
-    if tensor.data is None or tensor.size not in (1, tensor.shape[-1]):
+    # A constant of rank 0 has no last axis.
+    if tensor.data is None or tensor.size not in (1, *tensor.shape[-1:]):
         return None
     factors: Array = tensor.data.astype(np.int64).reshape(-1) - tensor.zero_point
     return factors

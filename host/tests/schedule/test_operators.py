@@ -235,6 +235,35 @@ def test_runs_that_repeat(shapes, config, tiling):
     np.testing.assert_array_equal(found[2], expected)
 
 
+SCALAR = {
+    **{op: Arithmetic(activation=Activation.NONE) for op in (Op.ADD, Op.SUB, Op.MUL)},
+    **{op: None for op in (Op.MAXIMUM, Op.MINIMUM)},
+}
+
+
+@pytest.mark.parametrize("first", [False, True], ids=["second", "first"])
+@pytest.mark.parametrize("op", SCALAR)
+def test_a_constant_of_rank_0(op, first):
+    """Keras' Rescaling multiplies by such; TensorFlow Lite Micro defines the outcome."""
+    pytest.importorskip("tflite_micro", reason="tflite-micro is not installed")
+    instances = Instances(0)
+    limited = op in (Op.MAXIMUM, Op.MINIMUM)
+    scale = Quantisation(scale=(0.1,), zero_point=(5,)) if limited else None
+    tensors = [
+        instances._tensor("data", (1, 3, 5, 7)),
+        replace(instances._tensor("factor", ()), data=np.array(-77, np.int8)),
+    ]
+    if scale is not None:
+        tensors = [replace(tensor, quantisation=scale) for tensor in tensors]
+    graph = instances.network(op, tensors[::-1] if first else tensors, SCALAR[op])
+    given = random_inputs(graph, 1)
+    expected = Reference(write_tflite(graph), graph).run(given)
+    for config in CONFIGS:
+        found, on_engine = run(graph, config, given)
+        assert on_engine or (first and limited)
+        np.testing.assert_array_equal(found[2], expected[2])
+
+
 def test_a_tensor_that_is_joined_twice():
     tensors = [Instances(0)._tensor(name, (3, 5, 20)) for name in "ab"]
     graph = Instances(0).network(Op.CONCATENATION, tensors, Axis(axis=2))
