@@ -3,16 +3,19 @@
 from collections.abc import Iterator
 from typing import Any
 
+import flatbuffers
 import numpy as np
 import tflite
 
 from matloom.frontend.errors import ModelError
 from matloom.ir.graph import Array
 
-__all__ = ["enum_name", "numbers", "options", "records", "text"]
+__all__ = ["enum_name", "numbers", "operator_number", "options", "records", "text"]
 
 #: No model has more operators, tensors or axes; a corrupted length is stopped here.
 MAX_LENGTH = 1_000_000
+#: Place of `builtin_code` in the virtual table of an OperatorCode.
+BUILTIN_CODE = 10
 
 
 def _length(owner: Any, field: str) -> int:
@@ -37,6 +40,20 @@ def numbers(owner: Any, field: str) -> Array:
     if values.size != _length(owner, field):
         raise ModelError(f"{field} must have {_length(owner, field)} entries, not {values.size}")
     return values
+
+
+def operator_number(code: Any) -> int:
+    """Return the number of an operator; files fill one of two fields, the old one has 8 bits.
+
+    The generated accessor of the new field returns the old one wherever that could hold the
+    number, and so 0 (ADD) for a file that fills only the new one.
+    """
+    old = int(code.DeprecatedBuiltinCode())
+    place = code._tab.Offset(BUILTIN_CODE)
+    if not place:
+        return old
+    new = code._tab.Get(flatbuffers.number_types.Int32Flags, place + code._tab.Pos)
+    return max(int(new), old)
 
 
 def text(raw: bytes | None) -> str:

@@ -11,7 +11,7 @@ import tflite
 
 from matloom.arch.numerics import high_nibble, low_nibble
 from matloom.frontend.errors import ModelError, Unsupported
-from matloom.frontend.flatbuffer import enum_name, numbers, records, text
+from matloom.frontend.flatbuffer import enum_name, numbers, operator_number, records, text
 from matloom.frontend.foreign import JOINED, Foreign, bind, file_tensor, whole
 from matloom.frontend.options import READERS
 from matloom.frontend.parameters import OPERANDS
@@ -178,8 +178,7 @@ class _Reader:
 
     @staticmethod
     def _code(code: Any) -> str:
-        # Files fill one of two fields: the old one has 8 bits.
-        number = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
+        number = operator_number(code)
         if number == tflite.BuiltinOperator.CUSTOM:
             return text(code.CustomCode())
         return enum_name(tflite.BuiltinOperator, number)

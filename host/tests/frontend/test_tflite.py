@@ -105,6 +105,13 @@ def test_new_field_alone_holds_the_operator(model):
     foreign(model, "has no kernel here", "STABLEHLO_COMPOSITE", 3)
 
 
+def test_new_field_alone_holds_an_operator_of_the_old_ones(model):
+    convolution = model.operatorCodes[model.subgraphs[0].operators[0].opcodeIndex]
+    assert convolution.builtinCode == 3
+    convolution.deprecatedBuiltinCode = 0
+    assert load_tflite(pack(model)).nodes[0].op is Op.CONV_2D
+
+
 def test_bias_scales_are_ignored(model):
     for number in (2, 18):
         model.subgraphs[0].tensors[number].quantization.quantizedDimension = 3
