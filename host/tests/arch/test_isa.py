@@ -100,6 +100,16 @@ def test_one_extent_for_each_spread_of_a_load(spread):
     assert [end for end in ends if end is not None] == [last + 1]
 
 
+@pytest.mark.parametrize(("window", "end"), [(0, 10 + 3 * 4 * 5), (1, 10 + 3 * 2 * 7)])
+def test_every_output_block_has_entries_of_its_own(window, end):
+    """Windows keep `out_height * out_width` sums of each block, other EXECs all positions."""
+    values = {**dict.fromkeys(_ONES, 1), "oc_blocks": 3, "height": 4, "width": 5, "acc_addr": 10}
+    values |= {"window": window, "out_height": 2, "out_width": 7}
+    extents = [each for each in FORMATS[Opcode.EXEC].extents if each.memory is Memory.ACC]
+    found = [extent_end(each, Instruction(Opcode.EXEC, values), CONFIG) for each in extents]
+    assert [each for each in found if each is not None] == [end]
+
+
 def test_a_pair_of_entries_counts_twice():
     values = {**dict.fromkeys(_ONES, 1), "oc_blocks": 3, "width": 5, "acc_addr": 10}
     extents = [each for each in FORMATS[Opcode.EXEC].extents if each.memory is Memory.ACC]

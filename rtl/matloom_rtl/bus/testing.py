@@ -50,10 +50,22 @@ class AxiMemory:
         of different ids.
     broken:
         Bus addresses of bursts that answer with SLVERR.
+    broken_beats:
+        Likewise, of single beats of reads.
     """
 
     def __init__(
-        self, bus, contents, *, burst_beats, base=0, latency=32, stall=0.0, seed=0, broken=()
+        self,
+        bus,
+        contents,
+        *,
+        burst_beats,
+        base=0,
+        latency=32,
+        stall=0.0,
+        seed=0,
+        broken=(),
+        broken_beats=(),
     ):
         self.contents = contents
         self.bursts = []
@@ -62,6 +74,7 @@ class AxiMemory:
         self.cycle = 0
         self._bus, self._base, self._latency, self._stall = bus, base, latency, stall
         self._burst_beats, self._broken = burst_beats, set(broken)
+        self._broken_beats = set(broken_beats)
         self._random = random.Random(seed)
         self._width = bus.signature.bus_bits // 8
 
@@ -88,6 +101,9 @@ class AxiMemory:
     def _response(self, burst):
         return 2 if burst.address in self._broken else 0
 
+    def _beat_response(self, offset):
+        return 2 if self._base + offset in self._broken_beats else 0
+
     async def read(self, ctx):
         """Serve the channels ar and r for ever."""
         bus, width = self._bus, self._width
@@ -101,7 +117,7 @@ class AxiMemory:
                     beat = {
                         "id": current.id,
                         "data": int.from_bytes(self.contents[start : start + width], "little"),
-                        "resp": self._response(current),
+                        "resp": self._response(current) or self._beat_response(start),
                         "last": current.sent == current.beats - 1,
                     }
                     ctx.set(bus.r.payload, beat)

@@ -34,13 +34,16 @@ def tiles_of(item):
 
 
 def run(config, commands, *, refuse=0.0, idle=0.0, seed=0, reset_at=None):
-    """Return the addresses granted, the cycle of each, and the rows delivered."""
+    """Return the addresses granted, the cycle of each, and the rows delivered.
+
+    Every tile is announced once: as many are released as were granted.
+    """
     dut, reset = Loader(config), Signal()
     generator = random.Random(seed)
     groups = config.tile_load_cycles
     wanted = sum(tiles_of(item) for item in commands) * groups
     width = config.weight_rows * config.columns
-    granted, cycles, delivered = [], [], []
+    granted, cycles, delivered, restarted = [], [], [], []
 
     async def feed(ctx):
         if reset_at is not None:
@@ -53,8 +56,10 @@ def run(config, commands, *, refuse=0.0, idle=0.0, seed=0, reset_at=None):
             await ctx.tick()
             ctx.set(reset, 0)
             await ctx.tick()
+            assert not ctx.get(dut.full)
             for each in (granted, cycles, delivered):
                 each.clear()
+            restarted.append(True)
         for item in commands:
             ctx.set(dut.i.payload, item)
             ctx.set(dut.i.valid, 1)
@@ -63,11 +68,16 @@ def run(config, commands, *, refuse=0.0, idle=0.0, seed=0, reset_at=None):
 
     async def scratchpad(ctx):
         pipeline = [0] * (SPAD_READ_LATENCY - 1)
-        cycle = 0
-        while len(delivered) < wanted:
+        cycle = released = 0
+        while len(delivered) < wanted or released < wanted // groups:
             # The array takes a tile as soon as it may, or idles.
             full = ctx.get(dut.full)
-            ctx.set(dut.release, int(full and generator.random() >= idle))
+            release = bool(full and generator.random() >= idle)
+            ctx.set(dut.release, release)
+            if restarted:
+                released = 0
+                restarted.clear()
+            released += release
             ctx.set(dut.read.ready, generator.random() >= refuse)
             _c, _r, valid, ready, address, writes, data = await ctx.tick().sample(
                 dut.read.valid,

@@ -267,6 +267,18 @@ def test_lines_are_of_three_vectors_or_more():
     assert vectors == [item for command in commands for item in expected_vectors(command)]
 
 
+@pytest.mark.parametrize("row", [0, 1, 1023, 1024, 2047, 2048, 4092])
+def test_every_bit_of_rows_and_addresses(row):
+    """Rows up to the largest that an EXEC can have, with a pitch of all 20 bits."""
+    command = PLAIN | {
+        **{"input_rows": 4095, "first_row": row, "input_pitch": 2**20 - 3, "first_byte": 1},
+        **{"input_addr": 2**24 - 5, "kernel_rows": 1, "kernel_cols": 1, "oc_blocks": 1},
+        **{"acc_addr": 2**16 - 7, "input_row_bytes": 2**16 - 1, "mark": 63},
+    }
+    vectors, _cycles = run([command])
+    assert vectors == expected_vectors(command)
+
+
 def test_no_windows_where_there_are_none():
     vectors, _cycles = run([PLAIN], config=WITHOUT_WINDOWS)
     assert vectors == expected_vectors(PLAIN)

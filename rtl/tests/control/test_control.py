@@ -382,6 +382,44 @@ def test_commands_end_with_their_region():
     bench.run(main)
 
 
+@pytest.mark.parametrize(
+    ("offset", "size", "region", "fetched"),
+    [
+        (0x20, 48, 8192, 48),
+        (0x20, 48, 0x20 + 47, 47),
+        (0x20, 48, 0x20 + 48, 48),
+        (0x20, 48, 0x20, 0),
+        (0x20, 48, 0x1F, 0),
+        (2**31, 48, 0x20, 0),
+        (2**32 - 16, 2**32 - 1, 2**32 - 1, 15),
+        (2**31, 2**32 - 1, 2**31, 0),
+        (0, 2**32 - 1, 2**32 - 1, 2**32 - 1),
+    ],
+)
+def test_nothing_is_fetched_from_beyond_the_region(offset, size, region, fetched):
+    bench, seen = Bench(), []
+    dut = bench.dut
+
+    async def main(ctx):
+        for name, value in (
+            ("PROGRAM_BASE", PROGRAM_BASE),
+            ("PROGRAM_BYTES", region),
+            ("COMMAND_OFFSET", offset),
+            ("COMMAND_BYTES", size),
+            ("CONTROL", START),
+        ):
+            await bench.write(ctx, name, value)
+        for _cycle in range(10):
+            _clk, _rst, start, address, count = await ctx.tick().sample(
+                dut.fetch_start, dut.fetch_address, dut.fetch_bytes
+            )
+            if start:
+                seen.append((address, count))
+
+    simulate(dut, main, cycles=200)
+    assert seen == [((PROGRAM_BASE + offset) % 2**32, fetched)]
+
+
 def test_no_instruction_from_before_a_reset_comes_after_it():
     each = [
         Instruction(opcode, {**ROW, "region": Region.ARENA})

@@ -159,6 +159,34 @@ def test_events_stay_until_cleared_and_win_over_a_clear():
     bench.run(main)
 
 
+@pytest.mark.parametrize("late", range(4))
+def test_the_same_event_again_is_never_lost(late):
+    """The event that a write clears comes again: before the write it is cleared, else it stays."""
+    bench, offset = Bench(), register("IRQ_STATUS").offset
+    dut = bench.dut
+
+    async def main(ctx):
+        ctx.set(dut.irq_status_set, 1)
+        await ctx.tick()
+        ctx.set(dut.irq_status_set, 0)
+        bus = dut.bus
+        ctx.set(bus.aw.payload, offset)
+        ctx.set(bus.w.payload, {"data": 1, "strb": 15})
+        for channel in (bus.aw, bus.w):
+            ctx.set(channel.valid, 1)
+        shown = []
+        for cycle in range(6):
+            ctx.set(dut.irq_status_set, cycle == late)
+            await ctx.tick()
+            for channel in (bus.aw, bus.w):
+                ctx.set(channel.valid, 0)
+            shown.append(ctx.get(dut.irq_status))
+        # The write takes effect in cycle 1.
+        assert shown == [1, int(late == 1), *(int(1 <= late <= cycle) for cycle in range(2, 6))]
+
+    simulate(dut, main, cycles=50)
+
+
 def test_marks_are_read_through_their_port():
     bench = Bench()
     dut = bench.dut

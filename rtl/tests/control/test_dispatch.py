@@ -287,3 +287,41 @@ def test_cycles_of_an_instruction(seed):
     _issued, _outcome, cycles = run(stream.commands)
     spacing = [after - before for before, after in itertools.pairwise(cycles)]
     assert 17 <= min(spacing) <= max(spacing) <= 44
+
+
+@pytest.mark.parametrize("last", range(len(UNITS)))
+def test_end_awaits_every_unit(last):
+    """One instruction of each unit; END is finished in the cycle after the last has completed."""
+    dut = Dispatch(CONFIG)
+    row = {"row_bytes": 1, "rows": 1, "planes": 1, "region": Region.ARENA}
+    ones = ("input_rows", "input_row_bytes", "kernel_rows", "kernel_cols", "blocks")
+    block = {"width": 1, "height": 1, "oc_blocks": 1}
+    values = {
+        Opcode.LOAD: row,
+        Opcode.EXEC: dict.fromkeys(ones, 1) | block,
+        Opcode.POST: {**block, "tail": 1, "clamp_high": 1},
+        Opcode.STORE: row,
+    }
+    sent = [
+        granule for unit in UNITS for granule in granules(pack(Instruction(unit, values[unit])))
+    ]
+
+    async def main(ctx):
+        ctx.set(dut.region_bytes, sum(size << 32 * n for n, size in enumerate(REGION_BYTES)))
+        for unit in UNITS:
+            ctx.set(getattr(dut, unit.name.lower()).ready, 1)
+        for granule in [*sent, *granules(pack(Instruction(Opcode.END)))]:
+            ctx.set(dut.i.payload, granule)
+            ctx.set(dut.i.valid, 1)
+            await ctx.tick().until(dut.i.ready)
+        ctx.set(dut.i.valid, 0)
+        for number in range(len(UNITS)):
+            if number != last:
+                ctx.set(dut.completed[number], 1)
+        for _cycle in range(30):
+            assert (await ctx.tick().sample(dut.finished, dut.fault))[2:] == (0, 0)
+        ctx.set(dut.completed[last], 1)
+        shown = [(await ctx.tick().sample(dut.finished))[2] for _cycle in range(4)]
+        assert shown == [0, 1, 0, 0]
+
+    simulate(dut, main, cycles=400)

@@ -2,6 +2,8 @@
 
 import random
 
+import pytest
+
 from matloom.arch.config import PRESETS
 from matloom.arch.isa import UNITS
 from matloom_rtl.control.marks import Marks
@@ -85,6 +87,49 @@ def test_every_unit_a_completion_each_four_cycles():
             for _cycle in range(3):
                 await bench.step(ctx)
         for _cycle in range(4):
+            await bench.step(ctx)
+        await bench.check(ctx)
+
+    simulate(bench.dut, main, cycles=400)
+
+
+@pytest.mark.parametrize("early", range(6))
+def test_no_mark_of_the_last_run_survives_a_start(early):
+    """Completions of all units up to the very cycle of the start."""
+    bench = Bench()
+
+    async def main(ctx):
+        await bench.start(ctx)
+        for _cycle in range(CONFIG.marks):
+            await bench.step(ctx)
+        await bench.step(ctx, [(0, 8), (1, 20), (2, 40), (3, 63)])
+        for _cycle in range(early):
+            await bench.step(ctx)
+        await bench.start(ctx)
+        for _cycle in range(CONFIG.marks):
+            await bench.step(ctx)
+        await bench.step(ctx, [(2, 1)])
+        for _cycle in range(3):
+            await bench.step(ctx)
+        await bench.check(ctx)
+
+    simulate(bench.dut, main, cycles=400)
+
+
+def test_a_start_while_the_table_is_cleared_begins_again():
+    bench = Bench()
+
+    async def main(ctx):
+        await bench.start(ctx)
+        for _cycle in range(CONFIG.marks + 2):
+            await bench.step(ctx)
+        await bench.step(ctx, [(1, 3)])
+        await bench.start(ctx)
+        for _cycle in range(CONFIG.marks // 2):
+            await bench.step(ctx)
+        await bench.start(ctx)
+        await bench.step(ctx, [(3, 2)])
+        for _cycle in range(CONFIG.marks + 1):
             await bench.step(ctx)
         await bench.check(ctx)
 

@@ -290,6 +290,33 @@ def test_error_is_reported_with_the_address_of_its_burst():
     assert len(bench.commands.done) == 1
 
 
+@pytest.mark.parametrize("beat", [0, 1, 30, 31])
+def test_error_of_any_one_beat_is_reported_a_cycle_after_it(beat):
+    bench = Bench(make_config(), [linear(0, 512, 0)], broken_beats=[0x100 + 8 * beat])
+    taken, seen = [], []
+
+    async def watch(ctx):
+        fault, r, cycle = bench.dut.fault, bench.dut.axi.r, 0
+        while True:
+            _, _, beats, valid, cause, address = await ctx.tick().sample(
+                r.valid & r.ready, fault.valid, fault.cause, fault.address
+            )
+            if beats:
+                taken.append(cycle)
+            if valid:
+                seen.append((cycle, cause, address))
+            cycle += 1
+
+    simulate(
+        bench.dut,
+        bench.setup,
+        bench.commands.issue,
+        cycles=400,
+        background=(bench.memory.read, bench.spad.write, watch),
+    )
+    assert seen == [(taken[32 + beat] + 1, Fault.AXI_READ, 0x100)]
+
+
 @pytest.mark.parametrize("when", [3, 4, 20, 37, 60, 90])
 @pytest.mark.parametrize("stall", [0.0, 0.4])
 @pytest.mark.parametrize("spread", [0, 2])
