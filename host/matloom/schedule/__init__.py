@@ -117,7 +117,7 @@ def _chunk_offsets(
             offsets[index, TABLE] = image.add(stage.table.tobytes())
         if not isinstance(stage, ArrayStage):
             continue
-        for number, chunk in enumerate(plan.chunks[index]):
+        for number, chunk in enumerate(plan.tilings[index].chunks):
             limits = plan.policy.limits[index]
             offsets[index, number] = image.add(_chunk_data(stage, chunk, limits, config))
         if index in plan.params:

@@ -302,7 +302,7 @@ class _Emitter:
     def _chunk_addresses(self, number: int, stage: ArrayStage, tile: ArrayTile) -> tuple[int, int]:
         """Return the addresses of a tile's first weights and first parameters."""
         index = self.plan.ticks[number].stage
-        chunk = self.plan.chunks[index][tile.chunk]
+        chunk = self.plan.tilings[index].chunks[tile.chunk]
         base = self.plan.weights[number].address
         tile_bytes, param_bytes = self.config.tile_bytes, stage.params.shape[1]
         offset = tile.first_block - chunk.first_block

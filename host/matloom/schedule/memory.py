@@ -1,22 +1,23 @@
 """Homes in the scratchpad for buffers that live over intervals of time."""
 
+import itertools
 import random
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass
 
 from matloom.arch.config import Config
 
 __all__ = ["Space"]
 
-#: Buffers that live longer than this many ticks are looked up apart from the short-lived.
-_LONG = 32
+#: Live ranges are looked up by lengths of which each is so many bits longer than the one before.
+_LEVEL_BITS = 3
 
 #: How much worse it is to share a bank with an input, read in each cycle, than for weights, read
 #: one tile after another, to share it with weights.
 _INPUT_CONFLICT = 16
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class _Placed:
     start: int
     end: int
@@ -26,11 +27,51 @@ class _Placed:
     high: bool
 
 
+class _LiveRanges:
+    """Buffers by the interval of ticks in which they live, to find those of another interval.
+
+    A buffer that lives for at most ``2**level`` ticks is in the one or two buckets of so many ticks
+    that its interval meets, so that neither its length nor the number of buffers that lived
+    before matters to a search.
+    """
+
+    def __init__(self) -> None:
+        self._levels: dict[int, dict[int, list[_Placed]]] = {}
+
+    def add(self, placed: _Placed) -> None:
+        """Remember a buffer."""
+        bits = (placed.last - placed.first).bit_length()
+        level = -(-bits // _LEVEL_BITS) * _LEVEL_BITS
+        buckets = self._levels.setdefault(level, defaultdict(list))
+        for bucket in range(placed.first >> level, (placed.last >> level) + 1):
+            buckets[bucket].append(placed)
+
+    def overlapping(self, first: int, last: int) -> list[_Placed]:
+        """Return the buffers that live at one of the ticks, in no certain order."""
+        found: list[_Placed] = []
+        for level, buckets in self._levels.items():
+            low, high = first >> level, last >> level
+            found += [
+                placed
+                for placed in buckets.get(low, ())
+                if placed.first <= last and first <= placed.last
+            ]
+            numbers = range(low + 1, high + 1)
+            met = numbers if len(numbers) < len(buckets) else buckets.keys() & numbers
+            for bucket in met:
+                # What lives before, too, was met in the bucket before.
+                begin = bucket << level
+                found += [
+                    placed for placed in buckets.get(bucket, ()) if begin <= placed.first <= last
+                ]
+        return found
+
+
 class Space:
     """An address range in which buffers are placed for inclusive intervals of ticks.
 
     With `spread`, buffers that are read at the same time prefer different banks, because a bank
-    serves one read and one write a cycle; without, they are packed closely. `seed` draws homes
+    serves one read and one write a cycle; without, they are packed closely. `seed` draws addresses
     at random among those that are free.
     """
 
@@ -40,14 +81,15 @@ class Space:
         self._align = config.bus_bytes
         self.spread = spread
         self._random = None if seed is None else random.Random(seed)
-        self._long: list[_Placed] = []
-        self._by_tick: dict[int, list[_Placed]] = defaultdict(list)
+        self._live = _LiveRanges()
         self.peak = 0
 
     def _alive(self, first: int, last: int) -> list[_Placed]:
-        found = {p for tick in range(first, last + 1) for p in self._by_tick.get(tick, ())}
-        found.update(p for p in self._long if p.first <= last and first <= p.last)
-        return sorted(found, key=lambda placed: placed.start)
+        return sorted(self._live.overlapping(first, last), key=lambda placed: placed.start)
+
+    def first_end(self, first: int, last: int) -> int:
+        """Return the first tick that ends a buffer's life, of those alive at some of the ticks."""
+        return min((placed.last for placed in self._live.overlapping(first, last)), default=last)
 
     def _banks(self, start: int, end: int) -> range:
         return range(start // self._bank_bytes, (end - 1) // self._bank_bytes + 1)
@@ -100,34 +142,40 @@ class Space:
         if self._random is not None:
             start = self._random.choice(candidates)
         elif self.spread:
-            busy: Counter[int] = Counter()
-            for other in alive:
-                # A tile is post-processed during the next.
-                if other.reads[0] <= reads[1] + 1 and reads[0] <= other.reads[1] + 1:
-                    conflict = 1 if high and other.high else _INPUT_CONFLICT
-                    for bank in self._banks(other.start, other.end):
-                        busy[bank] += conflict
-            start = min(
-                candidates,
-                key=lambda at: (
-                    sum(busy[bank] for bank in self._banks(at, at + size)),
-                    len(self._banks(at, at + size)),
-                    -at if high else at,
-                ),
-            )
+            start = self._quietest(size, candidates, alive, high=high, reads=reads)
         else:
             start = candidates[-1] if high else candidates[0]
         self.reserve(start, size, first, last, high=high, reads=reads)
         return start
 
+    def _quietest(
+        self,
+        size: int,
+        candidates: list[int],
+        alive: list[_Placed],
+        *,
+        high: bool,
+        reads: tuple[int, int],
+    ) -> int:
+        """Return the address whose banks others read least at the same time."""
+        busy = [0] * (self.capacity // self._bank_bytes + 2)
+        for other in alive:
+            # A tile is post-processed during the next.
+            if other.reads[0] <= reads[1] + 1 and reads[0] <= other.reads[1] + 1:
+                conflict = 1 if high and other.high else _INPUT_CONFLICT
+                for bank in self._banks(other.start, other.end):
+                    busy[bank] += conflict
+        below = [0, *itertools.accumulate(busy)]
+
+        def cost(at: int) -> tuple[int, int, int]:
+            first, end = at // self._bank_bytes, (at + size - 1) // self._bank_bytes + 1
+            return below[end] - below[first], end - first, -at if high else at
+
+        return min(candidates, key=cost)
+
     def reserve(
         self, start: int, size: int, first: int, last: int, *, high: bool, reads: tuple[int, int]
     ) -> None:
         """Take `size` bytes from `start` on for ticks first..last; they must be free."""
-        placed = _Placed(start, start + size, first, last, reads, high)
-        if last - first >= _LONG:
-            self._long.append(placed)
-        else:
-            for tick in range(first, last + 1):
-                self._by_tick[tick].append(placed)
-        self.peak = max(self.peak, placed.end)
+        self._live.add(_Placed(start, start + size, first, last, reads, high))
+        self.peak = max(self.peak, start + size)

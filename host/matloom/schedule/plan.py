@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 from matloom.schedule.limits import Limits
 from matloom.schedule.sequence import Tick
-from matloom.schedule.tiles import Chunk
+from matloom.schedule.tiling import Slab, Tiling
 
-__all__ = ["PARAMS", "TABLE", "Buffer", "Full", "Load", "Plan", "Policy", "Slab"]
+__all__ = ["PARAMS", "TABLE", "Buffer", "Full", "Load", "Plan", "Policy"]
 
 #: The number that stands for a stage's parameters where they are no part of its chunks.
 PARAMS = -1
@@ -52,26 +52,6 @@ class Load:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Slab:
-    """The part of a tensor that a tile reads: rows of `width` bytes, `pitch` bytes apart."""
-
-    start: int
-    rows: int
-    width: int
-    pitch: int
-
-    @property
-    def size(self) -> int:
-        """Bytes."""
-        return self.rows * self.width
-
-    @property
-    def end(self) -> int:
-        """Byte of the tensor behind the last."""
-        return self.start + (self.rows - 1) * self.pitch + self.width
-
-
-@dataclass(frozen=True, kw_only=True)
 class Policy:
     """The choices that a plan follows: tensors kept in external memory, limits by stage.
 
@@ -100,7 +80,7 @@ class Full(Exception):
 
 @dataclass
 class Plan:
-    """Ticks, chunks by stage, and for each tick its buffers and the LOADs to issue before it.
+    """Ticks, how each stage is cut, and for each tick its buffers and the LOADs to issue before it.
 
     `params` are the parameters of stages that have them apart from their weights, `tables` the
     tables of those that have one.
@@ -109,7 +89,7 @@ class Plan:
     policy: Policy
     ticks: list[Tick]
     homes: dict[str, Buffer]
-    chunks: list[list[Chunk]]
+    tilings: list[Tiling]
     weights: dict[int, Buffer] = field(default_factory=dict)
     params: dict[int, Buffer] = field(default_factory=dict)
     tables: dict[int, Buffer] = field(default_factory=dict)

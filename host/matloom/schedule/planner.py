@@ -5,22 +5,14 @@ from bisect import bisect_left, bisect_right
 from dataclasses import replace
 
 from matloom.arch.config import Config
-from matloom.schedule.limits import Limits, Weights
+from matloom.schedule.limits import Weights
 from matloom.schedule.memory import Space
-from matloom.schedule.plan import PARAMS, TABLE, Buffer, Full, Load, Plan, Policy, Slab
-from matloom.schedule.reduction import Box
+from matloom.schedule.plan import PARAMS, TABLE, Buffer, Full, Load, Plan, Policy
 from matloom.schedule.segment import Segment
-from matloom.schedule.sequence import Tick, sequence, tick_cycles
+from matloom.schedule.sequence import Tick, sequence
 from matloom.schedule.stage import ArrayStage, VectorStage
-from matloom.schedule.tiles import (
-    ArrayTile,
-    Chunk,
-    VectorTile,
-    chunks,
-    cut,
-    input_box,
-    position_bytes,
-)
+from matloom.schedule.tiles import ArrayTile, VectorTile, input_box
+from matloom.schedule.tiling import Slab, flat_slab
 
 __all__ = ["make_plan"]
 
@@ -32,9 +24,6 @@ _MARGIN = 200
 
 #: Ticks for which the room of an input tile is left alone behind its last, where there is more.
 _REST = 2
-
-#: Bytes that a row of an input tile must save to be fetched apart from its neighbours.
-_NARROWER = 64
 
 
 def _home_of(segment: Segment, policy: Policy, ticks: list[Tick]) -> dict[str, Buffer]:
@@ -48,14 +37,14 @@ def _home_of(segment: Segment, policy: Policy, ticks: list[Tick]) -> dict[str, B
     last_read: dict[str, int] = {}
     last: dict[str, int] = {}
     until = _reads_end(ticks)
-    for number, tick in enumerate(ticks):
-        stage = segment.stages[tick.stage]
+    spans = _spans(segment, ticks)
+    for stage, (begin, end) in zip(segment.stages, spans, strict=True):
         for name in stage.inputs:
-            first_read.setdefault(name, number)
-            last_read[name] = until[number]
+            first_read[name] = min(first_read.get(name, begin), begin)
+            last_read[name] = max(last_read.get(name, 0), until[end])
         for name in (*stage.inputs, stage.output):
-            first.setdefault(name, number)
-            last[name] = number
+            first[name] = min(first.get(name, begin), begin)
+            last[name] = max(last.get(name, end), end)
     homes: dict[str, Buffer] = {}
     for index, stage in enumerate(segment.stages):
         for name in (*stage.inputs, stage.output):
@@ -69,8 +58,18 @@ def _home_of(segment: Segment, policy: Policy, ticks: list[Tick]) -> dict[str, B
                     last_read=last_read.get(name, last[name]),
                 )
         if isinstance(stage, VectorStage) and stage.output in homes and policy.overlay:
-            _overlay(segment, stage, homes, ticks, index)
+            _overlay(segment, homes, spans, index)
     return homes
+
+
+def _spans(segment: Segment, ticks: list[Tick]) -> list[tuple[int, int]]:
+    """Return the first and the last tick of each stage."""
+    first, last = [-1] * len(segment.stages), [-1] * len(segment.stages)
+    for number, tick in enumerate(ticks):
+        if first[tick.stage] < 0:
+            first[tick.stage] = number
+        last[tick.stage] = number
+    return list(zip(first, last, strict=True))
 
 
 def _reads_end(ticks: list[Tick]) -> list[int]:
@@ -84,24 +83,20 @@ def _reads_end(ticks: list[Tick]) -> list[int]:
 
 
 def _overlay(
-    segment: Segment,
-    stage: VectorStage,
-    homes: dict[str, Buffer],
-    ticks: list[Tick],
-    index: int,
+    segment: Segment, homes: dict[str, Buffer], spans: list[tuple[int, int]], index: int
 ) -> None:
     """Let an element-wise stage write over an input that nobody reads afterwards."""
-    begin = next(number for number, tick in enumerate(ticks) if tick.stage == index)
+    stage, (begin, _end) = segment.stages[index], spans[index]
+    assert isinstance(stage, VectorStage)
     for name in stage.inputs:
         whole = segment.sizes[name] == stage.size * stage.input_ratio
         if name not in homes or not whole or name in segment.results:
             continue
-        readers = [
-            number
-            for number, tick in enumerate(ticks)
-            if tick.stage != index
-            and any(homes.get(other) is homes[name] for other in segment.stages[tick.stage].inputs)
-        ]
+        readers = (
+            spans[number][1]
+            for number, other in enumerate(segment.stages)
+            if number != index and any(homes.get(at) is homes[name] for at in other.inputs)
+        )
         if max(readers, default=-1) < begin and stage.inputs.count(name) == 1:
             home, result = homes[name], homes[stage.output]
             home.last = max(home.last, result.last)
@@ -126,16 +121,12 @@ class _Builder:
     def add(self, number: int, tick: Tick) -> None:
         """Note what a tick needs."""
         stage, tile = self.segment.stages[tick.stage], tick.tile
+        cut = self.plan.tilings[tick.stage]
+        slab, complete = cut.slabs[tick.number], True
         if isinstance(tile, ArrayTile):
             assert isinstance(stage, ArrayStage)
             self._add_weights(number, tick.stage, stage, tile)
-            slab = self._slab_of(tick.stage, stage, tile)
-            size = stage.digits * tile.positions * position_bytes(stage, tile)
             complete = tile.end_step == stage.walk.steps
-        else:
-            assert isinstance(stage, VectorStage)
-            size, complete = tile.end - tile.start, True
-            slab = _range(stage, tile.start, tile.end)
         if stage.table is not None and complete:
             size_bytes = stage.table.nbytes
             self.plan.tables[tick.stage] = self._constants(number, tick.stage, TABLE, size_bytes)
@@ -145,31 +136,22 @@ class _Builder:
         for name in dict.fromkeys(stage.inputs):
             if name in repeated:
                 assert isinstance(stage, VectorStage)
-                self._add_input(number, tick.stage, name, _range(stage, 0, stage.period))
+                self._add_input(number, tick.stage, name, flat_slab(stage, 0, stage.period))
             elif isinstance(tile, ArrayTile) and tile.opened and name in self.plan.homes:
                 assert isinstance(stage, ArrayStage)
                 self._add_opening(number, name, stage, tile)
             else:
                 self._add_input(number, tick.stage, name, slab)
         if stage.output in self.plan.policy.spilled and complete:
-            staging = Buffer(size, number, number + 1, tick.stage)
+            staging = Buffer(cut.made_bytes[tick.number], number, number + 1, tick.stage)
             self.plan.stagings[number] = staging
             self.transient.append(("output tile", staging))
-
-    def _slab_of(self, index: int, stage: ArrayStage, tile: ArrayTile) -> Slab:
-        """Return what a tile reads; the same for all its steps where that fits its bytes."""
-        whole = input_box(
-            stage, replace(tile, first_step=0, end_step=stage.walk.steps), self.config
-        )
-        if whole.size > self.plan.policy.limits[index].tile_bytes:
-            whole = input_box(stage, tile, self.config)
-        return _slab(stage, tile, whole)
 
     def _add_weights(self, number: int, index: int, stage: ArrayStage, tile: ArrayTile) -> None:
         limits = self.plan.policy.limits[index]
         again = limits.weights is Weights.STREAMED and self._latest.get(index) != tile.chunk
         self._latest[index] = tile.chunk
-        size = _chunk_bytes(stage, self.plan.chunks[index][tile.chunk], limits, self.config)
+        size = self.plan.tilings[index].chunk_bytes[tile.chunk]
         part = size
         if tile.opened and tile.end_step < stage.walk.steps:
             part = (tile.end_step - tile.first_step) * self.config.tile_bytes * tile.end_block
@@ -265,38 +247,13 @@ class _Builder:
         self.plan.slabs[number, name] = (known[2], slab)
 
 
-def _range(stage: VectorStage, start: int, end: int) -> Slab:
-    """Return what of an input makes a range of bytes of the output."""
-    ratio = stage.input_ratio
-    return Slab(start=start * ratio, rows=1, width=(end - start) * ratio, pitch=0)
-
-
-def _slab(stage: ArrayStage, tile: ArrayTile, box: Box) -> Slab:
-    """Return the rows of a box in a tensor: whole rows in one piece unless narrow ones save."""
-    start = (tile.image * stage.in_rows + box.low) * stage.in_row_bytes
-    rows, width = box.high - box.low, box.right - box.left
-    if rows > 1 and stage.in_row_bytes - width <= _NARROWER:
-        return Slab(start=start, rows=1, width=rows * stage.in_row_bytes, pitch=0)
-    return Slab(start=start + box.left, rows=rows, width=width, pitch=stage.in_row_bytes)
-
-
-def _chunk_bytes(stage: ArrayStage, chunk: Chunk, limits: Limits, config: Config) -> int:
-    """Return the bytes of a chunk: its weight tiles, and parameters where it is the last."""
-    blocks = chunk.end_block - chunk.first_block
-    size = (chunk.end_step - chunk.first_step) * blocks * config.tile_bytes
-    if stage.walk.weights_fixed:
-        size = config.tile_bytes
-    has_params = chunk.end_step == stage.walk.steps and not limits.params_apart
-    return size + (blocks * int(stage.params.shape[1]) if has_params else 0)
-
-
 def _time_loads(segment: Segment, plan: Plan, config: Config) -> None:
     """Choose the tick before which each LOAD is issued: early enough, no earlier than needed.
 
     A LOAD in a full queue blocks everything behind it, so none is issued before the one a queue
     ahead of it has begun. A LOAD of a tensor must follow the STORE of its bytes.
     """
-    cycles = [tick_cycles(segment, tick, config) for tick in plan.ticks]
+    cycles = [plan.tilings[tick.stage].cycles[tick.number] for tick in plan.ticks]
     times = [0, *itertools.accumulate(cycles)]
     begin = float(times[-1])
     for load in reversed(plan.loads):
@@ -354,67 +311,88 @@ def _room(
     """
     of_post = kind == "output tile" or isinstance(segment.stages[buffer.stage], VectorStage)
     high = buffer.high or (of_post and not space.spread)
+    full = -1
     for tick in range(buffer.first, use + 1):
         for rest in (_REST, 0) if kind == "input tile" else (0,):
+            begin = max(0, tick - rest)
+            if begin <= full:
+                continue
             address = space.place(
                 buffer.size,
-                max(0, tick - rest),
+                begin,
                 buffer.last,
                 high=high,
                 reads=(use, buffer.last),
             )
             if address is not None:
                 return address, tick
+            # Nothing becomes free before a buffer's life ends.
+            full = space.first_end(begin, buffer.last)
     return None
 
 
-def _place(plan: Plan, builder: _Builder, config: Config) -> None:
-    policy, end = plan.policy, len(plan.ticks) - 1
-    space = Space(
-        config.spad_bytes, config, spread=policy.spread, seed=policy.seed if policy.spread else None
-    )
-    staying = [buffer for _kind, buffer in builder.transient if buffer.stays]
-    for buffer in staying:
-        if policy.held is not None:
-            space.reserve(buffer.address, buffer.size, 0, end, high=True, reads=_reads(buffer))
+def _place_tensors(plan: Plan, space: Space) -> None:
     distinct = {id(home): home for home in plan.homes.values()}
     for home in sorted(distinct.values(), key=lambda item: (-item.size, item.first)):
         address = space.place(home.size, home.first, home.last, high=False, reads=_reads(home))
         if address is None:
             raise Full(home.first, home.stage, "tensor", home.size)
         home.address = address
+
+
+def _place_others(plan: Plan, builder: _Builder, space: Space) -> None:
+    """Place weights that stay, then all other buffers as their lives begin."""
     by_buffer = {id(load.buffer): load for load in plan.loads if load.buffer.address < 0}
-    for buffer in staying:
-        if policy.held is None:
-            address = space.place(buffer.size, 0, end, high=True, reads=_reads(buffer))
+    for _kind, buffer in builder.transient:
+        if buffer.stays and plan.policy.held is None:
+            last = len(plan.ticks) - 1
+            address = space.place(buffer.size, 0, last, high=True, reads=_reads(buffer))
             if address is None:
                 raise Full(buffer.first, buffer.stage, "weights", buffer.size)
             buffer.address = address
     for kind, buffer in sorted(builder.transient, key=lambda item: item[1].first):
         if buffer.stays:
             continue
-        use = by_buffer[id(buffer)].use if id(buffer) in by_buffer else buffer.first
+        load = by_buffer.get(id(buffer))
+        use = buffer.first if load is None else load.use
         found = _room(space, builder.segment, kind, buffer, use)
         if found is None:
             raise Full(use, buffer.stage, kind, buffer.size)
         buffer.address, buffer.first = found
-        if id(buffer) in by_buffer:
-            by_buffer[id(buffer)].tick = buffer.first
+        if load is not None:
+            load.tick = buffer.first
     plan.peak = space.peak
+
+
+def _reserve(plan: Plan, builder: _Builder, space: Space) -> None:
+    """Leave weights that are on chip already where they are."""
+    last = len(plan.ticks) - 1
+    for _kind, buffer in builder.transient:
+        if buffer.stays:
+            space.reserve(buffer.address, buffer.size, 0, last, high=True, reads=_reads(buffer))
+
+
+def _early(segment: Segment, plan: Plan) -> bool:
+    """Return whether tensors can be placed before it is known when LOADs bring them."""
+    brought = [home for name, home in plan.homes.items() if name in segment.sources]
+    return plan.policy.held is None and all(home.first == 0 for home in brought)
 
 
 def make_plan(segment: Segment, policy: Policy, config: Config) -> Plan:
     """Return the plan of a segment under a policy; raise `Full` where it does not fit."""
-    tiles = [
-        cut(stage, limits, config, None if policy.seed is None else policy.seed + index)
+    cuts = [
+        segment.tilings.of(
+            stage, limits, config, None if policy.seed is None else policy.seed + index
+        )
         for index, (stage, limits) in enumerate(zip(segment.stages, policy.limits, strict=True))
     ]
-    ticks = sequence(segment, tiles, policy.spilled)
-    loaded = [
-        chunks(stage, limits, config) if isinstance(stage, ArrayStage) else []
-        for stage, limits in zip(segment.stages, policy.limits, strict=True)
-    ]
-    plan = Plan(policy, ticks, _home_of(segment, policy, ticks), loaded)
+    ticks = sequence(segment, [item.tiles for item in cuts], policy.spilled)
+    plan = Plan(policy, ticks, _home_of(segment, policy, ticks), cuts)
+    seed = policy.seed if policy.spread else None
+    space = Space(config.spad_bytes, config, spread=policy.spread, seed=seed)
+    early = _early(segment, plan)
+    if early:
+        _place_tensors(plan, space)
     builder = _Builder(segment, plan, config)
     for number, tick in enumerate(ticks):
         builder.add(number, tick)
@@ -422,6 +400,10 @@ def make_plan(segment: Segment, policy: Policy, config: Config) -> Plan:
     _time_loads(segment, plan, config)
     for load in plan.loads:
         load.buffer.first = min(load.buffer.first, load.tick)
-    _place(plan, builder, config)
+    if not early:
+        if policy.held is not None:
+            _reserve(plan, builder, space)
+        _place_tensors(plan, space)
+    _place_others(plan, builder, space)
     plan.loads.sort(key=lambda load: load.tick)
     return plan

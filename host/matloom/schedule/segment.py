@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from matloom.arch.isa import Region
 from matloom.schedule.stage import Stage
+from matloom.schedule.tiling import Tilings
 
 __all__ = ["Place", "Segment"]
 
@@ -30,6 +31,8 @@ class Segment:
         For each stage its slot of the completion-time table, 0 for none.
     on_chip:
         Tensors that must not be kept in external memory.
+    tilings:
+        What is known of stages that were cut, shared with segments of the same stages.
     """
 
     stages: tuple[Stage, ...]
@@ -38,3 +41,4 @@ class Segment:
     results: dict[str, Place]
     marks: tuple[int, ...]
     on_chip: frozenset[str] = frozenset()
+    tilings: Tilings = field(default_factory=Tilings, repr=False, compare=False)

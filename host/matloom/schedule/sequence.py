@@ -5,12 +5,11 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from matloom.arch.config import Config
 from matloom.schedule.segment import Segment
 from matloom.schedule.stage import ArrayStage, Stage, VectorStage
-from matloom.schedule.tiles import ArrayTile, Tile, VectorTile
+from matloom.schedule.tiles import Tile, VectorTile
 
-__all__ = ["Tick", "finished_bytes", "sequence", "tick_cycles"]
+__all__ = ["Tick", "finished_bytes", "sequence"]
 
 
 #: Tiles within which one is stored and read again behind the arithmetic of the others.
@@ -19,9 +18,10 @@ _STORED_TILES = 2
 
 @dataclass(frozen=True, kw_only=True)
 class Tick:
-    """One tile in program order; `stage` is its index in the segment."""
+    """One tile in program order; `stage` is its index in the segment, `number` its own there."""
 
     stage: int
+    number: int
     tile: Tile
     last: bool
 
@@ -65,7 +65,9 @@ def _followed(
     """
     stage, follower = segment.stages[index : index + 2]
     assert isinstance(follower, VectorStage)
-    waiting = deque(tile for tile in tiles if isinstance(tile, VectorTile))
+    waiting = deque(
+        (number, tile) for number, tile in enumerate(tiles) if isinstance(tile, VectorTile)
+    )
     finished = deque([0] * (lag + 1), maxlen=lag + 1)
     for tick in itertools.chain(ticks, itertools.repeat(None, lag)):
         if tick is not None:
@@ -74,9 +76,9 @@ def _followed(
                 continue
         made = 0 if tick is None else finished_bytes(stage, tick.tile)
         finished.append(max(made, finished[-1]))
-        while waiting and waiting[0].end * follower.input_ratio <= finished[0]:
-            tile = waiting.popleft()
-            yield Tick(stage=index + 1, tile=tile, last=not waiting)
+        while waiting and waiting[0][1].end * follower.input_ratio <= finished[0]:
+            number, tile = waiting.popleft()
+            yield Tick(stage=index + 1, number=number, tile=tile, last=not waiting)
 
 
 def sequence(segment: Segment, tiles: list[list[Tile]], spilled: frozenset[str]) -> list[Tick]:
@@ -91,7 +93,8 @@ def sequence(segment: Segment, tiles: list[list[Tile]], spilled: frozenset[str])
     while first < len(segment.stages):
         last = tiles[first][-1]
         woven: Iterable[Tick] = [
-            Tick(stage=first, tile=tile, last=tile is last) for tile in tiles[first]
+            Tick(stage=first, number=number, tile=tile, last=tile is last)
+            for number, tile in enumerate(tiles[first])
         ]
         end = first + 1
         while _follows(segment, end, produced):
@@ -105,21 +108,3 @@ def sequence(segment: Segment, tiles: list[list[Tile]], spilled: frozenset[str])
             ticks.append(tick)
         first = end
     return ticks
-
-
-def tick_cycles(segment: Segment, tick: Tick, config: Config) -> int:
-    """Return the cycles that a tile keeps the array, or post-processing, busy."""
-    stage, tile = segment.stages[tick.stage], tick.tile
-    passes = config.columns // config.lanes
-    if isinstance(tile, ArrayTile):
-        assert isinstance(stage, ArrayStage)
-        load = 0 if stage.walk.weights_fixed else config.tile_load_cycles
-        width = tile.end_x - tile.first_x
-        step = max(stage.walk.vectors(tile.height, width), load, 4)
-        steps = (tile.end_step - tile.first_step) * (tile.end_block - tile.first_block)
-        return max(step * steps, tile.entries * stage.halves * stage.digits * passes)
-    assert isinstance(stage, VectorStage)
-    vectors = -(-(tile.end - tile.start) // (config.columns * stage.element_bytes))
-    passes = max(passes, stage.element_bytes * stage.input_ratio)
-    # Most of it runs behind the array.
-    return vectors * passes * len(stage.posts) // 4

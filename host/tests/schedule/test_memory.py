@@ -39,3 +39,26 @@ def test_a_full_space_says_so():
     assert space.place(CONFIG.spad_bytes, 0, 5, high=False) == 0
     assert space.place(1, 5, 6, high=True) is None
     assert space.place(CONFIG.spad_bytes, 6, 6, high=True) == 0
+
+
+def test_live_ranges_of_all_lengths_are_found():
+    draw = random.Random(3)
+    space = Space(1 << 30, CONFIG, spread=False)
+    lives = []
+
+    def live(at):
+        first = draw.randint(0, 3000)
+        last = first + draw.choice((0, 1, 7, 8, 63, 64, draw.randint(0, 2000)))
+        alive = [life for life in lives if life[1] <= last and first <= life[2]]
+        assert space.first_end(first, last) == min((end for _, _, end in alive), default=last)
+        if at is None:
+            at = min(set(range(len(lives) + 1)) - {number for number, _, _ in alive})
+            assert space.place(8, first, last, high=False) == 8 * at
+        else:
+            space.reserve(8 * at, 8, first, last, high=False, reads=(first, last))
+        lives.append((at, first, last))
+
+    for number in range(400):
+        live(number)
+    for _ in range(400):
+        live(None)

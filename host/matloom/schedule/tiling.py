@@ -1,0 +1,172 @@
+"""A stage cut under limits, with what planning asks of each tile: remembered between plans."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from matloom.arch.config import Config
+from matloom.schedule.limits import Limits
+from matloom.schedule.reduction import Box
+from matloom.schedule.stage import ArrayStage, Stage, VectorStage
+from matloom.schedule.tiles import (
+    ArrayTile,
+    Chunk,
+    Tile,
+    chunks,
+    cut,
+    input_box,
+    position_bytes,
+)
+
+__all__ = ["Slab", "Tiling", "Tilings", "flat_slab"]
+
+#: Bytes that a row of an input tile must save to be fetched apart from its neighbours.
+_NARROWER = 64
+
+#: Tilings of a stage that are remembered: those of a search, which changes few limits at a time.
+_MOST = 8
+
+
+_Key = tuple[Limits, Config, int | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slab:
+    """The part of a tensor that a tile reads: rows of `width` bytes, `pitch` bytes apart."""
+
+    start: int
+    rows: int
+    width: int
+    pitch: int
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.rows * self.width
+
+    @property
+    def end(self) -> int:
+        """Byte of the tensor behind the last."""
+        return self.start + (self.rows - 1) * self.pitch + self.width
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Tiling:
+    """Tiles of a stage in order, its chunks of weights, and lists with an entry for each tile.
+
+    Nothing of it depends on the other stages of a segment.
+    """
+
+    stage: Stage
+    limits: Limits
+    config: Config
+    tiles: list[Tile]
+    chunks: list[Chunk]
+
+    @cached_property
+    def cycles(self) -> list[int]:
+        """Cycles that each tile keeps the array, or post-processing, busy."""
+        return [_cycles(self.stage, tile, self.config) for tile in self.tiles]
+
+    @cached_property
+    def slabs(self) -> list[Slab]:
+        """What each tile reads of an input; all steps of the same outputs, where that fits."""
+        if isinstance(self.stage, VectorStage):
+            stage = self.stage
+            return [
+                flat_slab(stage, tile.start, tile.end)
+                for tile in self.tiles
+                if not isinstance(tile, ArrayTile)
+            ]
+        return [self._slab(self.stage, tile) for tile in self.tiles if isinstance(tile, ArrayTile)]
+
+    @cached_property
+    def made_bytes(self) -> list[int]:
+        """Bytes that each tile makes."""
+        stage = self.stage
+        sizes = []
+        for tile in self.tiles:
+            if isinstance(tile, ArrayTile):
+                assert isinstance(stage, ArrayStage)
+                sizes.append(stage.digits * tile.positions * position_bytes(stage, tile))
+            else:
+                sizes.append(tile.end - tile.start)
+        return sizes
+
+    @cached_property
+    def chunk_bytes(self) -> list[int]:
+        """Bytes of each chunk: its weight tiles, and parameters where it is the last."""
+        stage, config = self.stage, self.config
+        assert isinstance(stage, ArrayStage)
+        sizes = []
+        for chunk in self.chunks:
+            blocks = chunk.end_block - chunk.first_block
+            size = (chunk.end_step - chunk.first_step) * blocks * config.tile_bytes
+            if stage.walk.weights_fixed:
+                size = config.tile_bytes
+            last = chunk.end_step == stage.walk.steps
+            params = blocks * int(stage.params.shape[1])
+            sizes.append(size + (params if last and not self.limits.params_apart else 0))
+        return sizes
+
+    def _slab(self, stage: ArrayStage, tile: ArrayTile) -> Slab:
+        whole = input_box(stage, tile, self.config)
+        if (tile.first_step, tile.end_step) != (0, stage.walk.steps):
+            every = replace(tile, first_step=0, end_step=stage.walk.steps)
+            box = input_box(stage, every, self.config)
+            whole = box if box.size <= self.limits.tile_bytes else whole
+        return _array_slab(stage, tile, whole)
+
+
+def flat_slab(stage: VectorStage, start: int, end: int) -> Slab:
+    """Return what of an input makes a range of bytes of the output."""
+    ratio = stage.input_ratio
+    return Slab(start=start * ratio, rows=1, width=(end - start) * ratio, pitch=0)
+
+
+def _array_slab(stage: ArrayStage, tile: ArrayTile, box: Box) -> Slab:
+    """Return the rows of a box in a tensor: whole rows in one piece unless narrow ones save."""
+    start = (tile.image * stage.in_rows + box.low) * stage.in_row_bytes
+    rows, width = box.high - box.low, box.right - box.left
+    if rows > 1 and stage.in_row_bytes - width <= _NARROWER:
+        return Slab(start=start, rows=1, width=rows * stage.in_row_bytes, pitch=0)
+    return Slab(start=start + box.left, rows=rows, width=width, pitch=stage.in_row_bytes)
+
+
+def _cycles(stage: Stage, tile: Tile, config: Config) -> int:
+    """Return the cycles that a tile keeps the array, or post-processing, busy."""
+    passes = config.columns // config.lanes
+    if isinstance(tile, ArrayTile):
+        assert isinstance(stage, ArrayStage)
+        load = 0 if stage.walk.weights_fixed else config.tile_load_cycles
+        width = tile.end_x - tile.first_x
+        step = max(stage.walk.vectors(tile.height, width), load, 4)
+        steps = (tile.end_step - tile.first_step) * (tile.end_block - tile.first_block)
+        return max(step * steps, tile.entries * stage.halves * stage.digits * passes)
+    assert isinstance(stage, VectorStage)
+    vectors = -(-(tile.end - tile.start) // (config.columns * stage.element_bytes))
+    passes = max(passes, stage.element_bytes * stage.input_ratio)
+    # Most of it runs behind the array.
+    return vectors * passes * len(stage.posts) // 4
+
+
+class Tilings:
+    """Remembers the last tilings of each stage."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Stage, dict[_Key, Tiling]]] = {}
+
+    def of(self, stage: Stage, limits: Limits, config: Config, seed: int | None) -> Tiling:
+        """Return a stage cut under limits, at random where there is a seed."""
+        _stage, known = self._known.setdefault(id(stage), (stage, {}))
+        key = (limits, config, seed)
+        found = known.pop(key, None) or Tiling(
+            stage=stage,
+            limits=limits,
+            config=config,
+            tiles=cut(stage, limits, config, seed),
+            chunks=chunks(stage, limits, config) if isinstance(stage, ArrayStage) else [],
+        )
+        known[key] = found
+        while len(known) > _MOST:
+            del known[next(iter(known))]
+        return found

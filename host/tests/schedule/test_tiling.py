@@ -1,0 +1,72 @@
+import numpy as np
+import pytest
+
+from matloom.arch.config import PRESETS
+from matloom.schedule.build import convolution_stage
+from matloom.schedule.limits import Limits, Weights
+from matloom.schedule.requantisation import Requantisation
+from matloom.schedule.tiles import cut
+from matloom.schedule.tiling import Tilings
+from matloom.schedule.window import Window
+
+CONFIG = PRESETS["small"]
+
+
+@pytest.fixture
+def stage():
+    return convolution_stage(
+        name="conv",
+        nodes=(0,),
+        tensors=("x", "y"),
+        window=Window(
+            images=1,
+            in_height=12,
+            in_width=10,
+            depth=4,
+            out_height=10,
+            out_width=8,
+            kernel_height=3,
+            kernel_width=3,
+            pad_top=0,
+            pad_left=0,
+        ),
+        filters=np.ones((20, 3, 3, 4), np.int8),
+        bias=np.zeros(20, np.int64),
+        input_zero=0,
+        scale=Requantisation(multiplier=2**30, shift=-3, zero=0, low=-128, high=127),
+        config=CONFIG,
+    )
+
+
+def test_a_tiling_is_remembered_for_equal_limits_of_the_same_stage(stage):
+    tilings = Tilings()
+    known = tilings.of(stage, Limits(weights=Weights.ONCE, chunk_bytes=700), CONFIG, None)
+    assert tilings.of(stage, Limits(weights=Weights.ONCE, chunk_bytes=700), CONFIG, None) is known
+    assert known.tiles == cut(stage, known.limits, CONFIG, None)
+    for other in (Limits(weights=Weights.ONCE, chunk_bytes=800), Limits(weights=Weights.STREAMED)):
+        assert tilings.of(stage, other, CONFIG, None) is not known
+    assert tilings.of(stage, known.limits, CONFIG, 3) is not known
+
+
+def test_few_tilings_of_a_stage_are_kept(stage):
+    tilings = Tilings()
+    first = tilings.of(stage, Limits(weights=Weights.ONCE, chunk_bytes=1), CONFIG, None)
+    for size in range(2, 30):
+        last = tilings.of(stage, Limits(weights=Weights.ONCE, chunk_bytes=size), CONFIG, None)
+    assert tilings.of(stage, last.limits, CONFIG, None) is last
+    assert tilings.of(stage, first.limits, CONFIG, None) is not first
+
+
+def test_what_is_said_of_the_tiles_adds_up_to_the_stage(stage):
+    found = Tilings().of(stage, Limits(weights=Weights.ONCE, chunk_bytes=700), CONFIG, None)
+    assert len(found.tiles) == len(found.cycles) == len(found.slabs) == len(found.made_bytes)
+    finished = [
+        made
+        for tile, made in zip(found.tiles, found.made_bytes, strict=True)
+        if tile.end_step == stage.walk.steps
+    ]
+    assert sum(finished) == stage.size == 10 * 8 * 20
+    assert sum(found.chunk_bytes) == stage.weights.nbytes + stage.params.nbytes
+    # A row of outputs reads three rows of inputs, which are 10 positions of 4 bytes.
+    for tile, slab in zip(found.tiles, found.slabs, strict=True):
+        assert (slab.start, slab.size) == (tile.first_row * 40, (tile.height + 2) * 40)
