@@ -8,6 +8,7 @@ import numpy as np
 from matloom.arch.config import Config
 from matloom.arch.instruction import Instruction, illegal_field, pack
 from matloom.arch.isa import GRANULE_BYTES, Region
+from matloom.arch.program_file import ALIGNMENT, CONSTANT_ALIGNMENT
 from matloom.ir.attributes import Reference
 from matloom.ir.graph import Graph, Tensor
 from matloom.program import (
@@ -38,8 +39,6 @@ from matloom.schedule.stage import ArrayStage, Stage
 from matloom.work import macs, tensor_bytes
 
 __all__ = ["lower"]
-
-_ALIGNMENT = 64
 
 
 def _tensor_info(name: str, tensor: Tensor) -> TensorInfo:
@@ -100,7 +99,7 @@ class _Lowering:
             root = self.parts.roots[number]
             if root not in offsets:
                 offsets[root] = end
-                end += -(-self.graph.tensors[number].size_bytes // _ALIGNMENT) * _ALIGNMENT
+                end += -(-self.graph.tensors[number].size_bytes // ALIGNMENT) * ALIGNMENT
         self.region_bytes[region] = max(self.region_bytes.get(region, 0), end)
         return tuple(
             Binding(
@@ -278,6 +277,7 @@ class _Lowering:
         if tensor.data is None or number in self.constants:
             return
         quantisation = tensor.quantisation
+        self.host_data.extend(bytes(-len(self.host_data) % CONSTANT_ALIGNMENT))
         self.constants[number] = Constant(
             name=self.names[number],
             offset=len(self.host_data),
@@ -294,7 +294,7 @@ class _Lowering:
         image = bytearray(bytes(self.image))
         offsets = []
         for commands in self.commands:
-            image.extend(bytes(-len(image) % _ALIGNMENT))
+            image.extend(bytes(-len(image) % ALIGNMENT))
             offsets.append(len(image))
             image.extend(commands)
         assert all(offset % GRANULE_BYTES == 0 for offset in offsets)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from matloom.arch.generate.format_page import format_page
 from matloom.arch.generate.header import header
 from matloom.arch.generate.pages import configuration_page, isa_page, registers_page
 
@@ -16,4 +17,5 @@ FILES: dict[str, Callable[[], str]] = {
     "docs/isa.md": isa_page,
     "docs/registers.md": registers_page,
     "docs/configuration.md": configuration_page,
+    "docs/format.md": format_page,
 }

@@ -1,0 +1,623 @@
+"""The layout of a Program file: header, sections, records, fields, operators and attributes.
+
+Reader, writer and reference page derive from the tables here; a loader in C is meant to.
+"""
+
+import enum
+from dataclasses import dataclass
+
+from matloom.arch.config import MAC_MODES
+from matloom.arch.isa import Region
+
+__all__ = [
+    "ALIGNMENT",
+    "ATTRIBUTES",
+    "CHECKS",
+    "CONFIGURATION",
+    "CONSTANT_ALIGNMENT",
+    "DIRECTORY",
+    "DTYPES",
+    "FILE_LIMIT",
+    "FORMAT_VERSION",
+    "HEADER",
+    "MAGIC",
+    "OPERATORS",
+    "PLACES",
+    "REGION_LIMIT",
+    "REQUIRED",
+    "RESERVED",
+    "SECTIONS",
+    "STEP_KINDS",
+    "TENSOR_LIMIT",
+    "Attribute",
+    "Field",
+    "Kind",
+    "Operator",
+    "Section",
+]
+
+#: The first bytes of a file.
+MAGIC = b"MLOOMPRG"
+#: Changes where a reader of the version before would misread the file.
+FORMAT_VERSION = 5
+#: Offsets of tensors in regions, of constants of the image, and of the image in the file.
+ALIGNMENT = 64
+#: Offsets of the host's constants: no element is longer, nor a vector of a small machine.
+CONSTANT_ALIGNMENT = 16
+#: A section with this flag must be known to its reader.
+REQUIRED = 1
+
+#: Most bytes of a file, of all regions together, and of all tensors of the host together: what a
+#: loader and a run allocate stays below 1 GB, whatever a file says.
+FILE_LIMIT = 1 << 27
+REGION_LIMIT = 1 << 27
+TENSOR_LIMIT = 1 << 28
+
+_U32, _I32 = (1 << 32) - 1, (1 << 31) - 1
+#: Element types, by number.
+DTYPES = (
+    *("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"),
+    *("float16", "float32", "float64"),
+)
+STEP_KINDS = ("engine", "host")
+#: Where a layer runs; none for one that costs nothing.
+PLACES = ("none", "engine", "host")
+#: How a program was run against the operators' definitions.
+CHECKS = ("none", "sample", "full")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Field:
+    """One field of a record.
+
+    Members
+    -------
+    type:
+        ``u32``, ``i32``, ``u64`` or ``f64``, little-endian; ``text``, the number of an entry of
+        `texts`; ``range``, a first record and a number of records, each ``u32``.
+    low, high:
+        Least and greatest value; of a range, of its number of records.
+    choices:
+        Names of the values from 0 on.
+    of:
+        Of a range: the section that it lies in; None where another field tells.
+    """
+
+    name: str
+    type: str
+    doc: str
+    low: int | float | None = None
+    high: int | float | None = None
+    choices: tuple[str, ...] = ()
+    of: str | None = None
+
+    @property
+    def bytes(self) -> int:
+        """Size in the record."""
+        return 8 if self.type in ("u64", "f64", "range") else 4
+
+    @property
+    def words(self) -> tuple[tuple[str, str], ...]:
+        """Names and elementary types of what it consists of."""
+        if self.type == "range":
+            return ((f"{self.name}_first", "u32"), (f"{self.name}_count", "u32"))
+        return ((self.name, "u32" if self.type == "text" else self.type),)
+
+
+def _u32(name: str, doc: str, low: int = 0, high: int = _U32, **more: tuple[str, ...]) -> Field:
+    choices = more.get("choices", ())
+    last = len(choices) - 1 if choices else high
+    return Field(name=name, type="u32", doc=doc, low=low, high=last, choices=choices)
+
+
+def _i32(name: str, doc: str, low: int = -_I32 - 1, high: int = _I32) -> Field:
+    return Field(name=name, type="i32", doc=doc, low=low, high=high)
+
+
+def _u64(name: str, doc: str) -> Field:
+    return Field(name=name, type="u64", doc=doc, low=0, high=(1 << 63) - 1)
+
+
+def _f64(name: str, doc: str, low: float, high: float) -> Field:
+    return Field(name=name, type="f64", doc=doc, low=low, high=high)
+
+
+def _text(name: str, doc: str) -> Field:
+    return Field(name=name, type="text", doc=doc)
+
+
+def _range(name: str, doc: str, of: str | None, most: int = _U32) -> Field:
+    return Field(name=name, type="range", doc=doc, low=0, high=most, of=of)
+
+
+_RESERVED_WORD = _u32("reserved", "0", high=0)
+_MOST_AXES = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """One section: a table of records, or bytes where it has no `fields`.
+
+    Members
+    -------
+    least, most:
+        Limits of the number of records, or of bytes.
+    optional:
+        A file may lack it, and a reader may ignore it.
+    """
+
+    tag: int
+    name: str
+    doc: str
+    fields: tuple[Field, ...] = ()
+    least: int = 0
+    most: int = FILE_LIMIT
+    alignment: int = 8
+    optional: bool = False
+
+    @property
+    def record_bytes(self) -> int:
+        """Size of a record; 1 where the section is bytes."""
+        return sum(field.bytes for field in self.fields) or 1
+
+
+#: The head of every file. The checksum is the CRC-32 of all bytes after it.
+HEADER = (
+    Field(name="magic", type="u64", doc="the letters `MLOOMPRG`"),
+    _u32("format", "version of this layout", FORMAT_VERSION, FORMAT_VERSION),
+    _u32("checksum", "CRC-32 (IEEE 802.3) of all that follows this field"),
+    _u32("total_bytes", "size of the file", high=FILE_LIMIT),
+    _u32("interface", "version of instructions and registers"),
+    _u32("digest", "of the configuration, as in register DIGEST"),
+    _u32("sections", "entries of the directory, which follows", high=256),
+)
+
+#: An entry of the directory.
+DIRECTORY = (
+    _u32("tag", "what the section holds; ascending, each once", 1),
+    _u32("flags", "1: a reader that does not know the tag must refuse the file", high=REQUIRED),
+    _u32("offset", "from the beginning of the file"),
+    _u32("bytes", "size without padding"),
+    _u32("count", "number of records"),
+    _u32("record_bytes", "size of a record; 1 for sections that are bytes", 1),
+)
+
+_VALUE = (
+    _u32("key", "which attribute"),
+    _u32("kind", "how its values are kept, see kinds", high=6),
+    _range("values", "in `integers`, `floats` or `texts`, as the kind says", None),
+)
+
+SECTIONS = (
+    Section(
+        tag=1,
+        name="network",
+        doc="The network as a whole.",
+        least=1,
+        most=1,
+        fields=(
+            _text("name", "of the network"),
+            _range("inputs", "numbers of its input tensors", "integers"),
+            _range("outputs", "numbers of its output tensors", "integers"),
+            *(
+                _u32(f"{region.name.lower()}_bytes", f"size of region {region.name}")
+                for region in Region
+            ),
+            _RESERVED_WORD,
+        ),
+    ),
+    Section(tag=2, name="configuration", doc="Fields of the configuration.", fields=_VALUE),
+    Section(
+        tag=3,
+        name="strings",
+        doc="Bytes of all texts, in UTF-8, each with a zero byte at its end.",
+    ),
+    Section(
+        tag=4,
+        name="texts",
+        doc="Texts; each begins where the one before ended.",
+        fields=(
+            _u32("offset", "in `strings`"),
+            _u32("bytes", "without the zero byte"),
+        ),
+    ),
+    Section(
+        tag=5,
+        name="integers",
+        doc="Values of lists of integers, one list after the other.",
+        fields=(_i32("value", "an integer"),),
+    ),
+    Section(
+        tag=6,
+        name="floats",
+        doc="Values of lists of numbers, likewise.",
+        fields=(Field(name="value", type="f64", doc="a number"),),
+    ),
+    Section(
+        tag=7,
+        name="tensors",
+        doc="What enters and leaves the network and its steps.",
+        fields=(
+            _text("name", "unique among tensors"),
+            _u32("dtype", "type of its elements", choices=DTYPES),
+            _range("shape", "lengths of its axes", "integers", _MOST_AXES),
+            _f64("scale", "of its integers, where `quantised`", 0.0, 3.5e38),
+            _i32("zero_point", "likewise", -(1 << 16), 1 << 16),
+            _u32("quantised", "1: it has one scale and zero point", high=1),
+        ),
+    ),
+    Section(
+        tag=8,
+        name="constants",
+        doc="What steps of the host read besides tensors.",
+        fields=(
+            _text("name", "unique among constants"),
+            _u32("dtype", "type of its elements", choices=DTYPES),
+            _range("shape", "lengths of its axes", "integers", _MOST_AXES),
+            _range("scales", "of its integers, by channel or one", "floats"),
+            _range("zero_points", "as many", "integers"),
+            _u32("offset", f"in `host_data`, a multiple of {CONSTANT_ALIGNMENT}"),
+            _i32("axis", "of the channels; -1 where one scale serves all", -1, _MOST_AXES),
+        ),
+    ),
+    Section(
+        tag=9,
+        name="bindings",
+        doc="Places of tensors in regions of external memory.",
+        fields=(
+            _u32("tensor", "its number"),
+            _u32("region", "of external memory", choices=tuple(item.name for item in Region)),
+            _u32("offset", f"in the region, a multiple of {ALIGNMENT}"),
+            _RESERVED_WORD,
+        ),
+    ),
+    Section(
+        tag=10,
+        name="steps",
+        doc="The order of execution.",
+        fields=(
+            _u32("kind", "where it runs", choices=STEP_KINDS),
+            _u32("index", "the next record of `engine_steps` or `host_steps`"),
+        ),
+    ),
+    Section(
+        tag=11,
+        name="engine_steps",
+        doc="Write inputs, run commands, read outputs.",
+        fields=(
+            _u32("command_offset", "in the image, a multiple of 16"),
+            _u32("command_bytes", "a multiple of 16", 16),
+            _range("inputs", "bindings to write before", "bindings"),
+            _range("outputs", "bindings to read after", "bindings"),
+            _u64("predicted_cycles", "from doorbell to done"),
+            _range("repeat", "the repetition, where there is one", "repeats", 1),
+        ),
+    ),
+    Section(
+        tag=12,
+        name="repeats",
+        doc="Commands for a step whose weights are still in the scratchpad.",
+        fields=(
+            _u32("command_offset", "in the image, a multiple of 16"),
+            _u32("command_bytes", "a multiple of 16", 16),
+            _u64("predicted_cycles", "from doorbell to done"),
+            _range("kept", "bytes that must still be there", "spans"),
+        ),
+    ),
+    Section(
+        tag=13,
+        name="spans",
+        doc="Bytes of the scratchpad, ascending and apart within a repetition.",
+        fields=(
+            _u32("start", "the first byte"),
+            _u32("end", "the first byte after them"),
+        ),
+    ),
+    Section(
+        tag=14,
+        name="host_steps",
+        doc="Operators that run on the host.",
+        fields=(
+            _u32("operator", "its number, see operators"),
+            _text("reason", "why the engine does not run it"),
+            _range("inputs", "tensors by number; constant n is -1 - n", "integers"),
+            _range("outputs", "tensors by number", "integers"),
+            _range("attributes", "what its kernel needs besides tensors", "attributes"),
+        ),
+    ),
+    Section(
+        tag=15,
+        name="attributes",
+        doc="Attributes of steps of the host, in the order of their operator's list.",
+        fields=_VALUE,
+    ),
+    Section(
+        tag=16,
+        name="layers",
+        doc="Operators of the network, for reports.",
+        fields=(
+            _text("name", "of its first output"),
+            _text("operator", "its name"),
+            _u32("where", "it runs", choices=PLACES),
+            _u32("mark", "slot in the completion-time table; 0 for none"),
+            _u64("macs", "multiply-accumulates"),
+            _u64("predicted_cycles", "of a first call"),
+            _u64("repeat_cycles", "of later calls"),
+            _u64("tensor_bytes", "of all that it reads and writes"),
+            _text("reason", "why it does not run on the engine"),
+            _text("mode", "formats of its products, joined by a comma and a space"),
+        ),
+    ),
+    Section(
+        tag=17,
+        name="verdict",
+        doc="What was checked at compile time.",
+        optional=True,
+        least=1,
+        most=1,
+        fields=(
+            _u32("mode", "of the runs against the operators' definitions", choices=CHECKS),
+            _u32("calls", "runs"),
+            _u64("seed", "of their inputs"),
+            _f64("share", "of multiply-accumulates whose results were compared", 0.0, 1.0),
+            _u32("proven", "stages that were proven instruction by instruction"),
+            _u32("stages", "stages on the engine"),
+            _text("fallback", "why a plainer schedule was taken"),
+            _RESERVED_WORD,
+        ),
+    ),
+    Section(
+        tag=18,
+        name="image",
+        doc="Contents of region PROGRAM: constants and command buffers.",
+        alignment=ALIGNMENT,
+    ),
+    Section(
+        tag=19,
+        name="host_data",
+        doc="Constants of the host; model files that reference interpreters run.",
+        alignment=ALIGNMENT,
+    ),
+)
+
+#: Tags that are taken but not yet written, so that they can come without a new version.
+RESERVED = {
+    20: ("memory", "Bytes a cycle, latency and cost of a row miss of the memory; optional."),
+    21: ("variables", "Tensors whose bytes stay from call to call; required."),
+}
+
+
+class Kind(enum.IntEnum):
+    """How the values of an attribute are kept."""
+
+    NONE = 0
+    BOOLEAN = 1
+    INTEGER = 2
+    FLOAT = 3
+    TEXT = 4
+    INTEGERS = 5
+    TEXTS = 6
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attribute:
+    """An attribute of operators, or a field of the configuration.
+
+    Members
+    -------
+    key:
+        Its number.
+    name, field:
+        In the file, and in Python where that differs.
+    kinds:
+        How it may be kept.
+    count:
+        Number of values of a list; None for any.
+    low, high:
+        Limits of each value.
+    choices:
+        Names of the integers from 0 on.
+    """
+
+    key: int
+    name: str
+    doc: str
+    kinds: tuple[Kind, ...]
+    count: int | None = None
+    low: float | None = None
+    high: float | None = None
+    choices: tuple[str, ...] = ()
+    field: str = ""
+
+    @property
+    def python(self) -> str:
+        """Its name in Python."""
+        return self.field or self.name
+
+
+#: No stride, window, padding or length is larger.
+_REACH = 1 << 20
+_NUMBER, _LIST = (Kind.INTEGER,), (Kind.INTEGERS,)
+
+ATTRIBUTES = (
+    Attribute(
+        key=1,
+        name="activation",
+        doc="limit on the output",
+        kinds=_NUMBER,
+        choices=("NONE", "RELU", "RELU6", "RELU_N1_TO_1"),
+    ),
+    Attribute(key=2, name="axis", doc="from 0 on", kinds=_NUMBER, low=0, high=_MOST_AXES),
+    Attribute(
+        key=3, name="stride", doc="vertical, horizontal", kinds=_LIST, count=2, low=1, high=_REACH
+    ),
+    Attribute(
+        key=4, name="dilation", doc="vertical, horizontal", kinds=_LIST, count=2, low=1, high=_REACH
+    ),
+    Attribute(
+        key=5,
+        name="padding",
+        doc="top, bottom, left, right",
+        kinds=_LIST,
+        count=4,
+        low=0,
+        high=_REACH,
+    ),
+    Attribute(
+        key=6,
+        name="mode",
+        doc="format of products; none for the compiler's choice",
+        kinds=(Kind.NONE, Kind.INTEGER),
+        choices=MAC_MODES,
+    ),
+    Attribute(
+        key=7,
+        name="depth_multiplier",
+        doc="outputs a channel",
+        kinds=_NUMBER,
+        low=1,
+        high=_REACH,
+    ),
+    Attribute(
+        key=8, name="keep_num_dims", doc="keep the leading axes apart", kinds=(Kind.BOOLEAN,)
+    ),
+    Attribute(
+        key=9,
+        name="alpha",
+        doc="factor of negative values",
+        kinds=(Kind.FLOAT,),
+        low=-_REACH,
+        high=_REACH,
+    ),
+    Attribute(
+        key=10, name="before", doc="elements before each axis", kinds=_LIST, low=0, high=_REACH
+    ),
+    Attribute(
+        key=11, name="after", doc="elements after each axis", kinds=_LIST, low=0, high=_REACH
+    ),
+    Attribute(
+        key=12,
+        name="value",
+        doc="of padding; none stands for zero",
+        kinds=(Kind.NONE, Kind.INTEGER, Kind.FLOAT),
+    ),
+    Attribute(
+        key=13, name="window", doc="vertical, horizontal", kinds=_LIST, count=2, low=1, high=_REACH
+    ),
+    Attribute(key=14, name="axes", doc="ascending", kinds=_LIST, low=0, high=_MOST_AXES),
+    Attribute(
+        key=15, name="keep_dims", doc="leave axes with a length of one", kinds=(Kind.BOOLEAN,)
+    ),
+    Attribute(key=16, name="operators", doc="names, in order", kinds=(Kind.TEXTS,)),
+    Attribute(key=17, name="reason", doc="why no kernel runs them", kinds=(Kind.TEXT,)),
+    Attribute(key=18, name="positions", doc="operators of the model file", kinds=_LIST, low=0),
+    Attribute(key=19, name="inputs", doc="tensors of the model file", kinds=_LIST, low=0),
+    Attribute(key=20, name="outputs", doc="tensors of the model file", kinds=_LIST, low=0),
+    Attribute(
+        key=21, name="size", doc="height and width", kinds=_LIST, count=2, low=1, high=_REACH
+    ),
+    Attribute(key=22, name="align_corners", doc="of the two grids", kinds=(Kind.BOOLEAN,)),
+    Attribute(key=23, name="half_pixel_centers", doc="of the two grids", kinds=(Kind.BOOLEAN,)),
+    Attribute(key=24, name="begin", doc="first element of each axis", kinds=_LIST, low=0),
+    Attribute(
+        key=25, name="lengths", field="size", doc="elements of each axis", kinds=_LIST, low=1
+    ),
+    Attribute(key=26, name="step", doc="between elements of each axis", kinds=_LIST),
+    Attribute(
+        key=27,
+        name="dropped",
+        doc="axes that disappear",
+        kinds=_LIST,
+        low=0,
+        high=_MOST_AXES,
+    ),
+    Attribute(
+        key=28,
+        name="beta",
+        doc="factor of the exponent",
+        kinds=(Kind.FLOAT,),
+        low=-_REACH,
+        high=_REACH,
+    ),
+    Attribute(key=29, name="sizes", doc="of the parts", kinds=_LIST, low=1),
+    Attribute(key=30, name="permutation", doc="of the axes", kinds=_LIST, low=0, high=_MOST_AXES),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operator:
+    """An operator of the host: TensorFlow Lite's name and number, and its attributes in order."""
+
+    number: int
+    name: str
+    attributes: tuple[str, ...] = ()
+
+
+_CONVOLUTION = ("stride", "dilation", "padding", "activation", "mode")
+_POOLING = ("window", "stride", "padding", "activation")
+_REDUCTION = ("axes", "keep_dims")
+_SLICE = ("begin", "lengths", "step", "dropped")
+_ACTIVATION, _AXIS, _PARTS = ("activation",), ("axis",), ("axis", "sizes")
+
+OPERATORS = tuple(
+    Operator(number=number, name=name, attributes=attributes)
+    for number, name, attributes in (
+        (0, "ADD", _ACTIVATION),
+        (1, "AVERAGE_POOL_2D", _POOLING),
+        (2, "CONCATENATION", _AXIS),
+        (3, "CONV_2D", _CONVOLUTION),
+        (4, "DEPTHWISE_CONV_2D", (*_CONVOLUTION, "depth_multiplier")),
+        (6, "DEQUANTIZE", ()),
+        (9, "FULLY_CONNECTED", ("keep_num_dims", "activation", "mode")),
+        (14, "LOGISTIC", ()),
+        (17, "MAX_POOL_2D", _POOLING),
+        (18, "MUL", _ACTIVATION),
+        (19, "RELU", ()),
+        (21, "RELU6", ()),
+        (22, "RESHAPE", ()),
+        (25, "SOFTMAX", ("beta",)),
+        (28, "TANH", ()),
+        (32, "REFERENCE", ("operators", "reason", "positions", "inputs", "outputs")),
+        (34, "PAD", ("before", "after", "value")),
+        (39, "TRANSPOSE", ("permutation",)),
+        (40, "MEAN", _REDUCTION),
+        (41, "SUB", _ACTIVATION),
+        (43, "SQUEEZE", ()),
+        (45, "STRIDED_SLICE", _SLICE),
+        (49, "SPLIT", _PARTS),
+        (50, "LOG_SOFTMAX", ()),
+        (54, "PRELU", ()),
+        (55, "MAXIMUM", ()),
+        (56, "ARG_MAX", _AXIS),
+        (57, "MINIMUM", ()),
+        (60, "PADV2", ("before", "after", "value")),
+        (65, "SLICE", _SLICE),
+        (67, "TRANSPOSE_CONV", ("stride", "padding", "size", "activation")),
+        (70, "EXPAND_DIMS", ()),
+        (74, "SUM", _REDUCTION),
+        (79, "ARG_MIN", _AXIS),
+        (83, "PACK", _AXIS),
+        (88, "UNPACK", _AXIS),
+        (97, "RESIZE_NEAREST_NEIGHBOR", ("size", "align_corners", "half_pixel_centers")),
+        (98, "LEAKY_RELU", ("alpha",)),
+        (102, "SPLIT_V", _PARTS),
+        (114, "QUANTIZE", ()),
+        (117, "HARD_SWISH", ()),
+    )
+)
+
+#: Fields of the configuration that are numbers, by key.
+_NUMBERS = (
+    *("rows", "columns", "hop", "float_rows", "weight_rows", "spad_bytes", "spad_banks"),
+    *("acc_bytes", "lanes", "tables", "products", "bus_bits", "outstanding", "burst_beats"),
+    *("queue_depth", "marks"),
+)
+CONFIGURATION = (
+    Attribute(
+        key=1, name="mac_modes", doc="number formats, in order", kinds=_LIST, choices=MAC_MODES
+    ),
+    *(
+        Attribute(key=key, name=name, doc="as in the configuration", kinds=_NUMBER)
+        for key, name in enumerate(_NUMBERS, 2)
+    ),
+)

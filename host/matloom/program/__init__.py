@@ -1,0 +1,31 @@
+"""Program files: what they hold, how they are written, read and checked."""
+
+from matloom.arch.program_file import FORMAT_VERSION
+from matloom.program.errors import ProgramError
+from matloom.program.program import Program
+from matloom.program.records import (
+    Binding,
+    Constant,
+    EngineStep,
+    HostStep,
+    LayerInfo,
+    Quantised,
+    Repeat,
+    TensorInfo,
+    Verdict,
+)
+
+__all__ = [
+    "FORMAT_VERSION",
+    "Binding",
+    "Constant",
+    "EngineStep",
+    "HostStep",
+    "LayerInfo",
+    "Program",
+    "ProgramError",
+    "Quantised",
+    "Repeat",
+    "TensorInfo",
+    "Verdict",
+]

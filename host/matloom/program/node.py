@@ -1,0 +1,112 @@
+"""Tensors, constants and host steps of a Program as the graph knows them."""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from matloom.ir.attributes import Activation, Attributes, Padding
+from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
+from matloom.ir.operators import OPERATORS
+from matloom.program.errors import ProgramError
+from matloom.program.program import Program
+from matloom.program.records import Constant, HostStep, TensorInfo
+
+__all__ = ["step_graph", "tensors_by_name"]
+
+
+def tensors_by_name(program: Program) -> dict[str, Tensor]:
+    """Return the tensors and constants of a program, constants with their data.
+
+    Raises
+    ------
+    ProgramError
+        A constant does not lie within the program's host data.
+    """
+    infos = (*program.tensors, *program.inputs, *program.outputs)
+    tensors = {info.name: _tensor(info) for info in infos}
+    for constant in program.constants:
+        tensors[constant.name] = _constant(constant, program.host_data)
+    return tensors
+
+
+def step_graph(step: HostStep, tensors: Mapping[str, Tensor]) -> Graph:
+    """Return a graph of the one node that a host step stands for.
+
+    A tensor has the number of its first place: inputs from 0 on, then outputs.
+
+    Raises
+    ------
+    ProgramError
+        The step names an operator without a kernel, a tensor that the program does not know, or
+        other attributes than its operator's.
+    """
+    if step.operator not in list(Op):
+        raise ProgramError(f"a host step's operator must have a kernel, not {step.operator!r}")
+    operator = Op(step.operator)
+    names = (*step.inputs, *step.outputs)
+    for name in names:
+        if name not in tensors:
+            raise ProgramError(f"a host step's tensors must be the program's, not {name!r}")
+    numbers = {name: number for number, name in reversed(list(enumerate(names)))}
+    outputs = tuple(numbers[name] for name in step.outputs)
+    node = Node(
+        op=operator,
+        inputs=tuple(numbers[name] for name in step.inputs),
+        outputs=outputs,
+        attributes=_attributes(operator, step.attributes),
+        index=0,
+    )
+    known = {number: tensors[name] for name, number in numbers.items()}
+    variable = tuple(n for n in dict.fromkeys(node.inputs) if known[n].data is None)
+    return Graph(name="", inputs=variable, outputs=outputs, tensors=known, nodes=(node,))
+
+
+def _tensor(info: TensorInfo) -> Tensor:
+    quantisation = None
+    if info.quantised is not None:
+        quantisation = Quantisation(
+            scale=(info.quantised.scale,), zero_point=(info.quantised.zero_point,)
+        )
+    return Tensor(name=info.name, shape=info.shape, dtype=info.dtype, quantisation=quantisation)
+
+
+def _constant(constant: Constant, host_data: bytes) -> Tensor:
+    dtype = np.dtype(constant.dtype)
+    count = math.prod(constant.shape)
+    end = constant.offset + count * dtype.itemsize
+    if not 0 <= constant.offset <= end <= len(host_data):
+        raise ProgramError(
+            f"constant {constant.name!r} must lie within {len(host_data)} bytes, not end at {end}"
+        )
+    data = np.frombuffer(host_data, dtype, count, constant.offset).reshape(constant.shape)
+    quantisation = None
+    if constant.scales:
+        quantisation = Quantisation(
+            scale=constant.scales, zero_point=constant.zero_points, axis=constant.axis
+        )
+    return Tensor(
+        name=constant.name,
+        shape=constant.shape,
+        dtype=constant.dtype,
+        quantisation=quantisation,
+        data=data,
+    )
+
+
+def _attributes(operator: Op, values: Mapping[str, Any]) -> Attributes:
+    """Return an operator's attributes for their values by name."""
+    kind = OPERATORS[operator].attributes
+    wanted = [item.name for item in dataclasses.fields(kind)]
+    if set(values) != set(wanted):
+        raise ProgramError(f"{operator} must have the attributes {wanted}, not {list(values)}")
+    fields = {}
+    for name, value in values.items():
+        if isinstance(value, dict):
+            value = Padding(**value)
+        elif name == "activation":
+            value = Activation(value)
+        fields[name] = value
+    return kind(**fields)

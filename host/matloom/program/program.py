@@ -1,0 +1,146 @@
+"""Program: one file with everything that a device and its host need to run a network."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from matloom.arch.config import Config
+from matloom.arch.isa import Region
+from matloom.arch.program_file import FILE_LIMIT
+from matloom.program.errors import ProgramError
+from matloom.program.records import (
+    Constant,
+    EngineStep,
+    HostStep,
+    LayerInfo,
+    Repeat,
+    TensorInfo,
+    Verdict,
+)
+
+__all__ = ["Program"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """Instructions, constants, buffers and host steps of a network for one configuration.
+
+    Members
+    -------
+    name:
+        Of the network.
+    config:
+        The configuration it was compiled for.
+    image:
+        Contents of region PROGRAM: constants and commands.
+    region_bytes:
+        Size that each region needs.
+    inputs, outputs:
+        The network's, in the model file's order.
+    tensors:
+        Every tensor that steps name.
+    steps:
+        Engine and host steps in order of execution.
+    layers:
+        For reports.
+    constants, host_data:
+        What host steps read, and the bytes of it; the device has no copy.
+    verdict:
+        Of the checks at compile time; None where there were none.
+    """
+
+    name: str
+    config: Config
+    image: bytes
+    region_bytes: dict[Region, int]
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+    tensors: tuple[TensorInfo, ...]
+    steps: tuple[EngineStep | HostStep, ...]
+    layers: tuple[LayerInfo, ...] = ()
+    constants: tuple[Constant, ...] = ()
+    host_data: bytes = b""
+    verdict: Verdict | None = None
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of the network's operators, as the model file states them."""
+        return sum(layer.macs for layer in self.layers)
+
+    @property
+    def engine_macs(self) -> int:
+        """Those of the operators that run on the engine."""
+        return sum(layer.macs for layer in self.layers if layer.where == "engine")
+
+    def utilisation(self, cycles: int) -> float:
+        """Return the share of cycles in which the array, each layer in its mode, were full."""
+        ideal = sum(
+            layer.macs / self.config.products_a_cycle(layer.mode)
+            for layer in self.layers
+            if layer.where == "engine"
+        )
+        return ideal / cycles if cycles else 0.0
+
+    @property
+    def predicted_cycles(self) -> int:
+        """Estimated cycles of all engine steps."""
+        return sum(step.predicted_cycles for step in self.steps if isinstance(step, EngineStep))
+
+    @property
+    def repeat(self) -> Repeat | None:
+        """The shorter way of the only engine step from the second call on, where it has one."""
+        found = [step.repeat for step in self.steps if isinstance(step, EngineStep)]
+        return found[0] if found else None
+
+    def commands(self, buffer: EngineStep | Repeat) -> bytes:
+        """Return a command buffer of the image."""
+        return self.image[buffer.command_offset :][: buffer.command_bytes]
+
+    def require(self, config: Config) -> None:
+        """Raise `ProgramError` unless the program was made for this configuration."""
+        if config.digest != self.config.digest:
+            raise ProgramError(
+                f"a program must be made for the device's configuration {config.digest:08x}, "
+                f"not {self.config.digest:08x}"
+            )
+
+    def to_bytes(self) -> bytes:
+        """Return the file's contents; equal programs give equal bytes.
+
+        Raises
+        ------
+        ProgramError
+            The program contradicts itself, or has a value that no file can hold.
+        """
+        from matloom.program.validate import validate
+        from matloom.program.write import write
+
+        validate(self)
+        return write(self)
+
+    def save(self, path: str | Path) -> None:
+        """Write the file."""
+        Path(path).write_bytes(self.to_bytes())
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Program":
+        """Read a file; raise `ProgramError` where it is none, damaged, or breaks a rule."""
+        path = Path(path)
+        if not path.is_file():
+            raise ProgramError(f"a program must be a file, not {str(path)!r}")
+        size = path.stat().st_size
+        if size > FILE_LIMIT:
+            raise ProgramError(f"a program must have at most {FILE_LIMIT} bytes, not {size}")
+        return cls.from_bytes(path.read_bytes())
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "Program":
+        """Read a file's contents; raise `ProgramError` where they break a rule.
+
+        What is read is bounded by the file's size. Instructions are `verify_program`'s concern.
+        """
+        from matloom.program.read import read
+        from matloom.program.validate import validate
+
+        program = read(data)
+        validate(program)
+        return program

@@ -1,0 +1,315 @@
+"""Reads a Program file: records of its sections become a Program."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from matloom.arch.config import Config
+from matloom.arch.isa import Region
+from matloom.arch.program_file import (
+    ATTRIBUTES,
+    CHECKS,
+    CONFIGURATION,
+    DTYPES,
+    PLACES,
+    SECTIONS,
+    STEP_KINDS,
+    Attribute,
+    Kind,
+)
+from matloom.program.errors import ProgramError
+from matloom.program.program import Program
+from matloom.program.records import (
+    Binding,
+    Constant,
+    EngineStep,
+    HostStep,
+    LayerInfo,
+    Quantised,
+    Repeat,
+    TensorInfo,
+    Verdict,
+)
+from matloom.program.sections import Sections, read_sections
+from matloom.program.tables import OPERATOR_BY_NUMBER, attributes_of, names
+
+__all__ = ["read"]
+
+_Row = dict[str, Any]
+_LISTS = (Kind.INTEGERS, Kind.TEXTS)
+_EDGES = ("top", "bottom", "left", "right")
+
+
+def read(data: bytes) -> Program:
+    """Return the program of a file; `validate` says whether its parts fit each other.
+
+    Raises
+    ------
+    ProgramError
+        The file is damaged, of another version, or has a value outside its limits.
+    """
+    return _Reader(read_sections(data)).program()
+
+
+class _Reader:
+    """The tables of a file, and what they stand for."""
+
+    def __init__(self, sections: Sections) -> None:
+        self._bytes, self._digest = sections.bytes, sections.digest
+        tables = sections.tables
+        self._integers: list[int] = tables["integers"]["value"].tolist()
+        self._floats: list[float] = tables["floats"]["value"].tolist()
+        self._tables: dict[str, list[_Row]] = {
+            section.name: [
+                dict(zip(names(section), row, strict=True)) for row in tables[section.name].tolist()
+            ]
+            for section in SECTIONS
+            if section.fields and section.name not in ("integers", "floats")
+        }
+        self._texts = self._read_texts()
+        self._tensors = [self._tensor(row) for row in self._tables["tensors"]]
+        self._constants = [self._constant(row) for row in self._tables["constants"]]
+        self._bindings = [self._binding(row) for row in self._tables["bindings"]]
+
+    def program(self) -> Program:
+        """Return the program."""
+        (network,) = self._tables["network"]
+        config = self._config()
+        verdicts = [self._verdict(row) for row in self._tables["verdict"]]
+        return Program(
+            name=self._texts[network["name"]],
+            config=config,
+            image=self._bytes["image"],
+            region_bytes={region: network[f"{region.name.lower()}_bytes"] for region in Region},
+            inputs=self._numbered(network, "inputs", self._info),
+            outputs=self._numbered(network, "outputs", self._info),
+            tensors=tuple(self._tensors),
+            steps=self._steps(),
+            layers=tuple(self._layer(row) for row in self._tables["layers"]),
+            constants=tuple(self._constants),
+            host_data=self._bytes["host_data"],
+            verdict=verdicts[0] if verdicts else None,
+        )
+
+    def _read_texts(self) -> list[str]:
+        strings, end, texts = self._bytes["strings"], 0, []
+        for at, row in enumerate(self._tables["texts"]):
+            if row["offset"] != end:
+                raise ProgramError(f"texts[{at}]: offset must be {end}, not {row['offset']}")
+            begin, end = end, end + row["bytes"] + 1
+            if end > len(strings) or strings[end - 1]:
+                raise ProgramError(
+                    f"texts[{at}] must have a zero within {len(strings)} bytes of strings, "
+                    f"at {end - 1}"
+                )
+            try:
+                texts.append(strings[begin : end - 1].decode())
+            except UnicodeDecodeError:
+                raise ProgramError(
+                    f"texts[{at}] must be UTF-8, not {strings[begin : end - 1][:40]!r}"
+                ) from None
+        if end != len(strings):
+            raise ProgramError(f"strings must have {end} bytes, not {len(strings)}")
+        return texts
+
+    def _list(self, row: _Row, name: str, pool: Sequence[Any]) -> tuple[Any, ...]:
+        first = row[f"{name}_first"]
+        return tuple(pool[first : first + row[f"{name}_count"]])
+
+    def _numbered(self, row: _Row, name: str, find: Callable[[int], Any]) -> tuple[Any, ...]:
+        return tuple(find(number) for number in self._list(row, name, self._integers))
+
+    def _info(self, number: int) -> TensorInfo:
+        if not 0 <= number < len(self._tensors):
+            raise ProgramError(
+                f"an input or output must be one of {len(self._tensors)} tensors, not {number}"
+            )
+        return self._tensors[number]
+
+    def _operand(self, number: int) -> str:
+        if number >= 0:
+            return self._info(number).name
+        if -1 - number >= len(self._constants):
+            raise ProgramError(
+                f"an input must be one of {len(self._constants)} constants, not {-1 - number}"
+            )
+        return self._constants[-1 - number].name
+
+    def _config(self) -> Config:
+        rows = self._tables["configuration"]
+        values = self._values("configuration", rows, CONFIGURATION)
+        try:
+            config = Config(**values)
+        except ValueError as error:
+            raise ProgramError(f"a program's configuration must be valid: {error}") from None
+        if config.digest != self._digest:
+            raise ProgramError(
+                f"a program's digest must be its configuration's {config.digest:08x}, "
+                f"not {self._digest:08x}"
+            )
+        return config
+
+    def _values(
+        self, owner: str, rows: Sequence[_Row], attributes: Sequence[Attribute]
+    ) -> dict[str, Any]:
+        keys, wanted = [row["key"] for row in rows], [item.key for item in attributes]
+        if keys != wanted:
+            raise ProgramError(f"{owner} must have the attributes {wanted}, not {keys}")
+        return {
+            item.python: self._value(f"{owner}: {item.name}", row, item)
+            for row, item in zip(rows, attributes, strict=True)
+        }
+
+    def _value(self, what: str, row: _Row, attribute: Attribute) -> Any:
+        """Return the value of an attribute."""
+        kind = Kind(row["kind"])
+        if kind not in attribute.kinds:
+            names = ", ".join(item.name for item in attribute.kinds)
+            raise ProgramError(f"{what} must be of kind {names}, not {kind.name}")
+        if kind is Kind.NONE:
+            return None
+        pool: Sequence[Any] = self._integers
+        if kind in (Kind.TEXT, Kind.TEXTS):
+            pool = self._texts
+        elif kind is Kind.FLOAT:
+            pool = self._floats
+        values = self._list(row, "values", pool)
+        count = attribute.count if kind in _LISTS else 1
+        if count is not None and len(values) != count:
+            raise ProgramError(f"{what} must have {count} values, not {len(values)}")
+        values = tuple(_checked(what, value, attribute, kind) for value in values)
+        if attribute.name == "padding":
+            return dict(zip(_EDGES, values, strict=True))
+        return values if kind in _LISTS else values[0]
+
+    def _tensor(self, row: _Row) -> TensorInfo:
+        quantised = None
+        if row["quantised"]:
+            quantised = Quantised(scale=row["scale"], zero_point=row["zero_point"])
+        elif row["scale"] or row["zero_point"]:
+            raise ProgramError(f"a tensor must be quantised to have a scale, not {row['scale']}")
+        return TensorInfo(
+            name=self._texts[row["name"]],
+            shape=self._list(row, "shape", self._integers),
+            dtype=DTYPES[row["dtype"]],
+            quantised=quantised,
+        )
+
+    def _constant(self, row: _Row) -> Constant:
+        return Constant(
+            name=self._texts[row["name"]],
+            offset=row["offset"],
+            shape=self._list(row, "shape", self._integers),
+            dtype=DTYPES[row["dtype"]],
+            scales=self._list(row, "scales", self._floats),
+            zero_points=self._list(row, "zero_points", self._integers),
+            axis=None if row["axis"] < 0 else row["axis"],
+        )
+
+    def _binding(self, row: _Row) -> Binding:
+        info = self._info(row["tensor"])
+        return Binding(
+            name=info.name,
+            region=Region(row["region"]),
+            offset=row["offset"],
+            shape=info.shape,
+            dtype=info.dtype,
+        )
+
+    def _steps(self) -> tuple[EngineStep | HostStep, ...]:
+        counts = dict.fromkeys(STEP_KINDS, 0)
+        steps: list[EngineStep | HostStep] = []
+        for row in self._tables["steps"]:
+            kind = STEP_KINDS[row["kind"]]
+            rows, number = self._tables[f"{kind}_steps"], counts[kind]
+            if row["index"] != number or number >= len(rows):
+                raise ProgramError(
+                    f"steps[{len(steps)}] must be {kind} step {number} of {len(rows)}, "
+                    f"not {row['index']}"
+                )
+            counts[kind] += 1
+            item = rows[number]
+            steps.append(self._host_step(item) if kind == "host" else self._engine_step(item))
+        for kind, count in counts.items():
+            total = len(self._tables[f"{kind}_steps"])
+            if count != total:
+                raise ProgramError(f"all {total} {kind} steps must be in steps, not {count}")
+        return tuple(steps)
+
+    def _engine_step(self, row: _Row) -> EngineStep:
+        repeats = [
+            self._repeat(item) for item in self._list(row, "repeat", self._tables["repeats"])
+        ]
+        return EngineStep(
+            command_offset=row["command_offset"],
+            command_bytes=row["command_bytes"],
+            inputs=self._list(row, "inputs", self._bindings),
+            outputs=self._list(row, "outputs", self._bindings),
+            predicted_cycles=row["predicted_cycles"],
+            repeat=repeats[0] if repeats else None,
+        )
+
+    def _repeat(self, row: _Row) -> Repeat:
+        spans = self._list(row, "kept", self._tables["spans"])
+        return Repeat(
+            command_offset=row["command_offset"],
+            command_bytes=row["command_bytes"],
+            predicted_cycles=row["predicted_cycles"],
+            kept=tuple((span["start"], span["end"]) for span in spans),
+        )
+
+    def _host_step(self, row: _Row) -> HostStep:
+        operator = OPERATOR_BY_NUMBER.get(row["operator"])
+        if operator is None:
+            raise ProgramError(
+                f"a host step's operator must have a kernel, not number {row['operator']}"
+            )
+        rows = self._list(row, "attributes", self._tables["attributes"])
+        return HostStep(
+            operator=operator.name,
+            inputs=self._numbered(row, "inputs", self._operand),
+            outputs=tuple(info.name for info in self._numbered(row, "outputs", self._info)),
+            attributes=self._values(operator.name, rows, attributes_of(operator, ATTRIBUTES)),
+            reason=self._texts[row["reason"]],
+        )
+
+    def _layer(self, row: _Row) -> LayerInfo:
+        return LayerInfo(
+            name=self._texts[row["name"]],
+            operator=self._texts[row["operator"]],
+            where=PLACES[row["where"]],
+            mark=row["mark"],
+            macs=row["macs"],
+            predicted_cycles=row["predicted_cycles"],
+            reason=self._texts[row["reason"]],
+            tensor_bytes=row["tensor_bytes"],
+            repeat_cycles=row["repeat_cycles"],
+            mode=self._texts[row["mode"]],
+        )
+
+    def _verdict(self, row: _Row) -> Verdict:
+        return Verdict(
+            mode=CHECKS[row["mode"]],
+            seed=row["seed"],
+            share=row["share"],
+            calls=row["calls"],
+            stages=(row["proven"], row["stages"]),
+            fallback=self._texts[row["fallback"]],
+        )
+
+
+def _checked(what: str, value: Any, attribute: Attribute, kind: Kind) -> Any:
+    """Return one value of an attribute as Python has it; raise where it is outside its limits."""
+    if kind is Kind.BOOLEAN:
+        if value not in (0, 1):
+            raise ProgramError(f"{what} must be 0 or 1, not {value}")
+        return bool(value)
+    if attribute.choices:
+        if not 0 <= value < len(attribute.choices):
+            raise ProgramError(f"{what} must be one of {', '.join(attribute.choices)}, not {value}")
+        return attribute.choices[value]
+    low, high = attribute.low, attribute.high
+    if kind in (Kind.TEXT, Kind.TEXTS):
+        return value
+    if (low is not None and not value >= low) or (high is not None and not value <= high):
+        raise ProgramError(f"{what} must be {low} to {high}, not {value}")
+    return value

@@ -1,0 +1,57 @@
+"""Records of a Program file as tuples, and as arrays: packing and unpacking by the schema."""
+
+import struct
+from collections.abc import Iterable, Sequence
+from functools import cache
+
+import numpy as np
+
+from matloom.arch.program_file import OPERATORS, SECTIONS, Attribute, Field, Operator, Section
+
+__all__ = [
+    "BY_NAME",
+    "BY_TAG",
+    "OPERATOR_BY_NAME",
+    "OPERATOR_BY_NUMBER",
+    "array_type",
+    "attributes_of",
+    "names",
+    "packer",
+]
+
+BY_NAME = {section.name: section for section in SECTIONS}
+BY_TAG = {section.tag: section for section in SECTIONS}
+OPERATOR_BY_NAME = {operator.name: operator for operator in OPERATORS}
+OPERATOR_BY_NUMBER = {operator.number: operator for operator in OPERATORS}
+
+_LETTERS = {"u32": "I", "i32": "i", "u64": "Q", "f64": "d"}
+_ARRAYS = {"u32": "<u4", "i32": "<i4", "u64": "<u8", "f64": "<f8"}
+
+
+def _words(fields: Iterable[Field]) -> list[tuple[str, str]]:
+    """Return the names and elementary types of a record."""
+    return [word for field in fields for word in field.words]
+
+
+@cache
+def names(section: Section) -> tuple[str, ...]:
+    """Return the names of the words of a record."""
+    return tuple(name for name, _kind in _words(section.fields))
+
+
+@cache
+def packer(fields: tuple[Field, ...]) -> struct.Struct:
+    """Return what packs a record."""
+    return struct.Struct("<" + "".join(_LETTERS[kind] for _name, kind in _words(fields)))
+
+
+@cache
+def array_type(section: Section) -> np.dtype[np.void]:
+    """Return the type of an array of the records."""
+    return np.dtype([(name, _ARRAYS[kind]) for name, kind in _words(section.fields)])
+
+
+def attributes_of(operator: Operator, attributes: Sequence[Attribute]) -> list[Attribute]:
+    """Return the attributes of an operator, in order."""
+    by_name = {item.name: item for item in attributes}
+    return [by_name[name] for name in operator.attributes]

@@ -1,0 +1,267 @@
+"""The rules that hold between the parts of a Program."""
+
+import math
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+from matloom.arch.isa import GRANULE_BYTES, Region
+from matloom.arch.program_file import (
+    ALIGNMENT,
+    CHECKS,
+    CONSTANT_ALIGNMENT,
+    DTYPES,
+    PLACES,
+    REGION_LIMIT,
+    TENSOR_LIMIT,
+)
+from matloom.ir.graph import Graph, Op, Tensor
+from matloom.ir.verify import verify
+from matloom.program.errors import ProgramError
+from matloom.program.node import step_graph, tensors_by_name
+from matloom.program.program import Program
+from matloom.program.records import (
+    Binding,
+    Constant,
+    EngineStep,
+    HostStep,
+    LayerInfo,
+    Repeat,
+    TensorInfo,
+)
+
+__all__ = ["validate"]
+
+_BYTES = {dtype: int("".join(filter(str.isdigit, dtype)) or 8) // 8 for dtype in DTYPES}
+
+
+def validate(program: Program) -> None:
+    """Check everything but the instructions, which are `verify_program`'s.
+
+    Raises
+    ------
+    ProgramError
+        The first rule that is broken: thing, rule and value.
+    """
+    _check_names("tensor", program.tensors)
+    _check_names("constant", program.constants)
+    _check_sizes(program)
+    _check_regions(program)
+    _check_order(program)
+    tensors = _tensors(program)
+    for number, step in enumerate(program.steps):
+        if isinstance(step, EngineStep):
+            _check_engine_step(number, step, program)
+        else:
+            _check_host_step(number, step, tensors)
+    for layer in program.layers:
+        _check_layer(layer, program)
+    verdict = program.verdict
+    if verdict is not None and verdict.mode not in CHECKS:
+        raise ProgramError(f"a verdict must be of {', '.join(CHECKS)}, not {verdict.mode!r}")
+
+
+def _check_names(what: str, items: Sequence[TensorInfo | Constant]) -> None:
+    seen = set()
+    for item in items:
+        if item.name in seen:
+            raise ProgramError(f"{what} names must differ, but {item.name!r} occurs twice")
+        seen.add(item.name)
+
+
+def _size(what: str, item: TensorInfo | Constant) -> int:
+    """Return the bytes of a tensor or constant."""
+    if item.dtype not in DTYPES:
+        raise ProgramError(f"{what} {item.name!r} must be of a known type, not {item.dtype!r}")
+    if any(length < 1 for length in item.shape):
+        raise ProgramError(
+            f"{what} {item.name!r} must have dimensions of at least 1, not {item.shape}"
+        )
+    return math.prod(item.shape) * _BYTES[item.dtype]
+
+
+def _check_sizes(program: Program) -> None:
+    total = sum(_size("tensor", info) for info in program.tensors)
+    if total > TENSOR_LIMIT:
+        raise ProgramError(f"all tensors must have at most {TENSOR_LIMIT} bytes, not {total}")
+    for constant in program.constants:
+        _size("constant", constant)
+        if constant.offset % CONSTANT_ALIGNMENT:
+            raise ProgramError(
+                f"constant {constant.name!r} must begin at a multiple of {CONSTANT_ALIGNMENT}, "
+                f"not {constant.offset}"
+            )
+        if not constant.scales and (constant.zero_points or constant.axis is not None):
+            raise ProgramError(f"constant {constant.name!r} must have scales for its zero points")
+
+
+def _check_regions(program: Program) -> None:
+    sizes = {region: program.region_bytes.get(region, 0) for region in Region}
+    total = sum(sizes.values())
+    if total > REGION_LIMIT:
+        raise ProgramError(f"all regions must have at most {REGION_LIMIT} bytes, not {total}")
+    if sizes[Region.PROGRAM] != len(program.image):
+        raise ProgramError(
+            f"region PROGRAM must have the image's {len(program.image)} bytes, "
+            f"not {sizes[Region.PROGRAM]}"
+        )
+    ends = {Region.INPUT: 0, Region.OUTPUT: 0}
+    for step in program.steps:
+        if isinstance(step, EngineStep):
+            for region, side in ((Region.INPUT, step.inputs), (Region.OUTPUT, step.outputs)):
+                found = (_binding_end(item, region) for item in side)
+                ends[region] = max(ends[region], *found, 0)
+    for region, end in ends.items():
+        most = -(-end // ALIGNMENT) * ALIGNMENT
+        if not end <= sizes[region] <= most:
+            raise ProgramError(
+                f"region {region.name} must have {end} to {most} bytes for its tensors, "
+                f"not {sizes[region]}"
+            )
+
+
+def _binding_end(binding: Binding, region: Region) -> int:
+    name = f"the binding of {binding.name!r}"
+    if binding.region is not region:
+        raise ProgramError(f"{name} must be in region {region.name}, not {binding.region.name}")
+    if binding.offset < 0 or binding.offset % ALIGNMENT:
+        raise ProgramError(
+            f"{name} must have an offset that is a multiple of {ALIGNMENT}, not {binding.offset}"
+        )
+    return binding.offset + math.prod(binding.shape) * _BYTES[binding.dtype]
+
+
+def _tensors(program: Program) -> dict[str, Tensor]:
+    """Return tensors and constants by name, each sound by itself."""
+    infos = {info.name: info for info in program.tensors}
+    for constant in program.constants:
+        info = infos.get(constant.name, constant)
+        if (info.shape, info.dtype) != (constant.shape, constant.dtype):
+            raise ProgramError(f"constant {constant.name!r} must be as the tensor of its name")
+    tensors = tensors_by_name(program)
+    numbered = dict(enumerate(tensors.values()))
+    _verify("a program", Graph(name="", inputs=(), outputs=(), tensors=numbered, nodes=()))
+    return tensors
+
+
+def _verify(what: str, graph: Graph) -> None:
+    try:
+        verify(graph, what)
+    except ValueError as error:
+        raise ProgramError(str(error)) from None
+
+
+def _check_order(program: Program) -> None:
+    """Check that each step finds its inputs, and that nothing is provided twice."""
+    infos = {info.name: info for info in program.tensors}
+    for what, side in (("input", program.inputs), ("output", program.outputs)):
+        _check_names(what, side)
+        for info in side:
+            if infos.get(info.name) != info:
+                raise ProgramError(f"{what} {info.name!r} must be one of the program's tensors")
+    known = {constant.name for constant in program.constants}
+    _provide("an input", (info.name for info in program.inputs), known)
+    for number, step in enumerate(program.steps):
+        for item in step.inputs:
+            name = item.name if isinstance(item, Binding) else item
+            if name not in known:
+                raise ProgramError(
+                    f"step {number} must read what was given or made before, not {name!r}"
+                )
+        made = (item.name if isinstance(item, Binding) else item for item in step.outputs)
+        _provide(f"step {number}", made, known)
+    for info in program.outputs:
+        if info.name not in known:
+            raise ProgramError(f"output {info.name!r} must be made by a step")
+
+
+def _provide(what: str, names: Iterable[str], known: set[str]) -> None:
+    for name in names:
+        if name in known:
+            raise ProgramError(f"{what} must provide what nothing else does, not {name!r}")
+        known.add(name)
+
+
+def _check_engine_step(number: int, step: EngineStep, program: Program) -> None:
+    name = f"step {number} (engine)"
+    infos = {info.name: info for info in program.tensors}
+    for side in (step.inputs, step.outputs):
+        for item in side:
+            info = infos.get(item.name)
+            if info is None or (info.shape, info.dtype) != (item.shape, item.dtype):
+                raise ProgramError(f"{name} must bind one of the program's tensors: {item.name!r}")
+        _check_apart(name, side)
+    _check_commands(name, step, program)
+    if step.repeat is not None:
+        _check_commands(f"{name}: the repetition", step.repeat, program)
+        end = 0
+        for first, last in step.repeat.kept:
+            if not end <= first < last <= program.config.spad_bytes:
+                raise ProgramError(
+                    f"{name}: kept bytes must lie in {end} .. {program.config.spad_bytes}, "
+                    f"not {first} .. {last}"
+                )
+            end = last
+
+
+def _check_apart(name: str, side: Sequence[Binding]) -> None:
+    """Check that tensors share all their bytes or none: a reshaped one lies where its source is."""
+    spans = sorted((item.offset, _binding_end(item, item.region), item.name) for item in side)
+    for (start, end, first), (begin, last, second) in pairwise(spans):
+        if begin < end and (start, end) != (begin, last):
+            raise ProgramError(
+                f"{name}: bindings must share all bytes or none, unlike {first!r} and {second!r}"
+            )
+
+
+def _check_commands(name: str, buffer: EngineStep | Repeat, program: Program) -> None:
+    for what in ("command_offset", "command_bytes"):
+        value = getattr(buffer, what)
+        if value % GRANULE_BYTES:
+            raise ProgramError(f"{name}: {what} must be a multiple of {GRANULE_BYTES}, not {value}")
+    end = buffer.command_offset + buffer.command_bytes
+    if buffer.command_bytes < GRANULE_BYTES or not 0 <= buffer.command_offset < end:
+        raise ProgramError(f"{name} must have commands, not {buffer.command_bytes} bytes")
+    if end > len(program.image):
+        raise ProgramError(
+            f"{name}: commands must end within the image's {len(program.image)} bytes, not at {end}"
+        )
+
+
+def _check_host_step(number: int, step: HostStep, tensors: dict[str, Tensor]) -> None:
+    name = f"step {number}"
+    graph = step_graph(step, tensors)
+    _verify(name, graph)
+    (node,) = graph.nodes
+    if node.op is Op.REFERENCE:
+        _check_reference(f"{name} (REFERENCE)", step, tensors)
+
+
+def _check_reference(name: str, step: HostStep, tensors: dict[str, Tensor]) -> None:
+    """Check what an interpreter is told; whether it takes the model is for itself to say."""
+    content = tensors[step.inputs[-1]] if step.inputs else None
+    if content is None or content.data is None or content.dtype != "uint8":
+        raise ProgramError(f"{name} must have a model file of uint8 as its last input")
+    given, made = step.attributes["inputs"], step.attributes["outputs"]
+    if step.attributes["positions"] and (len(given), len(made)) != (
+        len(step.inputs) - 1,
+        len(step.outputs),
+    ):
+        raise ProgramError(
+            f"{name} must name its {len(step.inputs) - 1} inputs and {len(step.outputs)} outputs "
+            f"in the model file, not {len(given)} and {len(made)}"
+        )
+
+
+def _check_layer(layer: LayerInfo, program: Program) -> None:
+    name = f"layer {layer.name!r}"
+    if layer.where not in PLACES:
+        raise ProgramError(f"{name} must run at one of {', '.join(PLACES)}, not {layer.where!r}")
+    if not 0 <= layer.mark <= program.config.last_mark:
+        raise ProgramError(
+            f"{name} must have a mark of 0 to {program.config.last_mark}, not {layer.mark}"
+        )
+    for mode in layer.mode.split(", ") if layer.mode else ():
+        if mode not in program.config.mac_modes:
+            raise ProgramError(
+                f"{name} must have modes of {', '.join(program.config.mac_modes)}, not {mode!r}"
+            )

@@ -1,0 +1,263 @@
+"""Writes a Program file."""
+
+import struct
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from matloom.arch.config import INTERFACE_VERSION
+from matloom.arch.isa import Region
+from matloom.arch.program_file import (
+    ATTRIBUTES,
+    CHECKS,
+    CONFIGURATION,
+    DIRECTORY,
+    DTYPES,
+    FORMAT_VERSION,
+    HEADER,
+    MAGIC,
+    PLACES,
+    REQUIRED,
+    SECTIONS,
+    STEP_KINDS,
+    Attribute,
+    Kind,
+    Section,
+)
+from matloom.program.errors import ProgramError
+from matloom.program.program import Program
+from matloom.program.records import (
+    Binding,
+    Constant,
+    EngineStep,
+    HostStep,
+    LayerInfo,
+    Repeat,
+    TensorInfo,
+    Verdict,
+)
+from matloom.program.tables import BY_NAME, OPERATOR_BY_NAME, attributes_of, packer
+
+__all__ = ["sealed", "write", "write_sections"]
+
+_Row = tuple[int | float, ...]
+
+
+def write(program: Program) -> bytes:
+    """Return the contents of a file for a program that `validate` accepts.
+
+    Raises
+    ------
+    ProgramError
+        A value does not fit its field.
+    """
+    writer = _Writer(program)
+    found: dict[int, tuple[int, int, bytes]] = {}
+    for section in SECTIONS:
+        if not section.fields:
+            data = writer.bytes[section.name]
+            found[section.tag] = (REQUIRED, len(data), data)
+        elif writer.rows[section.name] or not section.optional:
+            rows = writer.rows[section.name]
+            flags = 0 if section.optional else REQUIRED
+            found[section.tag] = (flags, len(rows), _packed(section, rows))
+    return write_sections(found, program.config.digest)
+
+
+def write_sections(sections: Mapping[int, tuple[int, int, bytes]], digest: int) -> bytes:
+    """Return a file of sections: by tag their flags, number of records and bytes."""
+    head, entry = packer(HEADER), packer(DIRECTORY)
+    known = {section.tag: section for section in SECTIONS}
+    body = bytearray(head.size + len(sections) * entry.size)
+    for at, (tag, (flags, count, data)) in enumerate(sorted(sections.items())):
+        section = known.get(tag)
+        body.extend(bytes(-len(body) % (section.alignment if section else 8)))
+        record_bytes = section.record_bytes if section else 1
+        place = head.size + at * entry.size
+        entry.pack_into(body, place, tag, flags, len(body), len(data), count, record_bytes)
+        body.extend(data)
+    magic = int.from_bytes(MAGIC, "little")
+    row = (magic, FORMAT_VERSION, 0, len(body), INTERFACE_VERSION, digest, len(sections))
+    head.pack_into(body, 0, *row)
+    return sealed(bytes(body))
+
+
+def sealed(data: bytes) -> bytes:
+    """Return a file with the checksum that its other bytes ask for."""
+    return data[:12] + struct.pack("<I", zlib.crc32(memoryview(data)[16:])) + data[16:]
+
+
+def _packed(section: Section, rows: Sequence[_Row]) -> bytes:
+    pack = packer(section.fields).pack
+    try:
+        return b"".join(pack(*row) for row in rows)
+    except struct.error as error:
+        raise ProgramError(f"{section.name} must fit their fields: {error}") from None
+
+
+class _Writer:
+    """The rows of all sections, filled part by part."""
+
+    def __init__(self, program: Program) -> None:
+        self.rows: dict[str, list[_Row]] = {name: [] for name in BY_NAME}
+        self._strings = bytearray()
+        self._texts: dict[str, int] = {}
+        self._tensors = {info.name: at for at, info in enumerate(program.tensors)}
+        self._operands = {item.name: -1 - at for at, item in enumerate(program.constants)}
+        self._operands = {**self._tensors, **self._operands}
+        self._network(program)
+        for attribute in CONFIGURATION:
+            value = getattr(program.config, attribute.python)
+            self.rows["configuration"].append(self._value(attribute, value))
+        for info in program.tensors:
+            self._tensor(info)
+        for constant in program.constants:
+            self._constant(constant)
+        for step in program.steps:
+            self._step(step)
+        for layer in program.layers:
+            self._layer(layer)
+        if program.verdict is not None:
+            self._verdict(program.verdict)
+        self.bytes = {
+            "strings": bytes(self._strings),
+            "image": program.image,
+            "host_data": program.host_data,
+        }
+
+    def _text(self, value: str, *, once: bool = False) -> int:
+        """Return the number of a text; with `once` of one that nothing else uses."""
+        if once or value not in self._texts:
+            try:
+                raw = value.encode()
+            except UnicodeEncodeError:
+                raise ProgramError(f"a text must be Unicode, not {value!r}") from None
+            self.rows["texts"].append((len(self._strings), len(raw)))
+            self._strings.extend(raw + b"\0")
+            number = len(self.rows["texts"]) - 1
+            if once:
+                return number
+            self._texts[value] = number
+        return self._texts[value]
+
+    def _list(self, pool: str, values: Sequence[int | float]) -> tuple[int, int]:
+        first = len(self.rows[pool])
+        self.rows[pool].extend((value,) for value in values)
+        return first, len(values)
+
+    def _network(self, program: Program) -> None:
+        inputs, outputs = (
+            self._list("integers", [self._tensors[info.name] for info in side])
+            for side in (program.inputs, program.outputs)
+        )
+        sizes = [program.region_bytes.get(region, 0) for region in Region]
+        row = (self._text(program.name), *inputs, *outputs, *sizes, 0)
+        self.rows["network"].append(row)
+
+    def _tensor(self, info: TensorInfo) -> None:
+        shape = self._list("integers", info.shape)
+        kept = info.quantised
+        scale, zero = (0.0, 0) if kept is None else (kept.scale, kept.zero_point)
+        dtype = DTYPES.index(info.dtype)
+        row = (self._text(info.name), dtype, *shape, scale, zero, int(kept is not None))
+        self.rows["tensors"].append(row)
+
+    def _constant(self, constant: Constant) -> None:
+        self.rows["constants"].append(
+            (
+                self._text(constant.name),
+                DTYPES.index(constant.dtype),
+                *self._list("integers", constant.shape),
+                *self._list("floats", constant.scales),
+                *self._list("integers", constant.zero_points),
+                constant.offset,
+                -1 if constant.axis is None else constant.axis,
+            )
+        )
+
+    def _bindings(self, bindings: Sequence[Binding]) -> tuple[int, int]:
+        first = len(self.rows["bindings"])
+        for item in bindings:
+            row = (self._tensors[item.name], int(item.region), item.offset, 0)
+            self.rows["bindings"].append(row)
+        return first, len(bindings)
+
+    def _step(self, step: EngineStep | HostStep) -> None:
+        rows = self.rows[f"{step.kind}_steps"]
+        self.rows["steps"].append((STEP_KINDS.index(step.kind), len(rows)))
+        if isinstance(step, HostStep):
+            rows.append(self._host_step(step))
+            return
+        inputs, outputs = self._bindings(step.inputs), self._bindings(step.outputs)
+        head = (step.command_offset, step.command_bytes, *inputs, *outputs, step.predicted_cycles)
+        rows.append((*head, *self._repeat(step.repeat)))
+
+    def _repeat(self, repeat: Repeat | None) -> tuple[int, int]:
+        first = len(self.rows["repeats"])
+        if repeat is None:
+            return first, 0
+        spans = (len(self.rows["spans"]), len(repeat.kept))
+        self.rows["spans"].extend(repeat.kept)
+        head = (repeat.command_offset, repeat.command_bytes, repeat.predicted_cycles)
+        self.rows["repeats"].append((*head, *spans))
+        return first, 1
+
+    def _host_step(self, step: HostStep) -> _Row:
+        operator = OPERATOR_BY_NAME[step.operator]
+        first = len(self.rows["attributes"])
+        for attribute in attributes_of(operator, ATTRIBUTES):
+            value = step.attributes[attribute.python]
+            self.rows["attributes"].append(self._value(attribute, value))
+        return (
+            operator.number,
+            self._text(step.reason),
+            *self._list("integers", [self._operands[name] for name in step.inputs]),
+            *self._list("integers", [self._tensors[name] for name in step.outputs]),
+            *(first, len(operator.attributes)),
+        )
+
+    def _value(self, attribute: Attribute, value: Any) -> _Row:
+        """Return the record of an attribute's value."""
+        if value is None:
+            return attribute.key, Kind.NONE, 0, 0
+        if attribute.name == "padding":
+            value = tuple(value[edge] for edge in ("top", "bottom", "left", "right"))
+        many = isinstance(value, tuple | list)
+        values = list(value) if many else [value]
+        if Kind.TEXTS in attribute.kinds or Kind.TEXT in attribute.kinds:
+            first = len(self.rows["texts"])
+            for item in values:
+                self._text(item, once=True)
+            return attribute.key, Kind.TEXTS if many else Kind.TEXT, first, len(values)
+        if attribute.choices:
+            values = [attribute.choices.index(item) for item in values]
+        if isinstance(value, float):
+            return attribute.key, Kind.FLOAT, *self._list("floats", values)
+        kind = Kind.BOOLEAN if isinstance(value, bool) else Kind.INTEGER
+        return attribute.key, Kind.INTEGERS if many else kind, *self._list("integers", values)
+
+    def _layer(self, layer: LayerInfo) -> None:
+        self.rows["layers"].append(
+            (
+                self._text(layer.name),
+                self._text(layer.operator),
+                PLACES.index(layer.where),
+                layer.mark,
+                layer.macs,
+                layer.predicted_cycles,
+                layer.repeat_cycles,
+                layer.tensor_bytes,
+                self._text(layer.reason),
+                self._text(layer.mode),
+            )
+        )
+
+    def _verdict(self, verdict: Verdict) -> None:
+        row = (
+            CHECKS.index(verdict.mode),
+            verdict.calls,
+            verdict.seed,
+            verdict.share,
+            *verdict.stages,
+        )
+        self.rows["verdict"].append((*row, self._text(verdict.fallback), 0))

@@ -1,0 +1,1 @@
+"""Random configurations, instructions and streams, and campaigns that compare chip and model."""

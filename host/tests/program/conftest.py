@@ -1,0 +1,19 @@
+"""Programs and files of the tests of the format."""
+
+import pytest
+
+from matloom.compiler import compile_network
+from matloom.data.digits import NETWORK
+from matloom.frontend.tflite import load_tflite
+from matloom.testing.file_edits import FileParts
+
+
+@pytest.fixture(scope="session")
+def digits():
+    """Return the program of a network with a step on the engine and one on the host."""
+    return compile_network(load_tflite(NETWORK), "nano")
+
+
+@pytest.fixture(scope="session")
+def parts(digits):
+    return FileParts.of(digits.to_bytes())

@@ -1,0 +1,98 @@
+"""Programs and their files: round trips, and what is refused."""
+
+from dataclasses import replace
+
+import pytest
+
+from matloom.arch.config import PRESETS
+from matloom.arch.isa import Region
+from matloom.arch.program_file import FILE_LIMIT
+from matloom.compiler import CompileOptions, compile_network
+from matloom.data.digits import NETWORK
+from matloom.frontend.tflite import load_tflite
+from matloom.instances import KINDS, Instances
+from matloom.ir.graph import Op
+from matloom.program import Program, ProgramError, Verdict
+
+
+@pytest.fixture
+def program(small_product):
+    return compile_network(small_product, PRESETS["nano"])
+
+
+def test_round_trip(program, tmp_path):
+    path = tmp_path / "net.mloom"
+    program.save(path)
+    loaded = Program.load(path)
+    assert loaded == program
+    assert loaded.macs == 3 * 20 * 10
+    assert loaded.region_bytes[Region.INPUT] >= 60
+    assert loaded.predicted_cycles > 0
+
+
+def test_round_trip_with_host_steps_and_layers():
+    program = compile_network(load_tflite(NETWORK), PRESETS["small"])
+    assert {step.kind for step in program.steps} == {"engine", "host"}
+    assert any(tensor.quantised for tensor in program.tensors)
+    assert any(layer.mark for layer in program.layers)
+    data = program.to_bytes()
+    assert Program.from_bytes(data) == program
+    assert Program.from_bytes(data).to_bytes() == data
+
+
+def test_round_trip_of_a_repetition(small_product):
+    program = compile_network(small_product, PRESETS["nano"], CompileOptions(resident=True))
+    assert program.repeat.predicted_cycles < program.predicted_cycles
+    assert sum(end - start for start, end in program.repeat.kept) >= 20 * 10
+    assert Program.from_bytes(program.to_bytes()) == program
+
+
+def test_equal_programs_give_equal_bytes(small_product, program):
+    again = compile_network(small_product, PRESETS["nano"])
+    assert again.to_bytes() == program.to_bytes()
+
+
+def test_round_trip_of_attributes():
+    """Every kind of attribute, of operators that the engine does not run."""
+    for number, op in enumerate(KINDS):
+        dtype = "float32" if op is Op.LOG_SOFTMAX else "uint8"
+        graph = Instances([5, number], dtype).make(op)
+        program = compile_network(graph, PRESETS["nano"])
+        found = Program.from_bytes(program.to_bytes())
+        assert found == program, op
+        assert found.to_bytes() == program.to_bytes()
+
+
+def test_round_trip_of_a_verdict(program):
+    verdict = Verdict(mode="sample", seed=7, share=0.25, calls=3, stages=(4, 5), fallback="why")
+    checked = replace(program, verdict=verdict)
+    assert Program.from_bytes(checked.to_bytes()) == checked
+    with pytest.raises(ProgramError, match="a verdict must be of none, sample, full, not 'maybe'"):
+        replace(program, verdict=Verdict(mode="maybe")).to_bytes()
+
+
+def test_what_no_file_can_hold(program):
+    layers = (replace(program.layers[0], macs=-1),)
+    with pytest.raises(ProgramError, match="layers must fit their fields"):
+        replace(program, layers=layers).to_bytes()
+    with pytest.raises(ProgramError, match="a text must be Unicode, not"):
+        replace(program, name="\ud800").to_bytes()
+
+
+def test_another_configuration(program):
+    program.require(PRESETS["nano"])
+    with pytest.raises(ProgramError, match="must be made for the device's configuration"):
+        program.require(PRESETS["small"])
+
+
+def test_no_file(tmp_path):
+    with pytest.raises(ProgramError, match="a program must be a file"):
+        Program.load(tmp_path / "missing.mloom")
+
+
+def test_a_file_that_is_too_large(tmp_path):
+    path = tmp_path / "large.mloom"
+    with path.open("wb") as stream:
+        stream.truncate(FILE_LIMIT + 1)
+    with pytest.raises(ProgramError, match="a program must have at most 134217728 bytes, not"):
+        Program.load(path)
