@@ -45,6 +45,12 @@ _precision = click.option(
     help="bf16 or fp16 for layers of float32, i8xi4 for those of int8; float32 or i8xi8 leaves "
     "one as it is. All others where no LAYER is named.",
 )
+_check = click.option(
+    "--check",
+    type=click.Choice(["full", "sample", "none"]),
+    help="How much of the program is run against the operators' definitions (sample, or "
+    "MATLOOM_CHECK).",
+)
 _network = click.argument("network", metavar="NET", type=click.Path(path_type=Path))
 
 
@@ -61,6 +67,7 @@ def _console() -> Any:
 @_device
 @_config
 @_precision
+@_check
 @click.option("--report", type=click.Path(path_type=Path), help="Write cycles and layers as JSON.")
 @click.option("--waves", type=click.Path(path_type=Path), help="Write a VCD (device rtl).")
 def run(
@@ -70,6 +77,7 @@ def run(
     device: str,
     config: str,
     precision: tuple[str, ...],
+    check: str | None,
     report: Path | None,
     waves: Path | None,
 ) -> None:
@@ -145,24 +153,36 @@ def _arrays(option: str, source: Path) -> dict[str, Any]:
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
 @_config
 @_precision
-def compile_verb(network: Path, output: Path, config: str, precision: tuple[str, ...]) -> None:
+@_check
+def compile_verb(
+    network: Path, output: Path, config: str, precision: tuple[str, ...], check: str | None
+) -> None:
     """Compile NET into a program file (.mloom)."""
     from matloom.runtime import compile
 
     _require_place("--output", output)
-    program = compile(network, config, precision=_precision_of(network, precision))
+    program = compile(network, config, precision=_precision_of(network, precision), check=check)
     program.save(output)
     click.echo(f"{output}: {program.predicted_cycles:,} cycles predicted")
 
 
-def _program(network: Path, config: str, precision: tuple[str, ...] = ()) -> Any:
+def _check_of(network: Path, check: str | None) -> str | None:
+    """Return how much is checked; refuse that for a program, which was checked when compiled."""
+    if check is not None and network.suffix == ".mloom":
+        raise ValueError(f"--check must go with a network, not the program {str(network)!r}")
+    return check
+
+
+def _program(
+    network: Path, config: str, precision: tuple[str, ...] = (), check: str | None = None
+) -> Any:
     from matloom.arch.config import load_config
     from matloom.program import Program
     from matloom.runtime import compile
 
-    modes = _precision_of(network, precision)
+    modes, check = _precision_of(network, precision), _check_of(network, check)
     if network.suffix != ".mloom":
-        return compile(network, config, precision=modes)
+        return compile(network, config, precision=modes, check=check)
     program = Program.load(network)
     if not _is_default("config"):
         program.require(load_config(config))
@@ -172,22 +192,24 @@ def _program(network: Path, config: str, precision: tuple[str, ...] = ()) -> Any
 @cli.command()
 @_network
 @_config
-def disasm(network: Path, config: str) -> None:
+@_check
+def disasm(network: Path, config: str, check: str | None) -> None:
     """List the instructions of a program file, or of NET compiled."""
     from matloom.disassemble import disassemble
 
-    click.echo(disassemble(_program(network, config)))
+    click.echo(disassemble(_program(network, config, check=check)))
 
 
 @cli.command()
 @_network
 @_config
 @_precision
-def explain(network: Path, config: str, precision: tuple[str, ...]) -> None:
+@_check
+def explain(network: Path, config: str, precision: tuple[str, ...], check: str | None) -> None:
     """Say for each operator where it runs, why, and what it costs."""
     from matloom.explain import explain as sentences
 
-    for item in sentences(_program(network, config, precision)):
+    for item in sentences(_program(network, config, precision, check)):
         _console().print(item)
 
 
@@ -233,13 +255,16 @@ def precision_verb(
 @_device
 @_config
 @_precision
-def profile(network: Path, device: str, config: str, precision: tuple[str, ...]) -> None:
+@_check
+def profile(
+    network: Path, device: str, config: str, precision: tuple[str, ...], check: str | None
+) -> None:
     """Run NET once on random inputs and show cycles by layer and by cause."""
     import numpy as np
 
     from matloom.runtime import load
 
-    with load(_program(network, config, precision), device=device) as session:
+    with load(_program(network, config, precision, check), device=device) as session:
         noise = np.random.default_rng(0)
         inputs = {}
         for info in session.program.inputs:

@@ -1,20 +1,36 @@
 """From a graph to a Program: passes, partition, schedule, lowering."""
 
+import warnings
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from matloom.arch.config import Config, load_config
-from matloom.ir.graph import Graph
+from matloom.ir.graph import RESHAPES, Graph
 from matloom.lower import lower
 from matloom.passes import run_passes
 from matloom.passes.choose_modes import MODES, Precision
 from matloom.passes.lower_precision import lower_precision
-from matloom.program import EngineStep, Program
+from matloom.program import EngineStep, Program, Verdict
 from matloom.schedule import CompileError, CompileOptions
 from matloom.schedule.partition import EngineRun, HostRun, Partition, partition
+from matloom.selfcheck import (
+    CheckError,
+    CompilerWarning,
+    check_mode,
+    check_program,
+    write_reproducer,
+)
 
-__all__ = ["CompileError", "CompileOptions", "compile_network"]
+__all__ = [
+    "CheckError",
+    "CompileError",
+    "CompileOptions",
+    "Compiled",
+    "CompilerWarning",
+    "compile_network",
+    "compiled",
+]
 
 
 def _names(graph: Graph) -> dict[int, str]:
@@ -28,44 +44,135 @@ def _names(graph: Graph) -> dict[int, str]:
     return names
 
 
+@dataclass(frozen=True, kw_only=True)
+class Compiled:
+    """A program that nothing has checked yet.
+
+    Members
+    -------
+    graph:
+        What it means: the given graph, its layers in the number formats that a precision gives
+        them, before all passes that change no result.
+    numbers:
+        The graph's number of each tensor, by its name in the program.
+    """
+
+    program: Program
+    graph: Graph
+    numbers: Mapping[str, int]
+
+    def check(self, mode: str = "full", seed: int = 0) -> Verdict:
+        """Return the verdict of `check_program`; raise `CheckError` where it fails."""
+        return check_program(self.program, self.graph, self.numbers, mode=mode, seed=seed)
+
+
 def compile_network(
     graph: Graph,
     config: Config | str,
     options: CompileOptions | None = None,
     precision: Precision | None = None,
+    check: str | None = None,
 ) -> Program:
     """Return the program that runs a network on an engine of this configuration.
 
     Operators that do not fit the engine's memory run on the host. `precision` gives layers
-    products of another format (`passes.lower_precision`), where the engine runs them.
+    products of another format (`passes.lower_precision`), where the engine runs them. `check`
+    is how much of the program is run against the operators' definitions before it is returned
+    (`selfcheck.check_program`): ``"full"``, ``"sample"``, whose cost is bounded, or ``"none"``; by
+    default `MATLOOM_CHECK` of the environment, else ``"sample"``. A program that fails is a defect
+    of the compiler: a `CompilerWarning` says so and names what repeats it, and a plainer one that
+    passes is returned.
 
     Raises
     ------
     CompileError
         Where operators fit the memory one by one, but not together, or weights that the
         options want resident are too large.
+    CheckError
+        Where even a program that runs everything on the host fails its check.
     """
-    config = load_config(config)
+    config, mode = load_config(config), check_mode(check)
     options = options or CompileOptions()
-    given, left = graph, set[int]()
-    graph = _prepared(given, config, precision, left)
-    names = _names(graph)
+    made = compiled(graph, config, options, precision)
+    try:
+        return replace(made.program, verdict=made.check(mode))
+    except CheckError as error:
+        folder = write_reproducer(graph, config, options, precision, str(error), seed=0)
+        reason = f"the program of {graph.name!r} fails its check: {error}; to repeat it: {folder}"
+        return _plainer(graph, config, options, precision, error, reason)
+
+
+def _plainer(
+    graph: Graph,
+    config: Config,
+    options: CompileOptions,
+    precision: Precision | None,
+    error: CheckError,
+    reason: str,
+) -> Program:
+    """Return a program of a plainer schedule that passes, with a warning.
+
+    First without what makes schedules fast; then with one operator after another on the host, the
+    one whose result is wrong; at last with all of them there.
+    """
     refused: dict[int, str] = {}
+    plain = replace(options, tiling_seed=None, resident=options.resident or False, plain=True)
+    for _ in range(len(graph.nodes) + 2):
+        made = compiled(graph, config, plain, precision, refused)
+        try:
+            verdict = made.check("full")
+        except CheckError as problem:
+            error = problem
+            _refuse(made, error, refused)
+            continue
+        warnings.warn(f"{reason}; a plainer program passes", CompilerWarning, stacklevel=4)
+        return replace(made.program, verdict=replace(verdict, fallback=reason))
+    raise CheckError(f"{reason}; so does a program of the host alone: {error}", error.tensor)
+
+
+def _refuse(made: Compiled, error: CheckError, refused: dict[int, str]) -> None:
+    """Add the operator that makes a wrong tensor to those of the host, else all operators."""
+    at = made.graph.producers.get(made.numbers.get(error.tensor, -1))
+    while at is not None and made.graph.nodes[at].op in RESHAPES:
+        at = made.graph.producers.get(made.graph.nodes[at].inputs[0])
+    wrong = {made.graph.nodes[at].index} if at is not None else set()
+    if not wrong or wrong <= refused.keys():
+        wrong = {node.index for node in made.graph.nodes}
+    refused.update(dict.fromkeys(wrong, "its program fails the check"))
+
+
+def compiled(
+    graph: Graph,
+    config: Config,
+    options: CompileOptions,
+    precision: Precision | None = None,
+    refused: Mapping[int, str] | None = None,
+) -> Compiled:
+    """Return the program of a network, unchecked; errors are `compile_network`'s.
+
+    `refused` are reasons to leave operators to the host, by their places in the model file.
+    """
+    left = set[int]()
+    meaning = _lowered(graph, config, precision, left)
+    prepared = run_passes(meaning)
+    names = _names(prepared)
+    unfit_for_engine = dict(refused or {})
     while True:
-        parts = partition(graph, config, names, refused)
+        parts = partition(prepared, config, names, unfit_for_engine)
         unfit = set() if precision is None else _unfit(parts)
         if unfit:
             left |= unfit
-            graph = _prepared(given, config, precision, left)
-            names = _names(graph)
+            meaning = _lowered(graph, config, precision, left)
+            prepared = run_passes(meaning)
+            names = _names(prepared)
             continue
         try:
-            program = lower(graph, parts, names, config, options)
+            program = lower(prepared, parts, names, config, options)
         except CompileError:
-            found = dict(_too_large(graph, parts, names, config, options))
+            found = dict(_too_large(prepared, parts, names, config, options))
             if not found:
                 raise
-            refused.update(found)
+            unfit_for_engine.update(found)
         else:
             break
     if options.resident and program.repeat is None:
@@ -74,15 +181,16 @@ def compile_network(
             f"for resident weights, all of them must fit the {config.spad_bytes} bytes of "
             f"scratchpad beside the tensors, in one command buffer, not {buffers}"
         )
-    return program
+    numbers = {name: number for number, name in names.items()}
+    return Compiled(program=program, graph=meaning, numbers=numbers)
 
 
-def _prepared(graph: Graph, config: Config, precision: Precision | None, left: set[int]) -> Graph:
-    """Return the graph behind all passes; outputs in `left` are of layers that stay as they are."""
+def _lowered(graph: Graph, config: Config, precision: Precision | None, left: set[int]) -> Graph:
+    """Return the graph in a precision; outputs in `left` are of layers that stay as they are."""
     if precision is not None:
         graph = lower_precision(graph, precision, left)
         _require_modes(graph, config)
-    return run_passes(graph)
+    return graph
 
 
 def _unfit(parts: Partition) -> set[int]:

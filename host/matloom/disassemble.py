@@ -7,6 +7,7 @@ from matloom.arch.instruction import Instruction, unpack
 from matloom.arch.isa import FORMATS, UNITS, Field, Opcode
 from matloom.arch.numerics import SUPPORTED_ROUNDINGS, Rounding
 from matloom.program import EngineStep, Program
+from matloom.selfcheck.text import sentence
 
 __all__ = ["disassemble"]
 
@@ -20,13 +21,14 @@ _NAMES: dict[str, dict[int, str]] = {
 def disassemble(source: Program | bytes) -> str:
     """Return one line an instruction: number, offset, opcode, waits, and fields that are not 0.
 
-    A mark is followed by the layer that it completes. Raises `IsaError` for bytes that are no
+    Of a program the first line says what was checked when it was compiled. A mark is followed by
+    the layer that it completes. Raises `IsaError` for bytes that are no
     instructions.
     """
     if isinstance(source, bytes):
         return "\n".join(_lines(source, {}))
     layers = {layer.mark: f"{layer.operator} {layer.name}" for layer in source.layers if layer.mark}
-    lines: list[str] = []
+    lines = [f"; {sentence(source.verdict)}"]
     for number, step in enumerate(source.steps):
         if isinstance(step, EngineStep):
             lines.append(f"step {number}: engine, {step.predicted_cycles:,} cycles predicted")

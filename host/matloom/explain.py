@@ -6,6 +6,7 @@ from matloom.arch.instruction import unpack_all
 from matloom.arch.isa import Opcode, Region
 from matloom.ir.graph import short_name
 from matloom.program import EngineStep, LayerInfo, Program
+from matloom.selfcheck.text import sentence
 from matloom.tables import layer_table
 
 __all__ = ["explain"]
@@ -66,7 +67,7 @@ def _totals(program: Program) -> list[str]:
             f"{again:,} cycles (predicted) from a session's second call on: {kept:,} bytes of "
             f"weights stay on chip: utilisation {program.utilisation(again):.3f}"
         )
-    return [*lines, f"what would help most: {_advice(program)}"]
+    return [*lines, sentence(program.verdict), f"what would help most: {_advice(program)}"]
 
 
 def _moved(program: Program) -> dict[Region, int]:

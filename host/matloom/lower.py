@@ -147,8 +147,9 @@ class _Lowering:
                     root = self.parts.roots[number]
                     sizes[self.names[root]] = self.graph.tensors[root].size_bytes
         kept = {self.names[self.parts.roots[at]] for at in (*run.consumed, *run.produced)}
-        stages_of_nodes = looked_up_on_the_way(run.stages, kept)
-        run = dataclasses.replace(run, stages=written_in_place(stages_of_nodes, kept))
+        if not self.options.plain:
+            stages_of_nodes = looked_up_on_the_way(run.stages, kept)
+            run = dataclasses.replace(run, stages=written_in_place(stages_of_nodes, kept))
         constants = self._constants(run)
         sizes.update({name: size for name, (_, size) in constants.items()})
         sources = {

@@ -32,6 +32,7 @@ def compile(
     config: Config | str | Path = "reference",
     options: CompileOptions | None = None,
     precision: Precision | None = None,
+    check: str | None = None,
 ) -> Program:
     """Return the program of a TFLite file or graph for a configuration.
 
@@ -39,6 +40,11 @@ def compile(
     of their output, in which ``*`` stands for all others. ``"bf16"`` and ``"fp16"`` are of layers
     of float32: inputs and weights are rounded to it, sums are fp32. ``"i8xi4"`` is of layers of
     int8, whose weights get four bits; `matloom.precision_report` says what that changes.
+
+    Before it is returned, the program runs on the functional model and is compared with the
+    operators' definitions. `check` says how much of it: ``"full"``, ``"sample"`` (all of a network
+    of up to 20 million multiply-accumulates, a part of a larger one) or ``"none"``; by default
+    `MATLOOM_CHECK` of the environment, else ``"sample"``.
 
     Errors
     ------
@@ -48,7 +54,7 @@ def compile(
         The operators of one command buffer fit the scratchpad alone, but not together.
     """
     graph = model if isinstance(model, Graph) else load_tflite(Path(model))
-    return compile_network(graph, load_config(config), options, precision)
+    return compile_network(graph, load_config(config), options, precision, check)
 
 
 def load(
@@ -57,6 +63,7 @@ def load(
     config: Config | str | Path | None = None,
     options: CompileOptions | None = None,
     precision: Precision | None = None,
+    check: str | None = None,
     **device_options: Any,
 ) -> "Session":
     """Compile a network, open a device, and return a session on it.
@@ -69,7 +76,7 @@ def load(
         ``"rtl"`` or ``"model"``, or a driver that is open.
     config:
         A preset, a JSON file or a Config; the program's own, or ``"reference"``, where None.
-    options, precision:
+    options, precision, check:
         Of the compilation, as `compile` takes them; a program is compiled already.
     device_options:
         As `open_device` takes them; memory is as large as the network needs.
@@ -78,13 +85,18 @@ def load(
         model = Program.load(model)
     if isinstance(model, Program):
         program = model
-        for name, given in (("options", options), ("precision", precision)):
+        for name, given in (
+            ("options", options),
+            ("precision", precision),
+            ("check", check),
+        ):
             if given is not None:
                 raise TypeError(f"{name} must go with a network, not the program {program.name!r}")
         if config is not None:
             program.require(load_config(config))
     else:
-        program = compile(model, "reference" if config is None else config, options, precision)
+        chosen = "reference" if config is None else config
+        program = compile(model, chosen, options, precision, check)
     if isinstance(device, Driver):
         if device_options:
             raise TypeError(f"a driver that is open must have no {', '.join(device_options)}")

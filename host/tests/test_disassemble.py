@@ -45,7 +45,9 @@ def test_program_names_layers_and_host_steps():
     text = disassemble(program)
     assert "completes CONV_2D stem" in text
     assert "host, SOFTMAX" in text
-    engine = [line for line in text.splitlines() if not line.startswith("step")]
+    first, *lines = text.splitlines()
+    assert first == "; checked when compiled: nothing"
+    engine = [line for line in lines if not line.startswith("step")]
     commands = sum(len(pack(Instruction(Opcode[line.split()[2]]))) for line in engine)
     assert commands == program.steps[0].command_bytes
 

@@ -30,6 +30,7 @@ def test_engine_and_host():
     (moved,) = (line for line in lines if line.startswith("bytes moved"))
     assert "INPUT 64," in moved
     assert "OUTPUT 10," in moved
+    assert lines[-2] == "checked when compiled: nothing"
     assert lines[-1].startswith("what would help most: ")
     assert lines[-1].endswith("beyond full use of the array")
 

@@ -4,6 +4,8 @@ TensorFlow Lite Micro comes first; LiteRT's reference kernels take what that ref
 imported when a network needs it.
 """
 
+import functools
+import hashlib
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -112,18 +114,43 @@ def _room(model: Any) -> int:
 
 
 def _probe(content: bytes, room: int) -> None:
-    """Raise RuntimeError where TensorFlow Lite Micro refuses a network, or crashes on it.
+    """Raise RuntimeError where TensorFlow Lite Micro refuses a network, or crashes on it."""
+    refusal = _refusal(_Content(content), room)
+    if refusal is not None:
+        raise RuntimeError(refusal)
+
+
+class _Content:
+    """A file, equal to another of the same digest: what is remembered of it is small."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content: bytes | None = content
+        self.digest = hashlib.sha256(content).digest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Content) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+
+@functools.lru_cache(maxsize=256)
+def _refusal(file: _Content, room: int) -> str | None:
+    """Return why TensorFlow Lite Micro does not run a network; None where it does.
 
     The attempt is a process of its own: the library writes its reasons to stderr, and some
-    networks that it does not take (SVDF without a bias) end the process.
+    networks that it does not take (SVDF without a bias) end the process. It takes a good part of a
+    second, so its outcome is remembered.
     """
+    content, file.content = file.content, None
     command = [sys.executable, "-c", _PROBE, str(room)]
     done = subprocess.run(command, input=content, capture_output=True, check=False)
     lines = done.stderr.decode(errors="replace").strip().splitlines()
     if done.returncode not in (0, 1):
-        raise RuntimeError("the library crashes")
+        return "the library crashes"
     if done.returncode == 1:
-        raise RuntimeError(lines[0] if lines else "without a reason")
+        return lines[0] if lines else "without a reason"
+    return None
 
 
 def _micro(content: bytes, attributes: Reference) -> _Run:

@@ -149,7 +149,7 @@ def schedule_segment(
     arguments = (config, options, choice, arena_start, output_bytes, may_stay)
     plain = image.fork()
     scheduled = _scheduled(segment, plain, *arguments)
-    blocks = in_blocks(segment, config)
+    blocks = None if options.plain else in_blocks(segment, config)
     if blocks is not None:
         with suppress(CompileError):
             paired = image.fork()
@@ -172,7 +172,7 @@ def _choice(
     segment: Segment, config: Config, options: CompileOptions, arena_start: int, output_bytes: int
 ) -> Choice:
     """Return the choice with the fewest predicted cycles."""
-    if options.tiling_seed is not None:
+    if options.tiling_seed is not None or options.plain:
         return Choice()
     tried = choices(segment, config)
     start = segment if any(item.streamed for item in tried) else _start(segment)

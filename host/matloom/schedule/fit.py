@@ -159,7 +159,9 @@ def _spill(
 
     Its users start again from the widest limits, with a bound on the size of their tiles.
     """
-    widest = _overlaid(segment, _first_policy(segment, config, choice))
+    widest = _plain_policy(segment, config)
+    if not policy.plain:
+        widest = _overlaid(segment, _first_policy(segment, config, choice))
     for name in _alive(segment, full.stage):
         if name in policy.spilled or name in segment.on_chip:
             continue
@@ -181,7 +183,7 @@ def _tighten(
     segment: Segment, policy: Policy, full: Full, config: Config, choice: Choice
 ) -> Policy | None:
     """Return the next policy to try after a plan did not fit, or None."""
-    if not policy.overlay:
+    if not (policy.overlay or policy.plain):
         return _overlaid(segment, policy)
     if policy.spread:
         return replace(policy, spread=False)
@@ -256,6 +258,15 @@ def _first_policy(segment: Segment, config: Config, choice: Choice) -> Policy:
             )
         )
     return Policy(limits=tuple(limits))
+
+
+def _plain_policy(segment: Segment, config: Config) -> Policy:
+    """Return the choices of a plain schedule: equal tiles, weights in chunks."""
+    size = min(_CHUNK_BYTES, config.spad_bytes // 8)
+    limits = tuple(
+        Limits(weights=_weights(stage, config), chunk_bytes=size) for stage in segment.stages
+    )
+    return Policy(limits=limits, plain=True)
 
 
 def _tiles(stage: Stage) -> int:
@@ -385,6 +396,8 @@ def _random_policy(segment: Segment, config: Config, seed: int) -> Policy:
 def fit(segment: Segment, config: Config, options: CompileOptions, choice: Choice) -> Plan:
     """Return a plan that fits; raise `CompileError` where even the smallest does not."""
     policy = _first_policy(segment, config, choice)
+    if options.plain:
+        policy = _plain_policy(segment, config)
     if options.tiling_seed is not None:
         policy = _random_policy(segment, config, options.tiling_seed)
     for _ in range(_ATTEMPTS):

@@ -58,7 +58,8 @@ class Policy:
     `spread` puts what is read at the same time into different banks; `overlay` lets
     element-wise results take their input's place. `resident` gives all weights places that
     nothing else uses. `held` are the addresses of weights, by stage and chunk, that are there
-    before the segment starts, and must be there when it ends; None for none.
+    before the segment starts, and must be there when it ends; None for none. `plain` runs one
+    stage after another and gives each tensor bytes of its own.
     """
 
     spilled: frozenset[str] = frozenset()
@@ -68,6 +69,7 @@ class Policy:
     resident: bool = False
     held: Mapping[tuple[int, int], int] | None = None
     seed: int | None = None
+    plain: bool = False
 
 
 class Full(Exception):

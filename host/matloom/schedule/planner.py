@@ -386,7 +386,8 @@ def make_plan(segment: Segment, policy: Policy, config: Config) -> Plan:
         )
         for index, (stage, limits) in enumerate(zip(segment.stages, policy.limits, strict=True))
     ]
-    ticks = sequence(segment, [item.tiles for item in cuts], policy.spilled)
+    tiles = [item.tiles for item in cuts]
+    ticks = sequence(segment, tiles, policy.spilled, interleaved=not policy.plain)
     plan = Plan(policy, ticks, _home_of(segment, policy, ticks), cuts)
     seed = policy.seed if policy.spread else None
     space = Space(config.spad_bytes, config, spread=policy.spread, seed=seed)

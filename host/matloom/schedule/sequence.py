@@ -81,8 +81,14 @@ def _followed(
             yield Tick(stage=index + 1, number=number, tile=tile, last=not waiting)
 
 
-def sequence(segment: Segment, tiles: list[list[Tile]], spilled: frozenset[str]) -> list[Tick]:
-    """Return all tiles in the order in which they are emitted.
+def sequence(
+    segment: Segment,
+    tiles: list[list[Tile]],
+    spilled: frozenset[str],
+    *,
+    interleaved: bool = True,
+) -> list[Tick]:
+    """Return all tiles in the order in which they are emitted; stage by stage if not `interleaved`.
 
     What follows closely stays some tiles behind where it must read from external memory what
     was just stored there.
@@ -97,7 +103,7 @@ def sequence(segment: Segment, tiles: list[list[Tile]], spilled: frozenset[str])
             for number, tile in enumerate(tiles[first])
         ]
         end = first + 1
-        while _follows(segment, end, produced):
+        while interleaved and _follows(segment, end, produced):
             lag = _STORED_TILES if segment.stages[end - 1].output in spilled else 0
             woven = _followed(segment, end - 1, woven, tiles[end], lag)
             end += 1

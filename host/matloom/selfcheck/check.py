@@ -1,0 +1,151 @@
+"""Compares every tensor that crosses a step of a program with what the graph means."""
+
+import os
+from collections.abc import Mapping
+
+import numpy as np
+
+from matloom.device.model.engine import EngineFault
+from matloom.ir.graph import Array, Graph
+from matloom.program import EngineStep, Program, Verdict
+from matloom.selfcheck.definition import Definition
+from matloom.selfcheck.errors import CheckError
+from matloom.selfcheck.machine import Machine
+from matloom.selfcheck.stimuli import KINDS, inputs_of
+
+__all__ = ["CHECKS", "check_mode", "check_program"]
+
+#: How much of a program is checked: all of it, a bounded part, or nothing.
+CHECKS = ("full", "sample", "none")
+
+#: Multiply-accumulates of networks whose extreme inputs, too, are part of a sample.
+_LARGEST_EXTREME = 1_000_000
+
+#: Floating-point tensors of the host may differ by this part of the largest number: libraries add
+#: in orders of their own.
+_TOLERANCE = 1e-5
+
+
+def check_mode(check: str | None) -> str:
+    """Return one of `CHECKS`: what is given, else `MATLOOM_CHECK` of the environment, else sample.
+
+    Raises ValueError for any other.
+    """
+    mode = os.environ.get("MATLOOM_CHECK", "sample") if check is None else check
+    if mode not in CHECKS:
+        raise ValueError(f"check must be one of {', '.join(CHECKS)}, not {mode!r}")
+    return mode
+
+
+def check_program(
+    program: Program, graph: Graph, names: Mapping[str, int], *, mode: str = "full", seed: int = 0
+) -> Verdict:
+    """Return the verdict on a program that does what its graph means.
+
+    The program runs on the functional model: a first call and a repeated one of a session, with
+    random inputs, then with all inputs at the minimum and at the maximum of their type. Every
+    tensor that crosses a step is compared, bit for bit what the engine made.
+
+    Parameters
+    ----------
+    graph:
+        What the program means.
+    names:
+        The graph's number of each tensor of the program.
+    mode:
+        One of `CHECKS`.
+
+    Raises
+    ------
+    CheckError
+        The first tensor that differs, with its first wrong element.
+    """
+    if mode == "none":
+        return Verdict(mode=mode)
+    rounds = KINDS if mode == "full" or program.macs <= _LARGEST_EXTREME else KINDS[:1]
+    check = _Check(program, graph, names, seed)
+    for kinds in rounds:
+        check.machine.restart()
+        for number, kind in enumerate(kinds):
+            check.call(kind, repeated=number > 0)
+    return Verdict(mode=mode, seed=seed, share=1.0, calls=check.calls)
+
+
+class _Check:
+    """A program and its graph, side by side."""
+
+    def __init__(self, program: Program, graph: Graph, names: Mapping[str, int], seed: int) -> None:
+        self.program, self.graph, self.names = program, graph, names
+        self.definition = Definition(graph, program.config.float_rows)
+        self.machine = Machine(program, seed)
+        self._draw = np.random.default_rng([seed, 1])
+        self.calls = 0
+
+    def call(self, kind: str, *, repeated: bool) -> None:
+        """Run every step once and compare what it makes."""
+        self.calls += 1
+        inputs = inputs_of(self.graph, kind, self._draw)
+        self.definition.start(inputs)
+        where = f"{'a repeated' if repeated else 'the first'} call, {kind} inputs"
+        known = {**self.machine.constants}
+        known.update({self._name(number): array for number, array in inputs.items()})
+        for step in self.program.steps:
+            try:
+                found = self.machine.run(step, known, repeated=repeated)
+            except EngineFault as fault:
+                raise CheckError(f"the engine stops: {fault} ({where})") from None
+            for name, array in found.items():
+                if not self.machine.invents(step):
+                    self._compare(name, array, exact=isinstance(step, EngineStep), where=where)
+                number = self.names[name]
+                shape = self.graph.tensors[number].shape
+                self.definition.replace(number, array.reshape(shape))
+            known.update(found)
+        for info in self.program.outputs:
+            self._compare(info.name, known[info.name], exact=False, where=where)
+
+    def _name(self, number: int) -> str:
+        return next(name for name, at in self.names.items() if at == number)
+
+    def _compare(self, name: str, found: Array, *, exact: bool, where: str) -> None:
+        """Raise `CheckError` where a tensor is not what the graph means."""
+        number = self.names[name]
+        expected = self.definition.value(number)
+        if found.dtype != expected.dtype or found.size != expected.size:
+            raise CheckError(
+                f"tensor {name!r} must be {expected.dtype} {expected.shape}, not {found.dtype} "
+                f"{found.shape} ({where})",
+                name,
+            )
+        found = found.reshape(expected.shape)
+        wrong = _wrong(expected, found, exact=exact)
+        if not wrong.any():
+            return
+        index = tuple(int(at) for at in np.argwhere(wrong)[0])
+        raise CheckError(
+            f"{self._layer(number)}tensor {name!r}, element {index}: expected "
+            f"{expected[index].item()}, got {found[index].item()}; {int(wrong.sum()):,} of "
+            f"{wrong.size:,} elements are wrong ({where})",
+            name,
+        )
+
+    def _layer(self, number: int) -> str:
+        at = self.graph.producers.get(number)
+        return "" if at is None else f"{self.graph.nodes[at]}, "
+
+
+def _wrong(expected: Array, found: Array, *, exact: bool) -> Array:
+    """Return where two arrays differ; not-a-number equals itself."""
+    unequal: Array = np.asarray(expected != found)
+    if expected.dtype == np.uint16:
+        # Patterns of bf16: +0 and -0 are equal numbers.
+        return np.asarray(unequal & ((expected | found) & 0x7FFF != 0))
+    if not np.issubdtype(expected.dtype, np.floating):
+        return unequal
+    unequal &= ~(np.isnan(expected) & np.isnan(found))
+    if exact or not unequal.any():
+        return unequal
+    finite = expected[np.isfinite(expected)]
+    bound = _TOLERANCE * float(np.abs(finite).max(initial=1e-30))
+    with np.errstate(invalid="ignore"):
+        return np.asarray(unequal & ~(np.abs(expected - found) <= bound))

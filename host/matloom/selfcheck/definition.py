@@ -1,0 +1,73 @@
+"""What a graph means, tensor by tensor, from the operators' NumPy definitions alone."""
+
+from collections.abc import Mapping
+
+from matloom.hostops.interpreter import node_inputs, run_node
+from matloom.hostops.reference import ReferenceRun
+from matloom.ir.graph import Array, Graph, Node, Op
+from matloom.ir.operators import CARRIERS
+from matloom.selfcheck.float_layer import float_layer
+
+__all__ = ["Definition"]
+
+
+class Definition:
+    """The tensors of a graph, computed on demand; opaque operators keep their state.
+
+    Parameters
+    ----------
+    float_rows:
+        Elements of a step of a layer in a floating-point mode, which decide the order of its sum.
+    """
+
+    def __init__(self, graph: Graph, float_rows: int) -> None:
+        self.graph, self._float_rows = graph, float_rows
+        self._known: dict[int, Array] = {}
+        self._opaque: dict[int, ReferenceRun] = {}
+
+    def start(self, inputs: Mapping[int, Array]) -> None:
+        """Forget all tensors but these, by number."""
+        self._known = dict(inputs)
+
+    def replace(self, number: int, array: Array) -> None:
+        """Let a tensor have other values for the operators that follow."""
+        self._known[number] = array
+
+    def value(self, number: int) -> Array:
+        """Return a tensor."""
+        data = self.graph.tensors[number].data
+        if data is not None:
+            return data
+        if number not in self._known:
+            for at in sorted(self._missing(number)):
+                self._run(at)
+        return self._known[number]
+
+    def _missing(self, number: int) -> set[int]:
+        """Return the positions of the nodes that must run before a tensor is known."""
+        found: set[int] = set()
+        wanted = [number]
+        while wanted:
+            tensor = wanted.pop()
+            if tensor in self._known or self.graph.tensors[tensor].data is not None:
+                continue
+            at = self.graph.producers[tensor]
+            if at not in found:
+                found.add(at)
+                wanted.extend(self.graph.nodes[at].inputs)
+        return found
+
+    def _run(self, at: int) -> None:
+        node = self.graph.nodes[at]
+        for number, array in self._outputs(at, node).items():
+            self._known.setdefault(number, array)
+
+    def _outputs(self, at: int, node: Node) -> dict[int, Array]:
+        inputs = node_inputs(self.graph, node, self._known)
+        if node.op is Op.REFERENCE:
+            if at not in self._opaque:
+                self._opaque[at] = ReferenceRun(self.graph, node)
+            return dict(zip(node.outputs, self._opaque[at].run(inputs), strict=True))
+        if getattr(node.attributes, "mode", None) in CARRIERS:
+            return {node.output: float_layer(self.graph, node, inputs, self._float_rows)}
+        return run_node(self.graph, node, self._known)

@@ -1,0 +1,22 @@
+"""What a check of a compiled program raises, and what a user is told."""
+
+__all__ = ["CheckError", "CompilerWarning"]
+
+
+class CheckError(Exception):
+    """A program that does not do what its network means: a defect of the compiler.
+
+    Members
+    -------
+    tensor:
+        The name of the first tensor that is wrong, as the program names it; empty where the
+        program stopped before one was made.
+    """
+
+    def __init__(self, message: str, tensor: str = "") -> None:
+        super().__init__(message)
+        self.tensor = tensor
+
+
+class CompilerWarning(RuntimeWarning):
+    """The compiler made a mistake, found it, and took a plainer schedule that passes."""

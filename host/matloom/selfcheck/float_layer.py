@@ -1,0 +1,78 @@
+"""Layers in bf16 and fp16 as decision 0008 defines them: products in fp32, sums in stated order."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from matloom.hostops.requantise import converted, limit
+from matloom.hostops.windows import pad, windows
+from matloom.ir.attributes import Conv2D, FullyConnected
+from matloom.ir.graph import Array, Graph, Node
+from matloom.ir.operators import CARRIERS
+
+__all__ = ["float_layer"]
+
+_Floats = NDArray[np.float32]
+
+
+def _numbers(array: Array) -> _Floats:
+    """Return the numbers of a tensor: uint16 holds patterns of bf16."""
+    if array.dtype == np.uint16:
+        return (array.astype(np.uint32) << 16).view(np.float32)
+    return array.astype(np.float32)
+
+
+def _rounded(array: Array, mode: str) -> _Floats:
+    """Return float32 rounded to the format of a mode."""
+    return _numbers(converted(array, CARRIERS[mode]))
+
+
+def float_layer(graph: Graph, node: Node, inputs: Sequence[Array], float_rows: int) -> Array:
+    """Return the output of a CONV_2D or FULLY_CONNECTED that has a floating-point mode.
+
+    The runs of a kernel row's numbers are cut into steps of `float_rows`, filled up with +0;
+    products of a step meet in a balanced tree, and steps are added one after the other, kernel row
+    by kernel row (decision 0008).
+    """
+    attributes = node.attributes
+    assert isinstance(attributes, Conv2D | FullyConnected)
+    assert attributes.mode is not None
+    image, weights = _numbers(inputs[0]), _rounded(inputs[1], attributes.mode)
+    if isinstance(attributes, FullyConnected):
+        image, weights = image.reshape(-1, 1, 1, weights.shape[1]), weights[:, None, None, :]
+        patches = image[:, :, :, None, None, :]
+    else:
+        kernel = (weights.shape[1], weights.shape[2])
+        padded = pad(image, attributes.padding, 0)
+        patches = windows(padded, kernel, attributes.stride, attributes.dilation)
+    rows = weights.shape[1]
+    runs = patches.reshape(-1, rows, weights[0, 0].size)
+    with np.errstate(all="ignore"):
+        sums = _sums(runs, weights.reshape(len(weights), rows, -1), float_rows)
+        if len(inputs) == 3:
+            sums = sums + inputs[2].reshape(-1)
+    output = graph.tensors[node.output]
+    made = limit(sums, attributes.activation).reshape(output.shape)
+    return converted(made, output.dtype)
+
+
+def _sums(runs: _Floats, weights: _Floats, size: int) -> _Floats:
+    """Return the sums (positions, channels) of (positions, rows, run) and (channels, rows, run)."""
+    total = None
+    for row in range(runs.shape[1]):
+        for start in range(0, runs.shape[2], size):
+            terms = _filled(runs[:, row, start : start + size], size)[:, None, :] * _filled(
+                weights[:, row, start : start + size], size
+            )
+            while terms.shape[2] > 1:
+                terms = terms[:, :, 0::2] + terms[:, :, 1::2]
+            total = terms[:, :, 0] if total is None else total + terms[:, :, 0]
+    assert total is not None
+    return total
+
+
+def _filled(numbers: _Floats, size: int) -> _Floats:
+    """Return numbers with zeros up to `size` along the last axis."""
+    missing = size - numbers.shape[-1]
+    return np.pad(numbers, ((0, 0), (0, missing))) if missing else numbers

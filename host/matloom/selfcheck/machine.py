@@ -1,0 +1,110 @@
+"""Runs a program's steps on the functional model, from memory that is full of garbage."""
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from matloom.arch.config import FLOAT_MODES
+from matloom.arch.isa import Region
+from matloom.arch.numerics import from_digits
+from matloom.device.model.engine import Engine
+from matloom.hostops.reference import InterpreterError
+from matloom.hostops.step import HostSteps
+from matloom.ir.graph import Array, Op
+from matloom.program import Binding, EngineStep, HostStep, Program
+
+__all__ = ["Machine"]
+
+
+class Machine:
+    """Engine and host of one program.
+
+    Members
+    -------
+    refusal:
+        Why no interpreter runs the opaque operators; empty where one does. Their outputs are then
+        drawn at random.
+    """
+
+    def __init__(self, program: Program, seed: int) -> None:
+        self.program, self._draw = program, np.random.default_rng(seed)
+        self.engine = Engine(program.config)
+        self.refusal = ""
+        self._host = self._host_steps()
+        self.constants = self._host.constants
+        self._tensors = {info.name: info for info in program.tensors}
+
+    def _host_steps(self) -> HostSteps:
+        try:
+            return HostSteps(self.program)
+        except InterpreterError as error:
+            self.refusal = str(error)
+        known = (step for step in self.program.steps if not _opaque(step))
+        return HostSteps(dataclasses.replace(self.program, steps=tuple(known)))
+
+    def restart(self) -> None:
+        """Make what is on chip and in external memory unknown, as at the start of a session."""
+        # The same engine again: it knows the commands that it has decoded.
+        for region, size in self.program.region_bytes.items():
+            self.engine.regions[region] = self._garbage(size)
+        image = np.frombuffer(self.program.image, np.uint8)
+        self.engine.regions[Region.PROGRAM][: image.size] = image
+        self.engine.spad[...] = self._garbage(self.engine.spad.size)
+        entries = self.engine.accumulators
+        entries[...] = self._garbage(entries.nbytes).view(np.int32).reshape(entries.shape)
+        self.engine.table[...] = self._garbage(256)
+
+    def _garbage(self, size: int) -> NDArray[np.uint8]:
+        """Return bytes that nothing may rely on.
+
+        Zeros in floating-point modes: what lies after a kernel row is multiplied by zero there, so
+        infinities and NaNs would change sums (docs/numerics.md).
+        """
+        if any(layer.mode in FLOAT_MODES for layer in self.program.layers):
+            return np.zeros(size, np.uint8)
+        return self._draw.integers(0, 256, size, np.uint8)
+
+    def run(
+        self, step: EngineStep | HostStep, known: Mapping[str, Array], *, repeated: bool
+    ) -> dict[str, Array]:
+        """Return a step's outputs by name; raises what the engine's model raises."""
+        if isinstance(step, EngineStep):
+            return self._run_engine(step, known, repeated)
+        if self.invents(step):
+            return {name: self._random(name) for name in step.outputs}
+        return self._host.run(step, known)
+
+    def invents(self, step: EngineStep | HostStep) -> bool:
+        """Return whether a step's outputs are drawn at random: no interpreter runs it."""
+        return bool(self.refusal) and _opaque(step)
+
+    def _random(self, name: str) -> Array:
+        info = self._tensors[name]
+        raw = self._draw.integers(-128, 128, info.shape)
+        return raw.astype(info.dtype)
+
+    def _run_engine(
+        self, step: EngineStep, known: Mapping[str, Array], repeated: bool
+    ) -> dict[str, Array]:
+        for binding in step.inputs:
+            data = np.ascontiguousarray(known[binding.name], binding.dtype)
+            raw = np.frombuffer(data.tobytes(), np.uint8)
+            self.engine.regions[binding.region][binding.offset :][: raw.size] = raw
+        commands = step.repeat if repeated and step.repeat is not None else step
+        self.engine.run(self.program.commands(commands))
+        return {binding.name: self._read(binding) for binding in step.outputs}
+
+    def _read(self, binding: Binding) -> Array:
+        count, dtype = int(np.prod(binding.shape)), np.dtype(binding.dtype)
+        memory = self.engine.regions[binding.region][binding.offset :]
+        raw = memory[: count * dtype.itemsize].tobytes()
+        if binding.dtype == "int32":
+            digits = np.frombuffer(raw, np.int8).reshape(-1, *binding.shape)
+            return np.asarray(from_digits(digits.astype(np.int32)))
+        return np.frombuffer(raw, dtype).reshape(binding.shape)
+
+
+def _opaque(step: EngineStep | HostStep) -> bool:
+    return isinstance(step, HostStep) and step.operator == Op.REFERENCE

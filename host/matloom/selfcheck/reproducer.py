@@ -1,0 +1,88 @@
+"""Keeps what is needed to repeat a compilation that failed its check."""
+
+import dataclasses
+import hashlib
+import io
+import json
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from matloom.arch.config import Config
+from matloom.frontend.write import write_tflite
+from matloom.ir.graph import Graph, Op
+from matloom.ir.text import to_text
+from matloom.schedule import CompileOptions
+from matloom.toolchain.cache import cache_folder
+
+__all__ = ["write_reproducer"]
+
+
+def write_reproducer(
+    graph: Graph,
+    config: Config,
+    options: CompileOptions,
+    precision: str | Mapping[str, str] | None,
+    error: str,
+    seed: int,
+) -> Path:
+    """Return a new folder with the network, the configuration, the options and the error.
+
+    It lies in the user's cache (`MATLOOM_CACHE`), or in the current folder where that cannot be
+    written; its name is that of the network and a digest of the contents.
+    """
+    name, network = _network(graph)
+    table = {**precision} if isinstance(precision, Mapping) else precision
+    kept = {
+        "error": error,
+        "seed": seed,
+        "options": dataclasses.asdict(options),
+        "precision": table,
+        "repeat": f"matloom compile {name} --config config.json --check full -o again.mloom",
+    }
+    description = json.dumps(kept, indent=2).encode() + b"\n"
+    files = {name: network, "config.json": config.to_json().encode(), "failure.json": description}
+    digest = hashlib.sha256(b"\0".join(files.values())).hexdigest()[:12]
+    stem = "".join(letter if letter.isalnum() else "_" for letter in graph.name)[:40]
+    label = f"matloom-{stem or 'network'}-{digest}"
+    for parent in (cache_folder() / "reproducers", Path.cwd()):
+        try:
+            return _written(parent / label, files)
+        except OSError as problem:
+            refusal = problem
+    raise refusal
+
+
+def _written(folder: Path, files: Mapping[str, bytes]) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    return folder
+
+
+def _network(graph: Graph) -> tuple[str, bytes]:
+    """Return a file of the network: .tflite where the format can hold it, else text and arrays."""
+    for node in graph.nodes:
+        if node.op is Op.REFERENCE:
+            content = graph.tensors[node.inputs[-1]].data
+            assert content is not None
+            return "network.tflite", content.tobytes()
+    try:
+        return "network.tflite", write_tflite(graph)
+    except (ValueError, KeyError, AttributeError):
+        return "network.zip", _archive(graph)
+
+
+def _archive(graph: Graph) -> bytes:
+    """Return a zip of the graph's text and of its constants by number."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("graph.txt", to_text(graph))
+        for number, tensor in graph.tensors.items():
+            if tensor.data is not None:
+                raw = io.BytesIO()
+                np.save(raw, tensor.data)
+                archive.writestr(f"{number}.npy", raw.getvalue())
+    return stream.getvalue()

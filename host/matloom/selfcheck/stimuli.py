@@ -1,0 +1,50 @@
+"""Inputs of the runs that check a program: random over the type's range, and its two ends."""
+
+import numpy as np
+
+from matloom.ir.graph import Array, Graph, Op, Tensor
+
+__all__ = ["KINDS", "inputs_of", "values_of"]
+
+#: The inputs of a first call and of a repeated one, in two rounds.
+KINDS = (("random", "random"), ("minimum", "maximum"))
+
+#: Ends of what floating-point inputs are given: sums of such stay finite in every format.
+_FLOAT_ENDS = {"minimum": -1.0, "maximum": 1.0}
+
+
+def values_of(tensor: Tensor, kind: str, draw: np.random.Generator) -> Array:
+    """Return values for a tensor: ``"random"``, or all the type's ``"minimum"`` or ``"maximum"``.
+
+    Floating-point numbers are standard normal, or all -1 or 1.
+    """
+    dtype = np.dtype(tensor.dtype)
+    if dtype == np.bool_:
+        low, high = 0, 1
+    elif np.issubdtype(dtype, np.integer):
+        low, high = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+    elif kind in _FLOAT_ENDS:
+        return np.full(tensor.shape, _FLOAT_ENDS[kind], dtype)
+    else:
+        return draw.standard_normal(tensor.shape).astype(dtype)
+    if kind in _FLOAT_ENDS:
+        return np.full(tensor.shape, low if kind == "minimum" else high, dtype)
+    if dtype == np.bool_:
+        return draw.integers(0, 2, tensor.shape).astype(dtype)
+    return draw.integers(low, high, tensor.shape, dtype, endpoint=True)
+
+
+def inputs_of(graph: Graph, kind: str, draw: np.random.Generator) -> dict[int, Array]:
+    """Return an array for each input of a graph, by number.
+
+    Integers of 32 and 64 bits are zeros where an opaque operator might take them for indices.
+    """
+    opaque = any(node.op is Op.REFERENCE for node in graph.nodes)
+    inputs = {}
+    for number in graph.inputs:
+        tensor = graph.tensors[number]
+        if opaque and tensor.dtype in ("int32", "int64", "uint32", "uint64"):
+            inputs[number] = np.zeros(tensor.shape, tensor.dtype)
+        else:
+            inputs[number] = values_of(tensor, kind, draw)
+    return inputs

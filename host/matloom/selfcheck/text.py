@@ -1,0 +1,23 @@
+"""The verdict on a program, in a sentence."""
+
+from matloom.program import Verdict
+
+__all__ = ["sentence"]
+
+
+def sentence(verdict: Verdict | None) -> str:
+    """Return what was checked when a program was compiled."""
+    if verdict is None or (verdict.mode == "none" and not verdict.stages[1]):
+        return "checked when compiled: nothing"
+    parts = []
+    if verdict.mode != "none":
+        parts.append(
+            f"{verdict.share:.0%} of MACs in {verdict.calls} runs on the functional model, seed "
+            f"{verdict.seed} ({verdict.mode})"
+        )
+    if verdict.stages[1]:
+        parts.append(
+            f"{verdict.stages[0]} of {verdict.stages[1]} stages instruction by instruction"
+        )
+    text = f"checked when compiled: {'; '.join(parts)}"
+    return f"{text}; a plainer schedule: {verdict.fallback}" if verdict.fallback else text

@@ -1,0 +1,145 @@
+"""The check of a program against its graph: right ones pass, wrong ones are named."""
+
+import dataclasses
+import importlib
+
+import numpy as np
+import pytest
+
+from matloom.arch.config import load_config
+from matloom.compiler import CheckError, CompileOptions, compile_network, compiled
+from matloom.data.digits import NETWORK
+from matloom.frontend.tflite import load_tflite
+from matloom.hostops import reference
+from matloom.instances import Instances
+from matloom.ir.graph import Op
+from matloom.program import Program, Verdict
+from matloom.selfcheck import check_mode
+
+#: The package has a function of this name.
+emit = importlib.import_module("matloom.schedule.emit")
+
+
+def digits():
+    options = CompileOptions(resident=True)
+    return compiled(load_tflite(NETWORK), load_config("reference"), options)
+
+
+def test_a_right_program_passes():
+    assert digits().check() == Verdict(mode="full", seed=0, share=1.0, calls=4)
+    assert digits().check("sample", seed=3) == Verdict(mode="sample", seed=3, share=1.0, calls=4)
+    assert digits().check("none") == Verdict(mode="none")
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_one_wrong_bit_of_a_weight_is_found(seed):
+    made = digits()
+    image = bytearray(made.program.image)
+    # The image begins with the first layer's weights; what is not zero there is no filling.
+    weights = np.flatnonzero(np.frombuffer(image[:128], np.uint8))
+    image[int(np.random.default_rng(seed).choice(weights))] ^= 0x40
+    wrong = dataclasses.replace(made.program, image=bytes(image))
+    with pytest.raises(CheckError, match=r"element \(.*expected -?\d+, got -?\d+; .* are wrong"):
+        dataclasses.replace(made, program=wrong).check()
+
+
+def test_the_first_wrong_tensor_is_named(monkeypatch, branches, config):
+    right = emit.exec_fields
+
+    def wrong(stage, tile, config):
+        fields = right(stage, tile, config)
+        return {**fields, "first_byte": fields["first_byte"] + (tile.first_row > 0)}
+
+    monkeypatch.setattr(emit, "exec_fields", wrong)
+    made = compiled(branches, config, CompileOptions())
+    with pytest.raises(CheckError, match=r"tensor 'y', element \(0, \d+, ") as caught:
+        made.check()
+    assert caught.value.tensor == "y"
+
+
+def test_only_repeated_calls_are_wrong():
+    """A repetition has commands of its own."""
+    made = digits()
+    repeat = made.program.repeat
+    assert repeat is not None
+    image = bytearray(made.program.image)
+    # END alone does nothing.
+    end = made.program.commands(repeat)[-16:]
+    image[repeat.command_offset : repeat.command_offset + 16] = end
+    wrong = dataclasses.replace(made.program, image=bytes(image))
+    with pytest.raises(CheckError, match="a repeated call"):
+        dataclasses.replace(made, program=wrong).check()
+
+
+def test_commands_that_stop_the_engine_are_named():
+    made = digits()
+    image = bytearray(made.program.image)
+    image[made.program.steps[0].command_offset] |= 15
+    wrong = dataclasses.replace(made.program, image=bytes(image))
+    with pytest.raises(CheckError, match=r"the engine stops: ILLEGAL_OPCODE .*the first call"):
+        dataclasses.replace(made, program=wrong).check()
+
+
+@pytest.mark.parametrize("mode", ["bf16", "fp16"])
+@pytest.mark.parametrize("op", [Op.CONV_2D, Op.FULLY_CONNECTED])
+def test_floating_point_layers_are_exact(mode, op):
+    config = load_config(f"nano+float_rows=2+weight_rows=2+{mode}")
+    engine = 0
+    for number in range(4):
+        graph = Instances(number, "float32").make(op)
+        made = compiled(graph, config, CompileOptions(), mode)
+        made.check()
+        engine += any(layer.mode == mode for layer in made.program.layers)
+    assert engine >= 2
+
+
+def test_four_bits_are_compared_with_the_lowered_graph():
+    graph = Instances(4).make(Op.CONV_2D)
+    made = compiled(graph, load_config("small+i8xi4"), CompileOptions(), "i8xi4")
+    assert made.check().share == 1.0
+    assert [layer.mode for layer in made.program.layers] == ["i8xi4"]
+    # The numbers differ from those of the given graph.
+    with pytest.raises(CheckError, match="elements are wrong"):
+        dataclasses.replace(made, graph=graph).check()
+
+
+def test_opaque_operators_are_part_of_it(opaque):
+    graph = load_tflite(opaque)
+    assert any(node.op is Op.REFERENCE for node in graph.nodes)
+    made = compiled(graph, load_config("small"), CompileOptions())
+    assert made.check().calls == 4
+    # Its own kernel here says something else.
+    other = dataclasses.replace(made, graph=load_tflite(NETWORK))
+    with pytest.raises(CheckError, match=r"operator 3 \(ADD\)"):
+        other.check()
+
+
+def test_without_an_interpreter_opaque_outputs_are_drawn(opaque, monkeypatch):
+    def missing(content, attributes):
+        raise ImportError
+
+    monkeypatch.setattr(reference, "_micro", missing)
+    monkeypatch.setattr(reference, "_litert", missing)
+    made = compiled(load_tflite(opaque), load_config("small"), CompileOptions())
+    assert made.check().calls == 4
+    step = made.program.steps[0]
+    image = bytearray(made.program.image)
+    image[step.command_offset] |= 15
+    wrong = dataclasses.replace(made.program, image=bytes(image))
+    with pytest.raises(CheckError, match="the engine stops"):
+        dataclasses.replace(made, program=wrong).check()
+
+
+def test_verdict_is_stored(branches, config):
+    program = compile_network(branches, config, check="full")
+    assert program.verdict == Verdict(mode="full", share=1.0, calls=4)
+    assert Program.from_bytes(program.to_bytes()).verdict == program.verdict
+
+
+def test_mode(monkeypatch):
+    monkeypatch.delenv("MATLOOM_CHECK")
+    assert check_mode(None) == "sample"
+    monkeypatch.setenv("MATLOOM_CHECK", "full")
+    assert (check_mode(None), check_mode("none")) == ("full", "none")
+    with pytest.raises(ValueError, match="check must be one of full, sample, none, not 'some'"):
+        check_mode("some")

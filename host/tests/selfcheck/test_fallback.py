@@ -1,0 +1,115 @@
+"""A program that fails its check: a warning, a reproducer, and a plainer program that is right."""
+
+import dataclasses
+import importlib
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from matloom.compare import random_inputs
+from matloom.compiler import CheckError, CompilerWarning, compile_network
+from matloom.hostops.interpreter import interpret
+from matloom.runtime import load
+from matloom.schedule import join, lookup
+from matloom.selfcheck import machine
+from matloom.selfcheck.definition import Definition
+
+#: The package has a function of this name.
+emit = importlib.import_module("matloom.schedule.emit")
+
+
+@pytest.fixture(autouse=True)
+def _reproducers(tmp_path, monkeypatch):
+    monkeypatch.setenv("MATLOOM_CACHE", str(tmp_path))
+
+
+def compile_with_warning(graph, config, **options):
+    """Return the program, after a warning whose reproducer is there."""
+    with pytest.warns(CompilerWarning, match="a plainer program passes") as caught:
+        program = compile_network(graph, config, check="sample", **options)
+    folder = Path(re.search(r"to repeat it: (\S+);", str(caught[0].message)).group(1))
+    failure = json.loads((folder / "failure.json").read_text())
+    assert failure["error"] in str(caught[0].message)
+    assert failure["error"] in program.verdict.fallback
+    return program
+
+
+def require_right(program, graph):
+    given = random_inputs(graph, 1)
+    session = load(program, device="model")
+    named = {graph.tensors[number].name: array for number, array in given.items()}
+    for number, array in interpret(graph, given).items():
+        for _call in range(2):
+            assert np.array_equal(session.run(named)[graph.tensors[number].name], array)
+
+
+def test_a_wrong_table(monkeypatch, branches, config):
+    """The producer of a tensor looks up another table; a plain schedule does without that."""
+    right = lookup._with_table
+
+    def wrong(maker, stage):
+        made = right(maker, stage)
+        return dataclasses.replace(made, table=np.roll(made.table, 1))
+
+    monkeypatch.setattr(lookup, "_with_table", wrong)
+    program = compile_with_warning(branches, config)
+    assert all(layer.where == "engine" for layer in program.layers)
+    require_right(program, branches)
+
+
+def test_a_wrong_place_in_a_concatenation(monkeypatch, branches, config):
+    right = join._moved
+
+    def wrong(maker, copy):
+        made = right(maker, copy)
+        return made and dataclasses.replace(
+            made, part=dataclasses.replace(made.part, offset=made.part.offset ^ 1)
+        )
+
+    monkeypatch.setattr(join, "_moved", wrong)
+    program = compile_with_warning(branches, config)
+    assert all(layer.where == "engine" for layer in program.layers)
+    require_right(program, branches)
+
+
+def test_what_every_schedule_has_wrong_runs_on_the_host(monkeypatch, branches, config):
+    right = emit.exec_fields
+
+    def wrong(stage, tile, config):
+        fields = right(stage, tile, config)
+        return {**fields, "first_byte": fields["first_byte"] + (stage.output == "left")}
+
+    monkeypatch.setattr(emit, "exec_fields", wrong)
+    monkeypatch.setattr(join, "_moved", lambda maker, copy: None)
+    program = compile_with_warning(branches, config)
+    where = {layer.name: layer.where for layer in program.layers}
+    assert where["left"] == "host"
+    assert "engine" in where.values()
+    reasons = {layer.reason for layer in program.layers if layer.where == "host"}
+    assert "its program fails the check" in reasons
+    require_right(program, branches)
+
+
+def test_a_check_that_nothing_passes(monkeypatch, branches, config):
+    """If even the host alone is wrong, there is no program."""
+    right = Definition.value
+
+    def wrong(self, number):
+        array = right(self, number)
+        return array if number in self.graph.inputs else array + np.int8(1)
+
+    monkeypatch.setattr(Definition, "value", wrong)
+    with pytest.raises(CheckError, match="so does a program of the host alone"):
+        compile_network(branches, config, check="full")
+
+
+def test_without_a_check_nothing_is_said(monkeypatch, branches, config):
+    def forbidden(*_arguments, **_options):
+        raise AssertionError
+
+    monkeypatch.setattr(machine, "Engine", forbidden)
+    program = compile_network(branches, config, check="none")
+    assert program.verdict.mode == "none"

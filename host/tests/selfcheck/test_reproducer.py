@@ -1,0 +1,61 @@
+"""What is kept of a compilation that failed its check."""
+
+import json
+
+import numpy as np
+
+from matloom.arch.config import load_config
+from matloom.compiler import CompileOptions
+from matloom.frontend.tflite import load_tflite
+from matloom.ir.graph import Op
+from matloom.ir.text import to_text
+from matloom.selfcheck import write_reproducer
+from matloom.stimulus import random_layer
+
+OPTIONS = CompileOptions(tiling_seed=7)
+
+
+def test_contents(tmp_path, monkeypatch, branches, config):
+    monkeypatch.setenv("MATLOOM_CACHE", str(tmp_path))
+    folder = write_reproducer(branches, config, OPTIONS, {"*": "i8xi4"}, "wrong", 5)
+    assert folder.parent == tmp_path / "reproducers"
+    kept = load_tflite(folder / "network.tflite")
+    assert to_text(kept).splitlines()[1:] == to_text(branches).splitlines()[1:]
+    assert all(
+        np.array_equal(kept.tensors[number].data, tensor.data)
+        for number, tensor in branches.tensors.items()
+        if tensor.data is not None
+    )
+    assert load_config(folder / "config.json") == config
+    kept = json.loads((folder / "failure.json").read_text())
+    assert (kept["error"], kept["seed"], kept["precision"]) == ("wrong", 5, {"*": "i8xi4"})
+    assert kept["options"]["tiling_seed"] == 7
+    assert write_reproducer(branches, config, OPTIONS, {"*": "i8xi4"}, "wrong", 5) == folder
+
+
+def test_where_the_cache_cannot_be_written(tmp_path, monkeypatch, branches, config):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("MATLOOM_CACHE", str(tmp_path / "file"))
+    monkeypatch.chdir(tmp_path)
+    folder = write_reproducer(branches, config, OPTIONS, None, "wrong", 0)
+    assert folder.parent == tmp_path
+    assert (folder / "network.tflite").is_file()
+
+
+def test_what_the_format_cannot_hold(tmp_path, monkeypatch, config):
+    """A padding that is neither SAME nor VALID is kept as text and arrays."""
+    monkeypatch.setenv("MATLOOM_CACHE", str(tmp_path))
+    for seed in range(50):
+        graph, _inputs = random_layer(seed, config)
+        if graph.nodes[0].op is Op.CONV_2D:
+            folder = write_reproducer(graph, config, OPTIONS, None, "wrong", 0)
+            if (folder / "network.zip").exists():
+                break
+    archive = np.load(folder / "network.zip")
+    assert np.array_equal(archive["1"], graph.tensors[1].data)
+
+
+def test_an_opaque_network_is_its_file(tmp_path, monkeypatch, opaque, config):
+    monkeypatch.setenv("MATLOOM_CACHE", str(tmp_path))
+    folder = write_reproducer(load_tflite(opaque), config, OPTIONS, None, "wrong", 0)
+    assert (folder / "network.tflite").read_bytes() == opaque

@@ -1,0 +1,52 @@
+"""Inputs of checks: the whole range, and its ends."""
+
+import numpy as np
+import pytest
+
+from matloom.instances import Instances
+from matloom.ir.attributes import Attributes, Reference
+from matloom.ir.graph import Graph, Node, Op, Tensor
+from matloom.selfcheck.stimuli import inputs_of, values_of
+
+
+@pytest.mark.parametrize(
+    ("dtype", "low", "high"),
+    [("int8", -128, 127), ("int16", -(2**15), 2**15 - 1), ("uint8", 0, 255), ("bool", 0, 1)],
+)
+def test_ranges(dtype, low, high):
+    tensor = Tensor(name="x", shape=(50, 2000), dtype=dtype)
+    draw = np.random.default_rng(0)
+    for kind, wanted in (("minimum", {low}), ("maximum", {high})):
+        array = values_of(tensor, kind, draw)
+        assert array.dtype == dtype
+        assert set(np.unique(array)) == wanted
+    array = values_of(tensor, "random", draw)
+    assert (array.min(), array.max()) == (low, high)
+
+
+def test_floats_stay_finite():
+    tensor = Tensor(name="x", shape=(1000,), dtype="float32")
+    draw = np.random.default_rng(0)
+    ends = [float(values_of(tensor, kind, draw)[0]) for kind in ("minimum", "maximum")]
+    assert ends == [-1, 1]
+    assert 0.9 < values_of(tensor, "random", draw).std() < 1.1
+
+
+def test_equal_seeds_give_equal_inputs():
+    graph = Instances(0).make(Op.ADD)
+    one, other = (inputs_of(graph, "random", np.random.default_rng(5)) for _ in range(2))
+    assert all(np.array_equal(one[number], other[number]) for number in graph.inputs)
+
+
+@pytest.mark.parametrize("opaque", [False, True])
+def test_indices_of_opaque_operators_are_zero(opaque):
+    tensors = {
+        0: Tensor(name="x", shape=(90,), dtype="int32"),
+        1: Tensor(name="y", shape=(90,), dtype="int32"),
+    }
+    attributes = Reference(operators=("GATHER",), reason="") if opaque else Attributes()
+    op = Op.REFERENCE if opaque else Op.RESHAPE
+    node = Node(op=op, inputs=(0,), outputs=(1,), attributes=attributes, index=0)
+    graph = Graph(name="", inputs=(0,), outputs=(1,), tensors=tensors, nodes=(node,))
+    array = inputs_of(graph, "random", np.random.default_rng(0))[0]
+    assert array.any() != opaque
