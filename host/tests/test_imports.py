@@ -39,6 +39,13 @@ def test_hardware_needs_arch_and_amaranth_only(path):
     assert strangers(path, ["matloom.arch", "matloom_rtl", "amaranth"]) == []
 
 
+def test_the_check_of_meaning_shares_nothing_with_what_it_checks():
+    friends = [f"matloom.{name}" for name in ("arch", "hostops.kernels", "ir", "meaning")]
+    for path in HOST:
+        if path.parent.name == "meaning":
+            assert strangers(path, [*friends, "matloom.program", "numpy"]) == []
+
+
 def test_host_needs_no_hardware():
     guilty = {
         path.relative_to(ROOT / "host" / "matloom").as_posix()

@@ -1,0 +1,209 @@
+"""Compares what a program's instructions leave in its outputs with what its network says."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from matloom.arch.instruction import Instruction, unpack_all
+from matloom.arch.isa import Opcode, Region
+from matloom.arch.numerics import Rounding
+from matloom.ir.graph import RESHAPES, Graph
+from matloom.meaning.errors import MeaningError
+from matloom.meaning.machine import name_of, new_state, run, unwritten
+from matloom.meaning.network import Expected, expected_bytes
+from matloom.meaning.places import Places
+from matloom.meaning.state import State
+from matloom.meaning.terms import is_known, split_words
+from matloom.program import Binding, EngineStep, HostStep, Program, Repeat
+
+__all__ = ["check_meaning"]
+
+
+def check_meaning(graph: Graph, program: Program, names: Mapping[int, str]) -> tuple[int, int]:
+    """Return how many operators on the engine are proven to be computed, and how many there are.
+
+    Every command buffer is run over probes (`terms`), on memories that hold nothing else: a first
+    call on its inputs and the program's image, a repeated one on what must be kept of the first
+    as well, which it must leave as it was. Each byte of each output must be what the operators'
+    definitions make of the inputs. What is summed wraps at 32 bits, as in the engine; that sums
+    which are not meant to wrap do not is no part of this, nor is the order in which
+    floating-point numbers are added, nor hazards (`verify`).
+
+    Parameters
+    ----------
+    graph:
+        The network as it was lowered, behind all passes.
+    names:
+        The names of its tensors in the program, which differ.
+
+    Raises
+    ------
+    MeaningError
+        Commands do not compute what they must, or leave their memories. The message names the
+        first output that differs, what it holds instead, and where that began.
+    """
+    made_by_host = {
+        name for step in program.steps if isinstance(step, HostStep) for name in step.outputs
+    }
+    on_host = {number for number, name in names.items() if name in made_by_host}
+    expected = expected_bytes(graph, program.config, on_host)
+    try:
+        return _checked(graph, program, names, expected)
+    except MeaningError:
+        if not expected.joined:
+            raise
+        # A program may look up twice what one table could do.
+        apart = expected_bytes(graph, program.config, on_host, joins=False)
+        with suppress(MeaningError):
+            return _checked(graph, program, names, apart)
+        raise
+
+
+def _checked(
+    graph: Graph, program: Program, names: Mapping[int, str], expected: Expected
+) -> tuple[int, int]:
+    """Return how many nodes on the engine are proven, and how many there are."""
+    check = _Check(graph=graph, program=program, names=names, expected=expected)
+    reached: set[int] = set()
+    for step in program.steps:
+        if isinstance(step, EngineStep):
+            reached |= check.step(step)
+    return _proven(graph, expected, reached), len(expected.nodes)
+
+
+def _proven(graph: Graph, expected: Expected, reached: set[int]) -> int:
+    """Return the nodes of the engine that lead to outputs which were compared."""
+    of_engine = {id(node) for node in expected.nodes}
+    proven = 0
+    for node in reversed(graph.nodes):
+        if id(node) in of_engine and reached.intersection(node.outputs):
+            proven += 1
+            reached.update(node.inputs)
+        elif node.op in RESHAPES and reached.intersection(node.outputs):
+            reached.update(node.inputs)
+    return proven
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Check:
+    """A program and what its network says."""
+
+    graph: Graph
+    program: Program
+    names: Mapping[int, str]
+    expected: Expected
+
+    def step(self, step: EngineStep) -> set[int]:
+        """Check the command buffers of a step; return the numbers of the outputs compared."""
+        state = self._state(step, 0)
+        reached = self._compare(step, step, state)
+        again = step.repeat
+        if again is not None:
+            self._compare(step, again, self._repeated(step, again, state.spad))
+        return reached
+
+    def _numbers(self, bindings: tuple[Binding, ...]) -> Iterator[tuple[Binding, int]]:
+        numbers = {name: number for number, name in self.names.items()}
+        for binding in bindings:
+            yield binding, numbers[binding.name]
+
+    def _state(self, step: EngineStep, call: int) -> State:
+        """Return an engine before a call: inputs, the image, and else what nothing wrote."""
+        image = np.frombuffer(self.program.image, np.int8).astype(np.float64)
+        regions = {
+            region: unwritten(size, 4, int(region), call)
+            for region, size in self.program.region_bytes.items()
+        }
+        regions[Region.PROGRAM] = image
+        for binding, number in self._numbers(step.inputs):
+            given = self.expected.bytes_of[number]
+            if given is not None:
+                regions[binding.region][binding.offset : binding.offset + len(given)] = given
+        return new_state(self.program.config, regions, call)
+
+    def _repeated(self, step: EngineStep, again: Repeat, spad: NDArray[np.float64]) -> State:
+        state = self._state(step, 1)
+        for start, end in again.kept:
+            state.spad[start:end] = spad[start:end]
+        return state
+
+    def _compare(self, step: EngineStep, buffer: EngineStep | Repeat, state: State) -> set[int]:
+        """Run a command buffer, compare its outputs; return the numbers of those compared."""
+        start = state.copy()
+        try:
+            run(state, self.program.commands(buffer))
+            kept = step.repeat.kept if step.repeat is not None else ()
+            for first, end in kept:
+                self._compare_kept(first, state.spad[first:end], start, buffer)
+            return {
+                number
+                for binding, number in self._numbers(step.outputs)
+                if self._compare_output(binding, number, state)
+            }
+        except MeaningError as error:
+            call = "a repeated call" if isinstance(buffer, Repeat) else "the first call"
+            where = self._where(start, buffer)
+            raise MeaningError(f"in {call}, {error}{where}") from None
+
+    def _compare_kept(
+        self, first: int, held: NDArray[np.float64], start: State, buffer: EngineStep | Repeat
+    ) -> None:
+        right = is_known(held)
+        if isinstance(buffer, Repeat):
+            right &= held == start.spad[first : first + len(held)]
+        if not right.all():
+            at = int(np.argmin(right))
+            raise MeaningError(f"byte {first + at} of the scratchpad must still hold a constant")
+
+    def _compare_output(self, binding: Binding, number: int, state: State) -> bool:
+        """Return whether an output could be compared; raise where it differs."""
+        wanted = self.expected.bytes_of[number]
+        if wanted is None:
+            return False
+        found = state.regions[binding.region][binding.offset :][: len(wanted)]
+        if len(found) == len(wanted) and np.array_equal(found, wanted):
+            return True
+        if len(found) < len(wanted):
+            raise MeaningError(f"output {binding.name!r} must lie within its region")
+        at = int(np.argmax(found != wanted))
+        places = Places(self.graph, self.names, self.expected)
+        wrong = int((found != wanted).sum())
+        raise MeaningError(
+            f"byte {at} of output {binding.name!r} holds {places.describe(int(found[at]))} "
+            f"({wrong} of {len(wanted)} bytes are wrong)"
+        )
+
+    def _where(self, state: State, buffer: EngineStep | Repeat) -> str:
+        """Return where the first bytes are written that no tensor has, as the end of a message."""
+        places = Places(self.graph, self.names, self.expected)
+        found: list[str] = []
+
+        def watch(number: int, instruction: Instruction) -> None:
+            if found or instruction.opcode is not Opcode.POST or state.written is None:
+                return
+            if instruction.rounding == Rounding.FLOAT:
+                return
+            written = state.written.reshape(-1)
+            if instruction.words:
+                written = split_words(written)[1]
+            right = places.known(written)
+            if not right.all():
+                found.append(
+                    f"; {name_of(number, instruction)} of layer "
+                    f"{self._layer(buffer, number)!r} is the first to write what no tensor has: "
+                    f"{(~right).sum()} of {len(right)} elements"
+                )
+
+        state.watch = watch
+        with suppress(MeaningError):
+            run(state, self.program.commands(buffer))
+        return found[0] if found else ""
+
+    def _layer(self, buffer: EngineStep | Repeat, number: int) -> str:
+        """Return the name of the layer that ends next behind an instruction."""
+        instructions = list(unpack_all(self.program.commands(buffer)))
+        mark = next((item.mark for item in instructions[number:] if item.mark), 0)
+        return next((item.name for item in self.program.layers if item.mark == mark), "")

@@ -1,0 +1,115 @@
+"""What the definition of an operator over probes is told, and how it reads and writes elements."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from matloom.arch.config import FP32_FORMAT, MAC_MODES, Config
+from matloom.ir.attributes import Activation
+from matloom.ir.graph import Graph, Node, Tensor
+from matloom.ir.operators import CARRIERS
+from matloom.ir.scales import activation_range
+from matloom.meaning.floats import element_bytes, elements
+from matloom.meaning.terms import (
+    Integers,
+    Scale,
+    join_words,
+    requantised,
+    split_words,
+)
+
+__all__ = ["FORMATS", "Context", "Unproven"]
+
+#: Number formats of POST, by the dtype of elements.
+FORMATS = {"float32": FP32_FORMAT} | {
+    dtype: MAC_MODES.index(mode) for mode, dtype in CARRIERS.items()
+}
+
+
+class Unproven(Exception):
+    """An operator whose meaning the check cannot state; the message is the reason."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """A node and what its inputs hold.
+
+    Members
+    -------
+    raw:
+        The bytes of each input, flat.
+    looked_up:
+        Where the first input is nothing but entries of a table, that table and what it was
+        applied to: one table may take the place of both. Else None.
+    made:
+        Where bytes that stand between are noted, for messages.
+    """
+
+    graph: Graph
+    node: Node
+    config: Config
+    raw: tuple[Integers, ...]
+    looked_up: tuple[Integers, Integers] | None
+    made: list[tuple[Integers, str]]
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """The tensors that the node reads."""
+        return tuple(self.graph.tensors[number] for number in self.node.inputs)
+
+    @property
+    def output(self) -> Tensor:
+        """The first tensor that it makes."""
+        return self.graph.tensors[self.node.outputs[0]]
+
+    @property
+    def floating(self) -> bool:
+        """Whether elements are floating-point numbers."""
+        return self.inputs[0].dtype in FORMATS
+
+    def values(self, index: int) -> Integers:
+        """Return the elements of an input in its shape."""
+        tensor, raw = self.inputs[index], self.raw[index]
+        size = tensor.element_bytes
+        if size > 1:
+            parts = [raw[place::size] for place in range(size)]
+            raw = elements(parts) if tensor.dtype in FORMATS else join_words(*parts)
+        return raw.reshape(tensor.shape)
+
+    def centred(self, index: int) -> Integers:
+        """Return the elements of an input less its zero point."""
+        return self.values(index) - self.inputs[index].zero_point
+
+    def written(self, results: Integers) -> list[Integers]:
+        """Return the bytes of elements of the output's type."""
+        tensor = self.output
+        parts = [results]
+        if tensor.dtype in FORMATS:
+            parts = element_bytes(results, FORMATS[tensor.dtype], tensor.element_bytes)
+        elif tensor.element_bytes == 2:
+            parts = list(split_words(results))
+        return [np.stack(parts, axis=-1)]
+
+    def result(
+        self,
+        sums: Integers,
+        multiplier: Any,
+        shift: Any,
+        activation: Activation = Activation.NONE,
+        **changes: Any,
+    ) -> Integers:
+        """Return the output's elements of sums: scaled, from its zero point on, within limits."""
+        low, high = activation_range(activation, self.output)
+        scale = {"zero": self.output.zero_point, "low": low, "high": high, **changes}
+        return requantised(sums, 0, Scale(multiplier=multiplier, shift=shift, **scale), self.kind)
+
+    @property
+    def kind(self) -> str:
+        """Of the output's elements: ``"byte"`` or ``"word"``."""
+        return "word" if self.output.element_bytes == 2 else "byte"
+
+    def note(self, values: Integers, what: str) -> Integers:
+        """Keep bytes that stand between the operator's inputs and its result; return them."""
+        self.made.append((values.reshape(-1), what))
+        return values

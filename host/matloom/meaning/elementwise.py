@@ -1,0 +1,171 @@
+"""Operators that compute element by element, over probes."""
+
+import numpy as np
+
+from matloom.arch.numerics import multiply_by_quantized_multiplier, wrap32
+from matloom.hostops.kernels import kernel_of
+from matloom.ir.attributes import Activation, Arithmetic, LeakyRelu
+from matloom.ir.graph import Op
+from matloom.ir.scales import (
+    Multiplier,
+    activation_range,
+    addition,
+    leaky_scales,
+    prelu_scales,
+    product_multiplier,
+    unary_multiplier,
+)
+from matloom.meaning.context import FORMATS, Context, Unproven
+from matloom.meaning.float_layers import float_add, float_limit
+from matloom.meaning.terms import Integers, Scale, looked_up, requantised
+
+__all__ = [
+    "add",
+    "is_table",
+    "leaky_relu",
+    "limit",
+    "looked_up_by",
+    "multiply",
+    "prelu",
+    "rescale",
+    "table",
+]
+
+#: Operators that are tables wherever the engine runs them.
+_BY_TABLE = (Op.HARD_SWISH, Op.LOGISTIC, Op.TANH)
+
+
+def _wide(context: Context, values: Integers) -> Integers:
+    """Return an input broadcast to the output's shape."""
+    return np.broadcast_to(values, context.output.shape)
+
+
+def _scaled(values: Integers, pair: Multiplier, pre_shift: int) -> Integers:
+    multiplier, shift = pair
+    scale = Scale(multiplier=multiplier, shift=shift, pre_shift=pre_shift)
+    return requantised(values, 0, scale, "sum")
+
+
+def add(context: Context) -> list[Integers]:
+    """ADD and SUB: scaled differences from the zero points, added, scaled again."""
+    if context.floating:
+        return float_add(context)
+    scales = addition(context.graph, context.node)
+    left = scales.left_shift
+    first = _scaled(context.centred(0), scales.inputs[0], left)
+    centred = context.centred(1)
+    if context.node.op is Op.ADD:
+        second = _scaled(centred, scales.inputs[1], left)
+    elif _is_odd(context, scales.inputs[1], left):
+        context.note(-1 - context.values(1), "complement of the second input")
+        second = _scaled(-centred, scales.inputs[1], left)
+    else:
+        second = -_scaled(centred, scales.inputs[1], left)
+    total = wrap32(_wide(context, first) + _wide(context, second))
+    activation = context.node.attributes_as(Arithmetic).activation
+    return context.written(context.result(total, *scales.output, activation))
+
+
+def _is_odd(context: Context, pair: Multiplier, left: int) -> bool:
+    """Return whether every byte's negative is scaled to the negative of what the byte is."""
+    differences = (np.arange(-128, 128) - context.inputs[1].zero_point) << left
+    above = multiply_by_quantized_multiplier(differences, *pair)
+    return bool(np.all(multiply_by_quantized_multiplier(-differences, *pair) == -above))
+
+
+def multiply(context: Context) -> list[Integers]:
+    """MUL: products of differences from the zero points."""
+    first, second = (_wide(context, context.centred(index)) for index in (0, 1))
+    with np.errstate(over="ignore"):
+        products = wrap32(first * second)
+    pair = product_multiplier(context.graph, context.node)
+    activation = context.node.attributes_as(Arithmetic).activation
+    return context.written(context.result(products, *pair, activation))
+
+
+def rescale(context: Context) -> list[Integers]:
+    """QUANTIZE between integers of the same size, and RELU."""
+    if context.floating or context.output.dtype in FORMATS:
+        return float_limit(context)
+    activation = Activation.RELU if context.node.op is Op.RELU else Activation.NONE
+    pair = unary_multiplier(context.graph, context.node)
+    return context.written(context.result(context.centred(0), *pair, activation))
+
+
+def limit(context: Context) -> list[Integers]:
+    """RELU6, and MAXIMUM and MINIMUM with one constant."""
+    if context.floating:
+        return float_limit(context)
+    every = np.iinfo(context.output.dtype)
+    low, high = int(every.min), int(every.max)
+    if context.node.op is Op.RELU6:
+        low, high = activation_range(Activation.RELU6, context.inputs[0])
+    else:
+        level = context.inputs[1].data
+        if level is None or level.size != 1:
+            raise Unproven("limits that are computed, or differ by element")
+        value = int(level.reshape(-1)[0])
+        low, high = (value, high) if context.node.op is Op.MAXIMUM else (low, value)
+    scale = Scale(low=low, high=high)
+    return context.written(requantised(context.values(0), 0, scale, context.kind))
+
+
+def is_table(context: Context) -> bool:
+    """Return whether the operator is one of a byte that the engine has as a table."""
+    if context.inputs[0].dtype != "int8" or not context.config.tables:
+        return False
+    return context.node.op in _BY_TABLE or context.node.op is Op.LEAKY_RELU
+
+
+def looked_up_by(context: Context) -> tuple[Integers, Integers]:
+    """Return what an operator of one int8 tensor makes of every byte (256,), and the bytes."""
+    every = np.arange(256, dtype=np.uint8).view(np.int8)
+    made = kernel_of(context.node, [every])(context.graph, context.node, [every])
+    assert isinstance(made, np.ndarray)
+    entries = made.astype(np.int64)
+    if context.looked_up is None:
+        return entries, context.values(0)
+    inner, values = context.looked_up
+    return entries[inner & 255], values
+
+
+def table(context: Context) -> list[Integers]:
+    """Return an operator of one int8 tensor by what its definition makes of every byte."""
+    return context.written(looked_up(*looked_up_by(context)))
+
+
+def _above(context: Context, pair: Multiplier) -> Integers:
+    """Return what is above zero, scaled; else the output's zero point."""
+    kept = context.result(context.centred(0), *pair, low=context.output.zero_point)
+    return context.note(kept, "part above zero")
+
+
+def _both(context: Context, above: Integers, below: Integers) -> list[Integers]:
+    """Return the sum of two parts of which one is the zero point wherever the other is not."""
+    total = wrap32(above + below - 2 * context.output.zero_point)
+    return context.written(context.result(total, 2**30, 1))
+
+
+def leaky_relu(context: Context) -> list[Integers]:
+    """LEAKY_RELU: a table of bytes where there are tables, else the sum of two parts."""
+    if is_table(context):
+        return table(context)
+    if context.node.attributes_as(LeakyRelu).alpha < 0:
+        raise Unproven("a LEAKY_RELU with a slope below zero, without tables")
+    above, below = leaky_scales(context.graph, context.node)
+    positive = _above(context, above)
+    negative = context.result(context.centred(0), *below, high=context.output.zero_point)
+    return _both(context, positive, context.note(negative, "part below zero"))
+
+
+def prelu(context: Context) -> list[Integers]:
+    """PRELU: what is above zero, and what is below times the slopes, added."""
+    above, below = prelu_scales(context.graph, context.node)
+    given = context.inputs[0]
+    positive = _wide(context, _above(context, above))
+    kept = requantised(context.values(0), 0, Scale(high=given.zero_point), "byte")
+    context.note(kept, "part below zero")
+    with np.errstate(over="ignore"):
+        products = wrap32((kept - given.zero_point) * context.centred(1))
+    negative = context.note(context.result(products, *below), "part below zero, scaled")
+    return _both(context, positive, negative)

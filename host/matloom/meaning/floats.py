@@ -1,0 +1,51 @@
+"""Floating-point numbers of the check: probes of elements, of weights and of results.
+
+Sums are linear in the probes of elements, whatever their order: that each product is there once is
+shown, in which order they are added is not.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from matloom.meaning.terms import PROBE, Integers, is_known, mixed
+
+__all__ = ["NOTHING", "element_bytes", "elements", "limited", "weight_probes"]
+
+#: fp32 -0, which changes nothing where it is added.
+NOTHING = -(2**31)
+
+#: Patterns of fp8_e5m2 that limit nothing.
+_NO_LIMITS = (0xFC, 0x7C)
+
+
+def elements(parts: list[Integers]) -> Integers:
+    """Return a probe for each element from its bytes, lowest first; +0 is 0."""
+    known = np.logical_and.reduce([is_known(part) for part in parts])
+    zero = np.logical_and.reduce([part == 0 for part in parts])
+    bits = mixed(parts[0], 11, len(parts), *parts[1:])
+    probes = (bits >> np.uint64(40)).astype(np.int64) + PROBE
+    return np.where(known & zero, 0, probes)
+
+
+def weight_probes(patterns: Integers) -> Integers:
+    """Return numbers of 12 bits for patterns of weights; +0 is 0."""
+    bits = mixed(patterns, 12) >> np.uint64(52)
+    return np.where(patterns == 0, 0, bits.astype(np.int64) + 1)
+
+
+def limited(sums: Integers, bias: Any, low: int, high: int) -> Integers:
+    """Return what is left of sums with an fp32 pattern added, within limits of fp8_e5m2."""
+    limits = (low & 255, high & 255)
+    probes = (mixed(sums, 13, bias, *limits) >> np.uint64(32)).astype(np.int64) - 2**31
+    if limits != _NO_LIMITS:
+        return probes
+    return np.where(np.equal(bias, NOTHING), sums, probes)
+
+
+def element_bytes(results: Integers, form: int, size: int) -> list[Integers]:
+    """Return the bytes of results in a format of `size` bytes, lowest first."""
+    return [
+        (mixed(results, 14, form, place) >> np.uint64(40)).astype(np.int64) + PROBE
+        for place in range(size)
+    ]

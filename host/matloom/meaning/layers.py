@@ -1,0 +1,221 @@
+"""Operators that slide windows or have weights, over probes: their linear maps, tap by tap."""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from matloom.arch.config import FLOAT_MODES
+from matloom.arch.numerics import Rounding, reciprocal, short_multiplier
+from matloom.ir.attributes import (
+    Activation,
+    Conv2D,
+    DepthwiseConv2D,
+    FullyConnected,
+    Padding,
+    Pool2D,
+    Reduce,
+    TransposeConv,
+)
+from matloom.ir.scales import (
+    activation_range,
+    channel_multipliers,
+    reduction_multiplier,
+    sums_are_wide,
+)
+from matloom.meaning.context import Context, Unproven
+from matloom.meaning.float_layers import float_result, float_weights
+from matloom.meaning.terms import Integers, Scale, digits, nibbles, peaks, requantised
+
+__all__ = [
+    "average_pool",
+    "convolution",
+    "dense",
+    "depthwise",
+    "max_pool",
+    "reduction",
+    "transposed_convolution",
+]
+
+_Floats = NDArray[np.float64]
+
+#: Products of probes of 31 bits with bytes that add up below 2**53.
+_EXACT = 2**13
+
+
+def _weights(context: Context) -> NDArray[Any]:
+    data = context.inputs[1].data
+    if data is None:
+        raise Unproven("weights that are computed")
+    return data
+
+
+def _given(context: Context, mode: str | None) -> _Floats:
+    """Return the first input less its zero point, as the products of a mode see it."""
+    if mode in FLOAT_MODES:
+        return context.values(0).astype(np.float64)
+    values = context.values(0)
+    if mode == "i4xi4":
+        values = nibbles(values)
+    return (values - context.inputs[0].zero_point).astype(np.float64)
+
+
+def _factors(context: Context, mode: str | None) -> _Floats:
+    weights = _weights(context)
+    if mode in FLOAT_MODES:
+        return float_weights(weights, mode)
+    return weights.astype(np.float64)
+
+
+def _around(image: _Floats, padding: Padding) -> _Floats:
+    """Return an image with zeros around it."""
+    rows, columns = (padding.top, padding.bottom), (padding.left, padding.right)
+    return np.pad(image, ((0, 0), rows, columns, (0, 0)))
+
+
+def _tap(image: _Floats, tap: tuple[int, int], attributes: Any, shape: tuple[int, ...]) -> _Floats:
+    """Return what a tap of a window sees at each position of an output (images, rows, columns)."""
+    dilation = attributes.dilation if isinstance(attributes, Conv2D) else (1, 1)
+    rows, columns = (
+        slice(at * apart, at * apart + (count - 1) * stride + 1, stride)
+        for at, apart, count, stride in zip(
+            tap, dilation, shape[1:3], attributes.stride, strict=True
+        )
+    )
+    return image[:, rows, columns]
+
+
+def _product(rows: _Floats, matrix: _Floats) -> Integers:
+    """Return exact sums of products (..., inner) by (inner, outputs)."""
+    total = np.zeros((*rows.shape[:-1], matrix.shape[1]), np.int64)
+    for first in range(0, len(matrix), _EXACT):
+        part = slice(first, first + _EXACT)
+        total += (rows[..., part] @ matrix[part]).astype(np.int64)
+    return total
+
+
+def _layer(context: Context, sums: Integers, activation: Activation) -> list[Integers]:
+    """Return the output of sums (..., channels): bias added, scaled by channel, limited."""
+    if len(context.inputs) > 2:
+        bias = context.inputs[2].data
+        if bias is None:
+            raise Unproven("a bias that is computed")
+        sums = sums + bias.reshape(-1).astype(np.int64)
+    if context.output.dtype == "int32":
+        return [np.stack([digit.reshape(-1) for digit in digits(sums)])]
+    multipliers, shifts = channel_multipliers(context.graph, context.node)
+    if not sums_are_wide(context.graph, context.node):
+        return context.written(context.result(sums, multipliers, shifts, activation))
+    short = short_multiplier(multipliers) << 16
+    return context.written(
+        context.result(sums, short, shifts, activation, rounding=Rounding.SINGLE)
+    )
+
+
+def convolution(context: Context) -> list[Integers]:
+    """CONV_2D."""
+    attributes = context.node.attributes_as(Conv2D)
+    image = _around(_given(context, attributes.mode), attributes.padding)
+    weights, shape = _factors(context, attributes.mode), context.output.shape
+    sums = np.zeros(shape, np.int64)
+    for tap in np.ndindex(weights.shape[1:3]):
+        sums += _product(_tap(image, tap, attributes, shape), weights[:, *tap].T)
+    if attributes.mode in FLOAT_MODES:
+        return float_result(context, sums, attributes.activation)
+    return _layer(context, sums, attributes.activation)
+
+
+def depthwise(context: Context) -> list[Integers]:
+    """DEPTHWISE_CONV_2D."""
+    attributes = context.node.attributes_as(DepthwiseConv2D)
+    image = _around(_given(context, None), attributes.padding)
+    image = np.repeat(image, attributes.depth_multiplier, axis=3)
+    weights, shape = _factors(context, None), context.output.shape
+    sums = np.zeros(shape)
+    for tap in np.ndindex(weights.shape[1:3]):
+        sums += _tap(image, tap, attributes, shape) * weights[0, *tap]
+    return _layer(context, sums.astype(np.int64), attributes.activation)
+
+
+def dense(context: Context) -> list[Integers]:
+    """FULLY_CONNECTED."""
+    attributes = context.node.attributes_as(FullyConnected)
+    weights = _factors(context, attributes.mode)
+    rows = _given(context, attributes.mode).reshape(-1, weights.shape[1])
+    sums = _product(rows, weights.T)
+    if attributes.mode in FLOAT_MODES:
+        return float_result(context, sums, attributes.activation)
+    return _layer(context, sums, attributes.activation)
+
+
+def transposed_convolution(context: Context) -> list[Integers]:
+    """TRANSPOSE_CONV: each input position adds its products to a window of the output."""
+    attributes = context.node.attributes_as(TransposeConv)
+    image, weights = _given(context, None), _factors(context, None)
+    images, in_height, in_width, _depth = image.shape
+    top, left = attributes.padding.top, attributes.padding.left
+    (height, width), (down, across) = attributes.size, attributes.stride
+    outputs, tall, wide, _ = weights.shape
+    whole = np.zeros(
+        (
+            images,
+            max(top + height, (in_height - 1) * down + tall),
+            max(left + width, (in_width - 1) * across + wide),
+            outputs,
+        ),
+        np.int64,
+    )
+    for y, x in np.ndindex(tall, wide):
+        rows = slice(y, y + (in_height - 1) * down + 1, down)
+        columns = slice(x, x + (in_width - 1) * across + 1, across)
+        whole[:, rows, columns] += _product(image, weights[:, y, x].T)
+    sums = whole[:, top : top + height, left : left + width]
+    return _layer(context, sums, attributes.activation)
+
+
+def average_pool(context: Context) -> list[Integers]:
+    """AVERAGE_POOL_2D: sums over the elements of the image that a window has, over their count."""
+    attributes, shape = context.node.attributes_as(Pool2D), context.output.shape
+    image = _around(context.values(0).astype(np.float64), attributes.padding)
+    inside = _around(np.ones((1, *context.inputs[0].shape[1:3], 1)), attributes.padding)
+    sums, counts = np.zeros(shape), np.zeros((1, *shape[1:3], 1))
+    for tap in np.ndindex(attributes.window):
+        sums += _tap(image, tap, attributes, shape)
+        counts += _tap(inside, tap, attributes, shape)
+    low, high = activation_range(attributes.activation, context.output)
+    result = np.empty(shape, np.int64)
+    for count in np.unique(counts).astype(int).tolist():
+        multiplier, shift = reciprocal(count)
+        scale = Scale(
+            multiplier=multiplier, shift=shift, rounding=Rounding.AVERAGE, low=low, high=high
+        )
+        at = np.broadcast_to(counts == count, shape)
+        chosen = sums[at].astype(np.int64)
+        result[at] = requantised(chosen, count // 2, scale, context.kind)
+    return context.written(result)
+
+
+def max_pool(context: Context) -> list[Integers]:
+    """MAX_POOL_2D."""
+    if context.output.dtype != "int8":
+        raise Unproven(f"maximum pooling of {context.output.dtype}")
+    attributes, shape = context.node.attributes_as(Pool2D), context.output.shape
+    image = _around(peaks(context.values(0)).astype(np.float64), attributes.padding)
+    sums = np.zeros(shape)
+    for tap in np.ndindex(attributes.window):
+        sums += _tap(image, tap, attributes, shape)
+    low, high = activation_range(attributes.activation, context.output)
+    scale = Scale(low=low, high=high)
+    return context.written(requantised(sums.astype(np.int64), 0, scale))
+
+
+def reduction(context: Context) -> list[Integers]:
+    """SUM and MEAN."""
+    axes = context.node.attributes_as(Reduce).axes
+    count = math.prod(context.inputs[0].shape[axis] for axis in axes)
+    if not count:
+        raise Unproven("a sum of nothing")
+    sums = context.centred(0).sum(axis=axes).reshape(context.output.shape)
+    pair = reduction_multiplier(context.graph, context.node)
+    return context.written(context.result(sums, *pair))

@@ -1,0 +1,115 @@
+"""The engine over probes: instructions move, sum and requantise what stands for bytes."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from matloom.arch.config import Config
+from matloom.arch.instruction import Instruction, extent_end, unpack_all
+from matloom.arch.isa import FORMATS, Memory, Opcode, Region
+from matloom.meaning.errors import MeaningError
+from matloom.meaning.post import post
+from matloom.meaning.products import accumulate
+from matloom.meaning.state import State, view
+from matloom.meaning.terms import FREE, mixed
+
+__all__ = ["name_of", "new_state", "run", "unwritten"]
+
+
+def unwritten(count: int, *keys: int) -> NDArray[np.float64]:
+    """Return what memory holds that nothing wrote: numbers that no tensor has."""
+    bits = mixed(np.arange(count), 8, *keys) >> np.uint64(40)
+    return bits.astype(np.float64) + FREE
+
+
+def new_state(
+    config: Config, regions: Mapping[Region, NDArray[np.float64]], call: int = 0
+) -> State:
+    """Return an engine on which nothing has run; `regions` hold bytes, or what stands for them.
+
+    What nothing wrote differs from call to call.
+    """
+    accumulators = unwritten(config.acc_entries * config.columns, 1, call).astype(np.int64)
+    return State(
+        config=config,
+        spad=unwritten(config.spad_bytes, 2, call),
+        accumulators=accumulators.reshape(config.acc_entries, config.columns),
+        table=unwritten(256, 3, call).astype(np.int64),
+        regions=dict(regions),
+    )
+
+
+def run(state: State, commands: bytes) -> None:
+    """Run a command buffer to its END.
+
+    Raises
+    ------
+    MeaningError
+        An instruction leaves its memory, or takes weights or parameters from bytes that are no
+        constants.
+    """
+    for number, instruction in enumerate(unpack_all(commands)):
+        if instruction.opcode is Opcode.END:
+            return
+        try:
+            _check_extents(state, instruction)
+            _execute(state, instruction)
+        except MeaningError as error:
+            raise MeaningError(f"{error}, by {name_of(number, instruction)}") from None
+        if state.watch is not None:
+            state.watch(number, instruction)
+
+
+def name_of(number: int, instruction: Instruction) -> str:
+    """Return how messages name an instruction of a command buffer."""
+    return f"instruction {number} ({instruction.opcode.name})"
+
+
+def _check_extents(state: State, instruction: Instruction) -> None:
+    for extent in FORMATS[instruction.opcode].extents:
+        end = extent_end(extent, instruction, state.config)
+        if end is None:
+            continue
+        if extent.memory is Memory.DRAM:
+            region = Region(instruction.values["region"])
+            size = len(state.regions.get(region, ()))
+        elif extent.memory is Memory.ACC:
+            size = state.config.acc_entries
+        else:
+            size = state.config.spad_bytes
+        if end > size:
+            raise MeaningError(f"an extent must end by {size}, not {end}")
+
+
+def _execute(state: State, instruction: Instruction) -> None:
+    if instruction.opcode is Opcode.EXEC:
+        accumulate(state, instruction.values)
+    elif instruction.opcode is Opcode.POST:
+        post(state, instruction.values)
+    else:
+        _transfer(state, instruction.opcode, instruction.values)
+
+
+def _transfer(state: State, opcode: Opcode, fields: Mapping[str, int]) -> None:
+    """Copy planes of rows between a region and the scratchpad, in which bytes may lie apart."""
+    shape = (fields["planes"], fields["rows"], fields["row_bytes"])
+    on_chip = view(
+        state.spad,
+        fields["spad_addr"],
+        shape,
+        (fields["spad_plane_step"], fields["spad_row_step"], 1 << fields["spread"]),
+    )
+    if fields["fill"]:
+        on_chip[...] = (fields["fill_value"] ^ 128) - 128
+        return
+    outside = view(
+        state.regions[Region(fields["region"])],
+        fields["dram_offset"],
+        shape,
+        (fields["dram_plane_step"], fields["dram_row_step"], 1),
+    )
+    if opcode is Opcode.LOAD:
+        on_chip[...] = outside
+    else:
+        outside[...] = on_chip

@@ -1,0 +1,83 @@
+"""Operators that move elements, over probes: the bytes of an element stay together."""
+
+import numpy as np
+
+from matloom.ir.attributes import Axis, Pad, Resize, Slice, Split, Transpose
+from matloom.ir.scales import nearest
+from matloom.meaning.context import Context
+from matloom.meaning.terms import Integers
+
+__all__ = ["concatenation", "pack", "pad", "resize", "split", "take", "transpose", "unpack"]
+
+
+def _elements(context: Context, index: int = 0) -> Integers:
+    """Return an input in its shape, with an axis of bytes more."""
+    tensor = context.inputs[index]
+    return context.raw[index].reshape(*tensor.shape, tensor.element_bytes)
+
+
+def _all(context: Context) -> list[Integers]:
+    return [_elements(context, index) for index in range(len(context.raw))]
+
+
+def concatenation(context: Context) -> list[Integers]:
+    """CONCATENATION."""
+    return [np.concatenate(_all(context), axis=context.node.attributes_as(Axis).axis)]
+
+
+def pack(context: Context) -> list[Integers]:
+    """PACK."""
+    return [np.stack(_all(context), axis=context.node.attributes_as(Axis).axis)]
+
+
+def unpack(context: Context) -> list[Integers]:
+    """UNPACK."""
+    return list(np.moveaxis(_elements(context), context.node.attributes_as(Axis).axis, 0))
+
+
+def split(context: Context) -> list[Integers]:
+    """SPLIT and SPLIT_V."""
+    attributes = context.node.attributes_as(Split)
+    ends = np.cumsum(attributes.sizes)[:-1].tolist()
+    return list(np.split(_elements(context), ends, axis=attributes.axis))
+
+
+def pad(context: Context) -> list[Integers]:
+    """PAD and PADV2."""
+    attributes, output = context.node.attributes_as(Pad), context.output
+    value = output.zero_point if attributes.value is None else int(attributes.value)
+    size = output.element_bytes
+    filled = np.frombuffer(value.to_bytes(size, "little", signed=True), np.int8)
+    result = np.empty((*output.shape, size), np.int64)
+    result[...] = filled
+    inner = tuple(
+        slice(before, before + length)
+        for before, length in zip(attributes.before, context.inputs[0].shape, strict=True)
+    )
+    result[inner] = _elements(context)
+    return [result]
+
+
+def take(context: Context) -> list[Integers]:
+    """SLICE and STRIDED_SLICE."""
+    attributes = context.node.attributes_as(Slice)
+    result = _elements(context)
+    for axis, begin in enumerate(attributes.begin):
+        places = begin + np.arange(attributes.size[axis]) * attributes.step[axis]
+        result = result.take(places, axis=axis)
+    return [result]
+
+
+def transpose(context: Context) -> list[Integers]:
+    """TRANSPOSE."""
+    order = context.node.attributes_as(Transpose).permutation
+    return [_elements(context).transpose(*order, len(order))]
+
+
+def resize(context: Context) -> list[Integers]:
+    """RESIZE_NEAREST_NEIGHBOR."""
+    attributes = context.node.attributes_as(Resize)
+    _images, height, width, _depth = context.inputs[0].shape
+    rows = nearest(attributes, height, attributes.size[0])
+    columns = nearest(attributes, width, attributes.size[1])
+    return [_elements(context)[:, rows][:, :, columns]]

@@ -1,0 +1,182 @@
+"""What each tensor of a network must hold: the operators' definitions over probes."""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from matloom.arch.config import Config
+from matloom.ir.graph import RESHAPES, Graph, Node, Op
+from matloom.meaning import elementwise, layers, moves
+from matloom.meaning.context import Context, Unproven
+from matloom.meaning.terms import Integers, fresh, split_words
+
+__all__ = ["Expected", "expected_bytes"]
+
+#: What stands for the outputs of a node: for each their elements, or their bytes.
+_Rule = Callable[[Context], list[Integers]]
+
+_RULES: dict[Op, _Rule] = {
+    Op.ADD: elementwise.add,
+    Op.AVERAGE_POOL_2D: layers.average_pool,
+    Op.CONCATENATION: moves.concatenation,
+    Op.CONV_2D: layers.convolution,
+    Op.DEPTHWISE_CONV_2D: layers.depthwise,
+    Op.FULLY_CONNECTED: layers.dense,
+    Op.HARD_SWISH: elementwise.table,
+    Op.LEAKY_RELU: elementwise.leaky_relu,
+    Op.LOGISTIC: elementwise.table,
+    Op.MAXIMUM: elementwise.limit,
+    Op.MAX_POOL_2D: layers.max_pool,
+    Op.MEAN: layers.reduction,
+    Op.MINIMUM: elementwise.limit,
+    Op.MUL: elementwise.multiply,
+    Op.PACK: moves.pack,
+    Op.PAD: moves.pad,
+    Op.PADV2: moves.pad,
+    Op.PRELU: elementwise.prelu,
+    Op.QUANTIZE: elementwise.rescale,
+    Op.RELU: elementwise.rescale,
+    Op.RELU6: elementwise.limit,
+    Op.RESIZE_NEAREST_NEIGHBOR: moves.resize,
+    Op.SLICE: moves.take,
+    Op.SPLIT: moves.split,
+    Op.SPLIT_V: moves.split,
+    Op.STRIDED_SLICE: moves.take,
+    Op.SUB: elementwise.add,
+    Op.SUM: layers.reduction,
+    Op.TANH: elementwise.table,
+    Op.TRANSPOSE: moves.transpose,
+    Op.TRANSPOSE_CONV: layers.transposed_convolution,
+    Op.UNPACK: moves.unpack,
+}
+
+
+@dataclass
+class Expected:
+    """The bytes of every tensor of a network, flat, and what was made on the way to them.
+
+    Members
+    -------
+    bytes_of:
+        By tensor number; None where a rule is missing, or was for an input.
+    made:
+        Bytes that stand between: (numbers, what they are).
+    nodes:
+        Those of the engine.
+    missing:
+        By a node's place in the model file, why there is no rule for it.
+    joined:
+        Whether one table stands for two, the second of which is all that reads the first.
+    """
+
+    bytes_of: dict[int, Integers | None] = field(default_factory=dict)
+    made: list[tuple[Integers, str]] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list)
+    missing: dict[int, str] = field(default_factory=dict)
+    joined: bool = False
+
+
+def expected_bytes(
+    graph: Graph, config: Config, on_host: Collection[int], *, joins: bool = True
+) -> Expected:
+    """Return what tensors must hold; outputs of nodes on the host are whatever they are.
+
+    Parameters
+    ----------
+    on_host:
+        Numbers of the tensors that operators of the host make.
+    joins:
+        Whether one table stands for two wherever it may.
+    """
+    network = _Network(graph=graph, config=config, joins=joins)
+    known = network.expected.bytes_of
+    for number, tensor in graph.tensors.items():
+        if tensor.data is not None:
+            raw = np.frombuffer(np.ascontiguousarray(tensor.data).tobytes(), np.int8)
+            known[number] = raw.astype(np.int64)
+    for number in graph.inputs:
+        known[number] = _free(graph, number)
+    for node in graph.nodes:
+        if node.op in RESHAPES:
+            known[node.output] = known[node.inputs[0]]
+        elif node.outputs[0] in on_host:
+            known.update((number, _free(graph, number)) for number in node.outputs)
+        else:
+            network.expected.nodes.append(node)
+            known.update(zip(node.outputs, network.outputs(node), strict=True))
+    return network.expected
+
+
+def _free(graph: Graph, number: int) -> Integers:
+    """Return the bytes of a tensor that comes from outside: words are probes of words."""
+    tensor = graph.tensors[number]
+    if tensor.dtype == "int16":
+        parts = split_words(fresh(tensor.size, number, words=True))
+        return np.stack(parts, axis=-1).reshape(-1)
+    return fresh(tensor.size_bytes, number)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Network:
+    """A graph whose nodes are evaluated one after another.
+
+    Members
+    -------
+    looked_up:
+        By the number of a tensor that a table made, the table and what it was applied to.
+    """
+
+    graph: Graph
+    config: Config
+    joins: bool
+    expected: Expected = field(default_factory=Expected)
+    looked_up: dict[int, tuple[Integers, Integers]] = field(default_factory=dict)
+
+    def outputs(self, node: Node) -> list[Integers] | list[None]:
+        """Return the bytes of a node's outputs, of each None where they cannot be told."""
+        given = [self.expected.bytes_of[number] for number in node.inputs]
+        raw = tuple(item for item in given if item is not None)
+        if len(raw) < len(given):
+            return [None] * len(node.outputs)
+        root = self._root(node.inputs[0])
+        context = Context(
+            graph=self.graph,
+            node=node,
+            config=self.config,
+            raw=raw,
+            looked_up=self.looked_up.get(root) if self._only_read_here(root) else None,
+            made=self.expected.made,
+        )
+        if elementwise.is_table(context):
+            self.looked_up[node.output] = elementwise.looked_up_by(context)
+            self.expected.joined |= context.looked_up is not None
+        try:
+            if node.op not in _RULES:
+                raise Unproven(f"the check has no rule for {node.op}")
+            return [np.asarray(item).reshape(-1) for item in _RULES[node.op](context)]
+        except Unproven as reason:
+            self.expected.missing[node.index] = str(reason)
+            return [None] * len(node.outputs)
+
+    def _root(self, number: int) -> int:
+        """Return the tensor whose bytes a tensor shares."""
+        at = self.graph.producers.get(number)
+        while at is not None and self.graph.nodes[at].op in RESHAPES:
+            number = self.graph.nodes[at].inputs[0]
+            at = self.graph.producers.get(number)
+        return number
+
+    def _only_read_here(self, root: int) -> bool:
+        """Return whether one node reads a tensor's bytes, which do not leave the network."""
+        if not self.joins or root not in self.looked_up:
+            return False
+        same = [number for number in self.graph.tensors if self._root(number) == root]
+        readers = [
+            at
+            for number in same
+            for at in self.graph.consumers[number]
+            if self.graph.nodes[at].op not in RESHAPES
+        ]
+        outside = set(self.graph.outputs).intersection(same)
+        return len(readers) == 1 and not outside

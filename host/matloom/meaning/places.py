@@ -1,0 +1,55 @@
+"""Finds which element a probe stands for, for the messages of the check."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from matloom.ir.graph import Graph
+from matloom.meaning.network import Expected
+from matloom.meaning.terms import FREE, Integers, is_known
+
+__all__ = ["Places"]
+
+
+class Places:
+    """The bytes of all tensors of a network, and those between, by what stands for them."""
+
+    def __init__(self, graph: Graph, names: Mapping[int, str], expected: Expected) -> None:
+        kept = [
+            (found, names[number])
+            for number, found in expected.bytes_of.items()
+            if found is not None and graph.tensors[number].data is None
+        ]
+        kept += expected.made
+        self._names = [name for _found, name in kept]
+        sizes = [len(found) for found, _name in kept]
+        every = np.concatenate([found for found, _name in kept] or [np.zeros(0, np.int64)])
+        order = np.argsort(every, kind="stable")
+        self._values = every[order]
+        self._tensor = np.repeat(np.arange(len(kept)), sizes)[order]
+        starts = np.cumsum([0, *sizes])[:-1]
+        self._byte = order - starts[self._tensor] if kept else order
+
+    def known(self, values: Integers) -> np.ndarray:
+        """Return which of `values` are constants or bytes of a tensor."""
+        if not len(self._values):
+            return is_known(values)
+        at = np.minimum(np.searchsorted(self._values, values), len(self._values) - 1)
+        return np.asarray(is_known(values) | (self._values[at] == values))
+
+    def describe(self, value: int) -> str:
+        """Return in words what a number stands for."""
+        if is_known(value):
+            return f"the constant {value}"
+        at = int(np.searchsorted(self._values, value))
+        if at < len(self._values) and self._values[at] == value:
+            return f"byte {self._byte[at]} of {self._names[self._tensor[at]]!r}"
+        if FREE <= value < 2 * FREE:
+            return "a byte that nothing wrote"
+        return "what no tensor of the network has"
+
+    def tensor_of(self, values: Integers) -> str | None:
+        """Return the name of the tensor that most of `values` are bytes of; None for none."""
+        at = np.minimum(np.searchsorted(self._values, values), max(0, len(self._values) - 1))
+        found = self._tensor[at[self._values[at] == values]]
+        return self._names[int(np.bincount(found).argmax())] if len(found) else None

@@ -1,0 +1,219 @@
+"""EXEC over probes: the walk over the input, and sums of products into accumulators."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from matloom.arch.config import FLOAT_MODES, MAC_MODES, NARROW_MODES, WINDOW_TAPS, Config
+from matloom.arch.floats import FLOAT_FORMATS
+from matloom.arch.numerics import high_nibble, low_nibble, wrap32
+from matloom.meaning.errors import MeaningError
+from matloom.meaning.floats import elements, weight_probes
+from matloom.meaning.state import State, view
+from matloom.meaning.terms import Integers, is_known, nibbles, peaks
+
+__all__ = ["accumulate"]
+
+#: Bytes of words and probes of 31 bits leave room for so many products below 2**53.
+_EXACT = 2**13
+
+_Fields = Mapping[str, int]
+_Floats = NDArray[np.float64]
+
+
+def accumulate(state: State, fields: _Fields) -> None:
+    """Run one EXEC."""
+    if fields["window"]:
+        _slide(state, fields)
+        return
+    mode, config = MAC_MODES[fields["mode"]], state.config
+    positions = fields["width"] * fields["height"]
+    operands: _Floats | None = None
+    for block in range(fields["oc_blocks"]):
+        if operands is None or fields["oc_step"]:
+            operands = _operands(state, fields, block, mode)
+        tiles = _tiles(state, fields, block)
+        entries = fields["acc_addr"] + block * positions + np.arange(positions)
+        if mode in NARROW_MODES:
+            apart = config.pair_distance
+            first = entries + entries // apart * apart
+            for half, places in ((low_nibble, first), (high_nibble, first + apart)):
+                numbers = half(tiles.astype(np.int64)).astype(np.float64)
+                _put(state, places, _sums(operands, numbers, fields), fields)
+        else:
+            if mode in FLOAT_MODES:
+                tiles = _float_tiles(tiles, mode, config)
+            _put(state, entries, _sums(operands, tiles, fields), fields)
+
+
+def _put(state: State, entries: Integers, sums: Integers, fields: _Fields) -> None:
+    """Put sums (positions, columns) into entries, or add them; maxima are sums, too (`peaks`)."""
+    if fields["accumulate"]:
+        sums = sums + state.accumulators[entries]
+    state.accumulators[entries] = wrap32(sums)
+
+
+def _sums(operands: _Floats, tiles: _Floats, fields: _Fields) -> Integers:
+    """Return (positions, columns) of operands (positions, steps, rows) and tiles of each step."""
+    steps, rows = operands.shape[1:]
+    if fields["maximum"]:
+        of_steps = [
+            (operands[:, step] @ tiles[step % len(tiles)]).astype(np.int64) for step in range(steps)
+        ]
+        return np.asarray(sum(peaks(item) for item in of_steps))
+    if len(tiles) < steps:
+        # One tile for all: its steps are added first.
+        once: Integers = (operands.sum(axis=1) @ tiles[0]).astype(np.int64)
+        return once
+    flat, matrix = operands.reshape(len(operands), -1), tiles.reshape(steps * rows, -1)
+    total = np.zeros((len(flat), matrix.shape[1]), np.int64)
+    for first in range(0, len(matrix), _EXACT):
+        part = slice(first, first + _EXACT)
+        total += (flat[:, part] @ matrix[part]).astype(np.int64)
+    return total
+
+
+def _operands(state: State, fields: _Fields, block: int, mode: str) -> _Floats:
+    """Return (positions, steps, rows) of an output block, as the mode reads them."""
+    raw = _vectors(state, fields, block)
+    if mode == "i4xi4":
+        return nibbles(raw.astype(np.int64)).astype(np.float64)
+    if mode == "i16xi8":
+        low = raw[:, :, ::2]
+        raw[:, :, ::2] = low + 256 * (is_known(low) & (low < 0))
+        raw[:, :, 1::2] *= 256
+    elif mode in FLOAT_MODES:
+        size, count = FLOAT_FORMATS[mode].bytes, state.config.float_rows
+        used = raw[:, :, : count * size].astype(np.int64)
+        return elements([used[:, :, place::size] for place in range(size)]).astype(np.float64)
+    return raw
+
+
+def _vectors(state: State, fields: _Fields, block: int) -> _Floats:
+    """Return (positions, steps, rows): the input's bytes, and `pad_value` outside of it."""
+    rows = state.config.rows
+    height, width = fields["height"], fields["width"]
+    taps = (fields["kernel_rows"], fields["kernel_cols"], fields["blocks"])
+    first_byte = fields["first_byte"] + block * fields["oc_step"]
+    tall = (height - 1) * fields["y_step"] + (taps[0] - 1) * fields["kernel_row_step"] + 1
+    wide = (width - 1) * fields["x_step"] + (taps[1] - 1) * fields["kernel_col_step"]
+    wide += taps[2] * rows
+    image = np.full((tall, wide), float(fields["pad_value"]))
+    source = view(
+        state.spad,
+        fields["input_addr"],
+        (fields["input_rows"], fields["input_row_bytes"]),
+        (fields["input_pitch"], 1),
+    )
+    top, left = max(0, -fields["first_row"]), max(0, -first_byte)
+    inside = source[fields["first_row"] + top :, first_byte + left :][: tall - top, : wide - left]
+    if top < tall and left < wide and inside.size:
+        image[top : top + inside.shape[0], left : left + inside.shape[1]] = inside
+    strides = (fields["y_step"] * wide, fields["x_step"], fields["kernel_row_step"] * wide)
+    inner = (fields["kernel_col_step"], rows, 1)
+    gathered = view(image.reshape(-1), 0, (height, width, *taps, rows), (*strides, *inner))
+    return gathered.reshape(height * width, -1, rows)
+
+
+def _tiles(state: State, fields: _Fields, block: int) -> _Floats:
+    """Return (steps, rows, columns) weights of an output block; of one tile for all, (1, ...)."""
+    config = state.config
+    steps = fields["kernel_rows"] * fields["kernel_cols"] * fields["blocks"]
+    first = fields["weight_addr"]
+    if fields["weights_fixed"]:
+        steps = 1
+    else:
+        first += block * steps * config.tile_bytes
+    flat = state.spad[first : first + steps * config.tile_bytes]
+    if not is_known(flat).all():
+        at = int(np.argmin(is_known(flat)))
+        raise MeaningError(f"byte {first + at} of the scratchpad must hold a weight")
+    return flat.reshape(steps, config.rows, config.columns)
+
+
+def _float_tiles(tiles: _Floats, mode: str, config: Config) -> _Floats:
+    """Return (steps, elements, columns) of tiles in which an element lies in two rows."""
+    raw = tiles[:, : 2 * config.float_rows].astype(np.int64) & 255
+    high = raw[:, 1::2] if FLOAT_FORMATS[mode].bytes > 1 else 0
+    return weight_probes(raw[:, ::2] + 256 * high).astype(np.float64)
+
+
+def _slide(state: State, fields: _Fields) -> None:
+    """Run an EXEC with sliding windows (decision 0002)."""
+    outputs = _outputs(fields)
+    entry = fields["acc_addr"]
+    for block in range(fields["oc_blocks"]):
+        if fields["paired"]:
+            vectors = _paired_vectors(state, fields, block)
+        else:
+            vectors = _vectors(state, fields, block)
+        tiles = _tiles(state, fields, block)
+        places = np.arange(entry, entry + len(outputs))
+        entry += len(outputs)
+        steps = [
+            _windows(vectors[:, step], tiles[step % len(tiles)], outputs, fields, state.config)
+            for step in range(vectors.shape[1])
+        ]
+        if fields["maximum"]:
+            steps = [peaks(item) for item in steps]
+        _put(state, places, np.asarray(sum(steps)), fields)
+
+
+def _paired_vectors(state: State, fields: _Fields, block: int) -> _Floats:
+    """Return (vectors, steps, bytes) of blocks of 2 x 2 positions, padding where not whole."""
+    size = state.config.paired_bytes
+    rows = fields["first_row"] + np.add.outer(
+        np.arange(fields["height"]) * fields["y_step"],
+        np.arange(fields["kernel_rows"]) * fields["kernel_row_step"],
+    )
+    starts = fields["first_byte"] + block * fields["oc_step"] + np.add.outer(
+        np.arange(fields["width"]) * fields["x_step"],
+        np.arange(fields["kernel_cols"]) * fields["kernel_col_step"],
+    )  # fmt: skip
+    row, start = rows[:, None, :, None], starts[None, :, None, :]
+    inside = (row >= 0) & (row < fields["input_rows"])
+    inside = inside & (start >= 0) & (start + size <= fields["input_row_bytes"])
+    first = np.where(inside, fields["input_addr"] + row * fields["input_pitch"] + start, 0)
+    found = state.spad.take(first[..., None] + np.arange(size), mode="clip")
+    found[~inside] = fields["pad_value"]
+    return found.reshape(fields["height"] * fields["width"], -1, size)
+
+
+def _outputs(fields: _Fields) -> Integers:
+    """Return the numbers of the vectors with which an output is complete."""
+    line = max(fields["line"], WINDOW_TAPS)
+    rows = np.arange(fields["out_height"]) * (fields["out_y_skip"] + 1) * line
+    columns = np.arange(fields["out_width"]) * (fields["out_x_skip"] + 1)
+    numbers = fields["first_output"] + np.add.outer(rows, columns)
+    # What lies beyond a line is no output of it.
+    kept = numbers[:, columns < line].reshape(-1)
+    return np.asarray(kept[kept < fields["width"] * fields["height"]])
+
+
+def _windows(
+    vectors: _Floats, tile: _Floats, outputs: Integers, fields: _Fields, config: Config
+) -> Integers:
+    """Return (outputs, columns): each column's sum over the taps of its own byte of vectors."""
+    columns, line = config.columns, max(fields["line"], WINDOW_TAPS)
+    total = np.zeros((len(outputs), columns))
+    taps = WINDOW_TAPS * config.window_lines
+    for tap in range(taps):
+        if not tile[tap].any():
+            continue
+        y, x = divmod(tap, WINDOW_TAPS)
+        if fields["paired"]:
+            back, first = (1 - y // 2) * line + 1 - x // 2, (2 * (x % 2) + y % 2) * columns
+        else:
+            back, first = (config.window_lines - 1 - y) * line + WINDOW_TAPS - 1 - x, 0
+        numbers = outputs - back
+        found = vectors[np.maximum(numbers, 0), first : first + columns]
+        found[numbers < 0] = fields["pad_value"]
+        total += found * tile[tap]
+    rest = slice(taps, config.rows)
+    if tile[rest].any():
+        if fields["paired"]:
+            total += fields["pad_value"] * tile[rest].sum(axis=0)
+        else:
+            total += vectors[outputs, rest] @ tile[rest]
+    return total.astype(np.int64)

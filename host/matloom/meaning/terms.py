@@ -1,0 +1,188 @@
+"""The algebra of the check: numbers that stand for bytes, words and sums that are not known yet.
+
+A byte that is known is itself, -128 to 127. One that depends on the network's inputs is a *probe*,
+a pseudo-random number from `PROBE` up that follows from all that the byte depends on. Sums of
+products are taken of probes as of bytes, modulo 2**32, so two sums agree where they are the same
+linear map of the same bytes, and else differ but for one case in millions. What is not linear
+becomes a new probe of its operand and of its parameters.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from matloom.arch.numerics import DIGITS, Rounding, low_nibble, wrap32
+
+__all__ = [
+    "FREE",
+    "PROBE",
+    "Integers",
+    "Scale",
+    "digits",
+    "fresh",
+    "is_known",
+    "join_words",
+    "looked_up",
+    "mixed",
+    "nibbles",
+    "peaks",
+    "requantised",
+    "split_words",
+]
+
+Integers = NDArray[np.int64]
+
+#: Probes of bytes are PROBE and 24 bits; bytes that nothing wrote are FREE and 24 bits.
+PROBE, FREE = 2**24, 2**25
+
+#: Probes of words are WORD and 30 bits, so that they are told from every byte.
+WORD = 2**30
+
+#: Multiplier and shift that change nothing (`numerics.requantize`).
+_SAME = (2**30, 1)
+
+#: From splitmix64, whose finaliser is a bijection of 64 bits.
+_FACTORS = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+
+
+def _finished(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    bits = bits * np.uint64(_FACTORS[0]) + np.uint64(_FACTORS[2])
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(_FACTORS[1])
+    return np.asarray(bits ^ (bits >> np.uint64(27)))
+
+
+def mixed(values: Any, *keys: Any) -> NDArray[np.uint64]:
+    """Return 64 pseudo-random bits for each of `values` under keys, integers or arrays of them."""
+    with np.errstate(over="ignore"):
+        key = np.zeros((), np.uint64)
+        for item in keys:
+            key = _finished(key + np.asarray(item, np.int64).astype(np.uint64))
+        bits = np.asarray(values, np.int64).astype(np.uint64)
+        return _finished(_finished(bits + key) ^ key)
+
+
+def _number(bits: NDArray[np.uint64], first: int) -> Integers:
+    """Return numbers from `first`, a power of two, up to twice that."""
+    size = first.bit_length() - 1
+    return (bits >> np.uint64(64 - size)).astype(np.int64) + first
+
+
+def _probes(values: Any, *keys: Any) -> Integers:
+    """Return a probe of a byte for each of `values` under keys."""
+    return _number(mixed(values, *keys), PROBE)
+
+
+def fresh(count: int, *keys: int, words: bool = False) -> Integers:
+    """Return probes of `count` bytes, or words, that keys tell from all others."""
+    return _number(mixed(np.arange(count), 1, *keys), WORD if words else PROBE)
+
+
+def is_known(values: Any) -> NDArray[np.bool_]:
+    """Return which bytes are constants."""
+    return np.asarray((values >= -128) & (values <= 127))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scale:
+    """From sums to bytes, words or sums: the parameters of `numerics.requantize`, and limits.
+
+    `multiplier` and `shift` may differ by channel, the last axis.
+    """
+
+    multiplier: Any = _SAME[0]
+    shift: Any = _SAME[1]
+    rounding: int = Rounding.DOUBLE
+    pre_shift: int = 0
+    zero: int = 0
+    low: int = -128
+    high: int = 127
+
+    @property
+    def linear(self) -> Any:
+        """Whether nothing is rounded, for each channel."""
+        same = (self.multiplier == np.int64(_SAME[0])) & (self.shift == np.int64(_SAME[1]))
+        return same & (not self.pre_shift) & (self.rounding != Rounding.FLOAT)
+
+
+def requantised(values: Integers, bias: Any, scale: Scale, kind: str = "byte") -> Integers:
+    """Return what `scale` makes of ``values + bias``: of kind ``"byte"``, ``"word"`` or ``"sum"``.
+
+    Where nothing is rounded a sum stays what it is, and so do bytes and words that are not
+    limited; the rest is a probe of the sum and of every parameter.
+    """
+    average = scale.rounding == Rounding.AVERAGE
+    sums = wrap32(values if average else values + bias)
+    away = bias if average else 0
+    linear = scale.linear & np.equal(away, 0)
+    if kind != "sum" and scale.low == scale.high:
+        return np.full(np.shape(sums), scale.low, np.int64)
+    keys = (2, scale.multiplier, scale.shift, scale.rounding, scale.pre_shift, away)
+    if kind == "sum":
+        rounded = _number(mixed(sums, *keys), 2**31) - 2**32
+        return np.where(linear, sums, rounded) if np.any(linear) else rounded
+    limits = (scale.low, scale.high)
+    every = (-(2**15), 2**15 - 1) if kind == "word" else (-128, 127)
+    make = _words if kind == "word" else _probes
+    if not np.any(linear):
+        return make(sums, *keys, scale.zero, *limits)
+    moved = wrap32(sums + scale.zero)
+    same = make(moved, 3, *limits)
+    if limits == every:
+        same = np.where(_passes(moved, kind), moved, same)
+    if np.all(linear):
+        return same
+    return np.where(linear, same, make(sums, *keys, scale.zero, *limits))
+
+
+def _words(values: Any, *keys: Any) -> Integers:
+    return _number(mixed(values, *keys), WORD)
+
+
+def _passes(values: Integers, kind: str) -> NDArray[np.bool_]:
+    """Return which sums are a byte or a word, or the complement of a byte."""
+    size = np.abs(values)
+    if kind == "byte":
+        return size < 2 * FREE
+    return (size <= 2**15) | (values >= WORD)
+
+
+def digits(sums: Integers) -> list[Integers]:
+    """Return the bytes in which a lane puts out sums (`numerics.from_digits`), lowest first."""
+    return [
+        requantised(
+            sums, 0, Scale(shift=shift, rounding=Rounding.SINGLE, pre_shift=pre_shift), "byte"
+        )
+        for pre_shift, shift in DIGITS
+    ]
+
+
+def join_words(low: Integers, high: Integers) -> Integers:
+    """Return words of their bytes, of which the lower has no sign."""
+    return np.asarray(wrap32(low + 256 * (is_known(low) & (low < 0)) + 256 * high))
+
+
+def split_words(words: Integers) -> tuple[Integers, Integers]:
+    """Return the lower and the upper bytes of words, from which `join_words` makes them again."""
+    known = np.abs(words) <= 2**15
+    low = PROBE + ((mixed(words >> 8, 4) >> np.uint64(48)).astype(np.int64) << 8) + (words & 255)
+    known_low = ((words & 255) ^ 128) - 128
+    return np.where(known, known_low, low), np.where(known, words, words - low) >> 8
+
+
+def nibbles(values: Integers) -> Integers:
+    """Return the lower four bits of bytes as numbers."""
+    return np.where(is_known(values), low_nibble(values), _probes(values, 5))
+
+
+def peaks(values: Integers) -> Integers:
+    """Return numbers whose sum stands for the maximum of `values`; -128 counts for nothing."""
+    return np.where(values == -128, 0, _number(mixed(values, 6), 2**30))
+
+
+def looked_up(table: Integers, values: Integers) -> Integers:
+    """Return the entries of bytes; entry n of a table (256,) is that of byte n, unsigned."""
+    known = is_known(values)
+    key = mixed(table, np.arange(256)).sum(dtype=np.uint64) >> np.uint64(1)
+    return np.where(known, table[np.where(known, values, 0) & 255], _probes(values, 7, int(key)))

@@ -1,0 +1,221 @@
+"""Programs that compute their networks pass the check of meaning; those that do not are named."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from matloom import compiler
+from matloom.arch.config import PRESETS, load_config
+from matloom.arch.instruction import illegal_field, pack, unpack_all
+from matloom.arch.isa import FORMATS, Opcode, Region
+from matloom.compiler import CompileOptions, compile_network
+from matloom.data.digits import NETWORK
+from matloom.device.model import Engine, EngineFault
+from matloom.frontend.tflite import load_tflite
+from matloom.instances import KINDS, Instances
+from matloom.ir.attributes import Activation, Arithmetic
+from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
+from matloom.meaning import MeaningError, check_meaning, network
+from matloom.products import product_graph
+from matloom.stimulus import random_layer
+
+EVERYTHING = load_config("small+weight_rows=2+tables=1+products=1+i8xi4+i4xi4+i16xi8")
+#: Operators of int16 on the engine.
+WORDS = (
+    *(Op.ADD, Op.AVERAGE_POOL_2D, Op.CONCATENATION, Op.CONV_2D, Op.DEPTHWISE_CONV_2D),
+    *(Op.FULLY_CONNECTED, Op.LEAKY_RELU, Op.MAXIMUM, Op.MEAN, Op.MINIMUM, Op.PAD, Op.QUANTIZE),
+    *(Op.RELU, Op.RELU6, Op.RESIZE_NEAREST_NEIGHBOR, Op.SLICE, Op.SPLIT, Op.SUM, Op.TRANSPOSE),
+)
+
+
+@pytest.fixture
+def compiled(monkeypatch):
+    """Return what compiles a network to (graph behind the passes, program, names)."""
+    kept = {}
+    lower = compiler.lower
+
+    def lowered(graph, parts, names, *rest):
+        kept["graph"], kept["names"] = graph, names
+        return lower(graph, parts, names, *rest)
+
+    monkeypatch.setattr(compiler, "lower", lowered)
+
+    def make(*arguments):
+        program = compile_network(*arguments)
+        return kept["graph"], program, kept["names"]
+
+    return make
+
+
+@pytest.mark.parametrize("preset", ["nano", "small", "reference"])
+def test_a_network_is_proven_as_a_whole(compiled, preset):
+    proven, operators = check_meaning(*compiled(load_tflite(NETWORK), PRESETS[preset]))
+    assert proven == operators == 7
+
+
+@pytest.mark.parametrize("preset", list(PRESETS))
+def test_random_layers_with_random_tilings_are_proven(compiled, preset, seed):
+    for number in range(seed, seed + 15):
+        options = CompileOptions(tiling_seed=number if number % 4 else None)
+        graph, _ = random_layer(number, PRESETS[preset])
+        proven, operators = check_meaning(*compiled(graph, PRESETS[preset], options))
+        assert proven == operators, f"layer {number}"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "op"),
+    [
+        *(("int8", op) for op in KINDS if op is not Op.LOG_SOFTMAX),
+        *(("int16", op) for op in WORDS),
+    ],
+)
+def test_every_operator_of_the_engine_is_proven(compiled, dtype, op, seed):
+    graph = Instances([seed, *op.encode()], dtype).make(op)
+    for config in (EVERYTHING, load_config("nano+tables=0+products=1")):
+        proven, operators = check_meaning(*compiled(graph, config))
+        assert proven == operators
+
+
+def _edited(program, buffer, number, name, value):
+    """Return a program in one field of whose instructions another value stands; None if illegal."""
+    instructions = list(unpack_all(program.commands(buffer)))
+    chosen = instructions[number]
+    instructions[number] = dataclasses.replace(chosen, values={**chosen.values, name: value})
+    if illegal_field(instructions[number], program.config):
+        return None
+    commands = b"".join(pack(item) for item in instructions)
+    image = bytearray(program.image)
+    image[buffer.command_offset : buffer.command_offset + len(commands)] = commands
+    return dataclasses.replace(program, image=bytes(image))
+
+
+def _outputs(program, inputs):
+    """Return what a program of one step puts out on the functional model; None for a fault."""
+    regions = {region: np.zeros(size, np.uint8) for region, size in program.region_bytes.items()}
+    regions[Region.PROGRAM] = np.frombuffer(program.image, np.uint8)
+    (step,) = program.steps
+    for binding, data in zip(step.inputs, inputs, strict=True):
+        raw = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+        regions[binding.region][binding.offset : binding.offset + raw.size] = raw
+    try:
+        Engine(program.config, regions).run(program.commands(step))
+    except EngineFault:
+        return None
+    (binding,) = step.outputs
+    size = int(np.prod(binding.shape)) * np.dtype(binding.dtype).itemsize
+    return regions[binding.region][binding.offset : binding.offset + size]
+
+
+@pytest.mark.parametrize("layer", [3, 5, 7, 11])
+def test_edits_of_instructions_that_change_a_result_are_noticed(compiled, layer):
+    given, inputs = random_layer(layer, PRESETS["small"])
+    arrays = [inputs[tensor] for tensor in given.inputs]
+    graph, program, names = compiled(given, PRESETS["small"], CompileOptions(tiling_seed=layer))
+    generator = np.random.default_rng(layer)
+    (step,) = program.steps
+    instructions = list(unpack_all(program.commands(step)))
+    right, noticed = _outputs(program, arrays), 0
+    for _ in range(60):
+        number = int(generator.integers(len(instructions) - 1))
+        fields = FORMATS[instructions[number].opcode].fields
+        item = fields[generator.integers(len(fields))]
+        value = instructions[number].values[item.name] + int(generator.choice([-1, 1, 16]))
+        low, high = item.range
+        edited = _edited(program, step, number, item.name, min(max(low, value), high))
+        if edited is None:
+            continue
+        found = _outputs(edited, arrays)
+        if found is None or not np.array_equal(found, right):
+            noticed += 1
+            with pytest.raises(MeaningError):
+                check_meaning(graph, edited, names)
+    assert noticed >= 5
+
+
+def test_a_wrong_weight_is_noticed(compiled):
+    graph, program, names = compiled(product_graph(3, 20, 10), PRESETS["nano"])
+    image = bytearray(program.image)
+    image[0] ^= 1
+    wrong = dataclasses.replace(program, image=bytes(image))
+    with pytest.raises(MeaningError, match=r"in the first call, byte .* of output"):
+        check_meaning(graph, wrong, names)
+
+
+def test_a_repeated_call_may_rely_on_what_is_kept_alone(compiled):
+    options = CompileOptions(resident=True)
+    graph, program, names = compiled(product_graph(3, 20, 10), PRESETS["nano"], options)
+    assert check_meaning(graph, program, names) == (1, 1)
+    (step,) = program.steps
+    nothing = dataclasses.replace(step.repeat, kept=())
+    wrong = dataclasses.replace(program, steps=(dataclasses.replace(step, repeat=nothing),))
+    with pytest.raises(MeaningError, match=r"in a repeated call, .* must hold a weight"):
+        check_meaning(graph, wrong, names)
+    everything = dataclasses.replace(step.repeat, kept=((0, program.config.spad_bytes),))
+    wrong = dataclasses.replace(program, steps=(dataclasses.replace(step, repeat=everything),))
+    with pytest.raises(MeaningError, match=r"byte .* of the scratchpad must still hold a constant"):
+        check_meaning(graph, wrong, names)
+
+
+def test_an_instruction_beyond_its_memory_is_named(compiled):
+    graph, program, names = compiled(product_graph(3, 20, 10), PRESETS["nano"])
+    wrong = _edited(program, program.steps[0], 0, "spad_addr", 2**24 - 1)
+    with pytest.raises(MeaningError, match=r"an extent must end by \d+, not \d+, by instruction 0"):
+        check_meaning(graph, wrong, names)
+
+
+def test_the_message_names_instruction_and_layer(compiled):
+    graph, program, names = compiled(load_tflite(NETWORK), PRESETS["small"])
+    (step,) = [step for step in program.steps if step.kind == "engine"]
+    instructions = list(unpack_all(program.commands(step)))
+    number = next(
+        at
+        for at, item in enumerate(instructions)
+        if item.opcode is Opcode.POST and item.channel_scale
+    )
+    wrong = _edited(program, step, number, "output_zero", instructions[number].output_zero + 1)
+    layer = next(item.name for item in program.layers if item.mark)
+    with pytest.raises(MeaningError) as error:
+        check_meaning(graph, wrong, names)
+    assert f"instruction {number} (POST) of layer {layer!r} is the first" in str(error.value)
+
+
+def test_an_output_from_elsewhere_is_named(compiled):
+    quantisation = Quantisation(scale=(0.5,), zero_point=(3,))
+    tensors = {
+        number: Tensor(name=name, shape=(1, 4, 4, 8), dtype="int8", quantisation=quantisation)
+        for number, name in enumerate(("a", "b", "y"))
+    }
+    attributes = Arithmetic(activation=Activation.NONE)
+    node = Node(op=Op.ADD, inputs=(0, 1), outputs=(2,), attributes=attributes, index=0)
+    given = Graph(name="sum", inputs=(0, 1), outputs=(2,), tensors=tensors, nodes=(node,))
+    graph, program, names = compiled(given, PRESETS["small"])
+    (step,) = program.steps
+    instructions = list(unpack_all(program.commands(step)))
+    stores = [at for at, item in enumerate(instructions) if item.opcode is Opcode.STORE]
+    address = instructions[stores[0]].spad_addr
+    wrong = _edited(program, step, stores[0], "spad_addr", address + 1)
+    with pytest.raises(MeaningError, match="byte 0 of output 'y' holds byte 1 of 'y'"):
+        check_meaning(graph, wrong, names)
+
+
+def test_tables_in_a_row_are_proven_joined_and_apart(compiled):
+    quantisation = Quantisation(scale=(1 / 256,), zero_point=(-128,))
+    tensors = {
+        number: Tensor(
+            name=f"t{number}", shape=(1, 5, 5, 6), dtype="int8", quantisation=quantisation
+        )
+        for number in range(4)
+    }
+    nodes = tuple(
+        Node(op=Op.LOGISTIC, inputs=(at,), outputs=(at + 1,), index=at) for at in range(3)
+    )
+    for outputs in ((3,), (2, 3), (1, 2, 3)):
+        graph = Graph(name="three", inputs=(0,), outputs=outputs, tensors=tensors, nodes=nodes)
+        assert check_meaning(*compiled(graph, EVERYTHING)) == (3, 3)
+
+
+def test_operators_without_a_rule_are_not_counted_as_proven(compiled, monkeypatch):
+    rules = {op: rule for op, rule in network._RULES.items() if op is not Op.FULLY_CONNECTED}
+    monkeypatch.setattr(network, "_RULES", rules)
+    assert check_meaning(*compiled(product_graph(3, 20, 10), PRESETS["nano"])) == (0, 1)

@@ -1,0 +1,127 @@
+"""The algebra of probes: what passes unchanged does so in the lanes, and the rest differs."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from matloom.arch.numerics import DIGITS, Rounding, low_nibble, requantize
+from matloom.meaning.terms import (
+    FREE,
+    PROBE,
+    Scale,
+    digits,
+    fresh,
+    is_known,
+    join_words,
+    looked_up,
+    nibbles,
+    peaks,
+    requantised,
+    split_words,
+)
+
+EVERY_BYTE = np.arange(-128, 128)
+ROUNDINGS = (Rounding.DOUBLE, Rounding.SINGLE, Rounding.AVERAGE)
+CHANGES = (
+    {"multiplier": 2**30 + 1},
+    {"shift": 0},
+    {"pre_shift": 1},
+    {"zero": 1},
+    {"low": -127},
+    {"high": 126},
+)
+
+
+def test_probes_differ_from_bytes_and_from_each_other():
+    probes = fresh(10_000, 7)
+    assert probes.min() >= PROBE
+    assert probes.max() < FREE
+    assert not is_known(probes).any()
+    assert len(np.unique(probes)) > 9_980
+    assert np.isin(probes, fresh(10_000, 8)).sum() < 30
+    assert is_known(EVERY_BYTE).all()
+
+
+@pytest.mark.parametrize("rounding", ROUNDINGS)
+def test_what_passes_unchanged_does_so_in_a_lane(rounding):
+    scale = Scale(rounding=rounding)
+    values = np.arange(-1000, 1000)
+    assert np.array_equal(requantize(values, scale.multiplier, scale.shift, rounding), values)
+    probes = fresh(100, 1)
+    assert np.array_equal(requantised(probes, 0, scale), probes)
+    assert np.array_equal(requantised(EVERY_BYTE, 0, scale), EVERY_BYTE)
+    assert np.array_equal(requantised(values, 0, scale, "sum"), values)
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: next(iter(change)))
+@pytest.mark.parametrize("base", [{}, {"multiplier": 1_500_000_000, "shift": -7}])
+def test_every_parameter_changes_the_result(change, base):
+    sums = fresh(500, 2) * 37
+    plain = requantised(sums, 11, Scale(**base))
+    assert (requantised(sums, 11, Scale(**{**base, **change})) != plain).all()
+    assert (requantised(sums, 12, Scale(**base)) != plain).all()
+    assert (requantised(sums + 1, 10, Scale(**base)) == plain).all()
+
+
+def test_rounding_rules_and_the_bias_of_an_average_differ():
+    sums = fresh(500, 3)
+    made = [
+        requantised(sums, 4, Scale(multiplier=1_500_000_000, rounding=rounding))
+        for rounding in ROUNDINGS
+    ]
+    assert all((first != second).all() for first, second in itertools.combinations(made, 2))
+    average = Scale(multiplier=1_500_000_000, rounding=Rounding.AVERAGE)
+    # Away from zero: that is not the sum with a larger one.
+    assert (requantised(sums + 1, 3, average) != requantised(sums, 4, average)).all()
+
+
+def test_channels_have_scales_of_their_own():
+    multipliers = np.array([2**30, 1_500_000_000, 1_500_000_001])
+    shifts = np.array([1, -3, -3])
+    sums = np.stack([fresh(50, 4)] * 3, axis=-1)
+    together = requantised(sums, 0, Scale(multiplier=multipliers, shift=shifts))
+    for channel in range(3):
+        scale = Scale(multiplier=int(multipliers[channel]), shift=int(shifts[channel]))
+        assert np.array_equal(together[:, channel], requantised(sums[:, channel], 0, scale))
+    assert (together[:, 1] != together[:, 2]).all()
+
+
+def test_limits_that_meet_make_a_constant():
+    assert (requantised(fresh(9, 5), 0, Scale(low=-7, high=-7)) == -7).all()
+
+
+def test_words_are_their_bytes():
+    words = np.concatenate([fresh(1000, 6, words=True), np.arange(-(2**15), 2**15)])
+    low, high = split_words(words)
+    assert np.array_equal(join_words(low, high), words)
+    raw = np.arange(-(2**15), 2**15).astype("<i2").view(np.int8).reshape(-1, 2)
+    assert np.array_equal(low[1000:], raw[:, 0])
+    assert np.array_equal(high[1000:], raw[:, 1])
+    every = Scale(low=-(2**15), high=2**15 - 1)
+    assert np.array_equal(requantised(words, 0, every, "word"), words)
+
+
+def test_each_digit_of_a_sum_is_another_byte():
+    made = digits(fresh(100, 9))
+    assert len(made) == len(DIGITS)
+    assert all((first != second).any() for first, second in itertools.combinations(made, 2))
+
+
+def test_tables_keep_constants_and_tell_tables_apart():
+    table = np.roll(EVERY_BYTE, 5)
+    assert np.array_equal(looked_up(table, EVERY_BYTE), table[EVERY_BYTE & 255])
+    probes, other = fresh(300, 10), table.copy()
+    other[17] += 1
+    assert (looked_up(table, probes) != looked_up(other, probes)).all()
+
+
+def test_nibbles_of_constants_are_numbers():
+    assert np.array_equal(nibbles(EVERY_BYTE), low_nibble(EVERY_BYTE))
+    probes = fresh(300, 11)
+    assert (nibbles(probes) != probes).all()
+
+
+def test_the_least_byte_counts_for_nothing_in_a_maximum():
+    assert peaks(np.array([-128]))[0] == 0
+    assert (peaks(EVERY_BYTE[1:]) > 0).all()
