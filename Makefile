@@ -11,7 +11,7 @@ STAMP := $(VENV)/installed
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help check setup demo test test-all sim lint bench bench-check verilog size
+.PHONY: help check setup demo test test-all mutate sim lint bench bench-check verilog size
 
 help: ## List the verbs.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -46,6 +46,9 @@ test: $(STAMP) ## Run the fast tests (minutes).
 
 test-all: $(STAMP) ## Run all tests, the slow ones too.
 	$(PYTEST) -q -n 2 -m "" $(ARGS)
+
+mutate: $(STAMP) ## Try the tests on mutants of the hardware's source (hours; goes on where it was).
+	$(BIN)/python -m mutation $(ARGS)
 
 sim: $(STAMP) ## Run the cocotb regression of the generated chip.
 	$(PYTEST) -m "" sim_tests $(ARGS)

@@ -1,6 +1,7 @@
 """Fills the tables of README.md and of the pages here from the reports: python docs/tables.py."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,10 @@ RESULTS = ROOT / "docs" / "results"
 PAGES = (
     ROOT / "README.md",
     ROOT / "bitstreams" / "README.md",
-    *(ROOT / "docs" / f"{name}.md" for name in ("numerics", "performance", "networks")),
+    *(
+        ROOT / "docs" / f"{name}.md"
+        for name in ("numerics", "performance", "networks", "verification")
+    ),
 )
 PRESETS = ("reference", "small", "nano")
 
@@ -301,6 +305,49 @@ def _four_bits() -> str:
     return _table(["network", *headings], rows)
 
 
+def _mutants() -> list[dict[str, Any]]:
+    path = RESULTS / "mutants.json"
+    return list(json.loads(path.read_text())["mutants"].values()) if path.is_file() else []
+
+
+def _mutation_scores() -> str:
+    """Return the score of each unit; what is the same hardware, or none, does not count."""
+    found = _mutants()
+    rows = []
+    for unit in [*dict.fromkeys(item["unit"] for item in found), "all"]:
+        counts = Counter(
+            "streams" if item["verdict"] == "killed" and "streams" in item else item["verdict"]
+            for item in found
+            if unit in (item["unit"], "all")
+        )
+        noticed = counts["killed"] + counts["timeout"] + counts["streams"]
+        whole = noticed + counts["survived"]
+        tests = counts["killed"] + counts["timeout"]
+        numbers = (whole, tests, counts["streams"], counts["survived"], counts["equivalent"])
+        rows.append([f"`{unit}`", *map(str, numbers), f"{noticed / whole:.0%}" if whole else ""])
+    headings = ("mutants", "noticed by tests", "by streams", "by nothing", "equivalent", "score")
+    return _table(["unit", *headings], rows)
+
+
+def _mutation_survivors() -> str:
+    rows = [
+        [
+            f"`{item['unit']}.py`",
+            f"{item['line']}",
+            *(_code(item[key]) for key in ("before", "after")),
+        ]
+        for item in _mutants()
+        if item["verdict"] == "survived"
+    ]
+    return _table(["file", "line", "instead of", "the mutant has"], rows)
+
+
+def _code(text: str) -> str:
+    """Return source text on one line of a table, cut where it is long."""
+    line = " ".join(text.split()).replace("|", "\\|")
+    return f"`{line if len(line) < 80 else line[:76] + ' ...'}`"
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "networks": _networks,
     "devices": _devices,
@@ -321,6 +368,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "tools": _tools,
     "exceptions": _exceptions,
     "collection": _collection,
+    "mutants": _mutation_scores,
+    "survivors": _mutation_survivors,
 }
 
 

@@ -104,6 +104,8 @@ def test_offsets_without_a_register(seed):
     marks = range(MARKS_OFFSET, MARKS_OFFSET + 4 * CONFIG.marks)
     unknown = [at for at in range(WINDOW_BYTES) if at not in known and (at not in marks or at % 4)]
     beyond = [0x800, 0x808, 0xFFC, 0x800 + register("TIMEOUT").offset]
+    beyond += [marks.start - 4, marks.stop, marks.stop + 4, 0x800 + marks.start]
+    assert known.isdisjoint(beyond)
     chosen = random.Random(seed).sample(unknown, 60) + beyond
 
     async def main(ctx):

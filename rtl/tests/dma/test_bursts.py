@@ -92,3 +92,86 @@ def test_a_burst_a_cycle_and_a_cycle_between_rows():
     bursts, cycles = run(Bursts(bus_bytes=8, burst_beats=32), rows)
     assert len(bursts) == 32 + 30
     assert cycles == len(bursts) + len(rows)
+
+
+def split(row, bus_bytes, burst_beats):
+    """Cut a row beat by beat: a burst ends with its row, or before a multiple of its longest."""
+    first_beat = row["address"] // bus_bytes
+    last_beat = (row["address"] + row["bytes"] - 1) // bus_bytes
+    bursts, beats = [], []
+    for beat in range(first_beat, last_beat + 1):
+        beats.append(beat)
+        if beat == last_beat or (beat + 1) % burst_beats == 0:
+            bursts.append(beats)
+            beats = []
+    offset = row["address"] % bus_bytes
+    start = row["spad"] - (offset << row["spread"])
+    return [
+        {
+            "address": beats[0] * bus_bytes % 2**32,
+            "len": len(beats) - 1,
+            # Of a spread row only the first burst has an address that says something.
+            "spad": (start + (beats[0] - first_beat) * bus_bytes) % 2**24,
+            "first": offset if number == 0 else 0,
+            "final": (row["address"] + row["bytes"] - 1) % bus_bytes
+            if number == len(bursts) - 1
+            else bus_bytes - 1,
+            "begin": int(number == 0),
+            "last": int(row["last"] and number == len(bursts) - 1),
+            **{name: row[name] for name in ("mark", "constant", "fill", "fill_value", "spread")},
+        }
+        for number, beats in enumerate(bursts)
+    ]
+
+
+@pytest.mark.parametrize(("bus_bytes", "burst_beats"), [(4, 16), (8, 32), (32, 16), (16, 256)])
+@pytest.mark.parametrize("stall", [0.0, 0.5])
+def test_every_field_of_every_burst(seed, bus_bytes, burst_beats, stall):
+    """Rows that end an instruction and others, with all that goes with them."""
+    dut, chance, seen = (
+        Bursts(bus_bytes=bus_bytes, burst_beats=burst_beats),
+        random.Random(seed),
+        [],
+    )
+    longest = 3 * bus_bytes * burst_beats
+    rows = [
+        {
+            "address": chance.choice((chance.randrange(2**32 - longest), 4096 - bus_bytes + 1, 0)),
+            "spad": chance.randrange(2**24),
+            "bytes": chance.choice((1, bus_bytes, chance.randrange(1, longest))),
+            "last": chance.randrange(2),
+            "mark": chance.randrange(256),
+            "constant": chance.randrange(2),
+            "fill": chance.randrange(2),
+            "fill_value": chance.randrange(256),
+            "spread": chance.randrange(4),
+        }
+        for _number in range(25)
+    ]
+    rows += [rows[0] | {"address": 2**32 - longest, "bytes": longest}]
+    wanted = [burst for row in rows for burst in split(row, bus_bytes, burst_beats)]
+
+    async def feed(ctx):
+        for row in rows:
+            ctx.set(dut.i.payload, row)
+            ctx.set(dut.i.valid, 1)
+            await ctx.tick().until(dut.i.ready)
+            ctx.set(dut.i.valid, 0)
+            # What is offered while it is not valid is nothing.
+            ctx.set(dut.i.payload, {name: 1 for name in row})
+            while chance.random() < stall:
+                await ctx.tick()
+
+    async def collect(ctx):
+        while len(seen) < len(wanted):
+            ready = chance.random() >= stall
+            ctx.set(dut.o.ready, ready)
+            _, _, valid, payload = await ctx.tick().sample(dut.o.valid, dut.o.payload)
+            if valid and ready:
+                seen.append({name: payload[name] for name in wanted[0]})
+
+    cycles = simulate(dut, feed, collect, cycles=2000)
+    assert seen == wanted
+    if not stall:
+        # A burst a cycle, and one between rows.
+        assert cycles == len(wanted) + len(rows)

@@ -146,6 +146,62 @@ def test_error_is_reported_with_the_address_of_its_burst():
     assert seen == {(Fault.AXI_READ, 0x1080)}
 
 
+@pytest.mark.parametrize("bus_bits", BUSES)
+@pytest.mark.parametrize("granule", [0, 14, 15, 29])
+def test_error_of_any_one_beat_is_reported_a_cycle_after_it(bus_bits, granule):
+    """In the first, a middle or the last burst, which begin at multiples of their longest."""
+    place = 0x10F0 + 16 * granule
+    longest = 8 * bus_bits // 8
+    bench = Bench(bus_bits, burst_beats=8, broken_beats=[place // (bus_bits // 8) * bus_bits // 8])
+    first_beat, taken, seen = 0x10F0 * 8 // bus_bits, [], []
+
+    async def watch(ctx):
+        fault, r, cycle = bench.dut.fault, bench.dut.axi.r, 0
+        while True:
+            _, _, beat, valid, cause, address = await ctx.tick().sample(
+                r.valid & r.ready, fault.valid, fault.cause, fault.address
+            )
+            if beat:
+                taken.append(cycle)
+            if valid:
+                seen.append((cycle, cause, address))
+            cycle += 1
+
+    async def fetch(ctx):
+        await bench.deliver(ctx, 0x10F0, 16 * 30)
+
+    bench.simulate(fetch, background=(watch,))
+    beat = place * 8 // bus_bits
+    burst = max(place // longest * longest, 0x10F0 // (bus_bits // 8) * (bus_bits // 8))
+    assert seen == [(taken[beat - first_beat] + 1, Fault.AXI_READ, burst)]
+
+
+@pytest.mark.parametrize("when", [5, 34, 41, 60])
+def test_errors_of_what_a_start_forgets_are_no_faults(when):
+    """Two bursts are on their way, one after the other, when the start comes; both are bad."""
+    bench, starts, faults = Bench(64, broken=[0x3000, 0x3080, 0x3100]), [], []
+
+    async def watch(ctx):
+        cycle = 0
+        while True:
+            _, _, start, valid = await ctx.tick().sample(bench.dut.start, bench.dut.fault.valid)
+            if start:
+                starts.append(cycle)
+            if valid:
+                faults.append(cycle)
+            cycle += 1
+
+    async def restart(ctx):
+        await bench.start(ctx, 0x3000, 16 * 60)
+        await ctx.tick().repeat(when)
+        await bench.deliver(ctx, 0x0410, 16 * 9)
+
+    bench.simulate(restart, background=(watch,))
+    # A beat taken in the very cycle of the start is told of in the next.
+    assert all(cycle <= starts[1] + 1 for cycle in faults)
+    assert bool(faults) == (when >= 34)
+
+
 @pytest.mark.parametrize("when", [1, 3, 4, 20, 38, 50])
 def test_halt_then_reset_then_again(when):
     bench, reset = Bench(64, memory_stall=0.2), Signal()

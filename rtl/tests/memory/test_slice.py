@@ -44,13 +44,38 @@ def test_an_item_a_cycle(seed):
 @pytest.mark.parametrize("at_hand", [(), ("low",)], ids=["chosen", "at_hand"])
 @pytest.mark.parametrize(("gaps", "refuse"), [(0.6, 0), (0, 0.6), (0.5, 0.5)])
 def test_stalls(seed, gaps, refuse, at_hand):
-    run(
-        [random.Random(seed).randrange(256) for _ in range(300)],
-        gaps=gaps,
-        refuse=refuse,
-        seed=seed,
-        at_hand=at_hand,
-    )
+    draw = random.Random(seed)
+    items = [draw.randrange(256) for _ in range(300)]
+    run(items, gaps=gaps, refuse=refuse, seed=seed, at_hand=at_hand)
+
+
+@pytest.mark.parametrize("at_hand", [(), ("low",)], ids=["chosen", "at_hand"])
+def test_two_items_wait_and_no_third(at_hand):
+    """Cycle by cycle: `i.ready` falls with the second item, and what `o` shows does not change."""
+    dut = Slice(PAYLOAD, at_hand=at_hand)
+
+    async def step(ctx, item, ready):
+        """Offer an item; return what the cycle shows."""
+        ctx.set(dut.i.valid, item is not None)
+        ctx.set(dut.i.payload, {"low": (item or 0) % 16, "high": (item or 0) // 16})
+        ctx.set(dut.o.ready, ready)
+        _clk, _rst, taken, valid, payload = await ctx.tick().sample(
+            dut.i.ready, dut.o.valid, dut.o.payload
+        )
+        return taken, payload.low + 16 * payload.high if valid else None
+
+    async def main(ctx):
+        for first in (0x12, 0x91):
+            offered = [first, first + 1, first + 2, first + 3, first + 2, None, None, None]
+            ready = [0, 0, 0, 0, 1, 1, 1, 1]
+            shown = [await step(ctx, *each) for each in zip(offered, ready, strict=True)]
+            assert [item for _taken, item in shown] == [None, *[first] * 4, first + 1, None, None]
+            assert [taken for taken, _item in shown] == [1, 1, 0, 0, 0, 1, 1, 1]
+            # An odd number of items in all: each of the two places comes first once.
+            assert await step(ctx, 5, 1) == (1, None)
+            assert await step(ctx, None, 1) == (1, 5)
+
+    simulate(dut, main, cycles=50)
 
 
 def test_reset_forgets_both_items():

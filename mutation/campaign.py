@@ -1,0 +1,191 @@
+"""The mutants of all units, their verdicts so far, and the score."""
+
+import hashlib
+import json
+from collections import Counter
+from pathlib import Path
+
+from mutation import chip
+from mutation.rules import Mutant
+from mutation.trial import Outcome, as_record, run_tests
+from mutation.units import ROOT, UNITS, candidates, shares, source_of, tests_of
+
+__all__ = ["Campaign", "score"]
+
+EQUIVALENT = Path(__file__).with_name("equivalent.json")
+_SECONDS = ROOT / "build" / "mutation" / "seconds.json"
+
+#: Verdicts of mutants that say something of the tests; the first two are good ones.
+COUNTED = ("killed", "timeout", "survived")
+
+#: Processor time for a mutant: this many seconds, and so many times what its tests take.
+_LEAST, _TIMES = 60, 4
+
+
+class Campaign:
+    """Draws mutants, tries them and keeps the report.
+
+    Parameters
+    ----------
+    total:
+        Mutants in all, about: units get shares by size, with a floor. Those that make no hardware,
+        or the same hardware, are replaced by others.
+    seed:
+        Decides which.
+    path:
+        Of the report.
+    """
+
+    def __init__(self, *, total: int, seed: int, path: Path):
+        self._seed, self._shares, self._path = seed, shares(total), path
+        self.report = _read(path, {"seed": seed, "total": total, "mutants": {}})
+        if (self.report["seed"], self.report["total"]) != (seed, total):
+            self.report = {"seed": seed, "total": total, "mutants": {}}
+        self._seconds = _read(_SECONDS, {})
+        self._sound: set[str] = set()
+        known = _read(EQUIVALENT, {})
+        self._equivalent = {key: item["reason"] for key, item in known.items()}
+
+    @property
+    def _records(self) -> dict[str, dict]:
+        return self.report["mutants"]
+
+    def run_unit(self, unit: str, *, retry: bool, quick: bool) -> None:
+        """Run the unit tests on mutants of a unit until it has had its share.
+
+        Survivors that are the same hardware are told apart and replaced. With `quick` neither they
+        are, nor do tests of other units run.
+        """
+        drawn, counted = candidates(unit, self._seed), 0
+        source = hashlib.sha256(source_of(unit).read_bytes()).hexdigest()[:16]
+        wanted = set()
+        for mutant in drawn:
+            if counted == self._shares[unit]:
+                break
+            record = self._records.get(mutant.key)
+            stale = record is None or record["source"] != source
+            wanted.add(mutant.key)
+            if mutant.key in self._equivalent:
+                record = self._keep(unit, mutant, source, {"verdict": "equivalent"})
+                record["reason"] = self._equivalent[mutant.key]
+            elif (
+                stale
+                or (retry and record["verdict"] == "survived")
+                or (record.get("quick") and not quick)
+            ):
+                outcome = self._try(unit, mutant, tests_of(unit)[: 1 if quick else None])
+                record = self._keep(unit, mutant, source, as_record(outcome))
+                if quick and outcome.verdict == "survived":
+                    record["quick"] = True
+                _show(unit, record)
+            if not quick and record["verdict"] == "survived" and "differs" not in record:
+                record |= self._compare(unit, mutant)
+                _show(unit, record)
+            counted += record["verdict"] in COUNTED
+        for key in [key for key, item in self._records.items() if item["unit"] == unit]:
+            if key not in wanted:
+                del self._records[key]
+        self._write()
+
+    def run_survivors(self, unit: str, streams: int) -> None:
+        """Run random streams on the survivors of a unit's tests."""
+        mutants = {mutant.key: mutant for mutant in candidates(unit, self._seed)}
+        for key, record in self._records.items():
+            if record["unit"] != unit or record["verdict"] != "survived" or "streams" in record:
+                continue
+            verdict, found = chip.judge(unit, mutants[key].source, record["differs"], streams)
+            record |= {"verdict": verdict, "streams": f"{record['differs']}: {found}"}
+            _show(unit, record)
+            self._write()
+
+    def _compare(self, unit: str, mutant: Mutant) -> dict:
+        """Return what the netlists make of a survivor of the unit tests."""
+        sound = self.report.get("netlists")
+        if sound is None or sound["source"] != _digest_of_all():
+            sound = {"source": _digest_of_all(), "digests": chip.digests_of(unit, None, {})}
+            self.report["netlists"] = sound
+        found = chip.digests_of(unit, mutant.source, sound["digests"])
+        other = [name for name, digest in found.items() if digest != sound["digests"][name]]
+        if not other:
+            return {"verdict": "equivalent", "reason": "the same netlists"}
+        if not found[other[-1]]:
+            return {"verdict": "invalid", "reason": "no netlist"}
+        return {"differs": other[-1]}
+
+    def _try(self, unit: str, mutant: Mutant, files: list[str]) -> Outcome:
+        """Run test files one after another until one fails."""
+        outcome, cpu, limit = None, 0.0, self._limit(unit)
+        for file in files:
+            outcome = run_tests(unit, mutant.source, [file], self._seconds, limit)
+            cpu += outcome.cpu
+            for test, seconds in outcome.seconds.items():
+                if test != outcome.by:
+                    self._seconds[test] = seconds
+            if outcome.verdict != "survived":
+                break
+        if outcome.verdict == "killed":
+            self._require_sound(unit, outcome.by)
+        return Outcome(**{**vars(outcome), "cpu": round(cpu, 1)})
+
+    def _limit(self, unit: str) -> int:
+        prefixes = tuple(tests_of(unit))
+        known = sum(each for test, each in self._seconds.items() if test.startswith(prefixes))
+        return round(max(_LEAST, _TIMES * known))
+
+    def _require_sound(self, unit: str, test: str) -> None:
+        """A test that notices a mutant must pass without it."""
+        if test not in self._sound:
+            outcome = run_tests(unit, None, [test], self._seconds, 600)
+            if outcome.verdict != "survived":
+                raise RuntimeError(f"{test} must pass without a mutant: {outcome.reason}")
+            self._sound.add(test)
+
+    def _keep(self, unit: str, mutant: Mutant, source: str, verdict: dict) -> dict:
+        place = {"line": mutant.line, "before": mutant.before, "after": mutant.after}
+        record = {"unit": unit, "source": source, "rule": mutant.rule, **place, **verdict}
+        self._records[mutant.key] = record
+        self._write()
+        return record
+
+    def _write(self) -> None:
+        order = {unit: number for number, unit in enumerate(UNITS)}
+        self.report["mutants"] = dict(
+            sorted(self._records.items(), key=lambda item: (order[item[1]["unit"]], item[0]))
+        )
+        self._path.write_text(json.dumps(self.report, indent=1) + "\n")
+        _SECONDS.parent.mkdir(parents=True, exist_ok=True)
+        _SECONDS.write_text(json.dumps(self._seconds))
+
+    def print_table(self) -> None:
+        """Print the score by unit and every survivor."""
+        for unit, counts in score(self.report).items():
+            good = counts["killed"] + counts["timeout"]
+            whole = good + counts["survived"]
+            print(f"{unit:24} {good:4} of {whole:4}  {good / whole if whole else 1:6.1%}")
+        for key, item in self._records.items():
+            if item["verdict"] == "survived":
+                print(f"{key} {item['unit']}:{item['line']}: {item['before']} -> {item['after']}")
+
+
+def score(report: dict) -> dict[str, Counter]:
+    """Return the verdicts of each unit that was tried, and last of all of them."""
+    counts: dict[str, Counter] = {}
+    for item in report["mutants"].values():
+        counts.setdefault(item["unit"], Counter())[item["verdict"]] += 1
+    return {**counts, "all": sum(counts.values(), Counter())}
+
+
+def _digest_of_all() -> str:
+    files = sorted((ROOT / "rtl" / "matloom_rtl").rglob("*.py"))
+    files += sorted((ROOT / "host" / "matloom" / "arch").rglob("*.py"))
+    return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()[:16]
+
+
+def _read(path: Path, otherwise: dict) -> dict:
+    return json.loads(path.read_text()) if path.is_file() else otherwise
+
+
+def _show(unit: str, record: dict) -> None:
+    what = " ".join(f"{record['before']} -> {record['after']}".split())
+    by = record.get("streams") or record.get("by", "").rpartition("/")[2]
+    print(f"{record['verdict']:9} {unit}:{record['line']} {what[:70]} [{by}]", flush=True)

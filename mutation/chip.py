@@ -1,0 +1,142 @@
+"""A mutant as a whole chip: whether it is another chip at all, and whether random streams see it.
+
+    python -m mutation.chip digests '{...}'      # of the netlists, up to the first other one
+    python -m mutation.chip streams CONFIG 200   # against the functional model; 1: a difference
+
+`matloom_rtl` is the package that the path finds, mutated or not.
+"""
+
+import hashlib
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from mutation.units import ROOT, RTL
+
+__all__ = ["CONFIGS", "digests_of", "judge"]
+
+#: Where equal hardware counts as equal, the smallest first: every part is built in one of them.
+CONFIGS = (
+    "nano",
+    "nano+i8xi4+tables=1+products=1",
+    "nano+i16xi8+bf16+fp16+float_rows=2+weight_rows=2+tables=1+products=1",
+    "8x16",
+)
+
+#: Seconds that one mutant may take on the chip, its build included.
+_LIMIT = 1800
+
+
+def _config(name: str):
+    from matloom.arch.config import Config, load_config
+
+    if name == "8x16":
+        return Config(rows=8, columns=16, hop=4, lanes=8, weight_rows=4, bus_bits=128)
+    return load_config(name)
+
+
+def digests_of(unit: str, source: str | None, sound: dict[str, str]) -> dict[str, str]:
+    """Return digests of the netlists, up to the first that is not the `sound` one.
+
+    "" stands for one that cannot be built; the configurations after it are tried, too.
+    """
+    done = _run(unit, source, "digests", json.dumps(sound))
+    if done.returncode:
+        raise RuntimeError(f"netlists of a mutant of {unit}: {done.stderr}")
+    return json.loads(done.stdout)
+
+
+def judge(unit: str, source: str, config: str, streams: int) -> tuple[str, str]:
+    """Return "killed", "survived" or "timeout", and what random streams found."""
+    try:
+        done = _run(unit, source, "streams", config, str(streams))
+    except subprocess.TimeoutExpired:
+        return "timeout", f"beyond {_LIMIT} s"
+    said = (done.stdout.strip() or done.stderr.strip()).splitlines()
+    return ("killed" if done.returncode else "survived"), said[-1] if said else ""
+
+
+def _run(unit: str, source: str | None, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run this module on a copy of the hardware, with a cache of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "matloom_rtl"
+        shutil.copytree(RTL, copy, ignore=shutil.ignore_patterns("__pycache__"))
+        if source is not None:
+            (copy / f"{unit}.py").write_text(source)
+        path = os.pathsep.join((folder, str(ROOT / "host"), str(ROOT)))
+        return subprocess.run(
+            [sys.executable, "-m", "mutation.chip", *arguments],
+            env={**os.environ, "PYTHONPATH": path, "MATLOOM_CACHE": f"{folder}/cache"},
+            capture_output=True,
+            text=True,
+            timeout=_LIMIT,
+        )
+
+
+def _print_digests(sound: dict[str, str]) -> int:
+    from amaranth.back import rtlil
+
+    from matloom_rtl.top import Top
+
+    digests = {}
+    for name in CONFIGS:
+        try:
+            text = rtlil.convert(Top(_config(name)), emit_src=False)
+        except Exception:  # any error of a fault in the source means: no hardware
+            digests[name] = ""
+        else:
+            digests[name] = hashlib.sha256(text.encode()).hexdigest()[:16]
+            if digests[name] != sound.get(name, digests[name]):
+                break
+    print(json.dumps(digests))
+    return 0
+
+
+def _run_streams(config: str, count: int) -> int:
+    """Run random streams on chip and model; return 1 after the first difference."""
+    from matloom.arch.csr import EXEC_CAUSES
+    from matloom.device.errors import DeviceError
+    from matloom.device.open import open_device
+    from matloom.device.rtl import MemoryTiming
+    from matloom.streams import random_stream, read_state, run_stream
+
+    model, chip = (open_device(name, _config(config), timeout=60) for name in ("model", "rtl"))
+    for number in range(count):
+        draw, stream = random.Random(number), random_stream(number, _config(config))
+        slow = number % 2
+        timing = MemoryTiming(
+            read_latency=draw.randrange(1, 80),
+            latency_jitter=slow * draw.randrange(40),
+            stall_per_1024=slow * draw.randrange(700),
+            max_outstanding=draw.choice((1, 2, 16)),
+            seed=number,
+        )
+        chip.transport.set_timing(timing)
+        try:
+            if run_stream(chip, stream) != run_stream(model, stream):
+                print(f"stream {number}: external memory")
+                return 1
+            counted = chip.counters().values
+            if sum(counted[name] for name, _doc in EXEC_CAUSES) != counted["cycles"]:
+                print(f"stream {number}: a cycle has one cause")
+                return 1
+            if number % 5 == 4 and read_state(chip) != read_state(model):
+                print(f"stream {number}: scratchpad or accumulators")
+                return 1
+        except DeviceError as error:
+            print(f"stream {number}: {error}")
+            return 1
+    print(f"{count} streams equal")
+    return 0
+
+
+if __name__ == "__main__":
+    what, *rest = sys.argv[1:]
+    if what == "digests":
+        sys.exit(_print_digests(json.loads(rest[0])))
+    sys.exit(_run_streams(rest[0], int(rest[1])))

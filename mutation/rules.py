@@ -1,0 +1,193 @@
+"""Small faults that a source text can be given, one at a time."""
+
+import ast
+import hashlib
+from collections import Counter
+from dataclasses import dataclass
+
+__all__ = ["Mutant", "mutants_of"]
+
+_OPERATORS = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Add,
+    ast.BitAnd: ast.BitOr,
+    ast.BitOr: ast.BitAnd,
+    ast.BitXor: ast.BitOr,
+    ast.LShift: ast.RShift,
+    ast.RShift: ast.LShift,
+}
+_COMPARISONS = {
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+}
+_REDUCTIONS = {"any": "all", "all": "any"}
+
+#: Arguments that say nothing of what the hardware does.
+_SILENT = frozenset({"name", "attrs", "doc", "reset_less", "path", "src_loc_at"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mutant:
+    """A source text with one fault.
+
+    `key` names the mutant by what it changes and where, and stays the same while other lines of
+    the file change. `before` and `after` are the text replaced.
+    """
+
+    key: str
+    rule: str
+    line: int
+    before: str
+    after: str
+    source: str
+
+
+def mutants_of(path: str, source: str) -> list[Mutant]:
+    """Return all mutants of a file in the order of their places."""
+    finder = _Finder(source)
+    finder.visit(ast.parse(source))
+    lines, seen, found = source.splitlines(), Counter(), []
+    for start, end, rule, after in sorted(finder.edits):
+        line = source.count("\n", 0, start) + 1
+        text = lines[line - 1].strip()
+        column = start - source.index(text, source.rfind("\n", 0, start) + 1)
+        identity = (path, rule, text, column, source[start:end], after)
+        seen[identity] += 1
+        digest = hashlib.sha256(repr((*identity, seen[identity])).encode())
+        found.append(
+            Mutant(
+                key=digest.hexdigest()[:16],
+                rule=rule,
+                line=line,
+                before=source[start:end],
+                after=after,
+                source=source[:start] + after + source[end:],
+            )
+        )
+    return found
+
+
+class _Finder(ast.NodeVisitor):
+    """Collect edits (start, end, rule, new text) of everything that makes hardware."""
+
+    def __init__(self, source: str):
+        self._source, self.edits = source, set()
+        self._starts = [0]
+        for line in source.splitlines(keepends=True):
+            self._starts.append(self._starts[-1] + len(line))
+
+    def _place(self, line: int, column: int) -> int:
+        """Return the position of a column, which `ast` counts in bytes."""
+        begin, end = self._starts[line - 1], self._starts[line]
+        return begin + len(self._source[begin:end].encode()[:column].decode())
+
+    def _text(self, node: ast.AST) -> str:
+        start = self._place(node.lineno, node.col_offset)
+        return self._source[start : self._place(node.end_lineno, node.end_col_offset)]
+
+    def _edit(self, node: ast.AST, rule: str, after: str):
+        start = self._place(node.lineno, node.col_offset)
+        end = self._place(node.end_lineno, node.end_col_offset)
+        self.edits.add((start, end, rule, after))
+
+    # What makes no hardware.
+
+    def visit_Import(self, node):
+        pass
+
+    visit_ImportFrom = visit_Raise = visit_Assert = visit_JoinedStr = visit_Import
+
+    def visit_keyword(self, node):
+        if node.arg not in _SILENT:
+            self.generic_visit(node)
+
+    def visit_FunctionDef(self, node):
+        for statement in node.body:
+            self.visit(statement)
+
+    def visit_AnnAssign(self, node):
+        if node.value is not None:
+            self.visit(node.value)
+
+    # Operators and constants.
+
+    def visit_BinOp(self, node):
+        left, right = self._text(node.left), self._text(node.right)
+        swapped = _OPERATORS.get(type(node.op))
+        if swapped:
+            tree = ast.BinOp(left=node.left, op=swapped(), right=node.right)
+            self._edit(node, "operator", f"({ast.unparse(tree)})")
+        if isinstance(node.op, ast.BitAnd | ast.BitOr):
+            self._edit(node, "dropped condition", f"({left})")
+            self._edit(node, "dropped condition", f"({right})")
+        self.generic_visit(node)
+
+    def visit_Compare(self, node):
+        swapped = _COMPARISONS.get(type(node.ops[0]))
+        if swapped and len(node.ops) == 1:
+            tree = ast.Compare(left=node.left, ops=[swapped()], comparators=node.comparators)
+            self._edit(node, "comparison", f"({ast.unparse(tree)})")
+        self.generic_visit(node)
+
+    def visit_Constant(self, node):
+        if type(node.value) is int:
+            self._edit(node, "constant", str(node.value + 1))
+            if node.value > 0:
+                self._edit(node, "constant", str(node.value - 1))
+
+    def visit_UnaryOp(self, node):
+        if isinstance(node.op, ast.Invert | ast.Not):
+            self._edit(node, "negation", f"({self._text(node.operand)})")
+        self.generic_visit(node)
+
+    def visit_Slice(self, node):
+        for bound, change in ((node.lower, "+ 1"), (node.upper, "- 1")):
+            if bound is not None and not isinstance(bound, ast.Constant):
+                self._edit(bound, "off by one", f"({self._text(bound)}) {change}")
+        self.generic_visit(node)
+
+    def visit_IfExp(self, node):
+        body, other = self._text(node.orelse), self._text(node.body)
+        self._edit(node, "swapped branches", f"({body} if {self._text(node.test)} else {other})")
+        self.generic_visit(node)
+
+    # Amaranth.
+
+    def visit_Call(self, node):
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else None
+        name = node.func.id if isinstance(node.func, ast.Name) else name
+        if name in ("If", "Elif") and node.args:
+            condition = self._text(node.args[0])
+            self._edit(node.args[0], "swapped branches", f"({condition}) == 0")
+            self._edit(node.args[0], "dropped condition", "1")
+        if name == "Elif":
+            self._edit(node.func, "dropped condition", self._text(node.func)[:-4] + "If")
+        if name == "Mux" and len(node.args) == 3:
+            which, yes, no = (self._text(each) for each in node.args)
+            self._edit(node, "swapped branches", f"Mux({which}, {no}, {yes})")
+        if name in _REDUCTIONS and not node.args:
+            whole = self._text(node.func)
+            self._edit(node.func, "operator", whole[: -len(name)] + _REDUCTIONS[name])
+        if name == "range" and not isinstance(node.args[-1], ast.Constant):
+            stop = self._text(node.args[-1])
+            self._edit(node.args[-1], "off by one", f"({stop}) - 1")
+        self.generic_visit(node)
+        if name in ("In", "Out") and isinstance(node.args[0], ast.Constant):
+            # A wider port is the same: nothing drives or reads what it has more.
+            start = self._place(node.args[0].lineno, node.args[0].col_offset)
+            wider = str(node.args[0].value + 1)
+            self.edits -= {edit for edit in self.edits if (edit[0], edit[3]) == (start, wider)}
+
+    def visit_AugAssign(self, node):
+        if self._text(node.target).startswith("m.d."):
+            if isinstance(node.value, ast.List):
+                for each in node.value.elts:
+                    self._edit(each, "dropped assignment", "*()")
+            else:
+                self._edit(node.value, "dropped assignment", "[]")
+        self.generic_visit(node)

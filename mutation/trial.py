@@ -1,0 +1,138 @@
+"""Runs unit tests on one mutant, in a child process that has everything else loaded already."""
+
+import importlib.abc
+import importlib.util
+import json
+import os
+import resource
+import signal
+import sys
+import tempfile
+import traceback
+from dataclasses import asdict, dataclass
+
+import pytest
+
+from mutation.units import ROOT, RTL
+
+__all__ = ["Outcome", "run_tests"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What the tests made of a mutant.
+
+    `verdict` is "killed", "survived", "timeout" (killed: its tests took too long) or "invalid": it
+    cannot be turned into hardware, whatever the tests say. `by` is the test that failed, `reason`
+    the error's first line. `seconds` are those of each test that ran, `cpu` of them all.
+    """
+
+    verdict: str
+    by: str = ""
+    reason: str = ""
+    seconds: dict[str, float]
+    cpu: float = 0.0
+
+
+class _Source(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Gives one module another text than its file."""
+
+    def __init__(self, unit: str, source: str):
+        self._module, self._source = f"matloom_rtl.{unit.replace('/', '.')}", source
+        self._path = str(RTL / f"{unit}.py")
+
+    def find_spec(self, name, path, target=None):
+        if name != self._module:
+            return None
+        return importlib.util.spec_from_file_location(name, self._path, loader=self)
+
+    def exec_module(self, module):
+        exec(compile(self._source, self._path, "exec"), module.__dict__)
+
+
+class _Watch:
+    """Puts the quickest tests first, and notes what becomes of each."""
+
+    def __init__(self, seconds: dict[str, float]):
+        self._known, self.outcome = seconds, {"verdict": "survived", "seconds": {}}
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items):
+        items.sort(key=lambda item: self._known.get(item.nodeid, 0.5))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item, call):
+        if call.when == "call":
+            self.outcome["seconds"][item.nodeid] = round(call.duration, 3)
+        if call.excinfo is not None and not call.excinfo.errisinstance(pytest.skip.Exception):
+            self._fail(item.nodeid, call.excinfo.value)
+        return (yield)
+
+    def pytest_collectreport(self, report):
+        if report.failed:
+            self.outcome |= {"verdict": "invalid", "by": report.nodeid}
+            self.outcome["reason"] = str(report.longrepr).strip().splitlines()[-1]
+
+    def _fail(self, test: str, error: BaseException):
+        verdict = "invalid" if _is_construction(error) else "killed"
+        reason = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+        self.outcome |= {"verdict": verdict, "by": test, "reason": reason}
+
+
+def _is_construction(error: BaseException) -> bool:
+    """Tell whether an error came up while hardware was made, not while it ran."""
+    if isinstance(error, AssertionError):
+        return False
+    places = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+    ours = (each for each in places if each.startswith(str(RTL)) and "testing" not in each)
+    return any(ours) or any(each.endswith("amaranth/hdl/_ir.py") for each in places)
+
+
+def run_tests(
+    unit: str, source: str | None, tests: list[str], known: dict[str, float], limit: int
+) -> Outcome:
+    """Run tests until one fails, with `source` as the text of a unit, or as it is.
+
+    The modules of the hardware must not have been imported here. `known` are seconds of tests;
+    `limit` is processor time in seconds.
+    """
+    with tempfile.TemporaryFile("w+") as answer, tempfile.TemporaryFile() as noise:
+        child = os.fork()
+        if child == 0:
+            _work(unit, source, tests, known, limit, answer, noise)
+        _pid, status, usage = os.wait4(child, 0)
+        answer.seek(0)
+        text = answer.read()
+    cpu = round(usage.ru_utime + usage.ru_stime, 1)
+    if text:
+        return Outcome(**json.loads(text), cpu=cpu)
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGKILL):
+        return Outcome(verdict="timeout", reason=f"beyond {limit} s", seconds={}, cpu=cpu)
+    raise RuntimeError(f"the tests of {unit} ended with status {status} and no answer")
+
+
+def _work(unit, source, tests, known, limit, answer, noise):
+    """Be the child: never returns."""
+    code = 1
+    try:
+        resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 5))
+        os.dup2(noise.fileno(), 1)
+        os.dup2(noise.fileno(), 2)
+        os.chdir(ROOT)
+        if source is not None:
+            sys.meta_path.insert(0, _Source(unit, source))
+        watch = _Watch(known)
+        quiet = ["-x", "-q", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist"]
+        pytest.main([*quiet, *tests], plugins=[watch])
+        answer.write(json.dumps(watch.outcome))
+        answer.flush()
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def as_record(outcome: Outcome) -> dict:
+    """Return what a report keeps of an outcome."""
+    record = asdict(outcome)
+    del record["seconds"]
+    return {name: value for name, value in record.items() if value != ""}
