@@ -123,7 +123,7 @@ class Campaign:
                     self._seconds[test] = seconds
             if outcome.verdict != "survived":
                 break
-        if outcome.verdict == "killed":
+        if outcome.by:
             self._require_sound(unit, outcome.by)
         return Outcome(**{**vars(outcome), "cpu": round(cpu, 1)})
 
@@ -133,9 +133,10 @@ class Campaign:
         return round(max(_LEAST, _TIMES * known))
 
     def _require_sound(self, unit: str, test: str) -> None:
-        """A test that notices a mutant must pass without it."""
+        """A test that notices a mutant must pass without it; a file, be collected."""
         if test not in self._sound:
-            outcome = run_tests(unit, None, [test], self._seconds, 600)
+            collect = [] if "::" in test else ["--collect-only"]
+            outcome = run_tests(unit, None, [*collect, test], self._seconds, 600)
             if outcome.verdict != "survived":
                 raise RuntimeError(f"{test} must pass without a mutant: {outcome.reason}")
             self._sound.add(test)

@@ -1,12 +1,13 @@
 """Loader: rows of weight tiles in step order, one tile ahead, and the cycles between tiles."""
 
+import dataclasses
 import itertools
 import random
 
 import pytest
 from amaranth.hdl import ResetInserter, Signal
 
-from matloom.arch.config import Config
+from matloom.arch.config import MAC_MODES, Config
 from matloom_rtl.array.loader import Loader
 from matloom_rtl.ports import SPAD_READ_LATENCY
 from matloom_rtl.testing import simulate
@@ -167,3 +168,87 @@ def test_reset_midway():
     granted, _cycles, delivered = run(config, COMMANDS, reset_at=9)
     assert granted == expected(config, COMMANDS)[0]
     assert delivered[-len(granted) :] == expected(config, COMMANDS)[1]
+
+
+#: With blocks that take the port of weights, and two weights in a byte.
+MODES = Config(
+    rows=12,
+    columns=8,
+    hop=4,
+    weight_rows=4,
+    lanes=8,
+    acc_bytes=8192,
+    mac_modes=("i8xi8", "i8xi4"),
+)
+FLOATS = dataclasses.replace(MODES, mac_modes=("i8xi8", "bf16", "fp8_e5m2"), float_rows=2)
+
+
+@pytest.mark.parametrize(
+    ("config", "flag", "flags"),
+    [
+        (MODES, "weight_narrow", {"i8xi8": 0, "i8xi4": 1}),
+        # Of bytes the format does not count.
+        (FLOATS, "weight_format", {"i8xi8": None, "bf16": 0, "fp8_e5m2": 1}),
+    ],
+    ids=["narrow", "formats"],
+)
+def test_rows_and_blocks_share_the_port(seed, config, flag, flags):
+    """Rows go with the flag of their own instruction; blocks without, and padding in full."""
+    dut, generator = Loader(config), random.Random(seed)
+    width = config.weight_rows * config.columns
+    order = [*flags, *reversed(flags)]
+    commands = [
+        command(1000 * number, (1, 1, 1, 3)) | {"mode": MAC_MODES.index(name)}
+        for number, name in enumerate(order)
+    ]
+    addresses, rows = expected(config, commands)
+    names = [order[address // 1000] for address in addresses]
+    wanted = [(*row, flags[name]) for row, name in zip(rows, names, strict=True)]
+    delivered, granted = [], []
+
+    async def feed(ctx):
+        for item in commands:
+            ctx.set(dut.i.payload, item)
+            ctx.set(dut.i.valid, 1)
+            await ctx.tick().until(dut.i.ready)
+            ctx.set(dut.i.valid, 0)
+
+    async def scratchpad(ctx):
+        # A block is granted from outside, and its bytes come when those of a row would.
+        pipeline, shown = [None] * SPAD_READ_LATENCY, None
+        while len(delivered) < len(wanted):
+            taken = generator.random() < 0.4
+            ctx.set(dut.taken, taken)
+            ctx.set(dut.read.ready, generator.random() < 0.8)
+            ctx.set(dut.release, int(ctx.get(dut.full) and generator.random() < 0.6))
+            arriving = pipeline.pop(0)
+            blank, pad = arriving == "blank", generator.randrange(256)
+            ctx.set(dut.blank, blank)
+            ctx.set(dut.pad, pad)
+            content = generator.getrandbits(8 * width)
+            if isinstance(arriving, int):
+                content = pattern(arriving, width)
+            ctx.set(dut.read.data, content)
+            _c, _r, valid, ready, address, writes, data, found = await ctx.tick().sample(
+                *(dut.read.valid, dut.read.ready, dut.read.address, dut.weight_writes),
+                *(dut.weight_data, getattr(dut, flag)),
+            )
+            if writes:
+                assert shown is None
+                group = writes.bit_length() - 1
+                assert writes == 1 << group
+                counts = wanted[len(delivered)][2] is not None
+                delivered.append((group, data, found if counts else None))
+            elif shown is not None:
+                assert (data, found) == (shown, 0)
+            assert not (valid and taken)
+            if valid and ready:
+                granted.append(address)
+            kind = generator.choice(("blank", "block")) if taken else None
+            pipeline.append(address if valid and ready else kind)
+            padding = int.from_bytes(bytes([pad]) * width, "little")
+            shown = {"blank": padding, "block": content}.get(arriving)
+
+    simulate(dut, feed, scratchpad, cycles=4000)
+    assert granted == addresses
+    assert delivered == wanted

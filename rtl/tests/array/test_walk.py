@@ -7,7 +7,7 @@ import random
 import pytest
 from amaranth.hdl import ResetInserter, Signal
 
-from matloom.arch.config import PRESETS
+from matloom.arch.config import MAC_MODES, PRESETS, Config
 from matloom.arch.isa import Opcode
 from matloom_rtl.array.walk import Walk
 from matloom_rtl.ports import ACC_UPDATE_LATENCY, body_layout
@@ -277,6 +277,112 @@ def test_every_bit_of_rows_and_addresses(row):
     }
     vectors, _cycles = run([command])
     assert vectors == expected_vectors(command)
+
+
+#: With blocks of 2 x 2 positions, and modes of integers.
+MODES = Config(
+    rows=12,
+    columns=8,
+    hop=4,
+    weight_rows=4,
+    lanes=8,
+    acc_bytes=8192,
+    mac_modes=("i8xi8", "i8xi4", "i4xi4", "i16xi8"),
+)
+FLOATS = dataclasses.replace(MODES, mac_modes=("i8xi8", "bf16", "fp8_e5m2"), float_rows=2)
+
+
+def blocks_of(command, config):
+    """Return whether each vector in turn is a block, and if so whether it lies in its row."""
+    found = []
+    for _step in range(command["kernel_rows"] * command["oc_blocks"]):
+        for y in range(command["height"]):
+            for x in range(command["width"]):
+                byte = command["first_byte"] + x * command["x_step"]
+                row = command["first_row"] + y * command["y_step"]
+                row += _step % command["kernel_rows"] * command["kernel_row_step"]
+                inside = 0 <= byte <= command["input_row_bytes"] - config.paired_bytes
+                found.append((1, int(inside and 0 <= row < command["input_rows"])))
+    return found
+
+
+@pytest.mark.parametrize("first_byte", [-33, -1, 0, 1])
+def test_blocks_are_whole_or_padding(first_byte):
+    """Of a block no byte is masked: one that is not in its row as a whole is padding."""
+    size = MODES.paired_bytes
+    block = SLIDING | {
+        **{"paired": 1, "x_step": size // 2, "first_byte": first_byte, "oc_step": 0},
+        **{"input_row_bytes": 4 * size + 1, "input_pitch": 200, "oc_blocks": 1},
+    }
+    dut, seen = Walk(MODES), []
+    plain = PLAIN | {"paired": 1}
+    wanted = [*blocks_of(block, MODES), *[(0, None)] * len(expected_vectors(plain))]
+
+    async def feed(ctx):
+        for command in (block, plain):
+            ctx.set(dut.i.payload, command)
+            ctx.set(dut.i.valid, 1)
+            await ctx.tick().until(dut.i.ready)
+            ctx.set(dut.i.valid, 0)
+
+    async def collect(ctx):
+        ctx.set(dut.o.ready, 1)
+        while len(seen) < len(wanted):
+            (vector,) = await ctx.tick().sample(dut.o.payload).until(dut.o.valid)
+            assert not vector.paired or vector.high == 0
+            seen.append((vector.paired, vector.row_valid if vector.paired else None))
+
+    simulate(dut, feed, collect, cycles=3000)
+    assert seen == wanted
+    assert {inside for _paired, inside in wanted} == {0, 1, None}
+
+
+@pytest.mark.parametrize(
+    ("config", "flags"),
+    [
+        (
+            MODES,
+            {
+                "i8xi8": {"narrow": 0, "nibbles": 0, "words": 0},
+                "i8xi4": {"narrow": 1, "nibbles": 0, "words": 0},
+                "i4xi4": {"narrow": 1, "nibbles": 1, "words": 0},
+                "i16xi8": {"narrow": 0, "nibbles": 0, "words": 1},
+            },
+        ),
+        (
+            FLOATS,
+            {
+                "i8xi8": {"floating": 0},
+                "bf16": {"floating": 1, "format": 0},
+                "fp8_e5m2": {"floating": 1, "format": 1},
+            },
+        ),
+    ],
+    ids=["integers", "floats"],
+)
+def test_flags_follow_the_mode(config, flags):
+    """Each vector has the flags of its own instruction, at the border between two, too."""
+    dut, seen, wanted = Walk(config), [], []
+    order = [*flags, *reversed(flags)]
+    small = PLAIN | {"kernel_rows": 1, "oc_blocks": 1, "kernel_cols": 1}
+
+    async def feed(ctx):
+        for name in order:
+            ctx.set(dut.i.payload, small | {"mode": MAC_MODES.index(name)})
+            ctx.set(dut.i.valid, 1)
+            await ctx.tick().until(dut.i.ready)
+            ctx.set(dut.i.valid, 0)
+
+    async def collect(ctx):
+        ctx.set(dut.o.ready, 1)
+        for name in order:
+            for _vector in range(12):
+                (vector,) = await ctx.tick().sample(dut.o.payload).until(dut.o.valid)
+                seen.append({flag: vector.flags[flag] for flag in flags[name]})
+                wanted.append(flags[name])
+
+    simulate(dut, feed, collect, cycles=1000)
+    assert seen == wanted
 
 
 def test_no_windows_where_there_are_none():

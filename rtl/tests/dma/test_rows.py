@@ -59,6 +59,8 @@ def expected(body):
 def test_walks_every_row(stall):
     chance = random.Random(7)
     bodies = [instruction(chance) for _ in range(20)]
+    shapes = [(rows, planes) for rows in (1, 2, 3) for planes in (1, 2, 3)]
+    bodies += [instruction(chance) | {"rows": rows, "planes": planes} for rows, planes in shapes]
     rows = [row for body in bodies for row in expected(body)]
     dut, seen = Rows(Opcode.LOAD), []
 
