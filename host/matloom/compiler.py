@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from matloom.arch.config import Config, load_config
 from matloom.ir.graph import RESHAPES, Graph
 from matloom.lower import lower
+from matloom.meaning import MeaningError, check_meaning
 from matloom.passes import run_passes
 from matloom.passes.choose_modes import MODES, Precision
 from matloom.passes.lower_precision import lower_precision
@@ -53,17 +54,32 @@ class Compiled:
     graph:
         What it means: the given graph, its layers in the number formats that a precision gives
         them, before all passes that change no result.
+    prepared:
+        The graph behind those passes, which was scheduled.
     numbers:
         The graph's number of each tensor, by its name in the program.
     """
 
     program: Program
     graph: Graph
+    prepared: Graph
     numbers: Mapping[str, int]
 
     def check(self, mode: str = "full", seed: int = 0) -> Verdict:
-        """Return the verdict of `check_program`; raise `CheckError` where it fails."""
-        return check_program(self.program, self.graph, self.numbers, mode=mode, seed=seed)
+        """Return the verdict of `check_program` and `check_meaning`, of neither in mode none.
+
+        Raises `CheckError` where one of them fails.
+        """
+        verdict = check_program(self.program, self.graph, self.numbers, mode=mode, seed=seed)
+        return verdict if mode == "none" else replace(verdict, stages=self.proven())
+
+    def proven(self) -> tuple[int, int]:
+        """Return what `check_meaning` does; raise `CheckError` where it fails."""
+        names = {number: name for name, number in self.numbers.items()}
+        try:
+            return check_meaning(self.prepared, self.program, names)
+        except MeaningError as error:
+            raise CheckError(str(error), error.tensor) from None
 
 
 def compile_network(
@@ -79,7 +95,8 @@ def compile_network(
     products of another format (`passes.lower_precision`), where the engine runs them. `check`
     is how much of the program is run against the operators' definitions before it is returned
     (`selfcheck.check_program`): ``"full"``, ``"sample"``, whose cost is bounded, or ``"none"``; by
-    default `MATLOOM_CHECK` of the environment, else ``"sample"``. A program that fails is a defect
+    default `MATLOOM_CHECK` of the environment, else ``"sample"``. But for ``"none"``, every
+    instruction's meaning is proven, too (`meaning.check_meaning`). A program that fails is a defect
     of the compiler: a `CompilerWarning` says so and names what repeats it, and a plainer one that
     passes is returned.
 
@@ -182,7 +199,7 @@ def compiled(
             f"scratchpad beside the tensors, in one command buffer, not {buffers}"
         )
     numbers = {name: number for number, name in names.items()}
-    return Compiled(program=program, graph=meaning, numbers=numbers)
+    return Compiled(program=program, graph=meaning, prepared=prepared, numbers=numbers)
 
 
 def _lowered(graph: Graph, config: Config, precision: Precision | None, left: set[int]) -> Graph:

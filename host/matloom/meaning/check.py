@@ -145,8 +145,8 @@ class _Check:
             }
         except MeaningError as error:
             call = "a repeated call" if isinstance(buffer, Repeat) else "the first call"
-            where = self._where(start, buffer)
-            raise MeaningError(f"in {call}, {error}{where}") from None
+            where, layer = self._where(start, buffer)
+            raise MeaningError(f"in {call}, {error}{where}", layer or error.tensor) from None
 
     def _compare_kept(
         self, first: int, held: NDArray[np.float64], start: State, buffer: EngineStep | Repeat
@@ -173,13 +173,17 @@ class _Check:
         wrong = int((found != wanted).sum())
         raise MeaningError(
             f"byte {at} of output {binding.name!r} holds {places.describe(int(found[at]))} "
-            f"({wrong} of {len(wanted)} bytes are wrong)"
+            f"({wrong} of {len(wanted)} bytes are wrong)",
+            binding.name,
         )
 
-    def _where(self, state: State, buffer: EngineStep | Repeat) -> str:
-        """Return where the first bytes are written that no tensor has, as the end of a message."""
+    def _where(self, state: State, buffer: EngineStep | Repeat) -> tuple[str, str]:
+        """Return where the first bytes are written that no tensor has, and in which layer.
+
+        The first is the end of a message; both are empty where there is no such place.
+        """
         places = Places(self.graph, self.names, self.expected)
-        found: list[str] = []
+        found: list[tuple[str, str]] = []
 
         def watch(number: int, instruction: Instruction) -> None:
             if found or instruction.opcode is not Opcode.POST or state.written is None:
@@ -191,16 +195,17 @@ class _Check:
                 written = split_words(written)[1]
             right = places.known(written)
             if not right.all():
-                found.append(
-                    f"; {name_of(number, instruction)} of layer "
-                    f"{self._layer(buffer, number)!r} is the first to write what no tensor has: "
-                    f"{(~right).sum()} of {len(right)} elements"
+                layer = self._layer(buffer, number)
+                text = (
+                    f"; {name_of(number, instruction)} of layer {layer!r} is the first to write "
+                    f"what no tensor has: {(~right).sum()} of {len(right)} elements"
                 )
+                found.append((text, layer))
 
         state.watch = watch
         with suppress(MeaningError):
             run(state, self.program.commands(buffer))
-        return found[0] if found else ""
+        return found[0] if found else ("", "")
 
     def _layer(self, buffer: EngineStep | Repeat, number: int) -> str:
         """Return the name of the layer that ends next behind an instruction."""

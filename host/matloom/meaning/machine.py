@@ -1,12 +1,12 @@
 """The engine over probes: instructions move, sum and requantise what stands for bytes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
 from matloom.arch.config import Config
-from matloom.arch.instruction import Instruction, extent_end, unpack_all
+from matloom.arch.instruction import Instruction, IsaError, extent_end, unpack_all
 from matloom.arch.isa import FORMATS, Memory, Opcode, Region
 from matloom.meaning.errors import MeaningError
 from matloom.meaning.post import post
@@ -46,10 +46,10 @@ def run(state: State, commands: bytes) -> None:
     Raises
     ------
     MeaningError
-        An instruction leaves its memory, or takes weights or parameters from bytes that are no
-        constants.
+        There is no END, an instruction leaves its memory, or takes weights or parameters from
+        bytes that are no constants.
     """
-    for number, instruction in enumerate(unpack_all(commands)):
+    for number, instruction in enumerate(_instructions(commands)):
         if instruction.opcode is Opcode.END:
             return
         try:
@@ -59,6 +59,13 @@ def run(state: State, commands: bytes) -> None:
             raise MeaningError(f"{error}, by {name_of(number, instruction)}") from None
         if state.watch is not None:
             state.watch(number, instruction)
+
+
+def _instructions(commands: bytes) -> Iterator[Instruction]:
+    try:
+        yield from unpack_all(commands)
+    except IsaError as error:
+        raise MeaningError(str(error)) from None
 
 
 def name_of(number: int, instruction: Instruction) -> str:

@@ -47,9 +47,3 @@ class Places:
         if FREE <= value < 2 * FREE:
             return "a byte that nothing wrote"
         return "what no tensor of the network has"
-
-    def tensor_of(self, values: Integers) -> str | None:
-        """Return the name of the tensor that most of `values` are bytes of; None for none."""
-        at = np.minimum(np.searchsorted(self._values, values), max(0, len(self._values) - 1))
-        found = self._tensor[at[self._values[at] == values]]
-        return self._names[int(np.bincount(found).argmax())] if len(found) else None

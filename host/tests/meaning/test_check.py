@@ -164,6 +164,16 @@ def test_an_instruction_beyond_its_memory_is_named(compiled):
         check_meaning(graph, wrong, names)
 
 
+def test_commands_without_an_end_are_no_program(compiled):
+    graph, program, names = compiled(product_graph(3, 20, 10), PRESETS["nano"])
+    (step,) = program.steps
+    image = program.image[: step.command_offset + step.command_bytes - 16]
+    shorter = dataclasses.replace(step, command_bytes=step.command_bytes - 16)
+    wrong = dataclasses.replace(program, image=image, steps=(shorter,))
+    with pytest.raises(MeaningError, match="an instruction must start inside the"):
+        check_meaning(graph, wrong, names)
+
+
 def test_the_message_names_instruction_and_layer(compiled):
     graph, program, names = compiled(load_tflite(NETWORK), PRESETS["small"])
     (step,) = [step for step in program.steps if step.kind == "engine"]

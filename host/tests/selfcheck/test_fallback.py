@@ -9,9 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from matloom import compiler
 from matloom.compare import random_inputs
 from matloom.compiler import CheckError, CompilerWarning, compile_network
 from matloom.hostops.interpreter import interpret
+from matloom.program import Verdict
 from matloom.runtime import load
 from matloom.schedule import join, lookup
 from matloom.selfcheck import machine
@@ -113,3 +115,25 @@ def test_without_a_check_nothing_is_said(monkeypatch, branches, config):
     monkeypatch.setattr(machine, "Engine", forbidden)
     program = compile_network(branches, config, check="none")
     assert program.verdict.mode == "none"
+
+
+def test_what_only_the_proof_of_meaning_sees(monkeypatch, branches, config):
+    """Where runs would miss a wrong place, the proof finds it."""
+
+    def blind(program, graph, names, *, mode, seed):
+        return Verdict(mode=mode, seed=seed, share=1.0)
+
+    right = join._moved
+
+    def wrong(maker, copy):
+        made = right(maker, copy)
+        return made and dataclasses.replace(
+            made, part=dataclasses.replace(made.part, offset=made.part.offset ^ 1)
+        )
+
+    monkeypatch.setattr(compiler, "check_program", blind)
+    monkeypatch.setattr(join, "_moved", wrong)
+    program = compile_with_warning(branches, config)
+    assert "of output 'y' holds" in program.verdict.fallback
+    assert program.verdict.stages == (4, 4)
+    require_right(program, branches)
