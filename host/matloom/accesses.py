@@ -14,7 +14,7 @@ __all__ = ["Access", "Space", "accesses"]
 Space = tuple[Memory, Region | None]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Access:
     """Addresses ``start .. end - 1`` that an instruction reads or writes; `base` is the field.
 
@@ -39,7 +39,7 @@ def accesses(instruction: Instruction, config: Config) -> Iterator[Access]:
     for extent in FORMATS[instruction.opcode].extents:
         end = extent_end(extent, instruction, config)
         if end is not None:
-            start = getattr(instruction, extent.base)
+            start = int(instruction.values.get(extent.base, 0))
             region = Region(instruction.region) if extent.memory is Memory.DRAM else None
             yield Access(
                 space=(extent.memory, region),

@@ -1,6 +1,6 @@
 """Proves a command buffer legal and free of hazards before it runs."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,11 +92,11 @@ def overlaps_itself(instruction: Instruction, config: Config) -> bool:
     An instruction reads ahead of what it writes by as much as its pipeline is long, which is
     not promised. In place, each value is read before it is replaced, and not read again.
     """
-    found = [
-        item
-        for item in accesses(instruction, config)
-        if item.space[0] is Memory.SPAD and item.start < item.end
-    ]
+    return _overlaps(instruction, accesses(instruction, config), config)
+
+
+def _overlaps(instruction: Instruction, given: Iterable[Access], config: Config) -> bool:
+    found = [item for item in given if item.space[0] is Memory.SPAD and item.start < item.end]
     for write in (item for item in found if item.write):
         for read in (item for item in found if not item.write):
             apart = read.end <= write.start or write.end <= read.start
@@ -143,22 +143,26 @@ def _legal_instructions(
         number += 1
 
 
+def _name(number: int, instruction: Instruction) -> str:
+    return f"instruction {number} ({instruction.opcode.name})"
+
+
 def _check_legal(
     number: int, instruction: Instruction, issued: Mapping[Opcode, int], config: Config
 ) -> None:
-    name = f"instruction {number} ({instruction.opcode.name})"
     problem = illegal_field(instruction, config)
     if problem is not None:
         raise VerifyError(f"instruction {number}: {problem}")
     if instruction.opcode is Opcode.STORE and instruction.region not in WRITABLE_REGIONS:
         region = Region(instruction.region).name
+        name = _name(number, instruction)
         raise VerifyError(f"{name} must write to a writable region, not {region}")
     for unit, field in zip(UNITS, _WAITS, strict=True):
-        wait = getattr(instruction, field)
+        wait = instruction.values.get(field, 0)
         if wait > issued[unit]:
             raise VerifyError(
-                f"{name} must wait for one of the {issued[unit]} {unit.name} before it, "
-                f"not {wait} back"
+                f"{_name(number, instruction)} must wait for one of the {issued[unit]} "
+                f"{unit.name} before it, not {wait} back"
             )
 
 
@@ -169,7 +173,6 @@ def _check_bounds(
     config: Config,
     region_bytes: Mapping[Region, int],
 ) -> None:
-    name = f"instruction {number} ({instruction.opcode.name})"
     for access in found:
         memory, region = access.space
         if region is not None:
@@ -178,9 +181,11 @@ def _check_bounds(
             capacity = config.spad_bytes if memory is Memory.SPAD else config.acc_entries
         if access.end > capacity:
             raise VerifyError(
-                f"{name}: {memory.name} addresses must end by {capacity}, not {access.end}"
+                f"{_name(number, instruction)}: {memory.name} addresses must end by {capacity}, "
+                f"not {access.end}"
             )
-    if overlaps_itself(instruction, config):
+    if _overlaps(instruction, found, config):
+        name = _name(number, instruction)
         raise VerifyError(f"{name} must read the bytes it writes in place or not at all")
 
 
@@ -272,7 +277,7 @@ class _Hazards:
         post = instruction.opcode is Opcode.POST
         start = self._completions[unit][-1] if post else self._starts[unit]
         for other, field in enumerate(_WAITS):
-            wait = getattr(instruction, field)
+            wait = instruction.values.get(field, 0)
             if wait:
                 done = self._completions[other][-wait]
                 start = _join(start, done)
@@ -287,7 +292,9 @@ class _Hazards:
         past = self._past[access.space]
         for write in (True, False) if access.write else (True,):
             numbers = past.last(access, write=write)
-            latest = numbers.max(axis=tuple(range(1, numbers.ndim)), initial=0).tolist()
+            latest = np.maximum.reduce(
+                numbers, axis=tuple(range(1, numbers.ndim)), initial=0
+            ).tolist()
             for other, last in enumerate(latest):
                 if (other != unit or access.base in _FETCHED) and last > known[other]:
                     verb = "writes" if write else "reads"

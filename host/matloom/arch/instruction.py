@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from typing import NamedTuple
 
 from matloom.arch.config import MAC_MODES, Config
-from matloom.arch.isa import BYTES_ONLY, FORMATS, GRANULE_BYTES, Extent, Opcode
+from matloom.arch.isa import BYTES_ONLY, FORMATS, GRANULE_BYTES, Extent, Field, Opcode
 from matloom.arch.numerics import Rounding
 
 __all__ = [
@@ -46,29 +48,43 @@ class Instruction:
         return hash(pack(self))
 
 
+class _Bits(NamedTuple):
+    """Where a field lies in the word of its instruction, and the values that its bits hold."""
+
+    position: int
+    mask: int
+    smallest: int
+    largest: int
+
+
+@lru_cache
+def _layout(opcode: Opcode) -> dict[str, _Bits]:
+    """Return the fields of a format by name, but the opcode's, which comes first."""
+    found, position = {}, 0
+    for item in FORMATS[opcode].all_fields:
+        if item.name != "opcode":
+            found[item.name] = _Bits(position, (1 << item.bits) - 1, *item.range)
+        position += item.bits
+    return found
+
+
 def pack(instruction: Instruction) -> bytes:
     """Return the instruction as 16, 32 or 48 little-endian bytes; raise `IsaError` if unfit."""
-    layout = FORMATS[instruction.opcode]
-    known = {item.name for item in layout.all_fields}
-    for name in instruction.values:
-        if name not in known:
-            raise IsaError(f"{instruction.opcode.name} has no field {name!r}")
-    word, position = 0, 0
-    for item in layout.all_fields:
-        value = (
-            int(instruction.opcode)
-            if item.name == "opcode"
-            else int(instruction.values.get(item.name, 0))
+    opcode, layout = instruction.opcode, _layout(instruction.opcode)
+    word, unfit = int(opcode), []
+    for name, value in instruction.values.items():
+        if name not in layout:
+            raise IsaError(f"{opcode.name} has no field {name!r}")
+        bits = layout[name]
+        if not bits.smallest <= value <= bits.largest:
+            unfit.append((bits, name, value))
+        word |= (int(value) & bits.mask) << bits.position
+    if unfit:
+        bits, name, value = min(unfit)
+        raise IsaError(
+            f"{opcode.name}.{name} must be {bits.smallest} to {bits.largest}, not {int(value)}"
         )
-        smallest, largest = item.range
-        if not smallest <= value <= largest:
-            raise IsaError(
-                f"{instruction.opcode.name}.{item.name} must be {smallest} to {largest}, "
-                f"not {value}"
-            )
-        word |= (value & ((1 << item.bits) - 1)) << position
-        position += item.bits
-    return word.to_bytes(layout.granules * GRANULE_BYTES, "little")
+    return word.to_bytes(FORMATS[opcode].granules * GRANULE_BYTES, "little")
 
 
 def length_granules(first_byte: int) -> int:
@@ -87,18 +103,14 @@ def unpack(data: bytes, offset: int = 0) -> tuple[Instruction, int]:
     if end > len(data):
         raise IsaError(f"an instruction at {offset} must end by byte {len(data)}, not {end}")
     word = int.from_bytes(data[offset:end], "little")
-    layout = FORMATS[Opcode(word & 15)]
+    opcode = Opcode(word & 15)
     values = {}
-    for item in layout.all_fields:
-        raw = word & ((1 << item.bits) - 1)
-        word >>= item.bits
-        if item.signed and raw >> (item.bits - 1):
-            raw -= 1 << item.bits
-        if item.name != "opcode":
-            values[item.name] = raw
-    if word:
-        raise IsaError(f"reserved bits of {layout.opcode.name} at {offset} must be zero")
-    return Instruction(layout.opcode, values), end
+    for name, (position, mask, smallest, largest) in _layout(opcode).items():
+        value = (word >> position) & mask
+        values[name] = value if value <= largest else value + 2 * smallest
+    if word >> FORMATS[opcode].used_bits:
+        raise IsaError(f"reserved bits of {opcode.name} at {offset} must be zero")
+    return Instruction(opcode, values), end
 
 
 def unpack_all(commands: bytes) -> Iterator[Instruction]:
@@ -110,27 +122,52 @@ def unpack_all(commands: bytes) -> Iterator[Instruction]:
         opcode = instruction.opcode
 
 
+class _Legal(NamedTuple):
+    """What a field may hold in a configuration."""
+
+    item: Field
+    exists: bool
+    low: int
+    high: int
+    choices: tuple[int, ...] | None
+
+    def holds(self, value: int, mode: int) -> bool:
+        """Return whether a value is legal where the instruction has this mode."""
+        return (
+            self.low <= value <= self.high
+            and (self.choices is None or value in self.choices)
+            and not (self.item.plain and value and mode)
+        )
+
+    def fault(self, opcode: Opcode, value: int, mode: int) -> str:
+        """Return a sentence on a value that is illegal."""
+        name = f"{opcode.name}.{self.item.name}"
+        if value and not self.exists:
+            return f"{name} must be 0 in a configuration without {self.item.needs}, not {value}"
+        if self.choices is not None and value not in self.choices:
+            allowed = ", ".join(str(int(choice)) for choice in self.choices)
+            return f"{name} must be one of {allowed}, not {value}"
+        if self.item.plain and value and mode:
+            return f"{name} must be 0 in mode {MAC_MODES[mode]}, not {value}"
+        return f"{name} must be {self.low} to {self.high}, not {value}"
+
+
+@lru_cache
+def _legal(opcode: Opcode, config: Config) -> tuple[_Legal, ...]:
+    return tuple(
+        _Legal(item, item.exists(config), *item.limits(config), item.allowed(config))
+        for item in FORMATS[opcode].all_fields
+    )
+
+
 def illegal_field(instruction: Instruction, config: Config) -> str | None:
     """Return a sentence on the first field outside its legal values, or None."""
-    for item in FORMATS[instruction.opcode].all_fields:
-        value = (
-            int(instruction.opcode) if item.name == "opcode" else getattr(instruction, item.name)
-        )
-        if value and not item.exists(config):
-            return (
-                f"{instruction.opcode.name}.{item.name} must be 0 in a configuration without "
-                f"{item.needs}, not {value}"
-            )
-        low, high = item.limits(config)
-        choices = item.allowed(config)
-        if choices is not None and value not in choices:
-            allowed = ", ".join(str(int(choice)) for choice in choices)
-            return f"{instruction.opcode.name}.{item.name} must be one of {allowed}, not {value}"
-        if item.plain and value and instruction.mode:
-            mode = MAC_MODES[instruction.mode]
-            return f"{instruction.opcode.name}.{item.name} must be 0 in mode {mode}, not {value}"
-        if not low <= value <= high:
-            return f"{instruction.opcode.name}.{item.name} must be {low} to {high}, not {value}"
+    values = {**instruction.values, "opcode": int(instruction.opcode)}
+    mode = int(values.get("mode", 0))
+    for rule in _legal(instruction.opcode, config):
+        value = int(values.get(rule.item.name, 0))
+        if not rule.holds(value, mode):
+            return rule.fault(instruction.opcode, value, mode)
     if instruction.opcode is Opcode.POST and instruction.rounding == Rounding.FLOAT:
         formats = config.post_formats
         if instruction.pre_shift not in formats:
@@ -150,29 +187,43 @@ def _bytes_fault(instruction: Instruction, names: tuple[str, ...], when: str) ->
     return None
 
 
-def _factor(text: str, instruction: Instruction, config: Config) -> int:
-    if text.startswith("@"):
-        return int(getattr(config, text[1:]))
-    if text.isdigit():
-        return int(text)
-    if text.endswith("-1"):
-        return int(instruction.values.get(text[:-2], 0)) - 1
-    if text.endswith("/2"):
-        return int(instruction.values.get(text[:-2], 0)) // 2
-    if text.endswith("%2"):
-        return int(instruction.values.get(text[:-2], 0)) % 2
-    return int(instruction.values.get(text, 0))
+@cache
+def _parsed(factor: str) -> tuple[str, str | int]:
+    """Return what a factor of an extent does, and the name or number that it is about."""
+    if factor.startswith("@"):
+        return "@", factor[1:]
+    if factor.isdigit():
+        return "number", int(factor)
+    for ending in ("-1", "/2", "%2"):
+        if factor.endswith(ending):
+            return ending, factor.removesuffix(ending)
+    return "", factor
+
+
+def _factor(text: str, values: dict[str, int], config: Config) -> int:
+    what, name = _parsed(text)
+    if isinstance(name, int):
+        return name
+    if what == "@":
+        return int(getattr(config, name))
+    value = values.get(name, 0)
+    if not what:
+        return value
+    if what == "-1":
+        return value - 1
+    return value // 2 if what == "/2" else value % 2
 
 
 def extent_end(extent: Extent, instruction: Instruction, config: Config) -> int | None:
     """Return the first address behind an extent, or None where it does not apply."""
-    for name, values in extent.only:
-        if instruction.values.get(name, 0) not in values:
+    values = instruction.values
+    for name, allowed in extent.only:
+        if values.get(name, 0) not in allowed:
             return None
-    end = int(instruction.values.get(extent.base, 0))
+    end = values.get(extent.base, 0)
     for term in extent.terms:
         product = 1
         for factor in term:
-            product *= _factor(factor, instruction, config)
+            product *= _factor(factor, values, config)
         end += product
-    return end
+    return int(end)

@@ -7,6 +7,7 @@ page and random stimuli all derive from the tables here.
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from matloom.arch.config import FP32_FORMAT, MAC_MODES, NARROW_MODES, Config
 from matloom.arch.numerics import SUPPORTED_ROUNDINGS, Rounding
@@ -176,7 +177,7 @@ class Format:
     fields: tuple[Field, ...] = ()
     extents: tuple[Extent, ...] = ()
 
-    @property
+    @cached_property
     def all_fields(self) -> tuple[Field, ...]:
         """Head and body fields, from bit 0 up; what is left of the granules must be zero."""
         return HEAD + self.fields
@@ -186,7 +187,7 @@ class Format:
         """Bits of the instruction, reserved ones included."""
         return self.granules * GRANULE_BYTES * 8
 
-    @property
+    @cached_property
     def used_bits(self) -> int:
         """Bits that belong to a field."""
         return sum(item.bits for item in self.all_fields)

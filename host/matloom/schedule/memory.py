@@ -3,6 +3,7 @@
 import itertools
 import random
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from matloom.arch.config import Config
@@ -87,10 +88,6 @@ class Space:
     def _alive(self, first: int, last: int) -> list[_Placed]:
         return sorted(self._live.overlapping(first, last), key=lambda placed: placed.start)
 
-    def first_end(self, first: int, last: int) -> int:
-        """Return the first tick that ends a buffer's life, of those alive at some of the ticks."""
-        return min((placed.last for placed in self._live.overlapping(first, last)), default=last)
-
     def _banks(self, start: int, end: int) -> range:
         return range(start // self._bank_bytes, (end - 1) // self._bank_bytes + 1)
 
@@ -106,6 +103,8 @@ class Space:
     def _candidates(self, size: int, gaps: list[tuple[int, int]]) -> list[int]:
         candidates: set[int] = set()
         for low, high in gaps:
+            if high - low < size:
+                continue
             low += -low % self._align
             top = (high - size) // self._align * self._align
             if low > top:
@@ -134,19 +133,46 @@ class Space:
         `high`, of weights, prefers high addresses, else low ones. `reads` are the first and the
         last tick at which the buffer is read; None means that it is while it lives.
         """
-        reads = reads or (first, last)
-        alive = self._alive(first, last)
-        candidates = self._candidates(size, self._gaps(alive))
-        if not candidates:
-            return None
+        found = self.place_early(size, [first], last, high=high, reads=reads or (first, last))
+        return None if found is None else found[0]
+
+    def place_early(
+        self, size: int, firsts: Sequence[int], last: int, *, high: bool, reads: tuple[int, int]
+    ) -> tuple[int, int] | None:
+        """Place a buffer from the first tick of some on from which there is room.
+
+        Return the address, and which of `firsts` it is; None where there is room from none on.
+        """
+        earliest = min(firsts)
+        alive = self._alive(earliest, last)
+        full = earliest - 1
+        for number, first in enumerate(firsts):
+            if first <= full:
+                continue
+            there = [placed for placed in alive if placed.last >= first]
+            candidates = self._candidates(size, self._gaps(there))
+            if candidates:
+                start = self._chosen(size, candidates, there, high=high, reads=reads)
+                self.reserve(start, size, first, last, high=high, reads=reads)
+                return start, number
+            # Nothing becomes free before one of these lives ends.
+            full = min((placed.last for placed in there), default=last)
+        return None
+
+    def _chosen(
+        self,
+        size: int,
+        candidates: list[int],
+        alive: list[_Placed],
+        *,
+        high: bool,
+        reads: tuple[int, int],
+    ) -> int:
         if self._random is not None:
-            start = self._random.choice(candidates)
-        elif self.spread:
-            start = self._quietest(size, candidates, alive, high=high, reads=reads)
-        else:
-            start = candidates[-1] if high else candidates[0]
-        self.reserve(start, size, first, last, high=high, reads=reads)
-        return start
+            return self._random.choice(candidates)
+        if self.spread:
+            return self._quietest(size, candidates, alive, high=high, reads=reads)
+        return candidates[-1] if high else candidates[0]
 
     def _quietest(
         self,

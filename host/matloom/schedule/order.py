@@ -1,7 +1,6 @@
 """Waits between units, derived from what each instruction reads and writes."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from matloom.arch.config import Config
 from matloom.arch.instruction import Instruction, extent_end
@@ -18,21 +17,31 @@ _NEVER = -1
 _DRAM_LINE = 64
 
 
+_UNITS = {unit: number for number, unit in enumerate(UNITS)}
+
+
 class _Accesses:
-    """For each unit the number of its last instruction that read, and wrote, each line."""
+    """For each unit the number of its last instruction that wrote, and read, each line.
+
+    Of the rows of `last`, those of writes come first.
+    """
 
     def __init__(self, size: int, line: int = 1):
         self.line = line
-        size = -(-size // line)
-        self.last_read = np.full((len(UNITS), size), _NEVER, np.int32)
-        self.last_write = np.full((len(UNITS), size), _NEVER, np.int32)
+        self.last = np.full((2 * len(UNITS), -(-size // line)), _NEVER, np.int32)
+        self._writes = self.last[: len(UNITS)]
 
+    def latest(self, lines: Lines, *, write: bool) -> list[int]:
+        """Return for each unit the last instruction that an access must follow."""
+        numbers = view(self.last if write else self._writes, lines)
+        found: list[int] = np.maximum.reduce(
+            numbers, axis=tuple(range(1, numbers.ndim)), initial=_NEVER
+        ).tolist()
+        return list(map(max, found, found[len(UNITS) :])) if write else found
 
-def _latest(table: NDArray[np.int32], lines: Lines) -> NDArray[np.int32]:
-    """Return the largest number of each unit."""
-    numbers = view(table, lines)
-    latest: NDArray[np.int32] = numbers.max(axis=tuple(range(1, numbers.ndim)), initial=_NEVER)
-    return latest
+    def remember(self, unit: int, number: int, lines: Lines, *, write: bool) -> None:
+        """Note an access."""
+        view(self.last, lines)[unit if write else unit + len(UNITS)] = number
 
 
 class Order:
@@ -61,9 +70,9 @@ class Order:
     def append(self, opcode: Opcode, **values: int) -> Instruction:
         """Issue an instruction behind all others; return it with its waits."""
         bare = Instruction(opcode, values)
-        unit = UNITS.index(opcode)
+        unit = _UNITS[opcode]
         number = self._issued[unit]
-        latest = np.full(len(UNITS), _NEVER, np.int32)
+        latest = [_NEVER] * len(UNITS)
         touched = []
         for extent in FORMATS[opcode].extents:
             end = extent_end(extent, bare, self.config)
@@ -78,14 +87,11 @@ class Order:
                 first = start // accesses.line
                 lines = Lines(first, -(-end // accesses.line) - first)
             touched.append((accesses, lines, extent.write))
-            past = _latest(accesses.last_write, lines)
-            if extent.write:
-                past = np.maximum(past, _latest(accesses.last_read, lines))
-            latest = np.maximum(latest, past)
+            latest = list(map(max, latest, accesses.latest(lines, write=extent.write)))
         for accesses, lines, write in touched:
-            view(accesses.last_write if write else accesses.last_read, lines)[unit] = number
+            accesses.remember(unit, number, lines, write=write)
         waits = {
-            _WAIT_FIELDS[other]: min(self._issued[other] - int(latest[other]), _LONGEST_WAIT)
+            _WAIT_FIELDS[other]: min(self._issued[other] - latest[other], _LONGEST_WAIT)
             for other in range(len(UNITS))
             if other != unit and latest[other] != _NEVER
         }

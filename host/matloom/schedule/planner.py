@@ -311,24 +311,14 @@ def _room(
     """
     of_post = kind == "output tile" or isinstance(segment.stages[buffer.stage], VectorStage)
     high = buffer.high or (of_post and not space.spread)
-    full = -1
-    for tick in range(buffer.first, use + 1):
-        for rest in (_REST, 0) if kind == "input tile" else (0,):
-            begin = max(0, tick - rest)
-            if begin <= full:
-                continue
-            address = space.place(
-                buffer.size,
-                begin,
-                buffer.last,
-                high=high,
-                reads=(use, buffer.last),
-            )
-            if address is not None:
-                return address, tick
-            # Nothing becomes free before a buffer's life ends.
-            full = space.first_end(begin, buffer.last)
-    return None
+    rests = (_REST, 0) if kind == "input tile" else (0,)
+    ticks = range(buffer.first, use + 1)
+    firsts = [max(0, tick - rest) for tick in ticks for rest in rests]
+    found = space.place_early(buffer.size, firsts, buffer.last, high=high, reads=(use, buffer.last))
+    if found is None:
+        return None
+    address, number = found
+    return address, ticks[number // len(rests)]
 
 
 def _place_tensors(plan: Plan, space: Space) -> None:

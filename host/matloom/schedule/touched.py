@@ -1,11 +1,10 @@
 """The addresses on chip that an instruction touches, closer than the box of its extent."""
 
-from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from matloom.arch.config import Config
@@ -20,7 +19,7 @@ _Entry = TypeVar("_Entry", bound=np.generic)
 _POST_PITCHES = {"source_addr": "source_pitch", "dest_addr": "dest_pitch"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Lines:
     """Lines that an instruction touches: `run` of them from `start`, again for each count."""
 
@@ -37,13 +36,15 @@ class Lines:
 
 
 def view(table: NDArray[_Entry], lines: Lines) -> NDArray[_Entry]:
-    """Return the entries of some lines of a table (units, lines), units first."""
+    """Return the entries of some lines of a dense table (units, lines), units first."""
     assert lines.start >= 0
-    assert lines.end <= table.shape[1], "as_strided checks no bounds"
+    assert lines.end <= table.shape[1], "the table must have the lines"
     unit, line = table.strides
-    return as_strided(
-        table[:, lines.start :],
+    return np.ndarray(
         (len(table), *lines.counts, lines.run),
+        table.dtype,
+        table,
+        lines.start * line,
         (unit, *(step * line for step in lines.steps), line),
     )
 
@@ -54,7 +55,7 @@ def touched_lines(extent: Extent, instruction: Instruction, config: Config) -> L
         return _pairs(instruction, config)
     if extent.memory is not Memory.SPAD:
         return None
-    values = defaultdict(int, instruction.values)  # Fields not given are zero.
+    values = instruction.values
     if extent.base == "input_addr":
         return _read_channels(values, config)
     if extent.base in _POST_PITCHES:
@@ -66,54 +67,58 @@ def touched_lines(extent: Extent, instruction: Instruction, config: Config) -> L
 
 def _pairs(instruction: Instruction, config: Config) -> Lines | None:
     """Return the entries of pairs, where they are pairs and of one bank."""
+    get = instruction.values.get
     if instruction.opcode is Opcode.EXEC:
-        blocks = instruction.oc_blocks if instruction.mode in NARROW else 0
+        blocks = get("oc_blocks", 0) if get("mode", 0) in NARROW else 0
     else:
-        blocks = -(-instruction.oc_blocks // 2) if instruction.pairs else 0
+        blocks = -(-get("oc_blocks", 0) // 2) if get("pairs", 0) else 0
     if not blocks:
         return None
-    first, apart = instruction.acc_addr, config.pair_distance
-    count = blocks * instruction.height * instruction.width
+    first, apart = get("acc_addr", 0), config.pair_distance
+    count = blocks * get("height", 0) * get("width", 0)
     bank = first // apart
     if (first + count - 1) // apart != bank:
         return None
     return Lines(first + bank * apart, count, (2,), (apart,))
 
 
-def _moved_rows(values: dict[str, int]) -> Lines | None:
+def _moved_rows(values: Mapping[str, int]) -> Lines | None:
     """Return the rows of LOAD or STORE, where there are several and their bytes are dense."""
-    counts = (values["planes"], values["rows"])
-    if max(counts) == 1 or values["spread"]:
+    get = values.get
+    counts = (get("planes", 0), get("rows", 0))
+    if max(counts) == 1 or get("spread", 0):
         return None
-    steps = (values["spad_plane_step"], values["spad_row_step"])
-    return Lines(values["spad_addr"], values["row_bytes"], counts, steps)
+    steps = (get("spad_plane_step", 0), get("spad_row_step", 0))
+    return Lines(get("spad_addr", 0), get("row_bytes", 0), counts, steps)
 
 
-def _read_channels(values: dict[str, int], config: Config) -> Lines | None:
+def _read_channels(values: Mapping[str, int], config: Config) -> Lines | None:
     """Return what EXEC reads if it is the same channels of each position of its input.
 
     So it is where positions and taps are whole positions apart; those it reads may be fewer.
     """
-    step, width = values["x_step"], values["input_row_bytes"]
+    get = values.get
+    step, width = get("x_step", 0), get("input_row_bytes", 0)
     if step == 0 or width % step:
         return None
-    if values["kernel_cols"] > 1 and values["kernel_col_step"] % step:
+    if get("kernel_cols", 0) > 1 and get("kernel_col_step", 0) % step:
         return None
-    first = values["first_byte"] % step
-    run = (values["oc_blocks"] - 1) * values["oc_step"] + values["blocks"] * config.rows
-    if values["window"] and values["paired"]:
+    first = get("first_byte", 0) % step
+    run = (get("oc_blocks", 0) - 1) * get("oc_step", 0) + get("blocks", 0) * config.rows
+    if get("window", 0) and get("paired", 0):
         run += config.paired_bytes - config.rows
     if width == step:
         run = min(run, step - first)  # What lies beyond the row is not read.
     if first + run > step:
         return None
-    counts = (values["input_rows"], width // step)
-    return Lines(values["input_addr"] + first, run, counts, (values["input_pitch"], step))
+    counts = (get("input_rows", 0), width // step)
+    return Lines(get("input_addr", 0) + first, run, counts, (get("input_pitch", 0), step))
 
 
-def _post_channels(values: dict[str, int], base: str, config: Config) -> Lines:
+def _post_channels(values: Mapping[str, int], base: str, config: Config) -> Lines:
     """Return the bytes of POST: some channels of each position."""
-    counts = (values["height"], values["width"])
-    steps = (values[_POST_PITCHES[base]], values["x_step"])
-    run = (values["oc_blocks"] - 1) * config.columns + values["tail"]
-    return Lines(values[base], run * post_element_bytes(values), counts, steps)
+    get = values.get
+    counts = (get("height", 0), get("width", 0))
+    steps = (get(_POST_PITCHES[base], 0), get("x_step", 0))
+    run = (get("oc_blocks", 0) - 1) * config.columns + get("tail", 0)
+    return Lines(get(base, 0), run * post_element_bytes(values), counts, steps)

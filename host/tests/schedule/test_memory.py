@@ -50,7 +50,6 @@ def test_live_ranges_of_all_lengths_are_found():
         first = draw.randint(0, 3000)
         last = first + draw.choice((0, 1, 7, 8, 63, 64, draw.randint(0, 2000)))
         alive = [life for life in lives if life[1] <= last and first <= life[2]]
-        assert space.first_end(first, last) == min((end for _, _, end in alive), default=last)
         if at is None:
             at = min(set(range(len(lives) + 1)) - {number for number, _, _ in alive})
             assert space.place(8, first, last, high=False) == 8 * at
@@ -62,3 +61,12 @@ def test_live_ranges_of_all_lengths_are_found():
         live(number)
     for _ in range(400):
         live(None)
+
+
+def test_a_buffer_is_there_from_the_first_tick_with_room():
+    space = Space(CONFIG.spad_bytes, CONFIG, spread=False)
+    space.reserve(0, CONFIG.spad_bytes, 0, 5, high=False, reads=(0, 5))
+    assert space.place_early(64, [1, 2, 4], 9, high=False, reads=(9, 9)) is None
+    assert space.place_early(64, [1, 7, 6, 8], 9, high=False, reads=(9, 9)) == (0, 1)
+    assert space.place_early(64, [6, 7], 9, high=False, reads=(9, 9)) == (64, 0)
+    assert space.place(CONFIG.spad_bytes, 6, 6, high=False) is None
