@@ -54,10 +54,11 @@ _check = click.option(
 _network = click.argument("network", metavar="NET", type=click.Path(path_type=Path))
 
 
-def _console() -> Any:
+def _console(*, markup: bool = False) -> Any:
+    """Return what prints; `markup` for texts without names, which come from files."""
     from rich.console import Console
 
-    return Console(highlight=False)
+    return Console(highlight=False, markup=markup, emoji=markup)
 
 
 @cli.command()
@@ -88,7 +89,7 @@ def run(
 
     _require_place("--output", target)
     _require_place("--report", report)
-    inputs = _arrays("--input", source)
+    inputs = read_arrays("--input", source)
     options: dict[str, Any] = {} if waves is None else {"waves": waves}
     _require_place("--waves", waves)
     if waves is not None and device != "rtl":
@@ -129,23 +130,6 @@ def _precision_of(network: Path, given: tuple[str, ...]) -> dict[str, str] | Non
             raise ValueError(f"--precision must be [LAYER=]MODE, not {item!r}")
     pairs = (item.rpartition("=") for item in given)
     return {layer or "*": mode for layer, _, mode in pairs} or None
-
-
-def _arrays(option: str, source: Path) -> dict[str, Any]:
-    """Return the arrays of an .npz file by name."""
-    import zipfile
-    import zlib
-
-    import numpy as np
-
-    try:
-        archive = np.load(source, allow_pickle=False)
-        if not isinstance(archive, np.lib.npyio.NpzFile):
-            raise ValueError("it holds one array without a name")
-        with archive:
-            return {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise ValueError(f"{option} must be an .npz file, not {str(source)!r}: {error}") from None
 
 
 @cli.command("compile")
@@ -231,6 +215,7 @@ def precision_verb(
     precision: tuple[str, ...],
 ) -> None:
     """Say what --precision changes in NET: weights, cycles, and what it makes of inputs."""
+    from matloom.arrays import read_arrays
     from matloom.precision import precision_report
 
     _require_place("--report", report)
@@ -239,7 +224,7 @@ def precision_verb(
         raise ValueError("--precision must be given")
     if source is None and (labels is not None or by_layer):
         raise ValueError("--labels and --by-layer must go with an --input")
-    arrays = {} if source is None else _arrays("--input", source)
+    arrays = {} if source is None else read_arrays("--input", source)
     if labels is not None and labels not in arrays:
         raise ValueError(f"--labels must be one of {', '.join(arrays)}, not {labels!r}")
     wanted = None if labels is None else arrays.pop(labels)
@@ -337,7 +322,7 @@ def demo(device: str, config: str) -> None:
     """Classify 360 handwritten digits with a trained network on the chip."""
     from matloom.demo import run_demo
 
-    sys.exit(0 if run_demo(_console(), device, config) else 1)
+    sys.exit(0 if run_demo(_console(markup=True), device, config) else 1)
 
 
 @cli.command()

@@ -13,7 +13,7 @@ __all__ = ["as_text", "layer_table"]
 def as_text(items: Iterable[Table | str]) -> str:
     """Return tables and lines as a text of 100 columns."""
     stream = io.StringIO()
-    console = Console(file=stream, width=100, highlight=False)
+    console = Console(file=stream, width=100, highlight=False, markup=False, emoji=False)
     for item in items:
         console.print(item)
     return stream.getvalue().rstrip()

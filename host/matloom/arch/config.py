@@ -412,7 +412,7 @@ class Config:
         """Return the configuration that a JSON text holds; raise `ConfigError` with the reason."""
         try:
             values = json.loads(text)
-        except ValueError as error:
+        except (RecursionError, ValueError) as error:
             raise ConfigError(f"a configuration must be JSON: {error}") from None
         if not isinstance(values, dict):
             raise ConfigError(f"a configuration must be a JSON object, not {values!r}")

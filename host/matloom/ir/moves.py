@@ -102,6 +102,10 @@ def slice_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
         last = begin + (size - 1) * step
         if size < 1 or not (0 <= begin < length and 0 <= last < length):
             raise ValueError(f"a slice must lie within 0 to {length - 1}, not {begin} to {last}")
+    if 0 in attributes.step:
+        raise ValueError(f"steps must be other than 0, not {attributes.step}")
+    if any(axis not in range(len(shapes[0])) for axis in attributes.dropped):
+        raise ValueError(f"dropped axes must be of {len(shapes[0])}, not {attributes.dropped}")
     if any(attributes.size[axis] != 1 for axis in attributes.dropped):
         raise ValueError(f"dropped axes must have 1 element, not {attributes.size}")
     return tuple(

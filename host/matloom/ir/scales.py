@@ -213,7 +213,7 @@ def activation_range(activation: Activation, output: Tensor) -> tuple[int, int]:
     low, high = int(limits.min), int(limits.max)
 
     def integer(value: float) -> int:
-        with np.errstate(over="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             quotient = np.float32(value) / np.float32(output.scale)
         if not abs(quotient) < 2**31:
             raise ValueError(

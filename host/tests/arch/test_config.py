@@ -140,3 +140,9 @@ def test_products_a_cycle_are_those_of_the_array():
     assert [config.products_a_cycle(mode) for mode in modes] == [64, 128, 128, 32]
     config = dataclasses.replace(config, weight_rows=2, mac_modes=("i8xi8", "bf16"))
     assert config.products_a_cycle("bf16") == 32
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"rows":' * 50_000])
+def test_deep_json_is_one_sentence(text):
+    with pytest.raises(ConfigError, match="a configuration must be JSON: maximum recursion"):
+        Config.from_json(text)

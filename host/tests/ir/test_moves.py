@@ -99,6 +99,14 @@ def test_transposed_convolution():
             "dropped axes must have 1 element, not (2,)",
         ),
         (
+            *(moves.slice_shape, [(3,)], Slice(begin=(0,), size=(1,), step=(0,))),
+            "steps must be other than 0, not (0,)",
+        ),
+        (
+            *(moves.slice_shape, [(3,)], Slice(begin=(0,), size=(1,), step=(1,), dropped=(1,))),
+            "dropped axes must be of 1, not (1,)",
+        ),
+        (
             moves.resized_shape,
             [(1, 2, 2, 1)],
             Resize(size=(0, 4), align_corners=False, half_pixel_centers=False),

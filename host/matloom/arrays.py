@@ -1,0 +1,61 @@
+"""Reads arrays by name from an .npz file, and believes nothing that it says."""
+
+import math
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+from matloom.ir.graph import Array
+
+__all__ = ["ARRAYS_LIMIT", "read_arrays"]
+
+#: Most bytes of all arrays together.
+ARRAYS_LIMIT = 1 << 28
+
+_HEADERS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
+
+
+def read_arrays(option: str, source: Path) -> dict[str, Array]:
+    """Return the arrays of an .npz file by name.
+
+    No array is larger than its data, nor all of them than `ARRAYS_LIMIT`.
+
+    Raises
+    ------
+    ValueError
+        No such file, or one that is damaged; the message begins with the option that named it.
+    """
+    try:
+        if source.read_bytes()[:6] == b"\x93NUMPY":
+            raise ValueError("it holds one array without a name")
+        with zipfile.ZipFile(source) as archive:
+            members = archive.infolist()
+            total = sum(member.file_size for member in members)
+            if total > ARRAYS_LIMIT:
+                raise ValueError(f"its arrays must have at most {ARRAYS_LIMIT} bytes, not {total}")
+            return {
+                member.filename.removesuffix(".npy"): _array(archive, member) for member in members
+            }
+    # Archives and headers that are damaged raise almost anything: zlib.error, NotImplementedError.
+    except Exception as error:
+        raise ValueError(f"{option} must be an .npz file, not {str(source)!r}: {error}") from None
+
+
+def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Array:
+    """Return one array, whose data must be as long as its header says."""
+    with archive.open(member) as stream:
+        version = np.lib.format.read_magic(stream)
+        if version not in _HEADERS:
+            raise ValueError(f"the header of {member.filename} must be of version 1 or 2")
+        shape, fortran, dtype = _HEADERS[version](stream)
+        size = math.prod(shape) * dtype.itemsize
+        if dtype.hasobject or size != member.file_size - stream.tell():
+            raise ValueError(f"{member.filename} must have the data of {dtype} {shape}")
+        data = stream.read(size + 1)
+    if len(data) != size:
+        raise ValueError(f"{member.filename} must have {size} bytes of data, not {len(data)}")
+    return np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C")

@@ -1,0 +1,137 @@
+"""What becomes of a file: one sentence, or a run that stays within its regions."""
+
+import warnings
+
+import numpy as np
+
+from matloom.arch.config import load_config
+from matloom.arch.isa import WRITABLE_REGIONS, Region
+from matloom.arch.program_file import OPERATORS
+from matloom.compiler import CompileError, compile_network
+from matloom.device.driver import Driver
+from matloom.device.model.transport import ModelTransport
+from matloom.frontend.errors import ModelError
+from matloom.frontend.tflite import load_tflite
+from matloom.ir.graph import Array
+from matloom.program import HostStep, Program, ProgramError, TensorInfo
+from matloom.runtime import Session
+from matloom.verify import VerifyError
+
+__all__ = ["Stray", "network_outcome", "program_outcome"]
+
+_PAGE = 4096
+#: Bytes that nothing may touch, after the last region.
+_GUARD = 0xA5
+#: Operators that other libraries run, in processes that a damaged model can end.
+_FOREIGN = next(operator.name for operator in OPERATORS if operator.name == "REFERENCE")
+
+
+class Stray(AssertionError):
+    """An access outside the regions of a program."""
+
+
+class _Recorder(ModelTransport):
+    """The functional model in a memory that holds the regions, and a guard page after them."""
+
+    def __init__(self, program: Program) -> None:
+        self._spans: list[tuple[Region, int, int]] = []
+        end = 0
+        for region in Region:
+            size = program.region_bytes[region]
+            self._spans.append((region, end, end + size))
+            end += -(-size // _PAGE) * _PAGE
+        super().__init__(program.config, end + _PAGE)
+        self.memory[end:] = _GUARD
+
+    def _within(self, address: int, size: int, regions: tuple[Region, ...]) -> None:
+        for region, start, end in self._spans:
+            if region in regions and start <= address and address + size <= end:
+                return
+        raise Stray(f"{size} bytes at {address:#x} must lie in one of {regions}")
+
+    def read_block(self, address: int, size: int) -> bytes:
+        self._within(address, size, (Region.OUTPUT,))
+        return super().read_block(address, size)
+
+    def write_block(self, address: int, data: bytes) -> None:
+        self._within(address, len(data), (Region.PROGRAM, Region.INPUT))
+        super().write_block(address, data)
+
+    def _run(self) -> None:
+        before = self._constant()
+        super()._run()
+        if self._constant() != before:
+            raise Stray("the engine must write to regions OUTPUT and ARENA alone")
+
+    def _constant(self) -> list[bytes]:
+        """Return what the engine may not change: other regions, what lies between, the guard."""
+        kept, last = [], 0
+        for region, start, end in self._spans:
+            kept.append(self.memory[last:start].tobytes())
+            if region not in WRITABLE_REGIONS:
+                kept.append(self.memory[start:end].tobytes())
+            last = end
+        return [*kept, self.memory[last:].tobytes()]
+
+
+def program_outcome(data: bytes) -> str | None:
+    """Return the sentence that refuses a Program file, or None where it ran, twice.
+
+    Operators that a reference interpreter runs are loaded and not run.
+
+    Raises
+    ------
+    Stray
+        An access outside the regions.
+    Exception
+        Whatever else happens: a defect.
+    """
+    try:
+        program = Program.from_bytes(data)
+        if not _foreign(program):
+            _run(program)
+    except (ProgramError, VerifyError) as error:
+        return _sentence(error)
+    return None
+
+
+def network_outcome(data: bytes, config: str = "nano") -> str | None:
+    """Return the sentence that refuses a TensorFlow Lite file, or None where it ran, twice."""
+    try:
+        program = compile_network(load_tflite(data), load_config(config))
+        if not _foreign(program):
+            _run(program)
+    except (ModelError, CompileError) as error:
+        return _sentence(error)
+    return None
+
+
+def _foreign(program: Program) -> bool:
+    steps = (step for step in program.steps if isinstance(step, HostStep))
+    return any(step.operator == _FOREIGN for step in steps)
+
+
+def _sentence(error: ValueError) -> str:
+    text = str(error)
+    if not text.strip() or len(text) > 4000:
+        raise AssertionError(f"an error must be a sentence, not {text[:100]!r}")
+    return text
+
+
+def _run(program: Program) -> None:
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        driver = Driver(_Recorder(program), program.config)
+        session = Session(program, driver, "model")
+        noise = np.random.default_rng(0)
+        inputs = {info.name: _array(info, noise) for info in program.inputs}
+        for _call in range(2):
+            session.run(inputs)
+        str(session.report())
+
+
+def _array(info: TensorInfo, noise: np.random.Generator) -> Array:
+    size = int(np.prod(info.shape, dtype=np.int64)) * np.dtype(info.dtype).itemsize
+    if info.dtype.startswith("float"):
+        return noise.standard_normal(info.shape).astype(info.dtype)
+    return np.frombuffer(noise.bytes(size), info.dtype).reshape(info.shape)
