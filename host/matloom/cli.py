@@ -85,6 +85,7 @@ def run(
     """Run NET (.tflite or .mloom) on the arrays of an .npz file, named like its inputs."""
     import numpy as np
 
+    from matloom.arrays import read_arrays
     from matloom.runtime import load, require_inputs
 
     _require_place("--output", target)

@@ -10,6 +10,7 @@ import pytest
 from matloom.data.digits import NETWORK
 from matloom.frontend.tflite import load_tflite
 from matloom.runtime import compile
+from matloom.testing.file_edits import FileParts
 
 MATLOOM = Path(sys.executable).with_name("matloom")
 
@@ -31,6 +32,10 @@ def folder(tmp_path):
     (tmp_path / "short.npz").write_bytes((tmp_path / "in.npz").read_bytes()[:100])
     np.save(tmp_path / "one.npy", np.zeros((1, 8, 8, 1), np.int8))
     (tmp_path / "binary.json").write_bytes(b"\xff\xfe")
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    edited = FileParts.of(program.to_bytes()).with_word("bindings", 0, "region", 0)
+    (tmp_path / "edited.mloom").write_bytes(edited.to_bytes())
+    (tmp_path / "old.mloom").write_bytes(b"MLOOMPRG\4\0\0\0" + bytes(16))
     np.savez(tmp_path / "name.npz", picture=np.zeros((1, 8, 8, 1), np.int8))
     return tmp_path
 
@@ -47,6 +52,9 @@ RUN = ["run", "net.tflite", "--output", "out.npz", "--device", "model", "--input
         (["explain", "net.tflite", "--config", "huge"], "config must be one of nano"),
         (["explain", "net.tflite", "--config", "bad.json"], "rows must be 4 to 64, not 3"),
         (["disasm", "broken.mloom"], "checksum must be"),
+        (["disasm", "old.mloom"], "format must be 5, not 4: compile it again"),
+        (["disasm", "edited.mloom"], "must be in region INPUT, not PROGRAM"),
+        (["explain", "net.tflite", "--config", "deep.json"], "a configuration must be JSON"),
         ([*RUN, "shape.npz"], "must have shape (1, 8, 8, 1)"),
         ([*RUN, "dtype.npz"], "must be int8, not float32"),
         ([*RUN, "name.npz"], "inputs must be named ['image'], not ['picture']"),

@@ -1,5 +1,7 @@
 """What is said of each operator, on the engine and on the host."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from matloom.compiler import compile_network
@@ -8,6 +10,7 @@ from matloom.explain import explain
 from matloom.frontend.tflite import load_tflite
 from matloom.instances import Instances
 from matloom.ir.graph import Op
+from matloom.tables import as_text
 
 
 def columns(table):
@@ -51,3 +54,13 @@ def test_host_alone():
     )
     assert any(line.endswith(f"the host's constants: {constants:,}") for line in lines)
     assert np.sum([constant.dtype == "float32" for constant in program.constants]) >= 1
+
+
+def test_names_are_no_markup():
+    """Names come from files; what looks like markup of the terminal's library is text."""
+    program = compile_network(Instances([1, 2]).make(Op.RELU), "nano")
+    names = ("[/red]", "[bold]", ":smile:")
+    layers = tuple(replace(program.layers[0], name=name) for name in names)
+    text = as_text(explain(replace(program, name="[/x]", layers=layers)))
+    for name in (*names, "[/x]"):
+        assert name in text

@@ -44,6 +44,7 @@ from matloom.ir.shapes import (
     dense_shape,
     depthwise_shape,
     pooling_shape,
+    row_shape,
     same_shape,
 )
 
@@ -179,7 +180,7 @@ OPERATORS = {
     Op.HARD_SWISH: _SAME,
     Op.LEAKY_RELU: Operator(attributes=LeakyRelu, types=_MORE_NUMBERS),
     Op.LOGISTIC: _SAME,
-    Op.LOG_SOFTMAX: Operator(types=_unary("float32")),
+    Op.LOG_SOFTMAX: Operator(types=_unary("float32"), shape=row_shape),
     Op.MAXIMUM: _CHOICE,
     Op.MAX_POOL_2D: _POOL,
     Op.MEAN: _REDUCE,
@@ -210,7 +211,7 @@ OPERATORS = {
         scaled=False,
     ),
     Op.SLICE: _SLICE,
-    Op.SOFTMAX: Operator(attributes=Softmax, types=_NUMBERS),
+    Op.SOFTMAX: Operator(attributes=Softmax, types=_NUMBERS, shape=row_shape),
     Op.SPLIT: _SPLIT,
     Op.SPLIT_V: _SPLIT,
     Op.SQUEEZE: _RESHAPE,

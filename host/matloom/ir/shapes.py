@@ -21,6 +21,7 @@ __all__ = [
     "depthwise_shape",
     "pooling_shape",
     "ranks_fit",
+    "row_shape",
     "same_padding",
     "same_shape",
     "window_shape",
@@ -171,4 +172,11 @@ def broadcast_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
 
 def same_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
     """Return the input's shape."""
+    return shapes[0]
+
+
+def row_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
+    """Return the input's shape, which has a last axis."""
+    if not shapes[0]:
+        raise ValueError("an input must have 1 dimension or more, not ()")
     return shapes[0]

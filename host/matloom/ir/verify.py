@@ -38,6 +38,9 @@ FIXED_OUTPUTS = {
     (Op.SOFTMAX, "uint8"): (1 / 256, 0),
 }
 
+#: Operators that are a limit on the output, and nothing else.
+LIMITS = {Op.RELU: Activation.RELU, Op.RELU6: Activation.RELU6}
+
 #: What derives multipliers from the scales of quantised operators, or says why it cannot.
 RATIOS: Mapping[Op, Callable[[Graph, Node], object]] = {
     Op.ADD: addition,
@@ -236,7 +239,7 @@ def _ratios(graph: Graph, node: Node) -> Iterator[str]:
     output = graph.tensors[node.outputs[0]]
     if output.quantisation is None:
         return
-    activation = getattr(node.attributes, "activation", Activation.NONE)
+    activation = LIMITS.get(node.op, getattr(node.attributes, "activation", Activation.NONE))
     try:
         if activation is not Activation.NONE:
             activation_range(activation, output)

@@ -73,16 +73,17 @@ def read_sections(data: bytes) -> Sections:
 def _header(data: bytes) -> tuple[int, int]:
     """Return the digest and the number of sections."""
     size = packer(HEADER).size
-    if len(data) < size:
-        raise ProgramError(f"a program must have {size} bytes or more, not {len(data)}")
-    _, version, checksum, total, interface, digest, count = packer(HEADER).unpack_from(data)
-    if data[:8] != MAGIC:
+    if data[:8] != MAGIC[: len(data)]:
         raise ProgramError(f"a program must begin with {MAGIC!r}, not {data[:8]!r}")
-    if version != FORMAT_VERSION:
+    version = int.from_bytes(data[8:12], "little")
+    if len(data) >= 12 and version != FORMAT_VERSION:
         remedy = "compile it again" if version < FORMAT_VERSION else "it needs a newer Matloom"
         raise ProgramError(f"a program's format must be {FORMAT_VERSION}, not {version}: {remedy}")
+    if len(data) < size:
+        raise ProgramError(f"a program must have {size} bytes or more, not {len(data)}")
     if len(data) > FILE_LIMIT:
         raise ProgramError(f"a program must have at most {FILE_LIMIT} bytes, not {len(data)}")
+    _, _, checksum, total, interface, digest, count = packer(HEADER).unpack_from(data)
     if total != len(data):
         raise ProgramError(f"a program must have {total} bytes, not {len(data)}")
     found = zlib.crc32(memoryview(data)[16:])

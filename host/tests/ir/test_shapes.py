@@ -4,7 +4,9 @@ import itertools
 
 import pytest
 
-from matloom.ir.attributes import Padding
+from matloom.ir.attributes import Attributes, Padding
+from matloom.ir.graph import Op
+from matloom.ir.operators import OPERATORS
 from matloom.ir.shapes import same_padding, window_shape
 
 
@@ -32,3 +34,11 @@ def test_no_padding_counts_whole_windows():
         else:
             with pytest.raises(ValueError, match="must fit the padded image"):
                 window_shape(*sizes, Padding(top=0, bottom=0, left=0, right=0))
+
+
+@pytest.mark.parametrize("op", [Op.SOFTMAX, Op.LOG_SOFTMAX])
+def test_softmax_needs_an_axis(op):
+    rule = OPERATORS[op].shape
+    assert rule([(2, 3)], Attributes()) == (2, 3)
+    with pytest.raises(ValueError, match=r"an input must have 1 dimension or more, not \(\)"):
+        rule([()], Attributes())

@@ -511,3 +511,17 @@ def test_shapes_that_files_leave_loose(graph):
 def test_groups(graph):
     graph = with_tensor(graph, 1, shape=(5, 3, 3, 1), data=np.ones((5, 3, 3, 1), np.int8))
     refused(graph, "operator 0 (CONV_2D) has 2 groups")
+
+
+@pytest.mark.parametrize("op", [Op.RELU, Op.RELU6])
+def test_limits_have_integers(op):
+    tiny = Quantisation(scale=(1e-50,), zero_point=(0,))
+    fine = Quantisation(scale=(1e-43,), zero_point=(0,))
+    for scale, value in ((tiny, "0.0"), (fine, "6.0")):
+        graph = single(
+            op, quantised("a", (1, 4), scale), quantised("b", (1, 4), scale), Attributes()
+        )
+        if op is Op.RELU6 or scale is tiny:
+            value = "0.0" if scale is tiny else value
+            rule = "does not fit its scales: the output's scale must keep"
+            refused(graph, f"operator 0 ({op}) {rule} {value} below 2**31, not {scale.scale[0]}")

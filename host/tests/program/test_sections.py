@@ -1,11 +1,14 @@
 """Header, directory and limits of fields: every rule, by a file that breaks it."""
 
 import struct
+from dataclasses import replace
 
 import pytest
 
 from matloom.program import Program, ProgramError
 from matloom.program.write import sealed
+
+VERDICT = 17
 
 
 def with_word(data, offset, value):
@@ -75,8 +78,11 @@ def test_unknown_sections(digits, parts):
     refused(required.to_bytes(), "section 77 must be known, and this version does not know it")
 
 
-def test_absent_sections(parts):
-    for tag in parts.sections:
+def test_absent_sections(digits, parts):
+    without = {key: value for key, value in parts.sections.items() if key != VERDICT}
+    optional = type(parts)(sections=without, digest=parts.digest)
+    assert Program.from_bytes(optional.to_bytes()) == replace(digits, verdict=None)
+    for tag in set(parts.sections) - {VERDICT}:
         fewer = {key: value for key, value in parts.sections.items() if key != tag}
         lacking = type(parts)(sections=fewer, digest=parts.digest)
         refused(lacking.to_bytes(), "must have the section .*, which is absent")
