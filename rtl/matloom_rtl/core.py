@@ -143,4 +143,5 @@ class Core(wiring.Component):
         ]
         connect(m, fetch.fault, control.fetch_fault)
         connect(m, load.fault, control.load_fault)
+        m.d.comb += control.load_fault_ahead.eq(load.fault_ahead)
         connect(m, store.fault, control.store_fault)

@@ -171,13 +171,18 @@ REGISTERS = (
         name="COMMAND_OFFSET",
         offset=0x18,
         access=Access.RW,
-        doc="first byte of the command buffer in region PROGRAM, a multiple of 16",
+        doc=(
+            "first byte of the command buffer in region PROGRAM, a multiple of 16: "
+            "anything else is a COMMAND_RANGE fault"
+        ),
     ),
     Register(
         name="COMMAND_BYTES",
         offset=0x1C,
         access=Access.RW,
-        doc="size of the command buffer, a multiple of 16",
+        doc=(
+            "size of the command buffer, a multiple of 16: anything else is a COMMAND_RANGE fault"
+        ),
     ),
     Register(
         name="TIMEOUT",

@@ -146,6 +146,56 @@ def test_region_that_is_no_memory_is_a_fault(pair, region):
     copy(pair.rtl)
 
 
+def test_read_error_counts_the_loads_that_are_under_way(pair):
+    """Bytes of an earlier LOAD may not be in the scratchpad yet when the next one's first come."""
+    width = pair.config.bus_bytes
+    load = {"region": Region.INPUT, "rows": 1, "planes": 1}
+    instructions = [
+        Instruction(Opcode.LOAD, {**load, "dram_offset": 8 * n, "spad_addr": 8 * n, "row_bytes": 8})
+        for n in range(16)
+    ]
+    driver = pair.rtl
+    commands = b"".join(map(pack, [*instructions, Instruction(Opcode.END)]))
+    driver.allocate({Region.PROGRAM: len(commands), Region.INPUT: 128})
+    driver.write_region(Region.PROGRAM, 0, commands)
+    for number in range(16):
+        first = address(pair, Region.INPUT) + 8 * number
+        driver.transport.set_timing(MemoryTiming(error_first=first, error_end=first + 1))
+        with pytest.raises(DeviceFault) as stopped:
+            driver.run(0, len(commands))
+        fault = stopped.value
+        assert (fault.cause, fault.unit) == (Fault.AXI_READ, "LOAD")
+        assert (fault.index, fault.address) == (number, first // width * width)
+        driver.reset()
+
+
+@pytest.mark.parametrize(
+    ("offset", "size", "room", "index", "opcode"),
+    [
+        *((low, 48, 0, 0, 0) for low in (1, 4, 8, 15)),
+        *((16, n, 0, 0, 0) for n in (0, 8, 40, 49)),
+        *((16, 48, room, 0, opcode) for room, opcode in ((8, 0), (15, 0), (16, 1), (31, 1))),
+        *((16, 48, room, 1, 0) for room in (32, 40, 47)),
+        (80, 16, 0, 0, 0),
+        (96, 16, 0, 0, 0),
+    ],
+)
+def test_commands_that_are_no_run_of_granules(pair, offset, size, room, index, opcode):
+    """Chip and model leave the same record; `room` cuts the region behind the offset."""
+    load = Instruction(Opcode.LOAD, {"row_bytes": 4, "rows": 1, "planes": 1, "fill": 1})
+    end = pack(Instruction(Opcode.END))
+    for driver in pair:
+        driver.allocate({Region.PROGRAM: 80})
+        driver.write_region(Region.PROGRAM, 0, end + pack(load) + end + end)
+        driver.write("PROGRAM_BYTES", offset + room if room else 80)
+        with pytest.raises(DeviceFault) as stopped:
+            driver.run(offset, size)
+        assert stopped.value.cause is Fault.COMMAND_RANGE
+        record = driver.read("FAULT"), driver.read("FAULT_INDEX"), driver.read("FAULT_ADDRESS")
+        assert record == (Fault.COMMAND_RANGE | opcode << 8, index, 0)
+        driver.reset()
+
+
 def test_frozen_memory_is_a_fault(pair):
     pair.rtl.transport.set_timing(MemoryTiming(frozen=True))
     pair.rtl.write("TIMEOUT", 5000)

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from matloom.arch.config import Config
 from matloom.arch.csr import COUNTERS, EXEC_CAUSES
-from matloom.arch.isa import UNITS, Opcode, Region
+from matloom.arch.isa import GRANULE_BYTES, UNITS, Opcode, Region
 from matloom_rtl.bus.axi_lite import AxiLiteSignature
 from matloom_rtl.control.counters import Counters
 from matloom_rtl.control.csr import Registers
@@ -15,7 +15,7 @@ from matloom_rtl.control.layouts import COUNT_BITS, GRANULE_BITS
 from matloom_rtl.control.marks import Marks
 from matloom_rtl.control.queue import UnitQueue
 from matloom_rtl.control.supervisor import Supervisor
-from matloom_rtl.ports import CommandSignature, FaultSignature
+from matloom_rtl.ports import LOADS_AHEAD, CommandSignature, FaultSignature
 
 __all__ = ["Control"]
 
@@ -40,6 +40,8 @@ class Control(wiring.Component):
     exec_met, exec_cause: out, in
         As `Execute.met` and `Execute.cause`.
     fetch_fault, load_fault, store_fault: FaultSignature, in
+    load_fault_ahead: in
+        As `Load.fault_ahead`.
     read_burst, read_beat, write_burst, write_beat: in
         Bus events.
     region_base: out
@@ -67,6 +69,7 @@ class Control(wiring.Component):
                 "post_fetch": Out(1),
                 "exec_cause": In(len(EXEC_CAUSES)),
                 **{f"{name}_fault": In(FaultSignature()) for name in ("fetch", "load", "store")},
+                "load_fault_ahead": In(range(LOADS_AHEAD + 1)),
                 **{name: In(1) for name in events},
                 "region_base": Out(data.ArrayLayout(32, len(Region))),
                 "quiet": In(1),
@@ -148,11 +151,16 @@ class Control(wiring.Component):
         connect(m, flipped(self.granules), dispatch.i)
         m.d.sync += self.fetch_start.eq(supervisor.begin)
         starting = Signal()
-        # Nothing is fetched from outside the region, of which `room` bytes are left.
+        granule_bits = GRANULE_BYTES.bit_length() - 1
+        # Nothing is fetched from outside the region, of which `room` bytes are left, and nothing of
+        # what is no run of granules.
         room, inside = Signal(32), Signal()
         m.d.sync += [
             room.eq(registers.program_bytes - registers.command_offset),
-            inside.eq(registers.command_offset <= registers.program_bytes),
+            inside.eq(
+                (registers.command_offset <= registers.program_bytes)
+                & ~(registers.command_offset | registers.command_bytes)[:granule_bits].any()
+            ),
             self.fetch_address.eq(registers.program_base + registers.command_offset),
             self.fetch_bytes.eq(
                 Mux(inside, Mux(registers.command_bytes < room, registers.command_bytes, room), 0)
@@ -210,22 +218,23 @@ class Control(wiring.Component):
             supervisor.fault_opcode.eq(dispatch.fault_opcode),
             supervisor.fault_index.eq(dispatch.index),
         ]
+        # Completions follow a LOAD's last beat by some cycles, a STORE's response by none.
+        loaded = completed[UNITS.index(Opcode.LOAD)] + self.load_fault_ahead
+        stored = completed[UNITS.index(Opcode.STORE)]
         sources = (
-            (self.store_fault, 1 + UNITS.index(Opcode.STORE), Opcode.STORE),
-            (self.load_fault, 1 + UNITS.index(Opcode.LOAD), Opcode.LOAD),
-            (self.fetch_fault, 0, None),
+            (self.store_fault, 1 + UNITS.index(Opcode.STORE), Opcode.STORE, stored),
+            (self.load_fault, 1 + UNITS.index(Opcode.LOAD), Opcode.LOAD, loaded[:COUNT_BITS]),
+            (self.fetch_fault, 0, 0, dispatch.index),
         )
         with m.If(dispatch.fault == 0):
-            for fault, unit, opcode in sources:
+            for fault, unit, opcode, index in sources:
                 with m.If(fault.valid):
                     m.d.sync += [
                         supervisor.fault_cause.eq(fault.cause),
                         supervisor.fault_address.eq(fault.address),
                         supervisor.fault_unit.eq(unit),
-                        supervisor.fault_opcode.eq(0 if opcode is None else opcode),
-                        supervisor.fault_index.eq(
-                            dispatch.index if opcode is None else completed[unit - 1]
-                        ),
+                        supervisor.fault_opcode.eq(opcode),
+                        supervisor.fault_index.eq(index),
                     ]
 
     def _count(self, m: Module, registers, supervisor, counters, marks, dispatch):

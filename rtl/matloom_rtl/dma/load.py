@@ -15,6 +15,7 @@ from matloom_rtl.dma.spread import Spread, piece_layout
 from matloom_rtl.memory.claims import claims_of
 from matloom_rtl.memory.slice import Slice
 from matloom_rtl.ports import (
+    LOADS_AHEAD,
     SPAD_ADDRESS_BITS,
     SPAD_WRITE_LATENCY,
     CommandSignature,
@@ -65,6 +66,8 @@ class Load(wiring.Component):
         PROGRAM.
     fault: FaultSignature, out
         AXI_READ and the burst's address for each beat with an error, one cycle after the beat.
+    fault_ahead: out
+        With a fault: how many instructions before the one at fault were not done before this cycle.
     """
 
     def __init__(self, config: Config):
@@ -79,6 +82,7 @@ class Load(wiring.Component):
                 "quiet": Out(1),
                 "constants": Out(1),
                 "fault": Out(FaultSignature()),
+                "fault_ahead": Out(range(LOADS_AHEAD + 1)),
             }
         )
 
@@ -158,8 +162,12 @@ class Load(wiring.Component):
             write.mask.eq(o.payload.mask),
             o.ready.eq(write.ready | self.halt),
         ]
-        take = self._beat(m, head, made.i)
+        take, ended = self._beat(m, head, made.i)
+        # Instructions whose beats have all come, and which are not done.
+        ahead = Signal.like(self.fault_ahead)
         m.d.sync += [
+            ahead.eq(ahead + ended - self.unit.done),
+            self.fault_ahead.eq(ahead - self.unit.done),
             self.fault.valid.eq(beats.valid & beats.ready & beats.payload.resp[1]),
             self.fault.cause.eq(Fault.AXI_READ),
             self.fault.address.eq(head.payload.address),
@@ -168,7 +176,10 @@ class Load(wiring.Component):
         return write.valid & write.ready & o.payload.last, o.payload.mark
 
     def _beat(self, m: Module, head, i):
-        """Offer a write for each beat, or those of its pieces; return whether a beat is taken."""
+        """Offer a write for each beat, or those of its pieces.
+
+        Returns whether a beat is taken, and whether it is an instruction's last.
+        """
         beats, burst, width = self.axi.r, head.payload, self._config.bus_bytes
         m.submodules.spread = spread = Spread(width=width, last_spread=self._config.last_spread)
         number, begins = Signal(8), Signal(init=1)
@@ -210,7 +221,7 @@ class Load(wiring.Component):
                 begins.eq(final),
                 address.eq(beat.address + width),
             ]
-        return take
+        return take, take & beat.last
 
     def _complete(self, m: Module, granted_last):
         """Report completion when the last write is visible, and count what is under way."""

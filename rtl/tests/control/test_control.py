@@ -314,6 +314,27 @@ def test_bus_faults(ports, record):
     bench.run(main)
 
 
+@pytest.mark.parametrize("ahead", [0, 1, 5])
+def test_a_fault_of_load_counts_those_not_yet_done(ahead):
+    bench = Bench([GOOD] * 8 + [END], longest=2000)
+    bench.units[Opcode.LOAD]._longest = 0
+
+    async def main(ctx):
+        await bench.start(ctx)
+        while (completed := bench.units[Opcode.LOAD].completed) < 3:
+            await ctx.tick()
+        port = bench.dut.load_fault
+        ctx.set(port.valid, 1)
+        ctx.set(port.cause, Fault.AXI_READ)
+        ctx.set(bench.dut.load_fault_ahead, ahead)
+        await ctx.tick()
+        ctx.set(port.valid, 0)
+        assert await bench.finish(ctx) == FAULT
+        assert await bench.fault(ctx) == (Fault.AXI_READ, 1, 1, completed + ahead, 0)
+
+    bench.run(main)
+
+
 @pytest.mark.parametrize(("timeout", "status"), [(100, FAULT), (0, BUSY)])
 def test_watchdog(timeout, status):
     bench = Bench([GOOD, END], longest=10**6)
@@ -391,9 +412,10 @@ def test_commands_end_with_their_region():
         (0x20, 48, 0x20, 0),
         (0x20, 48, 0x1F, 0),
         (2**31, 48, 0x20, 0),
-        (2**32 - 16, 2**32 - 1, 2**32 - 1, 15),
-        (2**31, 2**32 - 1, 2**31, 0),
-        (0, 2**32 - 1, 2**32 - 1, 2**32 - 1),
+        (2**32 - 16, 2**32 - 16, 2**32 - 1, 15),
+        (2**31, 2**32 - 16, 2**31, 0),
+        (0, 2**32 - 16, 2**32 - 1, 2**32 - 16),
+        (0, 2**32 - 1, 2**32 - 1, 0),
     ],
 )
 def test_nothing_is_fetched_from_beyond_the_region(offset, size, region, fetched):
@@ -418,6 +440,26 @@ def test_nothing_is_fetched_from_beyond_the_region(offset, size, region, fetched
 
     simulate(dut, main, cycles=200)
     assert seen == [((PROGRAM_BASE + offset) % 2**32, fetched)]
+
+
+@pytest.mark.parametrize(
+    ("offset", "size"),
+    [
+        *((COMMAND_OFFSET + low, 80) for low in (1, 2, 4, 8)),
+        *((COMMAND_OFFSET, n) for n in (8, 81)),
+    ],
+)
+def test_commands_begin_and_end_with_a_granule(offset, size):
+    """Else nothing of them is fetched, even if END lies in what whole granules there are."""
+    bench = Bench([GOOD, GOOD, END])
+
+    async def main(ctx):
+        await bench.start(ctx, COMMAND_OFFSET=offset, COMMAND_BYTES=size)
+        assert await bench.finish(ctx) == FAULT
+        assert await bench.fault(ctx) == (Fault.COMMAND_RANGE, 0, 0, 0, 0)
+        assert all(not unit.taken for unit in bench.units.values())
+
+    bench.run(main)
 
 
 def test_no_instruction_from_before_a_reset_comes_after_it():

@@ -317,6 +317,44 @@ def test_error_of_any_one_beat_is_reported_a_cycle_after_it(beat):
     assert seen == [(taken[32 + beat] + 1, Fault.AXI_READ, 0x100)]
 
 
+@pytest.mark.parametrize("bus_bits", [32, 64, 256])
+@pytest.mark.parametrize("spad_stall", [0.0, 0.8])
+@pytest.mark.parametrize("spread", [0, 2])
+def test_error_tells_how_many_loads_before_it_are_not_done(bus_bits, spad_stall, spread):
+    """Together with the completions until the cycle before, the number of the LOAD at fault."""
+    chance = random.Random(bus_bits)
+    starts, bodies, at = [], [], 0
+    for index in range(12):
+        size = chance.choice((1, 8, 200))
+        fill = chance.random() < 0.2
+        bodies.append(linear(at, size, 600 * index, fill=fill, fill_value=3, spread=spread))
+        starts.append(None if fill else BASES[0] + at)
+        at += 1024
+    bench = Bench(
+        make_config(bus_bits), bodies, spad_stall=spad_stall, broken=[s for s in starts if s]
+    )
+    seen = []
+
+    async def watch(ctx):
+        dut, completed = bench.dut, 0
+        while True:
+            _, _, valid, address, ahead, done = await ctx.tick().sample(
+                dut.fault.valid, dut.fault.address, dut.fault_ahead, dut.unit.done
+            )
+            if valid:
+                seen.append((address, completed + ahead))
+            completed += done
+
+    simulate(
+        bench.dut,
+        bench.setup,
+        bench.commands.issue,
+        cycles=20000,
+        background=(bench.memory.read, bench.spad.write, watch),
+    )
+    assert set(seen) == {(start, index) for index, start in enumerate(starts) if start}
+
+
 @pytest.mark.parametrize("when", [3, 4, 20, 37, 60, 90])
 @pytest.mark.parametrize("stall", [0.0, 0.4])
 @pytest.mark.parametrize("spread", [0, 2])

@@ -72,7 +72,11 @@ class Engine:
         self._passed: dict[tuple[bytes, _Sizes], list[Instruction]] = {}
 
     def run(self, commands: bytes) -> None:
-        """Execute until END; raise `EngineFault` where the chip would stop."""
+        """Execute until END; raise `EngineFault` where the chip would stop.
+
+        What lies behind the last whole granule is not looked at.
+        """
+        commands = commands[: len(commands) // GRANULE_BYTES * GRANULE_BYTES]
         sizes = tuple((region, bytes_.size) for region, bytes_ in self.regions.items())
         known = self._passed.get((commands, sizes))
         if known is not None:

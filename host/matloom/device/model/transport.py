@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from matloom.arch.config import Config
 from matloom.arch.csr import COUNTERS, IDENTITY, MARKS_OFFSET, WINDOW_BYTES, Access, Fault, register
 from matloom.arch.csr import REGISTERS as _REGISTERS
-from matloom.arch.isa import Region
+from matloom.arch.isa import GRANULE_BYTES, Region
 from matloom.device.model.engine import Engine, EngineFault
 
 __all__ = ["ModelTransport"]
@@ -71,16 +71,21 @@ class ModelTransport:
             base = self._get(f"{region.name}_BASE")
             size = self._get(f"{region.name}_BYTES")
             self.engine.regions[region] = self.memory[base : base + size]
-        program = self.engine.regions[Region.PROGRAM]
-        start, size = self._get("COMMAND_OFFSET"), self._get("COMMAND_BYTES")
         try:
-            self.engine.run(program[start : start + size].tobytes())
+            self.engine.run(self._commands())
         except EngineFault as fault:
             self._record(fault)
         else:
             self._set("STATUS", 2)
             self._set("IRQ_STATUS", self._get("IRQ_STATUS") | _DONE)
         self._set("INSTRUCTIONS", self.engine.executed)
+
+    def _commands(self) -> bytes:
+        """Return what is fetched: nothing where offset or size is no multiple of a granule."""
+        start, size = self._get("COMMAND_OFFSET"), self._get("COMMAND_BYTES")
+        if (start | size) % GRANULE_BYTES:
+            return b""
+        return self.engine.regions[Region.PROGRAM][start : start + size].tobytes()
 
     def _record(self, fault: EngineFault) -> None:
         self._set("STATUS", 4)
