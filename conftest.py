@@ -1,4 +1,4 @@
-"""Settings of all test runs: one printed, replayable seed, and which warnings are errors."""
+"""Settings of all test runs: a printed, replayable seed, checked buses, and warnings as errors."""
 
 import os
 import secrets
@@ -21,8 +21,10 @@ def pytest_configure(config):
     """Settle the seed once: worker processes receive the number, not the word.
 
     Programs are not checked when they are compiled: most tests compare results themselves.
+    Every chip that a test simulates is held against the bus rules, unless someone said otherwise.
     """
     os.environ["MATLOOM_CHECK"] = "none"
+    os.environ.setdefault("MATLOOM_CHECK_BUS", "1")
     seed = config.option.seed
     if seed == "random":
         seed = secrets.randbelow(2**32)

@@ -1,35 +1,60 @@
-"""Watches the chip's bus in every cycle and fails the test at the first breach of AXI's rules."""
+"""Watches both ports of the chip in every cycle and fails the test at the first broken bus rule."""
 
 from collections import deque
 
 from cocotb.triggers import RisingEdge
 
-_INCR = 1
-_PAGE = 4096
+from matloom.arch.bus_rules import CHANNELS, broken_rule, windows
+from matloom.arch.isa import Region
+
+_INCR, _EXCLUSIVE_OKAY, _PAGE = 1, 1, 4096
+_ATTRIBUTES = {"lock": 0, "cache": 3, "prot": 0, "qos": 0}
+
+_ADDRESS = ("addr", "len", "size", "burst", "id", *_ATTRIBUTES)
+_LITE_ADDRESS = ("addr", "prot")
+_PAYLOADS = {
+    "m_axi_ar": _ADDRESS,
+    "m_axi_aw": _ADDRESS,
+    "m_axi_w": ("data", "strb", "last"),
+    "m_axi_r": ("id", "data", "resp", "last"),
+    "m_axi_b": ("id", "resp"),
+    "s_axil_ar": _LITE_ADDRESS,
+    "s_axil_aw": _LITE_ADDRESS,
+    "s_axil_w": ("data", "strb"),
+    "s_axil_r": ("data", "resp"),
+    "s_axil_b": ("resp",),
+}
 
 
-class Channel:
-    """One channel that the chip drives: what is shown stays until it is taken."""
+class _Channel:
+    """One channel: what is shown stays until it is taken."""
 
-    def __init__(self, dut, prefix, names):
-        self.prefix = prefix
+    def __init__(self, dut, prefix, require):
+        self.prefix, self._require = prefix, require
         self._valid = getattr(dut, f"{prefix}valid")
         self._ready = getattr(dut, f"{prefix}ready")
-        self._signals = [getattr(dut, prefix + name) for name in names]
+        self._signals = {name: getattr(dut, prefix + name) for name in _PAYLOADS[prefix]}
         self._held = None
+
+    @property
+    def valid(self):
+        return bool(int(self._valid.value))
 
     def clear(self):
         self._held = None
 
     def step(self):
         """Look at one clock edge; return the payload where it was taken, else None."""
-        if not int(self._valid.value):
-            assert self._held is None, f"{self.prefix}valid fell before {self.prefix}ready"
+        held = self._held
+        if not self.valid:
+            if held is not None:
+                self._held = None
+                self._require(False, "valid_stays", self.prefix, 0, next(iter(held.values())))
             return None
-        payload = tuple(int(signal.value) for signal in self._signals)
-        assert self._held in (None, payload), (
-            f"{self.prefix} changed from {self._held} to {payload} before it was taken"
-        )
+        payload = {name: int(signal.value) for name, signal in self._signals.items()}
+        for name, before in (held or {}).items():
+            now = payload[name]
+            self._require(now == before, "payload_stays", self.prefix, now, before)
         taken = int(self._ready.value)
         self._held = None if taken else payload
         return payload if taken else None
@@ -44,17 +69,17 @@ class Monitor:
         Bursts and beats since `restart`, by the names of the chip's counters.
     reads, writes:
         (address, beats) of each burst since `restart`.
+
+    Parameters
+    ----------
+    ignored:
+        Names of rules that are not judged.
     """
 
-    def __init__(self, dut, config):
-        self._dut, self._config = dut, config
-        address = ("addr", "len", "size", "burst", "id")
-        self._ar, self._aw = (Channel(dut, f"m_axi_{name}", address) for name in ("ar", "aw"))
-        self._w = Channel(dut, "m_axi_w", ("data", "strb", "last"))
-        self._register_channels = (
-            Channel(dut, "s_axil_b", ("resp",)),
-            Channel(dut, "s_axil_r", ("data", "resp")),
-        )
+    def __init__(self, dut, config, ignored=()):
+        self._dut, self._config, self._ignored = dut, config, ignored
+        self._channels = {name: _Channel(dut, name, self._require) for name in CHANNELS}
+        self._cycle = self._reset_cycles = 0
         self.restart()
         self._forget()
 
@@ -64,88 +89,179 @@ class Monitor:
         self.reads, self.writes = [], []
 
     def _forget(self):
-        for channel in (self._ar, self._aw, self._w, *self._register_channels):
+        for channel in self._channels.values():
             channel.clear()
+        # Beats that each read still owes, by ID; writes that wait for beats, and the reverse.
         self._read_ids = {0: deque(), 1: deque()}
-        self._owed_beats, self._sent_bursts, self._beats = deque(), deque(), 0
-        self._owed_responses = 0
+        self._owed, self._beats = deque(), deque()
+        self._unanswered = self._answerable = 0
+        self._lite = {name: deque() for name in ("aw", "w")}
+        self._lite_owed = {"s_axil_r": 0, "s_axil_b": 0}
+        self._registers = {}
+
+    def _require(self, holds, rule, channel, value=0, limit=0):
+        if not holds and rule not in self._ignored:
+            raise AssertionError(broken_rule(rule, channel, self._cycle, value, limit))
 
     @property
     def idle(self):
         """Nothing is owed by either side."""
-        return not (
-            any(self._read_ids.values())
-            or self._owed_beats
-            or self._sent_bursts
-            or self._beats
-            or self._owed_responses
-        )
+        return not (any(self._read_ids.values()) or self._owed or self._beats or self._unanswered)
 
     async def run(self):
-        edge, reset = RisingEdge(self._dut.clk), self._dut.rst
+        edge = RisingEdge(self._dut.clk)
         while True:
             await edge
-            if int(reset.value):
-                self._forget()
-                continue
-            self._read()
-            self._write()
-            for channel in self._register_channels:
-                channel.step()
+            self.step()
 
-    def _burst(self, channel, payload):
-        """Check an address; return its number of beats."""
-        address, length, size, kind, _id = payload
-        width = self._config.bus_bytes
-        beats = length + 1
-        assert kind == _INCR, f"{channel.prefix}burst must be INCR, not {kind}"
-        assert 1 << size == width, f"{channel.prefix}size must be the bus width, not {1 << size}"
-        assert beats <= self._config.burst_beats, f"{channel.prefix}len is {length}"
+    def step(self):
+        """Look at one cycle."""
+        if int(self._dut.rst.value):
+            self._forget()
+            self._reset_cycles += 1
+            for name, chip in CHANNELS.items():
+                quiet = self._reset_cycles < 3 or not (chip and self._channels[name].valid)
+                self._require(quiet, "reset_quiet", name, self._reset_cycles)
+        else:
+            self._reset_cycles = 0
+            taken = {name: channel.step() for name, channel in self._channels.items()}
+            # What is answered was asked for in an earlier cycle.
+            reads = sum(map(len, self._read_ids.values())) + 1
+            writes = self._unanswered + 1
+            for name, judge in (
+                ("m_axi_r", self._read),
+                ("m_axi_b", self._response),
+                ("m_axi_ar", lambda payload: self._read_address(payload, reads)),
+                ("m_axi_aw", lambda payload: self._write_address(payload, writes)),
+                ("m_axi_w", self._beat),
+            ):
+                if taken[name] is not None:
+                    judge(taken[name])
+            self._lite_step(taken)
+        self._cycle += 1
+
+    def _burst(self, name, payload, on_way):
+        """Check an address; return the bus addresses of its first and behind its last byte."""
+        width, address, beats = self._config.bus_bytes, payload["addr"], payload["len"] + 1
         first = address // width * width
-        assert first % _PAGE + beats * width <= _PAGE, (
-            f"a burst must stay within 4 KiB: {address:#x} with {beats} beats"
+        end = first + beats * width
+        size = width.bit_length() - 1
+        for rule, holds, value, limit in (
+            ("burst_kind", payload["burst"] == _INCR, payload["burst"], _INCR),
+            ("burst_size", payload["size"] == size, payload["size"], size),
+            *(
+                ("burst_attributes", payload[signal] == wanted, payload[signal], wanted)
+                for signal, wanted in _ATTRIBUTES.items()
+            ),
+            ("burst_length", beats <= self._config.burst_beats, beats, self._config.burst_beats),
+            ("burst_aligned", first == address, address, width),
+            ("burst_page", first % _PAGE + beats * width <= _PAGE, address, end),
+            ("outstanding", on_way <= self._config.outstanding, on_way, self._config.outstanding),
+        ):
+            self._require(holds, rule, name, value, limit)
+        return first, end
+
+    def _region(self, window):
+        """Return where a region begins and ends on the bus, as the chip was told."""
+        base, size = (
+            self._registers.get(offset, 0) for offset in (window.base_offset, window.bytes_offset)
         )
-        return beats
+        return base, base + size
 
-    def _read(self):
-        payload = self._ar.step()
-        if payload is not None:
-            beats = self._burst(self._ar, payload)
-            self._read_ids[payload[4]].append(beats)
-            self.reads.append((payload[0], beats))
-            self.counts["read_bursts"] += 1
-            on_way = sum(len(bursts) for bursts in self._read_ids.values())
-            assert on_way <= self._config.outstanding, f"{on_way} reads are outstanding"
-        dut = self._dut
-        if int(dut.m_axi_rvalid.value) and int(dut.m_axi_rready.value):
-            self.counts["read_beats"] += 1
-            if int(dut.m_axi_rlast.value):
-                self._read_ids[int(dut.m_axi_rid.value)].popleft()
+    def _inside(self, window, first, end):
+        """Return whether whole beats touch a region, and nothing but it and its rim."""
+        width = self._config.bus_bytes
+        base, limit = self._region(window)
+        return limit > base and base // width * width <= first and end <= -(-limit // width) * width
 
-    def _write(self):
-        payload = self._aw.step()
-        if payload is not None:
-            beats = self._burst(self._aw, payload)
-            self._owed_beats.append(beats)
-            self.writes.append((payload[0], beats))
-            self.counts["write_bursts"] += 1
-            self._owed_responses += 1
-            assert self._owed_responses <= self._config.outstanding, (
-                f"{self._owed_responses} writes are outstanding"
-            )
-        beat = self._w.step()
-        if beat is not None:
-            self.counts["write_beats"] += 1
-            self._beats += 1
-            if beat[2]:
-                self._sent_bursts.append(self._beats)
-                self._beats = 0
-        # Data may precede their address, so the two meet only now.
-        while self._owed_beats and self._sent_bursts:
-            owed, sent = self._owed_beats.popleft(), self._sent_bursts.popleft()
-            assert owed == sent, f"wlast must come with beat {owed} of a burst, not {sent}"
-        if self._owed_beats:
-            assert self._beats < self._owed_beats[0], "a burst must end with wlast"
-        dut = self._dut
-        if int(dut.m_axi_bvalid.value) and int(dut.m_axi_bready.value):
-            self._owed_responses -= 1
+    def _read_address(self, payload, on_way):
+        first, end = self._burst("m_axi_ar", payload, on_way)
+        open_to_it = [
+            window for window in windows() if payload["id"] or window.region is Region.PROGRAM
+        ]
+        found = any(self._inside(window, first, end) for window in open_to_it)
+        self._require(found, "read_window", "m_axi_ar", first, end)
+        self._read_ids[payload["id"]].append(payload["len"] + 1)
+        self.reads.append((payload["addr"], payload["len"] + 1))
+        self.counts["read_bursts"] += 1
+
+    def _read(self, payload):
+        self.counts["read_beats"] += 1
+        self._code("m_axi_r", payload)
+        bursts = self._read_ids[payload["id"]]
+        self._require(bool(bursts), "read_owed", "m_axi_r", payload["id"])
+        if bursts:
+            last = bursts[0] == 1
+            self._require(payload["last"] == last, "read_last", "m_axi_r", payload["last"], last)
+            bursts[0] -= 1
+            if last:
+                bursts.popleft()
+
+    def _code(self, name, payload):
+        code = payload["resp"]
+        self._require(code != _EXCLUSIVE_OKAY, "response_code", name, code)
+
+    def _write_address(self, payload, on_way):
+        first, end = self._burst("m_axi_aw", payload, on_way)
+        self._require(payload["id"] == 0, "burst_id", "m_axi_aw", payload["id"])
+        found = any(window.writable and self._inside(window, first, end) for window in windows())
+        self._require(found, "write_window", "m_axi_aw", first, end)
+        self._unanswered += 1
+        self._owed.append((first, payload["len"] + 1, 0))
+        self.writes.append((payload["addr"], payload["len"] + 1))
+        self.counts["write_bursts"] += 1
+        self._match()
+
+    def _beat(self, payload):
+        self.counts["write_beats"] += 1
+        self._beats.append(payload)
+        self._match()
+
+    def _match(self):
+        """Give writes their beats, which may precede the address."""
+        while self._owed and self._beats:
+            first, beats, sent = self._owed[0]
+            self._judge_beat(first + sent * self._config.bus_bytes, sent + 1, beats)
+            self._beats.popleft()
+            if sent + 1 < beats:
+                self._owed[0] = first, beats, sent + 1
+            else:
+                self._owed.popleft()
+                self._answerable += 1
+
+    def _judge_beat(self, at, number, beats):
+        beat = self._beats[0]
+        spans = [self._region(window) for window in windows() if window.writable]
+        for byte in range(self._config.bus_bytes):
+            inside = any(base <= at + byte < end for base, end in spans)
+            allowed = inside or not beat["strb"] >> byte & 1
+            self._require(allowed, "strobe_window", "m_axi_w", at + byte)
+        self._require(beat["last"] == (number == beats), "write_last", "m_axi_w", number, beats)
+
+    def _response(self, payload):
+        self._code("m_axi_b", payload)
+        self._require(payload["id"] == 0, "response_id", "m_axi_b", payload["id"])
+        self._require(self._answerable > 0, "response_owed", "m_axi_b", 0, self._answerable)
+        if self._answerable:
+            self._answerable -= 1
+            self._unanswered -= 1
+
+    def _lite_step(self, taken):
+        """Check answers of the registers, and follow what places the regions."""
+        owed = self._lite_owed
+        for name in owed:
+            if taken[name] is not None:
+                self._code(name, taken[name])
+                self._require(owed[name] > 0, "answer_owed", name, 0, owed[name])
+                owed[name] = max(0, owed[name] - 1)
+        owed["s_axil_r"] += taken["s_axil_ar"] is not None
+        for name, queue in self._lite.items():
+            if taken[f"s_axil_{name}"] is not None:
+                queue.append(taken[f"s_axil_{name}"])
+        while all(self._lite.values()):
+            address, word = (queue.popleft() for queue in self._lite.values())
+            owed["s_axil_b"] += 1
+            offset = address["addr"] // 4 * 4
+            mask = sum(255 << 8 * byte for byte in range(4) if word["strb"] >> byte & 1)
+            kept = self._registers.get(offset, 0) & ~mask
+            self._registers[offset] = kept | word["data"] & mask

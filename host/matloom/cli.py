@@ -71,6 +71,7 @@ def _console(*, markup: bool = False) -> Any:
 @_check
 @click.option("--report", type=click.Path(path_type=Path), help="Write cycles and layers as JSON.")
 @click.option("--waves", type=click.Path(path_type=Path), help="Write a VCD (device rtl).")
+@click.option("--check-bus", is_flag=True, help="Hold every cycle against AXI (device rtl).")
 def run(
     network: Path,
     source: Path,
@@ -81,6 +82,7 @@ def run(
     check: str | None,
     report: Path | None,
     waves: Path | None,
+    check_bus: bool,
 ) -> None:
     """Run NET (.tflite or .mloom) on the arrays of an .npz file, named like its inputs."""
     import numpy as np
@@ -92,9 +94,12 @@ def run(
     _require_place("--report", report)
     inputs = read_arrays("--input", source)
     options: dict[str, Any] = {} if waves is None else {"waves": waves}
+    if check_bus:
+        options["check_bus"] = True
     _require_place("--waves", waves)
-    if waves is not None and device != "rtl":
-        raise ValueError(f"--waves must go with device rtl, not {device!r}")
+    for option, given in (("--waves", waves), ("--check-bus", check_bus)):
+        if given and device != "rtl":
+            raise ValueError(f"{option} must go with device rtl, not {device!r}")
     program = _program(network, config, precision)
     # Before the device is opened: the first time, building the simulator takes minutes.
     require_inputs(program, inputs)

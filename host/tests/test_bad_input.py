@@ -67,6 +67,7 @@ RUN = ["run", "net.tflite", "--output", "out.npz", "--device", "model", "--input
         ([*RUN, "in.npz", "--config", "binary.json"], "config must be a JSON file in UTF-8"),
         ([*RUN, "in.npz", "--device", "gpu"], "a device must be one of rtl, model, not 'gpu'"),
         ([*RUN, "in.npz", "--waves", "w.vcd"], "--waves must go with device rtl"),
+        ([*RUN, "in.npz", "--check-bus"], "--check-bus must go with device rtl"),
         (
             ["run", "net.mloom", *RUN[2:], "in.npz", "--config", "nano"],
             "must be made for the device's configuration",

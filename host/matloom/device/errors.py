@@ -1,8 +1,9 @@
 """What can go wrong on a device."""
 
+from matloom.arch.bus_rules import broken_rule
 from matloom.arch.csr import Fault
 
-__all__ = ["DeviceError", "DeviceFault", "DeviceTimeout"]
+__all__ = ["BusError", "DeviceError", "DeviceFault", "DeviceTimeout"]
 
 #: Names of the unit numbers in the fault record.
 UNIT_NAMES = ("dispatch", "LOAD", "EXEC", "POST", "STORE")
@@ -14,6 +15,20 @@ class DeviceError(OSError):
 
 class DeviceTimeout(DeviceError):
     """A device did not answer within its time."""
+
+
+class BusError(DeviceError):
+    """A simulated chip, or what it is connected to, broke a bus rule: a defect of either.
+
+    Members
+    -------
+    rule, channel, cycle:
+        Names in `matloom.arch.bus_rules`, and the simulation's cycle.
+    """
+
+    def __init__(self, *, rule: str, channel: str, cycle: int, value: int, limit: int):
+        super().__init__(broken_rule(rule, channel, cycle, value, limit))
+        self.rule, self.channel, self.cycle = rule, channel, cycle
 
 
 class DeviceFault(DeviceError):

@@ -46,6 +46,7 @@ def open_device(
     waves: Path | None = None,
     timing: Any = None,
     timeout: float = 600.0,
+    check_bus: bool | None = None,
 ) -> Driver:
     """Return the driver of a device.
 
@@ -61,20 +62,23 @@ def open_device(
         For ``"rtl"``: a VCD file to write, and a `matloom.device.rtl.MemoryTiming`.
     timeout:
         Seconds that a run may take; a simulation of some million cycles takes a minute.
+    check_bus:
+        For ``"rtl"``: whether every cycle is held against the rules of AXI, a broken one ending in
+        a `matloom.device.errors.BusError`. Where None, the variable ``MATLOOM_CHECK_BUS`` says.
 
     Errors
     ------
     DeviceError
         No such device.
     ValueError
-        No memory, or waves and timing of the functional model, which has none.
+        No memory, or waves, timing or checks of the functional model, which has no bus.
     """
     config = load_config(config)
     if memory_bytes < 1:
         raise ValueError(f"memory_bytes must be 1 or more, not {memory_bytes}")
     if name == "model":
-        for option, given in (("waves", waves), ("timing", timing)):
-            if given is not None:
+        for option, given in (("waves", waves), ("timing", timing), ("check_bus", check_bus)):
+            if given:
                 raise ValueError(f"{option} must go with device 'rtl', not 'model'")
         return Driver(ModelTransport(config, memory_bytes), config, timeout)
     if name != "rtl":
@@ -82,5 +86,7 @@ def open_device(
     from matloom.device.rtl import RtlTransport
 
     with _building():
-        transport = RtlTransport(config, memory_bytes, timing=timing, waves=waves)
+        transport = RtlTransport(
+            config, memory_bytes, timing=timing, waves=waves, check_bus=check_bus
+        )
     return Driver(transport, config, timeout)

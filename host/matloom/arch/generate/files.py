@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from matloom.arch.generate.bus_header import bus_header
 from matloom.arch.generate.format_page import format_page
 from matloom.arch.generate.header import header
 from matloom.arch.generate.pages import configuration_page, isa_page, registers_page
@@ -14,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[4]
 
 FILES: dict[str, Callable[[], str]] = {
     "firmware/include/matloom_regs.h": header,
+    "host/matloom/device/harness/bus_rules.h": bus_header,
     "docs/isa.md": isa_page,
     "docs/registers.md": registers_page,
     "docs/configuration.md": configuration_page,

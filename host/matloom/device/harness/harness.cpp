@@ -10,6 +10,7 @@
 #include <random>
 
 #include "Vmatloom.h"
+#include "monitor.h"
 #include "verilated.h"
 #ifdef MATLOOM_TRACE
 #include "verilated_vcd_c.h"
@@ -54,6 +55,7 @@ class Simulation {
   void reset() {
     top_.s_axil_awvalid = top_.s_axil_wvalid = top_.s_axil_arvalid = 0;
     top_.s_axil_bready = top_.s_axil_rready = 1;
+    monitor_.rearm();
     top_.rst = 1;
     for (int i = 0; i < 4; ++i) step();
     // Nobody waits for what was asked before or during the reset.
@@ -109,7 +111,7 @@ class Simulation {
 
   uint64_t run(uint64_t limit) {
     uint64_t count = 0;
-    while (count < limit && !top_.irq) {
+    while (count < limit && !top_.irq && !monitor_.broken()) {
       step();
       ++count;
     }
@@ -123,6 +125,14 @@ class Simulation {
 
   uint64_t cycles() const { return cycle_; }
   uint64_t stray_accesses() const { return stray_; }
+
+  void check(uint32_t burst_beats, uint32_t outstanding) {
+    monitor_.open(burst_beats, outstanding, 0);
+    checking_ = true;
+  }
+  const matloom::Breach* breach() const {
+    return monitor_.broken() ? &monitor_.breach() : nullptr;
+  }
 
   int start_trace(const char* path) {
 #ifdef MATLOOM_TRACE
@@ -188,6 +198,7 @@ class Simulation {
   }
 
   void finish_cycle() {
+    if (checking_) monitor_.step(top_, cycle_);
     const bool ar = top_.m_axi_arvalid && top_.m_axi_arready;
     const bool r = top_.m_axi_rvalid && top_.m_axi_rready;
     const bool aw = top_.m_axi_awvalid && top_.m_axi_awready;
@@ -273,6 +284,8 @@ class Simulation {
   std::deque<Burst> reads_, writes_, responses_;
   bool read_shown_ = false, response_shown_ = false;
   uint64_t cycle_ = 0, next_beat_ = 0, stray_ = 0;
+  matloom::Monitor<kBusBytes> monitor_;
+  bool checking_ = false;
 #ifdef MATLOOM_TRACE
   VerilatedVcdC* trace_ = nullptr;
 #endif
@@ -301,6 +314,14 @@ uint64_t matloom_cycles(void* simulation) {
 }
 uint64_t matloom_stray_accesses(void* simulation) {
   return static_cast<Simulation*>(simulation)->stray_accesses();
+}
+void matloom_check(void* simulation, uint32_t burst_beats, uint32_t outstanding) {
+  static_cast<Simulation*>(simulation)->check(burst_beats, outstanding);
+}
+int matloom_breach(void* simulation, matloom::Breach* breach) {
+  const matloom::Breach* found = static_cast<Simulation*>(simulation)->breach();
+  if (found) *breach = *found;
+  return found != nullptr;
 }
 void matloom_timing(void* simulation, uint32_t read_latency, uint32_t write_latency,
                     uint32_t latency_jitter, uint32_t max_outstanding, uint32_t stall_per_1024,
