@@ -361,9 +361,14 @@ def repeat_policies(segment: Segment, first: Plan, config: Config) -> tuple[Poli
     return tuple(replace(held, limits=limits) for limits in (held.limits, tapered, early))
 
 
+def _has_params(stage: Stage) -> bool:
+    """Return whether there are parameters to load."""
+    return isinstance(stage, ArrayStage) and stage.params.size > 0
+
+
 def _reads_weights_always(stage: Stage, config: Config) -> bool:
     """Return whether the bank of the weights is read in most cycles."""
-    if isinstance(stage, VectorStage) or stage.walk.weights_fixed or not stage.params.size:
+    if not isinstance(stage, ArrayStage) or stage.walk.weights_fixed or not _has_params(stage):
         return False
     return stage.oc_blocks > 1 and stage.out_rows * stage.width < 2 * config.tile_load_cycles
 
@@ -378,19 +383,30 @@ def _hides_results(stage: Stage, config: Config) -> bool:
 
 def _random_policy(segment: Segment, config: Config, seed: int) -> Policy:
     """Return arbitrary choices: what memory forces on large networks, for small ones too."""
-    draw = random.Random(seed)
+    draw, shape = random.Random(seed), random.Random(f"shapes of {seed}")
+
+    def sometimes() -> bool:
+        return shape.random() < 0.3
+
     limits = []
-    for _ in segment.stages:
+    for stage in segment.stages:
         limits.append(
             Limits(
                 weights=draw.choice(tuple(Weights)),
                 chunk_bytes=draw.randint(1, _CHUNK_BYTES),
                 tile_bytes=draw.choice((_UNBOUNDED, draw.randint(1, config.spad_bytes // 2))),
+                taper=sometimes(),
+                taper_rows=sometimes(),
+                head=sometimes(),
+                by_blocks=sometimes(),
+                params_apart=_has_params(stage) and sometimes(),
+                taper_blocks=sometimes(),
+                split=sometimes(),
             )
         )
     drawn = frozenset(name for name in segment.sizes if draw.random() < 0.4)
     spilled = drawn - segment.on_chip
-    return Policy(limits=tuple(limits), spilled=spilled, seed=seed)
+    return Policy(limits=tuple(limits), spilled=spilled, seed=seed, overlay=sometimes())
 
 
 def fit(segment: Segment, config: Config, options: CompileOptions, choice: Choice) -> Plan:

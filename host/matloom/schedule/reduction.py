@@ -27,7 +27,14 @@ class Box:
 def narrowed(
     fields: dict[str, int], first_step: int, end_step: int, array_rows: int
 ) -> dict[str, int]:
-    """Return the fields of EXEC for some of its steps; they must be what `parts` returns."""
+    """Return the fields of EXEC for some of its steps.
+
+    Raises
+    ------
+    ValueError
+        One EXEC cannot make these steps: they are neither whole kernel rows, nor whole columns of
+        one row, nor blocks of one column.
+    """
     by_row = fields["kernel_cols"] * fields["blocks"]
     by_column = fields["blocks"]
     count = end_step - first_step
@@ -35,10 +42,18 @@ def narrowed(
     column, block = divmod(rest, by_column)
     if count >= by_row:
         loops = (count // by_row, fields["kernel_cols"], fields["blocks"])
+        possible = rest == count % by_row == 0
     elif count >= by_column:
         loops = (1, count // by_column, fields["blocks"])
+        possible = block == count % by_column == 0 and rest + count <= by_row
     else:
         loops = (1, 1, count)
+        possible = 0 < count <= by_column - block
+    if not possible or row + loops[0] > fields["kernel_rows"]:
+        raise ValueError(
+            f"steps {first_step} to {end_step} must be whole kernel rows of {by_row} steps, "
+            f"columns of {by_column} in one row, or blocks of one column"
+        )
     return {
         **fields,
         **dict(zip(_LOOPS, loops, strict=True)),

@@ -268,12 +268,16 @@ def _open(stage: ArrayStage, limits: Limits, config: Config) -> list[ArrayTile]:
 
 
 def _split(stage: ArrayStage, steps: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
-    """Cut the last third off the steps of a tile, where they are not in parts anyway."""
+    """Cut the last third off the steps of a tile, where they are not in parts anyway.
+
+    The cut lies between two turns of the outermost loop that has several.
+    """
     loops = stage.walk.fields((0, 1), (0, 1), 0)
     unit, outer = 1, loops["blocks"]
-    for name, inside in (("kernel_cols", "blocks"), ("kernel_rows", "kernel_cols")):
-        if loops[name] > 1:
-            unit, outer = unit * loops[inside], loops[name]
+    if loops["kernel_rows"] > 1:
+        unit, outer = loops["kernel_cols"] * loops["blocks"], loops["kernel_rows"]
+    elif loops["kernel_cols"] > 1:
+        unit, outer = loops["blocks"], loops["kernel_cols"]
     if len(steps) > 1 or outer == 1:
         return steps
     ((chunk, first, end),) = steps

@@ -1,4 +1,5 @@
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from matloom.schedule.limits import Limits, Opening, Weights
 from matloom.schedule.reduction import narrowed, parts
 from matloom.schedule.requantisation import Requantisation
 from matloom.schedule.stage import VectorStage
-from matloom.schedule.tiles import chunks, cut, input_box
+from matloom.schedule.tiles import chunks, cut, exec_fields, input_box
 from matloom.schedule.window import Window
 
 CONFIG = PRESETS["small"]
@@ -97,6 +98,74 @@ def test_parts_of_a_reduction_make_each_step_once(most_steps):
         part = narrowed(whole, first, end, CONFIG.rows)
         assert part["kernel_rows"] * part["kernel_cols"] * part["blocks"] == end - first
         assert end - first <= most_steps
+
+
+def test_one_exec_makes_whole_turns_of_a_loop():
+    whole = _stage(kernel=3).walk.fields((0, 1), (0, 1), 0)
+    rows, columns, blocks = whole["kernel_rows"], whole["kernel_cols"], whole["blocks"]
+    assert (rows, columns, blocks) == (3, 1, 2)
+    wide = {**whole, "kernel_cols": 2}
+    for fields, first, end in (
+        *((whole, 0, 3), (whole, 1, 3), (whole, 1, 4), (whole, 4, 8)),
+        *((wide, 0, 3), (wide, 1, 3), (wide, 2, 6), (wide, 3, 5), (wide, 2, 2)),
+    ):
+        by_row = blocks * fields["kernel_cols"]
+        sentence = (
+            f"steps {first} to {end} must be whole kernel rows of {by_row} steps, columns of 2 in "
+            "one row, or blocks of one column"
+        )
+        with pytest.raises(ValueError, match=f"^{sentence}$"):
+            narrowed(fields, first, end, CONFIG.rows)
+
+
+@pytest.mark.parametrize("dilation", [1, 2], ids=["runs", "columns apart"])
+@pytest.mark.parametrize("kernel", [(3, 1), (5, 1), (3, 3), (1, 5), (1, 1), (2, 4)])
+@pytest.mark.parametrize("depth", [5, 8, 20, 40])
+def test_a_split_tile_meets_each_byte_under_its_kernel_once(depth, kernel, dilation):
+    """Where the last third of the steps is an EXEC of its own."""
+    height, width = (dilation * (taps - 1) + 1 for taps in kernel)
+    stage = convolution_stage(
+        name="conv",
+        nodes=(0,),
+        tensors=("x", "y"),
+        window=Window(
+            images=1,
+            in_height=height,
+            in_width=width,
+            depth=depth,
+            out_height=1,
+            out_width=1,
+            kernel_height=kernel[0],
+            kernel_width=kernel[1],
+            dilation_y=dilation,
+            dilation_x=dilation,
+        ),
+        filters=np.ones((20, *kernel, depth), np.int8),
+        bias=np.zeros(20, np.int64),
+        input_zero=0,
+        scale=SCALE,
+        config=CONFIG,
+    )
+    tiles = cut(stage, Limits(weights=Weights.RESIDENT, split=True), CONFIG, None)
+    assert len(tiles) > stage.oc_blocks or stage.walk.steps == 1, "the first is split"
+    for block in range(stage.oc_blocks):
+        met = np.zeros((height, width * depth + 2 * CONFIG.rows), int)
+        for tile in tiles:
+            if not tile.first_block <= block < tile.end_block:
+                continue
+            fields = exec_fields(stage, tile, CONFIG)
+            for row, column, vector in itertools.product(
+                *(range(fields[name]) for name in ("kernel_rows", "kernel_cols", "blocks"))
+            ):
+                first = fields["first_byte"] + column * fields["kernel_col_step"]
+                first += vector * CONFIG.rows
+                y = fields["first_row"] + row * fields["kernel_row_step"]
+                met[y, first : first + CONFIG.rows] += 1
+        taps = met[:, : width * depth].reshape(height, width, depth)[::dilation, ::dilation]
+        # Bytes between taps, and beyond the last, meet weights that are zero.
+        assert (taps >= 1).all()
+        assert met.sum() == stage.walk.steps * CONFIG.rows
+        assert met.max() == 1 or dilation > 1
 
 
 def _product(rows, inner, columns):
