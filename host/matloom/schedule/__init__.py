@@ -75,21 +75,32 @@ class Scheduled:
     repeat: Repetition | None = None
 
 
+def _slots_of(segment: Segment, plan: Plan) -> dict[str, tuple[int, int]]:
+    """Return the first and the last slot of the schedule that uses each tensor."""
+    uses: dict[str, tuple[int, int]] = {}
+    for number, tick in enumerate(plan.ticks):
+        stage = segment.stages[tick.stage]
+        for name in (*stage.inputs, stage.output):
+            uses[name] = (uses.get(name, (number, number))[0], number)
+    return uses
+
+
 def _arena_places(
     segment: Segment, plan: Plan, config: Config, arena_start: int
 ) -> tuple[dict[str, Place], int]:
-    """Give the tensors that the plan keeps in external memory a place in the arena."""
+    """Give the tensors that the plan keeps in external memory a place in the arena.
+
+    A tensor lives from the first slot of the schedule that stores a tile of it to the last that
+    loads one: slots of different stages are interleaved.
+    """
     space = Space(_ARENA_LIMIT, config, spread=False)
     places = dict(segment.sources)
+    uses = _slots_of(segment, plan)
     for name in sorted(plan.policy.spilled, key=lambda item: (-segment.sizes[item], item)):
         if name in segment.sources or name in segment.results:
             continue
-        uses = [
-            index
-            for index, stage in enumerate(segment.stages)
-            if name == stage.output or name in stage.inputs
-        ]
-        offset = space.place(segment.sizes[name], min(uses), max(uses), high=False)
+        first, last = uses[name]
+        offset = space.place(segment.sizes[name], first, last, high=False)
         assert offset is not None
         places[name] = Place(region=Region.ARENA, offset=arena_start + offset)
     return {**places, **segment.results}, arena_start + space.peak
