@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from matloom.schedule.segment import Segment
 from matloom.schedule.stage import ArrayStage, Stage, VectorStage
-from matloom.schedule.tiles import Tile, VectorTile
+from matloom.schedule.tiles import ArrayTile, Tile, VectorTile
 
 __all__ = ["Tick", "finished_bytes", "sequence"]
 
@@ -18,12 +18,35 @@ _STORED_TILES = 2
 
 @dataclass(frozen=True, kw_only=True)
 class Tick:
-    """One tile in program order; `stage` is its index in the segment, `number` its own there."""
+    """One tile in program order; `stage` is its index in the segment, `number` its own there.
+
+    `pending` says that accumulators hold sums of unfinished tiles after it: no other stage may
+    use them then.
+    """
 
     stage: int
     number: int
     tile: Tile
     last: bool
+    pending: bool = False
+
+
+def _first_ticks(stage: Stage, index: int, tiles: list[Tile]) -> Iterator[Tick]:
+    """Yield the ticks of a stage, with which sums they leave pending."""
+    unfinished: set[tuple[int, ...]] = set()
+    for number, tile in enumerate(tiles):
+        if isinstance(stage, ArrayStage) and isinstance(tile, ArrayTile):
+            # Parts of a reduction may have different blocks, but not different rows or positions.
+            outputs = {
+                (tile.image, tile.first_row, tile.first_x, block)
+                for block in range(tile.first_block, tile.end_block)
+            }
+            if tile.end_step < stage.walk.steps:
+                unfinished |= outputs
+            else:
+                unfinished -= outputs
+        last = number + 1 == len(tiles)
+        yield Tick(stage=index, number=number, tile=tile, last=last, pending=bool(unfinished))
 
 
 def finished_bytes(stage: Stage, tile: Tile) -> int:
@@ -61,7 +84,8 @@ def _followed(
 ) -> Iterator[Tick]:
     """Yield ticks, and of the stage behind `index` the tiles that its tiles have made ready.
 
-    What is finished counts `lag` tiles later.
+    What is finished counts `lag` tiles later. No tile comes between the parts of a reduction: it
+    would use the accumulators that hold the sums of the parts before.
     """
     stage, follower = segment.stages[index : index + 2]
     assert isinstance(follower, VectorStage)
@@ -69,13 +93,16 @@ def _followed(
         (number, tile) for number, tile in enumerate(tiles) if isinstance(tile, VectorTile)
     )
     finished = deque([0] * (lag + 1), maxlen=lag + 1)
+    made = 0
     for tick in itertools.chain(ticks, itertools.repeat(None, lag)):
         if tick is not None:
             yield tick
             if tick.stage != index:
                 continue
-        made = 0 if tick is None else finished_bytes(stage, tick.tile)
-        finished.append(max(made, finished[-1]))
+            made = max(made, finished_bytes(stage, tick.tile))
+            if tick.pending:
+                continue
+        finished.append(made)
         while waiting and waiting[0][1].end * follower.input_ratio <= finished[0]:
             number, tile = waiting.popleft()
             yield Tick(stage=index + 1, number=number, tile=tile, last=not waiting)
@@ -97,11 +124,7 @@ def sequence(
     produced = {stage.output: 0 for stage in segment.stages}
     first = 0
     while first < len(segment.stages):
-        last = tiles[first][-1]
-        woven: Iterable[Tick] = [
-            Tick(stage=first, number=number, tile=tile, last=tile is last)
-            for number, tile in enumerate(tiles[first])
-        ]
+        woven: Iterable[Tick] = _first_ticks(segment.stages[first], first, tiles[first])
         end = first + 1
         while interleaved and _follows(segment, end, produced):
             lag = _STORED_TILES if segment.stages[end - 1].output in spilled else 0
