@@ -66,14 +66,14 @@ class Residual:
 
 
 def check(graph, config, options=None):
-    """Compare two calls of a session with the interpreter."""
+    """Compare two calls of a session with the interpreter; no other check repairs the program."""
     draw = np.random.default_rng(2)
     given = {
         number: draw.integers(-128, 128, graph.tensors[number].shape).astype(np.int8)
         for number in graph.inputs
     }
     ((output, expected),) = interpret(graph, given).items()
-    session = load(compile_network(graph, config, options), device="model")
+    session = load(compile_network(graph, config, options, check="none"), device="model")
     named = {graph.tensors[number].name: array for number, array in given.items()}
     for _ in range(2):
         np.testing.assert_array_equal(session.run(named)[graph.tensors[output].name], expected)
