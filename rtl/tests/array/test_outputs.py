@@ -3,10 +3,10 @@
 import random
 
 import pytest
-from amaranth.hdl import ResetInserter, Signal
+from amaranth.hdl import Module, ResetInserter, Signal
 
 from matloom.arch.config import PRESETS, Config
-from matloom_rtl.array.outputs import Outputs
+from matloom_rtl.array.outputs import Outputs, penultimate
 from matloom_rtl.testing import simulate
 
 CONFIG = PRESETS["nano"]
@@ -155,3 +155,16 @@ def test_entries_where_there_are_no_windows(seed):
 
 def test_reset_midway():
     play([PLAIN, PLAIN], reset_at=45)
+
+
+def test_the_vector_before_the_last_of_every_line():
+    """Lines have three vectors at least, numbered from 0."""
+    line, found, m = Signal(8), Signal(8), Module()
+    m.d.comb += found.eq(penultimate(line))
+
+    async def check(ctx):
+        for length in range(256):
+            ctx.set(line, length)
+            assert ctx.get(found) == max(length, 3) - 2
+
+    simulate(m, check, cycles=1)
