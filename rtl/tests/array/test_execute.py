@@ -499,3 +499,36 @@ def test_reset_midway(command, config):
     spad, entries, marks, _causes = run([command], reset_at=60, config=config)
     check(entries, expected_sums(spad, command, config=config))
     assert marks == [5]
+
+
+@pytest.mark.parametrize("name", ["8x4", "blocks"])
+def test_progress_is_a_read_of_the_cycle_before(seed, name):
+    """The watchdog must see a scratchpad that grants nothing."""
+    config = SHAPES[name]
+    command, generator = (BLOCKS if name == "blocks" else SLIDING), random.Random(seed)
+    dut, moved, told = Execute(config), [], []
+
+    async def main(ctx):
+        ctx.set(dut.met, 15)
+        ctx.set(dut.unit.command.payload, command)
+        ctx.set(dut.unit.command.valid, 1)
+        for cycle in range(150):
+            # Nothing is granted for a while in the middle.
+            for port in (dut.input_read, dut.weight_read):
+                ctx.set(port.ready, generator.random() < 0.5 and not 60 <= cycle < 100)
+            _clk, _rst, taken, rows, weights, progress = await ctx.tick().sample(
+                dut.unit.command.ready,
+                dut.input_read.valid & dut.input_read.ready,
+                dut.weight_read.valid & dut.weight_read.ready,
+                dut.unit.progress,
+            )
+            if taken:
+                ctx.set(dut.unit.command.valid, 0)
+            moved.append(rows | weights)
+            told.append(progress)
+
+    simulate(dut, main, cycles=200)
+    assert told[1:] == moved[:-1]
+    assert not any(told[61:100])
+    assert sum(told[:60]) > 10
+    assert sum(told[100:]) > 10

@@ -378,6 +378,24 @@ def test_reset_midway_waits_for_the_bus_and_forgets_everything(seed):
     bench.run(main, cycles=60000)
 
 
+@pytest.mark.parametrize(("instructions", "event"), [([END], 1), ([GOOD], 2)], ids=["end", "fault"])
+def test_interrupt_tells_of_enabled_events_alone(instructions, event):
+    bench = Bench(instructions, longest=0)
+
+    async def main(ctx):
+        await bench.start(ctx, IRQ_ENABLE=0)
+        while await bench.read(ctx, "STATUS") == BUSY:
+            assert not ctx.get(bench.dut.irq)
+        assert await bench.read(ctx, "IRQ_STATUS") == event
+        for enabled in (0, 1, 2, 3):
+            await bench.write(ctx, "IRQ_ENABLE", enabled)
+            assert ctx.get(bench.dut.irq) == bool(enabled & event)
+        await bench.write(ctx, "IRQ_STATUS", event)
+        assert not ctx.get(bench.dut.irq)
+
+    bench.run(main, cycles=500)
+
+
 def test_start_and_reset_in_one_write_is_a_reset():
     bench = Bench([GOOD, END])
 

@@ -428,3 +428,30 @@ def test_halt_while_the_scratchpad_refuses_everything():
     )
     assert bench.memory.outstanding == 0
     assert bench.spad.contents == bench.before
+
+
+@pytest.mark.parametrize("spread", [0, 1])
+def test_progress_is_a_beat_or_a_write_of_the_cycle_before(spread):
+    """The watchdog must see a bus or a scratchpad that answers nothing."""
+    bodies = [linear(0, 200, 0, spread=spread), linear(300, 40, 900)]
+    bench = Bench(make_config(), bodies, memory_stall=0.5, spad_stall=0.7)
+    dut, moved, told = bench.dut, [], []
+
+    async def watch(ctx):
+        r, write = dut.axi.r, dut.spad_write
+        while True:
+            _, _, beat, granted, progress = await ctx.tick().sample(
+                r.valid & r.ready, write.valid & write.ready, dut.unit.progress
+            )
+            moved.append(beat | granted)
+            told.append(progress)
+
+    simulate(
+        dut,
+        bench.setup,
+        bench.commands.issue,
+        cycles=3000,
+        background=(bench.memory.read, bench.spad.write, watch),
+    )
+    assert told[1:] == moved[:-1]
+    assert 0 < sum(moved) < len(moved) // 2

@@ -261,3 +261,56 @@ def test_halt_while_the_scratchpad_refuses_everything():
         background=(bench.commands.issue, bench.memory.write, bench.spad.read),
     )
     assert bench.memory.contents == bench.before
+
+
+@pytest.mark.parametrize("silent", ["scratchpad", "bus"])
+def test_no_progress_is_told_while_nothing_moves(silent):
+    """The watchdog must see a bus or a scratchpad that answers nothing."""
+    stalls = {"spad_stall": 1.0} if silent == "scratchpad" else {"memory_stall": 1.0}
+    bench = Bench(make_config(), [linear(0, 600, 0)], **stalls)
+    told = []
+
+    async def watch(ctx):
+        while True:
+            _, _, progress, busy = await ctx.tick().sample(
+                bench.dut.unit.progress, bench.dut.unit.busy
+            )
+            told.append((progress, busy))
+
+    async def wait(ctx):
+        await ctx.tick().repeat(80)
+
+    simulate(
+        bench.dut,
+        bench.setup,
+        wait,
+        cycles=100,
+        background=(bench.commands.issue, bench.memory.write, bench.spad.read, watch),
+    )
+    assert told[40:] == [(0, 1)] * len(told[40:])
+    # What the units hold between them comes in before all rests.
+    assert any(progress for progress, _busy in told) == (silent == "bus")
+
+
+def test_progress_is_told_of_reads_beats_and_responses():
+    """Between the grants of the reads and the last response no pause is longer than a latency."""
+    bench = Bench(make_config(), [linear(0, 600, 0)], memory_stall=0.3, spad_stall=0.3, latency=20)
+    told = []
+
+    async def watch(ctx):
+        b, w = bench.dut.axi.b, bench.dut.axi.w
+        while True:
+            _, _, moved, progress = await ctx.tick().sample(
+                (b.valid & b.ready) | (w.valid & w.ready), bench.dut.unit.progress
+            )
+            told.append((moved, progress))
+
+    simulate(
+        bench.dut,
+        bench.setup,
+        bench.commands.issue,
+        cycles=1000,
+        background=(bench.memory.write, bench.spad.read, watch),
+    )
+    assert sum(moved for moved, _progress in told) > 70
+    assert all(told[n + 1][1] for n, (moved, _progress) in enumerate(told[:-1]) if moved)
