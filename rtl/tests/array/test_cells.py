@@ -8,9 +8,9 @@ from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from matloom.arch.config import NARROW_MODES, PRESETS, Config
+from matloom.arch.config import MAC_MODES, NARROW_MODES, PRESETS, Config
 from matloom_rtl.array.array import Array
-from matloom_rtl.array.cells import Cells, flags_layout
+from matloom_rtl.array.cells import Cells, decode_flags, flags_layout
 from matloom_rtl.testing import simulate
 
 MODES = ("i8xi8", "i8xi4", "i4xi4")
@@ -212,3 +212,50 @@ def test_extremes_of_words(name, word, weight):
         assert [ctx.get(dut.o_sums[c]) for c in range(config.columns)] == [wanted] * config.columns
 
     simulate(dut, drive, cycles=100)
+
+
+@pytest.mark.parametrize(
+    "modes",
+    [
+        ("i8xi8", "i8xi4"),
+        ("i8xi8", "i16xi8"),
+        (*MODES, "i16xi8"),
+        ("i8xi8", "bf16"),
+        ("i8xi8", "bf16", "fp16"),
+        ("i8xi8", "fp8_e4m3", "fp8_e5m2", "fp16"),
+        ("i8xi8", "i16xi8", "bf16", "fp16", "fp8_e4m3", "fp8_e5m2"),
+    ],
+)
+def test_flags_of_every_mode(modes):
+    """Each flag is built where a mode that is built needs it; a format is an index."""
+    floats = [mode for mode in MAC_MODES if mode in modes and mode.startswith(("bf", "fp"))]
+    config = dataclasses.replace(
+        Config(), mac_modes=modes, weight_rows=2, float_rows=2 if floats else 0
+    )
+    number, m = Signal(range(len(MAC_MODES))), Module()
+    flags = Signal(flags_layout(config))
+    m.d.comb += [flags[name].eq(flag) for name, flag in decode_flags(number, config).items()]
+
+    async def check(ctx):
+        for mode in modes:
+            ctx.set(number, MAC_MODES.index(mode))
+            expected = {
+                "narrow": mode in ("i8xi4", "i4xi4"),
+                "nibbles": mode == "i4xi4",
+                "words": mode == "i16xi8",
+                "floating": mode in floats,
+                "format": floats.index(mode) if mode in floats else 0,
+            }
+            needed = {
+                "narrow": {"i8xi4", "i4xi4"} & set(modes),
+                "nibbles": "i4xi4" in modes,
+                "words": "i16xi8" in modes,
+                "floating": floats,
+                "format": len(floats) > 1,
+            }
+            found = ctx.get(flags)
+            assert {name: found[name] for name, _ in flags_layout(config)} == {
+                name: flag for name, flag in expected.items() if needed[name]
+            }
+
+    simulate(m, check, cycles=1)
