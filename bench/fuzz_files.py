@@ -82,6 +82,8 @@ def main() -> int:
         signal.alarm(0)
         done += 1
         slowest = max(slowest, (time.monotonic() - start, number))
+        if done % 5000 == 0:
+            print(f"{done:,} cases, {time.monotonic() - begin:.0f} s", file=sys.stderr, flush=True)
         if failures >= options.most_failures or time.monotonic() - begin > options.seconds:
             break
     taken = time.monotonic() - begin

@@ -189,6 +189,8 @@ def quantize_multiplier(real: float) -> tuple[int, int]:
     """
     if real == 0:
         return 0, 0
+    if not abs(real) < 2**31:
+        raise ValueError(f"a scale ratio must be below 2**30, not {real!r}")
     fraction, shift = math.frexp(real)
     multiplier = math.floor(fraction * 2**31 + 0.5)
     if multiplier == 2**31:

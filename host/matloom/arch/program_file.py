@@ -28,6 +28,7 @@ __all__ = [
     "RESERVED",
     "SECTIONS",
     "STEP_KINDS",
+    "TENSORS_LIMIT",
     "TENSOR_LIMIT",
     "Attribute",
     "Field",
@@ -47,11 +48,12 @@ CONSTANT_ALIGNMENT = 16
 #: A section with this flag must be known to its reader.
 REQUIRED = 1
 
-#: Most bytes of a file, of all regions together, and of all tensors of the host together: what a
-#: loader and a run allocate stays below 1 GB, whatever a file says.
+#: Most bytes of a file, of all regions together, of a tensor, and of all tensors of the host
+#: together: what a loader and a run allocate stays below 1 GB, whatever a file says.
 FILE_LIMIT = 1 << 27
 REGION_LIMIT = 1 << 27
-TENSOR_LIMIT = 1 << 28
+TENSOR_LIMIT = 1 << 26
+TENSORS_LIMIT = 1 << 28
 
 _U32, _I32 = (1 << 32) - 1, (1 << 31) - 1
 #: Element types, by number.

@@ -1,5 +1,6 @@
 """TensorFlow Lite files to graphs."""
 
+import math
 import textwrap
 from collections import Counter
 from dataclasses import replace
@@ -10,6 +11,7 @@ import numpy as np
 import tflite
 
 from matloom.arch.numerics import high_nibble, low_nibble
+from matloom.arch.program_file import TENSOR_LIMIT
 from matloom.frontend.errors import ModelError, Unsupported
 from matloom.frontend.flatbuffer import enum_name, numbers, operator_number, records, text
 from matloom.frontend.foreign import JOINED, Foreign, bind, file_tensor, whole
@@ -264,6 +266,9 @@ class _Reader:
         shape = tuple(numbers(table, "Shape").tolist())
         if any(length < 1 for length in shape):
             raise ModelError(f"must have dimensions of at least 1, not {shape}")
+        size = math.prod(shape) * np.dtype(dtype).itemsize
+        if size > TENSOR_LIMIT:
+            raise ModelError(f"must have at most {TENSOR_LIMIT} bytes, not {size}")
         # Scales of other types are left over from training; a bias's follow from its operator.
         quantisation = self._quantisation(table) if dtype in QUANTISED else None
         return Tensor(

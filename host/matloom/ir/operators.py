@@ -48,7 +48,7 @@ from matloom.ir.shapes import (
     same_shape,
 )
 
-__all__ = ["CARRIERS", "OPERATORS", "Operator"]
+__all__ = ["CARRIERS", "LOWERED", "OPERATORS", "Operator"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,8 +102,8 @@ _WEIGHTED = frozenset(
 #: The NumPy types of data in a mode of fewer bits than float32; those of bf16 are patterns.
 CARRIERS = {"bf16": "uint16", "fp16": "float16"}
 _ROUNDED = frozenset(f"float32 -> {name}" for name in CARRIERS.values())
-#: Such data and products, of weights that are kept in float32.
-_LOWERED = frozenset(
+#: Such data and products, of weights that are kept in float32: the host has no kernels for them.
+LOWERED = frozenset(
     f"{name} float32{bias} -> {made}"
     for name in CARRIERS.values()
     for bias in (" float32", "")
@@ -160,7 +160,7 @@ OPERATORS = {
     ),
     Op.CONV_2D: Operator(
         attributes=Conv2D,
-        types=_WEIGHTED | _WORDS | _SHORT_SUMS | _SUMS | _HYBRID | _LOWERED,
+        types=_WEIGHTED | _WORDS | _SHORT_SUMS | _SUMS | _HYBRID | LOWERED,
         shape=convolution_shape,
         weight_axis=0,
     ),
@@ -173,7 +173,7 @@ OPERATORS = {
     Op.EXPAND_DIMS: _RESHAPE,
     Op.FULLY_CONNECTED: Operator(
         attributes=FullyConnected,
-        types=_WEIGHTED | _WORDS | _SHORT_SUMS | _HYBRID | _LOWERED,
+        types=_WEIGHTED | _WORDS | _SHORT_SUMS | _HYBRID | LOWERED,
         shape=dense_shape,
         weight_axis=0,
     ),

@@ -151,10 +151,13 @@ def hard_swish_scales(graph: Graph, node: Node) -> HardSwish:
     ValueError
         The output's scale is less than the input's over 128.
     """
-    fine = np.float32(1 / 128) * np.float32(graph.tensors[node.inputs[0]].scale)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        fine = np.float32(1 / 128) * np.float32(graph.tensors[node.inputs[0]].scale)
+        units = np.float32(graph.tensors[node.output].scale), np.float32(3 / 32768)
+        ratios = [float(fine / unit) for unit in units]
     pairs = []
-    for unit in (np.float32(graph.tensors[node.output].scale), np.float32(3 / 32768)):
-        multiplier, shift = quantize_multiplier(float(fine / unit))
+    for ratio in ratios:
+        multiplier, shift = quantize_multiplier(ratio)
         pairs.append((short_multiplier(multiplier), shift))
     if pairs[0][1] > 0:
         raise ValueError(f"the output's scale must be {fine} or more")

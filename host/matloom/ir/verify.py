@@ -38,8 +38,8 @@ FIXED_OUTPUTS = {
     (Op.SOFTMAX, "uint8"): (1 / 256, 0),
 }
 
-#: Operators that are a limit on the output, and nothing else.
-LIMITS = {Op.RELU: Activation.RELU, Op.RELU6: Activation.RELU6}
+#: Operators that are a limit, and whether on their input (0) or output (1): RELU6 keeps its scale.
+LIMITS = {Op.RELU: (Activation.RELU, 1), Op.RELU6: (Activation.RELU6, 0)}
 
 #: What derives multipliers from the scales of quantised operators, or says why it cannot.
 RATIOS: Mapping[Op, Callable[[Graph, Node], object]] = {
@@ -239,8 +239,11 @@ def _ratios(graph: Graph, node: Node) -> Iterator[str]:
     output = graph.tensors[node.outputs[0]]
     if output.quantisation is None:
         return
-    activation = LIMITS.get(node.op, getattr(node.attributes, "activation", Activation.NONE))
+    activation = getattr(node.attributes, "activation", Activation.NONE)
     try:
+        if node.op in LIMITS:
+            limit, side = LIMITS[node.op]
+            activation_range(limit, graph.tensors[(node.inputs, node.outputs)[side][0]])
         if activation is not Activation.NONE:
             activation_range(activation, output)
         if OPERATORS[node.op].weight_axis is not None:

@@ -13,8 +13,10 @@ from matloom.arch.program_file import (
     PLACES,
     REGION_LIMIT,
     TENSOR_LIMIT,
+    TENSORS_LIMIT,
 )
 from matloom.ir.graph import Graph, Op, Tensor
+from matloom.ir.operators import LOWERED
 from matloom.ir.verify import verify
 from matloom.program.errors import ProgramError
 from matloom.program.node import step_graph, tensors_by_name
@@ -76,13 +78,18 @@ def _size(what: str, item: TensorInfo | Constant) -> int:
         raise ProgramError(
             f"{what} {item.name!r} must have dimensions of at least 1, not {item.shape}"
         )
-    return math.prod(item.shape) * _BYTES[item.dtype]
+    size = math.prod(item.shape) * _BYTES[item.dtype]
+    if size > TENSOR_LIMIT:
+        raise ProgramError(
+            f"{what} {item.name!r} must have at most {TENSOR_LIMIT} bytes, not {size}"
+        )
+    return size
 
 
 def _check_sizes(program: Program) -> None:
     total = sum(_size("tensor", info) for info in program.tensors)
-    if total > TENSOR_LIMIT:
-        raise ProgramError(f"all tensors must have at most {TENSOR_LIMIT} bytes, not {total}")
+    if total > TENSORS_LIMIT:
+        raise ProgramError(f"all tensors must have at most {TENSORS_LIMIT} bytes, not {total}")
     for constant in program.constants:
         _size("constant", constant)
         if constant.offset % CONSTANT_ALIGNMENT:
@@ -234,6 +241,10 @@ def _check_host_step(number: int, step: HostStep, tensors: dict[str, Tensor]) ->
     (node,) = graph.nodes
     if node.op is Op.REFERENCE:
         _check_reference(f"{name} (REFERENCE)", step, tensors)
+    sides = (" ".join(tensors[item].dtype for item in side) for side in (step.inputs, step.outputs))
+    types = " -> ".join(sides)
+    if types in LOWERED:
+        raise ProgramError(f"{name} ({step.operator}) must have a kernel, and {types} has none")
 
 
 def _check_reference(name: str, step: HostStep, tensors: dict[str, Tensor]) -> None:

@@ -103,6 +103,8 @@ def edit_bytes(data: bytes, draw: random.Random) -> bytes:
 def edit_structure(parts: FileParts, draw: random.Random) -> bytes:
     """Return a file with 1 or 2 edits of fields or records, and a good checksum."""
     for _ in range(draw.choice((1, 1, 1, 2))):
+        if draw.random() < 0.02:
+            return _edit_directory(parts, draw).to_bytes()
         parts = _edit(parts, draw)
     return parts.to_bytes()
 
@@ -114,9 +116,7 @@ def _edit(parts: FileParts, draw: random.Random) -> FileParts:
         if section.fields and section.tag in parts.sections and parts.sections[section.tag][1]
     ]
     kind = draw.random()
-    if kind < 0.02:
-        return _edit_directory(parts, draw)
-    if kind < 0.05:
+    if kind < 0.03:
         return _edit_raw(parts, draw)
     section = draw.choice(filled)
     rows = parts.records(section.name)

@@ -127,7 +127,7 @@ def _run(program: Program) -> None:
         inputs = {info.name: _array(info, noise) for info in program.inputs}
         for _call in range(2):
             session.run(inputs)
-        str(session.report())
+        session.report().to_json()
 
 
 def _array(info: TensorInfo, noise: np.random.Generator) -> Array:

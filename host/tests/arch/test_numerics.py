@@ -137,6 +137,12 @@ def test_quantize_multiplier(seed):
     assert quantize_multiplier(0.0) == (0, 0)
     assert quantize_multiplier(2.0**-40) == (0, 0)
     assert quantize_multiplier(1 - 2.0**-40) == (2**30, 1)
+
+
+@pytest.mark.parametrize("real", [2.0**30, 1e300, math.inf, -math.inf, math.nan])
+def test_ratios_without_a_multiplier(real):
+    with pytest.raises(ValueError, match=r"a scale ratio must be below 2\*\*30, not"):
+        quantize_multiplier(real)
     with pytest.raises(ValueError, match="below"):
         quantize_multiplier(2.0**40)
 

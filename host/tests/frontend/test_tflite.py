@@ -392,3 +392,10 @@ def test_flipped_bytes_are_refused_or_read(seed):
             content[int(generator.integers(8, len(content)))] = int(generator.integers(256))
         refusals += attempt(bytes(content)) is not None
     assert refusals > 50
+
+
+def test_tensors_are_no_larger_than_a_run_can_hold(model):
+    """A shape of four bytes in the file would else make gigabytes of the host."""
+    model.subgraphs[0].tensors[0].shape = np.array([2**26, 2, 1, 1], np.int32)
+    with pytest.raises(ModelError, match="must have at most 67108864 bytes, not 134217728"):
+        load_tflite(pack(model))

@@ -513,15 +513,30 @@ def test_groups(graph):
     refused(graph, "operator 0 (CONV_2D) has 2 groups")
 
 
-@pytest.mark.parametrize("op", [Op.RELU, Op.RELU6])
-def test_limits_have_integers(op):
-    tiny = Quantisation(scale=(1e-50,), zero_point=(0,))
-    fine = Quantisation(scale=(1e-43,), zero_point=(0,))
-    for scale, value in ((tiny, "0.0"), (fine, "6.0")):
-        graph = single(
-            op, quantised("a", (1, 4), scale), quantised("b", (1, 4), scale), Attributes()
-        )
-        if op is Op.RELU6 or scale is tiny:
-            value = "0.0" if scale is tiny else value
-            rule = "does not fit its scales: the output's scale must keep"
-            refused(graph, f"operator 0 ({op}) {rule} {value} below 2**31, not {scale.scale[0]}")
+@pytest.mark.parametrize(
+    ("op", "given", "made", "limit"),
+    [
+        (Op.RELU6, 1e-43, 1.0, "6.0 below 2**31, not 1e-43"),
+        (Op.RELU6, 1e-50, 1.0, "0.0 below 2**31, not 1e-50"),
+        (Op.RELU, 1e-50, 1e-50, "0.0 below 2**31, not 1e-50"),
+    ],
+)
+def test_limits_have_integers(op, given, made, limit):
+    """RELU6 keeps its input's scale, whatever the output's says."""
+    scales = [Quantisation(scale=(scale,), zero_point=(0,)) for scale in (given, made)]
+    ends = (quantised(name, (1, 4), scale) for name, scale in zip("ab", scales, strict=True))
+    rule = "does not fit its scales: the output's scale must keep"
+    refused(single(op, *ends, Attributes()), f"operator 0 ({op}) {rule} {limit}")
+
+
+def test_fine_output_of_hard_swish_is_no_warning():
+    """The ratio of its scales overflows float32: an error by itself, and no warning before."""
+    tiny = Quantisation(scale=(1e-45,), zero_point=(0,))
+    graph = single(
+        Op.HARD_SWISH, quantised("image", (1, 4)), quantised("out", (1, 4), tiny), Attributes()
+    )
+    refused(
+        graph,
+        "operator 0 (HARD_SWISH) does not fit its scales: a scale ratio must be below 2**30, "
+        "not inf",
+    )

@@ -105,7 +105,10 @@ def test_tensors(digits):
     assert digits.inputs == (first,)
     refused(replace(digits, tensors=(*digits.tensors, first)), "tensor names must differ, but")
     refused(changed(shape=(1, 0)), "must have dimensions of at least 1, not")
-    refused(changed(shape=(2**31 - 1,) * 16), "all tensors must have at most 268435456 bytes, not")
+    refused(changed(shape=(2**31 - 1,) * 16), "must have at most 67108864 bytes, not")
+    many = tuple(replace(first, name=str(at), shape=(2**26,)) for at in range(5))
+    every = replace(digits, tensors=(*digits.tensors, *many))
+    refused(every, "all tensors must have at most 268435456 bytes, not")
     refused(changed(dtype="complex64"), "must be of a known type, not 'complex64'")
     for scale in (0.0, -1.0, float("inf"), float("nan")):
         refused(
@@ -133,7 +136,7 @@ def test_constants(dense):
     refused(changed(offset=8), "must begin at a multiple of 16, not 8")
     refused(changed(offset=-16), "must lie within \\d+ bytes, not end at")
     refused(changed(offset=2**20), "must lie within \\d+ bytes, not end at")
-    refused(changed(shape=(2**30, 2**30)), "must lie within \\d+ bytes, not end at")
+    refused(changed(shape=(2**12, 2**12)), "must lie within \\d+ bytes, not end at")
     refused(changed(shape=(-1, -4)), "must have dimensions of at least 1, not")
     refused(changed(scales=()), "must have scales for its zero points")
     namesake = replace(dense.tensors[0], name=first.name)
@@ -180,6 +183,17 @@ def test_host_steps(digits):
     refused(
         with_step(digits, 1, operator="RELU", attributes={}, inputs=step.inputs * 2),
         r"step 1: operator 0 \(RELU\) of int8 int8 -> int8 can run neither",
+    )
+
+
+def test_layers_that_only_the_engine_runs():
+    graph = Instances([4, 4], "float32").make(Op.FULLY_CONNECTED)
+    program = compile_network(graph, NANO)
+    given = replace(program.tensors[0], dtype="uint16")
+    assert program.inputs == (program.tensors[0],)
+    lowered = replace(program, tensors=(given, *program.tensors[1:]), inputs=(given,))
+    refused(
+        lowered, r"step 0 \(FULLY_CONNECTED\) must have a kernel, and uint16 float32 .* has none"
     )
 
 

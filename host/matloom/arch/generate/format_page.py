@@ -13,6 +13,7 @@ from matloom.arch.program_file import (
     RESERVED,
     SECTIONS,
     TENSOR_LIMIT,
+    TENSORS_LIMIT,
     Attribute,
     Field,
     Kind,
@@ -37,8 +38,8 @@ section's flag says that it is required, and skips it otherwise: new sections ne
 new version is for layouts that a reader of the version before would misread; files of other
 versions are refused.
 
-A file has at most {FILE_LIMIT:,} bytes, all regions together {REGION_LIMIT:,}, all tensors
-together {TENSOR_LIMIT:,}.
+A file has at most {FILE_LIMIT:,} bytes, all regions together {REGION_LIMIT:,}, a tensor
+{TENSOR_LIMIT:,}, all tensors together {TENSORS_LIMIT:,}.
 """
 
 _RULES = """\
