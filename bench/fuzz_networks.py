@@ -1,0 +1,99 @@
+"""Random whole networks on random engines: compile, verify, compare; seeds that fail are kept.
+
+    python bench/fuzz_networks.py --first 0 --count 5000
+
+Every network is compared with the interpreter of graphs, one in ten with TensorFlow Lite Micro too,
+one in fifty runs on the chip in Verilator (preset nano or small), and one in fifty is compiled
+again in another process, whose program must have the same bytes.
+"""
+
+import time
+from pathlib import Path
+
+import click
+import numpy as np
+
+from matloom.arch.config import PRESETS
+from matloom.compare import random_inputs
+from matloom.device.open import memory_for, open_device
+from matloom.hostops.interpreter import interpret
+from matloom.runtime import Session
+from matloom.testing.network_campaign import (
+    case_of,
+    compile_case,
+    digest,
+    digests,
+    failure_of,
+    tflm_failure_of,
+)
+
+#: Every so many networks: beside TensorFlow Lite Micro, on the chip, compiled in another process.
+TFLM, CHIP, AGAIN = 10, 50, 50
+
+#: Seeds that ever failed, which the tests repeat.
+KEPT = Path(__file__).parents[1] / "host" / "tests" / "testing" / "network_seeds.txt"
+
+
+def chip_failure_of(seed: int, preset: str) -> str | None:
+    """Return how the chip differs from the network in three calls; None if it does not."""
+    case = case_of(seed, PRESETS[preset])
+    made = compile_case(case)
+    size = memory_for(sum(made.program.region_bytes.values()))
+    with open_device("rtl", case.config, memory_bytes=size) as driver:
+        session = Session(made.program, driver, "rtl")
+        for call in range(3):
+            given = random_inputs(made.graph, call)
+            named = {made.graph.tensors[at].name: array for at, array in given.items()}
+            found = session.run(named)
+            for at, array in interpret(made.graph, given).items():
+                name = made.graph.tensors[at].name
+                if not np.array_equal(found[name], array):
+                    return f"on {preset}, call {call}: output {name} differs"
+    return None
+
+
+def failures(seed: int, *, chip: bool) -> list[str]:
+    """Return all that is wrong with a seed."""
+    case = case_of(seed)
+    found = [failure_of(case)]
+    if seed % TFLM == 0:
+        found.append(tflm_failure_of(case))
+    if chip and seed % CHIP == 7:
+        found.append(chip_failure_of(seed, "nano" if seed % (2 * CHIP) == 7 else "small"))
+    if seed % AGAIN == 3 and digests([seed], hash_seed=seed % 1000 + 1) != [digest(seed)]:
+        found.append("another process compiles other bytes")
+    return [text for text in found if text is not None]
+
+
+@click.command()
+@click.option("--first", default=0, show_default=True, help="The first seed.")
+@click.option("--count", default=100, show_default=True, help="Networks.")
+@click.option("--seconds", default=0, help="Stop after so many seconds.")
+@click.option("--chip/--no-chip", default=True, show_default=True, help="Run a share in Verilator.")
+@click.option("--keep", type=click.Path(path_type=Path), default=KEPT, help="For failing seeds.")
+def main(first: int, count: int, seconds: int, chip: bool, keep: Path) -> None:
+    """Run seeds FIRST to FIRST + COUNT and say which fail; exit status 1 where one does."""
+    start, wrong, operators = time.time(), 0, []
+    for seed in range(first, first + count):
+        if seconds and time.time() - start > seconds:
+            count = seed - first
+            break
+        operators.append(len(case_of(seed).graph.nodes))
+        for text in failures(seed, chip=chip):
+            wrong += 1
+            click.echo(f"seed {seed}: {text}")
+            with keep.open("a") as stream:
+                stream.write(f"{seed}\n")
+        if (seed - first) % 100 == 99:
+            done = time.time() - start
+            click.echo(f"{seed - first + 1} networks in {done:.0f} s, {wrong} failures", err=True)
+    click.echo(
+        f"{count} networks from seed {first} in {time.time() - start:.0f} s: median of operators "
+        f"{int(np.median(operators))}, {sum(n >= 80 for n in operators)} of 80 or more; "
+        f"{wrong} failures"
+    )
+    raise SystemExit(wrong > 0)
+
+
+if __name__ == "__main__":
+    main()
