@@ -51,6 +51,13 @@ _check = click.option(
     help="How much of the program is run against the operators' definitions (sample, or "
     "MATLOOM_CHECK).",
 )
+_effort = click.option(
+    "--effort",
+    type=click.IntRange(0, 2),
+    default=1,
+    show_default=True,
+    help="How long to look for a fast program: 0 takes the first, 2 compares whole programs.",
+)
 _network = click.argument("network", metavar="NET", type=click.Path(path_type=Path))
 
 
@@ -69,6 +76,7 @@ def _console(*, markup: bool = False) -> Any:
 @_config
 @_precision
 @_check
+@_effort
 @click.option("--report", type=click.Path(path_type=Path), help="Write cycles and layers as JSON.")
 @click.option("--waves", type=click.Path(path_type=Path), help="Write a VCD (device rtl).")
 @click.option("--check-bus", is_flag=True, help="Hold every cycle against AXI (device rtl).")
@@ -80,6 +88,7 @@ def run(
     config: str,
     precision: tuple[str, ...],
     check: str | None,
+    effort: int,
     report: Path | None,
     waves: Path | None,
     check_bus: bool,
@@ -100,7 +109,7 @@ def run(
     for option, given in (("--waves", waves), ("--check-bus", check_bus)):
         if given and device != "rtl":
             raise ValueError(f"{option} must go with device rtl, not {device!r}")
-    program = _program(network, config, precision)
+    program = _program(network, config, precision, check, effort)
     # Before the device is opened: the first time, building the simulator takes minutes.
     require_inputs(program, inputs)
     with load(program, device=device, **options) as session:
@@ -144,14 +153,18 @@ def _precision_of(network: Path, given: tuple[str, ...]) -> dict[str, str] | Non
 @_config
 @_precision
 @_check
+@_effort
 def compile_verb(
-    network: Path, output: Path, config: str, precision: tuple[str, ...], check: str | None
+    network: Path,
+    output: Path,
+    config: str,
+    precision: tuple[str, ...],
+    check: str | None,
+    effort: int,
 ) -> None:
     """Compile NET into a program file (.mloom)."""
-    from matloom.runtime import compile
-
     _require_place("--output", output)
-    program = compile(network, config, precision=_precision_of(network, precision), check=check)
+    program = _compiled(network, config, _precision_of(network, precision), check, effort)
     program.save(output)
     click.echo(f"{output}: {program.predicted_cycles:,} cycles predicted")
 
@@ -163,16 +176,31 @@ def _check_of(network: Path, check: str | None) -> str | None:
     return check
 
 
+def _compiled(
+    network: Path, config: str, modes: dict[str, str] | None, check: str | None, effort: int
+) -> Any:
+    """Compile a network, saying so where it takes long."""
+    from matloom.compiler import CompileOptions
+    from matloom.progress import progress
+    from matloom.runtime import compile
+
+    with progress(f"compiling {network.name} for {config}"):
+        return compile(network, config, CompileOptions(effort=effort), modes, check)
+
+
 def _program(
-    network: Path, config: str, precision: tuple[str, ...] = (), check: str | None = None
+    network: Path,
+    config: str,
+    precision: tuple[str, ...] = (),
+    check: str | None = None,
+    effort: int = 1,
 ) -> Any:
     from matloom.arch.config import load_config
     from matloom.program import Program
-    from matloom.runtime import compile
 
     modes, check = _precision_of(network, precision), _check_of(network, check)
     if network.suffix != ".mloom":
-        return compile(network, config, precision=modes, check=check)
+        return _compiled(network, config, modes, check, effort)
     program = Program.load(network)
     if not _is_default("config"):
         program.require(load_config(config))
@@ -195,11 +223,14 @@ def disasm(network: Path, config: str, check: str | None) -> None:
 @_config
 @_precision
 @_check
-def explain(network: Path, config: str, precision: tuple[str, ...], check: str | None) -> None:
+@_effort
+def explain(
+    network: Path, config: str, precision: tuple[str, ...], check: str | None, effort: int
+) -> None:
     """Say for each operator where it runs, why, and what it costs."""
     from matloom.explain import explain as sentences
 
-    for item in sentences(_program(network, config, precision, check)):
+    for item in sentences(_program(network, config, precision, check, effort)):
         _console().print(item)
 
 
@@ -247,15 +278,22 @@ def precision_verb(
 @_config
 @_precision
 @_check
+@_effort
 def profile(
-    network: Path, device: str, config: str, precision: tuple[str, ...], check: str | None
+    network: Path,
+    device: str,
+    config: str,
+    precision: tuple[str, ...],
+    check: str | None,
+    effort: int,
 ) -> None:
     """Run NET once on random inputs and show cycles by layer and by cause."""
     import numpy as np
 
     from matloom.runtime import load
 
-    with load(_program(network, config, precision, check), device=device) as session:
+    program = _program(network, config, precision, check, effort)
+    with load(program, device=device) as session:
         noise = np.random.default_rng(0)
         inputs = {}
         for info in session.program.inputs:

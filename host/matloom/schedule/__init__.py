@@ -37,6 +37,9 @@ _ARENA_LIMIT = 2**31
 #: By how much weights that stay may slow the first call down, and must speed later ones up.
 _SLOWER, _FASTER = 1.005, 0.98
 
+#: The same of an estimate, which does not know of tiles that fit a call without weights better.
+_GAINING = 0.99
+
 #: Stages by whose predicted cycles the start is chosen.
 _STAGES_TRIED = 3
 
@@ -156,11 +159,11 @@ def schedule_segment(
     CompileError
         Where the scratchpad is too small for the smallest tiles.
     """
-    choice = _choice(segment, config, options, arena_start, output_bytes)
+    choice, known = _choice(segment, config, options, image, arena_start, output_bytes)
     arguments = (config, options, choice, arena_start, output_bytes, may_stay)
     plain = image.fork()
-    scheduled = _scheduled(segment, plain, *arguments)
-    blocks = None if options.plain else in_blocks(segment, config)
+    scheduled = _scheduled(segment, plain, *arguments, known=known)
+    blocks = None if options.plain or not options.effort else in_blocks(segment, config)
     if blocks is not None:
         with suppress(CompileError):
             paired = image.fork()
@@ -180,20 +183,29 @@ def _calls(scheduled: Scheduled) -> int:
 
 
 def _choice(
-    segment: Segment, config: Config, options: CompileOptions, arena_start: int, output_bytes: int
-) -> Choice:
-    """Return the choice with the fewest predicted cycles."""
-    if options.tiling_seed is not None or options.plain:
-        return Choice()
+    segment: Segment,
+    config: Config,
+    options: CompileOptions,
+    image: Image,
+    arena_start: int,
+    output_bytes: int,
+) -> tuple[Choice, tuple[Scheduled, Image] | None]:
+    """Return the choice with the fewest predicted cycles; where known, all that it leads to."""
+    if options.tiling_seed is not None or options.plain or not options.effort:
+        return Choice(), None
     tried = choices(segment, config)
-    start = segment if any(item.streamed for item in tried) else _start(segment)
+    whole = options.effort > 1 or any(item.streamed for item in tried)
+    start = segment if whole else _start(segment)
     made = max(output_bytes, *(segment.sizes[name] for name in start.results))
-
-    def cycles(choice: Choice) -> int:
-        found = _schedule(start, config, options, choice, Image(), arena_start, made)
-        return found.prediction.cycles
-
-    return min(tried, key=cycles)
+    best: tuple[Choice, Scheduled, Image] | None = None
+    for choice in tried:
+        grown = image.fork() if start is segment else Image()
+        found = _schedule(start, config, options, choice, grown, arena_start, made)
+        if best is None or found.prediction.cycles < best[1].prediction.cycles:
+            best = choice, found, grown
+    assert best is not None
+    choice, scheduled, grown = best
+    return choice, (scheduled, grown) if start is segment else None
 
 
 def _scheduled(
@@ -205,11 +217,18 @@ def _scheduled(
     arena_start: int,
     output_bytes: int,
     may_stay: bool,
+    known: tuple[Scheduled, Image] | None = None,
 ) -> Scheduled:
-    """Return the instructions of a segment, with its weights on chip where that is better."""
-    first = image.fork()
-    scheduled = _schedule(segment, config, options, choice, first, arena_start, output_bytes)
-    if may_stay and options.resident is not False:
+    """Return the instructions of a segment, with its weights on chip where that is better.
+
+    Without residency they are `known`, with the image that goes with them, or found now.
+    """
+    if known is None:
+        first = image.fork()
+        scheduled = _schedule(segment, config, options, choice, first, arena_start, output_bytes)
+    else:
+        scheduled, first = known
+    if may_stay and options.resident is not False and _may_gain(scheduled, config, options):
         for policy in resident_policies(segment, scheduled.plan.policy, config):
             second = image.fork()
             stays = _staying(segment, config, policy, second, arena_start, output_bytes)
@@ -218,6 +237,14 @@ def _scheduled(
                 return stays
     image.take(first)
     return scheduled
+
+
+def _may_gain(scheduled: Scheduled, config: Config, options: CompileOptions) -> bool:
+    """Return whether later calls may become shorter if weights stay: estimated without them."""
+    if options.resident or options.effort > 1:
+        return True
+    without = predict(scheduled.instructions, config, resident=True)
+    return without.cycles <= _GAINING * scheduled.prediction.cycles
 
 
 def _worth(scheduled: Scheduled, stays: Scheduled) -> bool:

@@ -10,6 +10,7 @@ from matloom.arch.isa import (
     UNITS,
     Destination,
     Opcode,
+    Region,
     Table,
     post_element_bytes,
 )
@@ -195,8 +196,13 @@ def _commands_ahead(instructions: list[Instruction], config: Config) -> tuple[in
     return first // config.bus_bytes, behind[1:]
 
 
-def predict(instructions: list[Instruction], config: Config) -> Prediction:
-    """Return the predicted cycles of a command buffer that ends with END."""
+def predict(
+    instructions: list[Instruction], config: Config, *, resident: bool = False
+) -> Prediction:
+    """Return the predicted cycles of a command buffer that ends with END.
+
+    With `resident`, the LOADs of constants are left out, as if these were in the scratchpad.
+    """
     done: dict[Opcode, list[int]] = {unit: [] for unit in UNITS}
     started: dict[Opcode, list[int]] = {unit: [] for unit in UNITS}
     free = dict.fromkeys(UNITS, 0)
@@ -209,8 +215,13 @@ def predict(instructions: list[Instruction], config: Config) -> Prediction:
         unit = instruction.opcode
         if unit is Opcode.END:
             break
-        dispatch += _DISPATCH[unit]
         queue = started[unit]
+        if resident and unit is Opcode.LOAD and instruction.values.get("region") == Region.PROGRAM:
+            queue.append(0)
+            done[unit].append(0)
+            waiting += next(commands)
+            continue
+        dispatch += _DISPATCH[unit]
         if len(queue) >= places:
             dispatch = max(dispatch, queue[-places])
         ready = dispatch + _HANDOVER

@@ -2,7 +2,10 @@
 
 from dataclasses import dataclass
 
-__all__ = ["CompileOptions"]
+__all__ = ["EFFORTS", "CompileOptions"]
+
+#: How hard to look for a fast program, from the least on.
+EFFORTS = (0, 1, 2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,8 +25,23 @@ class CompileOptions:
         Schedules of the simplest kind, stage by stage, for networks whose first schedule fails
         a check: no tables or concatenations written by their producers, no interleaved
         stages, no space-to-depth layouts, no prologue, ramps or split steps, no in-place reuse.
+    effort:
+        0: the first schedule that fits, for a fast compilation. 1: the best of some, compared by
+        the predicted cycles of a network's first layers. 2: by those of the whole network, also
+        where estimates say that nothing is gained; compilation takes several times as long.
+
+    Raises
+    ------
+    ValueError
+        Where `effort` is another number.
     """
 
     tiling_seed: int | None = None
     resident: bool | None = None
     plain: bool = False
+    effort: int = 1
+
+    def __post_init__(self) -> None:
+        """Check that there is such an effort."""
+        if self.effort not in EFFORTS:
+            raise ValueError(f"effort must be one of {list(EFFORTS)}, not {self.effort}")

@@ -1,0 +1,54 @@
+"""The effort of a search, and the estimate that ends it early."""
+
+import numpy as np
+import pytest
+
+from matloom.arch.config import PRESETS
+from matloom.arch.instruction import Instruction
+from matloom.arch.isa import Opcode, Region
+from matloom.compiler import CompileOptions, compile_network
+from matloom.data.digits import NETWORK
+from matloom.frontend.tflite import load_tflite
+from matloom.hostops.interpreter import interpret
+from matloom.runtime import load
+from matloom.schedule.cost import predict
+from matloom.schedule.options import EFFORTS
+
+
+def test_the_effort_is_one_of_three():
+    with pytest.raises(ValueError, match=r"effort must be one of \[0, 1, 2\], not 3"):
+        CompileOptions(effort=3)
+
+
+@pytest.mark.parametrize("config", ["nano", "reference"])
+def test_more_effort_makes_no_slower_program(config):
+    graph = load_tflite(NETWORK)
+    shape = graph.tensors[graph.inputs[0]].shape
+    given = np.random.default_rng(4).integers(-128, 128, shape).astype(np.int8)
+    expected = interpret(graph, {graph.inputs[0]: given})[graph.outputs[0]]
+    cycles = []
+    for effort in EFFORTS:
+        program = compile_network(graph, config, CompileOptions(effort=effort), check="none")
+        cycles.append(program.predicted_cycles)
+        named = {graph.tensors[graph.inputs[0]].name: given}
+        (made,) = load(program, device="model").run(named).values()
+        assert np.array_equal(made, expected)
+    # Weights that stay may cost the first call half a percent.
+    assert cycles[1] <= 1.005 * cycles[0]
+    assert cycles[2] <= 1.005 * cycles[1]
+
+
+def test_constants_that_are_there_take_no_time_to_load():
+    config = PRESETS["small"]
+
+    def load_of(region, address):
+        return Instruction(
+            Opcode.LOAD,
+            {"region": region, "spad_addr": address, "row_bytes": 4096, "rows": 1, "planes": 1},
+        )
+
+    tensor, end = load_of(Region.INPUT, 0), Instruction(Opcode.END, {})
+    with_weights = [load_of(Region.PROGRAM, 8192), tensor, end]
+    alone = predict([tensor, end], config).cycles
+    assert predict(with_weights, config, resident=True).cycles == alone
+    assert predict(with_weights, config).cycles > alone + 4096 // config.bus_bytes - 1
