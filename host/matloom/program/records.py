@@ -116,7 +116,7 @@ class HostStep:
     """Run one operator on the host.
 
     `inputs` and `outputs` are names of tensors, or of constants; `attributes` is what the
-    operator's kernel needs, as JSON; `reason` says why the engine does not run it.
+    operator's kernel needs, by name; `reason` says why the engine does not run it.
     """
 
     operator: str
