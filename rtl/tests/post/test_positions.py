@@ -1,0 +1,100 @@
+"""Positions against the loops that the instruction set states: addresses, entries, ends."""
+
+import dataclasses
+import random
+
+import pytest
+
+from matloom.arch.config import PRESETS
+from matloom_rtl.post.positions import Positions
+from matloom_rtl.testing import simulate
+
+BYTES = PRESETS["nano"]
+CONFIGS = {
+    "bytes": BYTES,
+    "words": dataclasses.replace(BYTES, mac_modes=("i8xi8", "i16xi8")),
+    "floats": dataclasses.replace(BYTES, mac_modes=("i8xi8", "fp16"), weight_rows=2, float_rows=2),
+    "narrow": dataclasses.replace(BYTES, mac_modes=("i8xi8", "i8xi4"), acc_bytes=64 * 16),
+}
+PLAIN = {"address": 100, "entry": 5, "pitch": 70, "x_step": 9, "width": 3, "height": 2, "blocks": 3}
+
+
+def expected(config, geometry):
+    """Return of each vector its address, entry, and whether it ends its block and all."""
+    g = {"size": 0, "pairs": 0} | geometry
+    found, apart = [], config.pair_distance
+    each = g["width"] * g["height"]
+    for block in range(g["blocks"]):
+        for y in range(g["height"]):
+            for x in range(g["width"]):
+                address = g["address"] + block * (config.columns << g["size"])
+                address += y * g["pitch"] + x * g["x_step"]
+                number = y * g["width"] + x
+                if g["pairs"]:
+                    pair = g["entry"] + block // 2 * each + number
+                    entry = pair + apart * (pair // apart) + apart * (block % 2)
+                else:
+                    entry = g["entry"] + block * each + number
+                last_block = block == g["blocks"] - 1
+                ends = number == each - 1
+                found.append((address % 2**24, entry, ends, ends and last_block, last_block))
+    return found
+
+
+def check(config, geometries, *, stall=0.0, seed=0):
+    dut, chance = Positions(config), random.Random(seed)
+
+    async def main(ctx):
+        for geometry in geometries:
+            wanted = expected(config, geometry)
+            # Some are left in the midst: a start forgets what was there.
+            count = len(wanted) if chance.random() < 0.8 else chance.randrange(len(wanted))
+            for name, value in geometry.items():
+                ctx.set(getattr(dut, name), value)
+            ctx.set(dut.start, 1)
+            # A start comes alone: nothing moves between instructions.
+            ctx.set(dut.advance, 0)
+            await ctx.tick()
+            ctx.set(dut.start, 0)
+            outputs = (dut.at_address, dut.at_entry, dut.block_end, dut.end, dut.last_block)
+            for position in wanted[:count]:
+                while True:
+                    assert tuple(map(ctx.get, outputs)) == position
+                    advance = chance.random() >= stall
+                    ctx.set(dut.advance, advance)
+                    await ctx.tick()
+                    if advance:
+                        break
+
+    total = sum(len(expected(config, geometry)) for geometry in geometries)
+    simulate(dut, main, cycles=round(3 * total / (1 - stall)) + 100)
+
+
+def draw(chance, config):
+    geometry = {
+        "address": chance.choice((0, chance.randrange(2**24))),
+        "entry": chance.randrange(8),
+        "pitch": chance.choice((0, 2**20 - 1, chance.randrange(2**20))),
+        "x_step": chance.choice((0, 1, 2**16 - 1, chance.randrange(2**16))),
+        **{name: chance.choice((1, 1, 2, 3, 4)) for name in ("width", "height", "blocks")},
+    }
+    if config.element_size_bits:
+        geometry["size"] = chance.randrange(min(3, 1 << config.element_size_bits))
+    if config.has_narrow:
+        geometry["pairs"] = chance.randrange(2)
+        geometry["entry"] = chance.choice((0, 3, config.pair_distance - 2, 20))
+    return geometry
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("stall", [0.0, 0.5])
+def test_random_geometries(seed, name, stall):
+    chance = random.Random(seed)
+    check(CONFIGS[name], [draw(chance, CONFIGS[name]) for _ in range(20)], stall=stall, seed=seed)
+
+
+@pytest.mark.parametrize("longest", ["width", "height", "blocks"])
+def test_loops_of_more_than_half_the_largest_count(longest):
+    """2,049 is the first count that eleven bits cannot hold."""
+    one = {"width": 1, "height": 1, "blocks": 1}
+    check(BYTES, [PLAIN | one | {longest: 2049, "entry": 60_000}])
