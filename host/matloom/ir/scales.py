@@ -71,12 +71,16 @@ def sums_are_wide(graph: Graph, node: Node) -> bool:
 def channel_multipliers(graph: Graph, node: Node) -> tuple[Array, Array]:
     """Return a multiplier and a shift for each output channel, as int64.
 
-    For layers with weights: input scale times weight scale over output scale, in float64.
+    For layers with weights: input scale times weight scale over output scale, in float64. LiteRT's
+    kernels of uint8, which TensorFlow Lite Micro lacks, multiply the first two in float32, except
+    that of dense layers.
     """
     given, weights = (graph.tensors[number] for number in node.inputs[:2])
     output = graph.tensors[node.output]
     assert weights.quantisation is not None
     products = [given.scale * scale for scale in weights.quantisation.scale]
+    if output.dtype == "uint8" and node.op is not Op.FULLY_CONNECTED:
+        products = np.array(products, np.float32).tolist()
     pairs = [quantize_multiplier(product / output.scale) for product in products]
     if sums_are_wide(graph, node) and max(shift for _multiplier, shift in pairs) > 7:
         raise ValueError(

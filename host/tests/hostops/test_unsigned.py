@@ -58,31 +58,53 @@ def test_kernel_equals_that_of_int8(op, seed):
             np.testing.assert_array_equal(results[at], wanted, err_msg=to_text(graph))
 
 
-@pytest.mark.parametrize("op", [op for op in KINDS if op is not Op.LOG_SOFTMAX])
-def test_kernel_equals_litert(op, seed):
+def compared(graph, seed):
+    """Compare a network with LiteRT's reference kernels; return whether these take it."""
     litert = pytest.importorskip(
         "ai_edge_litert.interpreter", reason="ai-edge-litert is not installed"
     )
+    content = write_tflite(graph)
+    assert load_tflite(content).nodes == graph.nodes
+    reference = litert.Interpreter(
+        model_content=content,
+        experimental_op_resolver_type=litert.OpResolverType.BUILTIN_REF,
+    )
+    try:
+        reference.allocate_tensors()
+    except RuntimeError:
+        # A convolution without a bias, a reshape without its shape.
+        return False
+    given = random_inputs(graph, seed)
+    for at, array in given.items():
+        reference.set_tensor(at, array)
+    reference.invoke()
+    for at, array in interpret(graph, given).items():
+        np.testing.assert_array_equal(array, reference.get_tensor(at), err_msg=to_text(graph))
+    return True
+
+
+@pytest.mark.parametrize("op", [op for op in KINDS if op is not Op.LOG_SOFTMAX])
+def test_kernel_equals_litert(op, seed):
     instances = Instances([seed, *op.encode()], "uint8")
-    compared = 0
-    for number in range(40):
-        graph = instances.make(op)
-        content = write_tflite(graph)
-        assert load_tflite(content).nodes == graph.nodes
-        reference = litert.Interpreter(
-            model_content=content,
-            experimental_op_resolver_type=litert.OpResolverType.BUILTIN_REF,
-        )
-        try:
-            reference.allocate_tensors()
-        except RuntimeError:
-            # A convolution without a bias, a reshape without its shape.
-            continue
-        given = random_inputs(graph, seed + number)
-        for at, array in given.items():
-            reference.set_tensor(at, array)
-        reference.invoke()
-        for at, array in interpret(graph, given).items():
-            np.testing.assert_array_equal(array, reference.get_tensor(at), err_msg=to_text(graph))
-        compared += 1
-    assert compared > 0
+    assert sum(compared(instances.make(op), seed + number) for number in range(40)) > 0
+
+
+#: Input and weight scales whose product is 2**-8 in float32, and less in float64.
+TIE = (0.10006000101566315, 0.03903907537460327)
+
+
+@pytest.mark.parametrize(
+    "op", [Op.CONV_2D, Op.DEPTHWISE_CONV_2D, Op.FULLY_CONNECTED, Op.TRANSPOSE_CONV]
+)
+def test_products_of_scales_are_rounded_as_litert_does(op):
+    """One sum in some is half an integer by the one rule, and less than half by the other."""
+    taken = 0
+    for number in range(60):
+        graph = Instances([7, number, *op.encode()], "uint8").make(op)
+        (node,), tensors = graph.nodes, dict(graph.tensors)
+        for at, scale in zip((*node.inputs[:2], node.output), (*TIE, 2**-3), strict=True):
+            zero = tensors[at].quantisation.zero_point
+            quantisation = replace(tensors[at].quantisation, scale=(scale,) * len(zero))
+            tensors[at] = replace(tensors[at], quantisation=quantisation)
+        taken += compared(replace(graph, tensors=tensors), number)
+    assert taken > 30

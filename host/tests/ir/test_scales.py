@@ -69,3 +69,23 @@ def test_addition():
     assert scales.left_shift == 20
     assert [value(*pair) for pair in scales.inputs] == [Fraction(1, 2), Fraction(1, 8)]
     assert value(*scales.output) == Fraction(4, 2**20)
+
+
+@pytest.mark.parametrize(
+    ("op", "dtype", "rounded"),
+    [
+        *((op, "uint8", True) for op in (Op.CONV_2D, Op.DEPTHWISE_CONV_2D, Op.TRANSPOSE_CONV)),
+        *((Op.FULLY_CONNECTED, "uint8", False), (Op.CONV_2D, "int8", False)),
+    ],
+)
+def test_products_of_scales_in_float32(op, dtype, rounded):
+    """Source: `GetQuantizedConvolutionMultipler` of LiteRT multiplies two C floats."""
+    first, second = (float(np.float32(x)) for x in (0.10006000101566315, 0.03903907537460327))
+    assert np.float32(first) * np.float32(second) == 2**-8
+    assert Fraction(first) * Fraction(second) < Fraction(1, 2**8)
+    tensors = {0: tensor(first), 1: tensor(second, shape=(2, 1, 1, 3)), 2: tensor(2**-3)}
+    tensors = {at: replace(item, dtype=dtype) for at, item in tensors.items()}
+    graph = Graph(name="g", inputs=(0,), outputs=(2,), tensors=tensors, nodes=())
+    node = Node(op=op, inputs=(0, 1), outputs=(2,), index=0)
+    multipliers, shifts = channel_multipliers(graph, node)
+    assert (value(multipliers[0], shifts[0]) == Fraction(1, 32)) == rounded
