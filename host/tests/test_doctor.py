@@ -1,7 +1,9 @@
 """The doctor: what it finds, and what it says of what is missing."""
 
 import json
+import re
 from importlib import metadata
+from pathlib import Path
 
 import pytest
 
@@ -66,3 +68,11 @@ def test_json_holds_every_finding():
     report = json.loads(doctor.to_json(findings))
     assert report["healthy"] is True
     assert [tool["tool"] for tool in report["tools"]] == [finding.tool for finding in findings]
+
+
+def test_setup_installs_every_package_that_is_looked_for():
+    makefile = (Path(__file__).parents[2] / "Makefile").read_text()
+    (extras,) = re.findall(r"'\.\[(.*)\]'", makefile)
+    needs = {finding.need for finding in doctor.examine()} - {doctor.BASE}
+    assert "litert" in needs
+    assert needs <= set(extras.split(","))
