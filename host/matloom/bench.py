@@ -214,14 +214,15 @@ class Result:
         return f"{cause.removeprefix('exec_')} {causes[cause] / self.cycles:.1%}"
 
 
-def collection() -> Path | None:
-    """Return the folder of the model collection, or None: `MATLOOM_MODELS`, else the usual place.
+def collection(name: str = "models") -> Path | None:
+    """Return the folder of a collection, `models` or `wild`, or None where it is absent.
 
-    The usual place is ``../shared/models`` beside the repository.
+    `MATLOOM_MODELS` or `MATLOOM_WILD` names it, else it is ``../shared/<name>`` next to the
+    repository.
     """
-    chosen = os.environ.get("MATLOOM_MODELS")
-    beside = Path(__file__).resolve().parents[3] / "shared" / "models"
-    folder = Path(chosen) if chosen else beside
+    chosen = os.environ.get(f"MATLOOM_{name.upper()}")
+    usual = Path(__file__).resolve().parents[3] / "shared" / name
+    folder = Path(chosen) if chosen else usual
     return folder if (folder / "models").is_dir() else None
 
 

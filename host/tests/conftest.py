@@ -17,6 +17,15 @@ def models():
     return folder
 
 
+@pytest.fixture(scope="session")
+def wild():
+    """Return the folder of the collection of networks from the wild, or skip."""
+    folder = collection("wild")
+    if folder is None:
+        pytest.skip("the wild collection is absent: set MATLOOM_WILD")
+    return folder
+
+
 @pytest.fixture
 def small_product() -> Graph:
     """Return a network of one dense layer: 3 samples of 20 values to 10."""

@@ -223,3 +223,10 @@ def test_plots_are_made_from_the_reports():
     for plot in plots.PLOTS:
         text = (plots.DRAWINGS / f"{plot.name}.svg").read_text()
         assert plots.digest(plot.source) in text, plot.name
+
+
+def test_collections_are_where_the_environment_says(monkeypatch, tmp_path):
+    monkeypatch.setenv("MATLOOM_WILD", str(tmp_path))
+    assert bench.collection("wild") is None
+    (tmp_path / "models").mkdir()
+    assert bench.collection("wild") == tmp_path
