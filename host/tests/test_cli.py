@@ -114,3 +114,20 @@ def test_wrongly_named_inputs_are_refused_before_the_simulator_is_built(
     paths = ("--input", str(tmp_path / "in.npz"), "--output", str(tmp_path / "out.npz"))
     assert run_main(monkeypatch, "run", str(NETWORK), *paths, "--config", "nano") == 2
     assert "inputs must be named" in capsys.readouterr().err
+
+
+def test_check(tmp_path, monkeypatch, capsys):
+    """The verdict is of what was asked for, and goes with the program."""
+    program = tmp_path / "digits.mloom"
+    command = ["compile", str(NETWORK), "--config", "small", "--check", "full"]
+    assert run_main(monkeypatch, *command, "-o", str(program)) == 0
+    capsys.readouterr()
+    assert run_main(monkeypatch, "disasm", str(program)) == 0
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.startswith(
+        "; checked when compiled: 100% of MACs in 4 runs on the functional model"
+    )
+    assert run_main(monkeypatch, "explain", str(NETWORK), "--check", "none") == 0
+    assert "checked when compiled: nothing" in capsys.readouterr().out
+    assert run_main(monkeypatch, "explain", str(program), "--check", "none") == 2
+    assert "--check must go with a network, not the program" in capsys.readouterr().err

@@ -173,6 +173,8 @@ def test_a_driver_that_was_given_stays_open(session):
 def test_what_a_program_cannot_be_given(session):
     with pytest.raises(TypeError, match="precision must go with a network, not the program"):
         matloom.load(session.program, "model", precision="i8xi4")
+    with pytest.raises(TypeError, match="check must go with a network, not the program"):
+        matloom.load(session.program, "model", check="full")
     with pytest.raises(ValueError, match="waves must go with device 'rtl', not 'model'"):
         matloom.load(session.program, "model", waves="waves.vcd")
     with pytest.raises(ValueError, match="memory_bytes must be 1 or more, not 0"):

@@ -7,19 +7,20 @@ import numpy as np
 
 from matloom.device.model.engine import EngineFault
 from matloom.ir.graph import Array, Graph
-from matloom.program import EngineStep, Program, Verdict
+from matloom.program import EngineStep, HostStep, Program, Verdict
 from matloom.selfcheck.definition import Definition
 from matloom.selfcheck.errors import CheckError
 from matloom.selfcheck.machine import Machine
-from matloom.selfcheck.stimuli import KINDS, inputs_of
+from matloom.selfcheck.stimuli import KINDS, inputs_of, values_of
+from matloom.work import macs
 
 __all__ = ["CHECKS", "check_mode", "check_program"]
 
 #: How much of a program is checked: all of it, a bounded part, or nothing.
 CHECKS = ("full", "sample", "none")
 
-#: Multiply-accumulates of networks whose extreme inputs, too, are part of a sample.
-_LARGEST_EXTREME = 1_000_000
+#: Multiply-accumulates of a call that a sample runs, and of networks with extreme inputs as well.
+_LARGEST, _LARGEST_EXTREME = 20_000_000, 1_000_000
 
 #: Floating-point tensors of the host may differ by this part of the largest number: libraries add
 #: in orders of their own.
@@ -46,6 +47,11 @@ def check_program(
     random inputs, then with all inputs at the minimum and at the maximum of their type. Every
     tensor that crosses a step is compared, bit for bit what the engine made.
 
+    A ``"sample"`` is all of that where the engine has up to 20 million multiply-accumulates, but
+    the extreme inputs above one million. Of a larger network it is single command buffers, drawn
+    from the seed, of as many together: their inputs are random, and only their outputs are
+    computed and compared.
+
     Parameters
     ----------
     graph:
@@ -62,9 +68,12 @@ def check_program(
     """
     if mode == "none":
         return Verdict(mode=mode)
-    rounds = KINDS if mode == "full" or program.macs <= _LARGEST_EXTREME else KINDS[:1]
     check = _Check(program, graph, names, seed)
-    for kinds in rounds:
+    if mode == "sample" and program.engine_macs > _LARGEST:
+        share = check.buffers() / program.macs
+        return Verdict(mode=mode, seed=seed, share=share, calls=check.calls)
+    few = mode == "sample" and program.engine_macs > _LARGEST_EXTREME
+    for kinds in KINDS[:1] if few else KINDS:
         check.machine.restart()
         for number, kind in enumerate(kinds):
             check.call(kind, repeated=number > 0)
@@ -86,23 +95,63 @@ class _Check:
         self.calls += 1
         inputs = inputs_of(self.graph, kind, self._draw)
         self.definition.start(inputs)
-        where = f"{'a repeated' if repeated else 'the first'} call, {kind} inputs"
+        where = f"{_call(repeated)}, {kind} inputs"
         known = {**self.machine.constants}
         known.update({self._name(number): array for number, array in inputs.items()})
         for step in self.program.steps:
-            try:
-                found = self.machine.run(step, known, repeated=repeated)
-            except EngineFault as fault:
-                raise CheckError(f"the engine stops: {fault} ({where})") from None
-            for name, array in found.items():
-                if not self.machine.invents(step):
-                    self._compare(name, array, exact=isinstance(step, EngineStep), where=where)
-                number = self.names[name]
-                shape = self.graph.tensors[number].shape
-                self.definition.replace(number, array.reshape(shape))
-            known.update(found)
+            self._run(step, known, where, repeated=repeated)
         for info in self.program.outputs:
             self._compare(info.name, known[info.name], exact=False, where=where)
+
+    def buffers(self) -> int:
+        """Check single command buffers; return their multiply-accumulates."""
+        steps = [step for step in self.program.steps if isinstance(step, EngineStep)]
+        done = 0
+        for at in self._draw.permutation(len(steps)):
+            macs = self._macs_of(steps[at])
+            if done + macs <= _LARGEST:
+                self._buffer(steps[at])
+                done += macs
+        return done
+
+    def _macs_of(self, step: EngineStep) -> int:
+        """Return the multiply-accumulates of the operators between a step's inputs and outputs."""
+        self.definition.start(dict.fromkeys(self._inputs(step), np.empty(0)))
+        nodes = self.definition.needed([self.names[item.name] for item in step.outputs])
+        return sum(macs(self.graph, self.graph.nodes[at]) for at in nodes)
+
+    def _inputs(self, step: EngineStep) -> list[int]:
+        return [self.names[binding.name] for binding in step.inputs]
+
+    def _buffer(self, step: EngineStep) -> None:
+        """Run one command buffer on random inputs, as a first call and as a repeated one."""
+        self.machine.restart()
+        for repeated in (False, True):
+            self.calls += 1
+            tensors = self.graph.tensors
+            given = {
+                number: values_of(tensors[number], "random", self._draw)
+                for number in self._inputs(step)
+            }
+            self.definition.start(given)
+            known = {binding.name: given[self.names[binding.name]] for binding in step.inputs}
+            self._run(step, known, f"{_call(repeated)} of one command buffer", repeated=repeated)
+
+    def _run(
+        self, step: EngineStep | HostStep, known: dict[str, Array], where: str, *, repeated: bool
+    ) -> None:
+        """Run a step, compare what it makes, and add that to the tensors known by name."""
+        try:
+            found = self.machine.run(step, known, repeated=repeated)
+        except EngineFault as fault:
+            raise CheckError(f"the engine stops: {fault} ({where})") from None
+        for name, array in found.items():
+            if not self.machine.invents(step):
+                self._compare(name, array, exact=isinstance(step, EngineStep), where=where)
+            number = self.names[name]
+            shape = self.graph.tensors[number].shape
+            self.definition.replace(number, array.reshape(shape))
+        known.update(found)
 
     def _name(self, number: int) -> str:
         return next(name for name, at in self.names.items() if at == number)
@@ -132,6 +181,10 @@ class _Check:
     def _layer(self, number: int) -> str:
         at = self.graph.producers.get(number)
         return "" if at is None else f"{self.graph.nodes[at]}, "
+
+
+def _call(repeated: bool) -> str:
+    return "a repeated call" if repeated else "the first call"
 
 
 def _wrong(expected: Array, found: Array, *, exact: bool) -> Array:

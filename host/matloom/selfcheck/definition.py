@@ -1,6 +1,6 @@
 """What a graph means, tensor by tensor, from the operators' NumPy definitions alone."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from matloom.hostops.interpreter import node_inputs, run_node
 from matloom.hostops.reference import ReferenceRun
@@ -39,14 +39,14 @@ class Definition:
         if data is not None:
             return data
         if number not in self._known:
-            for at in sorted(self._missing(number)):
+            for at in self.needed([number]):
                 self._run(at)
         return self._known[number]
 
-    def _missing(self, number: int) -> set[int]:
-        """Return the positions of the nodes that must run before a tensor is known."""
+    def needed(self, numbers: Sequence[int]) -> list[int]:
+        """Return the positions of the nodes that must run before tensors are known, in order."""
         found: set[int] = set()
-        wanted = [number]
+        wanted = list(numbers)
         while wanted:
             tensor = wanted.pop()
             if tensor in self._known or self.graph.tensors[tensor].data is not None:
@@ -55,7 +55,7 @@ class Definition:
             if at not in found:
                 found.add(at)
                 wanted.extend(self.graph.nodes[at].inputs)
-        return found
+        return sorted(found)
 
     def _run(self, at: int) -> None:
         node = self.graph.nodes[at]

@@ -14,7 +14,7 @@ from matloom.hostops import reference
 from matloom.instances import Instances
 from matloom.ir.graph import Op
 from matloom.program import Program, Verdict
-from matloom.selfcheck import check_mode
+from matloom.selfcheck import check, check_mode
 
 #: The package has a function of this name.
 emit = importlib.import_module("matloom.schedule.emit")
@@ -92,6 +92,29 @@ def test_floating_point_layers_are_exact(mode, op):
         made.check()
         engine += any(layer.mode == mode for layer in made.program.layers)
     assert engine >= 2
+
+
+def test_a_large_network_is_sampled_by_command_buffers(monkeypatch, branches, config):
+    """Of two command buffers one has few multiply-accumulates enough."""
+    monkeypatch.setattr(check, "_LARGEST", 1700)
+    made = compiled(branches, dataclasses.replace(config, tables=0), CompileOptions())
+    assert [step.kind for step in made.program.steps] == ["engine", "host", "engine"]
+    verdict = check.check_program(made.program, made.graph, made.numbers, mode="sample")
+    # The convolutions have 6 * 5 * 8 * 16, more than that; the concatenation has none.
+    assert (verdict.share, verdict.calls) == (0, 2)
+    monkeypatch.setattr(check, "_LARGEST", 3839)
+    opened = check.check_program(made.program, made.graph, made.numbers, mode="sample")
+    assert opened == verdict
+    monkeypatch.setattr(check, "_LARGEST", 3840)
+    assert check.check_program(made.program, made.graph, made.numbers, mode="sample").share == 1
+    # What a sample runs is compared.
+    monkeypatch.setattr(check, "_LARGEST", 0)
+    last = made.program.steps[-1]
+    image = bytearray(made.program.image)
+    image[last.command_offset : last.command_offset + 16] = made.program.commands(last)[-16:]
+    wrong = dataclasses.replace(made.program, image=bytes(image))
+    with pytest.raises(CheckError, match=r"the first call of one command buffer"):
+        check.check_program(wrong, made.graph, made.numbers, mode="sample")
 
 
 def test_four_bits_are_compared_with_the_lowered_graph():
