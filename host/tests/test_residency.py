@@ -12,7 +12,7 @@ from matloom.data.digits import NETWORK
 from matloom.explain import explain
 from matloom.frontend.tflite import load_tflite
 from matloom.products import product_graph
-from matloom.program import EngineStep, Repeat
+from matloom.program import EngineStep, Program, Repeat
 from matloom.residency import repeat_problem
 from matloom.verify import VerifyError, verify_program
 
@@ -138,3 +138,13 @@ def test_explain_says_both_figures():
     )
     again = f"{program.repeat.predicted_cycles:,} cycles (predicted) from a session's second call"
     assert any(line.startswith(again) for line in lines)
+
+
+def test_kept_bytes_are_named_once():
+    """Several LOADs, a slab of the inner size each, fill one buffer of weights."""
+    program = compile_network(product_graph(100, 100, 100), "reference")
+    assert program.repeat is not None
+    kept = program.repeat.kept
+    ends = [0, *(end for _start, end in kept)]
+    assert all(end <= start for end, (start, _end) in zip(ends, kept, strict=False))
+    assert Program.from_bytes(program.to_bytes()) == program

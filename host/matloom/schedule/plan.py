@@ -112,7 +112,8 @@ class Plan:
     @property
     def resident_bytes(self) -> tuple[tuple[int, int], ...]:
         """Ranges of addresses (half open) that hold weights and nothing else."""
-        buffers = (load.buffer for load in self.loads if load.buffer.stays)
+        # Several LOADs may fill a buffer.
+        buffers = {load.buffer for load in self.loads if load.buffer.stays}
         ranges: list[tuple[int, int]] = []
         for start, end in sorted((item.address, item.address + item.size) for item in buffers):
             if ranges and ranges[-1][1] == start:
