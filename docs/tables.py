@@ -20,6 +20,9 @@ PAGES = (
 )
 PRESETS = ("reference", "small", "nano")
 
+#: What looks at a program when it is compiled, and the verifier.
+_CHECKS = ("meaning", "self-check", "hazards")
+
 CAUSES = [name.removeprefix("exec_") for name, _doc in EXEC_CAUSES]
 
 
@@ -342,6 +345,48 @@ def _mutation_survivors() -> str:
     return _table(["file", "line", "instead of", "the mutant has"], rows)
 
 
+def _compiler_mutants() -> list[dict[str, Any]]:
+    path = RESULTS / "compiler_mutants.json"
+    return list(json.loads(path.read_text())["mutants"]) if path.is_file() else []
+
+
+def _compiler_checks() -> str:
+    """Return by module what notices the scheduler's mutants that make other programs."""
+    found = _compiler_mutants()
+    rows = []
+    for module in [*dict.fromkeys(item["module"] for item in found), "all"]:
+        items = [item for item in found if module in (item["module"], "all")]
+        wrong = [item for item in items if item["outcome"] == "caught"]
+        by = [sum(bool(item["caught"][name]) for item in wrong) for name in _CHECKS]
+        alone = sum(
+            list(map(bool, item["caught"].values())) == [False, False, True] for item in wrong
+        )
+        others = Counter(item["outcome"] for item in items)
+        counts = (len(items), others["unchanged"], others["refused"], others["right"], len(wrong))
+        rows.append([f"`{module.removeprefix('matloom.')}`", *map(str, (*counts, *by, alone))])
+    headings = ("module", "mutants", "same programs", "compiler stops", "right", "wrong")
+    return _table([*headings, *(f"by {name}" for name in _CHECKS), "by hazards alone"], rows)
+
+
+def _found_in_use() -> str:
+    """Return the mutants that were defects once, and what each check says of them."""
+    rows = [
+        [f"`{item['function']}`", *(_code(item["caught"][name]) for name in _CHECKS[:2])]
+        for item in _compiler_mutants()
+        if item["rule"] == "as it was"
+    ]
+    return _table(["function", *_CHECKS[:2]], rows)
+
+
+def _right_programs() -> str:
+    """Return how the programs of mutants differ that every check finds right."""
+    items = [item for item in _compiler_mutants() if item["outcome"] == "right"]
+    count = Counter(item["difference"] for item in items)
+    return _table(
+        ["they differ in", "mutants"], [[text, str(number)] for text, number in count.most_common()]
+    )
+
+
 def _code(text: str) -> str:
     """Return source text on one line of a table, cut where it is long."""
     line = " ".join(text.split()).replace("|", "\\|")
@@ -370,6 +415,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "collection": _collection,
     "mutants": _mutation_scores,
     "survivors": _mutation_survivors,
+    "compiler mutants": _compiler_checks,
+    "found in use": _found_in_use,
+    "right programs": _right_programs,
 }
 
 

@@ -1,5 +1,6 @@
 """Repetitions with weights on chip: the compiler's pass, what would read rubbish is found."""
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -119,6 +120,15 @@ def test_a_program_is_verified_with_its_repetition():
         verify_program(twice)
 
 
+def test_weights_that_come_in_parts_are_kept_once():
+    """A product begins with parts of its weights, each a LOAD into the same buffer."""
+    options = CompileOptions(resident=True)
+    program = compile_network(product_graph(40, 96, 48), PRESETS["small"], options)
+    kept = program.repeat.kept
+    assert all(before < after for (_, before), (after, _) in itertools.pairwise(kept))
+    assert Program.from_bytes(program.to_bytes()).repeat == program.repeat
+
+
 def test_the_choice():
     """By itself only where it gains; on demand wherever it fits; never where that is asked."""
     graph = product_graph(1, 64, 64)
@@ -138,13 +148,3 @@ def test_explain_says_both_figures():
     )
     again = f"{program.repeat.predicted_cycles:,} cycles (predicted) from a session's second call"
     assert any(line.startswith(again) for line in lines)
-
-
-def test_kept_bytes_are_named_once():
-    """Several LOADs, a slab of the inner size each, fill one buffer of weights."""
-    program = compile_network(product_graph(100, 100, 100), "reference")
-    assert program.repeat is not None
-    kept = program.repeat.kept
-    ends = [0, *(end for _start, end in kept)]
-    assert all(end <= start for end, (start, _end) in zip(ends, kept, strict=False))
-    assert Program.from_bytes(program.to_bytes()) == program

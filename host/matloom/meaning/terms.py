@@ -45,6 +45,7 @@ _SAME = (2**30, 1)
 
 #: From splitmix64, whose finaliser is a bijection of 64 bits.
 _FACTORS = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+_ALL = 2**64 - 1
 
 
 def _finished(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -53,14 +54,26 @@ def _finished(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return np.asarray(bits ^ (bits >> np.uint64(27)))
 
 
+def _finished_number(bits: int) -> int:
+    """Return what `_finished` makes of one number."""
+    bits = (bits * _FACTORS[0] + _FACTORS[2]) & _ALL
+    bits = ((bits ^ (bits >> 30)) * _FACTORS[1]) & _ALL
+    return bits ^ (bits >> 27)
+
+
 def mixed(values: Any, *keys: Any) -> NDArray[np.uint64]:
     """Return 64 pseudo-random bits for each of `values` under keys, integers or arrays of them."""
+    key: Any = 0
     with np.errstate(over="ignore"):
-        key = np.zeros((), np.uint64)
         for item in keys:
-            key = _finished(key + np.asarray(item, np.int64).astype(np.uint64))
-        bits = np.asarray(values, np.int64).astype(np.uint64)
-        return _finished(_finished(bits + key) ^ key)
+            # A number and an array of equal numbers come to the same.
+            if isinstance(item, int) and isinstance(key, int):
+                key = _finished_number((key + item) & _ALL)
+            else:
+                before = np.uint64(key) if isinstance(key, int) else key
+                key = _finished(before + np.asarray(item, np.int64).astype(np.uint64))
+        last = np.uint64(key) if isinstance(key, int) else key
+        return _finished(np.asarray(values, np.int64).astype(np.uint64) ^ last)
 
 
 def _number(bits: NDArray[np.uint64], first: int) -> Integers:
@@ -118,22 +131,23 @@ def requantised(values: Integers, bias: Any, scale: Scale, kind: str = "byte") -
     linear = scale.linear & np.equal(away, 0)
     if kind != "sum" and scale.low == scale.high:
         return np.full(np.shape(sums), scale.low, np.int64)
-    keys = (2, scale.multiplier, scale.shift, scale.rounding, scale.pre_shift, away)
+    rest = (2, int(scale.rounding), scale.pre_shift, scale.zero, scale.low, scale.high)
+    by_channel = (away, scale.multiplier, scale.shift)
     if kind == "sum":
-        rounded = _number(mixed(sums, *keys), 2**31) - 2**32
+        rounded = _number(mixed(sums, *rest[:3], *by_channel), 2**31) - 2**32
         return np.where(linear, sums, rounded) if np.any(linear) else rounded
     limits = (scale.low, scale.high)
     every = (-(2**15), 2**15 - 1) if kind == "word" else (-128, 127)
     make = _words if kind == "word" else _probes
     if not np.any(linear):
-        return make(sums, *keys, scale.zero, *limits)
+        return make(sums, *rest, *by_channel)
     moved = wrap32(sums + scale.zero)
     same = make(moved, 3, *limits)
     if limits == every:
         same = np.where(_passes(moved, kind), moved, same)
     if np.all(linear):
         return same
-    return np.where(linear, same, make(sums, *keys, scale.zero, *limits))
+    return np.where(linear, same, make(sums, *rest, *by_channel))
 
 
 def _words(values: Any, *keys: Any) -> Integers:

@@ -112,10 +112,11 @@ class Plan:
     @property
     def resident_bytes(self) -> tuple[tuple[int, int], ...]:
         """Ranges of addresses (half open) that hold weights and nothing else."""
-        # Several LOADs may fill a buffer.
-        buffers = {load.buffer for load in self.loads if load.buffer.stays}
+        buffers = (load.buffer for load in self.loads if load.buffer.stays)
+        # A buffer may be loaded in parts.
+        whole = {(item.address, item.address + item.size) for item in buffers}
         ranges: list[tuple[int, int]] = []
-        for start, end in sorted((item.address, item.address + item.size) for item in buffers):
+        for start, end in sorted(whole):
             if ranges and ranges[-1][1] == start:
                 start, _ = ranges.pop()
             ranges.append((start, end))

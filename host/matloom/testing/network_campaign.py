@@ -79,8 +79,8 @@ def _size(draw: random.Random, operators: int, config: Config) -> Size:
     """Return a size: mostly small maps, some as large as the scratchpad, few eight times so."""
     chosen = draw.random()
     largest = draw.choice((256, 1024, 2048))
-    if chosen < 0.02 and config.spad_bytes <= 2**15 and config.acc_entries >= 256:
-        # Such maps take hundreds of tiles, of small accumulators thousands: minutes to compile.
+    if chosen < 0.02 and config.spad_bytes <= 2**15:
+        # Such maps take hundreds of tiles, and as long to compile.
         largest, operators = round(config.spad_bytes * draw.uniform(2, 8)), min(operators, 6)
     elif chosen < 0.1 and operators <= _MEDIAN:
         largest = round(min(2**15, config.spad_bytes * draw.uniform(0.2, 1)))

@@ -48,7 +48,7 @@ def compiled(monkeypatch):
     return make
 
 
-@pytest.mark.parametrize("preset", ["nano", "small", "reference"])
+@pytest.mark.parametrize("preset", list(PRESETS))
 def test_a_network_is_proven_as_a_whole(compiled, preset):
     proven, operators = check_meaning(*compiled(load_tflite(NETWORK), PRESETS[preset]))
     assert proven == operators == 7
@@ -56,7 +56,7 @@ def test_a_network_is_proven_as_a_whole(compiled, preset):
 
 @pytest.mark.parametrize("preset", list(PRESETS))
 def test_random_layers_with_random_tilings_are_proven(compiled, preset, seed):
-    for number in range(seed, seed + 15):
+    for number in range(seed, seed + 8):
         options = CompileOptions(tiling_seed=number if number % 4 else None)
         graph, _ = random_layer(number, PRESETS[preset])
         proven, operators = check_meaning(*compiled(graph, PRESETS[preset], options))

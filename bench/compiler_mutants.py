@@ -1,0 +1,64 @@
+"""What notices defects of the compiler: mutants of the scheduler, made by rule, one at a time.
+
+    python bench/compiler_mutants.py                # into docs/results/compiler_mutants.json
+    python bench/compiler_mutants.py --of-each 100  # all of them
+
+Each is tried in a process of its own on some small networks (`matloom.testing.mutant_cases`). A
+mutant whose programs differ from the right ones must be caught: by the proof of meaning, by runs on
+data, or by the proof that there are no hazards. Where none of them says anything, the programs are
+right, only others.
+"""
+
+import argparse
+import json
+from collections import Counter
+from pathlib import Path
+
+from matloom.testing.mutant_cases import cases, chosen
+from matloom.testing.mutants import baseline, try_out
+
+REPORT = Path(__file__).resolve().parents[1] / "docs" / "results" / "compiler_mutants.json"
+
+
+def main() -> None:
+    """Try the mutants and write the report."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--of-each", type=int, default=4, help="mutants of each function")
+    parser.add_argument("--seed", type=int, default=0, help="of the choice")
+    parser.add_argument("--report", type=Path, default=REPORT)
+    arguments = parser.parse_args()
+    networks = cases()
+    right = baseline(networks)
+    results, count = [], Counter[str]()
+    for mutant in chosen(arguments.seed, arguments.of_each):
+        outcome = try_out(mutant, networks, right)
+        count[outcome.kind] += 1
+        results.append(
+            {
+                "module": mutant.module,
+                "function": mutant.function,
+                "rule": mutant.rule,
+                "place": mutant.place,
+                "line": mutant.line,
+                "outcome": outcome.kind,
+                "changed": list(outcome.changed),
+                "refused": list(outcome.refused),
+                "reason": outcome.reason,
+                "caught": {name: text[:160] for name, text in (outcome.caught or {}).items()},
+                "difference": outcome.difference,
+            }
+        )
+        print(f"{outcome.kind:9} {mutant}", flush=True)
+        report = {
+            "seed": arguments.seed,
+            "of_each": arguments.of_each,
+            "networks": [case.name for case in networks],
+            "mutants": results,
+        }
+        # What is there counts where the campaign is interrupted: mutants come in random order.
+        arguments.report.write_text(json.dumps(report, indent=1) + "\n")
+    print(dict(count))
+
+
+if __name__ == "__main__":
+    main()
