@@ -7,7 +7,7 @@ from matloom.arch.isa import Opcode, Region
 from matloom.ir.graph import short_name
 from matloom.program import EngineStep, LayerInfo, Program
 from matloom.selfcheck.text import sentence
-from matloom.tables import layer_table
+from matloom.tables import layer_table, macs_cell
 
 __all__ = ["explain"]
 
@@ -19,6 +19,7 @@ def explain(program: Program) -> list[Table | str]:
         ("output", "operator", "where"),
         ("MACs", "bytes", "cycles", "MACs/cycle"),
     )
+    shared = program.shared_marks
     for layer in program.layers:
         on_engine = layer.where == "engine"
         rate = layer.macs / layer.predicted_cycles if layer.predicted_cycles else 0.0
@@ -26,12 +27,31 @@ def explain(program: Program) -> list[Table | str]:
             short_name(layer.name),
             layer.operator,
             f"{layer.where} {layer.mode}".rstrip(),
-            f"{layer.macs:,}" if layer.macs else "",
+            macs_cell(layer.operator, layer.macs),
             f"{layer.tensor_bytes:,}",
-            f"{layer.predicted_cycles:,}" if on_engine else "",
-            f"{rate:.1f}" if on_engine and layer.macs else "",
+            _cycles(program, layer) if on_engine else "",
+            f"{rate:.1f}" if on_engine and layer.macs and layer.mark not in shared else "",
         )
     return [table, *_reasons(program), *_totals(program)]
+
+
+def _cycles(program: Program, layer: LayerInfo) -> str:
+    """Return an operator's predicted cycles; the first of those with a joint time has all."""
+    if layer.mark not in program.shared_marks:
+        return f"{layer.predicted_cycles:,}"
+    return f"{layer.predicted_cycles:,} together" if layer.predicted_cycles else "together"
+
+
+def _share(program: Program) -> str:
+    """Return the multiply-accumulates and how many of them are on the engine, where known."""
+    if program.uncounted:
+        names = ", ".join(program.uncounted)
+        return (
+            f"{program.macs:,} MACs, {program.engine_macs:,} of them on the engine, "
+            f"without those of {names}, which are unknown"
+        )
+    share = program.engine_macs / program.macs if program.macs else 0.0
+    return f"{program.macs:,} MACs, {share:.1%} of them on the engine"
 
 
 def _reasons(program: Program) -> list[str]:
@@ -48,11 +68,10 @@ def _totals(program: Program) -> list[str]:
     engine = [layer for layer in program.layers if layer.where == "engine"]
     steps = sum(isinstance(step, EngineStep) for step in program.steps)
     sizes = ", ".join(f"{region.name} {size:,}" for region, size in program.region_bytes.items())
-    share = program.engine_macs / program.macs if program.macs else 0.0
     elsewhere = len(program.layers) - len(engine)
     lines = [
         f"operators: {len(engine)} on the engine in {steps} command buffers, {elsewhere} elsewhere",
-        f"{program.macs:,} MACs, {share:.1%} of them on the engine",
+        _share(program),
         f"{cycles:,} cycles (predicted): utilisation {program.utilisation(cycles):.3f}",
         f"external memory in bytes: {sizes}; the host's constants: {len(program.host_data):,}",
     ]

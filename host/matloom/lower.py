@@ -9,6 +9,7 @@ from matloom.arch.config import Config
 from matloom.arch.instruction import Instruction, illegal_field, pack
 from matloom.arch.isa import GRANULE_BYTES, Region
 from matloom.arch.program_file import ALIGNMENT, CONSTANT_ALIGNMENT
+from matloom.frontend.arithmetic import file_macs
 from matloom.ir.attributes import Reference
 from matloom.ir.graph import Graph, Tensor
 from matloom.program import (
@@ -258,18 +259,21 @@ class _Lowering:
             )
         )
         names: tuple[str, ...] = (str(node.op),)
+        counts = [macs(self.graph, node)]
         if isinstance(node.attributes, Reference):
-            names = node.attributes.operators
+            names, content = node.attributes.operators, self.graph.tensors[node.inputs[-1]].data
+            assert content is not None
+            counts = file_macs(content.tobytes(), names, node.attributes.positions)
         self.layers.extend(
             LayerInfo(
                 name=self.names[node.outputs[0]],
                 operator=name,
                 where="host",
-                macs=macs(self.graph, node),
+                macs=count,
                 reason=run.reason,
                 tensor_bytes=tensor_bytes(self.graph, node),
             )
-            for name in names
+            for name, count in zip(names, counts, strict=True)
         )
 
     def _constant(self, number: int) -> None:

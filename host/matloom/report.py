@@ -11,7 +11,7 @@ from matloom.arch.csr import EXEC_CAUSES
 from matloom.device.driver import Counters
 from matloom.ir.graph import short_name
 from matloom.program import EngineStep, HostStep, Program
-from matloom.tables import as_text, layer_table
+from matloom.tables import as_text, layer_table, macs_cell
 
 __all__ = ["LayerReport", "Report", "make_report"]
 
@@ -20,7 +20,12 @@ _BUSY = ("load_busy", "post_busy", "store_busy")
 
 @dataclass(frozen=True, kw_only=True)
 class LayerReport:
-    """An operator: where it ran, and from the completion of the one before to its own."""
+    """An operator: where it ran, and from the completion of the one before to its own.
+
+    The cycles of all operators sum to the report's. Operators beyond the last slot of the
+    completion-time table are `together`: the first of them has the cycles, and the predicted
+    cycles, of all, the others None and 0.
+    """
 
     name: str
     operator: str
@@ -30,6 +35,21 @@ class LayerReport:
     predicted_cycles: int
     reason: str = ""
     mode: str = ""
+    together: bool = False
+
+    def figures(self) -> tuple[str, str, str, str]:
+        """Return multiply-accumulates, cycles, predicted cycles and the rate, as table cells."""
+        if self.together:
+            cycles = "together" if self.cycles is None else f"{self.cycles:,} together"
+            predicted = f"{self.predicted_cycles:,} together" if self.predicted_cycles else ""
+            return macs_cell(self.operator, self.macs), cycles, predicted, ""
+        taken = self.cycles or self.predicted_cycles
+        return (
+            macs_cell(self.operator, self.macs),
+            "" if self.cycles is None else f"{self.cycles:,}",
+            f"{self.predicted_cycles:,}" if self.where == "engine" else "",
+            f"{self.macs / taken:.1f}" if self.macs and taken else "",
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,16 +105,8 @@ class Report:
             title, ("layer", "operator", "where"), ("MACs", "cycles", "predicted", "MACs/cycle")
         )
         for layer in self.layers:
-            taken = layer.cycles or layer.predicted_cycles
-            table.add_row(
-                short_name(layer.name),
-                layer.operator,
-                f"{layer.where} {layer.mode}".rstrip(),
-                f"{layer.macs:,}" if layer.macs else "",
-                "" if layer.cycles is None else f"{layer.cycles:,}",
-                f"{layer.predicted_cycles:,}" if layer.where == "engine" else "",
-                f"{layer.macs / taken:.1f}" if layer.macs and taken else "",
-            )
+            place = f"{layer.where} {layer.mode}".rstrip()
+            table.add_row(short_name(layer.name), layer.operator, place, *layer.figures())
         return table
 
     def lines(self) -> list[str]:
@@ -148,24 +160,38 @@ def make_report(
 
 
 def _layers(program: Program, runs: list[Counters], resident: bool) -> tuple[LayerReport, ...]:
-    """Turn completion times into differences, engine step by engine step."""
+    """Turn completion times into differences, engine step by engine step.
+
+    The last operator of a step has what follows its completion, too.
+    """
     spent: dict[int, int] = {}
     for run in runs:
-        before = 0
+        before, last = 0, 0
         for mark, cycle in sorted(run.marks.items(), key=lambda item: item[1]):
-            spent[mark] = cycle - before
-            before = cycle
+            spent[mark] = spent.get(mark, 0) + cycle - before
+            before, last = cycle, mark
+        if last:
+            spent[last] += run.cycles - before
     assert len(runs) in (0, sum(isinstance(step, EngineStep) for step in program.steps))
-    return tuple(
-        LayerReport(
-            name=layer.name,
-            operator=layer.operator,
-            where=layer.where,
-            macs=layer.macs,
-            cycles=spent.get(layer.mark) if layer.mark else None,
-            predicted_cycles=layer.repeat_cycles if resident else layer.predicted_cycles,
-            reason=layer.reason,
-            mode=layer.mode,
+    predicted: dict[int, int] = {}
+    for layer in program.layers:
+        cycles = layer.repeat_cycles if resident else layer.predicted_cycles
+        predicted[layer.mark] = predicted.get(layer.mark, 0) + cycles
+    shared = program.shared_marks
+    layers = []
+    for layer in program.layers:
+        # The first of those that share a slot takes what is known of all.
+        layers.append(
+            LayerReport(
+                name=layer.name,
+                operator=layer.operator,
+                where=layer.where,
+                macs=layer.macs,
+                cycles=spent.pop(layer.mark, None) if layer.mark else None,
+                predicted_cycles=predicted.pop(layer.mark, 0) if layer.mark else 0,
+                reason=layer.reason,
+                mode=layer.mode,
+                together=layer.mark in shared,
+            )
         )
-        for layer in program.layers
-    )
+    return tuple(layers)

@@ -7,7 +7,9 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-__all__ = ["as_text", "layer_table"]
+from matloom.work import is_counted
+
+__all__ = ["as_text", "layer_table", "macs_cell"]
 
 
 def as_text(items: Iterable[Table | str]) -> str:
@@ -27,3 +29,10 @@ def layer_table(title: str, words: Sequence[str], figures: Sequence[str]) -> Tab
     for heading in figures:
         table.add_column(heading, justify="right", no_wrap=True)
     return table
+
+
+def macs_cell(operator: str, macs: int) -> str:
+    """Return an operator's multiply-accumulates as a table cell, empty for none."""
+    if not is_counted(operator):
+        return "unknown"
+    return f"{macs:,}" if macs else ""

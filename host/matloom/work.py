@@ -5,7 +5,26 @@ import math
 from matloom.ir.graph import Graph, Node, Op
 from matloom.ir.operators import OPERATORS
 
-__all__ = ["macs", "tensor_bytes"]
+__all__ = ["is_counted", "macs", "tensor_bytes"]
+
+#: Operators of reference interpreters whose multiply-accumulates are known, or that have none. Of
+#: others, such as RNN, WHILE or a custom operator, nothing is claimed.
+_COUNTED = frozenset(OPERATORS) | {
+    *("ABS", "ADD_N", "ARG_MAX", "ARG_MIN", "ASSIGN_VARIABLE", "BATCH_TO_SPACE_ND", "BROADCAST_TO"),
+    *("CALL_ONCE", "CAST", "CEIL", "COS", "DEPTH_TO_SPACE", "DIV", "ELU", "EQUAL", "EXP", "FILL"),
+    *("FLOOR", "FLOOR_DIV", "FLOOR_MOD", "GATHER", "GATHER_ND", "GELU", "GREATER", "GREATER_EQUAL"),
+    *("L2_NORMALIZATION", "LESS", "LESS_EQUAL", "LOG", "LOGICAL_AND", "LOGICAL_NOT", "LOGICAL_OR"),
+    *("MIRROR_PAD", "NEG", "NOT_EQUAL", "ONE_HOT", "POW", "RANGE", "READ_VARIABLE", "REDUCE_MAX"),
+    *("REDUCE_MIN", "RESIZE_BILINEAR", "REVERSE_V2", "ROUND", "RSQRT", "SELECT", "SELECT_V2"),
+    *("SHAPE", "SIN", "SPACE_TO_BATCH_ND", "SPACE_TO_DEPTH", "SQRT", "SQUARE"),
+    *("SQUARED_DIFFERENCE", "TILE", "TOPK_V2", "UNIDIRECTIONAL_SEQUENCE_LSTM", "VAR_HANDLE"),
+    *("WHERE", "ZEROS_LIKE"),
+}
+
+
+def is_counted(operator: str) -> bool:
+    """Return whether the multiply-accumulates of an operator, by its name, are known."""
+    return operator in _COUNTED
 
 
 def macs(graph: Graph, node: Node) -> int:

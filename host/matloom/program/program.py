@@ -1,5 +1,6 @@
 """Program: one file with everything that a device and its host need to run a network."""
 
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from matloom.program.records import (
     TensorInfo,
     Verdict,
 )
+from matloom.work import is_counted
 
 __all__ = ["Program"]
 
@@ -63,13 +65,25 @@ class Program:
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates of the network's operators, as the model file states them."""
+        """Multiply-accumulates of the network's operators but those that are `uncounted`."""
         return sum(layer.macs for layer in self.layers)
 
     @property
     def engine_macs(self) -> int:
         """Those of the operators that run on the engine."""
         return sum(layer.macs for layer in self.layers if layer.where == "engine")
+
+    @property
+    def uncounted(self) -> tuple[str, ...]:
+        """Names of the operators whose multiply-accumulates are not known, each once."""
+        names = (layer.operator for layer in self.layers if not is_counted(layer.operator))
+        return tuple(dict.fromkeys(names))
+
+    @property
+    def shared_marks(self) -> frozenset[int]:
+        """Slots of the completion-time table that several operators share."""
+        users = Counter(layer.mark for layer in self.layers if layer.mark)
+        return frozenset(mark for mark, count in users.items() if count > 1)
 
     def utilisation(self, cycles: int) -> float:
         """Return the share of cycles in which the array, each layer in its mode, were full."""

@@ -1,0 +1,51 @@
+"""Multiply-accumulates of operators that a reference interpreter runs, from the model file."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import tflite
+
+from matloom.frontend.flatbuffer import numbers
+
+__all__ = ["file_macs"]
+
+#: Of an LSTM, the inputs that are weights: of the input, of the recurrence, of the projection.
+_LSTM_WEIGHTS = (*range(1, 9), 16)
+
+Shape = tuple[int, ...]
+
+
+def file_macs(content: bytes, names: Sequence[str], positions: Sequence[int]) -> list[int]:
+    """Return the multiply-accumulates of operators of a model file, 0 where none are known.
+
+    `names` are theirs, `positions` their places in the first subgraph; none stands for all.
+    """
+    subgraph = tflite.Model.GetRootAs(content).Subgraphs(0)
+    places = positions or range(len(names))
+    return [
+        _macs(name, subgraph, subgraph.Operators(at))
+        for name, at in zip(names, places, strict=True)
+    ]
+
+
+def _shapes(subgraph: Any, operator: Any, field: str) -> list[Shape]:
+    """Return the shapes of an operator's inputs or outputs; an absent one has no elements."""
+    return [
+        tuple(int(n) for n in numbers(subgraph.Tensors(at), "Shape")) if at >= 0 else (0,)
+        for at in numbers(operator, field).tolist()
+    ]
+
+
+def _macs(name: str, subgraph: Any, operator: Any) -> int:
+    inputs = _shapes(subgraph, operator, "Inputs")
+    if name == "UNIDIRECTIONAL_SEQUENCE_LSTM":
+        weights = [math.prod(inputs[at]) for at in _LSTM_WEIGHTS if at < len(inputs)]
+        return int(math.prod(inputs[0][:2]) * sum(weights))
+    if name == "TRANSPOSE_CONV":
+        return math.prod(inputs[2]) * math.prod(inputs[1][:3])
+    if name in ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"):
+        output = _shapes(subgraph, operator, "Outputs")[0]
+        taps = inputs[1][1:3] if name == "DEPTHWISE_CONV_2D" else inputs[1][1:]
+        return math.prod(output) * math.prod(taps)
+    return 0
