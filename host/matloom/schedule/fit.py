@@ -205,6 +205,8 @@ def _tighten(
     spilled = _spill(segment, policy, full, config, choice)
     if spilled is not None:
         return spilled
+    if full.kind == "output tile" and not policy.results_first:
+        return replace(policy, results_first=True)
     return _smallest(policy, full, block_bytes, config)
 
 

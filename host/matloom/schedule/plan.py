@@ -56,16 +56,18 @@ class Policy:
     """The choices that a plan follows: tensors kept in external memory, limits by stage.
 
     `spread` puts what is read at the same time into different banks; `overlay` lets
-    element-wise results take their input's place. `resident` gives all weights places that
-    nothing else uses. `held` are the addresses of weights, by stage and chunk, that are there
-    before the segment starts, and must be there when it ends; None for none. `plain` runs one
-    stage after another and gives each tensor bytes of its own.
+    element-wise results take their input's place. `results_first` places results that are
+    stored tile by tile before what LOADs bring, which may arrive later. `resident` gives all
+    weights places that nothing else uses. `held` are the addresses of weights, by stage and
+    chunk, that are there before the segment starts, and must be there when it ends; None for
+    none. `plain` runs one stage after another and gives each tensor bytes of its own.
     """
 
     spilled: frozenset[str] = frozenset()
     limits: tuple[Limits, ...] = ()
     spread: bool = True
     overlay: bool = False
+    results_first: bool = False
     resident: bool = False
     held: Mapping[tuple[int, int], int] | None = None
     seed: int | None = None

@@ -22,6 +22,9 @@ _LATENCY = 60
 #: Cycles that a LOAD should be done before its bytes are needed.
 _MARGIN = 200
 
+#: Ticks from which on a plan takes so long that it is first checked whether each tile fits alone.
+_MANY = 8000
+
 #: Ticks for which the room of an input tile is left alone behind its last, where there is more.
 _REST = 2
 
@@ -340,9 +343,13 @@ def _place_others(plan: Plan, builder: _Builder, space: Space) -> None:
             if address is None:
                 raise Full(buffer.first, buffer.stage, "weights", buffer.size)
             buffer.address = address
-    for kind, buffer in sorted(builder.transient, key=lambda item: item[1].first):
-        if buffer.stays:
-            continue
+    waiting = [item for item in builder.transient if not item[1].stays]
+    if plan.policy.results_first:
+        # What a tile makes has its tick; what it reads may arrive later.
+        waiting.sort(key=lambda item: (item[0] != "output tile", item[1].first))
+    else:
+        waiting.sort(key=lambda item: item[1].first)
+    for kind, buffer in waiting:
         load = by_buffer.get(id(buffer))
         use = buffer.first if load is None else load.use
         found = _room(space, builder.segment, kind, buffer, use)
@@ -368,6 +375,21 @@ def _early(segment: Segment, plan: Plan) -> bool:
     return plan.policy.held is None and all(home.first == 0 for home in brought)
 
 
+def _require_room(segment: Segment, plan: Plan, config: Config) -> None:
+    """Raise `Full` where the buffers of one tile alone do not fit beside the tensors on chip."""
+    spans, kinds = _spans(segment, plan.ticks), ("weights", "input tile", "output tile")
+    homes = list({id(home): home for home in plan.homes.values()}.values())
+    for index, (stage, (begin, end)) in enumerate(zip(segment.stages, spans, strict=True)):
+        repeated = {stage.inputs[at] for at in getattr(stage, "repeated", ())}
+        apart = len(set(stage.inputs) - plan.homes.keys() - repeated)
+        staged = stage.output in plan.policy.spilled
+        beside = sum(home.size for home in homes if home.first <= begin and end <= home.last)
+        needs = plan.tilings[index].most_bytes(apart, staged=staged)
+        for kind, size in zip(kinds, needs, strict=True):
+            if beside + size > config.spad_bytes:
+                raise Full(begin, index, kind, size)
+
+
 def make_plan(segment: Segment, policy: Policy, config: Config) -> Plan:
     """Return the plan of a segment under a policy; raise `Full` where it does not fit."""
     cuts = [
@@ -384,6 +406,8 @@ def make_plan(segment: Segment, policy: Policy, config: Config) -> Plan:
     early = _early(segment, plan)
     if early:
         _place_tensors(plan, space)
+        if len(ticks) > _MANY:
+            _require_room(segment, plan, config)
     builder = _Builder(segment, plan, config)
     for number, tick in enumerate(ticks):
         builder.add(number, tick)

@@ -1,10 +1,11 @@
 """A stage cut under limits, with what planning asks of each tile: remembered between plans."""
 
-from dataclasses import dataclass, replace
+import itertools
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from matloom.arch.config import Config
-from matloom.schedule.limits import Limits
+from matloom.schedule.limits import Limits, Weights
 from matloom.schedule.reduction import Box
 from matloom.schedule.stage import ArrayStage, Stage, VectorStage
 from matloom.schedule.tiles import (
@@ -61,6 +62,7 @@ class Tiling:
     config: Config
     tiles: list[Tile]
     chunks: list[Chunk]
+    needs: dict[tuple[int, bool], tuple[int, int, int]] = field(default_factory=dict)
 
     @cached_property
     def cycles(self) -> list[int]:
@@ -107,6 +109,48 @@ class Tiling:
             params = blocks * int(stage.params.shape[1])
             sizes.append(size + (params if last and not self.limits.params_apart else 0))
         return sizes
+
+    @cached_property
+    def live_chunk_bytes(self) -> list[int]:
+        """Bytes of the chunks that are on chip while each tile runs, at least."""
+        first: dict[int, int] = {}
+        last: dict[int, int] = {}
+        used = [tile.chunk if isinstance(tile, ArrayTile) else None for tile in self.tiles]
+        for number, chunk in enumerate(used):
+            if chunk is not None:
+                first.setdefault(chunk, number)
+                last[chunk] = number
+        if self.limits.weights is Weights.STREAMED:
+            return [0 if chunk is None else self.chunk_bytes[chunk] for chunk in used]
+        change = [0] * (len(used) + 1)
+        for chunk, number in first.items():
+            change[number] += self.chunk_bytes[chunk]
+            change[last[chunk] + 1] -= self.chunk_bytes[chunk]
+        return list(itertools.accumulate(change[:-1]))
+
+    def most_bytes(self, apart: int, *, staged: bool) -> tuple[int, int, int]:
+        """Return the most bytes that some tile needs: of weights, with inputs, with outputs.
+
+        `apart` inputs come tile by tile; outputs lie by themselves where they are `staged`,
+        those of the tile before as well.
+        """
+        key = (apart, staged)
+        if key not in self.needs:
+            self.needs[key] = self._most_bytes(*key)
+        return self.needs[key]
+
+    def _most_bytes(self, apart: int, staged: bool) -> tuple[int, int, int]:
+        most, weights = (0, 0, 0), self.live_chunk_bytes
+        steps = self.stage.walk.steps if isinstance(self.stage, ArrayStage) else 0
+        before = 0
+        for number, tile in enumerate(self.tiles):
+            made = self.made_bytes[number] if staged else 0
+            if isinstance(tile, ArrayTile) and tile.end_step < steps:
+                made = 0
+            inputs = weights[number] + apart * self.slabs[number].size
+            most = max(most, (inputs + made + before, inputs, weights[number]))
+            before = made
+        return most[2], most[1], most[0]
 
     def _slab(self, stage: ArrayStage, tile: ArrayTile) -> Slab:
         whole = input_box(stage, tile, self.config)

@@ -1,5 +1,8 @@
 """The effort of a search, and the estimate that ends it early."""
 
+import sys
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -12,7 +15,9 @@ from matloom.frontend.tflite import load_tflite
 from matloom.hostops.interpreter import interpret
 from matloom.runtime import load
 from matloom.schedule.cost import predict
+from matloom.schedule.limits import Limits, Weights
 from matloom.schedule.options import EFFORTS
+from matloom.schedule.plan import Full, Policy
 
 
 def test_the_effort_is_one_of_three():
@@ -52,3 +57,55 @@ def test_constants_that_are_there_take_no_time_to_load():
     alone = predict([tensor, end], config).cycles
     assert predict(with_weights, config, resident=True).cycles == alone
     assert predict(with_weights, config).cycles > alone + 4096 // config.bus_bytes - 1
+
+
+def _digits_on_nano(seed=5):
+    """Return what the network of digits makes on nano, and what it must make."""
+    graph = load_tflite(NETWORK)
+    (number,) = graph.inputs
+    shape = graph.tensors[number].shape
+    given = np.random.default_rng(seed).integers(-128, 128, shape).astype(np.int8)
+    program = compile_network(graph, "nano", check="none")
+    (made,) = load(program, device="model").run({graph.tensors[number].name: given}).values()
+    return made, interpret(graph, {number: given})[graph.outputs[0]]
+
+
+def test_results_placed_before_what_is_loaded(monkeypatch):
+    module = sys.modules["matloom.schedule.fit"]
+    first_policy, placed = module._first_policy, []
+
+    def tight(segment, config, choice):
+        policy = first_policy(segment, config, choice)
+        made = frozenset(stage.output for stage in segment.stages)
+        inner = made - segment.results.keys() - segment.on_chip
+        placed.append(inner)
+        return replace(policy, spilled=inner, spread=False, results_first=True)
+
+    monkeypatch.setattr(module, "_first_policy", tight)
+    made, expected = _digits_on_nano()
+    assert any(placed)
+    assert np.array_equal(made, expected)
+
+
+def test_a_tile_that_cannot_fit_is_found_before_a_plan_is_made(monkeypatch):
+    planner = sys.modules["matloom.schedule.planner"]
+    seen = []
+    require = planner._require_room
+
+    def noted(segment, plan, config):
+        seen.append(segment)
+        require(segment, plan, config)
+
+    monkeypatch.setattr(planner, "_MANY", 0)
+    monkeypatch.setattr(planner, "_require_room", noted)
+    made, expected = _digits_on_nano()
+    assert seen
+    assert np.array_equal(made, expected)
+    plan = planner.make_plan(seen[-1], Policy(limits=_limits(seen[-1])), PRESETS["nano"])
+    tiny = replace(PRESETS["nano"], spad_bytes=max(home.size for home in plan.homes.values()))
+    with pytest.raises(Full, match="bytes for weights of stage 0"):
+        require(seen[-1], plan, tiny)
+
+
+def _limits(segment):
+    return tuple(Limits(weights=Weights.RESIDENT) for _stage in segment.stages)
