@@ -2,6 +2,8 @@
 
 import re
 
+from matloom.toolchain.premises import require_one_writer
+
 __all__ = ["simulated"]
 
 #: Byte lanes from which on a word is written at once.
@@ -18,13 +20,14 @@ _REPEATED = re.compile(r"(?<=[{ ])((?:\\\S+ |[\w.$]+)(?: ?\[\d+\])?)(?:, \1){2,}
 
 
 def simulated(verilog: str) -> str:
-    """Return Verilog that simulates to the same values, and faster.
+    """Return Verilog that simulates to the same values, and faster: proven in the tests.
 
     What changes is what the generator has no other words for:
 
     - Where a register masks the lanes of a memory's write port, each lane is an assignment under a
       condition of its own, and a simulator asks for every one in every cycle. Here a word is
-      assigned under one condition: its old bytes where the mask has a zero.
+      assigned under one condition: its old bytes where the mask has a zero. That nothing else
+      writes the memory is required of every text.
     - A bit that a concatenation repeats, as the sign of a shifted number, is a replication instead
       of a shift and a sum for each.
     - Memories that begin as zeros lose the list of them, for simulation begins with zeros
@@ -40,14 +43,15 @@ def _replication(run: re.Match[str]) -> str:
 
 def _whole_words(verilog: str) -> str:
     """Join the lanes of each word's assignment."""
-    pieces: list[str] = []
-    end, run = 0, list[re.Match[str]]()
+    runs: list[list[re.Match[str]]] = []
     for lane in _LANE.finditer(verilog):
-        if run and not _continues(run[-1], lane):
-            pieces += [verilog[end : run[0].start()], _word(run)]
-            end, run = run[-1].end(), []
-        run.append(lane)
-    if run:
+        if runs and _continues(runs[-1][-1], lane):
+            runs[-1].append(lane)
+        else:
+            runs.append([lane])
+    require_one_writer(verilog, runs, _LANES)
+    pieces, end = list[str](), 0
+    for run in runs:
         pieces += [verilog[end : run[0].start()], _word(run)]
         end = run[-1].end()
     return "".join((*pieces, verilog[end:]))

@@ -1,0 +1,61 @@
+"""What the rewriting of Verilog for simulation relies on, checked in every generated text."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+__all__ = ["require_one_writer"]
+
+_MODULE = re.compile(r"^module .*?^endmodule", re.MULTILINE | re.DOTALL)
+_WRITE = re.compile(r"^ *(?P<memory>\\\S+|\w+) ?\[(?P<index>.+)\]\s*<=", re.MULTILINE)
+
+
+def require_one_writer(verilog: str, runs: Iterable[Sequence[re.Match[str]]], least: int) -> None:
+    """Raise where a word whose lanes are joined is written by anything else, or elsewhere.
+
+    The old bytes of a word, which its one assignment writes again, are the right ones only where
+    nothing else writes the memory at the same clock edge.
+
+    Parameters
+    ----------
+    runs:
+        Lanes that follow each other in the text: matches with groups `memory`, `address`, `high`
+        and `low`.
+    least:
+        Lanes of a run from which on they are joined.
+
+    Errors
+    ------
+    ValueError
+        A memory has a second writer, a second address, or lanes that overlap.
+    """
+    modules = list(_MODULE.finditer(verilog))
+    lanes: defaultdict[tuple[int, str], list[re.Match[str]]] = defaultdict(list)
+    joined, place = set[tuple[int, str]](), 0
+    for run in runs:
+        while modules[place].end() < run[0].start():
+            place += 1
+        key = place, run[0]["memory"]
+        lanes[key] += run
+        if len(run) >= least:
+            joined.add(key)
+    for place, memory in sorted(joined):
+        _require(modules[place], memory, lanes[place, memory])
+
+
+def _require(module: re.Match[str], memory: str, lanes: list[re.Match[str]]) -> None:
+    text, start = module[0], module.start()
+    rule = f"memory {memory.strip()} must be written"
+    writes = [write for write in _WRITE.finditer(text) if write["memory"] == memory.strip()]
+    if len(writes) != len(lanes):
+        raise ValueError(f"{rule} by its {len(lanes)} lanes alone, not by {len(writes)} statements")
+    between = text[lanes[0].start() - start : lanes[-1].start() - start]
+    processes = 1 + len(re.findall(r"^ *always ", between, re.MULTILINE))
+    if processes != 1:
+        raise ValueError(f"{rule} by one process, not {processes}")
+    addresses = {lane["address"] for lane in lanes}
+    if len(addresses) != 1:
+        raise ValueError(f"{rule} at one address, not at {', '.join(sorted(addresses))}")
+    bits = [bit for lane in lanes for bit in range(int(lane["low"]), int(lane["high"]) + 1)]
+    if len(bits) != len(set(bits)):
+        raise ValueError(f"{rule} by lanes that do not overlap, not {max(bits, key=bits.count)}")

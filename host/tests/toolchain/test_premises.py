@@ -1,0 +1,69 @@
+"""What the rewriting for simulation relies on: each premise broken in a text that else is fine."""
+
+import pytest
+
+from matloom.toolchain.simulated import simulated
+
+WRITE = "    if (mask[{lane}])\n      \\words$1 [{line}][{high}:{low}] <= bytes[{high}:{low}];\n"
+
+
+def lanes(count=8, line="line"):
+    return "".join(
+        WRITE.format(lane=lane, line=line, high=8 * lane + 7, low=8 * lane) for lane in range(count)
+    )
+
+
+def module(writes, more="", name="masked"):
+    return (
+        f"module {name}(clk, line, mask, bytes);\n  reg [63:0] \\words$1  [15:0];\n"
+        f"  always @(posedge clk) begin\n{writes}  end\n{more}endmodule\n"
+    )
+
+
+def process(statement):
+    return f"  always @(posedge clk)\n    {statement}\n"
+
+
+def test_one_writer_is_rewritten():
+    text = module(lanes(), process("o <= \\words$1 [line];"))
+    assert simulated(text).count("<=") == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            module(lanes(), process("\\words$1 [other] <= bytes;")),
+            r"words\$1 must be written by its 8 lanes alone, not by 9 statements",
+        ),
+        (
+            module(lanes() + "    \\words$1 [line][7:0] <= 8'h00;\n"),
+            r"words\$1 must be written by its 8 lanes alone, not by 9 statements",
+        ),
+        (
+            module(lanes() + "  end\n  always @(posedge clk) begin\n" + lanes(2)),
+            r"words\$1 must be written by one process, not 2",
+        ),
+        (
+            module(lanes() + lanes(2, line="other")),
+            r"words\$1 must be written at one address, not at line, other",
+        ),
+        (
+            module(lanes() + lanes(2)),
+            r"words\$1 must be written by lanes that do not overlap, not 0",
+        ),
+    ],
+)
+def test_a_second_writer_is_refused(text, message):
+    with pytest.raises(ValueError, match=message):
+        simulated(text)
+
+
+def test_what_is_not_joined_may_have_two_writers():
+    text = module(lanes(4), process("\\words$1 [other] <= bytes;"))
+    assert simulated(text) == text
+
+
+def test_equal_names_in_other_modules_are_others():
+    text = module(lanes()) + module(lanes(2) + lanes(2, line="other"), name="second")
+    assert simulated(text) == simulated(module(lanes())) + text[len(module(lanes())) :]
