@@ -31,7 +31,7 @@ _TESTS = {
         "counters": ("counters", "control"),
         "csr": ("csr",),
         "dispatch": ("dispatch",),
-        "layouts": ("queue", "dispatch"),
+        "layouts": ("layouts", "queue", "dispatch"),
         "legality": ("dispatch",),
         "marks": ("marks",),
         "queue": ("queue", "control"),

@@ -1,0 +1,102 @@
+"""Places of fields against what `pack` writes: bodies, reserved bits, names that are none."""
+
+import dataclasses
+import random
+
+import pytest
+from amaranth.hdl import Module, Signal
+
+from matloom.arch.config import PRESETS, Config
+from matloom.arch.instruction import Instruction, pack
+from matloom.arch.isa import FORMATS, UNITS, Opcode
+from matloom_rtl.control.layouts import (
+    GRANULE_BITS,
+    LONGEST,
+    field_place,
+    reserved_bits,
+    slice_field,
+    view_body,
+)
+from matloom_rtl.ports import body_layout
+from matloom_rtl.testing import simulate
+
+CONFIGS = {
+    "nano": PRESETS["nano"],
+    "everything": dataclasses.replace(Config(), mac_modes=("i8xi8", "i8xi4", "i16xi8")),
+}
+
+
+def fields_of_format(opcode):
+    return [item for item in FORMATS[opcode].all_fields if item.name != "opcode"]
+
+
+def word_of(opcode, values):
+    return int.from_bytes(pack(Instruction(opcode, values)), "little")
+
+
+@pytest.mark.parametrize("opcode", Opcode)
+def test_every_field_where_it_is_packed(seed, opcode):
+    chance = random.Random(seed)
+    word, m = Signal(LONGEST * GRANULE_BITS), Module()
+    found = {}
+    for item in fields_of_format(opcode):
+        value = slice_field(word, opcode, item.name)
+        found[item.name] = Signal(value.shape(), name=item.name)
+        m.d.comb += found[item.name].eq(value)
+
+    async def check(ctx):
+        for _number in range(5):
+            values = {
+                item.name: chance.choice((*item.range, chance.randint(*item.range)))
+                for item in fields_of_format(opcode)
+            }
+            # What comes behind the instruction is of the one before.
+            behind = chance.getrandbits(16) << FORMATS[opcode].bits
+            ctx.set(word, (word_of(opcode, values) | behind) % 2 ** len(word))
+            assert {name: ctx.get(port) for name, port in found.items()} == values
+
+    simulate(m, check, cycles=1)
+    with pytest.raises(KeyError, match=f"{opcode.name} has no field 'rowes'"):
+        field_place(opcode, "rowes")
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("opcode", UNITS)
+def test_bodies_have_the_layout_of_the_units(seed, opcode, name):
+    chance, config = random.Random(seed), CONFIGS[name]
+    word, m = Signal(LONGEST * GRANULE_BITS), Module()
+    body = Signal(body_layout(opcode, config))
+    m.d.comb += body.eq(view_body(word, opcode, config))
+
+    async def check(ctx):
+        for _number in range(5):
+            values = {item.name: chance.randint(*item.range) for item in fields_of_format(opcode)}
+            ctx.set(word, word_of(opcode, values))
+            shown = ctx.get(body)
+            assert {member: shown[member] for member, _ in body.shape()} == {
+                member: values[member] for member, _ in body.shape()
+            }
+
+    simulate(m, check, cycles=1)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("opcode", Opcode)
+def test_reserved_are_all_bits_without_a_field(opcode, name):
+    """Bit by bit: those of fields that the configuration has not, and those behind the fields."""
+    config = CONFIGS[name]
+    free = set(range(FORMATS[opcode].used_bits, FORMATS[opcode].bits))
+    position = 0
+    for item in FORMATS[opcode].all_fields:
+        if not item.exists(config):
+            free |= set(range(position, position + item.bits))
+        position += item.bits
+    word, m, found = Signal(LONGEST * GRANULE_BITS), Module(), Signal()
+    m.d.comb += found.eq(reserved_bits(word, opcode, config).any())
+
+    async def check(ctx):
+        for bit in range(len(word)):
+            ctx.set(word, 1 << bit)
+            assert ctx.get(found) == (bit in free), bit
+
+    simulate(m, check, cycles=1)
