@@ -160,3 +160,32 @@ def test_an_address_once_shown_stays():
         assert (load_ready, fetch_ready) == (0, 1)
 
     simulate(dut, check, cycles=20)
+
+
+@pytest.mark.parametrize("outstanding", [1, 2, 4, 7, 8, 16])
+def test_no_more_bursts_than_may_be_outstanding(outstanding):
+    """Both readers ask for ever; only the last beat of a burst makes room for another."""
+    dut, asked = ReadPort(Config(outstanding=outstanding)), []
+
+    async def step(ctx, beat, last):
+        ctx.set(dut.axi.r.valid, beat)
+        ctx.set(dut.axi.r.payload.last, last)
+        _clk, _rst, valid = await ctx.tick().sample(dut.axi.ar.valid)
+        asked.append(valid)
+
+    async def main(ctx):
+        for port in (dut.fetch, dut.load):
+            ctx.set(port.ar.valid, 1)
+            ctx.set(port.r.ready, 1)
+        ctx.set(dut.axi.ar.ready, 1)
+        for _cycle in range(40):
+            await step(ctx, 0, 0)
+        assert asked == [1] * outstanding + [0] * (40 - outstanding)
+        for beat, last, more in ((1, 0, 0), (0, 1, 0), (1, 1, 1), (1, 0, 0), (1, 1, 1)):
+            asked.clear()
+            await step(ctx, beat, last)
+            for _cycle in range(3):
+                await step(ctx, 0, 0)
+            assert sum(asked) == more
+
+    simulate(dut, main, cycles=100)
