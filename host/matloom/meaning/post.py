@@ -52,7 +52,7 @@ def post(state: State, fields: _Fields) -> None:
         return
     table = fields["table"]
     if table == Table.FILL:
-        _fill(state, results)
+        _fill(state, fields, results)
         return
     if table == Table.LOOK_UP:
         results = looked_up(state.table, results)
@@ -121,14 +121,19 @@ def _write(state: State, fields: _Fields, results: Integers) -> None:
         target[..., place::size] = part
 
 
-def _fill(state: State, vectors: Integers) -> None:
-    """Put the first bytes of vectors into the table, a row each; rows wrap."""
-    size = state.config.table_row_bytes
+def _fill(state: State, fields: _Fields, results: Integers) -> None:
+    """Put the first bytes of vectors, block by block, into the table, a row each; rows wrap."""
+    size, columns = state.config.table_row_bytes, state.config.columns
     rows = state.table.reshape(-1, size)
-    for number, vector in enumerate(vectors.reshape(-1, vectors.shape[-1])):
-        if len(vector) < size or not is_known(vector[:size]).all():
+    vectors = [
+        vector
+        for block in range(fields["oc_blocks"])
+        for vector in results.reshape(-1, results.shape[-1])[:, block * columns :][:, :size]
+    ]
+    for number, vector in enumerate(vectors):
+        if len(vector) < size or not is_known(vector).all():
             raise MeaningError("entries of a table must be constants")
-        rows[number % len(rows)] = vector[:size]
+        rows[number % len(rows)] = vector
 
 
 def _scale(fields: _Fields, multiplier: Any, shift: Any) -> Scale:

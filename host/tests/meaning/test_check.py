@@ -19,6 +19,7 @@ from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.meaning import MeaningError, check_meaning, network
 from matloom.products import product_graph
 from matloom.stimulus import random_layer
+from matloom.testing.mutant_cases import cases
 
 EVERYTHING = load_config("small+weight_rows=2+tables=1+products=1+i8xi4+i4xi4+i16xi8")
 #: Operators of int16 on the engine.
@@ -223,6 +224,19 @@ def test_tables_in_a_row_are_proven_joined_and_apart(compiled):
     for outputs in ((3,), (2, 3), (1, 2, 3)):
         graph = Graph(name="three", inputs=(0,), outputs=outputs, tensors=tensors, nodes=nodes)
         assert check_meaning(*compiled(graph, EVERYTHING)) == (3, 3)
+
+
+@pytest.mark.parametrize(("field", "change"), [("oc_blocks", 1), ("tail", -1), ("width", -1)])
+def test_a_table_filled_otherwise_is_noticed(compiled, field, change):
+    (case,) = (case for case in cases() if case.name == "branches")
+    graph, program, names = compiled(case.graph, case.config, case.options)
+    (step,) = program.steps
+    instructions = list(unpack_all(program.commands(step)))
+    number = next(at for at, item in enumerate(instructions) if item.values.get("table") == 2)
+    value = instructions[number].values[field] + change
+    wrong = _edited(program, step, number, field, value)
+    with pytest.raises(MeaningError):
+        check_meaning(graph, wrong, names)
 
 
 def test_operators_without_a_rule_are_not_counted_as_proven(compiled, monkeypatch):
