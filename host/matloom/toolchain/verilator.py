@@ -101,7 +101,7 @@ def build_arguments(top: str, *, jobs: int = 2) -> list[str]:
     return [
         *("--cc", "--exe", "--build", "--build-jobs", str(jobs)),
         *("--top-module", top, "--prefix", f"V{top}"),
-        *("-O3", "--x-assign", "fast", "--x-initial", "fast", "--no-assert", "-Wno-fatal"),
+        *("-O3", "--x-assign", "fast", "--x-initial", "unique", "--no-assert", "-Wno-fatal"),
         *("-CFLAGS", "-fPIC", "-LDFLAGS", "-shared"),
         # What runs each cycle is worth the compiler's time; initialisation is not. With -O3 the
         # build takes a quarter longer and the simulation as long.
@@ -148,8 +148,8 @@ def build_library(
     The harness includes `V<top>.h` and gives its functions C linkage; load the library with
     ctypes. `output` appears complete or not at all, and is kept where it exists: put a key of all
     that goes into it into its path. Two processes that ask for it at once build it once.
-    Simulation is fast rather than faithful to unknown values: registers start as zeros and
-    assertions are left out.
+    Simulation is fast rather than faithful to unknown values: what has no initial
+    value begins as the harness tells the model's context, and assertions are left out.
 
     Parameters
     ----------

@@ -55,10 +55,13 @@ def test_repeated_bits_are_replicated():
         assert simulated(line) == (expected or line)
 
 
-def test_other_initial_values_stay():
-    assert "words[3] = 64'h0000000000000001;" in simulated(
+def test_initial_values_that_are_not_all_zeros_stay():
+    """Simulation may begin with any bits: the zeros of a table must be said, too."""
+    text = simulated(
         memory().replace("words[3] = 64'h0000000000000000", "words[3] = 64'h0000000000000001")
     )
+    assert "words[3] = 64'h0000000000000001;" in text
+    assert "words[4] = 64'h0000000000000000;" in text
 
 
 def test_equal_values_in_simulation(tmp_path):
