@@ -107,8 +107,9 @@ def _read_channels(values: Mapping[str, int], config: Config) -> Lines | None:
     run = (get("oc_blocks", 0) - 1) * get("oc_step", 0) + get("blocks", 0) * config.rows
     if get("window", 0) and get("paired", 0):
         run += config.paired_bytes - config.rows
-    if width == step:
-        run = min(run, step - first)  # What lies beyond the row is not read.
+    if width == step and (first == 0 or values["first_byte"] >= 0):
+        # What lies beyond the row is not read. Vectors that begin before it end in it.
+        run = min(run, step - first)
     if first + run > step:
         return None
     counts = (get("input_rows", 0), width // step)

@@ -38,12 +38,13 @@ def post(
             return
         sums = accumulators[entries]
         _post_floats(fields, spad, sums, valid)
-        accumulators[entries] = sums
+        if fields["destination"] != Destination.SPAD:
+            accumulators[entries] = sums
         return
     if fields["source"] == Source.ACC:
         values = accumulators[entries].astype(np.int64)
     else:
-        values = _read(fields, spad, shape)
+        values = _read(fields, spad, valid)
         if instruction.product:
             factors = accumulators[entries].astype(np.int64)
             values = (values - instruction.factor_zero) * _low_bits(factors)
@@ -86,13 +87,19 @@ def _entries(instruction: Instruction, config: Config) -> NDArray[np.int64]:
 
 
 def _read(
-    fields: dict[str, int], spad: NDArray[np.uint8], shape: tuple[int, ...]
+    fields: dict[str, int], spad: NDArray[np.uint8], valid: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
-    """Return the source's elements, bytes or words."""
+    """Return the source's elements, bytes or words; anything where they are not `valid`."""
     size = post_element_bytes(fields)
-    first = _addresses(fields, "source", shape, size)
-    values = spad.view(np.int8).take(first + size - 1, mode="clip").astype(np.int64)
-    return values * 256 + spad.take(first, mode="clip") if size > 1 else values
+    first = _source(fields, valid, size)
+    values = spad.view(np.int8).take(first + size - 1).astype(np.int64)
+    return values * 256 + spad.take(first) if size > 1 else values
+
+
+def _source(fields: dict[str, int], valid: NDArray[np.bool_], size: int) -> NDArray[np.int64]:
+    """Return the first byte of each source element; of those that are not valid, any valid one."""
+    first = _addresses(fields, "source", valid.shape, size)
+    return np.where(valid, first, first[..., :1])
 
 
 def _limits(fields: dict[str, int]) -> tuple[int, int]:
@@ -140,8 +147,8 @@ def _post_floats(
     if fields["source"] == Source.ACC:
         values = sums.astype(np.int64)
     else:
-        first = _addresses(fields, "source", sums.shape, size)[..., np.newaxis]
-        values = elements_of(spad.take(first + places, mode="clip"), number)
+        first = _source(fields, valid, size)[..., np.newaxis]
+        values = elements_of(spad.take(first + places), number)
     bias, _multiplier, _shift = _parameters(fields, spad, sums.shape[-1])
     results = post_results(values, bias, fields["clamp_low"], fields["clamp_high"])
     if fields["destination"] == Destination.SPAD:
