@@ -1,8 +1,9 @@
 # Every verb of the repository; `make` alone lists them. PYTHON chooses the interpreter of .venv,
-# ARGS reaches the tool behind the verb: make test ARGS="-k isa -x".
+# ARGS reaches the tool behind the verb: make test ARGS="-k isa -x". SECONDS is the time of soak.
 PYTHON ?= python3
 CONFIG ?= reference
 BENCH_CONFIGS ?= reference small nano
+SECONDS ?= 600
 ARGS ?=
 
 VENV := .venv
@@ -49,6 +50,9 @@ test-all: $(STAMP) ## Run all tests, the slow ones too.
 
 mutate: $(STAMP) ## Try the tests on mutants of the hardware's source (hours; goes on where it was).
 	$(BIN)/python -m mutation $(ARGS)
+
+soak: $(STAMP) ## Compare chip and model on new random seeds for SECONDS; keep those that fail.
+	$(BIN)/python -m matloom.testing.soak --seconds $(SECONDS) $(ARGS)
 
 sim: $(STAMP) ## Run the cocotb regression of the generated chip.
 	$(PYTEST) -m "" sim_tests $(ARGS)

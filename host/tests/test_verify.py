@@ -14,6 +14,7 @@ from matloom.compiler import compile_network
 from matloom.data.digits import NETWORK
 from matloom.device.model.engine import Engine, EngineFault
 from matloom.frontend.tflite import load_tflite
+from matloom.schedule.touched import touched_lines, view
 from matloom.streams import random_stream
 from matloom.verify import VerifyError, verify_commands, verify_program
 
@@ -69,14 +70,28 @@ def test_random_streams_pass(units, seed):
 
 
 def accesses(instruction):
-    """Return (memory, region, first, end, write, is fetched early) of an instruction."""
+    """Return (memory, region, first, end, write, is fetched early, addresses) of an instruction.
+
+    `test_footprints.py` holds the lines against what the model touches.
+    """
     for extent in FORMATS[instruction.opcode].extents:
         end = extent_end(extent, instruction, CONFIG)
         start = getattr(instruction, extent.base)
         if end is not None and end > start:
             region = instruction.region if extent.memory is Memory.DRAM else None
             early = extent.base in ("weight_addr", "param_addr")
-            yield extent.memory, region, start, end, extent.write, early
+            lines = touched_lines(extent, instruction, CONFIG)
+            addresses = np.arange(start, end)
+            if lines is not None:
+                addresses = view(np.arange(end)[np.newaxis], lines)
+            yield extent.memory, region, start, end, extent.write, early, addresses
+
+
+def meet(mine, theirs):
+    """Return whether two accesses share an address; of lines, those that they touch."""
+    if mine[:2] != theirs[:2] or mine[2] >= theirs[3] or theirs[2] >= mine[3]:
+        return False
+    return bool(np.intersect1d(mine[6], theirs[6]).size)
 
 
 def conflicts(instructions):
@@ -86,8 +101,8 @@ def conflicts(instructions):
     for one, other in itertools.combinations(range(len(instructions)), 2):
         in_turn = instructions[one].opcode is instructions[other].opcode
         for mine, theirs in itertools.product(touched[one], touched[other]):
-            together = mine[:2] == theirs[:2] and mine[2] < theirs[3] and theirs[2] < mine[3]
-            if together and (mine[4] or theirs[4]) and (theirs[5] or not in_turn):
+            ordered = (mine[4] or theirs[4]) and (theirs[5] or not in_turn)
+            if ordered and meet(mine, theirs):
                 found.add((one, other, "fetch" if theirs[5] else "start"))
     return found
 

@@ -5,13 +5,8 @@ import dataclasses
 import pytest
 
 from matloom.arch.config import PRESETS, Config, load_config
-from matloom.arch.csr import register
-from matloom.device.driver import Driver
-from matloom.device.model.transport import ModelTransport
-from matloom.device.rtl import MemoryTiming, RtlTransport
-from matloom.streams import clear_state
-
-MEMORY_BYTES = 1 << 22
+from matloom.device.rtl import RtlTransport
+from matloom.testing.pair import MEMORY_BYTES, Pair
 
 CONFIGS = {
     "nano": PRESETS["nano"],
@@ -28,31 +23,15 @@ CONFIGS = {
 }
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Pair:
-    """The functional model and the simulated chip of one configuration."""
-
-    config: Config
-    model: Driver
-    rtl: Driver
-
-    def __iter__(self):
-        return iter((self.model, self.rtl))
-
-    def disturb(self, number):
-        """Stall the chip's external memory at random."""
-        timing = MemoryTiming(stall_per_1024=300, latency_jitter=40, seed=number)
-        self.rtl.transport.set_timing(timing)
-
-
 @pytest.fixture(scope="session")
-def open_chip():
-    """Return the one simulation of a configuration."""
+def open_chip(request):
+    """Return the one simulation of a configuration, whose first state the run's seed decides."""
+    seed = request.config.option.seed
     transports = {}
 
     def find(config):
         if config.digest not in transports:
-            transports[config.digest] = RtlTransport(config, MEMORY_BYTES)
+            transports[config.digest] = RtlTransport(config, MEMORY_BYTES, state_seed=seed)
         return transports[config.digest]
 
     yield find
@@ -65,18 +44,7 @@ def pair(request, open_chip):
     """Both devices, reset; the test names the configuration as an indirect parameter."""
     config = CONFIGS[request.param]
     chip = open_chip(config)
-    chip.set_timing(MemoryTiming())
-    chip.memory[:] = 0
     stray = chip.stray_accesses
-    devices = Pair(
-        config=config,
-        model=Driver(ModelTransport(config, MEMORY_BYTES), config),
-        # A hang is found in seconds.
-        rtl=Driver(chip, config, timeout=20.0),
-    )
-    devices.rtl.reset()
-    devices.rtl.write("TIMEOUT", register("TIMEOUT").reset)
-    # A reset leaves the memories on the chip as they are.
-    clear_state(devices.rtl)
+    devices = Pair.of(chip, config)
     yield devices
     assert chip.stray_accesses == stray

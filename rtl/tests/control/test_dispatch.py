@@ -176,13 +176,19 @@ def bad_bytes(generator, instruction):
     return bytes(data)
 
 
+def without_waits(instruction):
+    values = {name: v for name, v in instruction.values.items() if not name.startswith("wait_")}
+    return Instruction(instruction.opcode, values)
+
+
 @pytest.mark.parametrize("config", [CONFIG, WORDS], ids=("nano", "words"))
 def test_spoilt_instructions_fault_as_the_tables_say(seed, config):
     """One after another until one fails, then a reset: what was issued before counts for waits."""
     generator = random.Random(seed)
     reset, dut, seen = Signal(), Dispatch(config), dict.fromkeys(Fault, 0)
+    # After a restart nothing was issued that could be waited for.
     sound = [
-        instruction
+        without_waits(instruction) if number % 4 else instruction
         for number in range(40)
         for instruction in random_stream(seed * 1000 + number, config).instructions[:-1]
     ]

@@ -1,0 +1,171 @@
+"""Checks of the chip against the functional model, each decided by configuration and seed."""
+
+import random
+from collections import Counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from matloom.arch.csr import EXEC_CAUSES
+from matloom.arch.isa import WRITABLE_REGIONS, Region
+from matloom.compiler import CompileOptions, compile_network
+from matloom.device.driver import Driver
+from matloom.device.errors import DeviceFault
+from matloom.hostops.interpreter import interpret
+from matloom.runtime import load
+from matloom.stimulus import random_layer
+from matloom.streams import (
+    Stream,
+    clear_state,
+    random_stream,
+    random_streams,
+    read_state,
+    run_stream,
+)
+from matloom.testing.corruption import corrupt, defined
+from matloom.testing.pair import Pair
+
+__all__ = ["CHECKS", "Mismatch", "check_corrupted", "check_layers", "check_streams"]
+
+#: How many streams come between two comparisons of all that is on chip.
+_STATE_INTERVAL = 5
+
+
+class Mismatch(AssertionError):
+    """The chip did something else than the functional model; the message says what, and where."""
+
+
+def check_streams(pair: Pair, seed: int, count: int = 20) -> Counter[str]:
+    """Run legal streams on both; return how many streams and instructions ran."""
+    ran: Counter[str] = Counter()
+    for number, stream in enumerate(random_streams(pair.config, seed, count)):
+        if number % 2:
+            pair.disturb(seed + number)
+        else:
+            pair.calm()
+        _equal_runs(pair, stream, number)
+        if number % _STATE_INTERVAL == _STATE_INTERVAL - 1:
+            _equal_states(pair, number)
+        ran += Counter(streams=1, instructions=len(stream.instructions))
+    return ran
+
+
+def check_corrupted(pair: Pair, seed: int, count: int = 20) -> Counter[str]:
+    """Run corrupted streams: they end as on the model, write nowhere else, leave a usable core.
+
+    Results are compared where they are defined: a field changed at random may bring hazards, and
+    then the order of units decides. Return how many streams, faults and results there were.
+    """
+    generator = random.Random(f"corrupted {seed}")
+    counts: Counter[str] = Counter()
+    for number in range(count):
+        legal = random_stream(generator.getrandbits(32), pair.config)
+        stream = corrupt(generator, legal)
+        pair.disturb(seed + number)
+        faulty = _equal_ends(pair, stream, generator, number)
+        counts += Counter(streams=1, faults=int(faulty))
+        for driver in pair:
+            driver.reset()
+        if number % 10 == 0:
+            stream = legal
+        elif faulty or not defined(stream, pair.config):
+            continue
+        counts["results"] += 1
+        for driver in pair:
+            clear_state(driver)
+        _equal_runs(pair, stream, number)
+        _equal_states(pair, number)
+    return counts
+
+
+def check_layers(pair: Pair, seed: int, count: int = 5) -> Counter[str]:
+    """Run random layers in random tiles on both, and compare with the interpreter of graphs."""
+    for number in range(seed, seed + count):
+        graph, inputs = random_layer(number, pair.config)
+        program = compile_network(graph, pair.config, CompileOptions(tiling_seed=number))
+        named = {graph.tensors[tensor].name: array for tensor, array in inputs.items()}
+        expected = interpret(graph, inputs)
+        pair.disturb(number)
+        for name, driver in (("model", pair.model), ("rtl", pair.rtl)):
+            results = load(program, device=driver).run(named)
+            for tensor in graph.outputs:
+                wrong = np.argwhere(results[graph.tensors[tensor].name] != expected[tensor])
+                if wrong.size:
+                    raise Mismatch(
+                        f"layer {number}, {graph.nodes[0]}: {name} differs at {tuple(wrong[0])}"
+                    )
+    return Counter(layers=count)
+
+
+#: What `make soak` chooses from.
+CHECKS = {"streams": check_streams, "corrupted": check_corrupted, "layers": check_layers}
+
+
+def _equal_runs(pair: Pair, stream: Stream, number: int) -> None:
+    """Run a legal stream on both devices and compare what it wrote to external memory."""
+    model, chip = (run_stream(driver, stream) for driver in pair)
+    if chip != model:
+        raise Mismatch(f"stream {number}: external memory differs")
+    counted = pair.rtl.counters().values
+    spent = sum(counted[name] for name, _doc in EXEC_CAUSES)
+    if spent != counted["cycles"]:
+        raise Mismatch(f"stream {number}: causes add to {spent} of {counted['cycles']} cycles")
+    for unit in ("load_busy", "post_busy", "store_busy"):
+        if counted[unit] >= counted["cycles"]:
+            raise Mismatch(f"stream {number}: {unit} is {counted[unit]} of {counted['cycles']}")
+
+
+def _equal_states(pair: Pair, number: int) -> None:
+    """Compare all that is on chip: what streams leave there stays until another overwrites it."""
+    pair.calm()
+    model, chip = (read_state(driver) for driver in pair)
+    if chip != model:
+        raise Mismatch(f"after stream {number}: scratchpad or accumulators differ")
+
+
+def _equal_ends(pair: Pair, stream: Stream, generator: random.Random, number: int) -> bool:
+    """Compare the fault records of a stream, and memory around what it may write."""
+    bases = _fill(pair.rtl, pair.chip.memory, stream, generator)
+    written = [
+        slice(start, start + len(stream.regions[region]))
+        for region in WRITABLE_REGIONS
+        for start in [bases[region] - pair.chip.memory_base]
+    ]
+    before = _outside(pair.chip.memory, written)
+    chip, model = _outcome(pair.rtl, stream), _outcome(pair.model, stream)
+    if chip != model:
+        raise Mismatch(f"stream {number}: the chip ends with {chip}, the model with {model}")
+    if (_outside(pair.chip.memory, written) != before).any():
+        raise Mismatch(f"stream {number}: a write outside its regions")
+    return chip is not None
+
+
+def _fill(
+    driver: Driver, memory: NDArray[np.uint8], stream: Stream, generator: random.Random
+) -> dict[Region, int]:
+    """Place the stream's regions between guard bytes and return where they are."""
+    sizes = {region: len(contents) for region, contents in stream.regions.items()}
+    bases = driver.allocate({Region.PROGRAM: len(stream.commands), **sizes})
+    noise = np.frombuffer(generator.randbytes(1 << 16), np.uint8)
+    memory[: noise.size] = noise
+    driver.write_region(Region.PROGRAM, 0, stream.commands)
+    for region, contents in stream.regions.items():
+        driver.write_region(region, 0, contents)
+    return bases
+
+
+def _outside(memory: NDArray[np.uint8], written: list[slice]) -> NDArray[np.uint8]:
+    """Return external memory without what a stream may write."""
+    rest = memory.copy()
+    for part in written:
+        rest[part] = 0
+    return rest
+
+
+def _outcome(driver: Driver, stream: Stream) -> tuple[int, int, int, int] | None:
+    """Run a stream and return the fault record that it ends with, or None."""
+    try:
+        run_stream(driver, stream)
+    except DeviceFault as fault:
+        return fault.cause, fault.opcode, fault.index, fault.address
+    return None

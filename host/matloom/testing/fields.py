@@ -1,0 +1,87 @@
+"""The boundary values of instruction fields, derived from the tables of the ISA."""
+
+import functools
+import random
+from collections.abc import Callable, Mapping
+
+from matloom.arch.config import Config
+from matloom.arch.instruction import Instruction, extent_end
+from matloom.arch.isa import Extent, Field, Memory, Opcode, extents_of, fields_of
+
+__all__ = ["body_fields", "boundary_value", "count_names", "extent_sizes", "largest", "sized_names"]
+
+
+@functools.cache
+def body_fields(opcode: Opcode, config: Config) -> dict[str, Field]:
+    """Return the body fields that a configuration has, by name."""
+    return {item.name: item for item in fields_of(opcode, config)}
+
+
+@functools.cache
+def _extents(opcode: Opcode, config: Config) -> tuple[Extent, ...]:
+    return extents_of(opcode, config)
+
+
+@functools.cache
+def count_names(opcode: Opcode, config: Config) -> tuple[str, ...]:
+    """Return the fields that count something: those that begin at 1."""
+    return tuple(name for name, item in body_fields(opcode, config).items() if item.low == 1)
+
+
+@functools.cache
+def sized_names(opcode: Opcode, config: Config) -> frozenset[str]:
+    """Return the fields, bases apart, with which the extents or the time of an instruction grow."""
+    factors = {
+        factor.removesuffix("-1").removesuffix("/2").removesuffix("%2")
+        for extent in _extents(opcode, config)
+        for term in extent.terms
+        for factor in term
+    }
+    return frozenset(
+        name
+        for name, item in body_fields(opcode, config).items()
+        if item.low == 1 or (name in factors and item.bits > 1)
+    )
+
+
+def boundary_value(generator: random.Random, item: Field, config: Config) -> int:
+    """Draw a legal value of a field: first, last, their neighbours, or near where bits carry."""
+    choices = item.allowed(config)
+    if choices is not None:
+        return int(generator.choice(choices))
+    low, high = item.limits(config)
+    carry = 1 << generator.randrange(item.bits)
+    near = generator.choice((config.rows, config.columns, config.bus_bytes, config.bank_bytes))
+    value = generator.choice(
+        (low, low, low + 1, high, high, high - 1, carry, carry - 1, -carry, near, near + 1)
+    )
+    return min(max(value, low), high)
+
+
+def extent_sizes(
+    opcode: Opcode, values: Mapping[str, int], config: Config
+) -> dict[tuple[Memory, str], int]:
+    """Return the size of each extent that applies, by memory and base; the largest of each."""
+    extents = _extents(opcode, config)
+    instruction = Instruction(opcode, {**values, **{extent.base: 0 for extent in extents}})
+    sizes: dict[tuple[Memory, str], int] = {}
+    for extent in extents:
+        end = extent_end(extent, instruction, config)
+        if end is not None:
+            key = (extent.memory, extent.base)
+            sizes[key] = max(end, sizes.get(key, 0))
+    return sizes
+
+
+def largest(low: int, high: int, fits: Callable[[int], bool]) -> int:
+    """Return the largest value up to `high` that fits, `low` where none does.
+
+    All values below one that fits must fit.
+    """
+    while low < high:
+        middle = (low + high + 1) // 2
+        if fits(middle):
+            low = middle
+        else:
+            high = middle - 1
+    return low

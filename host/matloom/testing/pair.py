@@ -1,0 +1,58 @@
+"""The functional model and the simulated chip of one configuration, to be compared."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from matloom.arch.config import Config
+from matloom.arch.csr import register
+from matloom.device.driver import Driver
+from matloom.device.model.transport import ModelTransport
+from matloom.device.rtl import MemoryTiming, RtlTransport
+from matloom.streams import clear_state
+
+__all__ = ["MEMORY_BYTES", "Pair"]
+
+#: External memory of each device.
+MEMORY_BYTES = 1 << 22
+
+#: A hang is found in seconds.
+_TIMEOUT = 20.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pair:
+    """Both devices behind one driver each, the model first."""
+
+    config: Config
+    model: Driver
+    rtl: Driver
+    chip: RtlTransport
+
+    @classmethod
+    def of(cls, chip: RtlTransport, config: Config) -> "Pair":
+        """Return a pair in its first state: a new model, and the chip reset and cleared."""
+        chip.set_timing(MemoryTiming())
+        chip.memory[:] = 0
+        pair = cls(
+            config=config,
+            model=Driver(ModelTransport(config, MEMORY_BYTES), config),
+            rtl=Driver(chip, config, timeout=_TIMEOUT),
+            chip=chip,
+        )
+        pair.rtl.reset()
+        pair.rtl.write("TIMEOUT", register("TIMEOUT").reset)
+        # A reset leaves the memories on the chip as they are.
+        clear_state(pair.rtl)
+        return pair
+
+    def __iter__(self) -> Iterator[Driver]:
+        return iter((self.model, self.rtl))
+
+    def disturb(self, number: int) -> None:
+        """Stall the chip's external memory at random."""
+        timing = MemoryTiming(stall_per_1024=300, latency_jitter=40, seed=number)
+        self.chip.set_timing(timing)
+
+    def calm(self) -> None:
+        """Let the chip's external memory answer without stalls."""
+        self.chip.set_timing(MemoryTiming())

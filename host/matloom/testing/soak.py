@@ -1,0 +1,141 @@
+"""Runs random checks with new seeds for some time; failing ones are kept to be replayed.
+
+``python -m matloom.testing.soak --seconds 600``, or ``make soak SECONDS=600``.
+"""
+
+import json
+import random
+import secrets
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from matloom.arch.config import Config, load_config
+from matloom.device.rtl import RtlTransport
+from matloom.testing.checks import CHECKS
+from matloom.testing.configs import random_config
+from matloom.testing.pair import MEMORY_BYTES, Pair
+
+__all__ = ["FailedSeed", "failed_seeds", "replay"]
+
+#: Seconds after which another random configuration is drawn.
+_CONFIG_SECONDS = 300.0
+
+#: How often each check is chosen.
+_SHARES = {"streams": 6, "corrupted": 2, "layers": 1}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FailedSeed:
+    """A check that failed once: its name in `CHECKS`, configuration, and seed."""
+
+    check: str
+    config: Config
+    seed: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields as JSON knows them."""
+        return {"check": self.check, "seed": self.seed, "config": self.config.as_dict()}
+
+
+def failed_seeds(path: Path) -> list[FailedSeed]:
+    """Return the kept seeds of a file; raise ValueError where it is none of JSON."""
+    return [
+        FailedSeed(
+            check=each["check"],
+            seed=each["seed"],
+            config=Config.from_json(json.dumps(each["config"])),
+        )
+        for each in json.loads(path.read_text())
+    ]
+
+
+def _keep(path: Path, failed: FailedSeed) -> None:
+    kept = failed_seeds(path) if path.exists() else []
+    if failed not in kept:
+        lines = ",\n".join(json.dumps(each.as_dict()) for each in (*kept, failed))
+        path.write_text(f"[\n{lines}\n]\n")
+
+
+def replay(chip: RtlTransport, failed: FailedSeed) -> Counter[str]:
+    """Run one check from its first state; return what it counted, raise what it raises."""
+    return CHECKS[failed.check](Pair.of(chip, failed.config), failed.seed)
+
+
+def _draw(generator: random.Random, config: Config, checks: tuple[str, ...]) -> FailedSeed:
+    (check,) = generator.choices(checks, [_SHARES[name] for name in checks])
+    return FailedSeed(check=check, config=config, seed=generator.getrandbits(32))
+
+
+def _configs(generator: random.Random, named: tuple[str, ...]) -> Iterator[Config]:
+    while True:
+        if named:
+            yield from map(load_config, named)
+        else:
+            yield random_config(generator)
+
+
+@click.command()
+@click.option("--seconds", default=600.0, help="Time for all checks, builds included.")
+@click.option("--seed", type=int, help="Decides everything that is drawn; default: a new one.")
+@click.option("--config", "named", multiple=True, help="Presets or files instead of random ones.")
+@click.option("--check", "checks", multiple=True, type=click.Choice(tuple(CHECKS)))
+@click.option("--config-seconds", default=_CONFIG_SECONDS, help="Time for each configuration.")
+@click.option("--instructions", default=0, help="Stop with a configuration after so many.")
+@click.option(
+    "--keep",
+    default=Path("host/tests/testing/failed_seeds.json"),
+    type=click.Path(path_type=Path),
+    help="The file of failing seeds.",
+)
+def main(
+    seconds: float,
+    seed: int | None,
+    named: tuple[str, ...],
+    checks: tuple[str, ...],
+    config_seconds: float,
+    instructions: int,
+    keep: Path,
+) -> None:
+    """Compare chip and model on random streams, layers and corrupted streams."""
+    seed = secrets.randbits(32) if seed is None else seed
+    click.echo(f"--seed={seed}")
+    generator = random.Random(seed)
+    end, failures = time.monotonic() + seconds, 0
+    for number, config in enumerate(_configs(generator, named)):
+        if time.monotonic() >= end or (named and instructions and number >= len(named)):
+            break
+        click.echo(f"configuration {config.as_dict()}")
+        chip = RtlTransport(config, MEMORY_BYTES, state_seed=generator.getrandbits(31))
+        started = time.monotonic()
+        limit = min(end, started + config_seconds)
+        counts: Counter[str] = Counter()
+        while time.monotonic() < limit and not 0 < instructions <= counts["instructions"]:
+            drawn = _draw(generator, config, checks or tuple(CHECKS))
+            failures += not _passes(chip, drawn, counts, keep)
+        chip.close()
+        spent = time.monotonic() - started
+        click.echo(f"  {spent:.0f} s: {json.dumps(counts)}, {failures} failures so far")
+    raise SystemExit(failures > 0)
+
+
+def _passes(chip: RtlTransport, drawn: FailedSeed, counts: Counter[str], keep: Path) -> bool:
+    """Run a check; keep and print it where it fails, whatever the reason."""
+    try:
+        counts += replay(chip, drawn)
+    except Exception as error:
+        click.echo(f"FAILED {drawn.check} seed {drawn.seed}: {type(error).__name__}: {error}")
+        _keep(keep, drawn)
+        counts["failed"] += 1
+        return False
+    counts["checks"] += 1
+    return True
+
+
+if __name__ == "__main__":
+    main()

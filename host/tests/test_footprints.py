@@ -1,0 +1,364 @@
+"""Which addresses the functional model reads and writes, against what the tables say of it.
+
+The dispatcher, the verifier and the scheduler all believe the extents of `arch/isa.py` and the
+lines of `schedule/touched.py`; here both are held against memories that note every access.
+"""
+
+import random
+from collections import defaultdict
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from matloom import verify
+from matloom.accesses import accesses
+from matloom.arch import isa
+from matloom.arch.config import PRESETS, load_config
+from matloom.arch.instruction import Instruction, extent_end, pack
+from matloom.arch.isa import WRITABLE_REGIONS, Memory, Opcode, Region
+from matloom.device.model import execute
+from matloom.device.model.engine import Engine
+from matloom.schedule import touched
+from matloom.schedule.order import Order
+from matloom.testing.instructions import Space, random_instruction
+
+CONFIGS = [
+    PRESETS["nano"],
+    load_config(
+        "nano+rows=12+weight_rows=4+i8xi4+i4xi4+i16xi8+tables=1+products=1+acc_bytes=16384"
+    ),
+    load_config("nano+rows=8+weight_rows=2+float_rows=2+bf16+fp16+fp8_e4m3+fp8_e5m2"),
+    load_config("nano+rows=12+weight_rows=4"),
+]
+REGION_BYTES = 6000
+#: Instructions of each unit, in each configuration.
+COUNTS = {Opcode.LOAD: 60, Opcode.EXEC: 300, Opcode.POST: 120, Opcode.STORE: 60}
+
+
+class Noted(np.lib.mixins.NDArrayOperatorsMixin):
+    """Part of a memory: its addresses are noted when their contents are read or written."""
+
+    def __init__(self, contents, addresses, log):
+        self.contents, self.addresses, self.log = contents, addresses, log
+        self.shape, self.size, self.ndim = contents.shape, contents.size, contents.ndim
+
+    def __len__(self):
+        return len(self.contents)
+
+    def _note(self, kind, addresses):
+        self.log[kind].append(np.unique(addresses))
+
+    def __array__(self, dtype=None, copy=None):
+        self._note("read", self.addresses)
+        return self.contents.astype(dtype or self.contents.dtype)
+
+    def __getitem__(self, key):
+        picked = Noted(self.contents[key], self.addresses[key], self.log)
+        return np.array(picked) if isinstance(key, np.ndarray) else picked
+
+    def __setitem__(self, key, values):
+        self._note("write", self.addresses[key])
+        self.contents[key] = np.array(values)
+
+    def take(self, offsets):
+        """Return contents; nothing is read where an offset is negative."""
+        there = offsets[offsets >= 0]
+        self._note("read", self.addresses[there])
+        return np.where(offsets >= 0, self.contents[np.maximum(offsets, 0)], 0)
+
+    def view(self, dtype):
+        return Noted(self.contents.view(dtype), self.addresses, self.log)
+
+    def reshape(self, *shape):
+        return Noted(self.contents.reshape(*shape), self.addresses.reshape(*shape), self.log)
+
+    def astype(self, dtype):
+        return np.array(self).astype(dtype)
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **options):
+        plain = (np.array(each) if isinstance(each, Noted) else each for each in inputs)
+        return getattr(ufunc, method)(*plain, **options)
+
+
+def noted(contents, log):
+    shape = (len(contents), *(1 for _axis in contents.shape[1:]))
+    numbers = np.arange(len(contents)).reshape(shape)
+    return Noted(contents, np.broadcast_to(numbers, contents.shape).copy(), log)
+
+
+def mark_padding(monkeypatch):
+    """Let the walk of EXEC mark padding, where the model reads any byte and replaces it."""
+    original = execute._walk
+
+    def walk(*geometry):
+        offsets, outside = original(*geometry)
+        return (offsets if outside is None else np.where(outside, -1, offsets)), outside
+
+    monkeypatch.setattr(execute, "_walk", walk)
+
+
+def traced(instruction, config, generator):
+    """Execute an instruction; return the addresses it touched, by memory and whether written."""
+    engine = Engine(config)
+    noise = np.random.default_rng(generator.getrandbits(32))
+    logs = {memory: {"read": [], "write": []} for memory in Memory}
+    engine.spad = noted(noise.integers(0, 64, config.spad_bytes, np.uint8), logs[Memory.SPAD])
+    sums = noise.integers(-99, 99, (config.acc_entries, config.columns), np.int32)
+    engine.accumulators = noted(sums, logs[Memory.ACC])
+    contents = noise.integers(0, 256, REGION_BYTES, np.uint8)
+    engine.regions = {region: noted(contents.copy(), logs[Memory.DRAM]) for region in Region}
+    engine.run(pack(instruction) + pack(Instruction(Opcode.END)))
+    return {
+        (memory, kind == "write"): np.unique(np.concatenate([np.empty(0, int), *found]))
+        for memory, log in logs.items()
+        for kind, found in log.items()
+    }
+
+
+@pytest.fixture(scope="module")
+def runs():
+    """Return (configuration, instruction, addresses) of many random instructions."""
+    generator = random.Random(0)
+    with pytest.MonkeyPatch.context() as patch:
+        mark_padding(patch)
+        return [
+            (config, instruction, traced(instruction, config, generator))
+            for config in CONFIGS
+            for opcode, count in COUNTS.items()
+            for instruction in instructions(generator, config, opcode, count)
+        ]
+
+
+def instructions(generator, config, opcode, count):
+    size = config.spad_bytes
+    space = Space(
+        config=config,
+        regions=dict.fromkeys(Region, REGION_BYTES),
+        fetched=(size // 2, size),
+        results=(0, size // 2),
+    )
+    for _number in range(count):
+        values = random_instruction(generator, space, opcode, 400)
+        if opcode is Opcode.LOAD and values["region"] == Region.PROGRAM:
+            values["region"] = Region.INPUT
+        yield Instruction(opcode, values)
+
+
+def stated(table, instruction, config):
+    """Yield each extent that applies, its first address and its end."""
+    for extent in table[instruction.opcode].extents:
+        end = extent_end(extent, instruction, config)
+        if end is not None:
+            yield extent, getattr(instruction, extent.base), end
+
+
+def lines_of(lines):
+    """Return the addresses of lines."""
+    starts = np.array([lines.start])
+    for count, step in zip(lines.counts, lines.steps, strict=True):
+        starts = (starts[:, np.newaxis] + np.arange(count) * step).ravel()
+    return np.unique(starts[:, np.newaxis] + np.arange(lines.run))
+
+
+def may_be_loose(extent, instruction):
+    """Return whether an extent may be larger than what is touched, for one of four reasons.
+
+    The input of EXEC is a box, of which a walk reads any part. Windows make the outputs that
+    their vectors come to, which may be fewer. Pairs count to the half that is farther, from the
+    first of the nearer. An instruction whose input is all padding reads none.
+    """
+    if extent.base == "input_addr":
+        return True
+    window = instruction.opcode is Opcode.EXEC and instruction.window
+    paired = instruction.opcode is Opcode.POST and instruction.pairs
+    narrow = instruction.opcode is Opcode.EXEC and instruction.mode in isa.NARROW
+    return extent.memory is Memory.ACC and bool(window or paired or narrow)
+
+
+def problems(runs, table=isa.FORMATS, touched_lines=touched.touched_lines):
+    """Yield a sentence for each access that a table does not know, or knows and does not happen."""
+    reached = defaultdict(set)
+    for config, instruction, found in runs:
+        inside = defaultdict(list)
+        for extent, start, end in stated(table, instruction, config):
+            lines = touched_lines(extent, instruction, config)
+            there = np.arange(start, end)
+            if lines is not None and end > start:
+                there = lines_of(lines)
+                if not there.size or there[0] < start or there[-1] >= end:
+                    yield f"{instruction}: lines {lines} leave {start} to {end}"
+            inside[extent.memory, extent.write].append(there)
+            yield from _tight(extent, instruction, found, start, end, reached)
+        for (memory, write), addresses in found.items():
+            parts = inside[memory, write]
+            if memory is Memory.ACC and not write:
+                # What is written in part is read first.
+                parts = parts + inside[memory, True]
+            known = np.concatenate([np.empty(0, int), *parts])
+            beyond = addresses[~np.isin(addresses, known)]
+            if beyond.size:
+                yield f"{instruction}: touches {memory.name} {beyond[:4]}, of which nothing is said"
+    for key, ends in reached.items():
+        if ends != {"first", "last"}:
+            yield f"{key} must be reached at both ends now and then, not at {ends}"
+
+
+def _tight(extent, instruction, found, start, end, reached):
+    """Yield a sentence where the first or the last address of an extent is not touched."""
+    if end <= start:
+        return
+    touched = found[extent.memory, extent.write]
+    first, last = start in touched, end - 1 in touched
+    if may_be_loose(extent, instruction):
+        key = (instruction.opcode.name, extent.base, extent.memory, extent.write)
+        reached[key] |= {"first"} if first else set()
+        reached[key] |= {"last"} if last else set()
+    elif not (first and last):
+        yield f"{instruction}: touches not all of {extent.base}, {start} to {end - 1}"
+
+
+def test_tables_say_what_the_model_touches(runs):
+    assert list(problems(runs)) == []
+    modes = {i.mode for _config, i, _found in runs if i.opcode is Opcode.EXEC}
+    assert modes == {0, 1, 2, 3, 4, 5, 6, 7}
+
+
+def test_the_verifier_knows_all_that_is_touched(runs):
+    """Its accesses are compared as it makes them: extents and lines together."""
+    for config, instruction, found in runs:
+        for (memory, write), addresses in found.items():
+            known = [
+                np.arange(item.start, item.end) if item.lines is None else lines_of(item.lines)
+                for item in accesses(instruction, config)
+                if item.space[0] is memory and (item.write == write or memory is Memory.ACC)
+            ]
+            assert np.isin(addresses, np.concatenate([np.empty(0, int), *known])).all()
+
+
+def conflict(one, other, regions):
+    """Return whether two instructions touch an address that one of them writes."""
+    for memory in Memory:
+        if memory is Memory.DRAM and regions[0] != regions[1]:
+            continue
+        writes = one[memory, True], other[memory, True]
+        reads = one[memory, False], other[memory, False]
+        pairs = (writes, (writes[0], reads[1]), (reads[0], writes[1]))
+        if any(np.intersect1d(*pair).size for pair in pairs):
+            return True
+    return False
+
+
+def test_what_meets_is_ordered(runs):
+    """Two instructions of different units that touch an address wait, and must."""
+    generator, conflicts, frees = random.Random(1), 0, 0
+    for _number in range(2500):
+        config = generator.choice(CONFIGS)
+        mine = [run for run in runs if run[0] is config]
+        (_, first, one), (_, second, other) = generator.sample(mine, 2)
+        regions = [i.values.get("region") for i in (first, second)]
+        if first.opcode is second.opcode or not conflict(one, other, regions):
+            frees += 1
+            continue
+        conflicts += 1
+        order = Order(config, dict.fromkeys(WRITABLE_REGIONS, REGION_BYTES))
+        for instruction in (first, second):
+            order.append(instruction.opcode, **instruction.values)
+        wait = f"wait_{first.opcode.name.lower()}"
+        assert getattr(order.instructions[1], wait) == 1, (first, second)
+        found = [
+            [item for item in accesses(i, config) if item.start < item.end] for i in (first, second)
+        ]
+        hazards = verify._Hazards(found[0] + found[1])
+        hazards.check(0, first, found[0])
+        with pytest.raises(verify.VerifyError, match="must wait for instruction 0"):
+            hazards.check(1, second, found[1])
+    assert conflicts > 100
+    assert frees > 100
+
+
+def mutated(module, old, new):
+    """Return a module whose source differs in one place."""
+    source = Path(module.__file__).read_text()
+    assert source.count(old) == 1, f"{old!r} must be once in {module.__file__}"
+    other = ModuleType(f"mutated_{module.__name__.replace('.', '_')}")
+    exec(compile(source.replace(old, new), module.__file__, "exec"), vars(other))
+    return other
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('return ("rows-1", f"{side}_row_step")', 'return ("rows", f"{side}_row_step")'),
+        ('("planes-1", f"{side}_plane_step")', '("planes-1", f"{side}_row_step")'),
+        (
+            'spad((("row_bytes-1", str(1 << each)), ("1",))',
+            'spad((("row_bytes-1", str(each)), ("1",))',
+        ),
+        ("            write=load,\n", "            write=not load,\n"),
+        (
+            'terms=(("input_rows-1", "input_pitch"), ("input_row_bytes",))',
+            'terms=(("input_row_bytes",),)',
+        ),
+        ('("input_rows-1", "input_pitch")', '("input_rows", "input_pitch")'),
+        ('terms=((*_EXEC_STEPS, "@tile_bytes"),)', 'terms=((*_EXEC_STEPS[1:], "@tile_bytes"),)'),
+        ('terms=(("@tile_bytes",),)', 'terms=(("@tile_bytes", "2"),)'),
+        (
+            'terms=(("oc_blocks", "out_height", "out_width"),)',
+            'terms=(("out_height", "out_width"),)',
+        ),
+        (
+            '(("oc_blocks", "height", "width"), ("@acc_pairs",))',
+            '(("oc_blocks", "height", "width"),)',
+        ),
+        ('("width-1", "x_step")', '("width", "x_step")'),
+        ('("oc_blocks-1", "@columns", *times)', '("oc_blocks-1", "@columns")'),
+        ('("oc_blocks/2", "height", "width")', '("oc_blocks", "height", "width")'),
+        (
+            '("oc_blocks", "channel_scale", "@scale_block_bytes")',
+            '("channel_scale", "@scale_block_bytes")',
+        ),
+        (
+            '(("source", (Source.SPAD,)), ("product", (1,)))',
+            '(("source", (Source.SPAD,)), ("product", (0,)))',
+        ),
+        ("(Destination.ACC_SET, Destination.ACC_ADD)", "(Destination.ACC_SET,)"),
+        ("(Table.NONE, Table.LOOK_UP)", "(Table.NONE,)"),
+    ],
+)
+def test_mutants_of_the_extents_are_caught(runs, old, new):
+    assert next(problems(runs, table=mutated(isa, old, new).FORMATS), None)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("if step == 0 or width % step:", "if step == 0:"),
+        ('if get("kernel_cols", 0) > 1 and get("kernel_col_step", 0) % step:', "if False:"),
+        ('first = get("first_byte", 0) % step', "first = 0"),
+        ('(get("oc_blocks", 0) - 1) * get("oc_step", 0) + get("blocks", 0)', 'values["blocks"]'),
+        ('get("blocks", 0) * config.rows', "config.rows"),
+        ("run += config.paired_bytes - config.rows", "pass"),
+        ("if first + run > step:", "if run > step:"),
+        ('counts = (get("input_rows", 0), width // step)', "counts = (1, width // step)"),
+        ('(get("input_pitch", 0), step)', "(width, step)"),
+        ('* config.columns + get("tail", 0)', "* config.columns"),
+        ("run * post_element_bytes(values), counts", "run, counts"),
+        (
+            'counts = (get("height", 0), get("width", 0))',
+            'counts = (get("width", 0), get("height", 0))',
+        ),
+        ('if max(counts) == 1 or get("spread", 0):', "if max(counts) == 1:"),
+        (
+            'steps = (get("spad_plane_step", 0), get("spad_row_step", 0))',
+            'steps = (get("spad_row_step", 0), get("spad_plane_step", 0))',
+        ),
+        ("if (first + count - 1) // apart != bank:", "if False:"),
+        ("first + bank * apart, count, (2,)", "first, count, (2,)"),
+        ("count, (2,), (apart,)", "count, (1,), (apart,)"),
+        ("-(-get("oc_blocks", 0) // 2)", "get("oc_blocks", 0) // 2"),
+    ],
+)
+def test_mutants_of_the_lines_are_caught(runs, old, new):
+    assert next(problems(runs, touched_lines=mutated(touched, old, new).touched_lines), None)
