@@ -111,7 +111,9 @@ def main(
         if time.monotonic() >= end or (named and instructions and number >= len(named)):
             break
         click.echo(f"configuration {config.as_dict()}")
-        chip = RtlTransport(config, MEMORY_BYTES, state_seed=generator.getrandbits(31))
+        chip = RtlTransport(
+            config, MEMORY_BYTES, check_bus=True, state_seed=generator.getrandbits(31)
+        )
         started = time.monotonic()
         limit = min(end, started + config_seconds)
         counts: Counter[str] = Counter()
