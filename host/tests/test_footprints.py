@@ -340,6 +340,7 @@ def test_mutants_of_the_extents_are_caught(runs, old, new):
         ('(get("oc_blocks", 0) - 1) * get("oc_step", 0) + get("blocks", 0)', 'values["blocks"]'),
         ('get("blocks", 0) * config.rows', "config.rows"),
         ("run += config.paired_bytes - config.rows", "pass"),
+        ('if width == step and (first == 0 or values["first_byte"] >= 0):', "if width == step:"),
         ("if first + run > step:", "if run > step:"),
         ('counts = (get("input_rows", 0), width // step)', "counts = (1, width // step)"),
         ('(get("input_pitch", 0), step)', "(width, step)"),
@@ -357,7 +358,7 @@ def test_mutants_of_the_extents_are_caught(runs, old, new):
         ("if (first + count - 1) // apart != bank:", "if False:"),
         ("first + bank * apart, count, (2,)", "first, count, (2,)"),
         ("count, (2,), (apart,)", "count, (1,), (apart,)"),
-        ("-(-get("oc_blocks", 0) // 2)", "get("oc_blocks", 0) // 2"),
+        ('-(-get("oc_blocks", 0) // 2)', 'get("oc_blocks", 0) // 2'),
     ],
 )
 def test_mutants_of_the_lines_are_caught(runs, old, new):

@@ -129,6 +129,8 @@ class Store(wiring.Component):
         with m.If(move):
             m.d.sync += [
                 aw.valid.eq(1),
+                # The register begins as anything, and no reset defines it.
+                address.id.eq(0),
                 address.addr.eq(burst.payload.address),
                 address.len.eq(burst.payload.len),
             ]
