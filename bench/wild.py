@@ -63,7 +63,7 @@ def exact(session: Session, inputs: list[np.ndarray], outputs: list[np.ndarray])
         for info, expected in zip(results, outputs, strict=True):
             found, wanted = made[info.name].ravel(), expected[at].ravel()
             if found.dtype == np.float32:
-                margin = TOLERANCE * np.abs(wanted).max()
+                margin = TOLERANCE * np.abs(expected).max()
                 equal &= bool((np.abs(found - wanted) <= margin).all())
             else:
                 equal &= found.dtype == wanted.dtype and bool((found == wanted).all())

@@ -221,6 +221,48 @@ def _collection() -> str:
     return _table([f"network, at `{report['config']}`", *headings], rows)
 
 
+def _wild() -> str:
+    """Return both collections at three presets: a row for each network and preset."""
+    path = RESULTS / "wild.json"
+    if not path.is_file():
+        return "No report of the wild collection is committed yet.\n"
+    headings = ("at", "on the engine", "on the host", "cycles", "seconds to compile", "outputs")
+    rows = (
+        [
+            item["name"],
+            f"`{item['preset']}`",
+            _count(item.get("engine_operators")),
+            _count(sum(item.get("host_operators", {}).values()) or None),
+            _cycles(item),
+            _seconds(item),
+            _equality(item),
+        ]
+        for item in json.loads(path.read_text())["results"]
+    )
+    return _table(["network", *headings], rows)
+
+
+def _cycles(item: dict[str, Any]) -> str:
+    """Return the cycles of the chip's counters where it ran, else those that are predicted."""
+    if "cycles" in item:
+        return f"{item['cycles']:,} (counters)"
+    predicted = item.get("predicted_cycles")
+    return f"{predicted:,} (predicted)" if predicted else ""
+
+
+def _seconds(item: dict[str, Any]) -> str:
+    seconds = item["compile_seconds"]
+    return f"more than {item['limit_seconds']:.0f}" if seconds is None else f"{seconds:.1f}"
+
+
+def _equality(item: dict[str, Any]) -> str:
+    if "exact" not in item:
+        return "not run"
+    whose = "TFLM" if item["expected"] == "tflm" else "LiteRT"
+    verdict = "equal" if item["exact"] and item.get("exact_on_chip", True) else "different"
+    return f"{item['samples']} {verdict} ({whose})"
+
+
 def _times(operator: str, count: int) -> str:
     return operator if count == 1 else f"{count} {operator}"
 
@@ -413,6 +455,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "tools": _tools,
     "exceptions": _exceptions,
     "collection": _collection,
+    "wild": _wild,
     "mutants": _mutation_scores,
     "survivors": _mutation_survivors,
     "compiler mutants": _compiler_checks,
