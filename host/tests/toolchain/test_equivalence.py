@@ -229,8 +229,6 @@ def test_initial_values_are_compared():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", ["nano", "small", "reference", "nano+tables=1+products=1+i8xi4+i16xi8+bf16"]
-)
+@pytest.mark.parametrize("name", ["nano", "small", "reference"])
 def test_whole_chips(name, tmp_path):
     assert require_equal(generate(load_config(name)).verilog, tmp_path) > 0
