@@ -4,9 +4,11 @@
 
 Every network is compared with the interpreter of graphs, one in ten with TensorFlow Lite Micro too,
 one in fifty runs on the chip in Verilator (preset nano or small), and one in fifty is compiled
-again in another process, whose program must have the same bytes.
+again in another process, whose program must have the same bytes. A network that takes more than
+--limit seconds of processor time is given up; the last line says how many.
 """
 
+import signal
 import time
 from contextlib import closing
 from pathlib import Path
@@ -62,6 +64,25 @@ def chip_failure_of(seed: int, preset: str) -> str | None:
     return None
 
 
+class GivenUp(BaseException):
+    """A network took too long; no `Exception`, which a case would report as its failure."""
+
+
+def _give_up(_signal: int, _frame: object) -> None:
+    raise GivenUp
+
+
+def limited(seed: int, *, chip: bool, limit: float) -> list[str] | None:
+    """Return `failures`; None where they take more processor time than `limit` seconds."""
+    signal.setitimer(signal.ITIMER_PROF, limit)
+    try:
+        return failures(seed, chip=chip)
+    except GivenUp:
+        return None
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+
+
 def failures(seed: int, *, chip: bool) -> list[str]:
     """Return all that is wrong with a seed."""
     case = case_of(seed)
@@ -80,16 +101,22 @@ def failures(seed: int, *, chip: bool) -> list[str]:
 @click.option("--count", default=100, show_default=True, help="Networks.")
 @click.option("--seconds", default=0, help="Stop after so many seconds.")
 @click.option("--chip/--no-chip", default=True, show_default=True, help="Run a share in Verilator.")
+@click.option("--limit", default=120.0, show_default=True, help="Seconds for a network.")
 @click.option("--keep", type=click.Path(path_type=Path), default=KEPT, help="For failing seeds.")
-def main(first: int, count: int, seconds: int, chip: bool, keep: Path) -> None:
+def main(first: int, count: int, seconds: int, chip: bool, limit: float, keep: Path) -> None:
     """Run seeds FIRST to FIRST + COUNT and say which fail; exit status 1 where one does."""
-    start, wrong, operators = time.time(), 0, []
+    signal.signal(signal.SIGPROF, _give_up)
+    start, wrong, operators, long = time.time(), 0, [], []
     for seed in range(first, first + count):
         if seconds and time.time() - start > seconds:
             count = seed - first
             break
         operators.append(len(case_of(seed).graph.nodes))
-        for text in failures(seed, chip=chip):
+        found = limited(seed, chip=chip, limit=limit)
+        if found is None:
+            long.append(seed)
+            click.echo(f"seed {seed}: given up after {limit:g} s")
+        for text in found or ():
             wrong += 1
             click.echo(f"seed {seed}: {text}")
             with keep.open("a") as stream:
@@ -100,7 +127,7 @@ def main(first: int, count: int, seconds: int, chip: bool, keep: Path) -> None:
     click.echo(
         f"{count} networks from seed {first} in {time.time() - start:.0f} s: median of operators "
         f"{int(np.median(operators))}, {sum(n >= 80 for n in operators)} of 80 or more; "
-        f"{wrong} failures"
+        f"{wrong} failures, {len(long)} given up"
     )
     raise SystemExit(wrong > 0)
 
