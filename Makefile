@@ -49,7 +49,7 @@ test-all: $(STAMP) ## Run all tests, the slow ones too.
 	$(PYTEST) -q -n 2 -m "" $(ARGS)
 
 mutate: $(STAMP) ## Try the tests on mutants of the hardware's source (hours; goes on where it was).
-	$(BIN)/python -m mutation $(ARGS)
+	PYTHONPATH=bench $(BIN)/python -m mutation $(ARGS)
 
 soak: $(STAMP) ## Compare chip and model on new random seeds for SECONDS; keep those that fail.
 	$(BIN)/python -m matloom.testing.soak --seconds $(SECONDS) $(ARGS)

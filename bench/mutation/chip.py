@@ -68,7 +68,7 @@ def _run(unit: str, source: str | None, *arguments: str) -> subprocess.Completed
         shutil.copytree(RTL, copy, ignore=shutil.ignore_patterns("__pycache__"))
         if source is not None:
             (copy / f"{unit}.py").write_text(source)
-        path = os.pathsep.join((folder, str(ROOT / "host"), str(ROOT)))
+        path = os.pathsep.join((folder, str(ROOT / "host"), str(ROOT / "bench")))
         return subprocess.run(
             [sys.executable, "-m", "mutation.chip", *arguments],
             env={**os.environ, "PYTHONPATH": path, "MATLOOM_CACHE": f"{folder}/cache"},

@@ -1,6 +1,7 @@
 """Trials: a mutant is noticed or not, and one that makes no hardware is told apart."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -26,7 +27,11 @@ print(json.dumps(dataclasses.asdict(outcome)))
 def attempt(before, after, limit=60):
     arguments = json.dumps([before, after, limit])
     command = [sys.executable, "-c", SCRIPT, arguments]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    paths = [str(ROOT / "bench"), os.environ.get("PYTHONPATH", "")]
+    surroundings = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    done = subprocess.run(
+        command, cwd=ROOT, env=surroundings, capture_output=True, text=True, check=True
+    )
     return json.loads(done.stdout)
 
 

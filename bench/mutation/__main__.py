@@ -1,4 +1,6 @@
-"""Mutates the hardware's source and reports which tests notice: python -m mutation.
+"""Mutates the hardware's source and reports which tests notice.
+
+PYTHONPATH=bench, or `make mutate ARGS=...`:
 
 python -m mutation                      everything that has no verdict yet
 python -m mutation --only control dma   these units or folders

@@ -7,7 +7,7 @@ from mutation.rules import Mutant, mutants_of
 
 __all__ = ["ROOT", "RTL", "UNITS", "candidates", "shares", "tests_of"]
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 RTL = ROOT / "rtl" / "matloom_rtl"
 
 #: Of each file the unit tests, those of the unit itself first: what uses it comes later. A file
