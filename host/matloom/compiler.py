@@ -103,7 +103,7 @@ def compile_network(
     Raises
     ------
     CompileError
-        Where operators fit the memory one by one, but not together, or weights that the
+        Where operators fit the memory alone, but not one after another, or weights that the
         options want resident are too large.
     CheckError
         Where even a program that runs everything on the host fails its check.
@@ -187,8 +187,11 @@ def compiled(
             program = lower(prepared, parts, names, config, options)
         except CompileError:
             found = dict(_too_large(prepared, parts, names, config, options))
-            if not found:
+            if not found and options.plain:
                 raise
+            if not found:
+                # What does not fit side by side does one stage after another.
+                options = replace(options, plain=True, tiling_seed=None)
             unfit_for_engine.update(found)
         else:
             break

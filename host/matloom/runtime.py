@@ -51,7 +51,7 @@ def compile(
     ModelError
         No TFLite file, or one that is damaged or contradicts itself.
     CompileError
-        The operators of one command buffer fit the scratchpad alone, but not together.
+        The operators of one command buffer fit the scratchpad alone, but not one after another.
     """
     graph = model if isinstance(model, Graph) else load_tflite(Path(model))
     return compile_network(graph, load_config(config), options, precision, check)

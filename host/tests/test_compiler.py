@@ -162,6 +162,26 @@ def test_what_cannot_fit_runs_on_the_host(monkeypatch):
     assert np.array_equal(result, interpret(graph, {0: given})[graph.outputs[0]])
 
 
+def test_what_does_not_fit_together_runs_stage_by_stage(monkeypatch):
+    plain = []
+
+    def schedule(segment, config, options, *rest, **more):
+        plain.append(options.plain)
+        if len(segment.stages) > 1 and not options.plain:
+            raise CompileError("the stages need more than there is")
+        return schedule_segment(segment, config, options, *rest, **more)
+
+    monkeypatch.setattr(lower, "schedule_segment", schedule)
+    graph = load_tflite(NETWORK)
+    program = compile_network(graph, PRESETS["small"], CompileOptions(tiling_seed=1))
+    assert (plain[0], plain[-1]) == (False, True)
+    on_engine = [layer for layer in program.layers if layer.where == "engine"]
+    assert sum(layer.macs for layer in on_engine) == program.macs
+    given = np.random.default_rng(0).integers(-128, 128, (1, 8, 8, 1), np.int8)
+    (result,) = _run(program, [given])
+    assert np.array_equal(result, interpret(graph, {0: given})[graph.outputs[0]])
+
+
 def test_layers_tell_where_they_run():
     path = MODELS / "models" / "mlperf_tiny" / "pretrainedResnet_quant.tflite"
     if not path.is_file():
