@@ -302,9 +302,17 @@ def _pool(network: _Network, source: int) -> None:
     g.operator(g.choose((Op.AVERAGE_POOL_2D, Op.MAX_POOL_2D)), [source], attributes)
 
 
+#: Of inputs of LOGISTIC and TANH, the first that is too large.
+_SIGMOID_SCALE = 8.0
+
+
 def _unary(op: Op) -> Callable[[_Network, int], None]:
     def add(network: _Network, source: int) -> None:
-        network.growth.operator(op, [source])
+        g = network.growth
+        # Q4.27 has no multiplier for larger scales (`ir.scales.sigmoid_scale`).
+        if op in (Op.LOGISTIC, Op.TANH) and g.tensors[source].scale >= _SIGMOID_SCALE:
+            return
+        g.operator(op, [source])
 
     return add
 
