@@ -17,9 +17,8 @@ import click
 import numpy as np
 
 from matloom.arch.config import PRESETS
-from matloom.compare import random_inputs
 from matloom.device.open import memory_for, open_device
-from matloom.hostops.interpreter import interpret
+from matloom.kernels.interpreter import interpret
 from matloom.runtime import Session
 from matloom.testing.network_campaign import (
     case_of,
@@ -29,6 +28,7 @@ from matloom.testing.network_campaign import (
     failure_of,
     tflm_failure_of,
 )
+from matloom.tools.compare import random_inputs
 
 #: Every so many networks: beside TensorFlow Lite Micro, on the chip, compiled in another process.
 TFLM, CHIP, AGAIN = 10, 50, 50

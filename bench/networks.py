@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from matloom.bench import collection
 from matloom.device.driver import Driver
 from matloom.device.open import open_device
 from matloom.program import EngineStep, Program
 from matloom.runtime import Session, compile
+from matloom.tools.bench import collection
 
 ROOT = Path(__file__).resolve().parents[1]
 REPORT = ROOT / "docs" / "results" / "networks.json"

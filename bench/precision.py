@@ -19,14 +19,14 @@ from typing import Any
 import numpy as np
 
 from matloom.arch.config import PRESETS
-from matloom.bench import collection
 from matloom.data.digits import NETWORK, held_out, input_quantisation, quantise
 from matloom.frontend.tflite import load_tflite
 from matloom.ir.graph import Graph
 from matloom.passes.choose_modes import choose_modes
 from matloom.passes.lower_precision import widen_weights
-from matloom.precision import precision_report
 from matloom.runtime import compile, load
+from matloom.tools.bench import collection
+from matloom.tools.precision import precision_report
 
 ROOT = Path(__file__).resolve().parents[1]
 REPORT = ROOT / "docs" / "results" / "precision.json"

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from matloom.arch.config import PRESETS, Config
-from matloom.bench import CASES, Case, graph_of
 from matloom.ir.attributes import Conv2D
 from matloom.ir.graph import Graph, Node, Op
+from matloom.tools.bench import CASES, Case, graph_of
 
 ROOT = Path(__file__).resolve().parents[1]
 ENVIRONMENT = ROOT / "build" / "scalesim"

@@ -16,11 +16,11 @@ from pathlib import Path
 import numpy as np
 
 from matloom.arch.config import PRESETS, Config
-from matloom.bench import CASES, graph_of
+from matloom.data.matrix_products import product_graph
 from matloom.device.rtl import MemoryTiming
 from matloom.ir.graph import Graph
-from matloom.products import product_graph
 from matloom.runtime import load
+from matloom.tools.bench import CASES, graph_of
 
 REPORT = Path(__file__).resolve().parents[1] / "docs" / "results" / "sweeps.json"
 REFERENCE = PRESETS["reference"]

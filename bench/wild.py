@@ -21,10 +21,10 @@ from typing import Any
 
 import numpy as np
 
-from matloom.bench import collection
 from matloom.device.open import open_device
 from matloom.program import Program
 from matloom.runtime import Session, compile
+from matloom.tools.bench import collection
 
 ROOT = Path(__file__).resolve().parents[1]
 REPORT = ROOT / "docs" / "results" / "wild.json"

@@ -8,8 +8,8 @@ from matloom.arch.config import Config
 from matloom.arch.instruction import Instruction, pack
 from matloom.arch.isa import Opcode, Region
 from matloom.device.model import Engine, EngineFault
-from matloom.schedule.order import Order
-from matloom.streams import random_stream
+from matloom.schedule.dependencies import DependencyTracker
+from matloom.testing.random_programs import random_stream
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +57,7 @@ def run_model(engine: Engine, job: Job) -> tuple[dict[Region, bytes], EngineFaul
 def ordered(config: Config, *steps, **region_bytes) -> list[Instruction]:
     """Return (opcode, fields) pairs as instructions with the waits they need, and an END."""
     sizes = {Region[name.upper()]: size for name, size in region_bytes.items()}
-    order = Order(config, sizes)
+    order = DependencyTracker(config, sizes)
     for opcode, fields in steps:
         order.append(opcode, **fields)
     order.end()

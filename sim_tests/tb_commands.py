@@ -8,8 +8,8 @@ from jobs import Job, checkup, ordered, scrub, transfer
 from matloom.arch.csr import EXEC_CAUSES
 from matloom.arch.isa import Opcode, Region
 from matloom.compiler import CompileOptions, compile_network
-from matloom.hostops.interpreter import interpret
-from matloom.stimulus import random_layer
+from matloom.kernels.interpreter import interpret
+from matloom.testing.random_layers import random_layer
 
 STREAMS = 3
 LAYERS = 6

@@ -11,7 +11,7 @@ from matloom.data.digits import NETWORK
 from matloom.device.driver import Driver
 from matloom.device.model.transport import ModelTransport
 from matloom.frontend.tflite import load_tflite
-from matloom.hostops.interpreter import interpret
+from matloom.kernels.interpreter import interpret
 from matloom.program import EngineStep
 
 IMAGES = 2

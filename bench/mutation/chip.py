@@ -103,7 +103,7 @@ def _run_streams(config: str, count: int) -> int:
     from matloom.device.errors import DeviceError
     from matloom.device.open import open_device
     from matloom.device.rtl import MemoryTiming
-    from matloom.streams import random_stream, read_state, run_stream
+    from matloom.testing.random_programs import random_stream, read_state, run_stream
 
     model, chip = (open_device(name, _config(config), timeout=60) for name in ("model", "rtl"))
     for number in range(count):

@@ -15,7 +15,7 @@ _HOMES = {
     "compile": "matloom.runtime",
     "load": "matloom.runtime",
     "open_device": "matloom.device.open",
-    "precision_report": "matloom.precision",
+    "precision_report": "matloom.tools.precision",
 }
 
 #: Modules that are reached as attributes.

@@ -23,7 +23,7 @@ def cli() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 def doctor(as_json: bool) -> None:
     """Report the state of each tool, with the remedy."""
-    from matloom import doctor as clinic
+    from matloom.tools import doctor as clinic
 
     findings = clinic.examine()
     click.echo(clinic.to_json(findings) if as_json else clinic.to_table(findings), nl=as_json)
@@ -96,8 +96,8 @@ def run(
     """Run NET (.tflite or .mloom) on the arrays of an .npz file, named like its inputs."""
     import numpy as np
 
-    from matloom.arrays import read_arrays
     from matloom.runtime import load, require_inputs
+    from matloom.tools.arrays import read_arrays
 
     _require_place("--output", target)
     _require_place("--report", report)
@@ -181,8 +181,8 @@ def _compiled(
 ) -> Any:
     """Compile a network, saying so where it takes long."""
     from matloom.compiler import CompileOptions
-    from matloom.progress import progress
     from matloom.runtime import compile
+    from matloom.terminal.progress import progress
 
     with progress(f"compiling {network.name} for {config}"):
         return compile(network, config, CompileOptions(effort=effort), modes, check)
@@ -213,7 +213,7 @@ def _program(
 @_check
 def disasm(network: Path, config: str, check: str | None) -> None:
     """List the instructions of a program file, or of NET compiled."""
-    from matloom.disassemble import disassemble
+    from matloom.program.disassemble import disassemble
 
     click.echo(disassemble(_program(network, config, check=check)))
 
@@ -228,7 +228,7 @@ def explain(
     network: Path, config: str, precision: tuple[str, ...], check: str | None, effort: int
 ) -> None:
     """Say for each operator where it runs, why, and what it costs."""
-    from matloom.explain import explain as sentences
+    from matloom.tools.explain import explain as sentences
 
     for item in sentences(_program(network, config, precision, check, effort)):
         _console().print(item)
@@ -252,8 +252,8 @@ def precision_verb(
     precision: tuple[str, ...],
 ) -> None:
     """Say what --precision changes in NET: weights, cycles, and what it makes of inputs."""
-    from matloom.arrays import read_arrays
-    from matloom.precision import precision_report
+    from matloom.tools.arrays import read_arrays
+    from matloom.tools.precision import precision_report
 
     _require_place("--report", report)
     modes = _precision_of(network, precision)
@@ -310,7 +310,7 @@ def profile(
 @_network
 def compare(network: Path) -> None:
     """Run NET beside TensorFlow Lite Micro, tensor by tensor; exit status 1 where they differ."""
-    from matloom.compare import compare as beside
+    from matloom.tools.compare import compare as beside
 
     comparison = beside(network)
     click.echo(str(comparison))
@@ -364,7 +364,7 @@ def _fpga_report(chip: Any, device: str, output: Path, name: str, seed: int | No
 @_config
 def demo(device: str, config: str) -> None:
     """Classify 360 handwritten digits with a trained network on the chip."""
-    from matloom.demo import run_demo
+    from matloom.tools.demo import run_demo
 
     sys.exit(0 if run_demo(_console(markup=True), device, config) else 1)
 
@@ -380,8 +380,8 @@ def demo(device: str, config: str) -> None:
 )
 def bench(config: str, check: bool, output: Path | None) -> None:
     """Measure cycles on the chip beside the targets, and keep or check the report."""
-    from matloom import bench as benchmark
     from matloom.arch.config import load_config
+    from matloom.tools import bench as benchmark
 
     chosen = load_config(config)
     name = Path(config).stem

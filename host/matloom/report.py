@@ -11,7 +11,7 @@ from matloom.arch.csr import EXEC_CAUSES
 from matloom.device.driver import Counters
 from matloom.ir.graph import short_name
 from matloom.program import EngineStep, HostStep, Program
-from matloom.tables import as_text, layer_table, macs_cell
+from matloom.terminal.tables import as_text, layer_table, macs_cell
 
 __all__ = ["LayerReport", "Report", "make_report"]
 

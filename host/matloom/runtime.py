@@ -15,12 +15,12 @@ from matloom.device.driver import Counters, Driver
 from matloom.device.errors import DeviceError
 from matloom.device.open import memory_for, open_device
 from matloom.frontend.tflite import load_tflite
-from matloom.hostops.step import HostSteps
 from matloom.ir.graph import Array, Graph
+from matloom.kernels.step import HostSteps
 from matloom.passes.choose_modes import Precision
 from matloom.program import EngineStep, Program, Repeat, TensorInfo
+from matloom.program.verify import verify_program
 from matloom.report import Report, make_report
-from matloom.verify import verify_program
 
 __all__ = ["Session", "compile", "load", "require_inputs"]
 

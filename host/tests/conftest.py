@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from matloom.bench import collection
+from matloom.data.matrix_products import product_graph
 from matloom.ir.graph import Graph
-from matloom.products import product_graph
+from matloom.tools.bench import collection
 
 
 @pytest.fixture(scope="session")

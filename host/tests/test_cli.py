@@ -8,8 +8,9 @@ import pytest
 from click.testing import CliRunner
 
 import matloom
-from matloom import cli, doctor, runtime
+from matloom import cli, runtime
 from matloom.data.digits import NETWORK
+from matloom.tools import doctor
 
 
 def run_main(monkeypatch, *arguments):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from matloom.data.digits import NETWORK
-from matloom.schedule.operators import ENGINE
+from matloom.select.operators import ENGINE
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])

@@ -1,7 +1,7 @@
 """Which addresses the functional model reads and writes, against what the tables say of it.
 
 The dispatcher, the verifier and the scheduler all believe the extents of `arch/isa.py` and the
-lines of `schedule/touched.py`; here both are held against memories that note every access.
+lines of `arch/footprint.py`; here both are held against memories that note every access.
 """
 
 import random
@@ -12,16 +12,15 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from matloom import verify
-from matloom.accesses import accesses
-from matloom.arch import isa
+from matloom.arch import footprint, isa
 from matloom.arch.config import PRESETS, load_config
 from matloom.arch.instruction import Instruction, extent_end, pack
 from matloom.arch.isa import WRITABLE_REGIONS, Memory, Opcode, Region
 from matloom.device.model import execute
 from matloom.device.model.engine import Engine
-from matloom.schedule import touched
-from matloom.schedule.order import Order
+from matloom.program import verify
+from matloom.program.accesses import accesses
+from matloom.schedule.dependencies import DependencyTracker
 from matloom.testing.instructions import Space, random_instruction
 
 CONFIGS = [
@@ -92,11 +91,11 @@ def mark_padding(monkeypatch):
     """Let the walk of EXEC mark padding, where the model reads any byte and replaces it."""
     original = execute._walk
 
-    def walk(*geometry):
+    def loop_nest(*geometry):
         offsets, outside = original(*geometry)
         return (offsets if outside is None else np.where(outside, -1, offsets)), outside
 
-    monkeypatch.setattr(execute, "_walk", walk)
+    monkeypatch.setattr(execute, "_walk", loop_nest)
 
 
 def traced(instruction, config, generator):
@@ -177,13 +176,13 @@ def may_be_loose(extent, instruction):
     return extent.memory is Memory.ACC and bool(window or paired or narrow)
 
 
-def problems(runs, table=isa.FORMATS, touched_lines=touched.touched_lines):
+def problems(runs, table=isa.FORMATS, footprint=footprint.footprint):
     """Yield a sentence for each access that a table does not know, or knows and does not happen."""
     reached = defaultdict(set)
     for config, instruction, found in runs:
         inside = defaultdict(list)
         for extent, start, end in stated(table, instruction, config):
-            lines = touched_lines(extent, instruction, config)
+            lines = footprint(extent, instruction, config)
             there = np.arange(start, end)
             if lines is not None and end > start:
                 there = lines_of(lines)
@@ -262,7 +261,7 @@ def test_what_meets_is_ordered(runs):
             frees += 1
             continue
         conflicts += 1
-        order = Order(config, dict.fromkeys(WRITABLE_REGIONS, REGION_BYTES))
+        order = DependencyTracker(config, dict.fromkeys(WRITABLE_REGIONS, REGION_BYTES))
         for instruction in (first, second):
             order.append(instruction.opcode, **instruction.values)
         wait = f"wait_{first.opcode.name.lower()}"
@@ -362,4 +361,4 @@ def test_mutants_of_the_extents_are_caught(runs, old, new):
     ],
 )
 def test_mutants_of_the_lines_are_caught(runs, old, new):
-    assert next(problems(runs, touched_lines=mutated(touched, old, new).touched_lines), None)
+    assert next(problems(runs, footprint=mutated(footprint, old, new).footprint), None)

@@ -11,6 +11,12 @@ ROOT = Path(__file__).parents[2]
 RTL = sorted((ROOT / "rtl" / "matloom_rtl").rglob("*.py"))
 HOST = sorted((ROOT / "host" / "matloom").rglob("*.py"))
 ARCH = [path for path in HOST if path.is_relative_to(ROOT / "host" / "matloom" / "arch")]
+#: The rooms of the host package in the order of imports: each imports none that comes after it.
+ROOMS = (
+    *("arch", "ir", "frontend", "program", "kernels", "passes", "select", "schedule", "toolchain"),
+    *("device", "meaning", "selfcheck", "compiler", "terminal", "report", "runtime", "ops", "data"),
+    *("tools", "testing", "cli"),
+)
 #: The only host files that ask for hardware: the simulated device and the command line.
 GENERATORS = {"device/rtl.py", "cli.py"}
 
@@ -40,10 +46,36 @@ def test_hardware_needs_arch_and_amaranth_only(path):
 
 
 def test_the_check_of_meaning_shares_nothing_with_what_it_checks():
-    friends = [f"matloom.{name}" for name in ("arch", "hostops.kernels", "ir", "meaning")]
+    friends = [f"matloom.{name}" for name in ("arch", "kernels.kernels", "ir", "meaning")]
     for path in HOST:
         if path.parent.name == "meaning":
             assert strangers(path, [*friends, "matloom.program", "numpy"]) == []
+
+
+def room(module):
+    """Return the package, or module of the root, that a dotted name under matloom is in."""
+    parts = module.split(".")
+    return parts[1] if parts[0] == "matloom" and len(parts) > 1 else None
+
+
+def test_each_room_imports_only_rooms_before_it():
+    assert {
+        path.stem if path.parent.name == "matloom" else path.parts[len(ROOT.parts) + 2]
+        for path in HOST
+    } - {"__init__"} == set(ROOMS)
+    upward = []
+    for path in HOST:
+        inside = path.relative_to(ROOT / "host" / "matloom")
+        own = inside.parts[0].removesuffix(".py")
+        if own == "__init__":
+            continue
+        allowed = ROOMS[: ROOMS.index(own) + 1]
+        upward += [
+            f"{inside.as_posix()} imports {name}"
+            for name in imported(path)
+            if room(name) in ROOMS and room(name) not in allowed
+        ]
+    assert upward == []
 
 
 def test_host_needs_no_hardware():

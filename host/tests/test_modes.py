@@ -6,11 +6,8 @@ import numpy as np
 import pytest
 
 from matloom.arch.config import load_config
-from matloom.compare import Reference
 from matloom.compiler import compile_network
 from matloom.frontend.write import write_tflite
-from matloom.hostops.interpreter import interpret
-from matloom.instances import Instances
 from matloom.ir.attributes import (
     Activation,
     Attributes,
@@ -24,7 +21,10 @@ from matloom.ir.attributes import (
 )
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.ir.verify import verify
+from matloom.kernels.interpreter import interpret
 from matloom.runtime import load
+from matloom.testing.random_operators import Instances
+from matloom.tools.compare import Reference
 
 #: As the devices' tests have it: built once for all.
 CONFIG = load_config("small+weight_rows=2+tables=1+products=1+i8xi4+i4xi4+i16xi8")

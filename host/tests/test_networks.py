@@ -6,13 +6,10 @@ import numpy as np
 import pytest
 
 from matloom.arch.config import PRESETS
-from matloom.compare import random_inputs
 from matloom.compiler import compile_network
 from matloom.device.open import open_device
 from matloom.frontend.tflite import load_tflite
 from matloom.frontend.write import write_tflite
-from matloom.hostops.interpreter import interpret
-from matloom.instances import VALID
 from matloom.ir.attributes import (
     Activation,
     Arithmetic,
@@ -30,8 +27,11 @@ from matloom.ir.graph import RESHAPES, Graph, Node, Op, Quantisation, Tensor
 from matloom.ir.operators import OPERATORS
 from matloom.ir.text import to_text
 from matloom.ir.verify import verify
+from matloom.kernels.interpreter import interpret
 from matloom.program import Program
 from matloom.runtime import Session
+from matloom.testing.random_operators import VALID
+from matloom.tools.compare import random_inputs
 
 SCALE = Quantisation(scale=(0.25,), zero_point=(-3,))
 SHAPES = [(1, 4, 4, 8), (4, 1, 4, 8), (1, 16, 1, 8)]

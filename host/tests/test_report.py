@@ -7,12 +7,12 @@ import pytest
 from matloom.arch.config import PRESETS
 from matloom.compiler import compile_network
 from matloom.device.driver import Counters
-from matloom.explain import explain
 from matloom.ir.attributes import Attributes
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.program import LayerInfo
 from matloom.report import make_report
-from matloom.tables import as_text
+from matloom.terminal.tables import as_text
+from matloom.tools.explain import explain
 
 LAST = 63
 

@@ -13,11 +13,11 @@ from matloom.arch.isa import Region
 from matloom.data.digits import NETWORK
 from matloom.device.errors import DeviceError, DeviceFault
 from matloom.frontend.tflite import load_tflite
-from matloom.hostops.interpreter import interpret
-from matloom.instances import Instances
 from matloom.ir.graph import Op
+from matloom.kernels.interpreter import interpret
 from matloom.program import HostStep, Program, ProgramError
 from matloom.schedule import CompileOptions
+from matloom.testing.random_operators import Instances
 
 
 @pytest.fixture(scope="module")

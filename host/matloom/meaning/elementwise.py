@@ -3,7 +3,6 @@
 import numpy as np
 
 from matloom.arch.numerics import multiply_by_quantized_multiplier, wrap32
-from matloom.hostops.kernels import kernel_of
 from matloom.ir.attributes import Activation, Arithmetic, LeakyRelu
 from matloom.ir.graph import Op
 from matloom.ir.scales import (
@@ -15,6 +14,7 @@ from matloom.ir.scales import (
     product_multiplier,
     unary_multiplier,
 )
+from matloom.kernels.kernels import kernel_of
 from matloom.meaning.context import FORMATS, Context, Unproven
 from matloom.meaning.float_layers import float_add, float_limit
 from matloom.meaning.terms import Integers, Scale, looked_up, requantised

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from matloom.hostops.interpreter import run_node
 from matloom.ir.graph import Graph, Op
+from matloom.kernels.interpreter import run_node
 
 __all__ = ["fold_constants"]
 

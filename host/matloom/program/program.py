@@ -7,6 +7,7 @@ from pathlib import Path
 from matloom.arch.config import Config
 from matloom.arch.isa import Region
 from matloom.arch.program_file import FILE_LIMIT
+from matloom.ir.work import is_counted
 from matloom.program.errors import ProgramError
 from matloom.program.records import (
     Constant,
@@ -17,7 +18,6 @@ from matloom.program.records import (
     TensorInfo,
     Verdict,
 )
-from matloom.work import is_counted
 
 __all__ = ["Program"]
 

@@ -6,20 +6,20 @@ from dataclasses import dataclass, replace
 from matloom.arch.config import Config
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import Region
+from matloom.schedule.allocator import Allocator
+from matloom.schedule.constants import Image
 from matloom.schedule.cost import Prediction, predict
 from matloom.schedule.emit import emit
-from matloom.schedule.errors import CompileError
-from matloom.schedule.fit import Choice, choices, fit, repeat_policies, resident_policies
-from matloom.schedule.image import Image
-from matloom.schedule.limits import Limits
-from matloom.schedule.memory import Space
+from matloom.schedule.fit import Candidate, candidates, fit, repeat_policies, resident_policies
 from matloom.schedule.options import CompileOptions
 from matloom.schedule.pairing import in_blocks
-from matloom.schedule.plan import PARAMS, TABLE, Full, Plan, Policy
+from matloom.schedule.params import TilingParams
+from matloom.schedule.plan import PARAMS, TABLE, OutOfScratchpad, Plan, ScheduleParams
 from matloom.schedule.planner import make_plan
 from matloom.schedule.segment import Place, Segment
-from matloom.schedule.stage import ArrayStage
 from matloom.schedule.tiles import Chunk
+from matloom.select.errors import CompileError
+from matloom.select.stage import ArrayStage
 
 __all__ = [
     "CompileError",
@@ -81,8 +81,8 @@ class Scheduled:
 def _slots_of(segment: Segment, plan: Plan) -> dict[str, tuple[int, int]]:
     """Return the first and the last slot of the schedule that uses each tensor."""
     uses: dict[str, tuple[int, int]] = {}
-    for number, tick in enumerate(plan.ticks):
-        stage = segment.stages[tick.stage]
+    for number, slot in enumerate(plan.slots):
+        stage = segment.stages[slot.stage]
         for name in (*stage.inputs, stage.output):
             uses[name] = (uses.get(name, (number, number))[0], number)
     return uses
@@ -96,7 +96,7 @@ def _arena_places(
     A tensor lives from the first slot of the schedule that stores a tile of it to the last that
     loads one: slots of different stages are interleaved.
     """
-    space = Space(_ARENA_LIMIT, config, spread=False)
+    space = Allocator(_ARENA_LIMIT, config, avoid_conflicts=False)
     places = dict(segment.sources)
     uses = _slots_of(segment, plan)
     for name in sorted(plan.policy.spilled, key=lambda item: (-segment.sizes[item], item)):
@@ -109,15 +109,15 @@ def _arena_places(
     return {**places, **segment.results}, arena_start + space.peak
 
 
-def _chunk_data(stage: ArrayStage, chunk: Chunk, limits: Limits, config: Config) -> bytes:
+def _chunk_data(stage: ArrayStage, chunk: Chunk, limits: TilingParams, config: Config) -> bytes:
     """Return weights, block by block, and the parameters where they belong to the last steps."""
     blocks, last = slice(chunk.first_block, chunk.end_block), chunk.end_block
-    if stage.walk.weights_fixed:
+    if stage.loop_nest.weights_fixed:
         last = chunk.first_block + 1
     size = config.tile_bytes
     steps = slice(chunk.first_step * size, chunk.end_step * size)
     weights = stage.weights[chunk.first_block : last, steps].tobytes()
-    if limits.params_apart or chunk.end_step < stage.walk.steps:
+    if limits.params_apart or chunk.end_step < stage.loop_nest.steps:
         return weights
     return weights + stage.params[blocks].tobytes()
 
@@ -147,7 +147,7 @@ def schedule_segment(
     *,
     arena_start: int,
     output_bytes: int,
-    may_stay: bool = True,
+    may_pin: bool = True,
 ) -> Scheduled:
     """Return the instructions of a segment; its constants go into `image`.
 
@@ -159,8 +159,8 @@ def schedule_segment(
     CompileError
         Where the scratchpad is too small for the smallest tiles.
     """
-    choice, known = _choice(segment, config, options, image, arena_start, output_bytes)
-    arguments = (config, options, choice, arena_start, output_bytes, may_stay)
+    candidate, known = _best_candidate(segment, config, options, image, arena_start, output_bytes)
+    arguments = (config, options, candidate, arena_start, output_bytes, may_pin)
     plain = image.fork()
     scheduled = _scheduled(segment, plain, *arguments, known=known)
     blocks = None if options.plain or not options.effort else in_blocks(segment, config)
@@ -182,30 +182,30 @@ def _calls(scheduled: Scheduled) -> int:
     return scheduled.prediction.cycles + later.prediction.cycles
 
 
-def _choice(
+def _best_candidate(
     segment: Segment,
     config: Config,
     options: CompileOptions,
     image: Image,
     arena_start: int,
     output_bytes: int,
-) -> tuple[Choice, tuple[Scheduled, Image] | None]:
+) -> tuple[Candidate, tuple[Scheduled, Image] | None]:
     """Return the choice with the fewest predicted cycles; where known, all that it leads to."""
     if options.tiling_seed is not None or options.plain or not options.effort:
-        return Choice(), None
-    tried = choices(segment, config)
+        return Candidate(), None
+    tried = candidates(segment, config)
     whole = options.effort > 1 or any(item.streamed for item in tried)
     start = segment if whole else _start(segment)
     made = max(output_bytes, *(segment.sizes[name] for name in start.results))
-    best: tuple[Choice, Scheduled, Image] | None = None
-    for choice in tried:
+    best: tuple[Candidate, Scheduled, Image] | None = None
+    for candidate in tried:
         grown = image.fork() if start is segment else Image()
-        found = _schedule(start, config, options, choice, grown, arena_start, made)
+        found = _schedule(start, config, options, candidate, grown, arena_start, made)
         if best is None or found.prediction.cycles < best[1].prediction.cycles:
-            best = choice, found, grown
+            best = candidate, found, grown
     assert best is not None
-    choice, scheduled, grown = best
-    return choice, (scheduled, grown) if start is segment else None
+    candidate, scheduled, grown = best
+    return candidate, (scheduled, grown) if start is segment else None
 
 
 def _scheduled(
@@ -213,10 +213,10 @@ def _scheduled(
     image: Image,
     config: Config,
     options: CompileOptions,
-    choice: Choice,
+    candidate: Candidate,
     arena_start: int,
     output_bytes: int,
-    may_stay: bool,
+    may_pin: bool,
     known: tuple[Scheduled, Image] | None = None,
 ) -> Scheduled:
     """Return the instructions of a segment, with its weights on chip where that is better.
@@ -225,16 +225,16 @@ def _scheduled(
     """
     if known is None:
         first = image.fork()
-        scheduled = _schedule(segment, config, options, choice, first, arena_start, output_bytes)
+        scheduled = _schedule(segment, config, options, candidate, first, arena_start, output_bytes)
     else:
         scheduled, first = known
-    if may_stay and options.resident is not False and _may_gain(scheduled, config, options):
+    if may_pin and options.resident is not False and _may_gain(scheduled, config, options):
         for policy in resident_policies(segment, scheduled.plan.policy, config):
             second = image.fork()
-            stays = _staying(segment, config, policy, second, arena_start, output_bytes)
-            if stays is not None and (options.resident or _worth(scheduled, stays)):
+            pinned = _pinned(segment, config, policy, second, arena_start, output_bytes)
+            if pinned is not None and (options.resident or _worth(scheduled, pinned)):
                 image.take(second)
-                return stays
+                return pinned
     image.take(first)
     return scheduled
 
@@ -247,17 +247,17 @@ def _may_gain(scheduled: Scheduled, config: Config, options: CompileOptions) -> 
     return without.cycles <= _GAINING * scheduled.prediction.cycles
 
 
-def _worth(scheduled: Scheduled, stays: Scheduled) -> bool:
+def _worth(scheduled: Scheduled, pinned: Scheduled) -> bool:
     """Return whether weights that stay cost the first call little, and save later ones more."""
-    assert stays.repeat is not None
-    before, again = scheduled.prediction.cycles, stays.repeat.prediction.cycles
-    return stays.prediction.cycles <= _SLOWER * before and again <= _FASTER * before
+    assert pinned.repeat is not None
+    before, again = scheduled.prediction.cycles, pinned.repeat.prediction.cycles
+    return pinned.prediction.cycles <= _SLOWER * before and again <= _FASTER * before
 
 
-def _staying(
+def _pinned(
     segment: Segment,
     config: Config,
-    policy: Policy,
+    policy: ScheduleParams,
     image: Image,
     arena_start: int,
     output_bytes: int,
@@ -265,7 +265,7 @@ def _staying(
     """Return a schedule with weights that stay on chip for the next time; None for no room."""
     try:
         plan = make_plan(segment, policy, config)
-    except Full:
+    except OutOfScratchpad:
         return None
     first = _emitted(segment, config, plan, image, arena_start, output_bytes)
     again = _again(segment, config, plan, image, arena_start, output_bytes)
@@ -293,7 +293,7 @@ def _again(
     """Return the fastest way to run a plan again with its weights where they are."""
     made = []
     for policy in repeat_policies(segment, first, config):
-        with suppress(Full):
+        with suppress(OutOfScratchpad):
             plan = make_plan(segment, policy, config)
             made.append(_emitted(segment, config, plan, image, arena_start, output_bytes))
     return min(made, key=lambda item: item.prediction.cycles, default=None)
@@ -312,12 +312,12 @@ def _schedule(
     segment: Segment,
     config: Config,
     options: CompileOptions,
-    choice: Choice,
+    candidate: Candidate,
     image: Image,
     arena_start: int,
     output_bytes: int,
 ) -> Scheduled:
-    plan = fit(segment, config, options, choice)
+    plan = fit(segment, config, options, candidate)
     return _emitted(segment, config, plan, image, arena_start, output_bytes)
 
 

@@ -7,16 +7,16 @@ from matloom.arch.instruction import Instruction
 from matloom.arch.isa import Destination, Opcode, Source, Table, post_element_bytes
 from matloom.arch.isa import Region as Window
 from matloom.arch.numerics import DIGITS, Rounding
-from matloom.schedule.blocks import PairedWalk
-from matloom.schedule.context import unchanged
-from matloom.schedule.interleave import interleaved_loads
-from matloom.schedule.order import Order
+from matloom.schedule.dependencies import DependencyTracker
 from matloom.schedule.plan import Load, Plan
 from matloom.schedule.segment import Place, Segment
-from matloom.schedule.sequence import Tick
-from matloom.schedule.stage import ArrayStage, Interleave, Stage, VectorStage
+from matloom.schedule.sequence import Slot
 from matloom.schedule.stores import LONGEST_ROW, Stores
 from matloom.schedule.tiles import ArrayTile, VectorTile, exec_fields, input_box, position_bytes
+from matloom.select.context import unchanged
+from matloom.select.fold_rows import folded_loads
+from matloom.select.space_to_depth import PolyphaseWindow
+from matloom.select.stage import ArrayStage, RowFolding, Stage, VectorStage
 
 __all__ = ["emit"]
 
@@ -37,11 +37,11 @@ class _Emitter:
     ):
         self.segment, self.plan, self.config = segment, plan, config
         self.places, self.chunk_offsets = places, chunk_offsets
-        self.order = Order(config, dram_bytes)
+        self.order = DependencyTracker(config, dram_bytes)
         self.interleaved = {
-            stage.inputs[0]: stage.interleave
+            stage.inputs[0]: stage.row_folding
             for stage in segment.stages
-            if isinstance(stage, ArrayStage) and stage.interleave is not None
+            if isinstance(stage, ArrayStage) and stage.row_folding is not None
         }
         self.stores = Stores(segment, plan, places, self.order)
         #: Tensors in blocks whose border is filled.
@@ -81,8 +81,8 @@ class _Emitter:
                 spad_row_step=(load.row_step if load.apart else size) if load.rows > 1 else 0,
             )
 
-    def _load_interleaved(self, load: Load, rows: Interleave, place: Place) -> None:
-        for values in interleaved_loads(
+    def _load_interleaved(self, load: Load, rows: RowFolding, place: Place) -> None:
+        for values in folded_loads(
             rows,
             start=load.what[2],
             size=load.size,
@@ -95,11 +95,11 @@ class _Emitter:
                 Opcode.LOAD, **{**values, "region": place.region, "dram_offset": offset}
             )
 
-    def tick(self, number: int, tick: Tick) -> None:
+    def slot(self, number: int, slot: Slot) -> None:
         """Issue the tile of a tick, and the STOREs of what it finishes."""
-        stage, tile = self.segment.stages[tick.stage], tick.tile
-        mark = self.segment.marks[tick.stage] if tick.last else 0
-        stores = self.stores.needed(number, tick)
+        stage, tile = self.segment.stages[slot.stage], slot.tile
+        mark = self.segment.marks[slot.stage] if slot.last else 0
+        stores = self.stores.needed(number, slot)
         post_mark = 0 if stores else mark
         if isinstance(tile, ArrayTile):
             assert isinstance(stage, ArrayStage)
@@ -108,35 +108,35 @@ class _Emitter:
             assert isinstance(stage, VectorStage)
             self._vector(number, stage, tile, post_mark)
         if stores:
-            self.stores.append(number, tick, mark)
+            self.stores.append(number, slot, mark)
 
     def _source(self, number: int, name: str, first_byte: int) -> int:
         """Return the scratchpad address of a byte of a tensor."""
-        if name in self.plan.homes:
-            return self.plan.homes[name].address + first_byte
-        buffer, slab = self.plan.slabs[number, name]
-        return buffer.address + first_byte - slab.start
+        if name in self.plan.tensor_buffers:
+            return self.plan.tensor_buffers[name].address + first_byte
+        buffer, input_range = self.plan.input_ranges[number, name]
+        return buffer.address + first_byte - input_range.start
 
     def _input(self, number: int, stage: ArrayStage, tile: ArrayTile) -> dict[str, int]:
         """Return the fields of EXEC that say where the input lies, relative to its rows there."""
         name = stage.inputs[0]
         row_bytes, left = stage.in_row_bytes, 0
-        if name in self.plan.homes:
+        if name in self.plan.tensor_buffers:
             part = input_box(stage, tile, self.config)
             low, rows = part.low, part.high - part.low
-            address = self.plan.homes[name].address
+            address = self.plan.tensor_buffers[name].address
             address += (tile.image * stage.in_rows + low) * row_bytes
-            if isinstance(stage.walk, PairedWalk):
-                address += tile.first_block * stage.walk.blocks.plane_bytes
+            if isinstance(stage.loop_nest, PolyphaseWindow):
+                address += tile.first_block * stage.loop_nest.blocks.plane_bytes
         else:
-            buffer, slab = self.plan.slabs[number, name]
+            buffer, input_range = self.plan.input_ranges[number, name]
             address = buffer.address
-            row, left = divmod(slab.start, row_bytes)
+            row, left = divmod(input_range.start, row_bytes)
             low = row - tile.image * stage.in_rows
-            if slab.pitch:
-                rows, row_bytes = slab.rows, slab.width
+            if input_range.pitch:
+                rows, row_bytes = input_range.rows, input_range.width
             else:
-                rows = slab.width // row_bytes
+                rows = input_range.width // row_bytes
         fields = exec_fields(stage, tile, self.config)
         return {
             **fields,
@@ -161,7 +161,7 @@ class _Emitter:
         }
         for execute in self._executes(stage, tile, fields):
             self.order.append(Opcode.EXEC, **execute)
-        if tile.end_step < stage.walk.steps:
+        if tile.end_step < stage.loop_nest.steps:
             return
         looks_up = self._fill_table(number, stage)
         if stage.blocks is not None:
@@ -196,14 +196,14 @@ class _Emitter:
         self, stage: ArrayStage, tile: ArrayTile, fields: dict[str, int]
     ) -> Iterator[dict[str, int]]:
         """Yield the fields of the EXECs of a tile: of one, or of one for each plane it reads."""
-        if isinstance(stage.walk, PairedWalk):
+        if isinstance(stage.loop_nest, PolyphaseWindow):
             for plane in range(tile.end_block - tile.first_block):
                 yield {
                     **fields,
                     "oc_blocks": 1,
                     "weight_addr": fields["weight_addr"] + plane * self.config.tile_bytes,
                     "acc_addr": fields["acc_addr"] + plane * tile.positions,
-                    "input_addr": fields["input_addr"] + plane * stage.walk.blocks.plane_bytes,
+                    "input_addr": fields["input_addr"] + plane * stage.loop_nest.blocks.plane_bytes,
                 }
         else:
             yield fields
@@ -220,11 +220,13 @@ class _Emitter:
         """Issue a POST for each plane, before the first of them those of the border."""
         blocks = stage.blocks
         assert blocks is not None
-        home = self.plan.homes[stage.output].address
+        tensor_buffer = self.plan.tensor_buffers[stage.output].address
         if stage.output not in self.bordered:
             self.bordered.add(stage.output)
             for border in blocks.border(stage.oc_blocks):
-                self.order.append(Opcode.POST, source_addr=home, dest_addr=home, **border)
+                self.order.append(
+                    Opcode.POST, source_addr=tensor_buffer, dest_addr=tensor_buffer, **border
+                )
         for number, plane in enumerate(range(tile.first_block, tile.end_block)):
             last = plane + 1 == stage.oc_blocks
             self.order.append(
@@ -238,7 +240,7 @@ class _Emitter:
                 tail=stage.tail if last else stage.block_bytes,
                 x_step=blocks.x_step,
                 acc_addr=entry + number * tile.positions,
-                dest_addr=home + blocks.first_byte(tile.first_row, tile.first_x, plane),
+                dest_addr=tensor_buffer + blocks.first_byte(tile.first_row, tile.first_x, plane),
                 dest_pitch=blocks.row_bytes,
                 param_addr=params + number * stage.params.shape[1],
                 **tile.post,
@@ -252,9 +254,9 @@ class _Emitter:
         where sums come in every cycle: they would keep POST from their half.
         """
         half = stage.entries(self.config)
-        if tile.opened is not None:
-            self.half, self.used = tile.opened.half, [0, 0]
-            return self.half * half + tile.opened.entry
+        if tile.prologue_sums is not None:
+            self.half, self.used = tile.prologue_sums.half, [0, 0]
+            return self.half * half + tile.prologue_sums.entry
         if not tile.first_step:
             self.half ^= 1
             first, self.used[self.half] = self.used[self.half], 0
@@ -284,7 +286,7 @@ class _Emitter:
                 oc_blocks=1,
                 tail=row_bytes,
                 x_step=row_bytes,
-                source_addr=self.plan.tables[self.plan.ticks[number].stage].address,
+                source_addr=self.plan.tables[self.plan.slots[number].stage].address,
                 **unchanged(),
             )
         return {"table": Table.LOOK_UP}
@@ -296,17 +298,17 @@ class _Emitter:
             pitch = x_step * (tile.end_x - tile.first_x)
             return self.plan.stagings[number].address, x_step, pitch
         first = stage.first_byte(tile.image, tile.first_row, tile.first_x, tile.first_block)
-        address = self.plan.homes[stage.output].address + first
+        address = self.plan.tensor_buffers[stage.output].address + first
         return address, stage.x_step, stage.row_step
 
     def _chunk_addresses(self, number: int, stage: ArrayStage, tile: ArrayTile) -> tuple[int, int]:
         """Return the addresses of a tile's first weights and first parameters."""
-        index = self.plan.ticks[number].stage
+        index = self.plan.slots[number].stage
         chunk = self.plan.tilings[index].chunks[tile.chunk]
         base = self.plan.weights[number].address
         tile_bytes, param_bytes = self.config.tile_bytes, stage.params.shape[1]
         offset = tile.first_block - chunk.first_block
-        if stage.walk.weights_fixed:
+        if stage.loop_nest.weights_fixed:
             return base, base + tile_bytes + offset * param_bytes
         size = (chunk.end_step - chunk.first_step) * tile_bytes
         first = offset * size + (tile.first_step - chunk.first_step) * tile_bytes
@@ -357,7 +359,7 @@ class _Emitter:
         if number in self.plan.stagings:
             dest = self.plan.stagings[number].address + start - tile.start
         else:
-            dest = self.plan.homes[stage.output].address + start
+            dest = self.plan.tensor_buffers[stage.output].address + start
         pitch, ratio = stage.period if shape["height"] > 1 else 0, stage.input_ratio
         looks_up = self._fill_table(number, stage)
         for index, (source, post) in enumerate(stage.posts):
@@ -415,10 +417,10 @@ def emit(
     emitter = _Emitter(segment, plan, config, places, chunk_offsets, dram_bytes)
     loads = iter(plan.loads)
     load = next(loads, None)
-    for number, tick in enumerate(plan.ticks):
-        while load is not None and load.tick <= number:
+    for number, slot in enumerate(plan.slots):
+        while load is not None and load.slot <= number:
             emitter.load(load)
             load = next(loads, None)
-        emitter.tick(number, tick)
+        emitter.slot(number, slot)
     emitter.order.end()
     return emitter.order.instructions

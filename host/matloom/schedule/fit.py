@@ -5,17 +5,17 @@ import random
 from dataclasses import dataclass, replace
 
 from matloom.arch.config import Config
-from matloom.schedule.blocks import PairedWalk
-from matloom.schedule.errors import CompileError
-from matloom.schedule.limits import Limits, Opening, Weights
 from matloom.schedule.options import CompileOptions
-from matloom.schedule.plan import Full, Plan, Policy
+from matloom.schedule.params import Prologue, TilingParams, Weights
+from matloom.schedule.plan import OutOfScratchpad, Plan, ScheduleParams
 from matloom.schedule.planner import make_plan
 from matloom.schedule.segment import Segment
-from matloom.schedule.stage import ArrayStage, Stage, VectorStage, Walk
 from matloom.schedule.tiles import BLOCK_ENTRIES
+from matloom.select.errors import CompileError
+from matloom.select.space_to_depth import PolyphaseWindow
+from matloom.select.stage import ArrayStage, LoopNest, Stage, VectorStage
 
-__all__ = ["Choice", "choices", "fit", "repeat_policies", "resident_policies"]
+__all__ = ["Candidate", "candidates", "fit", "repeat_policies", "resident_policies"]
 
 _ATTEMPTS = 400
 _SMALLEST_TILE = 16
@@ -39,52 +39,54 @@ _UNBOUNDED = 1 << 30
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choice:
+class Candidate:
     """What prediction decides: how the first stage starts, and what large stages load twice.
 
     Members
     -------
     tiles, head, opening:
-        Of the first stage, as in `Limits`.
+        Of the first stage, as in `TilingParams`.
     streamed:
         Weights that do not fit are loaded for each tile of positions, not the input for each
         chunk of weights.
     """
 
     tiles: int = 4
-    head: bool = False
+    ramp_up: bool = False
     streamed: bool = False
-    opening: Opening | None = None
+    prologue: Prologue | None = None
 
 
 #: What is tried where all weights fit, and where some do not; of equals the first is taken.
-_RESIDENT_CHOICES = (
-    Choice(),
-    Choice(tiles=2),
-    Choice(tiles=3),
-    Choice(tiles=8),
-    Choice(tiles=16),
-    Choice(head=True),
-    Choice(tiles=8, head=True),
+_RESIDENT_CANDIDATES = (
+    Candidate(),
+    Candidate(tiles=2),
+    Candidate(tiles=3),
+    Candidate(tiles=8),
+    Candidate(tiles=16),
+    Candidate(ramp_up=True),
+    Candidate(tiles=8, ramp_up=True),
 )
 #: Rows, output blocks, and bytes of a row of the input in a slab, of openings that are tried.
-_OPENINGS = ((128, 4, 32), (128, 4, 64), (128, 8, 32), (128, 8, 48), (80, 8, 32))
+_PROLOGUES = ((128, 4, 32), (128, 4, 64), (128, 8, 32), (128, 8, 48), (80, 8, 32))
 #: How many of these are tried, from the first on, where weights do not stay.
-_LARGE_OPENINGS = 2
-_LARGE_CHOICES = (Choice(), Choice(streamed=True))
+_LARGE_PROLOGUES = 2
+_LARGE_CANDIDATES = (Candidate(), Candidate(streamed=True))
 
 
-def choices(segment: Segment, config: Config) -> tuple[Choice, ...]:
+def candidates(segment: Segment, config: Config) -> tuple[Candidate, ...]:
     """Return the choices between which prediction decides."""
-    openings = _openings(config) if _opens(segment, config) else ()
+    prologues = _prologues(config) if _has_prologue(segment, config) else ()
     if any(_weights(stage, config) is not Weights.RESIDENT for stage in segment.stages):
         # Those of few weights, beside an input that stays.
         first = segment.stages[0]
-        fits = isinstance(first, ArrayStage) and _beside(first, _OPENINGS[0][1]) < config.spad_bytes
-        return (*_LARGE_CHOICES, *(openings[:_LARGE_OPENINGS] if fits else ()))
-    if not openings:
-        return _RESIDENT_CHOICES
-    return (*(Choice(tiles=tiles) for tiles in (4, 3, 8, 16)), *openings)
+        fits = (
+            isinstance(first, ArrayStage) and _beside(first, _PROLOGUES[0][1]) < config.spad_bytes
+        )
+        return (*_LARGE_CANDIDATES, *(prologues[:_LARGE_PROLOGUES] if fits else ()))
+    if not prologues:
+        return _RESIDENT_CANDIDATES
+    return (*(Candidate(tiles=tiles) for tiles in (4, 3, 8, 16)), *prologues)
 
 
 def _beside(stage: ArrayStage, blocks: int) -> int:
@@ -93,26 +95,33 @@ def _beside(stage: ArrayStage, blocks: int) -> int:
     return stage.images * stage.in_rows * stage.in_row_bytes + weights
 
 
-def _openings(config: Config) -> tuple[Choice, ...]:
+def _prologues(config: Config) -> tuple[Candidate, ...]:
     """Return openings whose slabs are bursts of some beats for each row."""
     return tuple(
-        Choice(opening=Opening(rows=rows, blocks=blocks, steps=max(1, size // config.rows)))
-        for rows, blocks, size in _OPENINGS
+        Candidate(prologue=Prologue(rows=rows, blocks=blocks, steps=max(1, size // config.rows)))
+        for rows, blocks, size in _PROLOGUES
     )
 
 
-def _opens(segment: Segment, config: Config) -> bool:
+def _has_prologue(segment: Segment, config: Config) -> bool:
     """Return whether the first stage is a matrix product of many rows, from external memory."""
     stage = segment.stages[0]
-    if not isinstance(stage, ArrayStage) or not isinstance(stage.walk, Walk):
+    if not isinstance(stage, ArrayStage) or not isinstance(stage.loop_nest, LoopNest):
         return False
-    walk = stage.walk
-    single = walk.kernel_rows == walk.kernel_cols == walk.y_step == stage.images == stage.width == 1
+    loop_nest = stage.loop_nest
+    single = (
+        loop_nest.kernel_rows
+        == loop_nest.kernel_cols
+        == loop_nest.y_step
+        == stage.images
+        == stage.width
+        == 1
+    )
     return (
         single
         and stage.oc_blocks > 1
-        and walk.blocks > 1
-        and walk.oc_step == walk.pad_top == 0
+        and loop_nest.blocks > 1
+        and loop_nest.oc_step == loop_nest.pad_top == 0
         and stage.out_rows >= 4 * config.tile_load_cycles
     )
 
@@ -132,36 +141,40 @@ def _alive(segment: Segment, index: int) -> list[str]:
     return [name for _, name in sorted(names, reverse=True)]
 
 
-def _limit(policy: Policy, index: int, limits: Limits) -> Policy:
+def _limit(policy: ScheduleParams, index: int, limits: TilingParams) -> ScheduleParams:
     changed = list(policy.limits)
     changed[index] = limits
     return replace(policy, limits=tuple(changed))
 
 
-def _overlaid(segment: Segment, policy: Policy) -> Policy:
+def _in_place(segment: Segment, policy: ScheduleParams) -> ScheduleParams:
     """Let element-wise results take their input's place, and end with small tiles.
 
     The next stage reads the bank that their last tile reads, and keeps it waiting.
     """
     limits = tuple(
-        replace(limit, taper_rows=True)
+        replace(limit, ramp_down_rows=True)
         if any(isinstance(stage, VectorStage) for stage in segment.stages[index : index + 2])
         else limit
         for index, limit in enumerate(policy.limits)
     )
-    return replace(policy, overlay=True, limits=limits)
+    return replace(policy, in_place=True, limits=limits)
 
 
 def _spill(
-    segment: Segment, policy: Policy, full: Full, config: Config, choice: Choice
-) -> Policy | None:
+    segment: Segment,
+    policy: ScheduleParams,
+    full: OutOfScratchpad,
+    config: Config,
+    candidate: Candidate,
+) -> ScheduleParams | None:
     """Keep the largest tensor that is alive in external memory.
 
     Its users start again from the widest limits, with a bound on the size of their tiles.
     """
     widest = _plain_policy(segment, config)
     if not policy.plain:
-        widest = _overlaid(segment, _first_policy(segment, config, choice))
+        widest = _in_place(segment, _first_policy(segment, config, candidate))
     for name in _alive(segment, full.stage):
         if name in policy.spilled or name in segment.on_chip:
             continue
@@ -180,17 +193,21 @@ def _spill(
 
 
 def _tighten(
-    segment: Segment, policy: Policy, full: Full, config: Config, choice: Choice
-) -> Policy | None:
+    segment: Segment,
+    policy: ScheduleParams,
+    full: OutOfScratchpad,
+    config: Config,
+    candidate: Candidate,
+) -> ScheduleParams | None:
     """Return the next policy to try after a plan did not fit, or None."""
-    if not (policy.overlay or policy.plain):
-        return _overlaid(segment, policy)
-    if policy.spread:
-        return replace(policy, spread=False)
+    if not (policy.in_place or policy.plain):
+        return _in_place(segment, policy)
+    if policy.avoid_conflicts:
+        return replace(policy, avoid_conflicts=False)
     limits = policy.limits[full.stage]
     stage = segment.stages[full.stage]
     if full.kind == "tensor":
-        return _spill(segment, policy, full, config, choice)
+        return _spill(segment, policy, full, config, candidate)
     block_bytes = 0
     if isinstance(stage, ArrayStage):
         block_bytes = stage.weights.shape[1] + stage.params.shape[1]
@@ -202,7 +219,7 @@ def _tighten(
     bounded = limits.tile_bytes < _UNBOUNDED
     if bounded and limits.tile_bytes > config.spad_bytes // 16:
         return _limit(policy, full.stage, replace(limits, tile_bytes=limits.tile_bytes // 2))
-    spilled = _spill(segment, policy, full, config, choice)
+    spilled = _spill(segment, policy, full, config, candidate)
     if spilled is not None:
         return spilled
     if full.kind == "output tile" and not policy.results_first:
@@ -210,7 +227,9 @@ def _tighten(
     return _smallest(policy, full, block_bytes, config)
 
 
-def _smallest(policy: Policy, full: Full, block_bytes: int, config: Config) -> Policy | None:
+def _smallest(
+    policy: ScheduleParams, full: OutOfScratchpad, block_bytes: int, config: Config
+) -> ScheduleParams | None:
     """Return the next smaller bounds of a stage whatever they cost, or None."""
     limits = policy.limits[full.stage]
     smaller = []
@@ -227,13 +246,13 @@ def _smallest(policy: Policy, full: Full, block_bytes: int, config: Config) -> P
     return _limit(policy, full.stage, smaller[0 if full.kind == "weights" else -1])
 
 
-def _first_policy(segment: Segment, config: Config, choice: Choice) -> Policy:
+def _first_policy(segment: Segment, config: Config, candidate: Candidate) -> ScheduleParams:
     """Return the choices that are best where memory is plenty."""
-    limits: list[Limits] = []
+    limits: list[TilingParams] = []
     by_blocks = [_by_blocks(segment, index, config) for index in range(len(segment.stages))]
     for index, stage in enumerate(segment.stages):
         weights = _weights(stage, config)
-        if choice.streamed and weights is Weights.ONCE:
+        if candidate.streamed and weights is Weights.ONCE:
             weights = Weights.STREAMED
         small = weights is Weights.RESIDENT
         chunk_bytes = min(_CHUNK_BYTES, config.spad_bytes // 8)
@@ -242,39 +261,39 @@ def _first_policy(segment: Segment, config: Config, choice: Choice) -> Policy:
         if first and small and not waits:
             # Nothing runs yet behind which a long transfer could hide.
             chunk_bytes = min(chunk_bytes, _FIRST_CHUNK_BYTES)
-            if choice.opening is not None and isinstance(stage, ArrayStage):
+            if candidate.prologue is not None and isinstance(stage, ArrayStage):
                 # Behind an opening whole blocks can; sums in parts would wait for each other.
                 chunk_bytes = max(chunk_bytes, stage.weights.shape[1] + stage.params.shape[1])
         limits.append(
-            Limits(
+            TilingParams(
                 weights=weights,
                 chunk_bytes=chunk_bytes,
                 tile_bytes=_FIRST_TILE_BYTES if first else _UNBOUNDED,
-                taper=last and (waits or not small),
-                taper_rows=last,
-                tiles=choice.tiles if first else _tiles(stage),
-                head=choice.head and first,
-                opening=choice.opening if first else None,
+                ramp_down=last and (waits or not small),
+                ramp_down_rows=last,
+                tiles=candidate.tiles if first else _tiles(stage),
+                ramp_up=candidate.ramp_up and first,
+                prologue=candidate.prologue if first else None,
                 by_blocks=by_blocks[index],
                 split=index > 0 and _splits(segment, index, by_blocks[index - 1]),
             )
         )
-    return Policy(limits=tuple(limits))
+    return ScheduleParams(limits=tuple(limits))
 
 
-def _plain_policy(segment: Segment, config: Config) -> Policy:
+def _plain_policy(segment: Segment, config: Config) -> ScheduleParams:
     """Return the choices of a plain schedule: equal tiles, weights in chunks."""
     size = min(_CHUNK_BYTES, config.spad_bytes // 8)
     limits = tuple(
-        Limits(weights=_weights(stage, config), chunk_bytes=size) for stage in segment.stages
+        TilingParams(weights=_weights(stage, config), chunk_bytes=size) for stage in segment.stages
     )
-    return Policy(limits=limits, plain=True)
+    return ScheduleParams(limits=limits, plain=True)
 
 
 def _tiles(stage: Stage) -> int:
     """Return how many tiles a stage behind the first has at least."""
-    paired = isinstance(stage, ArrayStage) and isinstance(stage.walk, PairedWalk)
-    return _PAIRED_TILES if paired else Limits.tiles
+    paired = isinstance(stage, ArrayStage) and isinstance(stage.loop_nest, PolyphaseWindow)
+    return _PAIRED_TILES if paired else TilingParams.tiles
 
 
 def _by_blocks(segment: Segment, index: int, config: Config) -> bool:
@@ -306,12 +325,12 @@ def _splits(segment: Segment, index: int, after_blocks: bool) -> bool:
     stage, before = segment.stages[index], segment.stages[index - 1]
     if not isinstance(stage, ArrayStage) or stage.depthwise or before.output not in stage.inputs:
         return False
-    return after_blocks or stage.walk.weights_fixed
+    return after_blocks or stage.loop_nest.weights_fixed
 
 
 def _weights(stage: Stage, config: Config) -> Weights:
     """Return how long weights can stay on chip: all of them, some output blocks, or neither."""
-    if isinstance(stage, VectorStage) or stage.walk.weights_fixed:
+    if isinstance(stage, VectorStage) or stage.loop_nest.weights_fixed:
         return Weights.RESIDENT
     if stage.weights.nbytes <= config.spad_bytes // 2:
         return Weights.RESIDENT
@@ -321,13 +340,15 @@ def _weights(stage: Stage, config: Config) -> Weights:
 
 def _waits_for_weights(stage: Stage, config: Config) -> bool:
     """Return whether a weight tile takes longer to arrive than to use."""
-    if isinstance(stage, VectorStage) or stage.walk.weights_fixed:
+    if isinstance(stage, VectorStage) or stage.loop_nest.weights_fixed:
         return False
     positions = stage.images * stage.out_rows * stage.width
     return positions < config.tile_bytes // config.bus_bytes
 
 
-def resident_policies(segment: Segment, policy: Policy, config: Config) -> tuple[Policy, ...]:
+def resident_policies(
+    segment: Segment, policy: ScheduleParams, config: Config
+) -> tuple[ScheduleParams, ...]:
     """Return the policies to try for weights that stay, the fastest first; none where some cannot.
 
     POST fetches parameters while EXEC reads weights, in a repetition in every cycle; to have them
@@ -340,27 +361,29 @@ def resident_policies(segment: Segment, policy: Policy, config: Config) -> tuple
         for stage, limits in zip(segment.stages, policy.limits, strict=True)
     )
     resident = replace(policy, resident=True)
-    close = replace(resident, spread=False)
+    close = replace(resident, avoid_conflicts=False)
     return (
         replace(resident, limits=tuple(apart)),
         resident,
         close,
-        replace(close, overlay=True),
+        replace(close, in_place=True),
     )
 
 
-def repeat_policies(segment: Segment, first: Plan, config: Config) -> tuple[Policy, ...]:
+def repeat_policies(segment: Segment, first: Plan, config: Config) -> tuple[ScheduleParams, ...]:
     """Return the policies to try for a plan whose weights are where the first left them."""
-    held = replace(first.policy, resident=False, held=first.chunk_addresses)
-    tapered = tuple(
-        replace(limits, taper_blocks=_hides_results(stage, config))
-        for stage, limits in zip(segment.stages, held.limits, strict=True)
+    pinned_at = replace(first.policy, resident=False, pinned_at=first.chunk_addresses)
+    ramped_down = tuple(
+        replace(limits, ramp_down_blocks=_hides_results(stage, config))
+        for stage, limits in zip(segment.stages, pinned_at.limits, strict=True)
     )
     early = tuple(
-        replace(limits, split=limits.split or (before.taper_blocks and limits.taper_blocks))
-        for before, limits in itertools.pairwise((tapered[0], *tapered))
+        replace(limits, split=limits.split or (before.ramp_down_blocks and limits.ramp_down_blocks))
+        for before, limits in itertools.pairwise((ramped_down[0], *ramped_down))
     )
-    return tuple(replace(held, limits=limits) for limits in (held.limits, tapered, early))
+    return tuple(
+        replace(pinned_at, limits=limits) for limits in (pinned_at.limits, ramped_down, early)
+    )
 
 
 def _has_params(stage: Stage) -> bool:
@@ -370,7 +393,7 @@ def _has_params(stage: Stage) -> bool:
 
 def _reads_weights_always(stage: Stage, config: Config) -> bool:
     """Return whether the bank of the weights is read in most cycles."""
-    if not isinstance(stage, ArrayStage) or stage.walk.weights_fixed or not _has_params(stage):
+    if not isinstance(stage, ArrayStage) or stage.loop_nest.weights_fixed or not _has_params(stage):
         return False
     return stage.oc_blocks > 1 and stage.out_rows * stage.width < 2 * config.tile_load_cycles
 
@@ -380,10 +403,10 @@ def _hides_results(stage: Stage, config: Config) -> bool:
     if not _waits_for_weights(stage, config):
         return False
     assert isinstance(stage, ArrayStage)
-    return stage.walk.steps * config.tile_load_cycles >= _RESULT_CYCLES
+    return stage.loop_nest.steps * config.tile_load_cycles >= _RESULT_CYCLES
 
 
-def _random_policy(segment: Segment, config: Config, seed: int) -> Policy:
+def _random_policy(segment: Segment, config: Config, seed: int) -> ScheduleParams:
     """Return arbitrary choices: what memory forces on large networks, for small ones too."""
     draw, shape = random.Random(seed), random.Random(f"shapes of {seed}")
 
@@ -393,27 +416,27 @@ def _random_policy(segment: Segment, config: Config, seed: int) -> Policy:
     limits = []
     for stage in segment.stages:
         limits.append(
-            Limits(
+            TilingParams(
                 weights=draw.choice(tuple(Weights)),
                 chunk_bytes=draw.randint(1, _CHUNK_BYTES),
                 tile_bytes=draw.choice((_UNBOUNDED, draw.randint(1, config.spad_bytes // 2))),
-                taper=sometimes(),
-                taper_rows=sometimes(),
-                head=sometimes(),
+                ramp_down=sometimes(),
+                ramp_down_rows=sometimes(),
+                ramp_up=sometimes(),
                 by_blocks=sometimes(),
                 params_apart=_has_params(stage) and sometimes(),
-                taper_blocks=sometimes(),
+                ramp_down_blocks=sometimes(),
                 split=sometimes(),
             )
         )
     drawn = frozenset(name for name in segment.sizes if draw.random() < 0.4)
     spilled = drawn - segment.on_chip
-    return Policy(limits=tuple(limits), spilled=spilled, seed=seed, overlay=sometimes())
+    return ScheduleParams(limits=tuple(limits), spilled=spilled, seed=seed, in_place=sometimes())
 
 
-def fit(segment: Segment, config: Config, options: CompileOptions, choice: Choice) -> Plan:
+def fit(segment: Segment, config: Config, options: CompileOptions, candidate: Candidate) -> Plan:
     """Return a plan that fits; raise `CompileError` where even the smallest does not."""
-    policy = _first_policy(segment, config, choice)
+    policy = _first_policy(segment, config, candidate)
     if options.plain:
         policy = _plain_policy(segment, config)
     if options.tiling_seed is not None:
@@ -421,8 +444,8 @@ def fit(segment: Segment, config: Config, options: CompileOptions, choice: Choic
     for _ in range(_ATTEMPTS):
         try:
             return make_plan(segment, policy, config)
-        except Full as full:
-            tighter = _tighten(segment, policy, full, config, choice)
+        except OutOfScratchpad as full:
+            tighter = _tighten(segment, policy, full, config, candidate)
             if tighter is None:
                 raise CompileError(
                     f"stage {segment.stages[full.stage].name} needs {full.size} bytes of "

@@ -4,10 +4,10 @@ from collections import Counter
 from dataclasses import replace
 
 from matloom.arch.config import WINDOW_TAPS, Config
-from matloom.schedule.blocks import Blocks, PairedWalk
 from matloom.schedule.segment import Segment
-from matloom.schedule.sliding import LONGEST_LINE, SlidingWalk
-from matloom.schedule.stage import ArrayStage, Stage, Walk
+from matloom.select.sliding import LONGEST_LINE, SlidingWindow
+from matloom.select.space_to_depth import Blocks, PolyphaseWindow
+from matloom.select.stage import ArrayStage, LoopNest, Stage
 
 __all__ = ["in_blocks"]
 
@@ -28,8 +28,8 @@ def in_blocks(segment: Segment, config: Config) -> Segment | None:
     stages: list[Stage] = list(segment.stages)
     sizes = dict(segment.sizes)
     for index, reader in enumerate(segment.stages):
-        walk = _paired(reader, config)
-        if walk is None:
+        loop_nest = _paired(reader, config)
+        if loop_nest is None:
             continue
         (name,) = reader.inputs
         inside = name not in segment.sources and name not in segment.results
@@ -37,19 +37,19 @@ def in_blocks(segment: Segment, config: Config) -> Segment | None:
             continue
         place = next(at for at, stage in enumerate(stages) if stage.output == name)
         maker = stages[place]
-        if not isinstance(maker, ArrayStage) or not _makes_rows(maker, walk.blocks):
+        if not isinstance(maker, ArrayStage) or not _makes_rows(maker, loop_nest.blocks):
             continue
         assert isinstance(reader, ArrayStage)
-        size = reader.oc_blocks * walk.blocks.plane_bytes
+        size = reader.oc_blocks * loop_nest.blocks.plane_bytes
         if size > config.spad_bytes:
             continue
         sizes[name] = size
-        stages[place] = replace(maker, blocks=walk.blocks)
+        stages[place] = replace(maker, blocks=loop_nest.blocks)
         stages[index] = replace(
             reader,
-            in_rows=walk.blocks.rows,
-            in_row_bytes=walk.blocks.row_bytes,
-            walk=walk,
+            in_rows=loop_nest.blocks.rows,
+            in_row_bytes=loop_nest.blocks.row_bytes,
+            loop_nest=loop_nest,
         )
     on_chip = {
         stage.output
@@ -61,15 +61,15 @@ def in_blocks(segment: Segment, config: Config) -> Segment | None:
     return replace(segment, stages=tuple(stages), sizes=sizes, on_chip=frozenset(on_chip))
 
 
-def _paired(stage: Stage, config: Config) -> PairedWalk | None:
+def _paired(stage: Stage, config: Config) -> PolyphaseWindow | None:
     """Return the walk of a 3x3 layer of stride 2 that pads by at most one position a side."""
-    if not isinstance(stage, ArrayStage) or not isinstance(stage.walk, SlidingWalk):
+    if not isinstance(stage, ArrayStage) or not isinstance(stage.loop_nest, SlidingWindow):
         return None
-    walk = stage.walk
-    kernel = (walk.kernel_rows, walk.kernel_width, walk.stride_x, walk.y_step)
-    if kernel != (WINDOW_TAPS, WINDOW_TAPS, 2, 2) or max(walk.pad_top, walk.pad_left) > 1:
+    loop_nest = stage.loop_nest
+    kernel = (loop_nest.kernel_rows, loop_nest.kernel_width, loop_nest.stride_x, loop_nest.y_step)
+    if kernel != (WINDOW_TAPS, WINDOW_TAPS, 2, 2) or max(loop_nest.pad_top, loop_nest.pad_left) > 1:
         return None
-    height, width = walk.pad_top + stage.in_rows, walk.pad_left + walk.in_width
+    height, width = loop_nest.pad_top + stage.in_rows, loop_nest.pad_left + loop_nest.in_width
     # A last window ends in a block that is there, or is padding as a whole.
     if 2 * stage.out_rows > height or 2 * stage.width > width:
         return None
@@ -77,25 +77,25 @@ def _paired(stage: Stage, config: Config) -> PairedWalk | None:
         return None
     blocks = Blocks(
         height=stage.in_rows,
-        width=walk.in_width,
+        width=loop_nest.in_width,
         columns=config.columns,
-        above=walk.pad_top,
-        left=walk.pad_left,
-        pad_value=walk.pad_value,
+        above=loop_nest.pad_top,
+        left=loop_nest.pad_left,
+        pad_value=loop_nest.pad_value,
     )
-    if max(walk.pad_top, walk.pad_left) and blocks.plane_bytes > _LONGEST_PITCH:
+    if max(loop_nest.pad_top, loop_nest.pad_left) and blocks.plane_bytes > _LONGEST_PITCH:
         return None
-    return PairedWalk(blocks=blocks)
+    return PolyphaseWindow(blocks=blocks)
 
 
 def _makes_rows(stage: ArrayStage, blocks: Blocks) -> bool:
     """Return whether an EXEC can make every other row of a stage, and POST write bytes of it."""
     return (
-        isinstance(stage.walk, Walk)
+        isinstance(stage.loop_nest, LoopNest)
         and (stage.images, stage.out_rows, stage.width) == (1, blocks.height, blocks.width)
         and min(blocks.height, blocks.width) > 1
-        and 2 * stage.walk.y_step < 256
-        and stage.part is None
+        and 2 * stage.loop_nest.y_step < 256
+        and stage.placement is None
         and stage.halves == stage.digits == stage.element_bytes == 1
         and stage.block_bytes == blocks.columns
     )

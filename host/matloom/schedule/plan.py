@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from matloom.schedule.limits import Limits
-from matloom.schedule.sequence import Tick
-from matloom.schedule.tiling import Slab, Tiling
+from matloom.schedule.params import TilingParams
+from matloom.schedule.sequence import Slot
+from matloom.schedule.tiling import InputRange, Tiling
 
-__all__ = ["PARAMS", "TABLE", "Buffer", "Full", "Load", "Plan", "Policy"]
+__all__ = ["PARAMS", "TABLE", "Buffer", "Load", "OutOfScratchpad", "Plan", "ScheduleParams"]
 
 #: The number that stands for a stage's parameters where they are no part of its chunks.
 PARAMS = -1
@@ -28,7 +28,7 @@ class Buffer:
     address: int = -1
     first_read: int | None = None
     last_read: int | None = None
-    stays: bool = False
+    pinned: bool = False
 
 
 @dataclass(eq=False)
@@ -45,14 +45,14 @@ class Load:
     offset: int
     size: int
     use: int
-    tick: int = 0
+    slot: int = 0
     rows: int = 1
     row_step: int = 0
     apart: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
-class Policy:
+class ScheduleParams:
     """The choices that a plan follows: tensors kept in external memory, limits by stage.
 
     `spread` puts what is read at the same time into different banks; `overlay` lets
@@ -64,22 +64,22 @@ class Policy:
     """
 
     spilled: frozenset[str] = frozenset()
-    limits: tuple[Limits, ...] = ()
-    spread: bool = True
-    overlay: bool = False
+    limits: tuple[TilingParams, ...] = ()
+    avoid_conflicts: bool = True
+    in_place: bool = False
     results_first: bool = False
     resident: bool = False
-    held: Mapping[tuple[int, int], int] | None = None
+    pinned_at: Mapping[tuple[int, int], int] | None = None
     seed: int | None = None
     plain: bool = False
 
 
-class Full(Exception):
+class OutOfScratchpad(Exception):
     """No room: at which tick, for which stage, for what kind of buffer of which size."""
 
-    def __init__(self, tick: int, stage: int, kind: str, size: int):
-        super().__init__(f"{size} bytes for {kind} of stage {stage} at tick {tick}")
-        self.tick, self.stage, self.kind, self.size = tick, stage, kind, size
+    def __init__(self, slot: int, stage: int, kind: str, size: int):
+        super().__init__(f"{size} bytes for {kind} of stage {stage} at tick {slot}")
+        self.slot, self.stage, self.kind, self.size = slot, stage, kind, size
 
 
 @dataclass
@@ -90,14 +90,14 @@ class Plan:
     tables of those that have one.
     """
 
-    policy: Policy
-    ticks: list[Tick]
-    homes: dict[str, Buffer]
+    policy: ScheduleParams
+    slots: list[Slot]
+    tensor_buffers: dict[str, Buffer]
     tilings: list[Tiling]
     weights: dict[int, Buffer] = field(default_factory=dict)
     params: dict[int, Buffer] = field(default_factory=dict)
     tables: dict[int, Buffer] = field(default_factory=dict)
-    slabs: dict[tuple[int, str], tuple[Buffer, Slab]] = field(default_factory=dict)
+    input_ranges: dict[tuple[int, str], tuple[Buffer, InputRange]] = field(default_factory=dict)
     stagings: dict[int, Buffer] = field(default_factory=dict)
     loads: list[Load] = field(default_factory=list)
     peak: int = 0
@@ -114,7 +114,7 @@ class Plan:
     @property
     def resident_bytes(self) -> tuple[tuple[int, int], ...]:
         """Ranges of addresses (half open) that hold weights and nothing else."""
-        buffers = (load.buffer for load in self.loads if load.buffer.stays)
+        buffers = (load.buffer for load in self.loads if load.buffer.pinned)
         # A buffer may be loaded in parts.
         whole = {(item.address, item.address + item.size) for item in buffers}
         ranges: list[tuple[int, int]] = []

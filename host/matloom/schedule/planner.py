@@ -5,14 +5,14 @@ from bisect import bisect_left, bisect_right
 from dataclasses import replace
 
 from matloom.arch.config import Config
-from matloom.schedule.limits import Weights
-from matloom.schedule.memory import Space
-from matloom.schedule.plan import PARAMS, TABLE, Buffer, Full, Load, Plan, Policy
+from matloom.schedule.allocator import Allocator
+from matloom.schedule.params import Weights
+from matloom.schedule.plan import PARAMS, TABLE, Buffer, Load, OutOfScratchpad, Plan, ScheduleParams
 from matloom.schedule.segment import Segment
-from matloom.schedule.sequence import Tick, sequence
-from matloom.schedule.stage import ArrayStage, VectorStage
+from matloom.schedule.sequence import Slot, sequence
 from matloom.schedule.tiles import ArrayTile, VectorTile, input_box
-from matloom.schedule.tiling import Slab, flat_slab
+from matloom.schedule.tiling import InputRange, flat_input_range
+from matloom.select.stage import ArrayStage, VectorStage
 
 __all__ = ["make_plan"]
 
@@ -29,7 +29,9 @@ _MANY = 8000
 _REST = 2
 
 
-def _home_of(segment: Segment, policy: Policy, ticks: list[Tick]) -> dict[str, Buffer]:
+def _tensor_buffers_of(
+    segment: Segment, policy: ScheduleParams, slots: list[Slot]
+) -> dict[str, Buffer]:
     """Return a buffer for each tensor on chip.
 
     Where memory is short, element-wise results share their input's. Otherwise not: the last tile
@@ -39,8 +41,8 @@ def _home_of(segment: Segment, policy: Policy, ticks: list[Tick]) -> dict[str, B
     first_read: dict[str, int] = {}
     last_read: dict[str, int] = {}
     last: dict[str, int] = {}
-    until = _reads_end(ticks)
-    spans = _spans(segment, ticks)
+    until = _reads_end(slots)
+    spans = _spans(segment, slots)
     for stage, (begin, end) in zip(segment.stages, spans, strict=True):
         for name in stage.inputs:
             first_read[name] = min(first_read.get(name, begin), begin)
@@ -48,11 +50,11 @@ def _home_of(segment: Segment, policy: Policy, ticks: list[Tick]) -> dict[str, B
         for name in (*stage.inputs, stage.output):
             first[name] = min(first.get(name, begin), begin)
             last[name] = max(last.get(name, end), end)
-    homes: dict[str, Buffer] = {}
+    tensor_buffers: dict[str, Buffer] = {}
     for index, stage in enumerate(segment.stages):
         for name in (*stage.inputs, stage.output):
-            if name not in homes and name not in policy.spilled:
-                homes[name] = Buffer(
+            if name not in tensor_buffers and name not in policy.spilled:
+                tensor_buffers[name] = Buffer(
                     segment.sizes[name],
                     first[name],
                     last[name],
@@ -60,51 +62,52 @@ def _home_of(segment: Segment, policy: Policy, ticks: list[Tick]) -> dict[str, B
                     first_read=first_read.get(name, last[name]),
                     last_read=last_read.get(name, last[name]),
                 )
-        if isinstance(stage, VectorStage) and stage.output in homes and policy.overlay:
-            _overlay(segment, homes, spans, index)
-    return homes
+        if isinstance(stage, VectorStage) and stage.output in tensor_buffers and policy.in_place:
+            _reuse_in_place(segment, tensor_buffers, spans, index)
+    return tensor_buffers
 
 
-def _spans(segment: Segment, ticks: list[Tick]) -> list[tuple[int, int]]:
+def _spans(segment: Segment, slots: list[Slot]) -> list[tuple[int, int]]:
     """Return the first and the last tick of each stage."""
     first, last = [-1] * len(segment.stages), [-1] * len(segment.stages)
-    for number, tick in enumerate(ticks):
-        if first[tick.stage] < 0:
-            first[tick.stage] = number
-        last[tick.stage] = number
+    for number, slot in enumerate(slots):
+        if first[slot.stage] < 0:
+            first[slot.stage] = number
+        last[slot.stage] = number
     return list(zip(first, last, strict=True))
 
 
-def _reads_end(ticks: list[Tick]) -> list[int]:
+def _reads_end(slots: list[Slot]) -> list[int]:
     """Return for each tick the one that ends its reads: element-wise tiles behind others queue."""
     ends: list[int] = []
-    for of_post, run in itertools.groupby(ticks, lambda tick: isinstance(tick.tile, VectorTile)):
+    for of_post, run in itertools.groupby(slots, lambda slot: isinstance(slot.tile, VectorTile)):
         first, count = len(ends), len(list(run))
         queue = of_post and first > 0
         ends += [first + count - 1] * count if queue else range(first, first + count)
     return ends
 
 
-def _overlay(
-    segment: Segment, homes: dict[str, Buffer], spans: list[tuple[int, int]], index: int
+def _reuse_in_place(
+    segment: Segment, tensor_buffers: dict[str, Buffer], spans: list[tuple[int, int]], index: int
 ) -> None:
     """Let an element-wise stage write over an input that nobody reads afterwards."""
     stage, (begin, _end) = segment.stages[index], spans[index]
     assert isinstance(stage, VectorStage)
     for name in stage.inputs:
         whole = segment.sizes[name] == stage.size * stage.input_ratio
-        if name not in homes or not whole or name in segment.results:
+        if name not in tensor_buffers or not whole or name in segment.results:
             continue
         readers = (
             spans[number][1]
             for number, other in enumerate(segment.stages)
-            if number != index and any(homes.get(at) is homes[name] for at in other.inputs)
+            if number != index
+            and any(tensor_buffers.get(at) is tensor_buffers[name] for at in other.inputs)
         )
         if max(readers, default=-1) < begin and stage.inputs.count(name) == 1:
-            home, result = homes[name], homes[stage.output]
-            home.last = max(home.last, result.last)
-            home.last_read = max(_reads(home)[1], _reads(result)[1])
-            homes[stage.output] = home
+            tensor_buffer, result = tensor_buffers[name], tensor_buffers[stage.output]
+            tensor_buffer.last = max(tensor_buffer.last, result.last)
+            tensor_buffer.last_read = max(_reads(tensor_buffer)[1], _reads(result)[1])
+            tensor_buffers[stage.output] = tensor_buffer
             return
 
 
@@ -116,37 +119,41 @@ class _Builder:
         self.transient: list[tuple[str, Buffer]] = []
         self._chunk: dict[tuple[int, int], Buffer] = {}
         self._latest: dict[int, int] = {}
-        self._slab: dict[str, tuple[int, Slab, Buffer]] = {}
+        self._input_range: dict[str, tuple[int, InputRange, Buffer]] = {}
         self._loaded = dict.fromkeys(segment.sources, 0)
-        self._opened: dict[tuple[str, int], int] = {}
+        self._prologue_loaded: dict[tuple[str, int], int] = {}
         self._arrived: dict[tuple[int, int], int] = {}
 
-    def add(self, number: int, tick: Tick) -> None:
+    def add(self, number: int, slot: Slot) -> None:
         """Note what a tick needs."""
-        stage, tile = self.segment.stages[tick.stage], tick.tile
-        cut = self.plan.tilings[tick.stage]
-        slab, complete = cut.slabs[tick.number], True
+        stage, tile = self.segment.stages[slot.stage], slot.tile
+        cut = self.plan.tilings[slot.stage]
+        input_range, complete = cut.input_ranges[slot.number], True
         if isinstance(tile, ArrayTile):
             assert isinstance(stage, ArrayStage)
-            self._add_weights(number, tick.stage, stage, tile)
-            complete = tile.end_step == stage.walk.steps
+            self._add_weights(number, slot.stage, stage, tile)
+            complete = tile.end_step == stage.loop_nest.steps
         if stage.table is not None and complete:
             size_bytes = stage.table.nbytes
-            self.plan.tables[tick.stage] = self._constants(number, tick.stage, TABLE, size_bytes)
+            self.plan.tables[slot.stage] = self._constants(number, slot.stage, TABLE, size_bytes)
         repeated: set[str] = set()
         if isinstance(stage, VectorStage):
             repeated = {stage.inputs[at] for at in stage.repeated}
         for name in dict.fromkeys(stage.inputs):
             if name in repeated:
                 assert isinstance(stage, VectorStage)
-                self._add_input(number, tick.stage, name, flat_slab(stage, 0, stage.period))
-            elif isinstance(tile, ArrayTile) and tile.opened and name in self.plan.homes:
+                self._add_input(number, slot.stage, name, flat_input_range(stage, 0, stage.period))
+            elif (
+                isinstance(tile, ArrayTile)
+                and tile.prologue_sums
+                and name in self.plan.tensor_buffers
+            ):
                 assert isinstance(stage, ArrayStage)
-                self._add_opening(number, name, stage, tile)
+                self._add_prologue(number, name, stage, tile)
             else:
-                self._add_input(number, tick.stage, name, slab)
+                self._add_input(number, slot.stage, name, input_range)
         if stage.output in self.plan.policy.spilled and complete:
-            staging = Buffer(cut.made_bytes[tick.number], number, number + 1, tick.stage)
+            staging = Buffer(cut.made_bytes[slot.number], number, number + 1, slot.stage)
             self.plan.stagings[number] = staging
             self.transient.append(("output tile", staging))
 
@@ -156,11 +163,11 @@ class _Builder:
         self._latest[index] = tile.chunk
         size = self.plan.tilings[index].chunk_bytes[tile.chunk]
         part = size
-        if tile.opened and tile.end_step < stage.walk.steps:
+        if tile.prologue_sums and tile.end_step < stage.loop_nest.steps:
             part = (tile.end_step - tile.first_step) * self.config.tile_bytes * tile.end_block
         buffer = self._constants(number, index, tile.chunk, size, again=again, part=part)
         self.plan.weights[number] = buffer
-        if limits.params_apart and tile.end_step == stage.walk.steps:
+        if limits.params_apart and tile.end_step == stage.loop_nest.steps:
             self.plan.params[index] = self._constants(number, index, PARAMS, stage.params.nbytes)
 
     def _constants(
@@ -181,14 +188,14 @@ class _Builder:
         policy = self.plan.policy
         if again or key not in self._chunk:
             buffer = Buffer(size, number, number, index, high=chunk >= 0, first_read=number)
-            buffer.stays = policy.resident or policy.held is not None
+            buffer.pinned = policy.resident or policy.pinned_at is not None
             self._chunk[key] = buffer
             self.transient.append(("weights", buffer))
             self._arrived[key] = 0
-            if policy.held is not None:
-                buffer.address = policy.held[key]
+            if policy.pinned_at is not None:
+                buffer.address = policy.pinned_at[key]
         done, wanted = self._arrived[key], size if part is None else part
-        if policy.held is None and done < wanted:
+        if policy.pinned_at is None and done < wanted:
             load = Load(self._chunk[key], ("chunk", index, chunk), done, wanted - done, number)
             self.plan.loads.append(load)
             self._arrived[key] = wanted
@@ -197,26 +204,26 @@ class _Builder:
 
     def close(self) -> None:
         """Keep the buffers of an opening apart, so that no LOAD in it waits for an EXEC."""
-        ticks = [
+        slots = [
             number
-            for number, tick in enumerate(self.plan.ticks)
-            if isinstance(tick.tile, ArrayTile) and tick.tile.opened
+            for number, slot in enumerate(self.plan.slots)
+            if isinstance(slot.tile, ArrayTile) and slot.tile.prologue_sums
         ]
-        for buffer in {id(item): item for item in map(self.plan.weights.get, ticks)}.values():
+        for buffer in {id(item): item for item in map(self.plan.weights.get, slots)}.values():
             assert buffer is not None
-            buffer.last = max(buffer.last, ticks[-1])
+            buffer.last = max(buffer.last, slots[-1])
 
-    def _add_opening(self, number: int, name: str, stage: ArrayStage, tile: ArrayTile) -> None:
+    def _add_prologue(self, number: int, name: str, stage: ArrayStage, tile: ArrayTile) -> None:
         """Bring the bytes of a tile's rows that its slab adds to those of the slabs before."""
-        done = self._opened.get((name, tile.first_step), 0)
+        done = self._prologue_loaded.get((name, tile.first_step), 0)
         if name not in self._loaded or tile.end_row <= done:
             return
-        self._opened[name, tile.first_step] = tile.end_row
+        self._prologue_loaded[name, tile.first_step] = tile.end_row
         box = input_box(stage, replace(tile, first_row=done), self.config)
         width = stage.in_row_bytes
         start = box.low * width + box.left
         load = Load(
-            self.plan.homes[name],
+            self.plan.tensor_buffers[name],
             ("tensor", name, start),
             start,
             box.right - box.left,
@@ -226,28 +233,38 @@ class _Builder:
             apart=True,
         )
         self.plan.loads.append(load)
-        if tile.end_step == stage.walk.steps:
+        if tile.end_step == stage.loop_nest.steps:
             self._loaded[name] = box.high * width
 
-    def _add_input(self, number: int, index: int, name: str, slab: Slab) -> None:
-        if name in self.plan.homes:
+    def _add_input(self, number: int, index: int, name: str, input_range: InputRange) -> None:
+        if name in self.plan.tensor_buffers:
             done = self._loaded.get(name)
-            if done is not None and done < slab.end:
+            if done is not None and done < input_range.end:
                 what = ("tensor", name, done)
-                home = self.plan.homes[name]
-                self.plan.loads.append(Load(home, what, done, slab.end - done, number))
-                self._loaded[name] = slab.end
+                tensor_buffer = self.plan.tensor_buffers[name]
+                self.plan.loads.append(
+                    Load(tensor_buffer, what, done, input_range.end - done, number)
+                )
+                self._loaded[name] = input_range.end
             return
-        known = self._slab.get(name)
-        if known is None or known[:2] != (index, slab):
-            buffer = Buffer(slab.size, number, number, index)
-            self._slab[name] = known = (index, slab, buffer)
+        known = self._input_range.get(name)
+        if known is None or known[:2] != (index, input_range):
+            buffer = Buffer(input_range.size, number, number, index)
+            self._input_range[name] = known = (index, input_range, buffer)
             self.transient.append(("input tile", buffer))
-            what = ("tensor", name, slab.start)
-            load = Load(buffer, what, 0, slab.width, number, rows=slab.rows, row_step=slab.pitch)
+            what = ("tensor", name, input_range.start)
+            load = Load(
+                buffer,
+                what,
+                0,
+                input_range.width,
+                number,
+                rows=input_range.rows,
+                row_step=input_range.pitch,
+            )
             self.plan.loads.append(load)
         known[2].last = number
-        self.plan.slabs[number, name] = (known[2], slab)
+        self.plan.input_ranges[number, name] = (known[2], input_range)
 
 
 def _time_loads(segment: Segment, plan: Plan, config: Config) -> None:
@@ -256,25 +273,25 @@ def _time_loads(segment: Segment, plan: Plan, config: Config) -> None:
     A LOAD in a full queue blocks everything behind it, so none is issued before the one a queue
     ahead of it has begun. A LOAD of a tensor must follow the STORE of its bytes.
     """
-    cycles = [plan.tilings[tick.stage].cycles[tick.number] for tick in plan.ticks]
+    cycles = [plan.tilings[slot.stage].cycles[slot.number] for slot in plan.slots]
     times = [0, *itertools.accumulate(cycles)]
     begin = float(times[-1])
     for load in reversed(plan.loads):
         begin = min(times[load.use] - _MARGIN, begin) - _load_cycles(load, config)
-        load.tick = min(max(0, bisect_right(times, begin) - 1), load.use)
+        load.slot = min(max(0, bisect_right(times, begin) - 1), load.use)
     _follow_stores(segment, plan)
-    ready = [0.0] * len(plan.ticks)
+    ready = [0.0] * len(plan.slots)
     begun: list[float] = []
     free, now = 0.0, 0.0
-    for number in range(len(plan.ticks)):
+    for number in range(len(plan.slots)):
         now = max(now, ready[number])
         for load in plan.loads[len(begun) :]:
             ahead = begun[-config.queue_depth] if len(begun) >= config.queue_depth else 0.0
-            if load.use > number and (load.tick > number or ahead > now):
+            if load.use > number and (load.slot > number or ahead > now):
                 break
             begun.append(max(now, free))
             free = begun[-1] + load.rows * load.size / config.bus_bytes
-            load.tick = number
+            load.slot = number
             ready[load.use] = free + _LATENCY
             now = max(now, ready[number])
         now += cycles[number]
@@ -287,15 +304,15 @@ def _load_cycles(load: Load, config: Config) -> float:
 def _follow_stores(segment: Segment, plan: Plan) -> None:
     """Move LOADs behind the ticks that make their bytes, and keep them in order."""
     written: dict[str, list[int]] = {}
-    for number, tick in enumerate(plan.ticks):
-        written.setdefault(segment.stages[tick.stage].output, []).append(number)
+    for number, slot in enumerate(plan.slots):
+        written.setdefault(segment.stages[slot.stage].output, []).append(number)
     earliest = 0
     for load in plan.loads:
         if load.what[0] == "tensor" and load.what[1] in written:
             producers = written[str(load.what[1])]
             last = bisect_left(producers, load.use) - 1
             earliest = max(earliest, producers[last] + 1) if last >= 0 else earliest
-        load.tick = earliest = min(max(load.tick, earliest), load.use)
+        load.slot = earliest = min(max(load.slot, earliest), load.use)
 
 
 def _reads(buffer: Buffer) -> tuple[int, int]:
@@ -304,7 +321,7 @@ def _reads(buffer: Buffer) -> tuple[int, int]:
 
 
 def _room(
-    space: Space, segment: Segment, kind: str, buffer: Buffer, use: int
+    space: Allocator, segment: Segment, kind: str, buffer: Buffer, use: int
 ) -> tuple[int, int] | None:
     """Take room for a buffer; return its address, and the tick from which on it is there.
 
@@ -313,37 +330,45 @@ def _room(
     input, whose bank EXEC reads in every cycle.
     """
     of_post = kind == "output tile" or isinstance(segment.stages[buffer.stage], VectorStage)
-    high = buffer.high or (of_post and not space.spread)
+    high = buffer.high or (of_post and not space.avoid_conflicts)
     rests = (_REST, 0) if kind == "input tile" else (0,)
-    ticks = range(buffer.first, use + 1)
-    firsts = [max(0, tick - rest) for tick in ticks for rest in rests]
+    slots = range(buffer.first, use + 1)
+    firsts = [max(0, slot - rest) for slot in slots for rest in rests]
     found = space.place_early(buffer.size, firsts, buffer.last, high=high, reads=(use, buffer.last))
     if found is None:
         return None
     address, number = found
-    return address, ticks[number // len(rests)]
+    return address, slots[number // len(rests)]
 
 
-def _place_tensors(plan: Plan, space: Space) -> None:
-    distinct = {id(home): home for home in plan.homes.values()}
-    for home in sorted(distinct.values(), key=lambda item: (-item.size, item.first)):
-        address = space.place(home.size, home.first, home.last, high=False, reads=_reads(home))
+def _place_tensors(plan: Plan, space: Allocator) -> None:
+    distinct = {id(tensor_buffer): tensor_buffer for tensor_buffer in plan.tensor_buffers.values()}
+    for tensor_buffer in sorted(distinct.values(), key=lambda item: (-item.size, item.first)):
+        address = space.place(
+            tensor_buffer.size,
+            tensor_buffer.first,
+            tensor_buffer.last,
+            high=False,
+            reads=_reads(tensor_buffer),
+        )
         if address is None:
-            raise Full(home.first, home.stage, "tensor", home.size)
-        home.address = address
+            raise OutOfScratchpad(
+                tensor_buffer.first, tensor_buffer.stage, "tensor", tensor_buffer.size
+            )
+        tensor_buffer.address = address
 
 
-def _place_others(plan: Plan, builder: _Builder, space: Space) -> None:
+def _place_others(plan: Plan, builder: _Builder, space: Allocator) -> None:
     """Place weights that stay, then all other buffers as their lives begin."""
     by_buffer = {id(load.buffer): load for load in plan.loads if load.buffer.address < 0}
     for _kind, buffer in builder.transient:
-        if buffer.stays and plan.policy.held is None:
-            last = len(plan.ticks) - 1
+        if buffer.pinned and plan.policy.pinned_at is None:
+            last = len(plan.slots) - 1
             address = space.place(buffer.size, 0, last, high=True, reads=_reads(buffer))
             if address is None:
-                raise Full(buffer.first, buffer.stage, "weights", buffer.size)
+                raise OutOfScratchpad(buffer.first, buffer.stage, "weights", buffer.size)
             buffer.address = address
-    waiting = [item for item in builder.transient if not item[1].stays]
+    waiting = [item for item in builder.transient if not item[1].pinned]
     if plan.policy.results_first:
         # What a tile makes has its tick; what it reads may arrive later.
         waiting.sort(key=lambda item: (item[0] != "output tile", item[1].first))
@@ -354,44 +379,54 @@ def _place_others(plan: Plan, builder: _Builder, space: Space) -> None:
         use = buffer.first if load is None else load.use
         found = _room(space, builder.segment, kind, buffer, use)
         if found is None:
-            raise Full(use, buffer.stage, kind, buffer.size)
+            raise OutOfScratchpad(use, buffer.stage, kind, buffer.size)
         buffer.address, buffer.first = found
         if load is not None:
-            load.tick = buffer.first
+            load.slot = buffer.first
     plan.peak = space.peak
 
 
-def _reserve(plan: Plan, builder: _Builder, space: Space) -> None:
+def _reserve(plan: Plan, builder: _Builder, space: Allocator) -> None:
     """Leave weights that are on chip already where they are."""
-    last = len(plan.ticks) - 1
+    last = len(plan.slots) - 1
     for _kind, buffer in builder.transient:
-        if buffer.stays:
+        if buffer.pinned:
             space.reserve(buffer.address, buffer.size, 0, last, high=True, reads=_reads(buffer))
 
 
 def _early(segment: Segment, plan: Plan) -> bool:
     """Return whether tensors can be placed before it is known when LOADs bring them."""
-    brought = [home for name, home in plan.homes.items() if name in segment.sources]
-    return plan.policy.held is None and all(home.first == 0 for home in brought)
+    brought = [
+        tensor_buffer
+        for name, tensor_buffer in plan.tensor_buffers.items()
+        if name in segment.sources
+    ]
+    return plan.policy.pinned_at is None and all(
+        tensor_buffer.first == 0 for tensor_buffer in brought
+    )
 
 
 def _require_room(segment: Segment, plan: Plan, config: Config) -> None:
-    """Raise `Full` where the buffers of one tile alone do not fit beside the tensors on chip."""
-    spans, kinds = _spans(segment, plan.ticks), ("weights", "input tile", "output tile")
-    homes = list({id(home): home for home in plan.homes.values()}.values())
+    """Raise `OutOfScratchpad` where a tile's buffers alone do not fit with the tensors on chip."""
+    spans, kinds = _spans(segment, plan.slots), ("weights", "input tile", "output tile")
+    tensor_buffers = list({id(item): item for item in plan.tensor_buffers.values()}.values())
     for index, (stage, (begin, end)) in enumerate(zip(segment.stages, spans, strict=True)):
         repeated = {stage.inputs[at] for at in getattr(stage, "repeated", ())}
-        apart = len(set(stage.inputs) - plan.homes.keys() - repeated)
+        apart = len(set(stage.inputs) - plan.tensor_buffers.keys() - repeated)
         staged = stage.output in plan.policy.spilled
-        beside = sum(home.size for home in homes if home.first <= begin and end <= home.last)
+        beside = sum(
+            tensor_buffer.size
+            for tensor_buffer in tensor_buffers
+            if tensor_buffer.first <= begin and end <= tensor_buffer.last
+        )
         needs = plan.tilings[index].most_bytes(apart, staged=staged)
         for kind, size in zip(kinds, needs, strict=True):
             if beside + size > config.spad_bytes:
-                raise Full(begin, index, kind, size)
+                raise OutOfScratchpad(begin, index, kind, size)
 
 
-def make_plan(segment: Segment, policy: Policy, config: Config) -> Plan:
-    """Return the plan of a segment under a policy; raise `Full` where it does not fit."""
+def make_plan(segment: Segment, policy: ScheduleParams, config: Config) -> Plan:
+    """Return the plan of a segment under a policy; raise `OutOfScratchpad` for none that fits."""
     cuts = [
         segment.tilings.of(
             stage, limits, config, None if policy.seed is None else policy.seed + index
@@ -399,26 +434,26 @@ def make_plan(segment: Segment, policy: Policy, config: Config) -> Plan:
         for index, (stage, limits) in enumerate(zip(segment.stages, policy.limits, strict=True))
     ]
     tiles = [item.tiles for item in cuts]
-    ticks = sequence(segment, tiles, policy.spilled, interleaved=not policy.plain)
-    plan = Plan(policy, ticks, _home_of(segment, policy, ticks), cuts)
-    seed = policy.seed if policy.spread else None
-    space = Space(config.spad_bytes, config, spread=policy.spread, seed=seed)
+    slots = sequence(segment, tiles, policy.spilled, interleaved=not policy.plain)
+    plan = Plan(policy, slots, _tensor_buffers_of(segment, policy, slots), cuts)
+    seed = policy.seed if policy.avoid_conflicts else None
+    space = Allocator(config.spad_bytes, config, avoid_conflicts=policy.avoid_conflicts, seed=seed)
     early = _early(segment, plan)
     if early:
         _place_tensors(plan, space)
-        if len(ticks) > _MANY:
+        if len(slots) > _MANY:
             _require_room(segment, plan, config)
     builder = _Builder(segment, plan, config)
-    for number, tick in enumerate(ticks):
-        builder.add(number, tick)
+    for number, slot in enumerate(slots):
+        builder.add(number, slot)
     builder.close()
     _time_loads(segment, plan, config)
     for load in plan.loads:
-        load.buffer.first = min(load.buffer.first, load.tick)
+        load.buffer.first = min(load.buffer.first, load.slot)
     if not early:
-        if policy.held is not None:
+        if policy.pinned_at is not None:
             _reserve(plan, builder, space)
         _place_tensors(plan, space)
     _place_others(plan, builder, space)
-    plan.loads.sort(key=lambda load: load.tick)
+    plan.loads.sort(key=lambda load: load.slot)
     return plan

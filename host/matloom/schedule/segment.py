@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 
 from matloom.arch.isa import Region
-from matloom.schedule.stage import Stage
 from matloom.schedule.tiling import Tilings
+from matloom.select.stage import Stage
 
 __all__ = ["Place", "Segment"]
 

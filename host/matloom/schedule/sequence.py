@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from matloom.schedule.segment import Segment
-from matloom.schedule.stage import ArrayStage, Stage, VectorStage
 from matloom.schedule.tiles import ArrayTile, Tile, VectorTile
+from matloom.select.stage import ArrayStage, Stage, VectorStage
 
-__all__ = ["Tick", "finished_bytes", "sequence"]
+__all__ = ["Slot", "finished_bytes", "sequence"]
 
 
 #: Tiles within which one is stored and read again behind the arithmetic of the others.
@@ -17,7 +17,7 @@ _STORED_TILES = 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tick:
+class Slot:
     """One tile in program order; `stage` is its index in the segment, `number` its own there.
 
     `pending` says that accumulators hold sums of unfinished tiles after it: no other stage may
@@ -31,7 +31,7 @@ class Tick:
     pending: bool = False
 
 
-def _first_ticks(stage: Stage, index: int, tiles: list[Tile]) -> Iterator[Tick]:
+def _stage_slots(stage: Stage, index: int, tiles: list[Tile]) -> Iterator[Slot]:
     """Yield the ticks of a stage, with which sums they leave pending."""
     unfinished: set[tuple[int, ...]] = set()
     for number, tile in enumerate(tiles):
@@ -41,12 +41,12 @@ def _first_ticks(stage: Stage, index: int, tiles: list[Tile]) -> Iterator[Tick]:
                 (tile.image, tile.first_row, tile.first_x, block)
                 for block in range(tile.first_block, tile.end_block)
             }
-            if tile.end_step < stage.walk.steps:
+            if tile.end_step < stage.loop_nest.steps:
                 unfinished |= outputs
             else:
                 unfinished -= outputs
         last = number + 1 == len(tiles)
-        yield Tick(stage=index, number=number, tile=tile, last=last, pending=bool(unfinished))
+        yield Slot(stage=index, number=number, tile=tile, last=last, pending=bool(unfinished))
 
 
 def finished_bytes(stage: Stage, tile: Tile) -> int:
@@ -56,56 +56,56 @@ def finished_bytes(stage: Stage, tile: Tile) -> int:
     assert isinstance(stage, ArrayStage)
     if tile.end_block < stage.oc_blocks or tile.end_x < stage.width:
         return 0
-    if tile.end_step < stage.walk.steps:
+    if tile.end_step < stage.loop_nest.steps:
         return 0
-    if stage.part is not None:
+    if stage.placement is not None:
         last = tile.image + 1 == stage.images and tile.end_row == stage.out_rows
-        return stage.part.finished if last else 0
+        return stage.placement.finished if last else 0
     return (tile.image * stage.out_rows + tile.end_row) * stage.row_bytes
 
 
-def _follows(segment: Segment, index: int, finished: dict[str, int]) -> bool:
+def _can_interleave(segment: Segment, index: int, finished: dict[str, int]) -> bool:
     """Return whether there is a stage that can follow the tiles of the one before closely."""
     if index == len(segment.stages):
         return False
-    follower, output = segment.stages[index], segment.stages[index - 1].output
-    if not isinstance(follower, VectorStage) or output not in follower.inputs:
+    consumer, output = segment.stages[index], segment.stages[index - 1].output
+    if not isinstance(consumer, VectorStage) or output not in consumer.inputs:
         return False
-    if any(follower.inputs[at] == output for at in follower.repeated):
+    if any(consumer.inputs[at] == output for at in consumer.repeated):
         return False
     return all(
         name == output or finished.get(name, segment.sizes[name]) >= segment.sizes[name]
-        for name in follower.inputs
+        for name in consumer.inputs
     )
 
 
-def _followed(
-    segment: Segment, index: int, ticks: Iterable[Tick], tiles: list[Tile], lag: int
-) -> Iterator[Tick]:
+def _interleaved(
+    segment: Segment, index: int, slots: Iterable[Slot], tiles: list[Tile], distance: int
+) -> Iterator[Slot]:
     """Yield ticks, and of the stage behind `index` the tiles that its tiles have made ready.
 
     What is finished counts `lag` tiles later. No tile comes between the parts of a reduction: it
     would use the accumulators that hold the sums of the parts before.
     """
-    stage, follower = segment.stages[index : index + 2]
-    assert isinstance(follower, VectorStage)
+    stage, consumer = segment.stages[index : index + 2]
+    assert isinstance(consumer, VectorStage)
     waiting = deque(
         (number, tile) for number, tile in enumerate(tiles) if isinstance(tile, VectorTile)
     )
-    finished = deque([0] * (lag + 1), maxlen=lag + 1)
+    finished = deque([0] * (distance + 1), maxlen=distance + 1)
     made = 0
-    for tick in itertools.chain(ticks, itertools.repeat(None, lag)):
-        if tick is not None:
-            yield tick
-            if tick.stage != index:
+    for slot in itertools.chain(slots, itertools.repeat(None, distance)):
+        if slot is not None:
+            yield slot
+            if slot.stage != index:
                 continue
-            made = max(made, finished_bytes(stage, tick.tile))
-            if tick.pending:
+            made = max(made, finished_bytes(stage, slot.tile))
+            if slot.pending:
                 continue
         finished.append(made)
-        while waiting and waiting[0][1].end * follower.input_ratio <= finished[0]:
+        while waiting and waiting[0][1].end * consumer.input_ratio <= finished[0]:
             number, tile = waiting.popleft()
-            yield Tick(stage=index + 1, number=number, tile=tile, last=not waiting)
+            yield Slot(stage=index + 1, number=number, tile=tile, last=not waiting)
 
 
 def sequence(
@@ -114,26 +114,28 @@ def sequence(
     spilled: frozenset[str],
     *,
     interleaved: bool = True,
-) -> list[Tick]:
+) -> list[Slot]:
     """Return all tiles in the order in which they are emitted; stage by stage if not `interleaved`.
 
     What follows closely stays some tiles behind where it must read from external memory what
     was just stored there.
     """
-    ticks: list[Tick] = []
+    slots: list[Slot] = []
     produced = {stage.output: 0 for stage in segment.stages}
     first = 0
     while first < len(segment.stages):
-        woven: Iterable[Tick] = _first_ticks(segment.stages[first], first, tiles[first])
+        interleaved_slots: Iterable[Slot] = _stage_slots(segment.stages[first], first, tiles[first])
         end = first + 1
-        while interleaved and _follows(segment, end, produced):
-            lag = _STORED_TILES if segment.stages[end - 1].output in spilled else 0
-            woven = _followed(segment, end - 1, woven, tiles[end], lag)
+        while interleaved and _can_interleave(segment, end, produced):
+            distance = _STORED_TILES if segment.stages[end - 1].output in spilled else 0
+            interleaved_slots = _interleaved(
+                segment, end - 1, interleaved_slots, tiles[end], distance
+            )
             end += 1
-        for tick in woven:
-            stage = segment.stages[tick.stage]
-            made = finished_bytes(stage, tick.tile)
+        for slot in interleaved_slots:
+            stage = segment.stages[slot.stage]
+            made = finished_bytes(stage, slot.tile)
             produced[stage.output] = max(produced[stage.output], made)
-            ticks.append(tick)
+            slots.append(slot)
         first = end
-    return ticks
+    return slots

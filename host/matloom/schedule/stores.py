@@ -1,12 +1,12 @@
 """STOREs of what tiles finish: results from their homes, and tiles of tensors that have none."""
 
 from matloom.arch.isa import Opcode
-from matloom.schedule.order import Order
+from matloom.schedule.dependencies import DependencyTracker
 from matloom.schedule.plan import Plan
 from matloom.schedule.segment import Place, Segment
-from matloom.schedule.sequence import Tick, finished_bytes
-from matloom.schedule.stage import ArrayStage, Stage
+from matloom.schedule.sequence import Slot, finished_bytes
 from matloom.schedule.tiles import ArrayTile, Tile, position_bytes
+from matloom.select.stage import ArrayStage, Stage
 
 __all__ = ["LONGEST_ROW", "Stores"]
 
@@ -20,7 +20,9 @@ _FEW = 64
 class Stores:
     """Appends the STOREs behind the tiles of a plan; `places` are of tensors in external memory."""
 
-    def __init__(self, segment: Segment, plan: Plan, places: dict[str, Place], order: Order):
+    def __init__(
+        self, segment: Segment, plan: Plan, places: dict[str, Place], order: DependencyTracker
+    ):
         self.segment, self.plan, self.places, self.order = segment, plan, places, order
         #: Of each result, the leading bytes that are stored.
         self.stored = dict.fromkeys(segment.results, 0)
@@ -35,46 +37,48 @@ class Stores:
         The output is a result at home on chip, of positions that lie behind each other.
         """
         found = {}
-        for tick in self.plan.ticks:
-            stage, tile = self.segment.stages[tick.stage], tick.tile
-            if not tick.last or not isinstance(tile, ArrayTile):
+        for slot in self.plan.slots:
+            stage, tile = self.segment.stages[slot.stage], slot.tile
+            if not slot.last or not isinstance(tile, ArrayTile):
                 continue
             assert isinstance(stage, ArrayStage)
-            home = stage.output in self.segment.results and stage.output in self.plan.homes
+            tensor_buffer = (
+                stage.output in self.segment.results and stage.output in self.plan.tensor_buffers
+            )
             whole = tile.first_x == 0 and tile.end_x == stage.width
-            behind = stage.part is None and stage.blocks is None and stage.digits == 1
+            behind = stage.placement is None and stage.blocks is None and stage.digits == 1
             several = 0 < tile.first_block < tile.end_block == stage.oc_blocks
             many = tile.positions * stage.position_bytes > _FEW
-            if home and whole and behind and several and many:
-                found[tick.stage] = tile
+            if tensor_buffer and whole and behind and several and many:
+                found[slot.stage] = tile
         return found
 
-    def needed(self, number: int, tick: Tick) -> bool:
+    def needed(self, number: int, slot: Slot) -> bool:
         """Return whether a tick finishes something that is to be stored."""
-        stage = self.segment.stages[tick.stage]
-        if number in self.plan.stagings or self._apart(tick):
+        stage = self.segment.stages[slot.stage]
+        if number in self.plan.stagings or self._apart(slot):
             return True
         if stage.output not in self.segment.results:
             return False
-        return finished_bytes(stage, tick.tile) > self.stored[stage.output]
+        return finished_bytes(stage, slot.tile) > self.stored[stage.output]
 
-    def _apart(self, tick: Tick) -> bool:
+    def _apart(self, slot: Slot) -> bool:
         """Return whether a tick finishes output blocks of the last rows."""
-        tile, last = tick.tile, self.last_rows.get(tick.stage)
+        tile, last = slot.tile, self.last_rows.get(slot.stage)
         if last is None or not isinstance(tile, ArrayTile) or tile.end_step < last.end_step:
             return False
         rows = (last.image, last.first_row, last.end_row)
         return (tile.image, tile.first_row, tile.end_row) == rows
 
-    def append(self, number: int, tick: Tick, mark: int) -> None:
+    def append(self, number: int, slot: Slot, mark: int) -> None:
         """Issue the STOREs of a tick that needs them; the last one has the mark."""
-        stage, tile = self.segment.stages[tick.stage], tick.tile
+        stage, tile = self.segment.stages[slot.stage], slot.tile
         staging = self.plan.stagings.get(number)
         if staging is None:
-            if isinstance(tile, ArrayTile) and self._apart(tick):
+            if isinstance(tile, ArrayTile) and self._apart(slot):
                 assert isinstance(stage, ArrayStage)
-                self._blocks(stage, tile, self.stored_blocks[tick.stage], mark)
-                self.stored_blocks[tick.stage] = tile.end_block
+                self._blocks(stage, tile, self.stored_blocks[slot.stage], mark)
+                self.stored_blocks[slot.stage] = tile.end_block
             else:
                 self._home(stage, tile, mark)
         elif isinstance(tile, ArrayTile):
@@ -94,7 +98,7 @@ class Stores:
         digits, apart = (stage.digits, stage.size) if isinstance(stage, ArrayStage) else (1, 0)
         for digit in range(digits):
             first = start + digit * apart
-            address = self.plan.homes[stage.output].address + first
+            address = self.plan.tensor_buffers[stage.output].address + first
             last = mark if digit + 1 == digits else 0
             self._linear(stage.output, first, end + digit * apart, address, last)
 
@@ -109,7 +113,7 @@ class Stores:
             mark=mark,
             region=place.region,
             dram_offset=place.offset + start,
-            spad_addr=self.plan.homes[stage.output].address + start,
+            spad_addr=self.plan.tensor_buffers[stage.output].address + start,
             row_bytes=end - first * stage.block_bytes,
             rows=tile.positions,
             planes=1,

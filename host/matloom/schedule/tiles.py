@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from matloom.arch.config import Config
-from matloom.schedule.limits import Limits, Weights
-from matloom.schedule.opening import GROUPS, Opened, rectangles, slabs
-from matloom.schedule.pieces import evenly, headed, tapered
-from matloom.schedule.reduction import Box, box, narrowed, parts, read_bytes
-from matloom.schedule.stage import ArrayStage, Region, VectorStage
+from matloom.schedule.params import TilingParams, Weights
+from matloom.schedule.prologue import GROUPS, PrologueSums, panels, rectangles
+from matloom.schedule.ramps import ramped_down, ramped_up, split_evenly
+from matloom.select.exec_steps import Box, box, narrowed, parts, read_bytes
+from matloom.select.stage import ArrayStage, Region, VectorStage
 
 __all__ = [
     "BLOCK_ENTRIES",
@@ -59,7 +59,7 @@ class ArrayTile:
     end_step: int
     chunk: int
     post: dict[str, int]
-    opened: Opened | None = None
+    prologue_sums: PrologueSums | None = None
     row_step: int = 1
 
     @property
@@ -92,7 +92,7 @@ Tile = ArrayTile | VectorTile
 def exec_fields(stage: ArrayStage, tile: ArrayTile, config: Config) -> dict[str, int]:
     """Return the fields of EXEC that follow from the geometry; rows count from the image's."""
     rows, columns = (tile.first_row, tile.end_row), (tile.first_x, tile.end_x)
-    fields = stage.walk.fields(rows, columns, tile.first_block)
+    fields = stage.loop_nest.fields(rows, columns, tile.first_block)
     if tile.row_step > 1:
         fields |= {"height": tile.height, "y_step": tile.row_step * fields["y_step"]}
     return narrowed(fields, tile.first_step, tile.end_step, config.rows)
@@ -110,40 +110,40 @@ def input_box(stage: ArrayStage, tile: ArrayTile, config: Config) -> Box:
     return box(stage, exec_fields(stage, tile, config), blocks, config.rows)
 
 
-def _parts(stage: ArrayStage, limits: Limits, config: Config) -> list[tuple[int, int]]:
+def _parts(stage: ArrayStage, limits: TilingParams, config: Config) -> list[tuple[int, int]]:
     """Return the ranges of steps that a tile and its weights may have."""
-    most = stage.walk.steps
-    if not stage.walk.weights_fixed:
+    most = stage.loop_nest.steps
+    if not stage.loop_nest.weights_fixed:
         most = limits.chunk_bytes // config.tile_bytes
     return parts(stage, most_steps=most, input_bytes=limits.tile_bytes, array_rows=config.rows)
 
 
-def chunks(stage: ArrayStage, limits: Limits, config: Config) -> list[Chunk]:
+def chunks(stage: ArrayStage, limits: TilingParams, config: Config) -> list[Chunk]:
     """Return what of the weights is loaded together; parameters come with the last steps."""
-    steps = stage.walk.steps
-    if stage.walk.weights_fixed:
+    steps = stage.loop_nest.steps
+    if stage.loop_nest.weights_fixed:
         return [Chunk(first_block=0, end_block=stage.oc_blocks, first_step=0, end_step=steps)]
     block_bytes = stage.weights.shape[1] + stage.params.shape[1]
     blocks = max(1, min(limits.chunk_bytes // max(1, block_bytes), stage.oc_blocks))
     end, tail = stage.oc_blocks, [stage.oc_blocks]
     size = 1
-    while limits.taper and size < blocks and end > size:
+    while limits.ramp_down and size < blocks and end > size:
         end -= size
         tail.append(end)
         size *= 2
     ranges = _parts(stage, limits, config) if blocks == 1 else [(0, steps)]
-    first_block, opening = 0, []
-    if limits.opening is not None:
-        first_block = min(limits.opening.blocks, stage.oc_blocks)
-        opening = [
+    first_block, prologue = 0, []
+    if limits.prologue is not None:
+        first_block = min(limits.prologue.blocks, stage.oc_blocks)
+        prologue = [
             Chunk(first_block=0, end_block=first_block, first_step=begin, end_step=finish)
-            for begin, finish in slabs(steps, limits.opening.steps)
+            for begin, finish in panels(steps, limits.prologue.steps)
         ]
         tail = [edge for edge in tail if edge > first_block]
         end = max(end, first_block)
     edges = [*range(first_block, end, blocks), *reversed(tail)]
     return [
-        *opening,
+        *prologue,
         *(
             Chunk(first_block=first, end_block=last, first_step=begin, end_step=finish)
             for first, last in itertools.pairwise(edges)
@@ -159,7 +159,7 @@ class _Sizes:
         self,
         stage: ArrayStage,
         region: Region,
-        limits: Limits,
+        limits: TilingParams,
         config: Config,
         blocks: int,
         draw: random.Random | None,
@@ -167,8 +167,10 @@ class _Sizes:
         half = stage.entries(config)
         width = region.end_x - region.first_x
         height = region.end_row - region.first_row
-        row_bytes = stage.in_row_bytes * max(1, stage.walk.y_step) + stage.row_bytes
-        halo = (stage.walk.kernel_rows - 1) * stage.walk.kernel_row_step * stage.in_row_bytes
+        row_bytes = stage.in_row_bytes * max(1, stage.loop_nest.y_step) + stage.row_bytes
+        halo = (
+            (stage.loop_nest.kernel_rows - 1) * stage.loop_nest.kernel_row_step * stage.in_row_bytes
+        )
         self.width = min(width, half, _LARGEST_FIELD)
         if halo + row_bytes > limits.tile_bytes:
             self.width = min(self.width, _fitting_width(stage, limits, config))
@@ -192,10 +194,10 @@ class _Sizes:
             self.blocks = 1 if single else draw.randint(1, max(1, min(blocks, most_blocks)))
 
 
-def _fitting_width(stage: ArrayStage, limits: Limits, config: Config) -> int:
+def _fitting_width(stage: ArrayStage, limits: TilingParams, config: Config) -> int:
     """Return how many positions of a row fit the bytes of a tile, at least one."""
     one, two = (
-        read_bytes(stage.walk.fields((0, 1), (0, width), 0), config.rows)
+        read_bytes(stage.loop_nest.fields((0, 1), (0, width), 0), config.rows)
         + width * stage.position_bytes
         for width in (1, 2)
     )
@@ -203,25 +205,25 @@ def _fitting_width(stage: ArrayStage, limits: Limits, config: Config) -> int:
 
 
 def _positions(
-    stage: ArrayStage, limits: Limits, config: Config, draw: random.Random | None
+    stage: ArrayStage, limits: TilingParams, config: Config, draw: random.Random | None
 ) -> Iterator[tuple[Region, _Sizes, int, tuple[int, int], tuple[int, int]]]:
     """Yield region, sizes, image, rows and columns of the tiles, whatever their blocks."""
     largest = max(c.end_block - c.first_block for c in chunks(stage, limits, config))
     for image in range(stage.images):
         for region in stage.regions:
             sizes = _Sizes(stage, region, limits, config, largest, draw)
-            edge = _opening_rows(stage, limits, config) or region.end_row
+            edge = _prologue_rows(stage, limits, config) or region.end_row
             # Tiles of blocks are of every other row, and come in pairs.
             height = sizes.height if stage.blocks is None else 2 * sizes.height
-            row_pieces = evenly(region.first_row, edge, height)
+            row_pieces = split_evenly(region.first_row, edge, height)
             if edge < region.end_row:
-                row_pieces += evenly(edge, region.end_row, height)
-            if limits.taper_rows:
-                row_pieces = tapered(row_pieces, sizes.last)
-            if limits.head and not image:
-                row_pieces = headed(row_pieces, sizes.shortest)
+                row_pieces += split_evenly(edge, region.end_row, height)
+            if limits.ramp_down_rows:
+                row_pieces = ramped_down(row_pieces, sizes.last)
+            if limits.ramp_up and not image:
+                row_pieces = ramped_up(row_pieces, sizes.shortest)
             for rows in row_pieces if stage.blocks is None else _parities(row_pieces):
-                for xs in evenly(region.first_x, region.end_x, sizes.width):
+                for xs in split_evenly(region.first_x, region.end_x, sizes.width):
                     yield region, sizes, image, rows, xs
 
 
@@ -230,20 +232,20 @@ def _parities(pieces: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return [(row, end) for first, end in pieces for row in (first, first + 1) if row < end]
 
 
-def _opening_rows(stage: ArrayStage, limits: Limits, config: Config) -> int:
+def _prologue_rows(stage: ArrayStage, limits: TilingParams, config: Config) -> int:
     """Return the output rows of an opening, 0 for none."""
-    if limits.opening is None:
+    if limits.prologue is None:
         return 0
-    blocks = min(limits.opening.blocks, stage.oc_blocks)
+    blocks = min(limits.prologue.blocks, stage.oc_blocks)
     # Some outputs are left, behind which those of an opening are written and stored.
     rows = stage.out_rows if blocks < stage.oc_blocks else stage.out_rows * 8 // 9
     most = 2 * stage.entries(config) // blocks
-    return min(rows, limits.opening.rows, most) // GROUPS * GROUPS
+    return min(rows, limits.prologue.rows, most) // GROUPS * GROUPS
 
 
-def _open(stage: ArrayStage, limits: Limits, config: Config) -> list[ArrayTile]:
+def _prologue_tiles(stage: ArrayStage, limits: TilingParams, config: Config) -> list[ArrayTile]:
     """Return the tiles of an opening, slab by slab."""
-    rows = _opening_rows(stage, limits, config)
+    rows = _prologue_rows(stage, limits, config)
     if not rows:
         return []
     loaded = [c for c in chunks(stage, limits, config) if c.first_block == 0]
@@ -260,7 +262,7 @@ def _open(stage: ArrayStage, limits: Limits, config: Config) -> list[ArrayTile]:
             end_step=chunk.end_step,
             chunk=number,
             post=stage.regions[0].post,
-            opened=part.opened,
+            prologue_sums=part.prologue_sums,
         )
         for number, chunk in enumerate(loaded)
         for part in rectangles(rows // GROUPS, chunk.end_block, first=not number)
@@ -272,7 +274,7 @@ def _split(stage: ArrayStage, steps: list[tuple[int, int, int]]) -> list[tuple[i
 
     The cut lies between two turns of the outermost loop that has several.
     """
-    loops = stage.walk.fields((0, 1), (0, 1), 0)
+    loops = stage.loop_nest.fields((0, 1), (0, 1), 0)
     unit, outer = 1, loops["blocks"]
     if loops["kernel_rows"] > 1:
         unit, outer = loops["kernel_cols"] * loops["blocks"], loops["kernel_rows"]
@@ -286,28 +288,28 @@ def _split(stage: ArrayStage, steps: list[tuple[int, int, int]]) -> list[tuple[i
 
 
 def _cut_array(
-    stage: ArrayStage, limits: Limits, config: Config, draw: random.Random | None
+    stage: ArrayStage, limits: TilingParams, config: Config, draw: random.Random | None
 ) -> list[ArrayTile]:
     """Cut into tiles; those of the same outputs follow each other, their steps in order."""
     loaded = list(enumerate(chunks(stage, limits, config)))
     groups = [list(group) for _, group in itertools.groupby(loaded, lambda c: c[1].first_block)]
-    inner = _parts(stage, limits, config) if stage.walk.weights_fixed else None
-    tiles = _open(stage, limits, config)
-    opened = (tiles[-1].end_row, tiles[-1].end_block) if tiles else (0, 0)
+    inner = _parts(stage, limits, config) if stage.loop_nest.weights_fixed else None
+    tiles = _prologue_tiles(stage, limits, config)
+    prologue_sums = (tiles[-1].end_row, tiles[-1].end_block) if tiles else (0, 0)
     last = (stage.images - 1, stage.regions[-1].end_row, stage.regions[-1].end_x)
     for region, sizes, image, rows, xs in _positions(stage, limits, config, draw):
         for group in groups:
-            if rows[1] <= opened[0] and group[0][1].end_block <= opened[1]:
+            if rows[1] <= prologue_sums[0] and group[0][1].end_block <= prologue_sums[1]:
                 continue
             steps = [(number, c.first_step, c.end_step) for number, c in group]
             if inner is not None:
                 steps = [(0, first, end) for first, end in inner]
             split = limits.split and not tiles
             size = 1 if split and inner is None else sizes.blocks
-            pieces = evenly(group[0][1].first_block, group[0][1].end_block, size)
-            final = limits.taper_rows and (image, rows[1], xs[1]) == last
-            if (limits.taper_blocks or final) and group is groups[-1]:
-                pieces = tapered(pieces, 1)
+            pieces = split_evenly(group[0][1].first_block, group[0][1].end_block, size)
+            final = limits.ramp_down_rows and (image, rows[1], xs[1]) == last
+            if (limits.ramp_down_blocks or final) and group is groups[-1]:
+                pieces = ramped_down(pieces, 1)
             for blocks in pieces:
                 for chunk, first_step, end_step in _split(stage, steps) if split else steps:
                     tiles.append(
@@ -333,7 +335,7 @@ def _cut_array(
 
 
 def _cut_vector(
-    stage: VectorStage, limits: Limits, config: Config, draw: random.Random | None
+    stage: VectorStage, limits: TilingParams, config: Config, draw: random.Random | None
 ) -> list[VectorTile]:
     """Cut into tiles: of whole repetitions, each a row, or else each inside of one."""
     half, least = config.acc_entries // 2, config.columns * stage.element_bytes
@@ -346,8 +348,8 @@ def _cut_vector(
     most = min(most, max(least, limits.tile_bytes // byte))
     if draw is not None:
         most = draw.randint(least, max(least, most))
-    whole = stage.granule <= most and stage.granule % (stage.period or 1) == 0
-    unit = stage.granule if whole else least
+    whole = stage.tile_unit <= most and stage.tile_unit % (stage.period or 1) == 0
+    unit = stage.tile_unit if whole else least
     wanted = max(-(-stage.size // limits.tiles), 16 * config.columns * stage.element_bytes)
     step = max(unit, min(most, wanted) // unit * unit)
     length = stage.period if stage.period and not rows else stage.size
@@ -355,15 +357,15 @@ def _cut_vector(
         [(first + start, first + min(start + step, length)) for start in range(0, length, step)]
         for first in range(0, stage.size, length)
     ]
-    if limits.taper_rows and draw is None and length % unit == 0:
+    if limits.ramp_down_rows and draw is None and length % unit == 0:
         # In rows, of which the last is as short as it may be; no tile lies in two runs.
         ends = [(start // unit, end // unit) for start, end in runs[-1]]
-        runs[-1] = [(start * unit, end * unit) for start, end in tapered(ends, 1)]
+        runs[-1] = [(start * unit, end * unit) for start, end in ramped_down(ends, 1)]
     return [VectorTile(start=start, end=end) for run in runs for start, end in run]
 
 
 def cut(
-    stage: ArrayStage | VectorStage, limits: Limits, config: Config, seed: int | None
+    stage: ArrayStage | VectorStage, limits: TilingParams, config: Config, seed: int | None
 ) -> list[Tile]:
     """Return the tiles of a stage in the order in which they run."""
     draw = None if seed is None else random.Random(seed)

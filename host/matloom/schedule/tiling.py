@@ -5,9 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from matloom.arch.config import Config
-from matloom.schedule.limits import Limits, Weights
-from matloom.schedule.reduction import Box
-from matloom.schedule.stage import ArrayStage, Stage, VectorStage
+from matloom.schedule.params import TilingParams, Weights
 from matloom.schedule.tiles import (
     ArrayTile,
     Chunk,
@@ -17,8 +15,10 @@ from matloom.schedule.tiles import (
     input_box,
     position_bytes,
 )
+from matloom.select.exec_steps import Box
+from matloom.select.stage import ArrayStage, Stage, VectorStage
 
-__all__ = ["Slab", "Tiling", "Tilings", "flat_slab"]
+__all__ = ["InputRange", "Tiling", "Tilings", "flat_input_range"]
 
 #: Bytes that a row of an input tile must save to be fetched apart from its neighbours.
 _NARROWER = 64
@@ -27,11 +27,11 @@ _NARROWER = 64
 _MOST = 8
 
 
-_Key = tuple[Limits, Config, int | None]
+_Key = tuple[TilingParams, Config, int | None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Slab:
+class InputRange:
     """The part of a tensor that a tile reads: rows of `width` bytes, `pitch` bytes apart."""
 
     start: int
@@ -58,7 +58,7 @@ class Tiling:
     """
 
     stage: Stage
-    limits: Limits
+    limits: TilingParams
     config: Config
     tiles: list[Tile]
     chunks: list[Chunk]
@@ -70,16 +70,20 @@ class Tiling:
         return [_cycles(self.stage, tile, self.config) for tile in self.tiles]
 
     @cached_property
-    def slabs(self) -> list[Slab]:
+    def input_ranges(self) -> list[InputRange]:
         """What each tile reads of an input; all steps of the same outputs, where that fits."""
         if isinstance(self.stage, VectorStage):
             stage = self.stage
             return [
-                flat_slab(stage, tile.start, tile.end)
+                flat_input_range(stage, tile.start, tile.end)
                 for tile in self.tiles
                 if not isinstance(tile, ArrayTile)
             ]
-        return [self._slab(self.stage, tile) for tile in self.tiles if isinstance(tile, ArrayTile)]
+        return [
+            self._input_range(self.stage, tile)
+            for tile in self.tiles
+            if isinstance(tile, ArrayTile)
+        ]
 
     @cached_property
     def made_bytes(self) -> list[int]:
@@ -103,9 +107,9 @@ class Tiling:
         for chunk in self.chunks:
             blocks = chunk.end_block - chunk.first_block
             size = (chunk.end_step - chunk.first_step) * blocks * config.tile_bytes
-            if stage.walk.weights_fixed:
+            if stage.loop_nest.weights_fixed:
                 size = config.tile_bytes
-            last = chunk.end_step == stage.walk.steps
+            last = chunk.end_step == stage.loop_nest.steps
             params = blocks * int(stage.params.shape[1])
             sizes.append(size + (params if last and not self.limits.params_apart else 0))
         return sizes
@@ -141,39 +145,39 @@ class Tiling:
 
     def _most_bytes(self, apart: int, staged: bool) -> tuple[int, int, int]:
         most, weights = (0, 0, 0), self.live_chunk_bytes
-        steps = self.stage.walk.steps if isinstance(self.stage, ArrayStage) else 0
+        steps = self.stage.loop_nest.steps if isinstance(self.stage, ArrayStage) else 0
         before = 0
         for number, tile in enumerate(self.tiles):
             made = self.made_bytes[number] if staged else 0
             if isinstance(tile, ArrayTile) and tile.end_step < steps:
                 made = 0
-            inputs = weights[number] + apart * self.slabs[number].size
+            inputs = weights[number] + apart * self.input_ranges[number].size
             most = max(most, (inputs + made + before, inputs, weights[number]))
             before = made
         return most[2], most[1], most[0]
 
-    def _slab(self, stage: ArrayStage, tile: ArrayTile) -> Slab:
+    def _input_range(self, stage: ArrayStage, tile: ArrayTile) -> InputRange:
         whole = input_box(stage, tile, self.config)
-        if (tile.first_step, tile.end_step) != (0, stage.walk.steps):
-            every = replace(tile, first_step=0, end_step=stage.walk.steps)
+        if (tile.first_step, tile.end_step) != (0, stage.loop_nest.steps):
+            every = replace(tile, first_step=0, end_step=stage.loop_nest.steps)
             box = input_box(stage, every, self.config)
             whole = box if box.size <= self.limits.tile_bytes else whole
-        return _array_slab(stage, tile, whole)
+        return _array_input_range(stage, tile, whole)
 
 
-def flat_slab(stage: VectorStage, start: int, end: int) -> Slab:
+def flat_input_range(stage: VectorStage, start: int, end: int) -> InputRange:
     """Return what of an input makes a range of bytes of the output."""
     ratio = stage.input_ratio
-    return Slab(start=start * ratio, rows=1, width=(end - start) * ratio, pitch=0)
+    return InputRange(start=start * ratio, rows=1, width=(end - start) * ratio, pitch=0)
 
 
-def _array_slab(stage: ArrayStage, tile: ArrayTile, box: Box) -> Slab:
+def _array_input_range(stage: ArrayStage, tile: ArrayTile, box: Box) -> InputRange:
     """Return the rows of a box in a tensor: whole rows in one piece unless narrow ones save."""
     start = (tile.image * stage.in_rows + box.low) * stage.in_row_bytes
     rows, width = box.high - box.low, box.right - box.left
     if rows > 1 and stage.in_row_bytes - width <= _NARROWER:
-        return Slab(start=start, rows=1, width=rows * stage.in_row_bytes, pitch=0)
-    return Slab(start=start + box.left, rows=rows, width=width, pitch=stage.in_row_bytes)
+        return InputRange(start=start, rows=1, width=rows * stage.in_row_bytes, pitch=0)
+    return InputRange(start=start + box.left, rows=rows, width=width, pitch=stage.in_row_bytes)
 
 
 def _cycles(stage: Stage, tile: Tile, config: Config) -> int:
@@ -181,9 +185,9 @@ def _cycles(stage: Stage, tile: Tile, config: Config) -> int:
     passes = config.columns // config.lanes
     if isinstance(tile, ArrayTile):
         assert isinstance(stage, ArrayStage)
-        load = 0 if stage.walk.weights_fixed else config.tile_load_cycles
+        load = 0 if stage.loop_nest.weights_fixed else config.tile_load_cycles
         width = tile.end_x - tile.first_x
-        step = max(stage.walk.vectors(tile.height, width), load, 4)
+        step = max(stage.loop_nest.vectors(tile.height, width), load, 4)
         steps = (tile.end_step - tile.first_step) * (tile.end_block - tile.first_block)
         return max(step * steps, tile.entries * stage.halves * stage.digits * passes)
     assert isinstance(stage, VectorStage)
@@ -199,7 +203,7 @@ class Tilings:
     def __init__(self) -> None:
         self._known: dict[int, tuple[Stage, dict[_Key, Tiling]]] = {}
 
-    def of(self, stage: Stage, limits: Limits, config: Config, seed: int | None) -> Tiling:
+    def of(self, stage: Stage, limits: TilingParams, config: Config, seed: int | None) -> Tiling:
         """Return a stage cut under limits, at random where there is a seed."""
         _stage, known = self._known.setdefault(id(stage), (stage, {}))
         key = (limits, config, seed)

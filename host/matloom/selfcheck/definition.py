@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from matloom.hostops.interpreter import node_inputs, run_node
-from matloom.hostops.reference import ReferenceRun
 from matloom.ir.graph import Array, Graph, Node, Op
 from matloom.ir.operators import CARRIERS
+from matloom.kernels.interpreter import node_inputs, run_node
+from matloom.kernels.reference import ReferenceRun
 from matloom.selfcheck.float_layer import float_layer
 
 __all__ = ["Definition"]

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from matloom.hostops.requantise import converted, limit
-from matloom.hostops.windows import pad, windows
 from matloom.ir.attributes import Conv2D, FullyConnected
 from matloom.ir.graph import Array, Graph, Node
 from matloom.ir.operators import CARRIERS
+from matloom.kernels.requantise import converted, limit
+from matloom.kernels.windows import pad, windows
 
 __all__ = ["float_layer"]
 

@@ -10,9 +10,9 @@ from matloom.arch.config import FLOAT_MODES
 from matloom.arch.isa import Region
 from matloom.arch.numerics import from_digits
 from matloom.device.model.engine import Engine
-from matloom.hostops.reference import InterpreterError
-from matloom.hostops.step import HostSteps
 from matloom.ir.graph import Array, Op
+from matloom.kernels.reference import InterpreterError
+from matloom.kernels.step import HostSteps
 from matloom.program import Binding, EngineStep, HostStep, Program
 
 __all__ = ["Machine"]

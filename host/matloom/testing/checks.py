@@ -11,10 +11,12 @@ from matloom.arch.isa import WRITABLE_REGIONS, Region
 from matloom.compiler import CompileOptions, compile_network
 from matloom.device.driver import Driver
 from matloom.device.errors import DeviceFault
-from matloom.hostops.interpreter import interpret
+from matloom.kernels.interpreter import interpret
 from matloom.runtime import load
-from matloom.stimulus import random_layer
-from matloom.streams import (
+from matloom.testing.corruption import corrupt, defined
+from matloom.testing.pair import Pair
+from matloom.testing.random_layers import random_layer
+from matloom.testing.random_programs import (
     Stream,
     clear_state,
     random_stream,
@@ -22,8 +24,6 @@ from matloom.streams import (
     read_state,
     run_stream,
 )
-from matloom.testing.corruption import corrupt, defined
-from matloom.testing.pair import Pair
 
 __all__ = ["CHECKS", "Mismatch", "check_corrupted", "check_layers", "check_streams"]
 

@@ -17,8 +17,8 @@ from matloom.arch.instruction import (
 )
 from matloom.arch.isa import FORMATS, GRANULE_BYTES, Opcode, Region
 from matloom.device.model.engine import Engine
-from matloom.streams import Stream
-from matloom.verify import VerifyError, verify_commands
+from matloom.program.verify import VerifyError, verify_commands
+from matloom.testing.random_programs import Stream
 
 __all__ = ["corrupt", "defined"]
 

@@ -14,8 +14,8 @@ from matloom.frontend.errors import ModelError
 from matloom.frontend.tflite import load_tflite
 from matloom.ir.graph import Array
 from matloom.program import HostStep, Program, ProgramError, TensorInfo
+from matloom.program.verify import VerifyError
 from matloom.runtime import Session
-from matloom.verify import VerifyError
 
 __all__ = ["Stray", "network_outcome", "program_outcome"]
 

@@ -6,10 +6,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from matloom.hostops.interpreter import run_node
 from matloom.ir.attributes import Attributes
 from matloom.ir.graph import RESHAPES, Array, Graph, Node, Op, Quantisation, Tensor
 from matloom.ir.operators import OPERATORS
+from matloom.kernels.interpreter import run_node
 
 __all__ = ["Growth"]
 

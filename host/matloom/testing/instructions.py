@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from matloom.arch.config import Config
 from matloom.arch.instruction import Instruction, illegal_field
 from matloom.arch.isa import FORMATS, Memory, Opcode, Region
+from matloom.program.verify import overlaps_itself
 from matloom.testing.draws import draw, settle, steps
 from matloom.testing.fields import (
     body_fields,
@@ -17,7 +18,6 @@ from matloom.testing.fields import (
     largest,
     sized_names,
 )
-from matloom.verify import overlaps_itself
 
 __all__ = ["Space", "random_instruction"]
 

@@ -9,8 +9,8 @@ import numpy as np
 from matloom.arch.config import PRESETS, load_config
 from matloom.compiler import CompileOptions
 from matloom.data.digits import NETWORK
+from matloom.data.matrix_products import product_graph
 from matloom.frontend.tflite import load_tflite
-from matloom.instances import VALID
 from matloom.ir.attributes import (
     Activation,
     Arithmetic,
@@ -21,9 +21,9 @@ from matloom.ir.attributes import (
     Padding,
 )
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
-from matloom.products import product_graph
-from matloom.stimulus import random_layer
 from matloom.testing.mutants import Case, Mutant, mutants
+from matloom.testing.random_layers import random_layer
+from matloom.testing.random_operators import VALID
 
 __all__ = ["FUNCTIONS", "HISTORICAL", "cases", "chosen"]
 
@@ -34,16 +34,22 @@ FUNCTIONS = {
         *("exec_fields", "position_bytes", "chunks", "_Sizes.__init__", "_positions", "_parities"),
         *("_split", "_cut_array", "_cut_vector"),
     ),
-    "matloom.schedule.reduction": ("narrowed", "_ranges", "box", "_cut"),
-    "matloom.schedule.tiling": ("flat_slab", "_array_slab"),
+    "matloom.select.exec_steps": ("narrowed", "_ranges", "box", "_cut"),
+    "matloom.schedule.tiling": ("flat_input_range", "_array_input_range"),
     "matloom.schedule.planner": (
-        *("_home_of", "_reads_end", "_overlay", "_Builder.add", "_Builder._add_weights"),
+        *(
+            "_tensor_buffers_of",
+            "_reads_end",
+            "_reuse_in_place",
+            "_Builder.add",
+            "_Builder._add_weights",
+        ),
         *("_Builder._constants", "_Builder._add_input", "_follow_stores", "_reads"),
     ),
-    "matloom.schedule.memory": (
-        *("_LiveRanges.add", "_LiveRanges.overlapping", "Space._gaps", "Space._candidates"),
+    "matloom.schedule.allocator": (
+        *("_LiveRanges.add", "_LiveRanges.overlapping", "Allocator._gaps", "Allocator._candidates"),
     ),
-    "matloom.schedule.sequence": ("finished_bytes", "_follows", "_followed"),
+    "matloom.schedule.sequence": ("finished_bytes", "_can_interleave", "_interleaved"),
     "matloom.schedule.emit": (
         *("_Emitter.load", "_Emitter._source", "_Emitter._input", "_Emitter._array"),
         *("_Emitter._write_blocks", "_Emitter._entry", "_Emitter._fill_table"),
@@ -51,21 +57,21 @@ FUNCTIONS = {
         *("_Emitter._vectors",),
     ),
     "matloom.schedule.stores": ("Stores._home", "Stores._linear", "Stores._digit"),
-    "matloom.schedule.join": ("_moved",),
-    "matloom.schedule.blocks": ("Blocks.first_byte", "PairedWalk.fields"),
-    "matloom.schedule.sliding": (
-        *("SlidingWalk.fields", "SlidingWalk._skipped_rows", "SlidingWalk._skipped_columns"),
+    "matloom.select.rewrites.elide_copies": ("_moved",),
+    "matloom.select.space_to_depth": ("Blocks.first_byte", "PolyphaseWindow.fields"),
+    "matloom.select.sliding": (
+        *("SlidingWindow.fields", "SlidingWindow._skipped_rows", "SlidingWindow._skipped_columns"),
     ),
-    "matloom.schedule.interleave": ("_interleave", "_boxes", "_spread"),
-    "matloom.schedule.touched": ("_moved_rows", "_read_channels", "_post_channels"),
-    "matloom.schedule.order": ("Order.append",),
+    "matloom.select.fold_rows": ("_interleave", "_boxes", "_spread"),
+    "matloom.arch.footprint": ("_moved_rows", "_read_channels", "_post_channels"),
+    "matloom.schedule.dependencies": ("DependencyTracker.append",),
 }
 
 #: Functions as they were while they were wrong.
 _SPLIT = '''
 def _split(stage: ArrayStage, steps: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
     """Cut the last third off the steps of a tile, where they are not in parts anyway."""
-    loops = stage.walk.fields((0, 1), (0, 1), 0)
+    loops = stage.loop_nest.fields((0, 1), (0, 1), 0)
     unit, outer = 1, loops["blocks"]
     for name, inside in (("kernel_cols", "blocks"), ("kernel_rows", "kernel_cols")):
         if loops[name] > 1:
@@ -108,7 +114,7 @@ def _arena_places(
     segment: Segment, plan: Plan, config: Config, arena_start: int
 ) -> tuple[dict[str, Place], int]:
     """Give the tensors that the plan keeps in external memory a place in the arena."""
-    space = Space(_ARENA_LIMIT, config, spread=False)
+    space = Allocator(_ARENA_LIMIT, config, avoid_conflicts=False)
     places = dict(segment.sources)
     for name in sorted(plan.policy.spilled, key=lambda item: (-segment.sizes[item], item)):
         if name in segment.sources or name in segment.results:
@@ -135,7 +141,7 @@ HISTORICAL = (
         line="unit, outer = unit * loops[inside], loops[name]",
         texts=(
             ("matloom.schedule.tiles", "_split", _SPLIT),
-            ("matloom.schedule.reduction", "narrowed", _NARROWED),
+            ("matloom.select.exec_steps", "narrowed", _NARROWED),
         ),
     ),
     Mutant(

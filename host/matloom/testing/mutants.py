@@ -25,9 +25,9 @@ from matloom.arch.isa import Opcode
 from matloom.compiler import CheckError, Compiled, CompileOptions, compiled
 from matloom.ir.graph import Graph
 from matloom.program import EngineStep, Program, Repeat
+from matloom.program.verify import VerifyError, verify_program
 from matloom.selfcheck import check_program
 from matloom.testing.mutant_rules import RULES, Changer
-from matloom.verify import VerifyError, verify_program
 
 __all__ = [
     "CHECKS",

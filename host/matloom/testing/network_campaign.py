@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from matloom.arch.config import PRESETS, Config
-from matloom.compare import compare
 from matloom.compiler import CheckError, Compiled, CompileError, CompileOptions, compiled
 from matloom.frontend.write import write_tflite
 from matloom.ir.graph import Graph
 from matloom.program import Program
+from matloom.program.verify import VerifyError, verify_program
 from matloom.testing.random_network import MOST_OPERATORS, Size, random_network
-from matloom.verify import VerifyError, verify_program
+from matloom.tools.compare import compare
 
 __all__ = ["Case", "case_of", "compile_case", "digest", "digests", "engine_of"]
 __all__ += ["failure_of", "operators_of", "tflm_failure_of"]

@@ -8,7 +8,7 @@ from matloom.arch.csr import register
 from matloom.device.driver import Driver
 from matloom.device.model.transport import ModelTransport
 from matloom.device.rtl import MemoryTiming, RtlTransport
-from matloom.streams import clear_state
+from matloom.testing.random_programs import clear_state
 
 __all__ = ["MEMORY_BYTES", "Pair"]
 

@@ -11,7 +11,7 @@ from matloom.arch.isa import Opcode, Region
 from matloom.device.driver import Driver
 from matloom.device.errors import DeviceError, DeviceFault, DeviceTimeout
 from matloom.device.model.transport import ModelTransport
-from matloom.streams import random_stream
+from matloom.testing.random_programs import random_stream
 
 CONFIG = PRESETS["nano"]
 END = pack(Instruction(Opcode.END))

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from matloom.compiler import CompileOptions, compile_network
-from matloom.hostops.interpreter import interpret
+from matloom.kernels.interpreter import interpret
 from matloom.program import EngineStep
 from matloom.runtime import load
-from matloom.stimulus import random_layer
+from matloom.testing.random_layers import random_layer
 
 #: Every so many layers the compiler chooses the tiles, as it does for users.
 CHOSEN = 5

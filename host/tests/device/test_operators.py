@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from matloom.compare import random_inputs
 from matloom.compiler import CompileOptions, compile_network
-from matloom.hostops.interpreter import interpret
-from matloom.instances import Instances
 from matloom.ir.graph import Op
 from matloom.ir.text import to_text
+from matloom.kernels.interpreter import interpret
 from matloom.program import EngineStep
 from matloom.runtime import load
-from matloom.schedule.operators import ENGINE
+from matloom.select.operators import ENGINE
+from matloom.testing.random_operators import Instances
+from matloom.tools.compare import random_inputs
 
 OPERATORS = sorted(ENGINE)
 WORDS = (

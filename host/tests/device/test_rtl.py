@@ -15,7 +15,7 @@ from matloom.device import rtl
 from matloom.device.errors import DeviceError, DeviceFault
 from matloom.device.open import open_device
 from matloom.device.rtl import MemoryTiming
-from matloom.streams import clear_state, random_stream, read_state, run_stream
+from matloom.testing.random_programs import clear_state, random_stream, read_state, run_stream
 from matloom_rtl.generate import Chip
 
 pytestmark = pytest.mark.parametrize("pair", ["nano"], indirect=True)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from matloom.streams import clear_state, random_stream, read_state, run_stream
 from matloom.testing.checks import check_corrupted, check_streams
+from matloom.testing.random_programs import clear_state, random_stream, read_state, run_stream
 
 every_config = pytest.mark.parametrize(
     "pair", ["nano", "8x16", "reference", "narrow", "float"], indirect=True

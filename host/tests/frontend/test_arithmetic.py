@@ -1,9 +1,9 @@
 """Multiply-accumulates of operators, from the file, beside counts made by hand."""
 
 from matloom.data.digits import NETWORK
-from matloom.explain import explain
 from matloom.frontend.arithmetic import file_macs
 from matloom.runtime import compile
+from matloom.tools.explain import explain
 
 NAMES = [
     *("CONV_2D", "CONV_2D", "CONV_2D", "ADD", "CONV_2D"),

@@ -9,7 +9,6 @@ import pytest
 from matloom.frontend.errors import ModelError
 from matloom.frontend.tflite import load_tflite
 from matloom.frontend.write import write_tflite
-from matloom.instances import VALID, Instances
 from matloom.ir.attributes import (
     Activation,
     Axis,
@@ -22,6 +21,7 @@ from matloom.ir.attributes import (
     TransposeConv,
 )
 from matloom.ir.graph import Op
+from matloom.testing.random_operators import VALID, Instances
 
 runtime = pytest.importorskip(
     "tflite_micro.python.tflite_micro.runtime", reason="tflite-micro is not installed"

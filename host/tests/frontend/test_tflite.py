@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from matloom.arch.config import PRESETS
-from matloom.compare import compare
 from matloom.compiler import compile_network
 from matloom.frontend.errors import ModelError
 from matloom.frontend.tflite import load_tflite
-from matloom.hostops.interpreter import interpret
 from matloom.ir.attributes import Activation, Padding
 from matloom.ir.graph import Op
+from matloom.kernels.interpreter import interpret
 from matloom.runtime import load
+from matloom.tools.compare import compare
 
 DIGITS = resources.files("matloom.data").joinpath("digits.tflite").read_bytes()
 

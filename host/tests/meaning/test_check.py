@@ -11,15 +11,15 @@ from matloom.arch.instruction import illegal_field, pack, unpack_all
 from matloom.arch.isa import FORMATS, Opcode, Region
 from matloom.compiler import CompileOptions, compile_network
 from matloom.data.digits import NETWORK
+from matloom.data.matrix_products import product_graph
 from matloom.device.model import Engine, EngineFault
 from matloom.frontend.tflite import load_tflite
-from matloom.instances import KINDS, Instances
 from matloom.ir.attributes import Activation, Arithmetic
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.meaning import MeaningError, check_meaning, network
-from matloom.products import product_graph
-from matloom.stimulus import random_layer
 from matloom.testing.mutant_cases import cases
+from matloom.testing.random_layers import random_layer
+from matloom.testing.random_operators import KINDS, Instances
 
 EVERYTHING = load_config("small+weight_rows=2+tables=1+products=1+i8xi4+i4xi4+i16xi8")
 #: Operators of int16 on the engine.

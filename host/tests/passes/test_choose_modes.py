@@ -6,9 +6,9 @@ import pytest
 
 from matloom.data.digits import NETWORK
 from matloom.frontend.tflite import load_tflite
-from matloom.instances import Instances
 from matloom.ir.graph import Op
 from matloom.passes.choose_modes import choose_modes
+from matloom.testing.random_operators import Instances
 
 
 @pytest.fixture(scope="module")

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 
 import matloom
-from matloom.hostops.interpreter import interpret
-from matloom.instances import Instances
 from matloom.ir.graph import Node, Op, Tensor
+from matloom.kernels.interpreter import interpret
 from matloom.passes.fold_constants import fold_constants
+from matloom.testing.random_operators import Instances
 
 
 def half_precision():

@@ -7,14 +7,14 @@ import pytest
 
 from matloom.arch.config import PRESETS
 from matloom.compiler import compile_network
-from matloom.hostops.interpreter import interpret
-from matloom.instances import VALID, Instances
 from matloom.ir.attributes import Activation, Conv2D, Pad, Padding
 from matloom.ir.graph import Graph, Node, Op, Quantisation
 from matloom.ir.verify import verify
+from matloom.kernels.interpreter import interpret
 from matloom.passes import run_passes
 from matloom.passes.fuse_padding import fuse_padding
 from matloom.runtime import load
+from matloom.testing.random_operators import VALID, Instances
 
 STEPS = Conv2D(stride=(2, 2), dilation=(1, 1), padding=VALID, activation=Activation.NONE)
 

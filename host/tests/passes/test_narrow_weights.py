@@ -10,10 +10,10 @@ from matloom.arch.config import PRESETS
 from matloom.compiler import CompileError
 from matloom.data.digits import NETWORK
 from matloom.frontend.tflite import load_tflite
-from matloom.hostops.interpreter import interpret
 from matloom.ir.attributes import Activation, Conv2D, FullyConnected, Padding
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.ir.verify import verify
+from matloom.kernels.interpreter import interpret
 from matloom.passes.narrow_weights import narrow_weights, nearest_four_bits
 
 CONFIG = dataclasses.replace(PRESETS["nano"], weight_rows=2, mac_modes=("i8xi8", "i8xi4"))

@@ -3,14 +3,14 @@ from dataclasses import replace
 import numpy as np
 
 from matloom.arch.config import PRESETS
-from matloom.hostops.interpreter import interpret
 from matloom.ir.attributes import Activation, Arithmetic, Conv2D, Padding
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.ir.verify import verify
+from matloom.kernels.interpreter import interpret
 from matloom.passes import PASSES, run_passes
 from matloom.passes.drop_unused import drop_unused
 from matloom.passes.order_branches import order_branches
-from matloom.stimulus import random_layer
+from matloom.testing.random_layers import random_layer
 
 SCALE = Quantisation(scale=(0.5,), zero_point=(3,))
 WEIGHT_SCALE = Quantisation(scale=(0.01,), zero_point=(0,))

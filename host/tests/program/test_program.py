@@ -10,9 +10,9 @@ from matloom.arch.program_file import FILE_LIMIT
 from matloom.compiler import CompileOptions, compile_network
 from matloom.data.digits import NETWORK
 from matloom.frontend.tflite import load_tflite
-from matloom.instances import KINDS, Instances
 from matloom.ir.graph import Op
 from matloom.program import Program, ProgramError, Verdict
+from matloom.testing.random_operators import KINDS, Instances
 
 
 @pytest.fixture

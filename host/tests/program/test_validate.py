@@ -9,11 +9,11 @@ import matloom
 from matloom.arch.config import PRESETS
 from matloom.arch.isa import Region
 from matloom.compiler import CompileOptions, compile_network
-from matloom.instances import Instances
+from matloom.data.matrix_products import product_graph
 from matloom.ir.graph import Op
-from matloom.products import product_graph
 from matloom.program import Binding, Program, ProgramError, Quantised
 from matloom.program.validate import validate
+from matloom.testing.random_operators import Instances
 
 NANO = PRESETS["nano"]
 

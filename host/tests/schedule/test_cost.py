@@ -5,7 +5,7 @@ from matloom.arch.instruction import Instruction
 from matloom.arch.isa import Destination, Opcode, Region, Source
 from matloom.arch.numerics import Rounding
 from matloom.schedule.cost import predict
-from matloom.schedule.order import Order
+from matloom.schedule.dependencies import DependencyTracker
 
 CONFIG = PRESETS["reference"]
 
@@ -112,7 +112,7 @@ def test_a_look_up_takes_a_cycle_more():
 
 
 def test_marks_get_the_completion_of_their_instruction():
-    order = Order(CONFIG, {})
+    order = DependencyTracker(CONFIG, {})
     order.append(Opcode.EXEC, **_exec(100, 1), mark=3, input_rows=1, input_row_bytes=1)
     order.append(Opcode.EXEC, **_exec(100, 1), mark=4, input_rows=1, input_row_bytes=1)
     order.end()

@@ -12,12 +12,12 @@ from matloom.arch.isa import Opcode, Region
 from matloom.compiler import CompileOptions, compile_network
 from matloom.data.digits import NETWORK
 from matloom.frontend.tflite import load_tflite
-from matloom.hostops.interpreter import interpret
+from matloom.kernels.interpreter import interpret
 from matloom.runtime import load
 from matloom.schedule.cost import predict
-from matloom.schedule.limits import Limits, Weights
 from matloom.schedule.options import EFFORTS
-from matloom.schedule.plan import Full, Policy
+from matloom.schedule.params import TilingParams, Weights
+from matloom.schedule.plan import OutOfScratchpad, ScheduleParams
 
 
 def test_the_effort_is_one_of_three():
@@ -74,12 +74,12 @@ def test_results_placed_before_what_is_loaded(monkeypatch):
     module = sys.modules["matloom.schedule.fit"]
     first_policy, placed = module._first_policy, []
 
-    def tight(segment, config, choice):
-        policy = first_policy(segment, config, choice)
+    def tight(segment, config, candidate):
+        policy = first_policy(segment, config, candidate)
         made = frozenset(stage.output for stage in segment.stages)
         inner = made - segment.results.keys() - segment.on_chip
         placed.append(inner)
-        return replace(policy, spilled=inner, spread=False, results_first=True)
+        return replace(policy, spilled=inner, avoid_conflicts=False, results_first=True)
 
     monkeypatch.setattr(module, "_first_policy", tight)
     made, expected = _digits_on_nano()
@@ -101,11 +101,14 @@ def test_a_tile_that_cannot_fit_is_found_before_a_plan_is_made(monkeypatch):
     made, expected = _digits_on_nano()
     assert seen
     assert np.array_equal(made, expected)
-    plan = planner.make_plan(seen[-1], Policy(limits=_limits(seen[-1])), PRESETS["nano"])
-    tiny = replace(PRESETS["nano"], spad_bytes=max(home.size for home in plan.homes.values()))
-    with pytest.raises(Full, match="bytes for weights of stage 0"):
+    plan = planner.make_plan(seen[-1], ScheduleParams(limits=_limits(seen[-1])), PRESETS["nano"])
+    tiny = replace(
+        PRESETS["nano"],
+        spad_bytes=max(tensor_buffer.size for tensor_buffer in plan.tensor_buffers.values()),
+    )
+    with pytest.raises(OutOfScratchpad, match="bytes for weights of stage 0"):
         require(seen[-1], plan, tiny)
 
 
 def _limits(segment):
-    return tuple(Limits(weights=Weights.RESIDENT) for _stage in segment.stages)
+    return tuple(TilingParams(weights=Weights.RESIDENT) for _stage in segment.stages)

@@ -4,7 +4,7 @@ from matloom.arch.config import PRESETS
 from matloom.arch.instruction import unpack_all
 from matloom.arch.isa import Opcode, Region
 from matloom.compiler import compile_network
-from matloom.products import product_graph
+from matloom.data.matrix_products import product_graph
 
 CONFIG = PRESETS["reference"]
 

@@ -7,11 +7,11 @@ import pytest
 
 from matloom.arch.config import PRESETS
 from matloom.compiler import compile_network
-from matloom.hostops.interpreter import interpret
-from matloom.products import product_graph
+from matloom.data.matrix_products import product_graph
+from matloom.kernels.interpreter import interpret
 from matloom.program import EngineStep
 from matloom.runtime import load
-from matloom.stimulus import random_layer
+from matloom.testing.random_layers import random_layer
 
 LARGE = {
     "input and weights": product_graph(3, 5000, 5),

@@ -10,13 +10,13 @@ from matloom.arch.instruction import unpack_all
 from matloom.arch.isa import Opcode
 from matloom.compiler import CompileOptions, compile_network
 from matloom.device.open import open_device
-from matloom.hostops.interpreter import interpret
-from matloom.instances import VALID, Instances
 from matloom.ir.attributes import Activation, Conv2D, DepthwiseConv2D, Padding
 from matloom.ir.graph import Graph, Node, Op
 from matloom.ir.shapes import same_padding
+from matloom.kernels.interpreter import interpret
+from matloom.program.verify import verify_program
 from matloom.runtime import load
-from matloom.verify import verify_program
+from matloom.testing.random_operators import VALID, Instances
 
 CONFIGS = {
     "reference": PRESETS["reference"],

@@ -7,11 +7,11 @@ import pytest
 
 from matloom.arch.config import PRESETS
 from matloom.compiler import CompileOptions, compile_network
-from matloom.hostops.interpreter import interpret
+from matloom.data.matrix_products import product_graph
 from matloom.ir.attributes import Activation, Arithmetic, Conv2D, Padding
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.ir.verify import verify
-from matloom.products import product_graph
+from matloom.kernels.interpreter import interpret
 from matloom.runtime import load
 
 SUM = Arithmetic(activation=Activation.NONE)

@@ -2,8 +2,8 @@ import pytest
 
 from matloom.schedule.segment import Segment
 from matloom.schedule.sequence import sequence
-from matloom.schedule.stage import VectorStage
 from matloom.schedule.tiles import VectorTile
+from matloom.select.stage import VectorStage
 
 
 def _stage(inputs, output, *, ratio=1, repeated=()):
@@ -13,7 +13,7 @@ def _stage(inputs, output, *, ratio=1, repeated=()):
         inputs=inputs,
         output=output,
         size=64 // ratio,
-        granule=8,
+        tile_unit=8,
         posts=(),
         input_ratio=ratio,
         repeated=repeated,
@@ -32,9 +32,9 @@ def _order(*stages, spilled=()):
         ]
         for stage in stages
     ]
-    ticks = sequence(segment, tiles, frozenset(spilled))
-    assert [tick.last for tick in ticks] == [tick.tile is tiles[tick.stage][-1] for tick in ticks]
-    return [(tick.stage, 4 * tick.tile.start // stages[tick.stage].size) for tick in ticks]
+    slots = sequence(segment, tiles, frozenset(spilled))
+    assert [slot.last for slot in slots] == [slot.tile is tiles[slot.stage][-1] for slot in slots]
+    return [(slot.stage, 4 * slot.tile.start // stages[slot.stage].size) for slot in slots]
 
 
 def test_stages_follow_each_other_tile_by_tile():

@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 
 from matloom.arch.config import PRESETS
-from matloom.schedule.build import convolution_stage
-from matloom.schedule.limits import Limits, Opening, Weights
-from matloom.schedule.reduction import narrowed, parts
-from matloom.schedule.requantisation import Requantisation
-from matloom.schedule.stage import VectorStage
+from matloom.schedule.params import Prologue, TilingParams, Weights
 from matloom.schedule.tiles import chunks, cut, exec_fields, input_box
-from matloom.schedule.window import Window
+from matloom.select.build import convolution_stage
+from matloom.select.exec_steps import narrowed, parts
+from matloom.select.requantisation import Requantisation
+from matloom.select.stage import VectorStage
+from matloom.select.window import Window
 
 CONFIG = PRESETS["small"]
 SCALE = Requantisation(multiplier=2**30, shift=-3, zero=0, low=-128, high=127)
@@ -47,7 +47,7 @@ def _stage(channels=20, height=13, width=9, kernel=3):
 @pytest.mark.parametrize("chunk_bytes", [1, 700, 1 << 20])
 def test_tiles_cover_each_output_once(seed, weights, chunk_bytes):
     stage = _stage()
-    limits = Limits(weights=weights, chunk_bytes=chunk_bytes, tile_bytes=400)
+    limits = TilingParams(weights=weights, chunk_bytes=chunk_bytes, tile_bytes=400)
     made = np.zeros((2, stage.out_rows, stage.width, stage.oc_blocks), int)
     before = None
     for tile in cut(stage, limits, CONFIG, seed):
@@ -56,7 +56,7 @@ def test_tiles_cover_each_output_once(seed, weights, chunk_bytes):
             outputs = dataclasses.replace(tile, first_step=0, end_step=0, chunk=0)
             assert before == (outputs, tile.first_step), "steps follow each other"
         before = dataclasses.replace(tile, first_step=0, end_step=0, chunk=0), tile.end_step
-        if tile.end_step < stage.walk.steps:
+        if tile.end_step < stage.loop_nest.steps:
             continue
         made[
             tile.image,
@@ -70,14 +70,14 @@ def test_tiles_cover_each_output_once(seed, weights, chunk_bytes):
 def test_a_stage_is_cut_so_that_the_next_can_start_before_it_ends():
     rows = [
         tile.end_row - tile.first_row
-        for tile in cut(_stage(), Limits(weights=Weights.RESIDENT), CONFIG, None)
+        for tile in cut(_stage(), TilingParams(weights=Weights.RESIDENT), CONFIG, None)
     ]
     assert len(rows) >= 4
     assert max(rows) <= 4
 
 
 def test_a_tile_reads_the_rows_under_its_kernel():
-    tiles = cut(_stage(), Limits(weights=Weights.RESIDENT), CONFIG, None)
+    tiles = cut(_stage(), TilingParams(weights=Weights.RESIDENT), CONFIG, None)
     first = tiles[0]
     box = input_box(_stage(), first, CONFIG)
     assert (box.low, box.high) == (0, first.end_row + 1)
@@ -91,9 +91,9 @@ def test_parts_of_a_reduction_make_each_step_once(most_steps):
     stage = _stage(kernel=3)
     found = parts(stage, most_steps=most_steps, input_bytes=1 << 20, array_rows=CONFIG.rows)
     assert [step for first, end in found for step in range(first, end)] == list(
-        range(stage.walk.steps)
+        range(stage.loop_nest.steps)
     )
-    whole = stage.walk.fields((0, 1), (0, 1), 0)
+    whole = stage.loop_nest.fields((0, 1), (0, 1), 0)
     for first, end in found:
         part = narrowed(whole, first, end, CONFIG.rows)
         assert part["kernel_rows"] * part["kernel_cols"] * part["blocks"] == end - first
@@ -101,7 +101,7 @@ def test_parts_of_a_reduction_make_each_step_once(most_steps):
 
 
 def test_one_exec_makes_whole_turns_of_a_loop():
-    whole = _stage(kernel=3).walk.fields((0, 1), (0, 1), 0)
+    whole = _stage(kernel=3).loop_nest.fields((0, 1), (0, 1), 0)
     rows, columns, blocks = whole["kernel_rows"], whole["kernel_cols"], whole["blocks"]
     assert (rows, columns, blocks) == (3, 1, 2)
     wide = {**whole, "kernel_cols": 2}
@@ -146,8 +146,8 @@ def test_a_split_tile_meets_each_byte_under_its_kernel_once(depth, kernel, dilat
         scale=SCALE,
         config=CONFIG,
     )
-    tiles = cut(stage, Limits(weights=Weights.RESIDENT, split=True), CONFIG, None)
-    assert len(tiles) > stage.oc_blocks or stage.walk.steps == 1, "the first is split"
+    tiles = cut(stage, TilingParams(weights=Weights.RESIDENT, split=True), CONFIG, None)
+    assert len(tiles) > stage.oc_blocks or stage.loop_nest.steps == 1, "the first is split"
     for block in range(stage.oc_blocks):
         met = np.zeros((height, width * depth + 2 * CONFIG.rows), int)
         for tile in tiles:
@@ -164,7 +164,7 @@ def test_a_split_tile_meets_each_byte_under_its_kernel_once(depth, kernel, dilat
         taps = met[:, : width * depth].reshape(height, width, depth)[::dilation, ::dilation]
         # Bytes between taps, and beyond the last, meet weights that are zero.
         assert (taps >= 1).all()
-        assert met.sum() == stage.walk.steps * CONFIG.rows
+        assert met.sum() == stage.loop_nest.steps * CONFIG.rows
         assert met.max() == 1 or dilation > 1
 
 
@@ -191,17 +191,17 @@ def _product(rows, inner, columns):
     )
 
 
-@pytest.mark.parametrize("opening", [(16, 2, 1), (50, 3, 4), (500, 9, 100)])
-def test_an_opening_covers_each_step_of_each_output_once(opening):
+@pytest.mark.parametrize("prologue", [(16, 2, 1), (50, 3, 4), (500, 9, 100)])
+def test_an_opening_covers_each_step_of_each_output_once(prologue):
     stage = _product(61, 100, 70)
-    rows, blocks, steps = opening
-    limits = Limits(
+    rows, blocks, steps = prologue
+    limits = TilingParams(
         weights=Weights.RESIDENT,
         chunk_bytes=2000,
-        opening=Opening(rows=rows, blocks=blocks, steps=steps),
+        prologue=Prologue(rows=rows, blocks=blocks, steps=steps),
     )
-    made = np.zeros((stage.out_rows, stage.oc_blocks, stage.walk.steps), int)
-    held = np.full((2, CONFIG.acc_entries // 2), -1)
+    made = np.zeros((stage.out_rows, stage.oc_blocks, stage.loop_nest.steps), int)
+    pinned_at = np.full((2, CONFIG.acc_entries // 2), -1)
     loaded = chunks(stage, limits, CONFIG)
     for tile in cut(stage, limits, CONFIG, None):
         chunk = loaded[tile.chunk]
@@ -209,22 +209,22 @@ def test_an_opening_covers_each_step_of_each_output_once(opening):
         part = made[tile.first_row : tile.end_row, tile.first_block : tile.end_block]
         assert (part.sum(axis=2) == tile.first_step).all(), "steps follow each other"
         part[:, :, tile.first_step : tile.end_step] += 1
-        if tile.opened is None:
+        if tile.prologue_sums is None:
             continue
         names = (
             np.arange(tile.first_row, tile.end_row)
             + 1000 * np.c_[tile.first_block : tile.end_block]
         )
-        first = tile.opened.entry
-        entries = held[tile.opened.half, first : first + tile.entries]
+        first = tile.prologue_sums.entry
+        entries = pinned_at[tile.prologue_sums.half, first : first + tile.entries]
         assert entries.size == tile.entries
         assert ((entries == names.reshape(-1)) | (tile.first_step == 0)).all()
         entries[:] = names.reshape(-1)
     assert (made == 1).all()
 
 
-@pytest.mark.parametrize("taper", [False, True])
-def test_ranges_of_bytes_follow_each_other(taper):
+@pytest.mark.parametrize("ramp_down", [False, True])
+def test_ranges_of_bytes_follow_each_other(ramp_down):
     """The last is a single row where they taper."""
     rows, row_bytes = 32, 512
     stage = VectorStage(
@@ -233,23 +233,26 @@ def test_ranges_of_bytes_follow_each_other(taper):
         inputs=("a", "b"),
         output="c",
         size=rows * row_bytes,
-        granule=row_bytes,
+        tile_unit=row_bytes,
         posts=(),
     )
-    limits = Limits(weights=Weights.RESIDENT, taper_rows=taper)
+    limits = TilingParams(weights=Weights.RESIDENT, ramp_down_rows=ramp_down)
     ends = [0]
     for tile in cut(stage, limits, CONFIG, None):
         assert tile.start == ends[-1]
         assert tile.end % row_bytes == 0
         ends.append(tile.end)
     assert ends[-1] == stage.size
-    assert ends[-1] - ends[-2] == (1 if taper else 4) * row_bytes
+    assert ends[-1] - ends[-2] == (1 if ramp_down else 4) * row_bytes
 
 
 def test_the_last_positions_end_with_a_single_block():
     """Behind the last arithmetic POST has a block to do, and fetches its parameters only."""
     *others, final = cut(
-        _stage(channels=60), Limits(weights=Weights.RESIDENT, taper_rows=True), CONFIG, None
+        _stage(channels=60),
+        TilingParams(weights=Weights.RESIDENT, ramp_down_rows=True),
+        CONFIG,
+        None,
     )
     assert (final.first_block, final.end_block) == (7, 8)
     assert any(tile.end_block - tile.first_block > 2 for tile in others)

@@ -2,12 +2,12 @@ import numpy as np
 import pytest
 
 from matloom.arch.config import PRESETS
-from matloom.schedule.build import convolution_stage
-from matloom.schedule.limits import Limits, Weights
-from matloom.schedule.requantisation import Requantisation
+from matloom.schedule.params import TilingParams, Weights
 from matloom.schedule.tiles import cut
 from matloom.schedule.tiling import Tilings
-from matloom.schedule.window import Window
+from matloom.select.build import convolution_stage
+from matloom.select.requantisation import Requantisation
+from matloom.select.window import Window
 
 CONFIG = PRESETS["small"]
 
@@ -40,33 +40,42 @@ def stage():
 
 def test_a_tiling_is_remembered_for_equal_limits_of_the_same_stage(stage):
     tilings = Tilings()
-    known = tilings.of(stage, Limits(weights=Weights.ONCE, chunk_bytes=700), CONFIG, None)
-    assert tilings.of(stage, Limits(weights=Weights.ONCE, chunk_bytes=700), CONFIG, None) is known
+    known = tilings.of(stage, TilingParams(weights=Weights.ONCE, chunk_bytes=700), CONFIG, None)
+    assert (
+        tilings.of(stage, TilingParams(weights=Weights.ONCE, chunk_bytes=700), CONFIG, None)
+        is known
+    )
     assert known.tiles == cut(stage, known.limits, CONFIG, None)
-    for other in (Limits(weights=Weights.ONCE, chunk_bytes=800), Limits(weights=Weights.STREAMED)):
+    for other in (
+        TilingParams(weights=Weights.ONCE, chunk_bytes=800),
+        TilingParams(weights=Weights.STREAMED),
+    ):
         assert tilings.of(stage, other, CONFIG, None) is not known
     assert tilings.of(stage, known.limits, CONFIG, 3) is not known
 
 
 def test_few_tilings_of_a_stage_are_kept(stage):
     tilings = Tilings()
-    first = tilings.of(stage, Limits(weights=Weights.ONCE, chunk_bytes=1), CONFIG, None)
+    first = tilings.of(stage, TilingParams(weights=Weights.ONCE, chunk_bytes=1), CONFIG, None)
     for size in range(2, 30):
-        last = tilings.of(stage, Limits(weights=Weights.ONCE, chunk_bytes=size), CONFIG, None)
+        last = tilings.of(stage, TilingParams(weights=Weights.ONCE, chunk_bytes=size), CONFIG, None)
     assert tilings.of(stage, last.limits, CONFIG, None) is last
     assert tilings.of(stage, first.limits, CONFIG, None) is not first
 
 
 def test_what_is_said_of_the_tiles_adds_up_to_the_stage(stage):
-    found = Tilings().of(stage, Limits(weights=Weights.ONCE, chunk_bytes=700), CONFIG, None)
-    assert len(found.tiles) == len(found.cycles) == len(found.slabs) == len(found.made_bytes)
+    found = Tilings().of(stage, TilingParams(weights=Weights.ONCE, chunk_bytes=700), CONFIG, None)
+    assert len(found.tiles) == len(found.cycles) == len(found.input_ranges) == len(found.made_bytes)
     finished = [
         made
         for tile, made in zip(found.tiles, found.made_bytes, strict=True)
-        if tile.end_step == stage.walk.steps
+        if tile.end_step == stage.loop_nest.steps
     ]
     assert sum(finished) == stage.size == 10 * 8 * 20
     assert sum(found.chunk_bytes) == stage.weights.nbytes + stage.params.nbytes
     # A row of outputs reads three rows of inputs, which are 10 positions of 4 bytes.
-    for tile, slab in zip(found.tiles, found.slabs, strict=True):
-        assert (slab.start, slab.size) == (tile.first_row * 40, (tile.height + 2) * 40)
+    for tile, input_range in zip(found.tiles, found.input_ranges, strict=True):
+        assert (input_range.start, input_range.size) == (
+            tile.first_row * 40,
+            (tile.height + 2) * 40,
+        )

@@ -10,13 +10,13 @@ from matloom.arch.config import PRESETS
 from matloom.arch.instruction import unpack_all
 from matloom.arch.isa import UNITS, Region
 from matloom.compiler import CompileOptions, compile_network
+from matloom.data.matrix_products import product_graph
 from matloom.device.model import Engine
-from matloom.hostops.interpreter import interpret
-from matloom.products import product_graph
-from matloom.schedule.fit import Choice
-from matloom.schedule.limits import Opening
-from matloom.stimulus import random_layer
-from matloom.verify import verify_program
+from matloom.kernels.interpreter import interpret
+from matloom.program.verify import verify_program
+from matloom.schedule.fit import Candidate
+from matloom.schedule.params import Prologue
+from matloom.testing.random_layers import random_layer
 
 WAITS = ("wait_load", "wait_exec", "wait_post", "wait_store")
 
@@ -80,12 +80,12 @@ def test_every_order_that_obeys_the_waits_is_right(config, seed):
 
 
 @pytest.mark.parametrize("shape", [(33, 40, 24), (50, 30, 21), (70, 64, 9)])
-@pytest.mark.parametrize("opening", [(24, 2, 2), (40, 3, 1), (128, 8, 4)])
-def test_products_that_arrive_slab_by_slab(shape, opening, monkeypatch, seed):
+@pytest.mark.parametrize("prologue", [(24, 2, 2), (40, 3, 1), (128, 8, 4)])
+def test_products_that_arrive_slab_by_slab(shape, prologue, monkeypatch, seed):
     """Exact, in whatever order the waits allow, and verified, the repetition too."""
-    rows, blocks, steps = opening
-    choice = Choice(opening=Opening(rows=rows, blocks=blocks, steps=steps))
-    monkeypatch.setattr(schedule, "choices", lambda _segment, _config: (choice,))
+    rows, blocks, steps = prologue
+    candidate = Candidate(prologue=Prologue(rows=rows, blocks=blocks, steps=steps))
+    monkeypatch.setattr(schedule, "candidates", lambda _segment, _config: (candidate,))
     graph = product_graph(*shape)
     program = compile_network(graph, PRESETS["nano"], CompileOptions(resident=True))
     verify_program(program)

@@ -6,10 +6,10 @@ import pytest
 
 from matloom.arch.config import load_config
 from matloom.data.digits import NETWORK
-from matloom.instances import VALID
 from matloom.ir.attributes import Activation, Attributes, Axis, Conv2D
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.ir.verify import verify
+from matloom.testing.random_operators import VALID
 
 
 @pytest.fixture

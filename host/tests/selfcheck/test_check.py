@@ -10,11 +10,11 @@ from matloom.arch.config import load_config
 from matloom.compiler import CheckError, CompileOptions, compile_network, compiled
 from matloom.data.digits import NETWORK
 from matloom.frontend.tflite import load_tflite
-from matloom.hostops import reference
-from matloom.instances import Instances
 from matloom.ir.graph import Op
+from matloom.kernels import reference
 from matloom.program import Program, Verdict
 from matloom.selfcheck import check, check_mode
+from matloom.testing.random_operators import Instances
 
 #: The package has a function of this name.
 emit = importlib.import_module("matloom.schedule.emit")

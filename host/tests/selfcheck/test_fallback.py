@@ -10,14 +10,15 @@ import numpy as np
 import pytest
 
 from matloom import compiler
-from matloom.compare import random_inputs
 from matloom.compiler import CheckError, CompilerWarning, compile_network
-from matloom.hostops.interpreter import interpret
+from matloom.kernels.interpreter import interpret
 from matloom.program import Verdict
 from matloom.runtime import load
-from matloom.schedule import join, lookup
+from matloom.select import lookup
+from matloom.select.rewrites import elide_copies
 from matloom.selfcheck import machine
 from matloom.selfcheck.definition import Definition
+from matloom.tools.compare import random_inputs
 
 #: The package has a function of this name.
 emit = importlib.import_module("matloom.schedule.emit")
@@ -63,15 +64,15 @@ def test_a_wrong_table(monkeypatch, branches, config):
 
 
 def test_a_wrong_place_in_a_concatenation(monkeypatch, branches, config):
-    right = join._moved
+    right = elide_copies._moved
 
     def wrong(maker, copy):
         made = right(maker, copy)
         return made and dataclasses.replace(
-            made, part=dataclasses.replace(made.part, offset=made.part.offset ^ 1)
+            made, placement=dataclasses.replace(made.placement, offset=made.placement.offset ^ 1)
         )
 
-    monkeypatch.setattr(join, "_moved", wrong)
+    monkeypatch.setattr(elide_copies, "_moved", wrong)
     program = compile_with_warning(branches, config)
     assert all(layer.where == "engine" for layer in program.layers)
     require_right(program, branches)
@@ -85,7 +86,7 @@ def test_what_every_schedule_has_wrong_runs_on_the_host(monkeypatch, branches, c
         return {**fields, "first_byte": fields["first_byte"] + (stage.output == "left")}
 
     monkeypatch.setattr(emit, "exec_fields", wrong)
-    monkeypatch.setattr(join, "_moved", lambda maker, copy: None)
+    monkeypatch.setattr(elide_copies, "_moved", lambda maker, copy: None)
     program = compile_with_warning(branches, config)
     where = {layer.name: layer.where for layer in program.layers}
     assert where["left"] == "host"
@@ -123,16 +124,16 @@ def test_what_only_the_proof_of_meaning_sees(monkeypatch, branches, config):
     def blind(program, graph, names, *, mode, seed):
         return Verdict(mode=mode, seed=seed, share=1.0)
 
-    right = join._moved
+    right = elide_copies._moved
 
     def wrong(maker, copy):
         made = right(maker, copy)
         return made and dataclasses.replace(
-            made, part=dataclasses.replace(made.part, offset=made.part.offset ^ 1)
+            made, placement=dataclasses.replace(made.placement, offset=made.placement.offset ^ 1)
         )
 
     monkeypatch.setattr(compiler, "check_program", blind)
-    monkeypatch.setattr(join, "_moved", wrong)
+    monkeypatch.setattr(elide_copies, "_moved", wrong)
     program = compile_with_warning(branches, config)
     assert "of output 'y' holds" in program.verdict.fallback
     assert program.verdict.stages == (4, 4)

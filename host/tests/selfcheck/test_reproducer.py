@@ -10,7 +10,7 @@ from matloom.frontend.tflite import load_tflite
 from matloom.ir.graph import Op
 from matloom.ir.text import to_text
 from matloom.selfcheck import write_reproducer
-from matloom.stimulus import random_layer
+from matloom.testing.random_layers import random_layer
 
 OPTIONS = CompileOptions(tiling_seed=7)
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from matloom.instances import Instances
 from matloom.ir.attributes import Attributes, Reference
 from matloom.ir.graph import Graph, Node, Op, Tensor
 from matloom.selfcheck.stimuli import inputs_of, values_of
+from matloom.testing.random_operators import Instances
 
 
 @pytest.mark.parametrize(

@@ -20,9 +20,9 @@ from matloom.arch.isa import (
     fields_of,
 )
 from matloom.arch.numerics import Rounding
-from matloom.streams import random_stream, random_streams
 from matloom.testing.configs import WIDEST, random_config
 from matloom.testing.instructions import Space, random_instruction
+from matloom.testing.random_programs import random_stream, random_streams
 
 FLOAT = load_config("nano+rows=8+weight_rows=2+float_rows=2+bf16+fp16+fp8_e4m3+fp8_e5m2")
 NARROW = load_config("nano+rows=12+weight_rows=4+i8xi4+i4xi4+i16xi8+tables=1+products=1")

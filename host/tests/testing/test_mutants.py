@@ -2,7 +2,8 @@
 
 import pytest
 
-from matloom.schedule import reduction, tiles, tiling
+from matloom.schedule import tiles, tiling
+from matloom.select import exec_steps
 from matloom.testing import mutants as module
 from matloom.testing.mutant_cases import FUNCTIONS, HISTORICAL, cases, chosen
 from matloom.testing.mutant_rules import RULES
@@ -19,7 +20,7 @@ def subject(first, second, limits):
     return total
 
 
-class Limits:
+class TilingParams:
     last = 0
 
 
@@ -45,7 +46,7 @@ def here(monkeypatch):
     ],
 )
 def test_each_rule_changes_one_place(here, rule, place, result):
-    limits = Limits()
+    limits = TilingParams()
     mutant = Mutant(module=module.__name__, function="subject", rule=rule, place=place, line="")
     with applied(mutant):
         assert here.subject(3, 9, limits) == result
@@ -63,14 +64,14 @@ def test_every_place_is_named(here):
 
 
 def test_a_mutant_is_wherever_its_function_was_imported():
-    right = reduction.narrowed
-    mutant = next(iter(mutants("matloom.schedule.reduction", ["narrowed"])))
+    right = exec_steps.narrowed
+    mutant = next(iter(mutants("matloom.select.exec_steps", ["narrowed"])))
     with applied(mutant):
-        assert reduction.narrowed is tiles.narrowed is not right
-    assert reduction.narrowed is tiles.narrowed is right
-    slab = tiling._array_slab
-    with applied(next(iter(mutants("matloom.schedule.tiling", ["_array_slab"])))):
-        assert tiling._array_slab is not slab
+        assert exec_steps.narrowed is tiles.narrowed is not right
+    assert exec_steps.narrowed is tiles.narrowed is right
+    input_range = tiling._array_input_range
+    with applied(next(iter(mutants("matloom.schedule.tiling", ["_array_input_range"])))):
+        assert tiling._array_input_range is not input_range
 
 
 def test_there_are_mutants_of_every_function():
@@ -114,12 +115,12 @@ def test_a_compiler_that_does_not_end_is_stopped(small):
         "def narrowed(fields, first_step, end_step, array_rows):\n    while True:\n        pass\n"
     )
     endless = Mutant(
-        module="matloom.schedule.reduction",
+        module="matloom.select.exec_steps",
         function="narrowed",
         rule="as it was",
         place=0,
         line="",
-        texts=(("matloom.schedule.reduction", "narrowed", text),),
+        texts=(("matloom.select.exec_steps", "narrowed", text),),
     )
     outcome = try_out(endless, *small, seconds=1)
     assert outcome.kind == "refused"

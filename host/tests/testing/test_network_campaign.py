@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from matloom.schedule import join, tiles
+from matloom.schedule import tiles
+from matloom.select.rewrites import elide_copies
 from matloom.testing.network_campaign import (
     case_of,
     compile_case,
@@ -71,7 +72,7 @@ def test_engines_differ():
 
 def _forgets_blocks(stage, steps):
     """Cut steps as an earlier `_split` did: the unit of kernel rows lacks the blocks."""
-    loops = stage.walk.fields((0, 1), (0, 1), 0)
+    loops = stage.loop_nest.fields((0, 1), (0, 1), 0)
     unit, outer = 1, loops["blocks"]
     for name, inside in (("kernel_cols", "blocks"), ("kernel_rows", "kernel_cols")):
         if loops[name] > 1:
@@ -92,11 +93,13 @@ def test_a_defect_of_the_planner_is_found(monkeypatch):
 
 def test_a_wrong_place_is_found(monkeypatch):
     """Parts of a concatenation all at its first byte."""
-    right = join._moved
+    right = elide_copies._moved
 
     def wrong(maker, copy):
         made = right(maker, copy)
-        return made and join.replace(made, part=join.replace(made.part, offset=0))
+        return made and elide_copies.replace(
+            made, placement=elide_copies.replace(made.placement, offset=0)
+        )
 
-    monkeypatch.setattr(join, "_moved", wrong)
+    monkeypatch.setattr(elide_copies, "_moved", wrong)
     assert failure_of(case_of(SENSITIVE)) is not None

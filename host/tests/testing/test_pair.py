@@ -3,8 +3,8 @@ import numpy as np
 from matloom.arch.config import PRESETS
 from matloom.device.driver import Driver
 from matloom.device.rtl import RtlTransport
-from matloom.streams import read_state
 from matloom.testing.pair import Pair
+from matloom.testing.random_programs import read_state
 
 
 def test_the_first_state_is_random_by_seed():

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from matloom.compare import random_inputs
-from matloom.hostops.interpreter import interpret
 from matloom.ir.graph import Op
 from matloom.ir.text import to_text
-from matloom.schedule.operators import ENGINE
+from matloom.kernels.interpreter import interpret
+from matloom.select.operators import ENGINE
 from matloom.testing.random_network import Size, random_network
+from matloom.tools.compare import random_inputs
 
 SMALL = Size(operators=15, tensor_bytes=1024, macs=200_000)
 

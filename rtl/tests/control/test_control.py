@@ -8,7 +8,7 @@ from matloom.arch.config import PRESETS
 from matloom.arch.csr import COUNTERS, EXEC_CAUSES, MARKS_OFFSET, Fault, register
 from matloom.arch.instruction import Instruction, pack
 from matloom.arch.isa import UNITS, Opcode, Region, fields_of
-from matloom.streams import random_stream
+from matloom.testing.random_programs import random_stream
 from matloom_rtl.control.control import Control
 from matloom_rtl.testing import simulate
 

@@ -26,7 +26,7 @@ from matloom.arch.isa import (
     Region,
     fields_of,
 )
-from matloom.streams import random_stream
+from matloom.testing.random_programs import random_stream
 from matloom_rtl.control.dispatch import Dispatch
 from matloom_rtl.testing import simulate
 

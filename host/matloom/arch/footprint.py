@@ -1,0 +1,105 @@
+"""The addresses on chip that an instruction touches, closer than the box of its extent."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from matloom.arch.config import Config
+from matloom.arch.instruction import Instruction
+from matloom.arch.isa import NARROW, Extent, Memory, Opcode, post_element_bytes
+
+__all__ = ["StridedRange", "footprint"]
+
+#: The field that holds the bytes from row to row, for each side of POST.
+_POST_PITCHES = {"source_addr": "source_pitch", "dest_addr": "dest_pitch"}
+
+
+@dataclass(frozen=True, slots=True)
+class StridedRange:
+    """Lines that an instruction touches: `run` of them from `start`, again for each count."""
+
+    start: int
+    run: int
+    counts: tuple[int, ...] = ()
+    steps: tuple[int, ...] = ()
+
+    @property
+    def end(self) -> int:
+        """Line behind the last."""
+        last = sum((count - 1) * step for count, step in zip(self.counts, self.steps, strict=True))
+        return self.start + last + self.run
+
+
+def footprint(extent: Extent, instruction: Instruction, config: Config) -> StridedRange | None:
+    """Return the bytes or entries of an extent on chip; None where they are the whole box."""
+    if extent.memory is Memory.ACC:
+        return _pairs(instruction, config)
+    if extent.memory is not Memory.SPAD:
+        return None
+    values = instruction.values
+    if extent.base == "input_addr":
+        return _read_channels(values, config)
+    if extent.base in _POST_PITCHES:
+        return _post_channels(values, extent.base, config)
+    if extent.base == "spad_addr":
+        return _moved_rows(values)
+    return None
+
+
+def _pairs(instruction: Instruction, config: Config) -> StridedRange | None:
+    """Return the entries of pairs, where they are pairs and of one bank."""
+    get = instruction.values.get
+    if instruction.opcode is Opcode.EXEC:
+        blocks = get("oc_blocks", 0) if get("mode", 0) in NARROW else 0
+    else:
+        blocks = -(-get("oc_blocks", 0) // 2) if get("pairs", 0) else 0
+    if not blocks:
+        return None
+    first, apart = get("acc_addr", 0), config.pair_distance
+    count = blocks * get("height", 0) * get("width", 0)
+    bank = first // apart
+    if (first + count - 1) // apart != bank:
+        return None
+    return StridedRange(first + bank * apart, count, (2,), (apart,))
+
+
+def _moved_rows(values: Mapping[str, int]) -> StridedRange | None:
+    """Return the rows of LOAD or STORE, where there are several and their bytes are dense."""
+    get = values.get
+    counts = (get("planes", 0), get("rows", 0))
+    if max(counts) == 1 or get("spread", 0):
+        return None
+    steps = (get("spad_plane_step", 0), get("spad_row_step", 0))
+    return StridedRange(get("spad_addr", 0), get("row_bytes", 0), counts, steps)
+
+
+def _read_channels(values: Mapping[str, int], config: Config) -> StridedRange | None:
+    """Return what EXEC reads if it is the same channels of each position of its input.
+
+    So it is where positions and taps are whole positions apart; those it reads may be fewer.
+    """
+    get = values.get
+    step, width = get("x_step", 0), get("input_row_bytes", 0)
+    if step == 0 or width % step:
+        return None
+    if get("kernel_cols", 0) > 1 and get("kernel_col_step", 0) % step:
+        return None
+    first = get("first_byte", 0) % step
+    run = (get("oc_blocks", 0) - 1) * get("oc_step", 0) + get("blocks", 0) * config.rows
+    if get("window", 0) and get("paired", 0):
+        run += config.paired_bytes - config.rows
+    if width == step and (first == 0 or values["first_byte"] >= 0):
+        # What lies beyond the row is not read. Vectors that begin before it end in it.
+        run = min(run, step - first)
+    if first + run > step:
+        return None
+    counts = (get("input_rows", 0), width // step)
+    return StridedRange(get("input_addr", 0) + first, run, counts, (get("input_pitch", 0), step))
+
+
+def _post_channels(values: Mapping[str, int], base: str, config: Config) -> StridedRange:
+    """Return the bytes of POST: some channels of each position."""
+    get = values.get
+    counts = (get("height", 0), get("width", 0))
+    steps = (get(_POST_PITCHES[base], 0), get("x_step", 0))
+    run = (get("oc_blocks", 0) - 1) * config.columns + get("tail", 0)
+    return StridedRange(get(base, 0), run * post_element_bytes(values), counts, steps)

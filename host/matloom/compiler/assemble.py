@@ -1,0 +1,367 @@
+"""From scheduled runs to a Program: the image, the regions, the steps, the layers."""
+
+import dataclasses
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from matloom.arch.config import Config
+from matloom.arch.instruction import Instruction, illegal_field, pack
+from matloom.arch.isa import GRANULE_BYTES, Region
+from matloom.arch.program_file import ALIGNMENT, CONSTANT_ALIGNMENT
+from matloom.frontend.arithmetic import file_macs
+from matloom.ir.attributes import Reference
+from matloom.ir.graph import Graph, Tensor
+from matloom.ir.work import macs, tensor_bytes
+from matloom.program import (
+    Binding,
+    Constant,
+    EngineStep,
+    HostStep,
+    LayerInfo,
+    Program,
+    Quantised,
+    Repeat,
+    TensorInfo,
+)
+from matloom.schedule import (
+    CompileError,
+    CompileOptions,
+    Image,
+    Place,
+    Scheduled,
+    Segment,
+    schedule_segment,
+)
+from matloom.select.context import BROADCASTING, source_name
+from matloom.select.lookup import fuse_tables
+from matloom.select.partition import EngineRun, HostRun, Partition
+from matloom.select.rewrites.elide_copies import elide_copies
+from matloom.select.stage import ArrayStage, Stage
+
+__all__ = ["lower"]
+
+
+def _tensor_info(name: str, tensor: Tensor) -> TensorInfo:
+    quantised = None
+    if tensor.quantisation is not None and len(tensor.quantisation.scale) == 1:
+        quantised = Quantised(scale=tensor.scale, zero_point=tensor.zero_point)
+    return TensorInfo(name=name, shape=tensor.shape, dtype=tensor.dtype, quantised=quantised)
+
+
+def _packed(instructions: list[Instruction], config: Config) -> bytes:
+    """Return the command buffer; raise `CompileError` where a field is out of range."""
+    for instruction in instructions:
+        problem = illegal_field(instruction, config)
+        if problem is not None:
+            raise CompileError(f"the network does not fit the instruction set: {problem}")
+    return b"".join(pack(instruction) for instruction in instructions)
+
+
+def _spent(marks: list[int], completions: dict[int, int]) -> list[int]:
+    """Return the cycles from each mark's predecessor to it."""
+    spent, before = [], 0
+    for mark in marks:
+        done = completions.get(mark, before)
+        spent.append(max(0, done - before))
+        before = max(before, done)
+    return spent
+
+
+def _mode(stages: tuple[Stage, ...]) -> str:
+    """Return the mode of the products of an operator."""
+    modes = {stage.mode for stage in stages if isinstance(stage, ArrayStage) and stage.macs}
+    return ", ".join(sorted(modes))
+
+
+@dataclass
+class _Lowering:
+    """What grows while the runs are lowered, one after another."""
+
+    graph: Graph
+    parts: Partition
+    names: dict[int, str]
+    config: Config
+    options: CompileOptions
+    image: Image = field(default_factory=Image)
+    commands: list[bytes] = field(default_factory=list)
+    steps: list[EngineStep | HostStep] = field(default_factory=list)
+    layers: list[LayerInfo] = field(default_factory=list)
+    region_bytes: dict[Region, int] = field(default_factory=dict)
+    constants: dict[int, Constant] = field(default_factory=dict)
+    host_data: bytearray = field(default_factory=bytearray)
+    next_mark: int = 1
+
+    def _bindings(self, region: Region, numbers: tuple[int, ...]) -> tuple[Binding, ...]:
+        """Give tensors places in a region; those that share bytes share their place."""
+        offsets: dict[int, int] = {}
+        end = 0
+        for number in numbers:
+            root = self.parts.roots[number]
+            if root not in offsets:
+                offsets[root] = end
+                end += -(-self.graph.tensors[number].size_bytes // ALIGNMENT) * ALIGNMENT
+        self.region_bytes[region] = max(self.region_bytes.get(region, 0), end)
+        return tuple(
+            Binding(
+                name=self.names[number],
+                region=region,
+                offset=offsets[self.parts.roots[number]],
+                shape=self.graph.tensors[number].shape,
+                dtype=self.graph.tensors[number].dtype,
+            )
+            for number in numbers
+        )
+
+    def _places(self, bindings: tuple[Binding, ...], numbers: tuple[int, ...]) -> dict[str, Place]:
+        return {
+            self.names[self.parts.roots[number]]: Place(
+                region=binding.region, offset=binding.offset
+            )
+            for number, binding in zip(numbers, bindings, strict=True)
+        }
+
+    def _constants(self, run: EngineRun) -> dict[str, tuple[Place, int]]:
+        """Put constants that stages read as tensors into the image, broadcast to the result."""
+        found = {}
+        read = {name for stages in run.stages for stage in stages for name in stage.inputs}
+        for node in run.nodes:
+            for number in node.inputs:
+                data = self.graph.tensors[number].data
+                name = source_name(self.graph, node, number, self.names)
+                if name in read and data is not None:
+                    wide = node.op in BROADCASTING
+                    shape = self.graph.tensors[node.outputs[0]].shape if wide else data.shape
+                    values = np.broadcast_to(data, shape).tobytes()
+                    place = Place(region=Region.PROGRAM, offset=self.image.add(values))
+                    found[name] = (place, len(values))
+        return found
+
+    def engine(self, run: EngineRun) -> None:
+        """Schedule a run and append its step; the offset of its commands follows at the end."""
+        inputs = self._bindings(Region.INPUT, run.consumed)
+        outputs = self._bindings(Region.OUTPUT, run.produced)
+        sizes = {}
+        for node in run.nodes:
+            for number in (*node.inputs, *node.outputs):
+                if self.graph.tensors[number].data is None:
+                    root = self.parts.roots[number]
+                    sizes[self.names[root]] = self.graph.tensors[root].size_bytes
+        kept = {self.names[self.parts.roots[at]] for at in (*run.consumed, *run.produced)}
+        if not self.options.plain:
+            stages_of_nodes = fuse_tables(run.stages, kept)
+            run = dataclasses.replace(run, stages=elide_copies(stages_of_nodes, kept))
+        constants = self._constants(run)
+        sizes.update({name: size for name, (_, size) in constants.items()})
+        sources = {
+            **self._places(inputs, run.consumed),
+            **{name: place for name, (place, _) in constants.items()},
+        }
+        stages = tuple(stage for stages in run.stages for stage in stages)
+        for stage in stages:
+            if isinstance(stage, ArrayStage) and stage.row_folding is not None:
+                assert stage.inputs[0] not in sizes
+                sizes[stage.inputs[0]] = stage.row_folding.size
+                sources[stage.inputs[0]] = sources[stage.row_folding.source]
+            if stage.output not in sizes:
+                sizes[stage.output] = stage.size
+        used = {name for stage in stages for name in (*stage.inputs, stage.output)}
+        segment = Segment(
+            stages=stages,
+            sizes={name: size for name, size in sizes.items() if name in used},
+            sources=sources,
+            results=self._places(outputs, run.produced),
+            marks=self._marks(run),
+        )
+        scheduled = schedule_segment(
+            segment,
+            self.config,
+            self.options,
+            self.image,
+            arena_start=0,
+            output_bytes=self.region_bytes[Region.OUTPUT],
+            may_pin=sum(isinstance(other, EngineRun) for other in self.parts.runs) == 1,
+        )
+        arena = max(self.region_bytes.get(Region.ARENA, 0), scheduled.arena_end)
+        self.region_bytes[Region.ARENA] = arena
+        offset, size = self._commands(scheduled.instructions)
+        repeat = None
+        if scheduled.repeat is not None:
+            again_offset, again_size = self._commands(scheduled.repeat.instructions)
+            repeat = Repeat(
+                command_offset=again_offset,
+                command_bytes=again_size,
+                predicted_cycles=scheduled.repeat.prediction.cycles,
+                kept=scheduled.repeat.kept,
+            )
+        self._engine_layers(run, scheduled)
+        self.steps.append(
+            EngineStep(
+                command_offset=offset,
+                command_bytes=size,
+                inputs=inputs,
+                outputs=outputs,
+                predicted_cycles=scheduled.prediction.cycles,
+                repeat=repeat,
+            )
+        )
+
+    def _marks(self, run: EngineRun) -> tuple[int, ...]:
+        """Return a mark for the last stage of each operator, and none for its others."""
+        marks: list[int] = []
+        for number, stages in enumerate(run.stages, self.next_mark):
+            mark = min(number, self.config.last_mark)
+            marks.extend([0] * (len(stages) - 1) + [mark] * bool(stages))
+        return tuple(marks)
+
+    def _commands(self, instructions: list[Instruction]) -> tuple[int, int]:
+        """Keep a command buffer; return its number, which stands for its offset, and its size."""
+        self.commands.append(_packed(instructions, self.config))
+        return len(self.commands) - 1, len(self.commands[-1])
+
+    def _engine_layers(self, run: EngineRun, scheduled: Scheduled) -> None:
+        marks = [
+            min(number, self.config.last_mark) if stages else 0
+            for number, stages in enumerate(run.stages, self.next_mark)
+        ]
+        self.next_mark += len(marks)
+        first = _spent(marks, scheduled.prediction.marks)
+        later = [0] * len(marks)
+        if scheduled.repeat is not None:
+            later = _spent(marks, scheduled.repeat.prediction.marks)
+        for index, node in enumerate(run.nodes):
+            self.layers.append(
+                LayerInfo(
+                    name=self.names[node.outputs[0]],
+                    operator=str(node.op),
+                    where="engine",
+                    mark=marks[index],
+                    macs=macs(self.graph, node),
+                    predicted_cycles=first[index],
+                    tensor_bytes=tensor_bytes(self.graph, node),
+                    repeat_cycles=later[index],
+                    mode=_mode(run.stages[index]),
+                )
+            )
+
+    def host(self, run: HostRun) -> None:
+        """Append a step of the host, with the constants that it reads."""
+        node = run.node
+        for number in node.inputs:
+            self._constant(number)
+        self.steps.append(
+            HostStep(
+                operator=str(node.op),
+                inputs=tuple(self.names[number] for number in node.inputs),
+                outputs=tuple(self.names[number] for number in node.outputs),
+                attributes=dataclasses.asdict(node.attributes),
+                reason=run.reason,
+            )
+        )
+        names: tuple[str, ...] = (str(node.op),)
+        counts = [macs(self.graph, node)]
+        if isinstance(node.attributes, Reference):
+            names, content = node.attributes.operators, self.graph.tensors[node.inputs[-1]].data
+            assert content is not None
+            counts = file_macs(content.tobytes(), names, node.attributes.positions)
+        self.layers.extend(
+            LayerInfo(
+                name=self.names[node.outputs[0]],
+                operator=name,
+                where="host",
+                macs=count,
+                reason=run.reason,
+                tensor_bytes=tensor_bytes(self.graph, node),
+            )
+            for name, count in zip(names, counts, strict=True)
+        )
+
+    def _constant(self, number: int) -> None:
+        """Keep a tensor for the host, once, if it is constant."""
+        tensor = self.graph.tensors[number]
+        if tensor.data is None or number in self.constants:
+            return
+        quantisation = tensor.quantisation
+        self.host_data.extend(bytes(-len(self.host_data) % CONSTANT_ALIGNMENT))
+        self.constants[number] = Constant(
+            name=self.names[number],
+            offset=len(self.host_data),
+            shape=tensor.shape,
+            dtype=tensor.dtype,
+            scales=() if quantisation is None else quantisation.scale,
+            zero_points=() if quantisation is None else quantisation.zero_point,
+            axis=None if quantisation is None else quantisation.axis,
+        )
+        self.host_data.extend(tensor.data.tobytes())
+
+    def program(self) -> Program:
+        """Return the program: constants first, command buffers behind them."""
+        image = bytearray(bytes(self.image))
+        offsets = []
+        for commands in self.commands:
+            image.extend(bytes(-len(image) % ALIGNMENT))
+            offsets.append(len(image))
+            image.extend(commands)
+        assert all(offset % GRANULE_BYTES == 0 for offset in offsets)
+        steps = tuple(
+            _placed(step, offsets) if isinstance(step, EngineStep) else step for step in self.steps
+        )
+        for number in self.graph.outputs:
+            self._constant(number)
+        named = {
+            self.names[number]: _tensor_info(self.names[number], tensor)
+            for number, tensor in self.graph.tensors.items()
+            if tensor.data is None or number in self.graph.outputs
+        }
+        used = {self.names[number] for number in (*self.graph.inputs, *self.graph.outputs)}
+        for step in steps:
+            for item in (*step.inputs, *step.outputs):
+                used.add(item.name if isinstance(item, Binding) else item)
+        return Program(
+            name=self.graph.name,
+            config=self.config,
+            image=bytes(image),
+            region_bytes={
+                region: len(image) if region is Region.PROGRAM else self.region_bytes.get(region, 0)
+                for region in Region
+            },
+            inputs=tuple(named[self.names[number]] for number in self.graph.inputs),
+            outputs=tuple(named[self.names[number]] for number in self.graph.outputs),
+            tensors=tuple(info for name, info in named.items() if name in used),
+            steps=steps,
+            layers=tuple(self.layers),
+            constants=tuple(self.constants.values()),
+            host_data=bytes(self.host_data),
+        )
+
+
+def _placed(step: EngineStep, offsets: list[int]) -> EngineStep:
+    """Return a step with the offsets of its command buffers for their numbers."""
+    repeat = step.repeat
+    if repeat is not None:
+        repeat = dataclasses.replace(repeat, command_offset=offsets[repeat.command_offset])
+    offset = offsets[step.command_offset]
+    return dataclasses.replace(step, command_offset=offset, repeat=repeat)
+
+
+def lower(
+    graph: Graph,
+    parts: Partition,
+    names: dict[int, str],
+    config: Config,
+    options: CompileOptions,
+) -> Program:
+    """Return the program of a partitioned graph; `names` must differ between its tensors.
+
+    Raises
+    ------
+    CompileError
+        Where a run does not fit the engine.
+    """
+    lowering = _Lowering(graph=graph, parts=parts, names=names, config=config, options=options)
+    for run in parts.runs:
+        if isinstance(run, EngineRun):
+            lowering.engine(run)
+        else:
+            lowering.host(run)
+    return lowering.program()

@@ -1,0 +1,153 @@
+"""Activation functions: RELU, RELU6, LEAKY_RELU, HARD_SWISH, LOGISTIC, TANH."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from matloom.arch.numerics import clamp, rounding_divide_by_pot
+from matloom.ir.attributes import Activation, LeakyRelu
+from matloom.ir.graph import Array, Graph, Node, Op
+from matloom.ir.scales import (
+    activation_range,
+    hard_swish_scales,
+    leaky_scales,
+    round_half_away,
+    sigmoid_scale,
+    unary_multiplier,
+)
+from matloom.kernels.fixedpoint import logistic as fixed_logistic
+from matloom.kernels.fixedpoint import tanh as fixed_tanh
+from matloom.kernels.requantise import converted, finish, limit, scale
+
+__all__ = [
+    "float_hard_swish",
+    "float_leaky_relu",
+    "float_relu",
+    "float_sigmoid",
+    "hard_swish",
+    "leaky_relu",
+    "relu",
+    "relu6",
+    "sigmoid",
+]
+
+_SHORT = (-(2**15), 2**15 - 1)
+
+
+def _centred(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    result: Array = inputs[0].astype(np.int64) - graph.tensors[node.inputs[0]].zero_point
+    return result
+
+
+def relu(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """RELU of 8-bit integers, to another scale."""
+    scaled = scale(_centred(graph, node, inputs), *unary_multiplier(graph, node))
+    return finish(scaled, Activation.RELU, graph.tensors[node.output])
+
+
+def relu6(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """RELU6 of 8-bit integers, whose scale stays the input's."""
+    low, high = activation_range(Activation.RELU6, graph.tensors[node.inputs[0]])
+    result: Array = clamp(inputs[0].astype(np.int64), low, high).astype(inputs[0].dtype)
+    return result
+
+
+def leaky_relu(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """LEAKY_RELU of 8-bit integers."""
+    given = _centred(graph, node, inputs)
+    above, below = leaky_scales(graph, node)
+    scaled = np.where(given >= 0, scale(given, *above), scale(given, *below))
+    return finish(scaled, Activation.NONE, graph.tensors[node.output])
+
+
+def _high_product(x: Array, multiplier: int) -> Array:
+    """Return gemmlowp's saturating rounding doubling high multiply of 16-bit integers."""
+    return (x * multiplier + 2**14) >> 15
+
+
+def _saturating_shift(x: Array, bits: int) -> Array:
+    result: Array = clamp(x << bits, *_SHORT)
+    return result
+
+
+def hard_swish(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """HARD_SWISH of 8-bit integers, in 16-bit fixed point.
+
+    Source: tensorflow/lite/kernels/internal/reference/hard_swish.h.
+    """
+    scales = hard_swish_scales(graph, node)
+    fine = _centred(graph, node, inputs) << 7
+    (output_multiplier, output_shift), (multiplier, shift) = scales.output, scales.gate
+    gate = _saturating_shift(fine, shift - 1) if shift > 0 else fine
+    gate = _high_product(gate, multiplier)
+    if shift > 0:
+        gate = _saturating_shift(gate, 1)
+    elif shift < 0:
+        gate = rounding_divide_by_pot(gate, -shift)
+    gate = (gate + 2**15) >> 1
+    product = gate * _high_product(fine, output_multiplier)
+    # This product is truncated towards zero.
+    product = np.sign(product) * (np.abs(product) >> 15)
+    scaled = rounding_divide_by_pot(product, -output_shift)
+    return finish(scaled, Activation.NONE, graph.tensors[node.output])
+
+
+def sigmoid(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """LOGISTIC and TANH of 8-bit integers: outputs of scale 1/256 from -128, or 1/128 from 0.
+
+    Those of uint8, which TensorFlow Lite Micro lacks, go by LiteRT's table of floats.
+    """
+    if inputs[0].dtype == np.uint8:
+        return _table_sigmoid(graph, node, inputs[0])
+    given = _centred(graph, node, inputs)
+    multiplier, shift = sigmoid_scale(graph, node)
+    # Beyond this, scaled inputs do not fit Q4.27.
+    radius = math.floor(15 * 2**27 / 2**shift)
+    inside = np.abs(given) < radius
+    argument = scale(np.where(inside, given, 0), multiplier, shift)
+    if node.op is Op.LOGISTIC:
+        values = rounding_divide_by_pot(fixed_logistic(argument), 23) - 128
+    else:
+        values = rounding_divide_by_pot(fixed_tanh(argument), 24)
+    saturated = np.where(given > 0, 127, -128)
+    result: Array = clamp(np.where(inside, values, saturated), -128, 127).astype(np.int8)
+    return result
+
+
+def _table_sigmoid(graph: Graph, node: Node, x: Array) -> Array:
+    given, output = graph.tensors[node.inputs[0]], graph.tensors[node.output]
+    levels = np.arange(256) - given.zero_point
+    floats = float_sigmoid(graph, node, [np.float32(given.scale) * levels.astype(np.float32)])
+    rounded = round_half_away(floats * (np.float32(1) / np.float32(output.scale)))
+    table = np.clip(rounded + output.zero_point, 0, 255).astype(np.uint8)
+    result: Array = table[x]
+    return result
+
+
+def float_relu(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """RELU and RELU6 of float32, to float32 or rounded."""
+    return converted(limit(inputs[0], Activation(node.op)), graph.tensors[node.output].dtype)
+
+
+def float_leaky_relu(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """LEAKY_RELU of float32."""
+    alpha = np.float32(node.attributes_as(LeakyRelu).alpha)
+    return np.where(inputs[0] > 0, inputs[0], inputs[0] * alpha)
+
+
+def float_hard_swish(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """HARD_SWISH of float32."""
+    gate = np.clip(inputs[0] + np.float32(3), np.float32(0), np.float32(6))
+    result: Array = inputs[0] * gate / np.float32(6)
+    return result
+
+
+def float_sigmoid(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """LOGISTIC and TANH of float32; the last bit may differ, as C libraries do."""
+    wide = inputs[0].astype(np.float64)
+    if node.op is Op.TANH:
+        return np.tanh(wide).astype(np.float32)
+    with np.errstate(over="ignore"):
+        result: Array = (1 / (1 + np.exp(-wide))).astype(np.float32)
+    return result

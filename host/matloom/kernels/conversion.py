@@ -1,0 +1,47 @@
+"""Change of type or shape: QUANTIZE, DEQUANTIZE, RESHAPE, SQUEEZE, EXPAND_DIMS."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from matloom.arch.numerics import clamp
+from matloom.ir.graph import Array, Graph, Node
+from matloom.ir.scales import rescale_multiplier, round_half_away
+from matloom.kernels.requantise import converted, scale
+
+__all__ = ["dequantize", "quantize", "reshape"]
+
+
+def quantize(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """QUANTIZE: float32 to integers, or integers to another scale.
+
+    The float32 quotient is rounded, halves away from zero; what is not a number becomes the zero
+    point. To float16, and to patterns of bf16 as uint16, float32 is rounded to nearest even.
+    """
+    given, output = graph.tensors[node.inputs[0]], graph.tensors[node.output]
+    if output.dtype in ("float16", "uint16"):
+        return converted(inputs[0], output.dtype)
+    limits = np.iinfo(output.dtype)
+    if given.dtype == "float32":
+        with np.errstate(over="ignore"):
+            quotients = inputs[0] / np.float32(output.scale)
+        rounded = round_half_away(np.nan_to_num(quotients)) + output.zero_point
+        clipped: Array = np.clip(rounded, limits.min, limits.max).astype(output.dtype)
+        return clipped
+    centred = inputs[0].astype(np.int64) - given.zero_point
+    values = scale(centred, *rescale_multiplier(given, output)) + output.zero_point
+    result: Array = clamp(values, int(limits.min), int(limits.max)).astype(output.dtype)
+    return result
+
+
+def dequantize(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """DEQUANTIZE: integers or float16 to float32."""
+    given = graph.tensors[node.inputs[0]]
+    if given.dtype == "float16":
+        return inputs[0].astype(np.float32)
+    return (given.scale * (inputs[0].astype(np.float64) - given.zero_point)).astype(np.float32)
+
+
+def reshape(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """RESHAPE, SQUEEZE and EXPAND_DIMS: the same elements in the output's shape."""
+    return inputs[0].reshape(graph.tensors[node.output].shape)

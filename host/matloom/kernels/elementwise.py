@@ -1,0 +1,71 @@
+"""Elementwise operators of two inputs, which broadcast: ADD, SUB, MUL, MAXIMUM, MINIMUM, PRELU."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from matloom.arch.numerics import wrap32
+from matloom.ir.attributes import Activation, Arithmetic
+from matloom.ir.graph import Array, Graph, Node, Op
+from matloom.ir.scales import addition, prelu_scales, product_multiplier
+from matloom.kernels.requantise import converted, finish, limit, scale
+
+__all__ = ["add", "float_arithmetic", "float_prelu", "maximum", "minimum", "multiply", "prelu"]
+
+
+def _centred(graph: Graph, node: Node, inputs: Sequence[Array]) -> list[Array]:
+    return [
+        x.astype(np.int64) - graph.tensors[number].zero_point
+        for x, number in zip(inputs, node.inputs, strict=True)
+    ]
+
+
+def add(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """ADD and SUB of 8-bit or 16-bit integers."""
+    scales = addition(graph, node)
+    first, second = (
+        scale(x << scales.left_shift, *pair)
+        for x, pair in zip(_centred(graph, node, inputs), scales.inputs, strict=True)
+    )
+    total = first + second if node.op is Op.ADD else first - second
+    scaled = scale(wrap32(total), *scales.output)
+    return finish(scaled, node.attributes_as(Arithmetic).activation, graph.tensors[node.output])
+
+
+def multiply(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """MUL of 8-bit or 16-bit integers."""
+    first, second = _centred(graph, node, inputs)
+    scaled = scale(wrap32(first * second), *product_multiplier(graph, node))
+    return finish(scaled, node.attributes_as(Arithmetic).activation, graph.tensors[node.output])
+
+
+def float_arithmetic(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """ADD, SUB and MUL of float32; what an ADD makes may be rounded."""
+    function = {Op.ADD: np.add, Op.SUB: np.subtract, Op.MUL: np.multiply}[node.op]
+    limited = limit(function(*inputs), node.attributes_as(Arithmetic).activation)
+    return converted(limited, graph.tensors[node.output].dtype)
+
+
+def maximum(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """MAXIMUM; integers are compared as they are."""
+    result: Array = np.where(inputs[0] > inputs[1], inputs[0], inputs[1])
+    return result
+
+
+def minimum(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """MINIMUM; integers are compared as they are."""
+    result: Array = np.where(inputs[0] < inputs[1], inputs[0], inputs[1])
+    return result
+
+
+def prelu(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """PRELU of 8-bit integers: negative values are multiplied by input 1."""
+    given, alpha = _centred(graph, node, inputs)
+    above, below = prelu_scales(graph, node)
+    scaled = np.where(given >= 0, scale(given, *above), scale(given * alpha, *below))
+    return finish(scaled, Activation.NONE, graph.tensors[node.output])
+
+
+def float_prelu(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """PRELU of float32."""
+    return np.where(inputs[0] >= 0, inputs[0], inputs[0] * inputs[1])

@@ -1,0 +1,80 @@
+"""Layers with weights in float32: CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED, TRANSPOSE_CONV.
+
+Products are added in an order of their own, so the last bits differ between libraries.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from matloom.ir.attributes import (
+    Activation,
+    Conv2D,
+    DepthwiseConv2D,
+    FullyConnected,
+    TransposeConv,
+)
+from matloom.ir.graph import Array, Graph, Node
+from matloom.kernels.requantise import limit
+from matloom.kernels.weighted import scatter
+from matloom.kernels.windows import pad, windows
+
+__all__ = [
+    "float_convolution",
+    "float_dense",
+    "float_depthwise",
+    "float_transposed_convolution",
+]
+
+
+def _finish(
+    graph: Graph, node: Node, sums: Array, inputs: Sequence[Array], activation: Activation
+) -> Array:
+    if len(inputs) == 3:
+        sums = sums + inputs[2].reshape(-1)
+    return limit(sums, activation).reshape(graph.tensors[node.output].shape)
+
+
+def float_convolution(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """CONV_2D."""
+    attributes = node.attributes_as(Conv2D)
+    image, weights = inputs[:2]
+    patches = windows(
+        pad(image, attributes.padding, 0),
+        (weights.shape[1], weights.shape[2]),
+        attributes.stride,
+        attributes.dilation,
+    )
+    rows = patches.reshape(-1, weights[0].size)
+    sums = rows @ weights.reshape(len(weights), -1).T
+    return _finish(graph, node, sums, inputs, attributes.activation)
+
+
+def float_depthwise(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """DEPTHWISE_CONV_2D."""
+    attributes = node.attributes_as(DepthwiseConv2D)
+    image, weights = inputs[:2]
+    image = np.repeat(image, attributes.depth_multiplier, axis=3)
+    kernel = (weights.shape[1], weights.shape[2])
+    patches = windows(
+        pad(image, attributes.padding, 0), kernel, attributes.stride, attributes.dilation
+    )
+    sums = np.zeros((*patches.shape[:3], weights.shape[3]), np.float32)
+    for row, column in np.ndindex(kernel):
+        sums += patches[..., row, column, :] * weights[0, row, column]
+    return _finish(graph, node, sums, inputs, attributes.activation)
+
+
+def float_dense(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """FULLY_CONNECTED."""
+    rows, weights = inputs[:2]
+    sums = rows.reshape(-1, weights.shape[1]) @ weights.T
+    return _finish(graph, node, sums, inputs, node.attributes_as(FullyConnected).activation)
+
+
+def float_transposed_convolution(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """TRANSPOSE_CONV."""
+    attributes = node.attributes_as(TransposeConv)
+    products = np.einsum("byxi,ohwi->byxhwo", inputs[0], inputs[1], optimize=True)
+    sums = scatter(products, attributes)
+    return _finish(graph, node, sums, inputs, attributes.activation)

@@ -1,0 +1,75 @@
+"""SOFTMAX and LOG_SOFTMAX along the last axis."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from matloom.arch.numerics import clamp, rounding_divide_by_pot
+from matloom.ir.attributes import Softmax
+from matloom.ir.graph import Array, Graph, Node
+from matloom.ir.scales import softmax_scale
+from matloom.kernels.fixedpoint import exp_of_negative, multiply, reciprocal_of_sum
+from matloom.kernels.requantise import scale
+
+__all__ = ["log_softmax", "softmax"]
+
+#: Sums of exponentials have the format Q12.19, so that 4095 terms fit.
+SUM_BITS = 12
+
+
+def softmax(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """SOFTMAX: int8 to int8 in fixed point, uint8 by a table of floats, or float32 to float32.
+
+    Floats may differ from TensorFlow Lite Micro's by their last bit, as C libraries do.
+    """
+    if inputs[0].dtype == np.float32:
+        return _float_softmax(inputs[0], node.attributes_as(Softmax).beta)
+    if inputs[0].dtype == np.uint8:
+        return _table_softmax(graph, node, inputs[0])
+    multiplier, shift = softmax_scale(graph, node)
+    differences = inputs[0].astype(np.int64) - inputs[0].max(axis=-1, keepdims=True)
+    # Below this the scaled difference does not fit Q5.26, and its exponential counts for nothing.
+    least = -math.floor(31 * 2**26 / 2**shift)
+    counts = differences >= least
+    powers = exp_of_negative(scale(np.where(counts, differences, 0), multiplier, shift))
+    terms = np.where(counts, rounding_divide_by_pot(powers, SUM_BITS), 0)
+    reciprocal, exponent = reciprocal_of_sum(terms.sum(axis=-1, keepdims=True), SUM_BITS)
+    quotients = rounding_divide_by_pot(multiply(reciprocal, powers), exponent + 31 - 8)
+    result: Array = clamp(np.where(counts, quotients, 0) - 128, -128, 127).astype(np.int8)
+    return result
+
+
+def _exp(x: Array) -> Array:
+    """Return exp(x) in float32, correctly rounded as the C library's nearly always is."""
+    return np.exp(x.astype(np.float64)).astype(np.float32)
+
+
+def _sum(x: Array) -> Array:
+    """Return the sum along the last axis, added one by one in float32."""
+    return np.add.accumulate(x, axis=-1, dtype=np.float32)[..., -1:]
+
+
+def _float_softmax(x: Array, beta: float) -> Array:
+    powers = _exp((x - x.max(axis=-1, keepdims=True)) * np.float32(beta))
+    result: Array = powers / _sum(powers)
+    return result
+
+
+def _table_softmax(graph: Graph, node: Node, x: Array) -> Array:
+    """Return the quotients of LiteRT's kernel for uint8: a table of powers, sums in float32."""
+    step = np.float32(graph.tensors[node.inputs[0]].scale) * np.float32(
+        node.attributes_as(Softmax).beta
+    )
+    table = _exp(-step * np.arange(256, dtype=np.float32))
+    powers = table[x.max(axis=-1, keepdims=True).astype(np.int64) - x]
+    inverse = np.float32(1) / (_sum(powers) * np.float32(graph.tensors[node.output].scale))
+    result: Array = np.clip(np.floor(powers * inverse + np.float32(0.5)), 0, 255).astype(np.uint8)
+    return result
+
+
+def log_softmax(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """LOG_SOFTMAX: float32 to float32; the last bit as for SOFTMAX."""
+    centred = inputs[0] - inputs[0].max(axis=-1, keepdims=True)
+    result: Array = centred - np.log(_sum(_exp(centred)).astype(np.float64)).astype(np.float32)
+    return result

@@ -1,0 +1,51 @@
+"""Runs one host step of a Program on the kernels, from the step's own description."""
+
+from collections.abc import Mapping
+
+from matloom.ir.graph import Array, Op
+from matloom.kernels.interpreter import node_inputs, run_node
+from matloom.kernels.reference import ReferenceRun
+from matloom.program import HostStep, Program
+from matloom.program.node import step_graph, tensors_by_name
+
+__all__ = ["HostSteps"]
+
+
+class HostSteps:
+    """The host steps of one program; each becomes a graph of one node, once.
+
+    Errors
+    ------
+    ProgramError
+        A step names an operator without a kernel, or a tensor that the program does not know.
+    InterpreterError
+        A step needs a reference interpreter, and none takes it.
+    """
+
+    def __init__(self, program: Program) -> None:
+        tensors = tensors_by_name(program)
+        graphs = {
+            id(step): step_graph(step, tensors)
+            for step in program.steps
+            if isinstance(step, HostStep)
+        }
+        self._graphs = {key: (graph, graph.nodes[0]) for key, graph in graphs.items()}
+        self._references = {
+            key: ReferenceRun(graph, node)
+            for key, (graph, node) in self._graphs.items()
+            if node.op is Op.REFERENCE
+        }
+        #: Constants by name, for a network that puts one out.
+        self.constants = {
+            name: tensor.data for name, tensor in tensors.items() if tensor.data is not None
+        }
+
+    def run(self, step: HostStep, known: Mapping[str, Array]) -> dict[str, Array]:
+        """Return the step's outputs by name, for its inputs among `known`."""
+        graph, node = self._graphs[id(step)]
+        arrays = {number: known[name] for number, name in enumerate(step.inputs) if name in known}
+        if node.op is Op.REFERENCE:
+            results = self._references[id(step)].run(node_inputs(graph, node, arrays))
+            return dict(zip(step.outputs, results, strict=True))
+        found = run_node(graph, node, arrays)
+        return {step.outputs[at]: found[number] for at, number in enumerate(node.outputs)}

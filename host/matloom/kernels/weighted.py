@@ -1,0 +1,134 @@
+"""Layers with 8-bit weights: CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED, TRANSPOSE_CONV.
+
+Sums are exact: products of 9 and 8 bits add up below the integers that floats hold, whose matrix
+product is much faster than that of integers.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from matloom.ir.attributes import Conv2D, DepthwiseConv2D, FullyConnected, TransposeConv
+from matloom.ir.graph import Array, Graph, Node
+from matloom.kernels.requantise import requantise_sums
+from matloom.kernels.windows import pad, windows
+
+__all__ = [
+    "convolution",
+    "dense",
+    "depthwise",
+    "exact_product",
+    "scatter",
+    "transposed_convolution",
+]
+
+#: Multiply-accumulates that OpenBLAS leaves to one thread.
+BLAS_WORK = 2**18
+
+
+def _weights(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """Return weights without their zero point, which only those of uint8 have."""
+    tensor = graph.tensors[node.inputs[1]]
+    if tensor.dtype != "uint8":
+        return inputs[1]
+    centred: Array = inputs[1].astype(np.int16) - tensor.zero_point
+    return centred
+
+
+def _bias(inputs: Sequence[Array]) -> Array | None:
+    return inputs[2] if len(inputs) == 3 else None
+
+
+def _largest(data: Array) -> int:
+    """Return what no input exceeds without its zero point, which int16 has not."""
+    return 2**15 if data.dtype == np.int16 else 255
+
+
+def exact_product(rows: Array, weights: Array, largest: int = 255) -> Array:
+    """Return ``rows @ weights.T`` of inputs and weights without zero points, as int64.
+
+    No input is larger than `largest`, no weight than 255.
+    """
+    exact = rows.shape[1] * largest * 255 < 2**24
+    kind = np.float32 if exact else np.float64
+    left: Array = rows.astype(kind)
+    right: Array = weights.T.astype(kind)
+    # OpenBLAS spreads larger products over threads, which wait for each other on a busy machine.
+    step = max(1, BLAS_WORK // right.size)
+    parts = [left[start : start + step] @ right for start in range(0, len(left), step)]
+    return np.concatenate(parts).astype(np.int64)
+
+
+def convolution(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """CONV_2D: int8 image, int8 weights, int32 bias or none, to int8; or int16 without zeros."""
+    attributes = node.attributes_as(Conv2D)
+    image, weights = inputs[0], _weights(graph, node, inputs)
+    largest = _largest(image)
+    image = image.astype(np.int16) - graph.tensors[node.inputs[0]].zero_point
+    patches = windows(
+        pad(image, attributes.padding, 0),
+        (weights.shape[1], weights.shape[2]),
+        attributes.stride,
+        attributes.dilation,
+    )
+    outputs = weights.shape[0]
+    rows = patches.reshape(-1, weights[0].size)
+    sums = exact_product(rows, weights.reshape(outputs, -1), largest)
+    return requantise_sums(graph, node, sums, _bias(inputs), attributes.activation)
+
+
+def depthwise(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """DEPTHWISE_CONV_2D: int8 image, int8 weights, int32 bias or none, to int8; or int16."""
+    attributes = node.attributes_as(DepthwiseConv2D)
+    image, weights = inputs[0], _weights(graph, node, inputs)
+    image = image.astype(np.int64) - graph.tensors[node.inputs[0]].zero_point
+    image = np.repeat(image, attributes.depth_multiplier, axis=3)
+    kernel = (weights.shape[1], weights.shape[2])
+    patches = windows(
+        pad(image, attributes.padding, 0), kernel, attributes.stride, attributes.dilation
+    )
+    sums = np.zeros((*patches.shape[:3], weights.shape[3]), np.int64)
+    for row, column in np.ndindex(kernel):
+        sums += patches[..., row, column, :] * weights[0, row, column]
+    return requantise_sums(graph, node, sums, _bias(inputs), attributes.activation)
+
+
+def dense(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """FULLY_CONNECTED: int8 rows, int8 weights, int32 bias or none, to int8; or int16."""
+    activation = node.attributes_as(FullyConnected).activation
+    rows, weights = inputs[0], _weights(graph, node, inputs)
+    largest = _largest(rows)
+    rows = rows.astype(np.int16) - graph.tensors[node.inputs[0]].zero_point
+    sums = exact_product(rows.reshape(-1, weights.shape[1]), weights, largest)
+    return requantise_sums(graph, node, sums, _bias(inputs), activation)
+
+
+def scatter(products: Array, attributes: TransposeConv) -> Array:
+    """Return sums (batch, height, width, outputs) of what each input position gives.
+
+    `products` are (batch, input height, input width, kernel height, kernel width, outputs).
+    """
+    batch, in_height, in_width, *kernel, outputs = products.shape
+    stride, padding, (height, width) = attributes.stride, attributes.padding, attributes.size
+    tall = max((in_height - 1) * stride[0] + kernel[0], padding.top + height)
+    wide = max((in_width - 1) * stride[1] + kernel[1], padding.left + width)
+    sums = np.zeros((batch, tall, wide, outputs), products.dtype)
+    for row, column in np.ndindex(*kernel):
+        rows = slice(row, row + (in_height - 1) * stride[0] + 1, stride[0])
+        columns = slice(column, column + (in_width - 1) * stride[1] + 1, stride[1])
+        sums[:, rows, columns] += products[:, :, :, row, column]
+    return sums[:, padding.top :, padding.left :][:, :height, :width]
+
+
+def transposed_convolution(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """TRANSPOSE_CONV: int8 image, int8 weights, int32 bias or none, to int8."""
+    attributes = node.attributes_as(TransposeConv)
+    image, weights = inputs[0], _weights(graph, node, inputs)
+    image = image.astype(np.int16) - graph.tensors[node.inputs[0]].zero_point
+    depth = image.shape[3]
+    flat = weights.transpose(1, 2, 0, 3).reshape(-1, depth)
+    products = exact_product(image.reshape(-1, depth), flat)
+    sums = scatter(
+        products.reshape(*image.shape[:3], *weights.shape[1:3], len(weights)), attributes
+    )
+    return requantise_sums(graph, node, sums, _bias(inputs), attributes.activation)

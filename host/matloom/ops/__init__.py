@@ -1,0 +1,471 @@
+"""Single operations on NumPy arrays: compiled, loaded and run on a device behind one call."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from matloom.arch.config import FLOAT_MODES, Config, load_config
+from matloom.device.driver import Driver
+from matloom.ir.attributes import Activation, Conv2D, Padding
+from matloom.ir.graph import Array, Graph, Node, Op, Quantisation, Tensor
+from matloom.ops.float_products import Epilogue, float_product, memory_bytes
+from matloom.ops.float_windows import FloatWindows
+from matloom.ops.remembered import SESSIONS, driver_of
+
+__all__ = ["conv2d", "matmul"]
+
+#: Rows of a product that run at once: EXEC counts rows in twelve bits.
+_MOST_ROWS = 2048
+
+#: Largest numbers of the formats of operands.
+_LARGEST = {"i8": 127, "i4": 7, "i16": 2**15 - 1}
+
+#: Largest power of two of a multiplier of 64-bit sums.
+_WIDE_SHIFT = 7
+
+#: Types of arrays that hold them, the one they are turned into first.
+_TYPES = {"i8": ("int8",), "i4": ("int8", "int4"), "i16": ("int16",)}
+
+
+def matmul(
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
+    mode: str = "i8xi8",
+    *,
+    multiplier: int | Sequence[int] | None = None,
+    shift: int | Sequence[int] | None = None,
+    zero_point: int = 0,
+    bias: npt.ArrayLike | None = None,
+    input_zero_point: int = 0,
+    residual: npt.ArrayLike | None = None,
+    limits: tuple[float, float] = (-np.inf, np.inf),
+    output: npt.DTypeLike | None = None,
+    device: str | Driver = "model",
+    config: Config | str | Path = "reference",
+) -> Array:
+    """Return the product of two matrices, of integers or of floating-point numbers.
+
+    Everything is exact: sums in 32 bits, refused where they might be larger, and where a scale is
+    given TensorFlow Lite Micro's rounding of the result, bit for bit on every device::
+
+        sums = (a - input_zero_point) @ b + bias
+        clip(multiply_by_quantized_multiplier(sums, multiplier, shift) + zero_point, -128, 127)
+
+    With ``output=np.int16`` limits are those of 16 bits, and the dtype of `bias` chooses the rule,
+    as in a TFLite layer of words: int32, or none, the one above; int64 that of 64-bit sums, whose
+    multiplier is first rounded to 15 bits (`numerics.requantize_wide`).
+
+    The engine stores 8 or 16 bits of a result; sums leave it in four digits, which takes as many
+    POSTs (`numerics.from_digits`). Where they might reach 2**28 the host computes them.
+    `matloom.arch.numerics.quantize_multiplier` makes multiplier and shift of a real number.
+
+    In the modes ``bf16``, ``fp16``, ``fp8_e4m3`` and ``fp8_e5m2`` the result is
+    ``clip((a @ b + residual) + bias, *limits)`` in the dtype `output`, every operation in fp32,
+    rounded to nearest even. Products are rounded to fp32, which changes none but the largest and
+    smallest of bf16; ``config.float_rows`` of them at a time meet in a balanced tree, low indices
+    first; and such sums are added one after the other. The inner size is filled up with +0.
+
+    Parameters
+    ----------
+    a, b:
+        (rows, inner) and (inner, columns), int8; where the mode says i4 `ml_dtypes.int4` or int8
+        of -8 to 7, where it says i16 int16; in a floating-point mode of its dtype (float16, or
+        bfloat16, float8_e4m3fn, float8_e5m2 of ml_dtypes) or float32, which is rounded to it. An
+        integer `b` is compiled into the program, which is remembered: the same `b` again costs no
+        compilation.
+    mode:
+        Number formats of `a` and `b`, one of those the configuration is built with: ``i8xi8``,
+        ``i8xi4``, ``i4xi4`` or ``i16xi8``, or a floating-point one. Four bits of `b` take half
+        the cycles, words of `a` twice as many.
+    multiplier, shift:
+        2**30 to 2**31 - 1 and -31 to 30: the results are ``sums * multiplier * 2**(shift - 31)``,
+        of all columns or of each. Without either, the sums themselves.
+    zero_point:
+        Added to the results, int8; 0 where they are int16.
+    bias:
+        int32, one a column, or int64 for results of int16 (`shift` up to 7 then); float32 in a
+        floating-point mode.
+    input_zero_point:
+        What stands for zero in `a`, one of its numbers.
+    residual, limits:
+        In a floating-point mode only: what is added to the product, of the dtype `output`; the
+        smallest and the largest result, numbers of float8_e5m2.
+    output:
+        The result's dtype. In a floating-point mode float32, if it is None, or that of a mode.
+        Else int32 for sums, and with a multiplier int8, if it is None, or, in the mode ``i16xi8``
+        alone, int16.
+    device:
+        ``"model"``, ``"rtl"``, or a driver that is open.
+    config:
+        A preset, a JSON file or a Config; a driver's own counts where one is given.
+
+    Errors
+    ------
+    ValueError, TypeError
+        A shape, dtype, range or mode that does not fit, or `b` and `bias` so large that a sum
+        might not fit 32 bits.
+    """
+    if mode in FLOAT_MODES:
+        _formats(mode, _chosen(config, device))
+        _require_no_scale(mode, multiplier, shift, zero_point, input_zero_point)
+        limits = _limits(limits)
+        epilogue = Epilogue(
+            bias=None if bias is None else np.asarray(bias),
+            residual=None if residual is None else np.asarray(residual),
+            low=limits[0],
+            high=limits[1],
+            output=np.float32 if output is None else output,
+        )
+        return _float_matmul(np.asarray(a), np.asarray(b), mode, epilogue, device, config)
+    formats = _formats(mode, _chosen(config, device))
+    left, right = _integers("a", a, 2, formats[0]), _integers("b", b, 2, formats[1])
+    if left.shape[1] != right.shape[0]:
+        raise ValueError(
+            f"a must have {right.shape[0]} columns, as b has rows, not {left.shape[1]}"
+        )
+    columns = right.shape[1]
+    filters = np.ascontiguousarray(right.T).reshape(columns, 1, 1, right.shape[0])
+    pieces = [
+        conv2d(
+            left[first : first + _MOST_ROWS].reshape(1, -1, 1, left.shape[1]),
+            filters,
+            mode,
+            multiplier=multiplier,
+            shift=shift,
+            zero_point=zero_point,
+            bias=bias,
+            input_zero_point=input_zero_point,
+            residual=residual,
+            limits=limits,
+            output=output,
+            device=device,
+            config=config,
+        )
+        for first in range(0, left.shape[0], _MOST_ROWS)
+    ]
+    return np.concatenate(pieces, axis=1).reshape(-1, columns)
+
+
+def _float_matmul(
+    left: Array,
+    right: Array,
+    mode: str,
+    epilogue: Epilogue,
+    device: str | Driver,
+    config: Config | str | Path,
+) -> Array:
+    """Check the shapes of a floating-point product and run it."""
+    chosen = _chosen(config, device)
+    _formats(mode, chosen)
+    for name, array in (("a", left), ("b", right)):
+        if array.ndim != 2 or not array.size:
+            raise ValueError(f"{name} must have 2 axes and an element, not shape {array.shape}")
+    if left.shape[1] != right.shape[0]:
+        raise ValueError(
+            f"a must have {right.shape[0]} columns, as b has rows, not {left.shape[1]}"
+        )
+    shape = (left.shape[0], right.shape[1])
+    for name, given, wanted in (
+        ("bias", epilogue.bias, shape[1:]),
+        ("residual", epilogue.residual, shape),
+    ):
+        if given is not None and given.shape != wanted:
+            raise ValueError(f"{name} must have the shape {wanted}, not {given.shape}")
+    if epilogue.bias is not None and epilogue.bias.dtype != np.float32:
+        raise TypeError(f"bias must be float32, not {epilogue.bias.dtype}")
+    driver = driver_of(device, chosen, memory_bytes(left.shape[0], *right.shape))
+    return float_product(left, right, mode, epilogue, driver)
+
+
+def conv2d(
+    x: npt.ArrayLike,
+    filters: npt.ArrayLike,
+    mode: str = "i8xi8",
+    *,
+    multiplier: int | Sequence[int] | None = None,
+    shift: int | Sequence[int] | None = None,
+    zero_point: int = 0,
+    bias: npt.ArrayLike | None = None,
+    input_zero_point: int = 0,
+    stride: tuple[int, int] = (1, 1),
+    dilation: tuple[int, int] = (1, 1),
+    padding: tuple[int, int, int, int] = (0, 0, 0, 0),
+    residual: npt.ArrayLike | None = None,
+    limits: tuple[float, float] = (-np.inf, np.inf),
+    output: npt.DTypeLike | None = None,
+    device: str | Driver = "model",
+    config: Config | str | Path = "reference",
+) -> Array:
+    """Return a convolution, its sums or requantised: (images, rows, columns, output channels).
+
+    Exact like `matmul`, with the same parameters. What does not fit the engine's fields (see
+    `matloom explain`) is computed by the host, with the same result.
+
+    In a floating-point mode it is the product of `matmul` whose rows are windows and whose
+    columns are filters: kernel row after kernel row, columns, channels. Each kernel row is filled
+    up with +0 to a multiple of ``config.float_rows``, as in a layer of a network.
+
+    Parameters
+    ----------
+    x, filters:
+        (images, rows, columns, channels) and (output channels, rows, columns, channels).
+    stride, dilation:
+        Vertical and horizontal.
+    padding:
+        Elements at the top, bottom, left and right; they stand for zero.
+    residual:
+        As `matmul` takes it, of the shape of the result.
+    """
+    chosen = _chosen(config, device)
+    if mode in FLOAT_MODES:
+        _formats(mode, chosen)
+        _require_no_scale(mode, multiplier, shift, zero_point, input_zero_point)
+        limits = _limits(limits)
+        windows = FloatWindows(
+            image=np.asarray(x),
+            filters=np.asarray(filters),
+            stride=_pair("stride", stride),
+            dilation=_pair("dilation", dilation),
+            padding=_sides(padding),
+            elements=chosen.float_rows,
+        )
+        epilogue = Epilogue(
+            bias=None if bias is None else np.asarray(bias),
+            residual=None if residual is None else windows.flat(np.asarray(residual)),
+            low=limits[0],
+            high=limits[1],
+            output=np.float32 if output is None else output,
+        )
+        operands = windows.rows(), windows.columns()
+        return _float_matmul(*operands, mode, epilogue, device, config).reshape(windows.shape)
+    formats = _formats(mode, chosen)
+    for name, value in (("zero_point", zero_point), ("input_zero_point", input_zero_point)):
+        if not isinstance(value, int | np.integer):
+            raise TypeError(f"{name} must be an integer, not {value!r}")
+    data, weights = _integers("x", x, 4, formats[0]), _integers("filters", filters, 4, formats[1])
+    if data.shape[3] != weights.shape[3]:
+        raise ValueError(
+            f"x must have {weights.shape[3]} channels, as the filters, not {data.shape[3]}"
+        )
+    if residual is not None or tuple(limits) != (-np.inf, np.inf):
+        raise TypeError(f"residual and limits are for floating-point modes, not for {mode}")
+    scaled = multiplier is not None and shift is not None
+    if not scaled and (multiplier is not None or shift is not None or zero_point):
+        raise TypeError("multiplier and shift must be given together, and with a zero_point")
+    made = _output(output, mode, scaled=scaled)
+    zeros = {"input_zero_point": input_zero_point, "zero_point": zero_point}
+    for name, value, kind in (
+        ("input_zero_point", input_zero_point, formats[0]),
+        ("zero_point", zero_point, "i16" if made == "int16" else "i8"),
+    ):
+        if kind == "i16" and value:
+            raise ValueError(f"{name} must be 0 where numbers are int16, not {value}")
+        largest = _LARGEST[kind]
+        if not -largest - 1 <= value <= largest:
+            raise ValueError(f"{name} must be {-largest - 1} to {largest}, not {value}")
+    sums = _bias(bias, weights.shape[0], ("int32", "int64") if made == "int16" else ("int32",))
+    _require_small_sums(weights, sums, input_zero_point, _LARGEST[formats[0]])
+    scales: tuple[float, ...] | None = None
+    if multiplier is not None and shift is not None:
+        most = _WIDE_SHIFT if sums.dtype == np.int64 else 30
+        scales = _scales(multiplier, shift, len(sums), most)
+    attributes = Conv2D(
+        stride=_pair("stride", stride),
+        dilation=_pair("dilation", dilation),
+        padding=_sides(padding),
+        activation=Activation.NONE,
+        mode=mode,
+    )
+    graph = _graph(data, weights, sums, scales, zeros, attributes, made)
+    result: Array = SESSIONS.find(graph, chosen, device).run(data)
+    return result
+
+
+def _require_no_scale(
+    mode: str,
+    multiplier: int | Sequence[int] | None,
+    shift: int | Sequence[int] | None,
+    zero_point: int,
+    input_zero_point: int,
+) -> None:
+    """Raise `TypeError` where a floating-point mode is given what integers alone have."""
+    for name, given in (
+        ("multiplier", multiplier is not None),
+        ("shift", shift is not None),
+        ("zero_point", zero_point != 0),
+        ("input_zero_point", input_zero_point != 0),
+    ):
+        if given:
+            raise TypeError(f"{name} must go with a mode of integers, not {mode}")
+
+
+def _limits(limits: tuple[float, float]) -> tuple[float, float]:
+    """Return both limits; raise `ValueError` unless they are two, in order."""
+    found = np.asarray(limits)
+    if found.shape != (2,) or found.dtype.kind not in "iuf" or found[0] > found[1]:
+        raise ValueError(f"limits must be a number and one that is not smaller, not {limits!r}")
+    return float(found[0]), float(found[1])
+
+
+def _chosen(config: Config | str | Path, device: str | Driver) -> Config:
+    return device.config if isinstance(device, Driver) else load_config(config)
+
+
+def _formats(mode: str, config: Config) -> tuple[str, str]:
+    """Return the formats of both operands of a mode that the configuration is built with."""
+    if mode not in config.mac_modes:
+        built = ", ".join(config.mac_modes)
+        raise ValueError(
+            f"mode must be one the configuration is built with ({built}), not {mode!r}"
+        )
+    left, _, right = mode.partition("x")
+    return left, right
+
+
+def _integers(name: str, array: npt.ArrayLike, axes: int, kind: str) -> Array:
+    """Return an operand as an array of the type that holds its format."""
+    found = np.asarray(array)
+    allowed = _TYPES[kind]
+    if found.dtype.name not in allowed:
+        raise TypeError(f"{name} must be {' or '.join(allowed)}, not {found.dtype}")
+    if found.ndim != axes or not found.size:
+        raise ValueError(f"{name} must have {axes} axes and an element, not shape {found.shape}")
+    found = found.astype(allowed[0])
+    largest = _LARGEST[kind]
+    if found.max() > largest or found.min() < -largest - 1:
+        wrong = found[(found > largest) | (found < -largest - 1)].flat[0]
+        raise ValueError(f"{name} must be {-largest - 1} to {largest} in {kind}, not {wrong}")
+    return found
+
+
+def _output(wanted: npt.DTypeLike | None, mode: str, *, scaled: bool) -> str:
+    """Return the type of integer results; raise `ValueError` where they cannot have it."""
+    allowed: tuple[str, ...] = ("int32",)
+    if scaled:
+        allowed = ("int8", "int16") if mode == "i16xi8" else ("int8",)
+    found = allowed[0] if wanted is None else np.dtype(wanted).name
+    if found not in allowed:
+        scale = "with" if scaled else "without"
+        raise ValueError(
+            f"output must be {' or '.join(allowed)} in {mode} {scale} a multiplier, not {found}"
+        )
+    return found
+
+
+def _bias(bias: npt.ArrayLike | None, channels: int, allowed: tuple[str, ...]) -> Array:
+    """Return the biases of integer sums, zeros of the first type that is allowed for none."""
+    found = np.zeros(channels, allowed[0]) if bias is None else np.asarray(bias)
+    if found.dtype.name not in allowed or found.shape != (channels,):
+        wanted = " or ".join(allowed)
+        raise ValueError(f"bias must be {channels} {wanted}, not {found.dtype} {found.shape}")
+    return found
+
+
+def _counts(name: str, values: Sequence[int], length: int, *, least: int) -> tuple[int, ...]:
+    """Return the values as integers; raise `ValueError` unless they are so many and so large."""
+    found = np.asarray(values)
+    if found.shape != (length,) or found.dtype.kind not in "iu" or found.min() < least:
+        raise ValueError(f"{name} must be {length} integers of {least} or more, not {values!r}")
+    return tuple(found.tolist())
+
+
+def _pair(name: str, values: Sequence[int]) -> tuple[int, int]:
+    first, second = _counts(name, values, 2, least=1)
+    return first, second
+
+
+def _sides(padding: Sequence[int]) -> Padding:
+    top, bottom, left, right = _counts("padding", padding, 4, least=0)
+    return Padding(top=top, bottom=bottom, left=left, right=right)
+
+
+def _require_small_sums(filters: Array, bias: Array, zero_point: int, largest_input: int) -> None:
+    """Raise `ValueError` if an input exists whose sum does not fit 32 bits."""
+    farthest = max(largest_input - zero_point, zero_point + largest_input + 1)
+    weights = np.abs(filters.astype(np.int64)).reshape(filters.shape[0], -1).sum(axis=1)
+    # As Python's integers, which hold the absolute value of any bias.
+    largest = max(
+        weight * farthest + abs(own)
+        for weight, own in zip(weights.tolist(), bias.tolist(), strict=True)
+    )
+    if largest >= 2**31:
+        raise ValueError(
+            f"sums must fit 32 bits whatever the input, and with these weights may be {largest}"
+        )
+
+
+def _scales(
+    multiplier: int | Sequence[int],
+    shift: int | Sequence[int],
+    channels: int,
+    most: int,
+) -> tuple[float, ...]:
+    """Return the real number of each channel: 31 bits of it are the multiplier, so it is exact."""
+    pairs = []
+    for name, values, low, high in (
+        ("multiplier", multiplier, 2**30, 2**31 - 1),
+        ("shift", shift, -31, most),
+    ):
+        found = np.asarray(values)
+        if found.shape not in ((), (channels,)) or found.dtype.kind not in "iu":
+            raise ValueError(f"{name} must be an integer or {channels} of them, not {values!r}")
+        wrong = found[(found < low) | (found > high)].tolist()
+        if wrong:
+            raise ValueError(f"{name} must be {low} to {high}, not {wrong[0]}")
+        pairs.append(np.broadcast_to(found, channels).tolist())
+    return tuple(factor * 2.0 ** (places - 31) for factor, places in zip(*pairs, strict=True))
+
+
+def _graph(
+    data: Array,
+    filters: Array,
+    bias: Array,
+    scales: tuple[float, ...] | None,
+    zeros: Mapping[str, int],
+    attributes: Conv2D,
+    result: str,
+) -> Graph:
+    """Return a network of one convolution; input and output have the scale 1, sums have none.
+
+    `result` is the type of the output.
+    """
+    shape = data.shape
+    padding, stride, dilation = attributes.padding, attributes.stride, attributes.dilation
+    sides = (padding.top + padding.bottom, padding.left + padding.right)
+    out = [
+        (size + side - step * (taps - 1) - 1) // jump + 1
+        for size, side, taps, jump, step in zip(
+            shape[1:3], sides, filters.shape[1:3], stride, dilation, strict=True
+        )
+    ]
+    if min(out) < 1:
+        raise ValueError(f"filters must fit the padded input of {shape}, not be {filters.shape}")
+
+    def integers(zero: int) -> Quantisation:
+        return Quantisation(scale=(1.0,), zero_point=(zero,))
+
+    given = (1.0,) * len(filters) if scales is None else scales
+    weights = Quantisation(scale=given, zero_point=(0,) * len(given), axis=0)
+    made = (shape[0], *out, filters.shape[0])
+    tensors = {
+        0: Tensor(
+            name="x",
+            shape=shape,
+            dtype=data.dtype.name,
+            quantisation=integers(zeros["input_zero_point"]),
+        ),
+        1: Tensor(
+            name="filters", shape=filters.shape, dtype="int8", quantisation=weights, data=filters
+        ),
+        2: Tensor(name="bias", shape=bias.shape, dtype=bias.dtype.name, data=bias),
+        3: Tensor(
+            name="y",
+            shape=made,
+            dtype=result,
+            quantisation=None if scales is None else integers(zeros["zero_point"]),
+        ),
+    }
+    node = Node(op=Op.CONV_2D, inputs=(0, 1, 2), outputs=(3,), attributes=attributes, index=0)
+    return Graph(name="conv2d", inputs=(0,), outputs=(3,), tensors=tensors, nodes=(node,))

@@ -1,0 +1,96 @@
+"""Convolutions of floating-point numbers as products of matrices: windows and filters."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from matloom.ir.attributes import Padding
+from matloom.ir.graph import Array
+from matloom.kernels.windows import pad, windows
+
+__all__ = ["FloatWindows"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FloatWindows:
+    """The operands of a convolution, checked.
+
+    Members
+    -------
+    image, filters:
+        (images, rows, columns, channels) and (output channels, rows, columns, channels), of any
+        dtypes.
+    elements:
+        Numbers that meet in a tree: each kernel row is filled up with +0 to a multiple of them.
+    """
+
+    image: Array
+    filters: Array
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    padding: Padding
+    elements: int
+
+    def __post_init__(self) -> None:
+        for name, array in (("x", self.image), ("filters", self.filters)):
+            if array.ndim != 4 or not array.size:
+                raise ValueError(f"{name} must have 4 axes and an element, not shape {array.shape}")
+        if self.image.shape[3] != self.filters.shape[3]:
+            raise ValueError(
+                f"x must have {self.filters.shape[3]} channels, as the filters, "
+                f"not {self.image.shape[3]}"
+            )
+        if min(self.shape) < 1:
+            raise ValueError(
+                f"filters must fit the padded input of {self.image.shape}, "
+                f"not be {self.filters.shape}"
+            )
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """The result's: (images, rows, columns, output channels)."""
+        sides = self.padding
+        height, width = (
+            (size + edge - step * (taps - 1) - 1) // jump + 1
+            for size, edge, step, taps, jump in zip(
+                self.image.shape[1:3],
+                (sides.top + sides.bottom, sides.left + sides.right),
+                self.dilation,
+                self.filters.shape[1:3],
+                self.stride,
+                strict=True,
+            )
+        )
+        return self.image.shape[0], height, width, self.filters.shape[0]
+
+    def rows(self) -> Array:
+        """Return a window a row: (results of a channel, numbers of a window)."""
+        kernel = (self.filters.shape[1], self.filters.shape[2])
+        # NumPy has no such views of all dtypes of ml_dtypes; +0 is 0 in each.
+        image = np.ascontiguousarray(self.image)
+        raw = pad(image.view(f"u{image.itemsize}"), self.padding, 0)
+        view = windows(raw, kernel, self.stride, self.dilation)
+        runs = view.reshape(-1, kernel[0], kernel[1] * image.shape[3])
+        return self._filled(runs).view(image.dtype)
+
+    def columns(self) -> Array:
+        """Return a filter a column: (numbers of a window, output channels)."""
+        channels, height = self.filters.shape[:2]
+        return self._filled(self.filters.reshape(channels, height, -1)).T
+
+    def flat(self, residual: Array) -> Array:
+        """Return a residual as the product of matrices adds it: (results of a channel, channels).
+
+        Errors
+        ------
+        ValueError
+            It has not the result's shape.
+        """
+        if residual.shape != self.shape:
+            raise ValueError(f"residual must have the shape {self.shape}, not {residual.shape}")
+        return residual.reshape(-1, self.shape[3])
+
+    def _filled(self, runs: Array) -> Array:
+        """Return runs (any, kernel rows, numbers) filled up with +0, one after the other."""
+        missing = -runs.shape[2] % self.elements
+        return np.pad(runs, ((0, 0), (0, 0), (0, missing))).reshape(len(runs), -1)

@@ -1,0 +1,71 @@
+"""What an instruction reads and writes: memories, addresses, lines."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from matloom.arch.config import Config
+from matloom.arch.footprint import StridedRange, footprint
+from matloom.arch.instruction import Instruction, extent_end
+from matloom.arch.isa import FORMATS, Memory, Region
+
+__all__ = ["Access", "Space", "accesses", "strided_view"]
+
+_Entry = TypeVar("_Entry", bound=np.generic)
+
+#: A memory, and the region of external memory.
+Space = tuple[Memory, Region | None]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Access:
+    """Addresses ``start .. end - 1`` that an instruction reads or writes; `base` is the field.
+
+    `lines` are those of the addresses that it touches, None for all.
+    """
+
+    space: Space
+    base: str
+    start: int
+    end: int
+    write: bool
+    lines: StridedRange | None = None
+
+    def __str__(self) -> str:
+        memory, region = self.space
+        name = memory.name if region is None else f"{memory.name} region {region.name}"
+        return f"{name} addresses {self.start} to {self.end - 1}"
+
+
+def accesses(instruction: Instruction, config: Config) -> Iterator[Access]:
+    """Yield the accesses of an instruction, empty ones too."""
+    for extent in FORMATS[instruction.opcode].extents:
+        end = extent_end(extent, instruction, config)
+        if end is not None:
+            start = int(instruction.values.get(extent.base, 0))
+            region = Region(instruction.region) if extent.memory is Memory.DRAM else None
+            yield Access(
+                space=(extent.memory, region),
+                base=extent.base,
+                start=start,
+                end=end,
+                write=extent.write,
+                lines=footprint(extent, instruction, config),
+            )
+
+
+def strided_view(table: NDArray[_Entry], lines: StridedRange) -> NDArray[_Entry]:
+    """Return the entries of some lines of a dense table (units, lines), units first."""
+    assert lines.start >= 0
+    assert lines.end <= table.shape[1], "the table must have the lines"
+    unit, line = table.strides
+    return np.ndarray(
+        (len(table), *lines.counts, lines.run),
+        table.dtype,
+        table,
+        lines.start * line,
+        (unit, *(step * line for step in lines.steps), line),
+    )

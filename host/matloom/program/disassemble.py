@@ -1,0 +1,79 @@
+"""Lists the instructions of a program or command buffer for people."""
+
+import enum
+
+from matloom.arch.config import MAC_MODES
+from matloom.arch.instruction import Instruction, unpack
+from matloom.arch.isa import FORMATS, UNITS, Field, Opcode
+from matloom.arch.numerics import SUPPORTED_ROUNDINGS, Rounding
+from matloom.program import EngineStep, Program
+from matloom.program.verdict import sentence
+
+__all__ = ["disassemble"]
+
+#: Names of values whose legality depends on the configuration.
+_NAMES: dict[str, dict[int, str]] = {
+    "mode": dict(enumerate(MAC_MODES)),
+    "rounding": {int(rule): rule.name for rule in (*SUPPORTED_ROUNDINGS, Rounding.FLOAT)},
+}
+
+
+def disassemble(source: Program | bytes) -> str:
+    """Return one line an instruction: number, offset, opcode, waits, and fields that are not 0.
+
+    Of a program the first line says what was checked when it was compiled. A mark is followed by
+    the layer that it completes. Raises `IsaError` for bytes that are no
+    instructions.
+    """
+    if isinstance(source, bytes):
+        return "\n".join(_lines(source, {}))
+    layers = {layer.mark: f"{layer.operator} {layer.name}" for layer in source.layers if layer.mark}
+    lines = [f"; {sentence(source.verdict)}"]
+    for number, step in enumerate(source.steps):
+        if isinstance(step, EngineStep):
+            lines.append(f"step {number}: engine, {step.predicted_cycles:,} cycles predicted")
+            lines += _lines(source.commands(step), layers)
+            if step.repeat is not None:
+                cycles = step.repeat.predicted_cycles
+                lines.append(f"step {number}, weights on chip: engine, {cycles:,} cycles predicted")
+                lines += _lines(source.commands(step.repeat), layers)
+        else:
+            lines.append(f"step {number}: host, {step.operator} {', '.join(step.inputs)}")
+    return "\n".join(lines)
+
+
+def _lines(commands: bytes, layers: dict[int, str]) -> list[str]:
+    lines, offset, number = [], 0, 0
+    while offset < len(commands):
+        instruction, end = unpack(commands, offset)
+        lines.append(f"{number:5d} {offset:7d}  {_text(instruction, layers)}")
+        offset, number = end, number + 1
+        if instruction.opcode is Opcode.END:
+            break
+    return lines
+
+
+def _text(instruction: Instruction, layers: dict[int, str]) -> str:
+    waits = "".join(
+        f" {unit.name.lower()}-{getattr(instruction, 'wait_' + unit.name.lower())}"
+        for unit in UNITS
+        if getattr(instruction, f"wait_{unit.name.lower()}")
+    )
+    fields = " ".join(
+        f"{item.name}={_value(item, value)}"
+        for item in FORMATS[instruction.opcode].fields
+        if (value := getattr(instruction, item.name))
+    )
+    text = f"{instruction.opcode.name:<5}{' after' + waits if waits else ''} {fields}".rstrip()
+    if instruction.mark:
+        text += f"  ; completes {layers.get(instruction.mark, f'mark {instruction.mark}')}"
+    return text
+
+
+def _value(field: Field, value: int) -> str:
+    """Return the name of a value that has one."""
+    if field.name in _NAMES:
+        return _NAMES[field.name].get(value, str(value))
+    choices = field.choices if isinstance(field.choices, tuple) else ()
+    named = (item for item in choices if isinstance(item, enum.Enum))
+    return next((item.name for item in named if item.value == value), str(value))

@@ -1,0 +1,93 @@
+"""Whether a step may be repeated with its weights still in the scratchpad."""
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from matloom.arch.config import Config
+from matloom.arch.footprint import StridedRange
+from matloom.arch.instruction import Instruction
+from matloom.arch.isa import Memory, Opcode, Region, Table
+from matloom.program import Repeat
+from matloom.program.accesses import Access, accesses, strided_view
+
+__all__ = ["repeat_problem"]
+
+#: Fields with the addresses of what does not change from call to call.
+_CONSTANTS = ("weight_addr", "param_addr")
+
+
+def repeat_problem(
+    first: Iterable[Instruction], again: Iterable[Instruction], repeat: Repeat, config: Config
+) -> str | None:
+    """Return what is wrong with a repetition, None where it finds what the step left there.
+
+    The step, `first`, must write each kept byte once, from region PROGRAM, which is constant; the
+    repetition, `again`, none of them. Weights, parameters and tables that it reads must be kept, or
+    be written by itself before. Both must be legal.
+    """
+    kept = np.zeros(config.spad_bytes, bool)
+    for start, end in repeat.kept:
+        if not 0 <= start <= end <= config.spad_bytes:
+            return f"kept bytes must lie in 0 .. {config.spad_bytes}, not {start} .. {end}"
+        kept[start:end] = True
+    return _loading_problem(first, kept, config) or _repeating_problem(again, kept, config)
+
+
+def _loading_problem(
+    commands: Iterable[Instruction], kept: NDArray[np.bool_], config: Config
+) -> str | None:
+    loaded = np.zeros_like(kept)
+    for number, instruction in enumerate(commands):
+        constant = instruction.opcode is Opcode.LOAD and instruction.region == Region.PROGRAM
+        for access in _on_chip(instruction, config):
+            span = slice(access.start, access.end)
+            if not access.write or not kept[span].any():
+                continue
+            if not constant or loaded[span].any():
+                return (
+                    f"instruction {number} ({instruction.opcode.name}) must load kept bytes from "
+                    f"region PROGRAM, once, not write {access}"
+                )
+            loaded[span] = True
+    missing = kept & ~loaded
+    return f"kept byte {np.argmax(missing)} must be loaded" if missing.any() else None
+
+
+def _repeating_problem(
+    commands: Iterable[Instruction], kept: NDArray[np.bool_], config: Config
+) -> str | None:
+    known = kept.copy()
+    for number, instruction in enumerate(commands):
+        name = f"instruction {number} ({instruction.opcode.name}) of a repetition"
+        found = list(_on_chip(instruction, config))
+        for access in found:
+            if _constant(access, instruction) and not _touched(known, access).all():
+                return f"{name} must find constants kept or loaded, not read {access}"
+        for access in found:
+            if access.write:
+                if _touched(kept, access).any():
+                    return f"{name} must not write kept bytes, but writes {access}"
+                _touched(known, access)[...] = True
+    return None
+
+
+def _constant(access: Access, instruction: Instruction) -> bool:
+    """Return whether an access is of what does not change from call to call."""
+    if access.base in _CONSTANTS:
+        return True
+    fills = instruction.opcode is Opcode.POST and instruction.table == Table.FILL
+    return fills and access.base == "source_addr"
+
+
+def _on_chip(instruction: Instruction, config: Config) -> Iterator[Access]:
+    for access in accesses(instruction, config):
+        if access.space[0] is Memory.SPAD and access.start < access.end:
+            yield access
+
+
+def _touched(table: NDArray[np.bool_], access: Access) -> NDArray[np.bool_]:
+    """Return the entries of the bytes that an access touches; they may be set."""
+    lines = access.lines or StridedRange(access.start, access.end - access.start)
+    return strided_view(table[np.newaxis], lines)

@@ -1,0 +1,209 @@
+"""Homes in the scratchpad for buffers that live over intervals of time."""
+
+import itertools
+import random
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from matloom.arch.config import Config
+
+__all__ = ["Allocator"]
+
+#: Live ranges are looked up by lengths of which each is so many bits longer than the one before.
+_LEVEL_BITS = 3
+
+#: How much worse it is to share a bank with an input, read in each cycle, than for weights, read
+#: one tile after another, to share it with weights.
+_INPUT_CONFLICT = 16
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Placed:
+    start: int
+    end: int
+    first: int
+    last: int
+    reads: tuple[int, int]
+    high: bool
+
+
+class _LiveRanges:
+    """Buffers by the interval of ticks in which they live, to find those of another interval.
+
+    A buffer that lives for at most ``2**level`` ticks is in the one or two buckets of so many ticks
+    that its interval meets, so that neither its length nor the number of buffers that lived
+    before matters to a search.
+    """
+
+    def __init__(self) -> None:
+        self._levels: dict[int, dict[int, list[_Placed]]] = {}
+
+    def add(self, placed: _Placed) -> None:
+        """Remember a buffer."""
+        bits = (placed.last - placed.first).bit_length()
+        level = -(-bits // _LEVEL_BITS) * _LEVEL_BITS
+        buckets = self._levels.setdefault(level, defaultdict(list))
+        for bucket in range(placed.first >> level, (placed.last >> level) + 1):
+            buckets[bucket].append(placed)
+
+    def overlapping(self, first: int, last: int) -> list[_Placed]:
+        """Return the buffers that live at one of the ticks, in no certain order."""
+        found: list[_Placed] = []
+        for level, buckets in self._levels.items():
+            low, high = first >> level, last >> level
+            found += [
+                placed
+                for placed in buckets.get(low, ())
+                if placed.first <= last and first <= placed.last
+            ]
+            numbers = range(low + 1, high + 1)
+            met = numbers if len(numbers) < len(buckets) else buckets.keys() & numbers
+            for bucket in met:
+                # What lives before, too, was met in the bucket before.
+                begin = bucket << level
+                found += [
+                    placed for placed in buckets.get(bucket, ()) if begin <= placed.first <= last
+                ]
+        return found
+
+
+class Allocator:
+    """An address range in which buffers are placed for inclusive intervals of ticks.
+
+    With `spread`, buffers that are read at the same time prefer different banks, because a bank
+    serves one read and one write a cycle; without, they are packed closely. `seed` draws addresses
+    at random among those that are free.
+    """
+
+    def __init__(
+        self, capacity: int, config: Config, *, avoid_conflicts: bool, seed: int | None = None
+    ):
+        self.capacity = capacity
+        self._bank_bytes = config.bank_bytes
+        self._align = config.bus_bytes
+        self.avoid_conflicts = avoid_conflicts
+        self._random = None if seed is None else random.Random(seed)
+        self._live = _LiveRanges()
+        self.peak = 0
+
+    def _alive(self, first: int, last: int) -> list[_Placed]:
+        return sorted(self._live.overlapping(first, last), key=lambda placed: placed.start)
+
+    def _banks(self, start: int, end: int) -> range:
+        return range(start // self._bank_bytes, (end - 1) // self._bank_bytes + 1)
+
+    def _gaps(self, alive: list[_Placed]) -> list[tuple[int, int]]:
+        gaps, position = [], 0
+        for placed in alive:
+            if placed.start > position:
+                gaps.append((position, placed.start))
+            position = max(position, placed.end)
+        gaps.append((position, self.capacity))
+        return gaps
+
+    def _candidates(self, size: int, gaps: list[tuple[int, int]]) -> list[int]:
+        candidates: set[int] = set()
+        for low, high in gaps:
+            if high - low < size:
+                continue
+            low += -low % self._align
+            top = (high - size) // self._align * self._align
+            if low > top:
+                continue
+            candidates.update((low, top))
+            if self.avoid_conflicts:
+                for bank in self._banks(low, high):
+                    if low <= bank * self._bank_bytes <= top:
+                        candidates.add(bank * self._bank_bytes)
+                    if low <= (bank + 1) * self._bank_bytes - size <= top:
+                        start = (bank + 1) * self._bank_bytes - size
+                        candidates.add(start // self._align * self._align)
+        return sorted(address for address in candidates if address >= 0)
+
+    def place(
+        self,
+        size: int,
+        first: int,
+        last: int,
+        *,
+        high: bool,
+        reads: tuple[int, int] | None = None,
+    ) -> int | None:
+        """Reserve `size` bytes for ticks first..last; return the address, None where full.
+
+        `high`, of weights, prefers high addresses, else low ones. `reads` are the first and the
+        last tick at which the buffer is read; None means that it is while it lives.
+        """
+        found = self.place_early(size, [first], last, high=high, reads=reads or (first, last))
+        return None if found is None else found[0]
+
+    def place_early(
+        self, size: int, firsts: Sequence[int], last: int, *, high: bool, reads: tuple[int, int]
+    ) -> tuple[int, int] | None:
+        """Place a buffer from the first tick of some on from which there is room.
+
+        Return the address, and which of `firsts` it is; None where there is room from none on.
+        """
+        earliest = min(firsts)
+        alive = self._alive(earliest, last)
+        full = earliest - 1
+        for number, first in enumerate(firsts):
+            if first <= full:
+                continue
+            there = [placed for placed in alive if placed.last >= first]
+            candidates = self._candidates(size, self._gaps(there))
+            if candidates:
+                start = self._chosen(size, candidates, there, high=high, reads=reads)
+                self.reserve(start, size, first, last, high=high, reads=reads)
+                return start, number
+            # Nothing becomes free before one of these lives ends.
+            full = min((placed.last for placed in there), default=last)
+        return None
+
+    def _chosen(
+        self,
+        size: int,
+        candidates: list[int],
+        alive: list[_Placed],
+        *,
+        high: bool,
+        reads: tuple[int, int],
+    ) -> int:
+        if self._random is not None:
+            return self._random.choice(candidates)
+        if self.avoid_conflicts:
+            return self._quietest(size, candidates, alive, high=high, reads=reads)
+        return candidates[-1] if high else candidates[0]
+
+    def _quietest(
+        self,
+        size: int,
+        candidates: list[int],
+        alive: list[_Placed],
+        *,
+        high: bool,
+        reads: tuple[int, int],
+    ) -> int:
+        """Return the address whose banks others read least at the same time."""
+        busy = [0] * (self.capacity // self._bank_bytes + 2)
+        for other in alive:
+            # A tile is post-processed during the next.
+            if other.reads[0] <= reads[1] + 1 and reads[0] <= other.reads[1] + 1:
+                conflict = 1 if high and other.high else _INPUT_CONFLICT
+                for bank in self._banks(other.start, other.end):
+                    busy[bank] += conflict
+        below = [0, *itertools.accumulate(busy)]
+
+        def cost(at: int) -> tuple[int, int, int]:
+            first, end = at // self._bank_bytes, (at + size - 1) // self._bank_bytes + 1
+            return below[end] - below[first], end - first, -at if high else at
+
+        return min(candidates, key=cost)
+
+    def reserve(
+        self, start: int, size: int, first: int, last: int, *, high: bool, reads: tuple[int, int]
+    ) -> None:
+        """Take `size` bytes from `start` on for ticks first..last; they must be free."""
+        self._live.add(_Placed(start, start + size, first, last, reads, high))
+        self.peak = max(self.peak, start + size)

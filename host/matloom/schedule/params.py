@@ -1,0 +1,84 @@
+"""Bounds on the tiles of a stage, which a plan tightens until everything fits."""
+
+import enum
+from dataclasses import dataclass
+
+__all__ = ["Prologue", "TilingParams", "Weights"]
+
+_UNBOUNDED = 1 << 30
+
+
+class Weights(enum.Enum):
+    """How long the weights of a stage stay in the scratchpad.
+
+    RESIDENT: while the stage runs; ONCE: tiles are ordered so that each chunk is loaded once;
+    STREAMED: chunks are loaded again for each tile of positions.
+    """
+
+    RESIDENT = 0
+    ONCE = 1
+    STREAMED = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prologue:
+    """The first tiles of a matrix product, whose operands arrive slab by slab of the inner size.
+
+    A slab of `rows` rows and `blocks` output blocks is `steps` steps of the reduction: little to
+    wait for, and more arithmetic than transfer. Each half of the rows has half of the accumulators.
+    """
+
+    rows: int
+    blocks: int
+    steps: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class TilingParams:
+    """Bounds on the tiles of a stage, tightened until its buffers fit.
+
+    Members
+    -------
+    weights:
+        How long they stay.
+    chunk_bytes:
+        Weights of a chunk: some output blocks, or some steps of one, at least one tile.
+    tile_bytes:
+        Input and output bytes of a tile: some rows, or some positions of one, at least one.
+    taper, taper_rows:
+        The last chunks, or tiles, become smaller and smaller, so that little is left to do
+        behind the last transfer, or to transfer behind the last tile. The last rows become tiles
+        of fewer and fewer output blocks.
+    tiles:
+        Tiles at least, where the rows allow, so that the next stage can start while the last
+        tile is post-processed.
+    head:
+        The first tiles are small, and grow, because they wait for their input.
+    by_blocks:
+        Tiles are all positions of a few output blocks, where the accumulators hold them,
+        instead of all blocks of a few rows.
+    params_apart:
+        Parameters are loaded by themselves, to another bank than the weights: where weights
+        are read in every cycle, POST would wait for them.
+    taper_blocks:
+        The last tiles are of fewer and fewer output blocks, so that little is left to do
+        behind the last arithmetic.
+    split:
+        The first tile is of one block, and the last third of its steps is an EXEC of its
+        own, so that the others need not wait for what they do not read.
+    opening:
+        How the first outputs of a matrix product are made slab by slab, where they are.
+    """
+
+    weights: Weights
+    chunk_bytes: int = _UNBOUNDED
+    tile_bytes: int = _UNBOUNDED
+    ramp_down: bool = False
+    ramp_down_rows: bool = False
+    tiles: int = 4
+    ramp_up: bool = False
+    by_blocks: bool = False
+    params_apart: bool = False
+    ramp_down_blocks: bool = False
+    split: bool = False
+    prologue: Prologue | None = None

@@ -1,0 +1,79 @@
+"""How a matrix product begins: outputs that grow as a square does, while both operands arrive.
+
+The bus brings so many bytes a cycle, and what the array can do with them grows as their product. So
+the reduction comes slab by slab, and of the first slab some rows and output blocks, then as many
+again of either. Rows are in groups, whose accumulators are in the halves in turn: POST of a group
+has the next group's arithmetic to hide behind.
+"""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+__all__ = ["GROUPS", "PrologueSums", "Rectangle", "panels", "rectangles"]
+
+#: Groups of rows, two in each half of the accumulators.
+GROUPS = 4
+
+_Range = tuple[int, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrologueSums:
+    """Where the sums of a tile of an opening are: half of the accumulators, and entry in it."""
+
+    half: int
+    entry: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rectangle:
+    """Rows and output blocks (half open) that one EXEC adds a slab to."""
+
+    rows: _Range
+    blocks: _Range
+    prologue_sums: PrologueSums
+
+
+def panels(steps: int, thinnest: int) -> list[_Range]:
+    """Cut the steps of a reduction: slabs become thicker as arithmetic is left to hide them."""
+    edges = [0]
+    while edges[-1] < steps:
+        end = edges[-1] + max(thinnest, edges[-1] // 2)
+        edges.append(end if end + thinnest <= steps else steps)
+    return list(itertools.pairwise(edges))
+
+
+def rectangles(group: int, blocks: int, *, first: bool) -> Iterator[Rectangle]:
+    """Yield what is made of a slab, in order.
+
+    Parameters
+    ----------
+    group, blocks:
+        Rows of a group, output blocks of each.
+    first:
+        What is made grows; of other slabs it is group by group.
+    """
+    for groups, wide in _growth(blocks) if first else [((0, GROUPS), (0, blocks))]:
+        for number in range(*groups):
+            yield Rectangle(
+                rows=(number * group, (number + 1) * group),
+                blocks=wide,
+                prologue_sums=PrologueSums(
+                    half=number % 2, entry=(number // 2 * blocks + wide[0]) * group
+                ),
+            )
+
+
+def _growth(blocks: int) -> Iterator[tuple[_Range, _Range]]:
+    """Yield groups and blocks that come to those before: twice as many of either, in turn."""
+    groups, wide = 1, min(2, blocks)
+    yield (0, groups), (0, wide)
+    while groups < GROUPS or wide < blocks:
+        if groups < min(wide, GROUPS) or wide == blocks:
+            yield (groups, 2 * groups), (0, wide)
+            groups *= 2
+        else:
+            more = min(2 * wide, blocks)
+            yield (0, groups), (wide, more)
+            wide = more

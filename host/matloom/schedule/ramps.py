@@ -1,0 +1,28 @@
+"""Ranges cut into pieces: even ones, and smaller and smaller ones at an end."""
+
+import itertools
+
+__all__ = ["ramped_down", "ramped_up", "split_evenly"]
+
+
+def split_evenly(first: int, end: int, size: int) -> list[tuple[int, int]]:
+    """Cut a range into the fewest pieces of at most `size`, as equal as can be."""
+    count = -(-(end - first) // size)
+    edges = [first + (end - first) * index // count for index in range(count + 1)]
+    return list(itertools.pairwise(edges))
+
+
+def ramped_down(pieces: list[tuple[int, int]], shortest: int) -> list[tuple[int, int]]:
+    """Halve the last piece, and its second half, as long as both have `shortest` of the range."""
+    *pieces, (first, end) = pieces
+    while (end - first) // 2 >= shortest:
+        middle = first + (end - first + 1) // 2
+        pieces.append((first, middle))
+        first = middle
+    return [*pieces, (first, end)]
+
+
+def ramped_up(pieces: list[tuple[int, int]], shortest: int) -> list[tuple[int, int]]:
+    """Halve the first piece, and its first half, likewise."""
+    mirrored = ramped_down([(-end, -first) for first, end in reversed(pieces)], shortest)
+    return [(-end, -first) for first, end in reversed(mirrored)]

@@ -1,0 +1,1 @@
+"""From operators to stages, the terms of the engine: instruction selection."""

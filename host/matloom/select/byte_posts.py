@@ -1,0 +1,62 @@
+"""The POSTs of stages that compute number by number; the last one makes bytes or words."""
+
+from matloom.arch.isa import Destination, Source
+from matloom.arch.numerics import Rounding
+from matloom.select.requantisation import Requantisation
+from matloom.select.stage import Posts
+
+__all__ = ["product_posts", "requantise_posts", "sum_posts"]
+
+
+def requantise_posts(input_zero: int, result: Requantisation) -> Posts:
+    """Return a change of scale and zero point."""
+    post = {"source": Source.SPAD, "destination": Destination.SPAD, "bias": -input_zero}
+    return ((0, {**post, **result.post()}),)
+
+
+def sum_posts(
+    zeros: tuple[int, int],
+    scales: tuple[tuple[int, int], tuple[int, int]],
+    left_shift: int,
+    result: Requantisation,
+) -> Posts:
+    """Return an addition: both inputs scaled into the accumulators, their sum requantised."""
+    words = {"words": 1} if result.element_bytes == 2 else {}
+    scaled = tuple(
+        (
+            index,
+            {
+                "source": Source.SPAD,
+                "destination": Destination.ACC_ADD if index else Destination.ACC_SET,
+                "rounding": Rounding.DOUBLE,
+                "bias": -zero,
+                "pre_shift": left_shift,
+                "multiplier": multiplier,
+                "shift": shift,
+                **words,
+            },
+        )
+        for index, (zero, (multiplier, shift)) in enumerate(zip(zeros, scales, strict=True))
+    )
+    last = {"source": Source.ACC, "destination": Destination.SPAD, **result.post()}
+    return (*scaled, (None, last))
+
+
+def product_posts(zeros: tuple[int, int], result: Requantisation) -> Posts:
+    """Return a product: the first input into the accumulators, multiplied by the second's bytes."""
+    factor = {
+        "source": Source.SPAD,
+        "destination": Destination.ACC_SET,
+        "rounding": Rounding.DOUBLE,
+        "bias": -zeros[0],
+        "multiplier": 2**30,
+        "shift": 1,
+    }
+    product = {
+        "source": Source.SPAD,
+        "destination": Destination.SPAD,
+        "product": 1,
+        "factor_zero": zeros[1],
+        **result.post(),
+    }
+    return (0, factor), (1, product)

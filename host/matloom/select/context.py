@@ -1,0 +1,148 @@
+"""What the making of a stage is told: an operator, its tensors, the names of its buffers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from matloom.arch.config import Config
+from matloom.arch.numerics import Rounding, short_multiplier
+from matloom.ir.attributes import Activation
+from matloom.ir.graph import Array, Graph, Node, Op, Tensor
+from matloom.ir.scales import activation_range, channel_multipliers, sums_are_wide
+from matloom.select.requantisation import Requantisation
+
+__all__ = ["BROADCASTING", "SAME", "Context", "Unsupported", "constant", "source_name", "unchanged"]
+
+#: Operators whose stages read constants broadcast to the shape of the result.
+BROADCASTING = frozenset({Op.ADD, Op.SUB, Op.MUL, Op.PRELU})
+
+#: Multiplier and shift that change nothing.
+SAME = (2**30, 1)
+
+
+def source_name(graph: Graph, node: Node, number: int, names: Mapping[int, str]) -> str:
+    """Return the name of an input's buffer: of a broadcast constant another one for each shape."""
+    tensor, shape = graph.tensors[number], graph.tensors[node.outputs[0]].shape
+    if node.op in BROADCASTING and tensor.data is not None and tensor.shape != shape:
+        return f"{names[number]} as {shape}"
+    return names[number]
+
+
+class Unsupported(ValueError):
+    """An operator that the engine cannot run; the message is the reason."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """A node, its graph, and the names of the buffers that hold its tensors.
+
+    Members
+    -------
+    sources, results:
+        The buffers of its inputs and of its outputs.
+    external:
+        The first input is the network's.
+    """
+
+    node: Node
+    graph: Graph
+    sources: tuple[str, ...]
+    results: tuple[str, ...]
+    config: Config
+    external: bool
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """The tensors that the node reads."""
+        return tuple(self.graph.tensors[number] for number in self.node.inputs)
+
+    @property
+    def output(self) -> Tensor:
+        """The first tensor that it makes."""
+        return self.graph.tensors[self.node.outputs[0]]
+
+    @property
+    def name(self) -> str:
+        """Operator and place in the model file."""
+        return f"{self.node.op}_{self.node.index}"
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        """Its place in the model file."""
+        return (self.node.index,)
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """The buffers of the first input and the first output."""
+        return self.sources[0], self.results[0]
+
+    @property
+    def mode(self) -> str:
+        """The mode of products with its first input, of words or of bytes."""
+        return "i16xi8" if self.inputs[0].dtype == "int16" else "i8xi8"
+
+    @property
+    def tile_unit(self) -> int:
+        """Bytes of a row of the output, or all of them where it has no rows."""
+        shape, size = self.output.shape, self.output.size_bytes
+        return size // (shape[0] * shape[1]) if len(shape) == 4 else size
+
+    def constant(self, index: int) -> Array:
+        """Return the data of an input; raise `Unfit` where it is computed."""
+        data = self.inputs[index].data
+        if data is None:
+            raise Unsupported(f"its input {index} is not constant")
+        return data
+
+    def check_words(self) -> None:
+        """Raise `Unfit` where numbers of two bytes are not the engine's, or have zero points."""
+        tensors = (*self.inputs, self.output)
+        if all(tensor.dtype == "int8" for tensor in tensors):
+            return
+        if not self.config.has_words:
+            built = ", ".join(self.config.mac_modes)
+            raise Unsupported(f"the engine is built with {built}, not i16xi8")
+        zeros = [tensor.quantisation.zero_point for tensor in tensors if tensor.quantisation]
+        if any(tensor.dtype != "int16" for tensor in tensors) or any(map(any, zeros)):
+            raise Unsupported(
+                "the engine takes numbers of two bytes to such, and without zero points"
+            )
+
+    def bias(self, channels: int) -> Array:
+        """Return the biases of a layer, zeros where it has none."""
+        return self.constant(2).reshape(-1) if len(self.inputs) > 2 else np.zeros(channels, int)
+
+    def result(
+        self, multiplier: Array | int, shift: Array | int, activation: Activation
+    ) -> Requantisation:
+        """Return the way from sums to the output's integers."""
+        low, high = activation_range(activation, self.output)
+        return Requantisation(
+            multiplier=multiplier,
+            shift=shift,
+            zero=self.output.zero_point,
+            low=low,
+            high=high,
+            element_bytes=self.output.element_bytes,
+        )
+
+    def by_channel(self, activation: Activation) -> Requantisation:
+        """Return the way from a layer's sums to the output's integers."""
+        multipliers, shifts = channel_multipliers(self.graph, self.node)
+        if not sums_are_wide(self.graph, self.node):
+            return self.result(multipliers, shifts, activation)
+        # `numerics.requantize_wide` in a lane.
+        short = short_multiplier(multipliers) << 16
+        return replace(self.result(short, shifts, activation), rounding=Rounding.SINGLE)
+
+
+def unchanged(bias: int = 0) -> dict[str, int]:
+    """Return the fields of POST that pass integers on, with something added first."""
+    same = Requantisation(multiplier=SAME[0], shift=SAME[1], zero=0, low=-128, high=127)
+    return {"bias": bias, **same.post()}
+
+
+def constant(value: int) -> dict[str, int]:
+    """Return the fields of POST that make a byte of whatever it reads."""
+    return {**unchanged(), "clamp_low": value, "clamp_high": value}

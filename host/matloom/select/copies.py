@@ -1,0 +1,218 @@
+"""Stages that move bytes: boxes of a tensor, with strides and padding, to strided places."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from matloom.arch.config import Config
+from matloom.select.context import Unsupported, unchanged
+from matloom.select.stage import ArrayStage, LoopNest, OutputPlacement, Region
+from matloom.select.weights import identity_tile
+
+__all__ = ["Axis", "Copy", "copy_stage", "lines", "planes", "whole"]
+
+_MOST_ROWS = 4095
+_LONGEST_POSITION = 2**16 - 1
+#: Cycles that the engine needs at least for a weight tile.
+_LEAST = 4
+#: Cycles that positions one behind the other may take more than blocks, which STORE cannot join.
+_WORTH = 1.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Copy:
+    """Which bytes of a tensor are read: `width` positions of some bytes, in rows, in images.
+
+    Members
+    -------
+    images, in_rows, in_row_bytes:
+        The tensor, dense.
+    out_rows, width, position_bytes:
+        What is read of each image.
+    first_row, row_step, first_byte, x_step:
+        The first row and the byte of it, and from row to row and from position to position.
+        What lies outside the image reads as `pad_value`.
+    """
+
+    images: int
+    in_rows: int
+    in_row_bytes: int
+    out_rows: int
+    width: int
+    position_bytes: int
+    x_step: int
+    first_row: int = 0
+    row_step: int = 1
+    first_byte: int = 0
+    pad_value: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Axis:
+    """Elements of an axis that are read: `size` of them, `step` apart; it has `length`.
+
+    Where `first` or the last lies outside the axis, that is padding.
+    """
+
+    length: int
+    first: int
+    size: int
+    step: int = 1
+
+    @property
+    def full(self) -> bool:
+        """Whether all elements are read, in order."""
+        return (self.first, self.size, self.step) == (0, self.length, 1)
+
+
+def _run(size: int, rows: int, config: Config) -> tuple[int, int]:
+    """Return width and bytes of the positions that `size` contiguous bytes are best read as."""
+    block = min(config.rows, config.columns)
+    blocks = -(-size // block)
+    part = max(number for number in range(1, block + 1) if size % number == 0)
+    wide = size > _LONGEST_POSITION or blocks > _MOST_ROWS
+    if wide or rows * (size // part) <= _WORTH * blocks * max(rows, _LEAST):
+        return size // part, part
+    return 1, size
+
+
+def planes(count: int) -> tuple[int, int]:
+    """Return images and rows of each, so that the engine can count the rows."""
+    rows = max(number for number in range(1, min(count, _MOST_ROWS) + 1) if count % number == 0)
+    return count // rows, rows
+
+
+def _merged(axes: list[Axis]) -> list[Axis]:
+    """Join each axis that is read in full to the one before it, where elements are neighbours."""
+    groups = [Axis(length=1, first=0, size=1)]
+    for axis in axes:
+        last = groups[-1]
+        if axis.full and last.step == 1:
+            scale = axis.length
+            groups[-1] = Axis(
+                length=last.length * scale, first=last.first * scale, size=last.size * scale
+            )
+        elif last.length == 1 and last.full:
+            groups[-1] = axis
+        else:
+            groups.append(axis)
+    return groups
+
+
+def lines(count: int, size: int, config: Config) -> Copy:
+    """Return the copy of a tensor as `count` rows of `size` bytes."""
+    images, rows = planes(count)
+    width, position = _run(size, rows, config)
+    return Copy(
+        images=images,
+        in_rows=rows,
+        in_row_bytes=size,
+        out_rows=rows,
+        width=width,
+        position_bytes=position,
+        x_step=position,
+    )
+
+
+def _axes(groups: list[Axis]) -> int:
+    """Return how many axes are cut, all but the first being so."""
+    return len(groups) - groups[0].full
+
+
+def whole(axes: list[Axis], pad_value: int, config: Config) -> Copy:
+    """Return the copy that reads some elements of each axis, the last axis' being bytes.
+
+    Raises
+    ------
+    Unfit
+        More axes are cut than the engine walks over.
+    """
+    groups = _merged(axes)
+    if any(axis.step < 0 for axis in groups):
+        raise Unsupported("the engine does not step backwards")
+    inner = 1
+    *others, line = groups
+    if line.full and others and others[-1].step > 1 and _axes(others) > 1:
+        inner, line = line.length, others.pop()
+    groups = others
+    images, rows = 1, Axis(length=1, first=0, size=1)
+    if groups and groups[-1].full:
+        images, count = planes(groups.pop().length)
+        rows = Axis(length=count, first=0, size=count)
+    elif groups:
+        rows = groups.pop()
+        if groups and groups[-1].full:
+            images = groups.pop().length
+    if groups:
+        raise Unsupported("the engine cuts two axes at once, not more")
+    width, position = line.size, inner
+    if line.step == 1:
+        width, position = _run(line.size * inner, rows.size, config)
+    return Copy(
+        images=images,
+        in_rows=rows.length,
+        in_row_bytes=line.length * inner,
+        out_rows=rows.size,
+        width=width,
+        position_bytes=position,
+        x_step=position if line.step == 1 else line.step * inner,
+        first_row=rows.first,
+        row_step=rows.step,
+        first_byte=line.first * inner,
+        pad_value=pad_value,
+    )
+
+
+def copy_stage(
+    *,
+    name: str,
+    nodes: tuple[int, ...],
+    tensors: tuple[str, str],
+    copy: Copy,
+    config: Config,
+    placement: OutputPlacement | None = None,
+    complement: bool = False,
+) -> ArrayStage:
+    """Return a copy; with `complement` each byte x becomes -1 - x."""
+    block = min(config.rows, config.columns)
+    oc_blocks = -(-copy.position_bytes // block)
+    loop_nest = LoopNest(
+        kernel_rows=1,
+        kernel_row_step=1,
+        kernel_cols=1,
+        kernel_col_step=0,
+        blocks=1,
+        oc_step=block,
+        x_step=copy.x_step,
+        y_step=copy.row_step,
+        pad_top=-copy.first_row,
+        pad_left_bytes=-copy.first_byte,
+        pad_value=copy.pad_value,
+        weights_fixed=True,
+    )
+    tile = identity_tile(config)
+    if complement:
+        tile = (-tile.view(np.int8)).view(np.uint8)
+    post = unchanged(-1 if complement else 0)
+    region = Region(first_row=0, end_row=copy.out_rows, first_x=0, end_x=copy.width, post=post)
+    return ArrayStage(
+        name=name,
+        nodes=nodes,
+        inputs=tensors[:1],
+        output=tensors[1],
+        images=copy.images,
+        in_rows=copy.in_rows,
+        in_row_bytes=copy.in_row_bytes,
+        out_rows=copy.out_rows,
+        width=copy.width,
+        position_bytes=copy.position_bytes,
+        oc_blocks=oc_blocks,
+        block_bytes=block,
+        tail=copy.position_bytes - (oc_blocks - 1) * block,
+        loop_nest=loop_nest,
+        regions=(region,),
+        weights=np.broadcast_to(tile, (oc_blocks, tile.size)),
+        params=np.zeros((oc_blocks, 0), np.uint8),
+        macs=0,
+        placement=placement,
+    )

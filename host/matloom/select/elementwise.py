@@ -1,0 +1,235 @@
+"""Stages of the operators that compute byte by byte: sums, limits, changes of scale."""
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+
+from matloom.arch.numerics import multiply_by_quantized_multiplier
+from matloom.ir.attributes import Activation, Arithmetic, LeakyRelu
+from matloom.ir.graph import Op
+from matloom.ir.scales import (
+    Multiplier,
+    activation_range,
+    addition,
+    leaky_scales,
+    rescale_multiplier,
+)
+from matloom.select.byte_posts import product_posts, requantise_posts, sum_posts
+from matloom.select.context import SAME, Context, Unsupported
+from matloom.select.copies import copy_stage, lines
+from matloom.select.lookup import table_stage
+from matloom.select.requantisation import Requantisation
+from matloom.select.stage import Posts, Stage, VectorStage
+
+__all__ = [
+    "above_zero",
+    "add",
+    "below_zero",
+    "halves",
+    "leaky_relu",
+    "limit",
+    "product",
+    "quantize",
+    "relu",
+    "relu6",
+    "repeating",
+    "subtract",
+    "vector_stage",
+]
+
+
+def vector_stage(
+    context: Context, posts: Posts, inputs: tuple[str, ...], target: str
+) -> VectorStage:
+    """Return a stage of an operator's size; without a target it makes the operator's result."""
+    return VectorStage(
+        name=context.name,
+        nodes=context.nodes,
+        inputs=inputs,
+        output=target or context.results[0],
+        size=context.output.size_bytes,
+        element_bytes=context.output.element_bytes,
+        input_ratio=context.inputs[0].element_bytes // context.output.element_bytes,
+        tile_unit=context.tile_unit,
+        posts=posts,
+    )
+
+
+def _requantised(
+    context: Context, zero: int, scale: Requantisation, target: str = ""
+) -> VectorStage:
+    return vector_stage(context, requantise_posts(zero, scale), context.sources[:1], target)
+
+
+def repeating(context: Context, stage: VectorStage) -> VectorStage:
+    """Return a stage that reads inputs without broadcast again and again, where it may."""
+    period, repeated = _repetition(context)
+    return replace(stage, period=period, repeated=repeated)
+
+
+def _sum(context: Context, sources: tuple[str, str], zeros: tuple[int, int]) -> VectorStage:
+    """Return the sum of two tensors by the scales of ADD and SUB."""
+    attributes = context.node.attributes_as(Arithmetic)
+    scales = addition(context.graph, context.node)
+    result = context.result(*scales.output, attributes.activation)
+    posts = sum_posts(zeros, scales.inputs, scales.left_shift, result)
+    return repeating(context, vector_stage(context, posts, sources, ""))
+
+
+def _repetition(context: Context) -> tuple[int, tuple[int, ...]]:
+    """Return the period of a `VectorStage`, and which inputs have no more bytes than that.
+
+    The program holds constants broadcast.
+
+    Raises
+    ------
+    Unfit
+        A computed input is broadcast, and not simply repeated, or two with different periods are.
+    """
+    periods, repeated = set(), []
+    shape = context.output.shape
+    for number, tensor in enumerate(context.inputs):
+        if tensor.data is not None or tensor.size == context.output.size:
+            continue
+        inner = tuple(itertools.dropwhile(lambda length: length == 1, tensor.shape))
+        if inner != shape[len(shape) - len(inner) :]:
+            raise Unsupported(f"it broadcasts {tensor.shape} to {shape}")
+        periods.add(tensor.size * context.output.element_bytes)
+        repeated.append(number)
+    if len(periods) > 1:
+        raise Unsupported("it broadcasts both inputs")
+    period = periods.pop() if periods else 0
+    return period, tuple(repeated)
+
+
+def add(context: Context) -> Stage:
+    """Return ADD."""
+    context.check_words()
+    first, second = (tensor.zero_point for tensor in context.inputs)
+    return _sum(context, (context.sources[0], context.sources[1]), (first, second))
+
+
+def _odd(scale: Multiplier, left_shift: int, zero: int) -> bool:
+    """Return whether bytes and their negatives are scaled to negatives of each other."""
+    values = (np.arange(-128, 128) - zero) << left_shift
+    above, below = (multiply_by_quantized_multiplier(x, *scale) for x in (values, -values))
+    return bool(np.all(above == -below))
+
+
+def subtract(context: Context) -> tuple[Stage, ...]:
+    """Return SUB: the sum of the first and of the second's complement, -1 less each byte.
+
+    The complement of the zero point is the complement's zero point, so that differences from it
+    are negated. Rounding is halves up before it is halves away from zero, which is the same for
+    negated numbers unless a half occurs.
+    """
+    scales = addition(context.graph, context.node)
+    first, second = (tensor.zero_point for tensor in context.inputs)
+    if not _odd(scales.inputs[1], scales.left_shift, second):
+        raise Unsupported("its second input at this scale rounds halves")
+    negated = f"{context.results[0]} negated"
+    size, tile_unit = context.output.size, context.tile_unit
+    if context.inputs[1].data is None and context.inputs[1].size < size:
+        size = tile_unit = context.inputs[1].size
+    complement = copy_stage(
+        name=context.name,
+        nodes=context.nodes,
+        tensors=(context.sources[1], negated),
+        copy=lines(size // tile_unit, tile_unit, context.config),
+        config=context.config,
+        complement=True,
+    )
+    return complement, _sum(context, (context.sources[0], negated), (first, -1 - second))
+
+
+def quantize(context: Context) -> Stage:
+    """Return QUANTIZE from int8 to int8, or from int16 to int16."""
+    context.check_words()
+    data = context.inputs[0]
+    scale = context.result(*rescale_multiplier(data, context.output), Activation.NONE)
+    return _requantised(context, data.zero_point, scale)
+
+
+def relu(context: Context) -> Stage:
+    """Return RELU, to another scale."""
+    context.check_words()
+    data = context.inputs[0]
+    scale = context.result(*rescale_multiplier(data, context.output), Activation.RELU)
+    return _requantised(context, data.zero_point, scale)
+
+
+def _limited(context: Context, low: int, high: int) -> Stage:
+    context.check_words()
+    same = context.result(*SAME, Activation.NONE)
+    return _requantised(context, 0, replace(same, zero=0, low=low, high=high))
+
+
+def relu6(context: Context) -> Stage:
+    """Return RELU6, whose scale stays the input's."""
+    return _limited(context, *activation_range(Activation.RELU6, context.inputs[0]))
+
+
+def limit(context: Context) -> Stage:
+    """Return MAXIMUM and MINIMUM with one constant."""
+    data = context.inputs[0]
+    value = context.constant(1)
+    if value.size != 1:
+        raise Unsupported("the engine compares with one constant")
+    if data.data is not None or data.shape != context.output.shape:
+        raise Unsupported(f"it broadcasts {data.shape} to {context.output.shape}")
+    level = int(value.reshape(-1)[0])
+    every = np.iinfo(context.output.dtype)
+    maximum = context.node.op is Op.MAXIMUM
+    return _limited(context, *((level, every.max) if maximum else (every.min, level)))
+
+
+def product(
+    context: Context,
+    sources: tuple[str, str],
+    zeros: tuple[int, int],
+    scale: Requantisation,
+    target: str = "",
+) -> VectorStage:
+    """Return the products of two tensors."""
+    if not context.config.products:
+        raise Unsupported("it multiplies tensors, and the configuration has products = 0")
+    return repeating(context, vector_stage(context, product_posts(zeros, scale), sources, target))
+
+
+def halves(context: Context, above: VectorStage, below: Stage) -> VectorStage:
+    """Return the sum of what two stages make: one is the zero point where the other is not."""
+    zero = context.output.zero_point
+    posts = sum_posts((zero, zero), (SAME, SAME), 0, context.result(*SAME, Activation.NONE))
+    return vector_stage(context, posts, (above.output, below.output), "")
+
+
+def above_zero(context: Context, scale: Multiplier) -> VectorStage:
+    """Return the first input where it is above its zero point, scaled; else the zero point."""
+    zero, output = context.inputs[0].zero_point, context.output.zero_point
+    kept = replace(context.result(*scale, Activation.NONE), low=output)
+    return _requantised(context, zero, kept, f"{context.results[0]} above")
+
+
+def below_zero(context: Context) -> VectorStage:
+    """Return the first input where it is below its zero point, else that, not scaled."""
+    zero = context.inputs[0].zero_point
+    kept = Requantisation(multiplier=SAME[0], shift=SAME[1], zero=0, low=-128, high=zero)
+    return _requantised(context, 0, kept, f"{context.results[0]} below")
+
+
+def leaky_relu(context: Context) -> Stage | tuple[Stage, ...]:
+    """Return LEAKY_RELU: by a table, else what is above zero and what is below, each scaled."""
+    context.check_words()
+    words = context.output.dtype == "int16"
+    if context.config.tables and not words:
+        return table_stage(context)
+    if context.node.attributes_as(LeakyRelu).alpha < 0:
+        where = "in int16" if words else "where the configuration has tables = 0"
+        raise Unsupported(f"its slope must be 0 or more {where}")
+    above, below = leaky_scales(context.graph, context.node)
+    zero, output = context.inputs[0].zero_point, context.output.zero_point
+    kept = replace(context.result(*below, Activation.NONE), high=output)
+    negative = _requantised(context, zero, kept, f"{context.results[0]} below")
+    positive = above_zero(context, above)
+    return positive, negative, halves(context, positive, negative)

@@ -1,0 +1,127 @@
+"""Parts of a reduction: which steps an EXEC makes, and what of the input they read."""
+
+from dataclasses import dataclass
+
+from matloom.select.stage import ArrayStage
+
+__all__ = ["Box", "box", "narrowed", "parts", "read_bytes"]
+
+_LOOPS = ("kernel_rows", "kernel_cols", "blocks")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Box:
+    """Rows and bytes of a row (half open) of one image of the input."""
+
+    low: int
+    high: int
+    left: int
+    right: int
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return (self.high - self.low) * (self.right - self.left)
+
+
+def narrowed(
+    fields: dict[str, int], first_step: int, end_step: int, array_rows: int
+) -> dict[str, int]:
+    """Return the fields of EXEC for some of its steps.
+
+    Raises
+    ------
+    ValueError
+        One EXEC cannot make these steps: they are neither whole kernel rows, nor whole columns of
+        one row, nor blocks of one column.
+    """
+    by_row = fields["kernel_cols"] * fields["blocks"]
+    by_column = fields["blocks"]
+    count = end_step - first_step
+    row, rest = divmod(first_step, by_row)
+    column, block = divmod(rest, by_column)
+    if count >= by_row:
+        loops = (count // by_row, fields["kernel_cols"], fields["blocks"])
+        possible = rest == count % by_row == 0
+    elif count >= by_column:
+        loops = (1, count // by_column, fields["blocks"])
+        possible = block == count % by_column == 0 and rest + count <= by_row
+    else:
+        loops = (1, 1, count)
+        possible = 0 < count <= by_column - block
+    if not possible or row + loops[0] > fields["kernel_rows"]:
+        raise ValueError(
+            f"steps {first_step} to {end_step} must be whole kernel rows of {by_row} steps, "
+            f"columns of {by_column} in one row, or blocks of one column"
+        )
+    return {
+        **fields,
+        **dict(zip(_LOOPS, loops, strict=True)),
+        "first_row": fields["first_row"] + row * fields["kernel_row_step"],
+        "first_byte": fields["first_byte"]
+        + column * fields["kernel_col_step"]
+        + block * array_rows,
+    }
+
+
+def _ranges(fields: dict[str, int], oc_blocks: int, array_rows: int) -> tuple[int, int, int, int]:
+    """Return first and end of the rows, and of the bytes in a row, that an EXEC asks for."""
+    rows = (fields["height"] - 1) * fields["y_step"]
+    rows += (fields["kernel_rows"] - 1) * fields["kernel_row_step"]
+    length = (fields["width"] - 1) * fields["x_step"] + (oc_blocks - 1) * fields["oc_step"]
+    length += (fields["kernel_cols"] - 1) * fields["kernel_col_step"]
+    length += fields["blocks"] * array_rows
+    top, left = fields["first_row"], fields["first_byte"]
+    return top, top + rows + 1, left, left + length
+
+
+def box(stage: ArrayStage, fields: dict[str, int], oc_blocks: int, array_rows: int) -> Box:
+    """Return what lies inside the image of all that an EXEC asks for, at least one byte."""
+    top, bottom, left, right = _ranges(fields, oc_blocks, array_rows)
+    low = min(max(top, 0), stage.in_rows - 1)
+    start = min(max(left, 0), stage.in_row_bytes - 1)
+    return Box(
+        low=low,
+        high=max(low + 1, min(bottom, stage.in_rows)),
+        left=start,
+        right=max(start + 1, min(right, stage.in_row_bytes)),
+    )
+
+
+def read_bytes(fields: dict[str, int], array_rows: int) -> int:
+    """Return the bytes of the rectangle that an EXEC of one block asks for, padding included."""
+    top, bottom, left, right = _ranges(fields, 1, array_rows)
+    return (bottom - top) * (right - left)
+
+
+def parts(
+    stage: ArrayStage, *, most_steps: int, input_bytes: int, array_rows: int
+) -> list[tuple[int, int]]:
+    """Return ranges of steps such that one output position needs no more than is given.
+
+    A part is some kernel rows, or some columns of one row, or some blocks of one column, so that
+    one EXEC can make it; at least one step.
+    """
+    whole = stage.loop_nest.fields((0, 1), (0, 1), 0)
+    units = [
+        whole["kernel_cols"] * whole["blocks"],
+        whole["blocks"],
+        1,
+    ]
+    limit = stage.loop_nest.steps
+    for unit, outer in zip(units, (limit, units[0], units[1]), strict=True):
+        for count in range(outer // unit, 0, -1):
+            size = count * unit
+            wanted = read_bytes(narrowed(whole, 0, size, array_rows), array_rows)
+            if size <= most_steps and wanted <= input_bytes:
+                return _cut(limit, outer, size)
+    return [(step, step + 1) for step in range(limit)]
+
+
+def _cut(steps: int, outer: int, size: int) -> list[tuple[int, int]]:
+    """Cut each run of `outer` steps into pieces of `size`."""
+    return [
+        (start + first, start + min(first + size, outer))
+        for start in range(0, steps, outer)
+        for first in range(0, outer, size)
+    ]

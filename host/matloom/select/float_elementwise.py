@@ -1,0 +1,56 @@
+"""Stages between layers in floating-point modes: sums, limits and roundings of float32."""
+
+from matloom.arch.config import FLOAT_MODES
+from matloom.ir.attributes import Activation, Arithmetic
+from matloom.ir.graph import Node
+from matloom.ir.operators import CARRIERS
+from matloom.select.context import Context, Unsupported
+from matloom.select.elementwise import repeating, vector_stage
+from matloom.select.float_posts import NUMBER_FORMATS, limit_posts, sum_posts
+from matloom.select.stage import VectorStage
+
+__all__ = ["float_add", "float_quantize", "float_relu"]
+
+
+def _check(context: Context) -> None:
+    """Raise `Unfit` where the engine lacks the format, or no layer beside it keeps data there.
+
+    Alone, an operator would only be moved to the engine and back.
+    """
+    dtype, op = context.output.dtype, context.node.op
+    if NUMBER_FORMATS.get(dtype) not in context.config.post_formats:
+        raise Unsupported(f"the engine has no {op} of float32 to {dtype}")
+    graph, node = context.graph, context.node
+    makers = [graph.producers[number] for number in node.inputs if number in graph.producers]
+    beside = (*makers, *graph.consumers[node.output])
+    if not any(_stays(context, graph.nodes[at]) for at in beside):
+        raise Unsupported(f"the engine has {op} of float32 only beside layers in bf16 or fp16")
+
+
+def _stays(context: Context, node: Node) -> bool:
+    """Return whether a node is a layer in a floating-point mode, or makes numbers for one."""
+    if getattr(node.attributes, "mode", None) in FLOAT_MODES:
+        return True
+    return context.graph.tensors[node.outputs[0]].dtype in CARRIERS.values()
+
+
+def float_add(context: Context) -> VectorStage:
+    """Return ADD of float32, to float32 or to the format of a mode."""
+    _check(context)
+    activation = context.node.attributes_as(Arithmetic).activation
+    posts = sum_posts(context.output.dtype, activation)
+    return repeating(context, vector_stage(context, posts, context.sources, ""))
+
+
+def float_relu(context: Context) -> VectorStage:
+    """Return RELU and RELU6, likewise."""
+    _check(context)
+    posts = limit_posts(context.output.dtype, Activation(context.node.op))
+    return vector_stage(context, posts, context.sources, "")
+
+
+def float_quantize(context: Context) -> VectorStage:
+    """Return QUANTIZE of float32 to the format of a mode."""
+    _check(context)
+    posts = limit_posts(context.output.dtype, Activation.NONE)
+    return vector_stage(context, posts, context.sources, "")

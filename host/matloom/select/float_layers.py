@@ -1,0 +1,103 @@
+"""Stages of convolutions and dense layers in floating-point modes."""
+
+import numpy as np
+
+from matloom.arch.config import Config
+from matloom.arch.floats import FLOAT_FORMATS, narrow
+from matloom.ir.attributes import Activation
+from matloom.ir.graph import Array
+from matloom.select.context import Context, Unsupported
+from matloom.select.float_posts import LIMITS, float_post
+from matloom.select.stage import ArrayStage, LoopNest, Region
+from matloom.select.weights import parameter_blocks
+from matloom.select.window import Window
+
+__all__ = ["float_stage"]
+
+
+def _tiles(filters: Array, taps: int, mode: str, config: Config) -> Array:
+    """Return float32 filters (channels, rows, columns, depth) as tiles: (output blocks, bytes).
+
+    A kernel row is one run of numbers, cut into steps of `float_rows`; the rest is +0.
+    """
+    channels, rows = filters.shape[:2]
+    elements = config.float_rows
+    raw = np.ascontiguousarray(filters, np.float32).view(np.uint32).astype(np.int64)
+    patterns = np.asarray(narrow(raw, FLOAT_FORMATS[mode])).reshape(channels, rows, -1)
+    blocks = -(-channels // config.columns)
+    full = np.zeros((blocks * config.columns, rows, taps * elements), np.int64)
+    full[:channels, :, : patterns.shape[2]] = patterns
+    split = full.reshape(blocks, config.columns, rows, taps, elements).transpose(0, 2, 3, 4, 1)
+    tiles = np.zeros((blocks, rows, taps, config.rows, config.columns), np.uint8)
+    tiles[:, :, :, 0 : 2 * elements : 2] = split & 255
+    tiles[:, :, :, 1 : 2 * elements : 2] = split >> 8
+    return tiles.reshape(blocks, -1)
+
+
+def float_stage(
+    context: Context, window: Window, filters: Array, activation: Activation, mode: str
+) -> ArrayStage:
+    """Return a layer whose filters are float32 (channels, rows, columns, depth).
+
+    Products are of numbers rounded to the mode; the output is float32, or in the mode's format.
+
+    Raises
+    ------
+    Unfit
+        The engine is not built with the mode, or a kernel row is no single run.
+    """
+    config = context.config
+    if mode not in config.mac_modes:
+        raise Unsupported(f"the engine is built with {', '.join(config.mac_modes)}, not {mode}")
+    if activation not in LIMITS:
+        raise Unsupported(f"the engine has no {activation} of floating-point numbers")
+    if window.dilation_x != 1 and window.kernel_width > 1:
+        raise Unsupported("floating-point kernels must not be dilated sideways")
+    channels, number = filters.shape[0], FLOAT_FORMATS[mode].bytes
+    pixel = window.depth * number
+    taps = -(-window.kernel_width * window.depth // config.float_rows)
+    size = context.output.element_bytes
+    blocks = -(-channels // config.columns)
+    bias = context.bias(channels).astype(np.float32).view(np.int32)
+    return ArrayStage(
+        name=context.name,
+        nodes=context.nodes,
+        inputs=context.ends[:1],
+        output=context.ends[1],
+        images=window.images,
+        in_rows=window.in_height,
+        in_row_bytes=window.in_width * pixel,
+        out_rows=window.out_height,
+        width=window.out_width,
+        position_bytes=channels * size,
+        oc_blocks=blocks,
+        block_bytes=config.columns * size,
+        tail=(channels - (blocks - 1) * config.columns) * size,
+        loop_nest=LoopNest(
+            kernel_rows=window.kernel_height,
+            kernel_row_step=window.dilation_y,
+            kernel_cols=taps,
+            kernel_col_step=config.float_rows * number,
+            blocks=1,
+            oc_step=0,
+            x_step=window.stride_x * pixel,
+            y_step=window.stride_y,
+            pad_top=window.pad_top,
+            pad_left_bytes=window.pad_left * pixel,
+            pad_value=0,
+        ),
+        regions=(
+            Region(
+                first_row=0,
+                end_row=window.out_height,
+                first_x=0,
+                end_x=window.out_width,
+                post={"channel_bias": 1, **float_post(context.output.dtype, activation)},
+            ),
+        ),
+        weights=_tiles(filters, taps, mode, config),
+        params=parameter_blocks(bias, None, config),
+        macs=window.images * window.out_height * window.out_width * filters.size,
+        mode=mode,
+        element_bytes=size,
+    )

@@ -1,0 +1,211 @@
+"""Thin inputs: neighbouring rows of a one-channel image side by side, as channels.
+
+A kernel row of such an image is a run of a few bytes, which leaves most rows of the array idle. A
+LOAD can spread the bytes of a row, so several LOADs of the image, a row further each, make a dense
+tensor whose channels are rows of the image; a run is then several kernel rows.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from matloom.arch.config import Config
+from matloom.select.stage import ArrayStage, RowFolding
+from matloom.select.window import Window
+
+__all__ = ["fastest", "folded_loads", "rearranged"]
+
+#: Fields of EXEC bound the input; nothing near these bounds is thin.
+_MOST_ROWS, _LONGEST_ROW = 4095, 1 << 16
+
+#: More of the cycles of the plain stage are not worth the later start.
+_WORTH = 0.8
+
+#: Cycles from LOAD to LOAD beside its writes.
+_LOAD_CYCLES = 14
+
+
+@dataclass(frozen=True)
+class _Box:
+    """Some bytes (half open) of some rows (half open), and where they go on chip."""
+
+    low: int
+    high: int
+    left: int
+    right: int
+    address: int
+    pitch: int
+
+
+def fastest(
+    make: Callable[[Window, np.ndarray, str], ArrayStage],
+    *,
+    window: Window,
+    filters: np.ndarray,
+    tensor: str,
+    zero: int,
+    config: Config,
+) -> ArrayStage:
+    """Return the fastest of the stage as it is and those that read rows as channels.
+
+    Parameters
+    ----------
+    make:
+        Makes the stage of a window, its filters (int8: channels, rows, columns, depth) and the
+        name of its input.
+    tensor:
+        The input's name; it is in external memory when the segment starts.
+    zero:
+        The zero point, which stands beyond the first row and the last.
+    """
+    stages = [make(window, filters, tensor)]
+    for spread in range(1, config.last_spread + 1):
+        rows = _interleave(window, tensor, 1 << spread, zero)
+        if rows is not None and rows.size <= config.spad_bytes // 4:
+            other, thick = rearranged(window, filters, rows)
+            stage = make(other, thick, f"{stages[0].name}: rows of {tensor}")
+            stages.append(replace(stage, macs=stages[0].macs, row_folding=rows))
+    best = min(stages, key=lambda stage: _cycles(stage, config))
+    return best if _cycles(best, config) <= _WORTH * _cycles(stages[0], config) else stages[0]
+
+
+def _interleave(window: Window, tensor: str, channels: int, zero: int) -> RowFolding | None:
+    """Return what rows as so many channels come to, None where a window cannot use it."""
+    if window.depth > 1 or window.images > 1 or window.dilation_y > 1 or window.kernel_height == 1:
+        return None
+    if channels % window.stride_y:
+        return None
+    taps = -(-window.kernel_height // channels)
+    rows = window.out_height + (taps - 1) * (channels // window.stride_y)
+    if rows > _MOST_ROWS or window.in_width * channels > _LONGEST_ROW:
+        return None
+    return RowFolding(
+        source=tensor,
+        source_rows=window.in_height,
+        source_row_bytes=window.in_width,
+        first_row=-window.pad_top,
+        row_step=window.stride_y,
+        channels=channels,
+        rows=rows,
+        fill_value=zero & 255,
+    )
+
+
+def rearranged(window: Window, filters: np.ndarray, rows: RowFolding) -> tuple[Window, np.ndarray]:
+    """Return the window and the filters that come to the same over rows as channels."""
+    channels, height, width, _depth = filters.shape
+    taps = -(-height // rows.channels)
+    padded = np.pad(filters, ((0, 0), (0, taps * rows.channels - height), (0, 0), (0, 0)))
+    thick = padded.reshape(channels, taps, rows.channels, width).transpose(0, 1, 3, 2)
+    other = replace(
+        window,
+        in_height=rows.rows,
+        depth=rows.channels,
+        kernel_height=taps,
+        stride_y=1,
+        dilation_y=rows.channels // window.stride_y,
+        pad_top=0,
+    )
+    return other, np.ascontiguousarray(thick)
+
+
+def _cycles(stage: ArrayStage, config: Config) -> int:
+    """Return the cycles of the array, and of the LOADs of the input, one behind the other."""
+    vectors = stage.loop_nest.vectors(stage.out_rows, stage.width)
+    streamed = max(vectors, config.tile_load_cycles, 4) * stage.loop_nest.steps * stage.oc_blocks
+    rows = stage.row_folding
+    if rows is None:
+        return streamed + stage.images * stage.in_rows * stage.in_row_bytes // config.bus_bytes
+    # A row begins and ends inside a beat.
+    writes = -(-rows.size // config.bus_bytes) + rows.channels * rows.rows
+    return streamed + writes + 4 * _LOAD_CYCLES
+
+
+def folded_loads(
+    rows: RowFolding, *, start: int, size: int, count: int, step: int, address: int
+) -> Iterator[dict[str, int]]:
+    """Yield the fields of LOADs that bring some bytes of the tensor; offsets are the source's.
+
+    Parameters
+    ----------
+    start, size, count, step:
+        The bytes: `count` runs of `size` from byte `start` on, `step` apart.
+    address:
+        Where they go in the scratchpad, run behind run.
+    """
+    for box in _boxes(rows.row_bytes, start, size, count, step, address):
+        for whole, group in itertools.groupby(
+            range(box.low, box.high), lambda row: rows.inside(row) == (0, rows.channels)
+        ):
+            if not whole:
+                yield _fill(rows, box, list(group))
+        for inside, group in itertools.groupby(range(box.low, box.high), rows.inside):
+            yield from _spread(rows, box, list(group), inside)
+
+
+def _boxes(
+    row_bytes: int, start: int, size: int, count: int, step: int, address: int
+) -> Iterator[_Box]:
+    """Cut runs of bytes into boxes: what is left of a first row, whole rows, part of a last."""
+    if count > 1:
+        assert step == row_bytes
+        low, left = divmod(start, row_bytes)
+        yield _Box(low, low + count, left, left + size, address, size)
+        return
+    end = start + size
+    while start < end:
+        low, left = divmod(start, row_bytes)
+        high = max(low + 1, end // row_bytes) if left == 0 else low + 1
+        right = min(row_bytes, end - low * row_bytes)
+        yield _Box(low, high, left, right, address, row_bytes)
+        done = (high - low - 1) * row_bytes + right - left
+        start, address = start + done, address + done
+
+
+def _rows(box: _Box, group: list[int]) -> dict[str, int]:
+    several = len(group) > 1
+    return {"rows": len(group), "spad_row_step": box.pitch if several else 0}
+
+
+def _fill(rows: RowFolding, box: _Box, group: list[int]) -> dict[str, int]:
+    """Return the fields that fill rows of which some channels lie outside the image."""
+    return {
+        **_rows(box, group),
+        "fill": 1,
+        "fill_value": rows.fill_value,
+        "spad_addr": box.address + (group[0] - box.low) * box.pitch,
+        "row_bytes": box.right - box.left,
+        "planes": 1,
+    }
+
+
+def _spread(
+    rows: RowFolding, box: _Box, group: list[int], inside: tuple[int, int]
+) -> Iterator[dict[str, int]]:
+    """Yield the fields for channels (half open) of rows: a plane is a channel."""
+
+    def positions(channel: int) -> tuple[int, int]:
+        return (
+            -((channel - box.left) // rows.channels),
+            -((channel - box.right) // rows.channels),
+        )
+
+    for (first, end), alike in itertools.groupby(range(*inside), positions):
+        channels = list(alike)
+        if first == end:
+            continue
+        source_row = rows.first_row + group[0] * rows.row_step + channels[0]
+        row = box.address + (group[0] - box.low) * box.pitch
+        yield {
+            **_rows(box, group),
+            "dram_offset": source_row * rows.source_row_bytes + first,
+            "spad_addr": row + first * rows.channels + channels[0] - box.left,
+            "row_bytes": end - first,
+            "spread": rows.channels.bit_length() - 1,
+            "planes": len(channels),
+            "dram_row_step": rows.row_step * rows.source_row_bytes if len(group) > 1 else 0,
+            "dram_plane_step": rows.source_row_bytes if len(channels) > 1 else 0,
+            "spad_plane_step": 1 if len(channels) > 1 else 0,
+        }

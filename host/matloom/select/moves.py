@@ -1,0 +1,219 @@
+"""Stages of the operators that move elements: pad, join, split, slice, resize, transpose."""
+
+import itertools
+import math
+from collections.abc import Sequence
+
+from matloom.ir.attributes import Axis as AlongAxis
+from matloom.ir.attributes import Pad, Resize, Slice, Split, Transpose
+from matloom.ir.graph import Array, Op
+from matloom.ir.scales import nearest
+from matloom.select.context import Context, Unsupported
+from matloom.select.copies import Axis, Copy, copy_stage, lines, planes, whole
+from matloom.select.stage import ArrayStage, OutputPlacement
+
+__all__ = ["join_stages", "pad_stages", "resize_stages", "slice_stages", "split_stages", "swap"]
+
+#: Stages that a resize may take.
+_MOST_PHASES = 64
+
+
+def _full(shape: Sequence[int]) -> list[Axis]:
+    return [Axis(length=length, first=0, size=length) for length in shape]
+
+
+def _whole(context: Context, axes: Sequence[Axis], pad_value: int = 0) -> Copy:
+    """Return the copy of some elements of each axis; the bytes of a word are an axis more."""
+    size = context.output.element_bytes
+    inner = _full((size,)) if size > 1 else []
+    return whole([*axes, *inner], pad_value, context.config)
+
+
+def _pad_byte(value: int, size: int) -> int:
+    """Return the signed byte that all bytes of a number are; raise `Unfit` where they differ."""
+    first, *others = value.to_bytes(size, "little", signed=True)
+    if any(other != first for other in others):
+        raise Unsupported(f"the engine pads with equal bytes, not with {value}")
+    return (first ^ 128) - 128
+
+
+def _copy(
+    context: Context,
+    copy: Copy,
+    source: int = 0,
+    result: int = 0,
+    placement: OutputPlacement | None = None,
+) -> ArrayStage:
+    return copy_stage(
+        name=context.name,
+        nodes=context.nodes,
+        tensors=(context.sources[source], context.results[result]),
+        copy=copy,
+        config=context.config,
+        placement=placement,
+    )
+
+
+def pad_stages(context: Context) -> tuple[ArrayStage, ...]:
+    """Return PAD and PADV2: what lies outside reads as the value."""
+    attributes = context.node.attributes_as(Pad)
+    value = context.output.zero_point if attributes.value is None else int(attributes.value)
+    axes = [
+        Axis(length=length, first=-before, size=before + length + after)
+        for length, before, after in zip(
+            context.inputs[0].shape, attributes.before, attributes.after, strict=True
+        )
+    ]
+    value = _pad_byte(value, context.output.element_bytes)
+    return (_copy(context, _whole(context, axes, value)),)
+
+
+def slice_stages(context: Context) -> tuple[ArrayStage, ...]:
+    """Return SLICE and STRIDED_SLICE."""
+    attributes = context.node.attributes_as(Slice)
+    axes = [
+        Axis(length=length, first=begin, size=size, step=step if size > 1 else 1)
+        for length, begin, size, step in zip(
+            context.inputs[0].shape,
+            attributes.begin,
+            attributes.size,
+            attributes.step,
+            strict=True,
+        )
+    ]
+    return (_copy(context, _whole(context, axes)),)
+
+
+def split_stages(context: Context) -> tuple[ArrayStage, ...]:
+    """Return SPLIT, SPLIT_V and UNPACK: a slice for each output."""
+    shape = context.inputs[0].shape
+    if context.node.op is Op.UNPACK:
+        axis = context.node.attributes_as(AlongAxis).axis
+        sizes: tuple[int, ...] = (1,) * shape[axis]
+    else:
+        attributes = context.node.attributes_as(Split)
+        axis, sizes = attributes.axis, attributes.sizes
+    stages, first = [], 0
+    for result, size in enumerate(sizes):
+        axes = _full(shape)
+        axes[axis] = Axis(length=shape[axis], first=first, size=size)
+        stages.append(_copy(context, _whole(context, axes), result=result))
+        first += size
+    return tuple(stages)
+
+
+def join_stages(context: Context) -> tuple[ArrayStage, ...]:
+    """Return CONCATENATION and PACK: each input into its place in the rows of the output."""
+    axis = context.node.attributes_as(AlongAxis).axis
+    outer = math.prod(context.inputs[0].shape[:axis])
+    total = context.output.size_bytes // outer
+    stages, offset = [], 0
+    for source, tensor in enumerate(context.inputs):
+        size = tensor.size_bytes // outer
+        copy = lines(outer, size, context.config)
+        last = source + 1 == len(context.inputs)
+        placement = OutputPlacement(
+            offset=offset,
+            x_step=copy.position_bytes,
+            row_step=total,
+            image_step=copy.out_rows * total,
+            finished=context.output.size_bytes if last else 0,
+            line=size,
+        )
+        stages.append(_copy(context, copy, source=source, placement=placement))
+        offset += size
+    return tuple(stages)
+
+
+def _factor(places: Array, given: int) -> tuple[int, int, int]:
+    """Return by how much an axis grows, and the first and the step of what is read of it."""
+    wanted = len(places)
+    if wanted % given == 0 and all(places == [at // (wanted // given) for at in range(wanted)]):
+        return wanted // given, 0, 1
+    steps = {int(step) for step in places[1:] - places[:-1]}
+    if len(steps) == 1 and min(steps) > 0:
+        return 1, int(places[0]), steps.pop()
+    if wanted == 1:
+        return 1, int(places[0]), 1
+    raise Unsupported(f"the engine resizes by whole factors, not from {given} to {wanted}")
+
+
+def resize_stages(context: Context) -> tuple[ArrayStage, ...]:
+    """Return RESIZE_NEAREST_NEIGHBOR: a copy for each place that a position goes to."""
+    attributes = context.node.attributes_as(Resize)
+    images, height, width, depth = context.inputs[0].shape
+    depth *= context.output.element_bytes
+    out_height, out_width = attributes.size
+    down, first_row, row_step = _factor(nearest(attributes, height, out_height), height)
+    across, first_x, x_step = _factor(nearest(attributes, width, out_width), width)
+    if down * across > _MOST_PHASES:
+        raise Unsupported(f"the engine resizes up to {_MOST_PHASES}-fold, not {down * across}-fold")
+    copy = Copy(
+        images=images,
+        in_rows=height,
+        in_row_bytes=width * depth,
+        out_rows=out_height // down,
+        width=out_width // across,
+        position_bytes=depth,
+        x_step=x_step * depth,
+        first_row=first_row,
+        row_step=row_step,
+        first_byte=first_x * depth,
+    )
+    row = out_width * depth
+    places = list(itertools.product(range(down), range(across)))
+    return tuple(
+        _copy(
+            context,
+            copy,
+            placement=OutputPlacement(
+                offset=y * row + x * depth,
+                x_step=across * depth,
+                row_step=down * row,
+                image_step=out_height * row,
+                finished=context.output.size_bytes if (y, x) == places[-1] else 0,
+            ),
+        )
+        for y, x in places
+    )
+
+
+def swap(context: Context) -> tuple[ArrayStage, ...]:
+    """Return TRANSPOSE where two neighbouring groups of axes change places."""
+    shape = context.inputs[0].shape
+    order = [axis for axis in context.node.attributes_as(Transpose).permutation if shape[axis] > 1]
+    groups: list[list[int]] = []
+    kept = [axis for axis, length in enumerate(shape) if length > 1]
+    for axis in order:
+        if groups and kept.index(axis) == kept.index(groups[-1][-1]) + 1:
+            groups[-1].append(axis)
+        else:
+            groups.append([axis])
+    ordered = sorted(groups)
+    moved = [at for at, group in enumerate(groups) if group != ordered[at]]
+    sizes = [math.prod(shape[axis] for axis in group) for group in ordered]
+    if not moved:
+        return (_copy(context, lines(1, context.output.size_bytes, context.config)),)
+    if len(moved) != 2 or moved[1] != moved[0] + 1:
+        raise Unsupported("the engine swaps two groups of axes, not more")
+    before, high, low = math.prod(sizes[: moved[0]]), sizes[moved[0]], sizes[moved[1]]
+    inner = math.prod(sizes[moved[1] + 1 :]) * context.output.element_bytes
+    # Rows of the only image may be in several, which follow one another on both sides.
+    images, rows = planes(high) if before == 1 else (before, high)
+    copy = Copy(
+        images=images,
+        in_rows=rows,
+        in_row_bytes=low * inner,
+        out_rows=rows,
+        width=low,
+        position_bytes=inner,
+        x_step=inner,
+    )
+    placement = OutputPlacement(
+        offset=0,
+        x_step=high * inner,
+        row_step=inner,
+        image_step=rows * inner if before == 1 else high * low * inner,
+        finished=context.output.size_bytes,
+    )
+    return (_copy(context, copy, placement=placement),)

@@ -1,0 +1,186 @@
+"""Which operators the engine runs, and the stages of each; the host runs the rest, with reason."""
+
+from collections.abc import Callable
+
+from matloom.arch.config import FLOAT_MODES, Config
+from matloom.ir.graph import Graph, Node, Op
+from matloom.select.context import Context, Unsupported, source_name
+from matloom.select.elementwise import (
+    add,
+    leaky_relu,
+    limit,
+    quantize,
+    relu,
+    relu6,
+    subtract,
+)
+from matloom.select.exec_steps import narrowed, read_bytes
+from matloom.select.float_elementwise import float_add, float_quantize, float_relu
+from matloom.select.layers import (
+    convolution,
+    dense,
+    depthwise,
+    multiplication,
+    pooling,
+    reduction,
+    transposed_convolution,
+)
+from matloom.select.lookup import table_stage
+from matloom.select.moves import (
+    join_stages,
+    pad_stages,
+    resize_stages,
+    slice_stages,
+    split_stages,
+    swap,
+)
+from matloom.select.parametric import parametric_relu
+from matloom.select.pooling import average_stage, maximum_stage
+from matloom.select.stage import ArrayStage, Stage
+
+__all__ = ["ENGINE", "Unsupported", "stages_of"]
+
+#: Largest value of the fields that a stage sets directly, by what they stand for.
+_LARGEST = {
+    "kernel rows": 255,
+    "kernel row step": 255,
+    "kernel columns": 255,
+    "row stride": 255,
+    "blocks of the reduction": 4095,
+    "output blocks": 4095,
+    "bytes of an input row": 2**20 - 1,
+    "bytes of an output row": 2**20 - 1,
+    "input rows": 4095,
+    "bytes between input positions": 2**16 - 1,
+    "bytes between taps": 2**16 - 1,
+    "bytes of an output position": 2**16 - 1,
+    "bytes between output positions": 2**16 - 1,
+    "bytes between output rows": 2**20 - 1,
+}
+
+_STAGES: dict[Op, Callable[[Context], Stage | tuple[Stage, ...]]] = {
+    Op.ADD: add,
+    Op.AVERAGE_POOL_2D: pooling(average_stage),
+    Op.CONCATENATION: join_stages,
+    Op.CONV_2D: convolution,
+    Op.DEPTHWISE_CONV_2D: depthwise,
+    Op.FULLY_CONNECTED: dense,
+    Op.HARD_SWISH: table_stage,
+    Op.LEAKY_RELU: leaky_relu,
+    Op.LOGISTIC: table_stage,
+    Op.MAXIMUM: limit,
+    Op.MAX_POOL_2D: pooling(maximum_stage),
+    Op.MEAN: reduction,
+    Op.MINIMUM: limit,
+    Op.MUL: multiplication,
+    Op.PACK: join_stages,
+    Op.PAD: pad_stages,
+    Op.PADV2: pad_stages,
+    Op.PRELU: parametric_relu,
+    Op.QUANTIZE: quantize,
+    Op.RELU: relu,
+    Op.RELU6: relu6,
+    Op.RESIZE_NEAREST_NEIGHBOR: resize_stages,
+    Op.SLICE: slice_stages,
+    Op.SPLIT: split_stages,
+    Op.SPLIT_V: split_stages,
+    Op.STRIDED_SLICE: slice_stages,
+    Op.SUB: subtract,
+    Op.SUM: reduction,
+    Op.TANH: table_stage,
+    Op.TRANSPOSE: swap,
+    Op.TRANSPOSE_CONV: transposed_convolution,
+    Op.UNPACK: split_stages,
+}
+
+#: Of float32.
+_FLOAT_STAGES: dict[Op, Callable[[Context], Stage]] = {
+    Op.ADD: float_add,
+    Op.QUANTIZE: float_quantize,
+    Op.RELU: float_relu,
+    Op.RELU6: float_relu,
+}
+
+#: What they take beside int8: words of two bytes, and sums that leave the network.
+_MORE_TYPES = {
+    Op.CONV_2D: ("int16", "int32"),
+    **dict.fromkeys((Op.ADD, Op.DEPTHWISE_CONV_2D, Op.FULLY_CONNECTED, Op.QUANTIZE), ("int16",)),
+    **dict.fromkeys((Op.AVERAGE_POOL_2D, Op.MEAN, Op.SUM), ("int16",)),
+    **dict.fromkeys((Op.LEAKY_RELU, Op.MAXIMUM, Op.MINIMUM, Op.RELU, Op.RELU6), ("int16",)),
+    **dict.fromkeys((Op.CONCATENATION, Op.PACK, Op.PAD, Op.PADV2, Op.SLICE, Op.SPLIT), ("int16",)),
+    **dict.fromkeys((Op.SPLIT_V, Op.STRIDED_SLICE, Op.TRANSPOSE, Op.UNPACK), ("int16",)),
+    Op.RESIZE_NEAREST_NEIGHBOR: ("int16",),
+}
+
+#: Operators that the engine runs, where their attributes fit.
+ENGINE = frozenset(_STAGES)
+
+
+def _check(stage: Stage, config: Config) -> None:
+    """Raise `Unfit` where a number does not fit its field, or no tile the scratchpad."""
+    if not isinstance(stage, ArrayStage):
+        return
+    fields = stage.loop_nest.fields((0, 1), (0, 1), 0)
+    values = {
+        "kernel rows": fields["kernel_rows"],
+        "kernel row step": fields["kernel_row_step"],
+        "kernel columns": fields["kernel_cols"],
+        "row stride": fields["y_step"],
+        "blocks of the reduction": fields["blocks"],
+        "output blocks": stage.oc_blocks,
+        "bytes of an input row": stage.in_row_bytes,
+        "bytes of an output row": stage.row_bytes,
+        "input rows": stage.in_rows,
+        "bytes between input positions": fields["x_step"],
+        "bytes between taps": fields["kernel_col_step"],
+        "bytes of an output position": stage.position_bytes,
+        "bytes between output positions": stage.x_step,
+        "bytes between output rows": stage.row_step,
+    }
+    for name, value in values.items():
+        if value > _LARGEST[name]:
+            raise Unsupported(f"{name} must be at most {_LARGEST[name]}, not {value}")
+    step = narrowed(fields, 0, 1, config.rows)
+    least, most = read_bytes(step, config.rows), config.spad_bytes // 2
+    if least > most:
+        raise Unsupported(f"a step must read at most {most} bytes of input, not {least}")
+
+
+def _maker(node: Node, graph: Graph) -> Callable[[Context], Stage | tuple[Stage, ...]]:
+    """Return what makes the stages of an operator; raise `Unfit` for types it does not take."""
+    if node.op not in _STAGES:
+        raise Unsupported(f"the engine has no {node.op}")
+    given = graph.tensors[node.inputs[0]].dtype
+    if given == "float32" and node.op in _FLOAT_STAGES:
+        return _FLOAT_STAGES[node.op]
+    if getattr(node.attributes, "mode", None) in FLOAT_MODES:
+        return _STAGES[node.op]
+    data = {given, *(graph.tensors[number].dtype for number in node.outputs)}
+    for dtype in sorted(data - {"int8", *_MORE_TYPES.get(node.op, ())}):
+        lowered = node.op in (Op.CONV_2D, Op.FULLY_CONNECTED) and dtype == "float32"
+        hint = "; a precision of bf16 or fp16 makes it run there" if lowered else ""
+        raise Unsupported(f"the engine has no {node.op} of {dtype}{hint}")
+    return _STAGES[node.op]
+
+
+def stages_of(node: Node, graph: Graph, names: dict[int, str], config: Config) -> tuple[Stage, ...]:
+    """Return the stages of a node; raise `Unfit` with the reason where the host must run it.
+
+    `names` gives each tensor the name of its buffer: tensors that share bytes share a name.
+    """
+    make = _maker(node, graph)
+    if not all(graph.tensors[number].size for number in (*node.inputs, *node.outputs)):
+        raise Unsupported("a tensor is empty")
+    context = Context(
+        node=node,
+        graph=graph,
+        sources=tuple(source_name(graph, node, number, names) for number in node.inputs),
+        results=tuple(names[number] for number in node.outputs),
+        config=config,
+        external=names[node.inputs[0]] in {names[number] for number in graph.inputs},
+    )
+    made = make(context)
+    stages = made if isinstance(made, tuple) else (made,)
+    for stage in stages:
+        _check(stage, config)
+    return stages

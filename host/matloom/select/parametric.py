@@ -1,0 +1,36 @@
+"""PRELU: what is below zero is multiplied by a tensor."""
+
+from matloom.ir.attributes import Activation
+from matloom.ir.scales import prelu_scales
+from matloom.select.context import Context
+from matloom.select.elementwise import above_zero, below_zero, halves, product
+from matloom.select.layers import channel_factors, scaled_channels
+from matloom.select.stage import Stage
+
+__all__ = ["parametric_relu"]
+
+
+def parametric_relu(context: Context) -> tuple[Stage, ...]:
+    """Return PRELU: what is above zero, what is below times the slopes, and the sum of both.
+
+    Each is the zero point where the other is not, so nothing is rounded or limited twice.
+    """
+    above, below = prelu_scales(context.graph, context.node)
+    scale = context.result(*below, Activation.NONE)
+    positive, negative = above_zero(context, above), below_zero(context)
+    target = f"{context.results[0]} below, scaled"
+    data, slopes = context.inputs
+    factors = channel_factors(context, 1)
+    scaled: Stage
+    if factors is not None:
+        scaled = scaled_channels(
+            context,
+            tensors=(negative.output, target),
+            zero=data.zero_point,
+            factors=factors,
+            scale=scale,
+        )
+    else:
+        zeros = (data.zero_point, slopes.zero_point)
+        scaled = product(context, (negative.output, context.sources[1]), zeros, scale, target)
+    return positive, negative, scaled, halves(context, positive, scaled)

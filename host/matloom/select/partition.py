@@ -1,0 +1,186 @@
+"""Cut a graph into runs of the engine and operators of the host, in order."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from matloom.arch.config import Config
+from matloom.ir.attributes import Reference
+from matloom.ir.graph import RESHAPES, Graph, Node, Op
+from matloom.select.operators import Unsupported, stages_of
+from matloom.select.stage import Stage
+
+__all__ = ["EngineRun", "HostRun", "Partition", "partition"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineRun:
+    """Nodes for one command buffer, with the stages of each.
+
+    `consumed` and `produced` are the tensors that enter from and leave to the outside.
+    """
+
+    nodes: tuple[Node, ...]
+    stages: tuple[tuple[Stage, ...], ...]
+    consumed: tuple[int, ...]
+    produced: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostRun:
+    """One operator of the host, and why the engine does not run it."""
+
+    node: Node
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Partition:
+    """The runs in order, and for each tensor the one (its root) whose bytes it shares."""
+
+    runs: tuple[EngineRun | HostRun, ...]
+    roots: dict[int, int]
+
+
+def _roots(graph: Graph) -> dict[int, int]:
+    roots = {number: number for number in graph.tensors}
+    for node in graph.nodes:
+        if node.op in RESHAPES:
+            roots[node.output] = roots[node.inputs[0]]
+    return roots
+
+
+def _computed(graph: Graph, node: Node) -> list[int]:
+    return [number for number in node.inputs if graph.tensors[number].data is None]
+
+
+def _groups(
+    graph: Graph, roots: dict[int, int], stages: dict[int, tuple[Stage, ...]]
+) -> list[tuple[bool, list[Node]]]:
+    """Order nodes so that runs of the engine are as long as the data allow."""
+    ready = {roots[number] for number in graph.inputs}
+    ready.update(number for number, tensor in graph.tensors.items() if tensor.data is not None)
+    waiting = [node for node in graph.nodes if node.op not in RESHAPES]
+    groups: list[tuple[bool, list[Node]]] = []
+    on_engine = True
+    while waiting:
+        taken, rest = [], []
+        for node in waiting:
+            inputs = {roots[number] for number in node.inputs}
+            if (id(node) in stages) == on_engine and inputs <= ready:
+                ready.update(node.outputs)
+                taken.append(node)
+            else:
+                rest.append(node)
+        if taken:
+            groups.append((on_engine, taken))
+        waiting, on_engine = rest, not on_engine
+    return groups
+
+
+def _host_tensors(graph: Graph, stages: dict[int, tuple[Stage, ...]]) -> set[int]:
+    """Return the tensors that must be there on the host: what it reads, and the results."""
+    wanted = set(graph.outputs)
+    for node in graph.nodes:
+        if node.op not in RESHAPES and id(node) not in stages:
+            wanted.update(_computed(graph, node))
+    return wanted
+
+
+def _stages(
+    graph: Graph, config: Config, names: dict[int, str], refused: Mapping[int, str]
+) -> tuple[dict[int, tuple[Stage, ...]], dict[int, str]]:
+    """Return by a node's identity its stages, or else the reason for the host to run it."""
+    stages: dict[int, tuple[Stage, ...]] = {}
+    reasons: dict[int, str] = {}
+    for node in graph.nodes:
+        if node.op in RESHAPES:
+            continue
+        if node.index in refused:
+            reasons[id(node)] = refused[node.index]
+        elif isinstance(node.attributes, Reference):
+            reasons[id(node)] = f"{node.attributes.reason}: reference interpreter"
+        else:
+            try:
+                stages[id(node)] = stages_of(node, graph, names, config)
+            except Unsupported as unfit:
+                reasons[id(node)] = str(unfit)
+    return stages, reasons
+
+
+def partition(
+    graph: Graph,
+    config: Config,
+    names: dict[int, str],
+    refused: Mapping[int, str] | None = None,
+) -> Partition:
+    """Return the runs of a graph; `names` differ between its tensors.
+
+    `refused` are reasons to leave operators to the host, by their places in the model file.
+    A tensor that leaves the engine does so under each name and shape that the host asks for;
+    one that a later run of the engine reads, under its root's.
+    """
+    roots = _roots(graph)
+    shared = {number: names[root] for number, root in roots.items()}
+    stages, reasons = _stages(graph, config, shared, refused or {})
+    groups = _groups(graph, roots, stages)
+    wanted = _host_tensors(graph, stages)
+    for on_engine, nodes in groups:
+        if on_engine:
+            made = {number for node in nodes for number in node.outputs}
+            for node in nodes:
+                wanted.update(
+                    roots[number] for number in _computed(graph, node) if roots[number] not in made
+                )
+    runs: list[EngineRun | HostRun] = []
+    on_host = set(graph.inputs)
+    on_host.update(number for number, tensor in graph.tensors.items() if tensor.data is not None)
+    for on_engine, nodes in groups:
+        if on_engine:
+            run = _engine_run(graph, roots, stages, wanted, nodes)
+            on_host.update(run.produced)
+            runs.append(run)
+            continue
+        for node in nodes:
+            runs.extend(_reshapes(graph, roots, on_host, _computed(graph, node)))
+            on_host.update(node.outputs)
+            runs.append(HostRun(node=node, reason=reasons[id(node)]))
+    runs.extend(_reshapes(graph, roots, on_host, list(graph.outputs)))
+    return Partition(runs=tuple(runs), roots=roots)
+
+
+def _engine_run(
+    graph: Graph,
+    roots: dict[int, int],
+    stages: dict[int, tuple[Stage, ...]],
+    wanted: set[int],
+    nodes: list[Node],
+) -> EngineRun:
+    made = {number for node in nodes for number in node.outputs}
+    consumed = [
+        roots[number]
+        for node in nodes
+        for number in _computed(graph, node)
+        if roots[number] not in made
+    ]
+    return EngineRun(
+        nodes=tuple(nodes),
+        stages=tuple(stages[id(node)] for node in nodes),
+        consumed=tuple(dict.fromkeys(consumed)),
+        produced=tuple(number for number in sorted(wanted) if roots[number] in made),
+    )
+
+
+def _reshapes(
+    graph: Graph, roots: dict[int, int], on_host: set[int], needed: list[int]
+) -> list[HostRun]:
+    """Return the host's reshapes of what it has only under another shape."""
+    runs = []
+    for number in needed:
+        if number not in on_host:
+            node = next(node for node in graph.nodes if number in node.outputs)
+            inner = Node(
+                op=Op.RESHAPE, inputs=(roots[number],), outputs=(number,), index=node.index
+            )
+            runs.append(HostRun(node=inner, reason="another shape for the host"))
+            on_host.add(number)
+    return runs

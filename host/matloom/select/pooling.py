@@ -1,0 +1,119 @@
+"""Stages of pooling: maxima, averages and sums over windows, by one tile of weights."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from matloom.arch.numerics import Rounding, reciprocal
+from matloom.select.context import Context, Unsupported
+from matloom.select.requantisation import Requantisation
+from matloom.select.stage import ArrayStage, LoopNest, Region
+from matloom.select.weights import identity_tile
+from matloom.select.window import Window, tap_walk, whole
+
+__all__ = ["average_stage", "maximum_stage", "sum_stage"]
+
+
+def _pooling_stage(
+    context: Context,
+    window: Window,
+    regions: tuple[Region, ...],
+    pad_value: int = 0,
+    maximum: bool = False,
+) -> ArrayStage:
+    """Return a stage whose weights are one identity tile for all taps and channels."""
+    config, word = context.config, context.output.element_bytes
+    window = replace(window, depth=word * window.depth)
+    block_bytes = word * min(config.rows // word, config.columns)
+    loop_nest = tap_walk(
+        window, pad_value, blocks=1, oc_step=block_bytes, maximum=maximum, fixed=True
+    )
+    oc_blocks = -(-window.depth // block_bytes)
+    tail = window.depth - (oc_blocks - 1) * block_bytes
+    width, position_bytes = window.out_width, window.depth
+    if window.out_width == 1 and window.depth % block_bytes == 0:
+        # The blocks of the only column are positions: one step serves all of them.
+        loop_nest = LoopNest(**{**vars(loop_nest), "x_step": block_bytes, "oc_step": 0})
+        width, position_bytes, oc_blocks, tail = oc_blocks, block_bytes, 1, block_bytes
+        regions = tuple(Region(**{**vars(region), "end_x": width}) for region in regions)
+    tile = identity_tile(config, word=word)
+    return ArrayStage(
+        name=context.name,
+        nodes=context.nodes,
+        inputs=context.sources[:1],
+        output=context.results[0],
+        images=window.images,
+        in_rows=window.in_height,
+        in_row_bytes=window.in_width * window.depth,
+        out_rows=window.out_height,
+        width=width,
+        position_bytes=position_bytes,
+        oc_blocks=oc_blocks,
+        block_bytes=block_bytes,
+        tail=tail,
+        loop_nest=loop_nest,
+        regions=regions,
+        weights=np.broadcast_to(tile, (oc_blocks, tile.size)),
+        params=np.zeros((oc_blocks, 0), np.uint8),
+        macs=0,
+        mode=context.mode,
+        element_bytes=word,
+    )
+
+
+def maximum_stage(context: Context, window: Window, low: int, high: int) -> ArrayStage:
+    """Return a maximum pooling, clamped to ``low .. high``."""
+    scale = Requantisation(multiplier=2**30, shift=1, zero=0, low=low, high=high)
+    regions = whole(window, window.out_width, scale.post())
+    return _pooling_stage(context, window, regions, pad_value=-128, maximum=True)
+
+
+def _spans(size: int, out: int, kernel: int, stride: int, pad: int) -> list[tuple[int, int, int]]:
+    """Return runs of output indices (half open) with the same number of valid taps."""
+    runs: list[tuple[int, int, int]] = []
+    for index in range(out):
+        first = index * stride - pad
+        valid = min(first + kernel, size) - max(first, 0)
+        if runs and runs[-1][2] == valid:
+            runs[-1] = (runs[-1][0], index + 1, valid)
+        else:
+            runs.append((index, index + 1, valid))
+    return runs
+
+
+def average_stage(context: Context, window: Window, low: int, high: int) -> ArrayStage:
+    """Return an average pooling over the valid taps of each window, clamped to ``low .. high``."""
+    regions, size = [], context.output.element_bytes
+    for first_row, end_row, valid_rows in _spans(
+        window.in_height, window.out_height, window.kernel_height, window.stride_y, window.pad_top
+    ):
+        for first_x, end_x, valid_columns in _spans(
+            window.in_width, window.out_width, window.kernel_width, window.stride_x, window.pad_left
+        ):
+            count = valid_rows * valid_columns
+            multiplier, shift = reciprocal(count)
+            most = 2 ** (31 - shift) // count
+            if count * 2 ** (8 * size - 1) + count // 2 >= most:
+                raise Unsupported(f"sums of {count} numbers must be below {most} to be divided")
+            scale = Requantisation(
+                multiplier=multiplier,
+                shift=shift,
+                zero=0,
+                low=low,
+                high=high,
+                rounding=Rounding.AVERAGE,
+                element_bytes=size,
+            )
+            post = {"bias": count // 2, **scale.post()}
+            regions.append(
+                Region(
+                    first_row=first_row, end_row=end_row, first_x=first_x, end_x=end_x, post=post
+                )
+            )
+    return _pooling_stage(context, window, tuple(regions))
+
+
+def sum_stage(context: Context, window: Window, bias: int, scale: Requantisation) -> ArrayStage:
+    """Return the sum over each window, which must lie within the image, requantised."""
+    regions = whole(window, window.out_width, {"bias": bias, **scale.post()})
+    return _pooling_stage(context, window, regions)

@@ -1,0 +1,1 @@
+"""Rewrites of stages, each from stages to stages."""

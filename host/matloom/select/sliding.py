@@ -1,0 +1,155 @@
+"""Depthwise convolutions as sliding windows: what EXEC streams, and where its outputs lie.
+
+The semantics are those of decision 0002. A step covers `lines` kernel rows of three taps; larger
+kernels take several steps. Taps that fill up a step come first, and have zero weights.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from matloom.arch.config import WINDOW_TAPS, Config
+
+__all__ = ["LONGEST_LINE", "LONGEST_SKIP", "SlidingWindow", "sliding_tiles"]
+
+#: Vectors of a line that the field can say.
+LONGEST_LINE = 255
+
+#: Vectors, and lines, between two outputs that the fields can say.
+LONGEST_SKIP = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlidingWindow:
+    """How EXEC slides a window over the input; lengths in rows and in positions of `depth` bytes.
+
+    Members
+    -------
+    lines:
+        Kernel rows that a step covers, `Config.window_lines`.
+    in_width, depth:
+        Positions of an input row, and bytes of a position.
+    kernel_rows, kernel_width, y_step, stride_x, pad_top, pad_left:
+        The convolution.
+    oc_step:
+        Channels of an output block.
+    """
+
+    lines: int
+    in_width: int
+    depth: int
+    kernel_rows: int
+    kernel_width: int
+    y_step: int
+    stride_x: int
+    pad_top: int
+    pad_left: int
+    pad_value: int
+    oc_step: int
+    kernel_row_step: int = 1
+    weights_fixed: bool = False
+
+    @property
+    def _row_steps(self) -> int:
+        return -(-self.kernel_rows // self.lines)
+
+    @property
+    def _column_steps(self) -> int:
+        return -(-self.kernel_width // WINDOW_TAPS)
+
+    @property
+    def steps(self) -> int:
+        """Reduction steps of one output block."""
+        return self._row_steps * self._column_steps
+
+    @property
+    def _empty_rows(self) -> int:
+        """Kernel rows of zeros before the first."""
+        return self._row_steps * self.lines - self.kernel_rows
+
+    @property
+    def _empty_columns(self) -> int:
+        return self._column_steps * WINDOW_TAPS - self.kernel_width
+
+    def vectors(self, height: int, width: int) -> int:
+        """Return about how many vectors a step streams for `height` rows of `width` outputs."""
+        lines = (height - 1) * self.y_step + self.lines
+        return lines * max((width - 1) * self.stride_x + WINDOW_TAPS - 1, WINDOW_TAPS)
+
+    def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> dict[str, int]:
+        """Return fields of EXEC for outputs (half open) from an output block on.
+
+        `first_row` counts from the first row of the image.
+        """
+        height, width = rows[1] - rows[0], columns[1] - columns[0]
+        first_row = rows[0] * self.y_step - self.pad_top - self._empty_rows
+        skipped_rows = self._skipped_rows(first_row)
+        first_x = columns[0] * self.stride_x - self.pad_left - self._empty_columns
+        length = (width - 1) * self.stride_x + WINDOW_TAPS
+        skipped = self._skipped_columns(first_x, length)
+        line = max(length - skipped, WINDOW_TAPS)
+        return {
+            "window": 1,
+            "first_row": first_row + skipped_rows,
+            "first_byte": (first_x + skipped) * self.depth + block * self.oc_step,
+            "pad_value": self.pad_value,
+            "width": line,
+            "height": (height - 1) * self.y_step + self.lines - skipped_rows,
+            "x_step": self.depth,
+            "y_step": 1,
+            "kernel_rows": self._row_steps,
+            "kernel_row_step": self.lines,
+            "kernel_cols": self._column_steps,
+            "kernel_col_step": WINDOW_TAPS * self.depth,
+            "blocks": 1,
+            "oc_step": self.oc_step,
+            "line": line,
+            "first_output": (self.lines - 1 - skipped_rows) * line + WINDOW_TAPS - 1 - skipped,
+            "out_width": width,
+            "out_height": height,
+            "out_x_skip": self.stride_x - 1,
+            "out_y_skip": self.y_step - 1,
+        }
+
+    def _skipped_rows(self, first_row: int) -> int:
+        """Return the leading lines that need not be streamed.
+
+        A window reads lines before the first as padding, which is what lines above the image
+        are, and what does not matter where weights are zero. Later steps begin at lines of
+        their own, so only a single step may skip.
+        """
+        if self._row_steps > 1:
+            return 0
+        above = max(self._empty_rows, -first_row)
+        return min(above, self.lines - 1)
+
+    def _skipped_columns(self, first_x: int, length: int) -> int:
+        """Return the leading vectors of a line that need not be streamed.
+
+        A window reads the end of the line before instead: that does not matter where weights are
+        zero, and is the same where both are padding.
+        """
+        if self._column_steps > 1:
+            return 0
+        empty = self._empty_columns
+        left = max(0, -first_x - empty)
+        right = max(0, first_x + length - self.in_width)
+        return empty + min(left, right, WINDOW_TAPS - 1 - empty)
+
+
+def sliding_tiles(filters: np.ndarray, config: Config) -> np.ndarray:
+    """Return the tiles of depthwise filters (rows, columns, channels): uint8 (blocks, bytes)."""
+    rows, width, channels = filters.shape
+    lines, columns = config.window_lines, config.columns
+    missing = (-rows % lines, -width % WINDOW_TAPS, -channels % columns)
+    full = np.pad(filters, ((missing[0], 0), (missing[1], 0), (0, missing[2])))
+    row_steps, column_steps, blocks = (
+        full.shape[0] // lines, full.shape[1] // WINDOW_TAPS, full.shape[2] // columns
+    )  # fmt: skip
+    taps = full.reshape(row_steps, lines, column_steps, WINDOW_TAPS, blocks, columns)
+    taps = taps.transpose(4, 0, 2, 1, 3, 5).reshape(
+        blocks, row_steps, column_steps, lines * WINDOW_TAPS, columns
+    )
+    rest = config.rows - taps.shape[3]
+    tiles = np.pad(taps, ((0, 0), (0, 0), (0, 0), (0, rest), (0, 0)))
+    return np.ascontiguousarray(tiles.astype(np.int8)).reshape(blocks, -1).view(np.uint8)

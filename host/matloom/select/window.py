@@ -1,0 +1,63 @@
+"""Windows that slide over images, and the walks of EXEC that take their taps one by one."""
+
+from dataclasses import dataclass
+
+from matloom.select.stage import LoopNest, Region
+
+__all__ = ["Window", "tap_walk", "whole"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window:
+    """Shapes of an operator that slides a window: NHWC input and output, strides, padding.
+
+    Padding is what the window reaches beyond the first row and column; what it reaches beyond
+    the last follows from the output's size.
+    """
+
+    images: int
+    in_height: int
+    in_width: int
+    depth: int
+    out_height: int
+    out_width: int
+    kernel_height: int
+    kernel_width: int
+    stride_y: int = 1
+    stride_x: int = 1
+    dilation_y: int = 1
+    dilation_x: int = 1
+    pad_top: int = 0
+    pad_left: int = 0
+
+
+def whole(window: Window, width: int, post: dict[str, int]) -> tuple[Region, ...]:
+    """Return all positions as one region, `width` of them in a row."""
+    return (Region(first_row=0, end_row=window.out_height, first_x=0, end_x=width, post=post),)
+
+
+def tap_walk(
+    window: Window,
+    pad_value: int,
+    *,
+    blocks: int,
+    oc_step: int,
+    maximum: bool = False,
+    fixed: bool = False,
+) -> LoopNest:
+    """Return a walk in which each tap is a step of its own."""
+    return LoopNest(
+        kernel_rows=window.kernel_height,
+        kernel_row_step=window.dilation_y,
+        kernel_cols=window.kernel_width,
+        kernel_col_step=window.dilation_x * window.depth,
+        blocks=blocks,
+        oc_step=oc_step,
+        x_step=window.stride_x * window.depth,
+        y_step=window.stride_y,
+        pad_top=window.pad_top,
+        pad_left_bytes=window.pad_left * window.depth,
+        pad_value=pad_value,
+        maximum=maximum,
+        weights_fixed=fixed,
+    )

@@ -1,0 +1,1 @@
+"""What the command line offers beside compiling and running: benchmarks, comparisons, reports."""

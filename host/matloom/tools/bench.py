@@ -1,0 +1,377 @@
+"""The benchmark: cycles from the chip's counters, beside the targets, kept as a report."""
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+
+from matloom.arch.config import Config
+from matloom.arch.csr import EXEC_CAUSES
+from matloom.compiler import compile_network
+from matloom.data.digits import NETWORK
+from matloom.data.matrix_products import product_graph
+from matloom.frontend.tflite import load_tflite
+from matloom.ir.graph import Graph
+from matloom.program import Program
+from matloom.runtime import load
+
+__all__ = [
+    "CASES",
+    "EXCEPTIONS",
+    "Case",
+    "Result",
+    "check",
+    "collection",
+    "graph_of",
+    "run_bench",
+    "table",
+    "to_json",
+]
+
+#: More cycles than the committed report by this share fail a check.
+_TOLERANCE = 0.02
+
+#: Predictions that are off by more than this share of the cycles fail a check.
+_PREDICTION_TOLERANCE = 0.05
+
+#: Predictions that may be worse, by configuration and case, with the reason. Kept in the report.
+EXCEPTIONS: dict[tuple[str, str], str] = {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """Something to measure: a network of the collection, the demo's, or a matrix product.
+
+    Members
+    -------
+    model:
+        Path in the collection; the demo's network where this and `product` are None.
+    product:
+        Rows, inner size and columns of a matrix product.
+    mode:
+        Its number format, which a configuration without it is measured with.
+    calls:
+        The last of so many calls of one session counts: later ones may find weights on chip.
+    target:
+        Utilisation aimed at, of twice the products in a narrow mode. Of a product whose sizes are
+        no multiples of the array's, with the padding counted as work. None where there is none.
+    peers:
+        What others publish for the same network: whose, and the figure. Shown at `reference`.
+    """
+
+    name: str
+    model: str | None = None
+    product: tuple[int, int, int] | None = None
+    mode: str = "i8xi8"
+    calls: int = 1
+    target: float | None = None
+    peers: tuple[tuple[str, str], ...] = ()
+
+    def target_cycles(self, macs: int, config: Config) -> int | None:
+        """Return the cycles aimed at: the same utilisation, whatever the array."""
+        if self.target is None:
+            return None
+        work = macs
+        if self.product is not None:
+            rows, inner, columns = self.product
+            work = rows * _padded(inner, config.rows) * _padded(columns, config.columns)
+        return round(work / (config.products_a_cycle(self.mode) * self.target))
+
+    def config(self, config: Config) -> Config:
+        """Return the configuration to measure at: with the mode, where another lacks it."""
+        if self.mode in config.mac_modes:
+            return config
+        return replace(config, mac_modes=(*config.mac_modes, self.mode))
+
+
+def _padded(size: int, unit: int) -> int:
+    return -(-size // unit) * unit
+
+
+def _network(name: str, model: str, macs: int, cycles: int, **more: Any) -> Case:
+    """Return a network whose target is `cycles` on 256 multipliers."""
+    target = macs / 256 / cycles
+    return Case(name=name, model=f"mlperf_tiny/{model}.tflite", target=target, **more)
+
+
+def _product(rows: int, inner: int, columns: int, target: float, mode: str = "i8xi8") -> Case:
+    cube = rows == inner == columns and rows % 16 == 0
+    name = f"matmul {rows}" if cube else f"matmul {rows}x{inner}x{columns}"
+    if mode != "i8xi8":
+        return Case(name=f"{name} {mode}", product=(rows, inner, columns), target=target, mode=mode)
+    others = (("RedMulE", "99.4 %"), ("OpenGeMM", "82-99 %"))
+    return Case(name=name, product=(rows, inner, columns), target=target, peers=others)
+
+
+#: Targets are the project's goals for 16x16, a 64-bit bus and 32 cycles of latency. Peers: MLPerf
+#: Tiny, closed division, and fpgaConvNet, with the same int8 networks.
+CASES = (
+    Case(name="digits"),
+    _network(
+        "ic",
+        "pretrainedResnet_quant",
+        12_501_632,
+        52_500,
+        peers=(
+            ("GAP9, 370 MHz", "616 us"),
+            ("NDP120", "5.12 ms"),
+            ("Cortex-M7, 280 MHz", "40.8 ms"),
+            ("fpgaConvNet, ZedBoard", "411 us"),
+        ),
+    ),
+    _network(
+        "kws",
+        "kws_ref_model",
+        2_656_768,
+        14_300,
+        peers=(
+            ("GAP9, 370 MHz", "476 us"),
+            ("NDP120", "1.48 ms"),
+            ("Cortex-M7, 280 MHz", "11.3 ms"),
+            ("fpgaConvNet, ZedBoard", "324 us"),
+        ),
+    ),
+    _network(
+        "vww",
+        "vww_96_int8",
+        7_489_664,
+        44_000,
+        peers=(
+            ("GAP9, 370 MHz", "1,125 us"),
+            ("NDP120", "4.10 ms"),
+            ("Cortex-M7, 280 MHz", "23.8 ms"),
+            ("fpgaConvNet, ZedBoard", "9.49 ms"),
+            ("ANPU, 200 MHz", "373 us"),
+        ),
+    ),
+    _network(
+        "ad",
+        "ad01_int8",
+        264_192,
+        35_500,
+        peers=(("GAP9, 370 MHz", "176 us"), ("Cortex-M7, 280 MHz", "1.08 ms")),
+    ),
+    _network("ad, resident", "ad01_int8", 264_192, 5_500, calls=2),
+    _product(128, 128, 128, 0.90),
+    _product(256, 256, 256, 0.97),
+    _product(256, 256, 256, 0.9225, "i8xi4"),
+    _product(512, 512, 512, 0.99),
+    _product(100, 100, 100, 0.90),
+    _product(250, 130, 70, 0.90),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """One measurement; times in seconds on the machine that made it.
+
+    Members
+    -------
+    prediction_error:
+        Predicted by measured cycles, less one.
+    exception:
+        Why the prediction may be off; None where it may not.
+    exact:
+        Whether the chip and the functional model agree bit for bit.
+    counters:
+        The chip's, by name.
+    bytes_read, bytes_written:
+        What the bus carried, whole beats, commands included.
+    """
+
+    name: str
+    macs: int
+    cycles: int
+    target: int | None
+    utilisation: float
+    predicted_cycles: int
+    prediction_error: float
+    exception: str | None
+    exact: bool
+    counters: dict[str, int]
+    bytes_read: int
+    bytes_written: int
+    peers: dict[str, str]
+    simulation_seconds: float
+    simulated_kilocycles_per_second: float
+    model_seconds: float
+    compile_seconds: float
+
+    @property
+    def largest_stall(self) -> str:
+        """The cause that cost the array most, with its share of the cycles."""
+        causes = {name: self.counters[name] for name, _doc in EXEC_CAUSES[1:]}
+        cause = max(causes, key=lambda name: causes[name])
+        return f"{cause.removeprefix('exec_')} {causes[cause] / self.cycles:.1%}"
+
+
+def collection(name: str = "models") -> Path | None:
+    """Return the folder of a collection, `models` or `wild`, or None where it is absent.
+
+    `MATLOOM_MODELS` or `MATLOOM_WILD` names it, else it is ``../shared/<name>`` next to the
+    repository.
+    """
+    chosen = os.environ.get(f"MATLOOM_{name.upper()}")
+    usual = Path(__file__).resolve().parents[4] / "shared" / name
+    folder = Path(chosen) if chosen else usual
+    return folder if (folder / "models").is_dir() else None
+
+
+def graph_of(case: Case) -> Graph | None:
+    """Return the network of a case; None where the model collection is absent."""
+    if case.product is not None:
+        return product_graph(*case.product, mode=case.mode)
+    if case.model is None:
+        return load_tflite(NETWORK)
+    folder = collection()
+    return None if folder is None else load_tflite(folder / "models" / case.model)
+
+
+def _inputs(program: Program) -> dict[str, np.ndarray]:
+    noise = np.random.default_rng(0)
+    return {info.name: noise.integers(-128, 128, info.shape, np.int8) for info in program.inputs}
+
+
+def _measure(case: Case, graph: Graph, config: Config, config_name: str) -> Result:
+    started = time.perf_counter()
+    program = compile_network(graph, config)
+    compiled = time.perf_counter() - started
+    inputs = _inputs(program)
+    with load(program, device="model") as model:
+        model.run(inputs)
+        started = time.perf_counter()
+        expected = model.run(inputs)
+        modelled = time.perf_counter() - started
+    with load(program, device="rtl") as session:
+        for _ in range(case.calls):
+            started = time.perf_counter()
+            outputs = session.run(inputs)
+            simulated = time.perf_counter() - started
+        report = session.report()
+    return Result(
+        name=case.name,
+        macs=report.macs,
+        cycles=report.cycles,
+        target=case.target_cycles(report.macs, config),
+        utilisation=round(report.utilisation, 4),
+        predicted_cycles=report.predicted_cycles,
+        prediction_error=round(report.predicted_cycles / report.cycles - 1, 4),
+        exception=EXCEPTIONS.get((config_name, case.name)),
+        exact=all(np.array_equal(outputs[name], expected[name]) for name in outputs),
+        counters=report.counters,
+        bytes_read=report.bytes_read,
+        bytes_written=report.bytes_written,
+        peers=dict(case.peers) if config_name == "reference" else {},
+        simulation_seconds=round(simulated, 3),
+        simulated_kilocycles_per_second=round(report.cycles / simulated / 1000, 1),
+        model_seconds=round(modelled, 3),
+        compile_seconds=round(compiled, 3),
+    )
+
+
+def run_bench(
+    config: Config, config_name: str, say: Callable[[str], None]
+) -> tuple[list[Result], list[str]]:
+    """Measure every case; return the results, and a sentence for each case left out."""
+    results, skipped = [], []
+    for case in CASES:
+        graph = graph_of(case)
+        if graph is None:
+            skipped.append(f"{case.name} skipped: the model collection is absent (MATLOOM_MODELS)")
+            continue
+        say(f"measuring {case.name} at {config_name}")
+        results.append(_measure(case, graph, case.config(config), config_name))
+    return results, skipped
+
+
+def table(results: list[Result], config_name: str) -> Table:
+    """Return the results beside their targets and what others reach."""
+    shown = Table(title=f"configuration {config_name}, cycles from the chip's counters")
+    shown.add_column("network", no_wrap=True)
+    for heading in ("MACs", "cycles", "target", "utilisation", "predicted"):
+        shown.add_column(heading, justify="right", no_wrap=True)
+    shown.add_column("largest stall", no_wrap=True)
+    shown.add_column("kcycles/s", justify="right", no_wrap=True)
+    shown.add_column("exact")
+    if any(item.peers for item in results):
+        shown.add_column("peers")
+    for item in results:
+        peers = "\n".join(f"{whose}: {figure}" for whose, figure in item.peers.items())
+        shown.add_row(
+            item.name,
+            f"{item.macs:,}",
+            f"{item.cycles:,}",
+            "" if item.target is None else f"{item.target:,}",
+            f"{item.utilisation:.3f}",
+            f"{item.prediction_error:+.1%}",
+            item.largest_stall,
+            f"{item.simulated_kilocycles_per_second:,.0f}",
+            "yes" if item.exact else "NO",
+            *([peers] if len(shown.columns) > 9 else []),
+        )
+    return shown
+
+
+def _import_seconds() -> float:
+    """Return what `import matloom` takes in a fresh interpreter, the interpreter included."""
+    started = time.perf_counter()
+    subprocess.run([sys.executable, "-c", "import matloom"], check=True)
+    return round(time.perf_counter() - started, 3)
+
+
+def to_json(results: list[Result], config: Config, config_name: str) -> str:
+    """Return the report that is kept."""
+    report = {
+        "config": config_name,
+        "config_digest": f"{config.digest:08x}",
+        "array": [config.rows, config.columns],
+        "bus_bytes": config.bus_bytes,
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "import_seconds": _import_seconds(),
+        "results": [asdict(item) for item in results],
+    }
+    return json.dumps(report, indent=2) + "\n"
+
+
+def _faults(item: Result) -> list[str]:
+    """Return a sentence for each defect of a result by itself."""
+    problems = []
+    if not item.exact:
+        problems.append(f"{item.name}: the chip and the model differ")
+    causes = sum(item.counters[name] for name, _doc in EXEC_CAUSES)
+    if causes != item.cycles:
+        problems.append(
+            f"{item.name}: the causes must sum to the {item.cycles:,} cycles, not {causes:,}"
+        )
+    error = item.predicted_cycles / item.cycles - 1
+    off = abs(item.predicted_cycles - item.cycles) > _PREDICTION_TOLERANCE * item.cycles
+    if off and item.exception is None:
+        problems.append(
+            f"{item.name}: predicted cycles must be within {_PREDICTION_TOLERANCE:.0%} of "
+            f"{item.cycles:,}, not {item.predicted_cycles:,} ({error:+.1%})"
+        )
+    return problems
+
+
+def check(results: list[Result], kept: str) -> list[str]:
+    """Return a sentence for each result that is faulty, or worse than the kept report."""
+    before = {item["name"]: item for item in json.loads(kept)["results"]}
+    problems = []
+    for item in results:
+        problems += _faults(item)
+        known = before.get(item.name)
+        if known is not None and item.cycles > known["cycles"] * (1 + _TOLERANCE):
+            problems.append(
+                f"{item.name}: cycles must be at most {known['cycles']:,} + {_TOLERANCE:.0%}, "
+                f"not {item.cycles:,}"
+            )
+    return problems

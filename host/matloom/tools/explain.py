@@ -1,0 +1,129 @@
+"""Says for each operator of a program where it runs, why, and what it costs."""
+
+from rich.table import Table
+
+from matloom.arch.instruction import unpack_all
+from matloom.arch.isa import Opcode, Region
+from matloom.ir.graph import short_name
+from matloom.program import EngineStep, LayerInfo, Program
+from matloom.program.verdict import sentence
+from matloom.terminal.tables import layer_table, macs_cell
+
+__all__ = ["explain"]
+
+
+def explain(program: Program) -> list[Table | str]:
+    """Return the operators as a table, and sentences on totals and what would help most."""
+    table = layer_table(
+        f"{program.name} for configuration {program.config.digest:08x}",
+        ("output", "operator", "where"),
+        ("MACs", "bytes", "cycles", "MACs/cycle"),
+    )
+    shared = program.shared_marks
+    for layer in program.layers:
+        on_engine = layer.where == "engine"
+        rate = layer.macs / layer.predicted_cycles if layer.predicted_cycles else 0.0
+        table.add_row(
+            short_name(layer.name),
+            layer.operator,
+            f"{layer.where} {layer.mode}".rstrip(),
+            macs_cell(layer.operator, layer.macs),
+            f"{layer.tensor_bytes:,}",
+            _cycles(program, layer) if on_engine else "",
+            f"{rate:.1f}" if on_engine and layer.macs and layer.mark not in shared else "",
+        )
+    return [table, *_reasons(program), *_totals(program)]
+
+
+def _cycles(program: Program, layer: LayerInfo) -> str:
+    """Return an operator's predicted cycles; the first of those with a joint time has all."""
+    if layer.mark not in program.shared_marks:
+        return f"{layer.predicted_cycles:,}"
+    return f"{layer.predicted_cycles:,} together" if layer.predicted_cycles else "together"
+
+
+def _share(program: Program) -> str:
+    """Return the multiply-accumulates and how many of them are on the engine, where known."""
+    if program.uncounted:
+        names = ", ".join(program.uncounted)
+        return (
+            f"{program.macs:,} MACs, {program.engine_macs:,} of them on the engine, "
+            f"without those of {names}, which are unknown"
+        )
+    share = program.engine_macs / program.macs if program.macs else 0.0
+    return f"{program.macs:,} MACs, {share:.1%} of them on the engine"
+
+
+def _reasons(program: Program) -> list[str]:
+    """Return why operators do not run on the engine, those of a reason together."""
+    names: dict[str, list[str]] = {}
+    for layer in program.layers:
+        if layer.reason:
+            names.setdefault(f"{layer.where}: {layer.reason}", []).append(short_name(layer.name))
+    return [f"{reason} ({', '.join(layers)})" for reason, layers in names.items()]
+
+
+def _totals(program: Program) -> list[str]:
+    cycles = program.predicted_cycles
+    engine = [layer for layer in program.layers if layer.where == "engine"]
+    steps = sum(isinstance(step, EngineStep) for step in program.steps)
+    sizes = ", ".join(f"{region.name} {size:,}" for region, size in program.region_bytes.items())
+    elsewhere = len(program.layers) - len(engine)
+    lines = [
+        f"operators: {len(engine)} on the engine in {steps} command buffers, {elsewhere} elsewhere",
+        _share(program),
+        f"{cycles:,} cycles (predicted): utilisation {program.utilisation(cycles):.3f}",
+        f"external memory in bytes: {sizes}; the host's constants: {len(program.host_data):,}",
+    ]
+    if engine:
+        moved = _moved(program)
+        parts = ", ".join(f"{region.name} {moved[region]:,}" for region in Region)
+        lines.insert(3, f"bytes moved between memory and chip: {sum(moved.values()):,} ({parts})")
+    if program.repeat is not None:
+        again = program.repeat.predicted_cycles
+        kept = sum(end - start for start, end in program.repeat.kept)
+        lines.append(
+            f"{again:,} cycles (predicted) from a session's second call on: {kept:,} bytes of "
+            f"weights stay on chip: utilisation {program.utilisation(again):.3f}"
+        )
+    return [*lines, sentence(program.verdict), f"what would help most: {_advice(program)}"]
+
+
+def _moved(program: Program) -> dict[Region, int]:
+    """Return the bytes that LOADs and STOREs of a run move, by region of external memory."""
+    moved = dict.fromkeys(Region, 0)
+    for step in program.steps:
+        if not isinstance(step, EngineStep):
+            continue
+        for instruction in unpack_all(program.commands(step)):
+            values = instruction.values
+            if instruction.opcode in (Opcode.LOAD, Opcode.STORE) and not values.get("fill"):
+                size = values["row_bytes"] * values["rows"] * values["planes"]
+                moved[Region(values["region"])] += size
+    return moved
+
+
+def _advice(program: Program) -> str:
+    """Return what costs most: arithmetic on the host, else cycles of the array that do nothing."""
+    host = [layer for layer in program.layers if layer.where == "host"]
+    largest = max(host, key=lambda layer: layer.macs, default=None)
+    if largest is not None and largest.macs:
+        return f"{_name(largest)}, {largest.macs:,} MACs on the host: {largest.reason}"
+    peak = program.config.products_a_cycle
+    engine = [layer for layer in program.layers if layer.where == "engine"]
+    if not engine:
+        return "operators in int8, which the engine could run"
+    lost, layer = max(
+        ((layer.predicted_cycles - layer.macs // peak(layer.mode), layer) for layer in engine),
+        key=lambda item: item[0],
+    )
+    share = lost / max(program.predicted_cycles, 1)
+    text = f"{_name(layer)}, {lost:,} cycles ({share:.0%}) beyond full use of the array"
+    transfer = layer.tensor_bytes // program.config.bus_bytes
+    if 2 * transfer > layer.predicted_cycles:
+        text += f"; its tensors alone take the bus {transfer:,}"
+    return text
+
+
+def _name(layer: LayerInfo) -> str:
+    return f"{short_name(layer.name)} ({layer.operator})"

@@ -1,0 +1,281 @@
+"""Says what a precision changes: weights, cycles, and what comes out for given inputs."""
+
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from rich.table import Table
+
+from matloom.arch.config import Config
+from matloom.arch.floats import FLOAT_FORMATS, narrow, widen
+from matloom.frontend.tflite import load_tflite
+from matloom.ir.graph import Array, Graph, Op, Tensor, short_name
+from matloom.passes.choose_modes import FLOAT32_MODES, Precision, choose_modes
+from matloom.passes.lower_precision import lower_precision, numbers
+from matloom.program import LayerInfo, Program
+from matloom.runtime import compile, load
+from matloom.terminal.tables import as_text, layer_table
+
+__all__ = ["LayerChange", "OutputChange", "PrecisionReport", "precision_report"]
+
+Inputs = Array | Mapping[str, Array]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputChange:
+    """An output, in the numbers that its integers stand for: how far it moves, over all samples.
+
+    `agreement` is the share of places whose largest element along the last axis is the same.
+    """
+
+    name: str
+    largest: float
+    mean: float
+    agreement: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerChange:
+    """A convolution or dense layer.
+
+    Members
+    -------
+    mode:
+        Of its products on the engine, empty on the host.
+    weights_sqnr_db:
+        Squares of the weights over those of their changes; None where they do not change.
+    cycles_before, cycles_after:
+        Predicted, 0 on the host.
+    alone:
+        What comes out if it alone has its mode: the first output. None where nobody asked.
+    """
+
+    name: str
+    operator: str
+    mode: str
+    weights_sqnr_db: float | None
+    cycles_before: int
+    cycles_after: int
+    alone: OutputChange | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrecisionReport:
+    """A network before and after, on the same engine.
+
+    Members
+    -------
+    cycles_before, cycles_after:
+        Predicted for the engine; what runs on the host takes none.
+    samples, outputs:
+        How many were run, and what became of each output; none where no inputs were given.
+    accuracy_before, accuracy_after:
+        Share of the labels that the first output names; None without labels.
+    """
+
+    network: str
+    layers: tuple[LayerChange, ...]
+    cycles_before: int
+    cycles_after: int
+    samples: int = 0
+    outputs: tuple[OutputChange, ...] = ()
+    accuracy_before: float | None = None
+    accuracy_after: float | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report as JSON knows it."""
+        return dataclasses.asdict(self)
+
+    def to_json(self) -> str:
+        """Return the report as a JSON text."""
+        return json.dumps(self.as_dict(), indent=2) + "\n"
+
+    def table(self) -> Table:
+        """Return the layers as a table."""
+        alone = any(layer.alone for layer in self.layers)
+        figures = ["weights, dB", "cycles before", "after"]
+        if alone:
+            figures.append("alone: same result")
+        title = f"{self.network}: what the precision changes"
+        table = layer_table(title, ("layer", "operator", "mode"), figures)
+        for layer in self.layers:
+            noise = layer.weights_sqnr_db
+            cells = [short_name(layer.name), layer.operator, layer.mode or "host"]
+            cells += ["" if noise is None else f"{noise:.1f}"]
+            cells += [f"{count:,}" for count in (layer.cycles_before, layer.cycles_after)]
+            if alone:
+                cells.append("" if layer.alone is None else f"{layer.alone.agreement:.1%}")
+            table.add_row(*cells)
+        return table
+
+    def sentences(self) -> list[str]:
+        """Return what holds of the whole network."""
+        lines = [f"{self.cycles_before:,} cycles (predicted) before, {self.cycles_after:,} after"]
+        for output in self.outputs:
+            lines.append(
+                f"{output.name}: differs by {output.largest:.3g} at most and {output.mean:.3g} in "
+                f"the mean of {self.samples} samples; {output.agreement:.1%} have the same result"
+            )
+        if self.accuracy_before is not None and self.accuracy_after is not None:
+            lines.append(
+                f"accuracy {self.accuracy_before:.1%} before, {self.accuracy_after:.1%} after"
+            )
+        return lines
+
+    def __str__(self) -> str:
+        return as_text((self.table(), *self.sentences()))
+
+
+def precision_report(
+    model: str | Path | Graph,
+    precision: Precision,
+    inputs: Inputs | None = None,
+    labels: npt.ArrayLike | None = None,
+    config: Config | str | Path = "reference",
+    device: str = "model",
+    *,
+    by_layer: bool = False,
+) -> PrecisionReport:
+    """Return what a precision changes in a network: weights, cycles, outputs, accuracy.
+
+    Parameters
+    ----------
+    model, precision, config, device:
+        As `matloom.load` takes them; the configuration is built with the modes.
+    inputs:
+        As `Session.run` takes them, any number of samples.
+    labels:
+        Integers, one for each place of the first output but for its last axis.
+    by_layer:
+        Also run the network with each layer alone in its mode: which to leave as it is.
+
+    Errors
+    ------
+    ValueError, TypeError
+        Inputs or labels do not fit the network, or the precision does not.
+    """
+    if inputs is None and (labels is not None or by_layer):
+        raise ValueError("labels and by_layer must go with inputs")
+    graph = model if isinstance(model, Graph) else load_tflite(Path(model))
+    before, after = compile(graph, config), compile(graph, config, precision=precision)
+    if inputs is None:
+        return PrecisionReport(
+            network=graph.name,
+            layers=tuple(_layers(graph, precision, before, after)),
+            cycles_before=before.predicted_cycles,
+            cycles_after=after.predicted_cycles,
+        )
+    plain, changed = _outputs(before, inputs, device), _outputs(after, inputs, device)
+    first = next(iter(plain))
+    alone = {}
+    if by_layer:
+        for number, mode in choose_modes(graph, precision).items():
+            name = graph.tensors[number].name
+            single = compile(graph, config, precision={name: mode})
+            alone[name] = _change(first, plain[first], _outputs(single, inputs, device)[first])
+    return PrecisionReport(
+        network=graph.name,
+        layers=tuple(
+            dataclasses.replace(layer, alone=alone.get(layer.name))
+            for layer in _layers(graph, precision, before, after)
+        ),
+        cycles_before=before.predicted_cycles,
+        cycles_after=after.predicted_cycles,
+        samples=len(plain[first]) // (before.outputs[0].shape or (1,))[0],
+        outputs=tuple(_change(name, plain[name], changed[name]) for name in plain),
+        accuracy_before=_accuracy(plain[first], labels),
+        accuracy_after=_accuracy(changed[first], labels),
+    )
+
+
+def _outputs(program: Program, inputs: Inputs, device: str) -> dict[str, Array]:
+    """Return what a program makes of inputs, as the numbers that its integers stand for."""
+    with load(program, device=device) as session:
+        made = session.run(inputs)
+    found = made if isinstance(made, dict) else {program.outputs[0].name: made}
+    real = {}
+    for info in program.outputs:
+        array = found[info.name].astype(np.float64)
+        if info.quantised is not None:
+            array = (array - info.quantised.zero_point) * info.quantised.scale
+        real[info.name] = array
+    return real
+
+
+def _change(name: str, plain: Array, changed: Array) -> OutputChange:
+    deviation = np.abs(changed - plain)
+    return OutputChange(
+        name=name,
+        largest=float(deviation.max()),
+        mean=float(deviation.mean()),
+        agreement=float((_results(plain) == _results(changed)).mean()),
+    )
+
+
+def _results(output: Array) -> Array:
+    """Return the place of the largest element along the last axis."""
+    return np.asarray(output.argmax(axis=-1)) if output.ndim else np.zeros(())
+
+
+def _accuracy(output: Array, labels: npt.ArrayLike | None) -> float | None:
+    """Return the share of labels that an output names."""
+    if labels is None:
+        return None
+    results, wanted = _results(output).reshape(-1), np.asarray(labels).reshape(-1)
+    if wanted.dtype.kind not in "iu" or wanted.shape != results.shape:
+        raise ValueError(
+            f"labels must be {len(results)} integers, not {len(wanted)} of {wanted.dtype}"
+        )
+    return float((results == wanted).mean())
+
+
+def _layers(
+    graph: Graph, precision: Precision, before: Program, after: Program
+) -> Iterator[LayerChange]:
+    """Yield the convolutions and dense layers."""
+    changed, modes = lower_precision(graph, precision), choose_modes(graph, precision)
+    nodes = {node.outputs[0]: node for node in changed.nodes}
+    for node in graph.nodes:
+        if node.op not in (Op.CONV_2D, Op.FULLY_CONNECTED):
+            continue
+        was, made = (_layer(program, graph, node.output) for program in (before, after))
+        noise = None
+        # Where the engine cannot have the mode, the layer stays as it was.
+        if modes.get(node.output) == made.mode:
+            weights = changed.tensors[nodes[node.output].inputs[1]]
+            noise = _noise(graph.tensors[node.inputs[1]], weights, made.mode)
+        yield LayerChange(
+            name=graph.tensors[node.output].name,
+            operator=str(node.op),
+            mode=made.mode,
+            weights_sqnr_db=noise,
+            cycles_before=was.predicted_cycles,
+            cycles_after=made.predicted_cycles,
+        )
+
+
+def _layer(program: Program, graph: Graph, number: int) -> LayerInfo:
+    """Return what became of a layer; names that occur twice have the number behind them."""
+    name = graph.tensors[number].name
+    layers = {layer.name: layer for layer in program.layers}
+    return layers[name] if name in layers else layers[f"{name}:{number}"]
+
+
+def _noise(before: Tensor, after: Tensor, mode: str) -> float | None:
+    """Return decibels between weights and what a mode changes of them; None for nothing."""
+    plain, made = (numbers(tensor).data for tensor in (before, after))
+    assert plain is not None
+    assert made is not None
+    if mode in FLOAT32_MODES:
+        raw = np.ascontiguousarray(made).view(np.uint32).astype(np.int64)
+        wide = widen(narrow(raw, FLOAT_FORMATS[mode]), FLOAT_FORMATS[mode])
+        made = np.asarray(wide).astype(np.uint32).view(np.float32)
+    error = np.square(made.astype(np.float64) - plain).sum()
+    return (
+        float(10 * np.log10(np.square(plain.astype(np.float64)).sum() / error)) if error else None
+    )

@@ -1,0 +1,32 @@
+"""Multiply-accumulates beside the collection's own counts."""
+
+import pytest
+
+from matloom.frontend.tflite import load_tflite
+from matloom.ir.attributes import Activation, TransposeConv
+from matloom.ir.graph import Op
+from matloom.ir.work import macs
+from matloom.testing.random_operators import VALID, Instances
+
+
+@pytest.mark.parametrize(
+    ("network", "count"),
+    [
+        ("mlperf_tiny/kws_ref_model_float32", 2_656_768),
+        ("mlperf_tiny/vww_96_int8", 7_489_664),
+        ("tflm/simple_add_model", 0),
+    ],
+)
+def test_networks(models, network, count):
+    graph = load_tflite(models / "models" / f"{network}.tflite")
+    assert sum(macs(graph, node) for node in graph.nodes) == count
+
+
+def test_transposed_convolution():
+    instances = Instances(0)
+    inputs = [instances._tensor("in", (1, 4, 5, 2)), instances._weights((3, 2, 3, 2), 0)]
+    attributes = TransposeConv(
+        stride=(1, 1), padding=VALID, size=(5, 7), activation=Activation.NONE
+    )
+    graph = instances.network(Op.TRANSPOSE_CONV, inputs, attributes)
+    assert macs(graph, graph.nodes[0]) == 4 * 5 * 2 * (3 * 2 * 3)

@@ -1,0 +1,296 @@
+"""Operators on a reference interpreter: in pieces, as a whole, with state, or refused."""
+
+import sys
+from dataclasses import replace
+
+import flatbuffers
+import numpy as np
+import pytest
+
+import matloom
+from matloom.data.digits import NETWORK
+from matloom.frontend.tflite import load_tflite
+from matloom.frontend.write import write_tflite
+from matloom.ir.attributes import Activation, Conv2D, Reference
+from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
+from matloom.kernels.interpreter import interpret
+from matloom.kernels.reference import InterpreterError, ReferenceRun
+from matloom.testing.random_operators import VALID, Instances
+from matloom.tools.compare import random_inputs
+from matloom.tools.explain import explain
+
+runtime = pytest.importorskip(
+    "tflite_micro.python.tflite_micro.runtime", reason="tflite-micro is not installed"
+)
+schema = runtime.schema_fb
+
+
+def pack(model):
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
+
+
+class Model:
+    """A model file under construction: float32 vectors, resources and subgraphs."""
+
+    def __init__(self):
+        self.model = schema.ModelT()
+        self.model.version = 3
+        self.model.operatorCodes, self.model.subgraphs = [], []
+        self.model.buffers = [schema.BufferT()]
+
+    def subgraph(self):
+        graph = schema.SubGraphT()
+        graph.tensors, graph.operators, graph.inputs, graph.outputs = [], [], [], []
+        self.model.subgraphs.append(graph)
+        return graph
+
+    def tensor(self, graph, name, shape=(1, 2), data=None, kind="FLOAT32", variable=False):
+        tensor = schema.TensorT()
+        tensor.name, tensor.shape = name, np.array(shape, np.int32)
+        tensor.type, tensor.isVariable = getattr(schema.TensorType, kind), variable
+        tensor.buffer = len(self.model.buffers)
+        buffer = schema.BufferT()
+        if data is not None:
+            buffer.data = np.frombuffer(np.array(data, np.float32).tobytes(), np.uint8)
+        self.model.buffers.append(buffer)
+        graph.tensors.append(tensor)
+        return len(graph.tensors) - 1
+
+    def operator(self, graph, name, inputs, outputs, options=None):
+        code = schema.OperatorCodeT()
+        code.builtinCode = getattr(schema.BuiltinOperator, name)
+        code.deprecatedBuiltinCode, code.version = min(code.builtinCode, 127), 1
+        self.model.operatorCodes.append(code)
+        operator = schema.OperatorT()
+        operator.opcodeIndex = len(self.model.operatorCodes) - 1
+        operator.inputs, operator.outputs = (np.array(x, np.int32) for x in (inputs, outputs))
+        if options is not None:
+            operator.builtinOptions = options
+            kind = type(options).__name__.removesuffix("T")
+            operator.builtinOptionsType = getattr(schema.BuiltinOptions, kind)
+        graph.operators.append(operator)
+
+    def variable(self, graph):
+        handle = self.tensor(graph, "handle", (1,), kind="RESOURCE")
+        options = schema.VarHandleOptionsT()
+        options.container, options.sharedName = "", "total"
+        self.operator(graph, "VAR_HANDLE", [], [handle], options)
+        return handle
+
+
+def running_total():
+    """Return a network that adds its inputs up in a resource variable."""
+    file = Model()
+    graph, start = file.subgraph(), file.subgraph()
+    given, old, new = (file.tensor(graph, name) for name in ("given", "old", "new"))
+    once = schema.CallOnceOptionsT()
+    once.initSubgraphIndex = 1
+    file.operator(graph, "CALL_ONCE", [], [], once)
+    handle = file.variable(graph)
+    file.operator(graph, "READ_VARIABLE", [handle], [old])
+    file.operator(graph, "ADD", [given, old], [new], schema.AddOptionsT())
+    file.operator(graph, "ASSIGN_VARIABLE", [handle, new], [])
+    graph.inputs, graph.outputs = [given], [new]
+    handle = file.variable(start)
+    zero = file.tensor(start, "zero", data=[[0, 0]])
+    file.operator(start, "ASSIGN_VARIABLE", [handle, zero], [])
+    return pack(file.model)
+
+
+def delay_line(*, biased=True):
+    """Return a network of SVDF, which remembers, between two additions."""
+    file = Model()
+    graph = file.subgraph()
+    given, twice, made, result = (
+        file.tensor(graph, name, shape)
+        for name, shape in (("given", (1, 2)), ("twice", (1, 2)), ("made", (1, 3)), ("out", (1, 3)))
+    )
+    feature = np.arange(6).reshape(3, 2) / 4
+    time = np.arange(12).reshape(3, 4) / 8
+    constants = [
+        file.tensor(graph, "feature", (3, 2), feature),
+        file.tensor(graph, "time", (3, 4), time),
+    ]
+    state = file.tensor(graph, "state", (1, 12), variable=True)
+    bias = file.tensor(graph, "bias", (3,), [0, 0, 0]) if biased else -1
+    options = schema.SVDFOptionsT()
+    options.rank = 1
+    file.operator(graph, "ADD", [given, given], [twice], schema.AddOptionsT())
+    file.operator(graph, "SVDF", [twice, *constants, bias, state], [made], options)
+    file.operator(graph, "ADD", [made, made], [result], schema.AddOptionsT())
+    graph.inputs, graph.outputs = [given], [result]
+    return pack(file.model), feature, time
+
+
+def opened(graph):
+    program = matloom.compile(graph, "small")
+    return matloom.load(matloom.Program.from_bytes(program.to_bytes()), device="model")
+
+
+def test_resource_variables_persist():
+    graph = load_tflite(running_total())
+    assert [node.op for node in graph.nodes] == [Op.REFERENCE]
+    first, second = np.array([[1, 2]], np.float32), np.array([[10, 20]], np.float32)
+    with opened(graph) as session:
+        assert session.run(first).tolist() == [[1, 2]]
+        assert session.run(second).tolist() == [[11, 22]]
+        # Samples of one call follow one another, too.
+        assert session.run(np.concatenate([first, second])).tolist() == [[12, 24], [22, 44]]
+        session.reset()
+        assert session.run(second).tolist() == [[10, 20]]
+
+
+def test_one_operator_remembers_amid_kernels():
+    content, feature, time = delay_line()
+    graph = load_tflite(content)
+    assert [node.op for node in graph.nodes] == [Op.ADD, Op.REFERENCE, Op.ADD]
+    samples = np.random.default_rng(0).standard_normal((6, 2)).astype(np.float32)
+    past = np.zeros((3, 4))
+    with opened(graph) as session:
+        for sample in samples:
+            past = np.concatenate([past[:, 1:], (feature @ (2 * sample))[:, np.newaxis]], axis=1)
+            expected = 2 * (past * time).sum(axis=1)
+            np.testing.assert_allclose(session.run(sample[np.newaxis])[0], expected, atol=1e-5)
+
+
+def test_a_crash_of_the_interpreter_is_a_refusal(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ai_edge_litert", None)
+    graph = load_tflite(delay_line(biased=False)[0])
+    with pytest.raises(
+        InterpreterError, match=r"SVDF .* but tflite-micro refuses: the library crash"
+    ):
+        interpret(graph, {graph.inputs[0]: np.zeros((1, 2), np.float32)})
+
+
+@pytest.fixture
+def with_difference():
+    """The digits with a difference of squares, which has no kernel here, for their addition."""
+    model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(NETWORK.read_bytes(), 0))
+    code = model.operatorCodes[model.subgraphs[0].operators[3].opcodeIndex]
+    assert code.builtinCode == schema.BuiltinOperator.ADD
+    code.builtinCode = code.deprecatedBuiltinCode = schema.BuiltinOperator.SQUARED_DIFFERENCE
+    model.subgraphs[0].operators[3].builtinOptions = schema.SquaredDifferenceOptionsT()
+    options = schema.BuiltinOptions.SquaredDifferenceOptions
+    model.subgraphs[0].operators[3].builtinOptionsType = options
+    return pack(model)
+
+
+def test_engine_and_interpreter_share_a_network(with_difference):
+    graph = load_tflite(with_difference)
+    whole = runtime.Interpreter.from_bytes(with_difference)
+    images = np.random.default_rng(0).integers(-128, 128, (3, 8, 8, 1), np.int8)
+    with opened(graph) as session:
+        for image in images:
+            whole.set_input(image[np.newaxis], 0)
+            whole.invoke()
+            assert np.array_equal(session.run(image[np.newaxis]), whole.get_output(0))
+        layers = {layer.operator: layer for layer in session.program.layers}
+        _table, *sentences = explain(session.program)
+    assert layers["CONV_2D"].where == "engine"
+    assert layers["SQUARED_DIFFERENCE"].where == "host"
+    reason = "SQUARED_DIFFERENCE has no kernel here: reference interpreter"
+    assert layers["SQUARED_DIFFERENCE"].reason == reason
+    assert any(reason in sentence for sentence in sentences)
+
+
+def test_neither_interpreter(with_difference, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tflite_micro.python.tflite_micro", None)
+    monkeypatch.setitem(sys.modules, "ai_edge_litert", None)
+    program = matloom.compile(load_tflite(with_difference), "small")
+    with pytest.raises(InterpreterError) as error:
+        matloom.load(program, device="model")
+    assert str(error.value) == (
+        "SQUARED_DIFFERENCE must run on a reference interpreter, but tflite-micro is not "
+        'installed (pip install "matloom[reference]"); ai-edge-litert is not installed '
+        '(pip install "matloom[litert]")'
+    )
+
+
+def test_what_no_interpreter_knows(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ai_edge_litert", None)
+    model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(NETWORK.read_bytes(), 0))
+    code = model.operatorCodes[1]
+    code.builtinCode = code.deprecatedBuiltinCode = schema.BuiltinOperator.CUSTOM
+    code.customCode = "DREAM"
+    graph = load_tflite(pack(model))
+    with pytest.raises(
+        InterpreterError, match=r"^DREAM must run on .*, but tflite-micro refuses: "
+    ):
+        interpret(graph, {graph.inputs[0]: np.zeros((1, 8, 8, 1), np.int8)})
+
+
+def test_what_litert_alone_knows(seed):
+    """Weights of a scale for each channel between floats; activations are quantised to 8 bits."""
+    pytest.importorskip("ai_edge_litert", reason="ai-edge-litert is not installed")
+    instances = Instances([seed, 1], "float32")
+    graph = instances.make(Op.CONV_2D)
+    while len(graph.nodes[0].inputs) < 3 or graph.tensors[1].shape[0] < 2:
+        graph = instances.make(Op.CONV_2D)
+    weights = graph.tensors[1].data
+    scale = np.abs(weights).max(axis=(1, 2, 3)) / 127
+    integers = np.rint(weights / scale[:, None, None, None]).astype(np.int8)
+    many = Quantisation(scale=tuple(scale.tolist()), zero_point=(0,) * len(scale), axis=0)
+    quantised = Tensor(
+        name="weights", shape=weights.shape, dtype="int8", quantisation=many, data=integers
+    )
+    content = write_tflite(replace(graph, tensors={**graph.tensors, 1: quantised}))
+    loaded = load_tflite(content)
+    assert loaded.nodes[0].op is Op.REFERENCE
+    given = np.random.default_rng(seed).standard_normal(graph.tensors[0].shape)
+    (result,) = interpret(loaded, {0: given.astype(np.float32)}).values()
+    (expected,) = interpret(graph, {0: given.astype(np.float32)}).values()
+    assert np.abs(result - expected).max() < 0.05 * max(1, np.abs(expected).max())
+
+
+def test_groups_of_channels(seed):
+    """Two groups, each beside a convolution of its own."""
+    instances = Instances([seed, 3])
+    attributes = Conv2D(stride=(1, 1), dilation=(1, 1), padding=VALID, activation=Activation.NONE)
+    given = instances._tensor("in", (1, 5, 5, 4))
+    whole = instances.network(Op.CONV_2D, [given, instances._weights((6, 3, 3, 4), 0)], attributes)
+    weights = whole.tensors[1]
+    data = weights.data[..., :2].copy()
+    tensors = {**whole.tensors, 1: replace(weights, shape=data.shape, data=data)}
+    graph = load_tflite(write_tflite(replace(whole, tensors=tensors)))
+    assert graph.nodes[0].attributes.reason == "CONV_2D has 2 groups"
+    inputs = random_inputs(graph, seed)
+    (result,) = interpret(graph, inputs).values()
+    # The same with weights of zero for the channels that a group does not see.
+    wide = np.zeros((6, 3, 3, 4), np.int8)
+    wide[:3, ..., :2], wide[3:, ..., 2:] = data[:3], data[3:]
+    dense = replace(whole, tensors={**whole.tensors, 1: replace(weights, data=wide)})
+    (expected,) = interpret(dense, inputs).values()
+    assert np.array_equal(result, expected)
+
+
+@pytest.mark.parametrize("op", [Op.LOGISTIC, Op.TANH])
+def test_sixteen_bit_activations(op, seed):
+    graph = Instances([seed, 2]).make(op)
+    tensors = dict(graph.tensors)
+    # Outputs of 16 bits have this scale.
+    for number, scale in ((0, tensors[0].scale / 256), (*graph.outputs, 2**-15)):
+        quantisation = Quantisation(scale=(scale,), zero_point=(0,))
+        tensors[number] = replace(tensors[number], dtype="int16", quantisation=quantisation)
+    content = write_tflite(replace(graph, tensors=tensors))
+    loaded = load_tflite(content)
+    assert loaded.nodes[0].op is Op.REFERENCE
+    given = random_inputs(loaded, seed)
+    whole = runtime.Interpreter.from_bytes(content, arena_size=2**20)
+    whole.set_input(given[0], 0)
+    whole.invoke()
+    (result,) = interpret(loaded, given).values()
+    assert len(np.unique(result)) > 5
+    assert np.array_equal(result, whole.get_output(0))
+
+
+def test_a_damaged_file():
+    """Whatever its reader stumbles over, the user gets a sentence."""
+    content = np.full(4096, 255, np.uint8)
+    attributes = Reference(operators=("SVDF",), reason="", positions=(0,))
+    tensor = Tensor(name="file", shape=content.shape, dtype="uint8", data=content)
+    node = Node(op=Op.REFERENCE, inputs=(0,), outputs=(), attributes=attributes, index=0)
+    graph = Graph(name="net", inputs=(), outputs=(), tensors={0: tensor}, nodes=(node,))
+    with pytest.raises(InterpreterError, match="SVDF must run on a reference interpreter, but"):
+        ReferenceRun(graph, node)

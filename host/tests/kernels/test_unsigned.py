@@ -1,0 +1,110 @@
+"""Kernels of uint8 beside those of int8, shifted by 128, and beside LiteRT's reference kernels."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from matloom.frontend.tflite import load_tflite
+from matloom.frontend.write import write_tflite
+from matloom.ir.graph import Op
+from matloom.ir.text import to_text
+from matloom.ir.verify import verify
+from matloom.kernels.interpreter import interpret
+from matloom.testing.random_operators import KINDS, Instances
+from matloom.tools.compare import random_inputs
+
+#: Rounded once or from zero, or by a table of floats: equal to LiteRT's but not to int8's.
+OWN = (Op.AVERAGE_POOL_2D, Op.FULLY_CONNECTED, Op.LOGISTIC, Op.SOFTMAX, Op.TANH)
+ABSENT = (Op.LOG_SOFTMAX, Op.PADV2, Op.HARD_SWISH)
+ALIKE = [op for op in KINDS if op not in (*OWN, *ABSENT, Op.QUANTIZE, Op.DEQUANTIZE)]
+
+
+def unsigned(array):
+    return (array.astype(np.int16) + 128).astype(np.uint8)
+
+
+def shifted(graph):
+    """Return an int8 network as the same of uint8; None where its weights have many scales."""
+    tensors = dict(graph.tensors)
+    for number, tensor in tensors.items():
+        quantisation = tensor.quantisation
+        if tensor.dtype != "int8":
+            continue
+        if quantisation.axis is not None:
+            return None
+        tensors[number] = replace(
+            tensor,
+            dtype="uint8",
+            quantisation=replace(quantisation, zero_point=(quantisation.zero_point[0] + 128,)),
+            data=None if tensor.data is None else unsigned(tensor.data),
+        )
+    return replace(graph, tensors=tensors)
+
+
+@pytest.mark.parametrize("op", ALIKE)
+def test_kernel_equals_that_of_int8(op, seed):
+    instances = Instances([seed, *op.encode()])
+    for number in range(20):
+        graph = instances.make(op)
+        other = shifted(graph)
+        if other is None:
+            continue
+        verify(other, "test")
+        given = random_inputs(graph, seed + number)
+        results = interpret(other, {at: unsigned(array) for at, array in given.items()})
+        for at, expected in interpret(graph, given).items():
+            wanted = unsigned(expected) if expected.dtype == np.int8 else expected
+            np.testing.assert_array_equal(results[at], wanted, err_msg=to_text(graph))
+
+
+def compared(graph, seed):
+    """Compare a network with LiteRT's reference kernels; return whether these take it."""
+    litert = pytest.importorskip(
+        "ai_edge_litert.interpreter", reason="ai-edge-litert is not installed"
+    )
+    content = write_tflite(graph)
+    assert load_tflite(content).nodes == graph.nodes
+    reference = litert.Interpreter(
+        model_content=content,
+        experimental_op_resolver_type=litert.OpResolverType.BUILTIN_REF,
+    )
+    try:
+        reference.allocate_tensors()
+    except RuntimeError:
+        # A convolution without a bias, a reshape without its shape.
+        return False
+    given = random_inputs(graph, seed)
+    for at, array in given.items():
+        reference.set_tensor(at, array)
+    reference.invoke()
+    for at, array in interpret(graph, given).items():
+        np.testing.assert_array_equal(array, reference.get_tensor(at), err_msg=to_text(graph))
+    return True
+
+
+@pytest.mark.parametrize("op", [op for op in KINDS if op is not Op.LOG_SOFTMAX])
+def test_kernel_equals_litert(op, seed):
+    instances = Instances([seed, *op.encode()], "uint8")
+    assert sum(compared(instances.make(op), seed + number) for number in range(40)) > 0
+
+
+#: Input and weight scales whose product is 2**-8 in float32, and less in float64.
+TIE = (0.10006000101566315, 0.03903907537460327)
+
+
+@pytest.mark.parametrize(
+    "op", [Op.CONV_2D, Op.DEPTHWISE_CONV_2D, Op.FULLY_CONNECTED, Op.TRANSPOSE_CONV]
+)
+def test_products_of_scales_are_rounded_as_litert_does(op):
+    """One sum in some is half an integer by the one rule, and less than half by the other."""
+    taken = 0
+    for number in range(60):
+        graph = Instances([7, number, *op.encode()], "uint8").make(op)
+        (node,), tensors = graph.nodes, dict(graph.tensors)
+        for at, scale in zip((*node.inputs[:2], node.output), (*TIE, 2**-3), strict=True):
+            zero = tensors[at].quantisation.zero_point
+            quantisation = replace(tensors[at].quantisation, scale=(scale,) * len(zero))
+            tensors[at] = replace(tensors[at], quantisation=quantisation)
+        taken += compared(replace(graph, tensors=tensors), number)
+    assert taken > 30

@@ -1,0 +1,492 @@
+"""Operations on arrays, against integers of Python and of NumPy."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from matloom import ops
+from matloom.arch.config import load_config
+from matloom.compiler import compile_network
+from matloom.device.open import open_device
+from matloom.ops import remembered
+
+UNSCALED = {"multiplier": 2**30, "shift": 1}
+NARROW = load_config("small+weight_rows=2+tables=1+products=1+i8xi4+i4xi4+i16xi8")
+WORDS = {
+    **{"mode": "i16xi8", "config": NARROW, "output": np.int16},
+    "a": np.zeros((2, 3), np.int16),
+}
+
+
+def int8(*shape, seed=0):
+    return np.random.default_rng([seed, *shape]).integers(-128, 128, shape, np.int8)
+
+
+def int4(*shape, seed=0):
+    return (int8(*shape, seed=seed) >> 4).astype(ml_dtypes.int4)
+
+
+@pytest.fixture
+def on_the_engine(monkeypatch):
+    """Let no operation be the host's."""
+
+    def compile_for_engine(graph, config):
+        program = compile_network(graph, config)
+        assert [layer.where for layer in program.layers] == ["engine"]
+        return program
+
+    monkeypatch.setattr(remembered, "compile_network", compile_for_engine)
+
+
+def scaled(total, multiplier, shift):
+    """Return a sum scaled as TensorFlow Lite Micro does, in Python's integers."""
+    total <<= max(shift, 0)
+    total = (total + 2**31) % 2**32 - 2**31
+    product = total * multiplier
+    nudged = product + (2**30 if product >= 0 else 1 - 2**30)
+    high = abs(nudged) // 2**31 * (1 if nudged >= 0 else -1)
+    places = max(-shift, 0)
+    rest = high & ((1 << places) - 1)
+    return (high >> places) + (rest > ((1 << places) - 1) // 2 + (high < 0))
+
+
+def scaled_wide(total, multiplier, shift):
+    """Return a 64-bit sum scaled as TensorFlow Lite Micro does, in Python's integers."""
+    short = min((multiplier + 2**15) // 2**16, 2**15 - 1)
+    return (total * short + 2 ** (14 - shift)) // 2 ** (15 - shift)
+
+
+def int16(*shape, seed=0):
+    return np.random.default_rng([seed, *shape]).integers(-(2**15), 2**15, shape, np.int16)
+
+
+@pytest.mark.parametrize("device", ["model", "rtl"])
+@pytest.mark.parametrize("shape", [(1, 1, 1), (3, 5, 7), (33, 20, 1), (1, 70, 9), (50, 33, 20)])
+def test_unscaled_products(shape, device):
+    rows, inner, columns = shape
+    a, b = int8(rows, inner), int8(inner, columns)
+    wanted = np.clip(a.astype(int) @ b.astype(int), -128, 127)
+    made = ops.matmul(a, b, "i8xi8", **UNSCALED, device=device, config="nano")
+    assert made.dtype == np.int8
+    assert np.array_equal(made, wanted)
+
+
+def test_scaled_products():
+    a, b = int8(40, 90), int8(90, 25)
+    bias = np.random.default_rng(1).integers(-(2**20), 2**20, 25, np.int32)
+    multipliers = [2**30 + 40_000_000 * column for column in range(25)]
+    shifts = [-3 - column // 3 for column in range(25)]
+    made = ops.matmul(
+        a,
+        b,
+        multiplier=multipliers,
+        shift=shifts,
+        bias=bias,
+        zero_point=-7,
+        input_zero_point=5,
+        config="small",
+    )
+    sums = (a.astype(int) - 5) @ b.astype(int) + bias
+    for (row, column), total in np.ndenumerate(sums):
+        value = scaled(int(total), multipliers[column], shifts[column]) - 7
+        assert made[row, column] == min(max(value, -128), 127)
+
+
+@pytest.mark.parametrize("device", ["model", "rtl"])
+@pytest.mark.parametrize("mode", ["i8xi4", "i4xi4"])
+@pytest.mark.parametrize("shape", [(1, 1, 1), (33, 20, 1), (5, 70, 9), (50, 33, 20), (9, 40, 37)])
+def test_products_of_four_bits(shape, mode, device):
+    rows, inner, columns = shape
+    a, b = (int4 if mode == "i4xi4" else int8)(rows, inner), int4(inner, columns)
+    arguments = {"zero_point": -9, "input_zero_point": -8, "device": device, "config": NARROW}
+    made = ops.matmul(a, b, mode, multiplier=2**30 + 12345, shift=-2, **arguments)
+    sums = (a.astype(int) + 8) @ b.astype(int)
+    for place, total in np.ndenumerate(sums):
+        assert made[place] == np.clip(scaled(int(total), 2**30 + 12345, -2) - 9, -128, 127)
+
+
+@pytest.mark.parametrize("device", ["model", "rtl"])
+@pytest.mark.parametrize("mode", ["i8xi8", "i8xi4", "i4xi4", "i16xi8"])
+@pytest.mark.parametrize("shape", [(1, 1, 1), (33, 20, 1), (5, 60, 9), (60, 33, 40)])
+def test_sums(shape, mode, device):
+    """The sums themselves, exactly, with a bias; extremes in the first row and column."""
+    rows, inner, columns = shape
+    b = (int4 if mode.endswith("i4") else int8)(inner, columns)
+    if mode == "i16xi8":
+        a = np.random.default_rng(shape).integers(-(2**15), 2**15, (rows, inner), np.int16)
+    else:
+        a = (int4 if mode == "i4xi4" else int8)(rows, inner)
+    a[0], b[:, 0] = {"i4": -8, "i8": -128, "i16": -(2**15)}[mode.split("x")[0]], b.min()
+    bias = np.random.default_rng(3).integers(-(2**20), 2**20, columns, np.int32)
+    made = ops.matmul(a, b, mode, bias=bias, device=device, config=NARROW)
+    assert made.dtype == np.int32
+    assert np.array_equal(made, a.astype(int) @ b.astype(int) + bias)
+
+
+@pytest.mark.usefixtures("on_the_engine")
+def test_sums_of_any_shape_on_the_engine(seed):
+    """Results that do not fit the scratchpad, and convolutions, with a zero point."""
+    generator = np.random.default_rng(seed)
+    for number in range(4):
+        rows, inner, columns = generator.integers(1, 300, 3).tolist()
+        a, b = int8(rows, inner, seed=number), int8(inner, columns, seed=number)
+        made = ops.matmul(a, b, input_zero_point=-3, config="nano")
+        assert np.array_equal(made, (a.astype(int) + 3) @ b.astype(int))
+    x, filters = int8(1, 9, 8, 3), int8(10, 3, 3, 3)
+    made = ops.conv2d(x, filters, padding=(1, 1, 1, 1), config="nano")
+    image = np.pad(x.astype(int), ((0, 0), (1, 1), (1, 1), (0, 0)))
+    for (_image, row, column, channel), value in np.ndenumerate(made):
+        assert value == (image[0, row : row + 3, column : column + 3] * filters[channel]).sum()
+
+
+@pytest.mark.parametrize("device", ["model", "rtl"])
+@pytest.mark.parametrize("shape", [(1, 1, 1), (33, 20, 1), (5, 70, 9), (50, 33, 20)])
+def test_products_of_words(shape, device):
+    rows, inner, columns = shape
+    a = np.random.default_rng(shape).integers(-(2**15), 2**15, (rows, inner), np.int16)
+    a.flat[:1] = -(2**15)
+    b = int8(inner, columns)
+    arguments = {"zero_point": 7, "device": device, "config": NARROW}
+    made = ops.matmul(a, b, "i16xi8", multiplier=2**30 + 999, shift=-15, **arguments)
+    sums = a.astype(int) @ b.astype(int)
+    for place, total in np.ndenumerate(sums):
+        assert made[place] == np.clip(scaled(int(total), 2**30 + 999, -15) + 7, -128, 127)
+
+
+def test_convolution_of_words():
+    x = np.random.default_rng(4).integers(-(2**15), 2**15, (2, 7, 6, 3), np.int16)
+    filters = int8(5, 3, 2, 3)
+    common = {"stride": (2, 1), "dilation": (1, 2), "padding": (1, 0, 2, 1), "config": NARROW}
+    made = ops.conv2d(x, filters, "i16xi8", multiplier=2**30, shift=-14, **common)
+    image = np.pad(x.astype(int), ((0, 0), (1, 0), (2, 1), (0, 0)))
+    for (number, row, column, channel), value in np.ndenumerate(made):
+        window = image[number, 2 * row : 2 * row + 3, column : column + 3 : 2]
+        total = int((window * filters[channel]).sum())
+        assert value == np.clip(scaled(total, 2**30, -14), -128, 127)
+
+
+#: Of results of int16: the bias's type, and the rule that it chooses.
+RULES = [("int32", scaled), ("int64", scaled_wide)]
+
+
+def check_words(made, sums, rule, multipliers, shifts):
+    """Compare results with sums, (..., columns), that are scaled by column."""
+    assert made.dtype == np.int16
+    for place, total in np.ndenumerate(sums):
+        value = rule(int(total), multipliers[place[-1]], shifts[place[-1]])
+        assert made[place] == min(max(value, -(2**15)), 2**15 - 1)
+    assert made.size < 50 or len(np.unique(made)) > 30
+
+
+@pytest.mark.usefixtures("on_the_engine")
+@pytest.mark.parametrize("device", ["model", "rtl"])
+@pytest.mark.parametrize(("bias_type", "rule"), RULES)
+@pytest.mark.parametrize("shape", [(1, 1, 1), (33, 20, 1), (5, 70, 9), (50, 33, 20)])
+def test_products_of_words_as_words(shape, bias_type, rule, device):
+    rows, inner, columns = shape
+    a, b = int16(rows, inner), int8(inner, columns)
+    a.flat[:1] = -(2**15)
+    bias = np.random.default_rng(3).integers(-(2**20), 2**20, columns).astype(bias_type)
+    multipliers = [2**30 + 50_000_000 * column for column in range(columns)]
+    shifts = [-7 - column % 3 for column in range(columns)]
+    made = ops.matmul(
+        *(a, b, "i16xi8"),
+        **{"multiplier": multipliers, "shift": shifts, "bias": bias, "output": np.int16},
+        **{"device": device, "config": NARROW},
+    )
+    check_words(made, a.astype(int) @ b.astype(int) + bias, rule, multipliers, shifts)
+
+
+@pytest.mark.parametrize(("bias_type", "rule"), RULES)
+def test_products_of_words_of_any_shape_and_scale(bias_type, rule, seed):
+    """Many shapes and scales, on the engine where sums shifted left fit 32 bits, else not."""
+    generator = np.random.default_rng(seed)
+    for number in range(20):
+        rows, inner, columns = generator.integers(1, 40, 3).tolist()
+        a, b = int16(rows, inner, seed=number), int8(inner, columns, seed=number)
+        multiplier = int(generator.integers(2**30, 2**31))
+        shift = int(generator.integers(-14, 8))
+        bias = None if bias_type == "int32" else np.zeros(columns, np.int64)
+        made = ops.matmul(
+            *(a, b, "i16xi8"),
+            **{"multiplier": multiplier, "shift": shift, "bias": bias, "output": "int16"},
+            config=NARROW,
+        )
+        for place, total in np.ndenumerate(a.astype(int) @ b.astype(int)):
+            value = (rule(int(total), multiplier, shift) + 2**31) % 2**32 - 2**31
+            assert made[place] == min(max(value, -(2**15)), 2**15 - 1)
+
+
+@pytest.mark.usefixtures("on_the_engine")
+@pytest.mark.parametrize(("device", "count"), [("model", 12), ("rtl", 2)])
+@pytest.mark.parametrize(("bias_type", "rule"), RULES)
+def test_convolutions_of_words_as_words(bias_type, rule, device, count, seed):
+    generator = np.random.default_rng(seed)
+    for number in range(count):
+        depth, channels = generator.integers(1, 12, 2).tolist()
+        x, filters = int16(2, 9, 8, depth, seed=number), int8(channels, 3, 2, depth, seed=number)
+        top, bottom, left, right = generator.integers(0, 3, 4).tolist()
+        down, across, step_y, step_x = generator.integers(1, 3, 4).tolist()
+        bias = generator.integers(-(2**20), 2**20, channels).astype(bias_type)
+        multipliers = generator.integers(2**30, 2**31, channels).tolist()
+        shifts = generator.integers(-9, -6, channels).tolist()
+        made = ops.conv2d(
+            *(x, filters, "i16xi8"),
+            **{"multiplier": multipliers, "shift": shifts, "bias": bias, "output": np.int16},
+            **{"stride": (down, across), "dilation": (step_y, step_x)},
+            **{"padding": (top, bottom, left, right), "device": device, "config": NARROW},
+        )
+        image = np.pad(x.astype(int), ((0, 0), (top, bottom), (left, right), (0, 0)))
+        sums = np.zeros(made.shape, int)
+        for row, column in np.ndindex(made.shape[1:3]):
+            rows = slice(down * row, down * row + 2 * step_y + 1, step_y)
+            columns = slice(across * column, across * column + step_x + 1, step_x)
+            window = image[:, rows, columns]
+            sums[:, row, column] = np.einsum("nhwd,chwd->nc", window, filters.astype(int)) + bias
+        check_words(made, sums, rule, multipliers, shifts)
+
+
+@pytest.mark.parametrize("mode", ["i8xi4", "i4xi4"])
+def test_convolution_of_four_bits(mode, seed):
+    """Shapes around those of the array; the image padded, filters with strides and dilation."""
+    generator = np.random.default_rng(seed)
+    for number in range(8):
+        depth, channels = generator.integers(1, 12, 2).tolist()
+        x = (int4 if mode == "i4xi4" else int8)(2, 9, 8, depth, seed=number)
+        filters = int4(channels, 3, 2, depth, seed=number)
+        jump, step = generator.integers(1, 3, 2).tolist()
+        made = ops.conv2d(
+            x,
+            filters,
+            mode,
+            **UNSCALED,
+            input_zero_point=3,
+            stride=(jump, 1),
+            dilation=(1, step),
+            padding=(1, 0, 2, 1),
+            config=NARROW,
+        )
+        image = np.pad(x.astype(int) - 3, ((0, 0), (1, 0), (2, 1), (0, 0)))
+        for (image_number, row, column, channel), value in np.ndenumerate(made):
+            right = column + step + 1
+            window = image[image_number, jump * row : jump * row + 3, column:right:step]
+            total = int((window * filters[channel].astype(int)).sum())
+            assert value == min(max(total, -128), 127)
+
+
+def test_more_rows_than_fit_at_once():
+    a, b = int8(4100, 9), int8(9, 6)
+    made = ops.matmul(a, b, multiplier=2**30, shift=-6, config="nano")
+    same = [ops.matmul(part, b, multiplier=2**30, shift=-6) for part in np.array_split(a, 7)]
+    assert np.array_equal(made, np.concatenate(same))
+
+
+@pytest.mark.parametrize("device", ["model", "rtl"])
+def test_convolution(device):
+    x, filters = int8(2, 7, 6, 3), int8(5, 3, 2, 3) // 16
+    made = ops.conv2d(
+        x,
+        filters,
+        **UNSCALED,
+        input_zero_point=3,
+        stride=(2, 1),
+        dilation=(1, 2),
+        padding=(1, 0, 2, 1),
+        device=device,
+        config="nano",
+    )
+    image = np.pad(x.astype(int) - 3, ((0, 0), (1, 0), (2, 1), (0, 0)))
+    for (number, row, column, channel), value in np.ndenumerate(made):
+        window = image[number, 2 * row : 2 * row + 3, column : column + 3 : 2]
+        total = int((window * filters[channel]).sum())
+        assert value == min(max(total, -128), 127)
+    assert made.shape == (2, 3, 7, 5)
+
+
+def test_an_operation_is_compiled_once(monkeypatch):
+    a, b = int8(4, 6, seed=9), int8(6, 5, seed=9)
+    first = ops.matmul(a, b, **UNSCALED)
+    monkeypatch.setattr(remembered, "compile_network", None)
+    assert np.array_equal(ops.matmul(a, b, **UNSCALED), first)
+    other = ops.matmul(a[::-1], b, **UNSCALED)
+    assert np.array_equal(other, first[::-1])
+    with pytest.raises(TypeError, match="not callable"):
+        ops.matmul(a, b + 1, **UNSCALED)
+
+
+def test_a_driver_that_is_open():
+    driver = open_device("model", "nano")
+    a, b, c = int8(4, 6), int8(6, 5), int8(6, 5, seed=1)
+    for right in (b, c, b):
+        wanted = np.clip(a.astype(int) @ right.astype(int), -128, 127)
+        assert np.array_equal(ops.matmul(a, right, **UNSCALED, device=driver), wanted)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "sentence"),
+    [
+        ({"mode": "bf16"}, ValueError, r"configuration is built with \(i8xi8\), not 'bf16'"),
+        ({"a": np.zeros((2, 3))}, TypeError, "a must be int8, not float64"),
+        (
+            {"a": np.zeros((2, 4), np.int8)},
+            ValueError,
+            "a must have 3 columns, as b has rows, not 4",
+        ),
+        (
+            {"b": np.zeros(3, np.int8)},
+            ValueError,
+            r"b must have 2 axes and an element, not .*\(3,\)",
+        ),
+        ({"a": np.zeros((0, 3), np.int8)}, ValueError, r"an element, not shape \(0, 3\)"),
+        ({"shift": 31}, ValueError, "shift must be -31 to 30, not 31"),
+        (
+            {"multiplier": [2**30, 5]},
+            ValueError,
+            "multiplier must be 1073741824 to 2147483647, not 5",
+        ),
+        (
+            {"mode": "i8xi4", "config": NARROW, "b": np.full((3, 2), 8, np.int8)},
+            ValueError,
+            "b must be -8 to 7 in i4, not 8",
+        ),
+        (
+            {"mode": "i4xi4", "config": NARROW, "a": np.zeros((2, 3), np.uint8)},
+            TypeError,
+            "a must be int8 or int4, not uint8",
+        ),
+        (
+            {
+                **{"mode": "i4xi4", "config": NARROW, "input_zero_point": 8},
+                **{"a": np.zeros((2, 3), np.int8), "b": np.zeros((3, 2), np.int8)},
+            },
+            ValueError,
+            "input_zero_point must be -8 to 7, not 8",
+        ),
+        (
+            {"mode": "i16xi8", "config": NARROW, "a": np.zeros((2, 3), np.int8)},
+            TypeError,
+            "a must be int16, not int8",
+        ),
+        (
+            {
+                **{"mode": "i16xi8", "config": NARROW, "a": np.zeros((2, 600), np.int16)},
+                "b": np.full((600, 2), -128, np.int8),
+            },
+            ValueError,
+            "sums must fit 32 bits whatever the input, and with these weights may be 2516582400",
+        ),
+        ({"zero_point": 128}, ValueError, "zero_point must be -128 to 127, not 128"),
+        (
+            {"output": np.int16},
+            ValueError,
+            "output must be int8 in i8xi8 with a multiplier, not int16",
+        ),
+        (
+            {"output": np.int32},
+            ValueError,
+            "output must be int8 in i8xi8 with a multiplier, not int32",
+        ),
+        (
+            {**WORDS, "output": "uint8"},
+            ValueError,
+            "output must be int8 or int16 in i16xi8 with a multiplier, not uint8",
+        ),
+        (
+            {**WORDS, "multiplier": None, "shift": None},
+            ValueError,
+            "output must be int32 in i16xi8 without a multiplier, not int16",
+        ),
+        (
+            {**WORDS, "zero_point": 7},
+            ValueError,
+            "zero_point must be 0 where numbers are int16, not 7",
+        ),
+        (
+            {**WORDS, "input_zero_point": 7},
+            ValueError,
+            "input_zero_point must be 0 where numbers are int16, not 7",
+        ),
+        (
+            {**WORDS, "bias": np.zeros(2, np.int16)},
+            ValueError,
+            r"bias must be 2 int32 or int64, not int16 \(2,\)",
+        ),
+        (
+            {**WORDS, "bias": np.full(2, -(2**63))},
+            ValueError,
+            "sums must fit 32 bits whatever the input, and with these weights may be 922337",
+        ),
+        (
+            {**WORDS, "bias": np.zeros(2, np.int64), "shift": 8},
+            ValueError,
+            "shift must be -31 to 7, not 8",
+        ),
+        (
+            {"residual": np.zeros((2, 2))},
+            TypeError,
+            "residual and limits are for floating-point modes, not for i8xi8",
+        ),
+        (
+            {"limits": (0, 6)},
+            TypeError,
+            "residual and limits are for floating-point modes, not for i8xi8",
+        ),
+        ({"bias": np.zeros(3, np.int32)}, ValueError, r"bias must be 2 int32, not int32 \(3,\)"),
+        (
+            {"bias": np.full(2, -(2**31), np.int32)},
+            ValueError,
+            "sums must fit 32 bits whatever the input, and with these weights may be 2147",
+        ),
+        ({"multiplier": [2**30] * 3}, ValueError, r"multiplier must be an integer or 2 of them"),
+        ({"shift": None}, TypeError, "multiplier and shift must be given together"),
+        ({"shift": 0.5}, ValueError, "shift must be an integer or 2 of them, not 0.5"),
+    ],
+)
+def test_what_does_not_fit(change, error, sentence):
+    arguments = {"a": int8(2, 3), "b": int8(3, 2), "mode": "i8xi8", **UNSCALED}
+    with pytest.raises(error, match=sentence):
+        ops.matmul(**{**arguments, **change})
+
+
+@pytest.mark.parametrize("name", ["zero_point", "input_zero_point"])
+def test_zero_points_are_integers(name):
+    with pytest.raises(TypeError, match=rf"{name} must be an integer, not 1\.5"):
+        ops.matmul(int8(2, 3), int8(3, 2), **UNSCALED, **{name: 1.5})
+
+
+def test_a_configuration_of_another_type():
+    with pytest.raises(TypeError, match="config must be a preset, a JSON file or a Config, not 8"):
+        ops.matmul(int8(2, 3), int8(3, 2), config=8)
+
+
+def test_threads_take_turns():
+    def work(seed):
+        a, b = int8(9, 17, seed=seed), int4(17, 11, seed=seed).astype(np.int8)
+        mode = ("i8xi8", "i8xi4")[seed % 2]
+        made = [ops.matmul(a, b, mode, config=NARROW) for _ in range(3)]
+        return all(np.array_equal(each, a.astype(int) @ b.astype(int)) for each in made)
+
+    with ThreadPoolExecutor(4) as threads:
+        assert all(threads.map(work, range(12)))
+
+
+def test_filters_that_do_not_fit():
+    with pytest.raises(ValueError, match=r"x must have 2 channels, as the filters, not 3"):
+        ops.conv2d(int8(1, 3, 3, 3), int8(1, 1, 1, 2), **UNSCALED)
+    with pytest.raises(ValueError, match=r"must fit the padded input of \(1, 3, 3, 1\)"):
+        ops.conv2d(int8(1, 3, 3, 1), int8(1, 4, 1, 1), **UNSCALED)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"stride": (0, 1)}, r"stride must be 2 integers of 1 or more, not \(0, 1\)"),
+        ({"dilation": 2}, "dilation must be 2 integers of 1 or more, not 2"),
+        ({"padding": (1, 1)}, r"padding must be 4 integers of 0 or more, not \(1, 1\)"),
+    ],
+)
+def test_attributes_that_are_none(change, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        ops.conv2d(int8(1, 3, 3, 2), int8(1, 1, 1, 2), **UNSCALED, **change)

@@ -1,0 +1,57 @@
+"""The disassembler: a line an instruction, with waits, fields and layers."""
+
+import pytest
+
+from matloom.arch.config import PRESETS
+from matloom.arch.instruction import Instruction, IsaError, pack
+from matloom.arch.isa import Opcode
+from matloom.compiler import compile_network
+from matloom.data.digits import NETWORK
+from matloom.frontend.tflite import load_tflite
+from matloom.program.disassemble import disassemble
+
+
+def test_fields_and_waits():
+    load = Instruction(Opcode.LOAD, {"rows": 2, "spad_addr": 7, "wait_exec": 3, "mark": 5})
+    text = disassemble(pack(load) + pack(Instruction(Opcode.END)))
+    first, second = text.splitlines()
+    wanted = "0 0 LOAD after exec-3 spad_addr=7 rows=2 ; completes mark 5"
+    assert first.split() == wanted.split()
+    assert second.split() == ["1", "32", "END"]
+
+
+def test_values_with_names():
+    values = {"region": 2, "source": 1, "destination": 2, "rounding": 4, "bias": -3}
+    load = Instruction(Opcode.LOAD, {"region": 2})
+    post = Instruction(Opcode.POST, {name: values[name] for name in list(values)[1:]})
+    reserved = Instruction(Opcode.POST, {"rounding": 3})
+    modes = [Instruction(Opcode.EXEC, {"mode": number}) for number in (1, 15)]
+    lines = disassemble(b"".join(map(pack, (load, post, reserved, *modes)))).splitlines()
+    assert [line[15:] for line in lines] == [
+        "LOAD  region=OUTPUT",
+        "POST  source=SPAD destination=ACC_ADD rounding=AVERAGE bias=-3",
+        "POST  rounding=3",
+        "EXEC  mode=i8xi4",
+        "EXEC  mode=15",
+    ]
+
+
+def test_nothing_behind_end():
+    assert len(disassemble(pack(Instruction(Opcode.END)) + b"\xff" * 16).splitlines()) == 1
+
+
+def test_program_names_layers_and_host_steps():
+    program = compile_network(load_tflite(NETWORK), PRESETS["small"])
+    text = disassemble(program)
+    assert "completes CONV_2D stem" in text
+    assert "host, SOFTMAX" in text
+    first, *lines = text.splitlines()
+    assert first == "; checked when compiled: nothing"
+    engine = [line for line in lines if not line.startswith("step")]
+    commands = sum(len(pack(Instruction(Opcode[line.split()[2]]))) for line in engine)
+    assert commands == program.steps[0].command_bytes
+
+
+def test_foreign_bytes():
+    with pytest.raises(IsaError, match="opcode must be one of"):
+        disassemble(bytes([15]) * 16)

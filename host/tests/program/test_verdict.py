@@ -1,0 +1,17 @@
+"""The verdict as a sentence."""
+
+from matloom.program import Verdict
+from matloom.program.verdict import sentence
+
+
+def test_sentences():
+    assert sentence(None) == sentence(Verdict(mode="none")) == "checked when compiled: nothing"
+    checked = Verdict(mode="sample", seed=4, share=0.25, calls=2, stages=(7, 7))
+    assert sentence(checked) == (
+        "checked when compiled: 25% of MACs in 2 runs on the functional model, seed 4 (sample); "
+        "7 of 7 stages instruction by instruction"
+    )
+    static = Verdict(mode="none", stages=(3, 4), fallback="why")
+    assert sentence(static) == (
+        "checked when compiled: 3 of 4 stages instruction by instruction; a plainer schedule: why"
+    )

@@ -1,0 +1,72 @@
+import random
+
+import pytest
+
+from matloom.arch.config import PRESETS
+from matloom.schedule.allocator import Allocator
+
+CONFIG = PRESETS["small"]
+
+
+@pytest.mark.parametrize("avoid_conflicts", [False, True])
+@pytest.mark.parametrize("seed", [None, 7])
+def test_buffers_alive_together_never_overlap(avoid_conflicts, seed):
+    draw = random.Random(1)
+    space = Allocator(CONFIG.spad_bytes, CONFIG, avoid_conflicts=avoid_conflicts, seed=seed)
+    placed = []
+    for _ in range(400):
+        size, first = draw.randint(1, 9000), draw.randint(0, 300)
+        last = first + draw.choice((0, 3, 80))
+        address = space.place(size, first, last, high=draw.random() < 0.5)
+        if address is not None:
+            assert 0 <= address <= CONFIG.spad_bytes - size
+            placed.append((address, address + size, first, last))
+    assert len(placed) > 50
+    for index, (start, end, first, last) in enumerate(placed):
+        for other in placed[:index]:
+            apart = end <= other[0] or other[1] <= start or last < other[2] or other[3] < first
+            assert apart
+
+
+def test_spread_buffers_lie_in_different_banks():
+    space = Allocator(CONFIG.spad_bytes, CONFIG, avoid_conflicts=True)
+    banks = {space.place(4096, 0, 9, high=False) // CONFIG.bank_bytes for _ in range(4)}
+    assert banks == {0, 1, 2, 3}
+
+
+def test_a_full_space_says_so():
+    space = Allocator(CONFIG.spad_bytes, CONFIG, avoid_conflicts=False)
+    assert space.place(CONFIG.spad_bytes, 0, 5, high=False) == 0
+    assert space.place(1, 5, 6, high=True) is None
+    assert space.place(CONFIG.spad_bytes, 6, 6, high=True) == 0
+
+
+def test_live_ranges_of_all_lengths_are_found():
+    draw = random.Random(3)
+    space = Allocator(1 << 30, CONFIG, avoid_conflicts=False)
+    lives = []
+
+    def live(at):
+        first = draw.randint(0, 3000)
+        last = first + draw.choice((0, 1, 7, 8, 63, 64, draw.randint(0, 2000)))
+        alive = [life for life in lives if life[1] <= last and first <= life[2]]
+        if at is None:
+            at = min(set(range(len(lives) + 1)) - {number for number, _, _ in alive})
+            assert space.place(8, first, last, high=False) == 8 * at
+        else:
+            space.reserve(8 * at, 8, first, last, high=False, reads=(first, last))
+        lives.append((at, first, last))
+
+    for number in range(400):
+        live(number)
+    for _ in range(400):
+        live(None)
+
+
+def test_a_buffer_is_there_from_the_first_tick_with_room():
+    space = Allocator(CONFIG.spad_bytes, CONFIG, avoid_conflicts=False)
+    space.reserve(0, CONFIG.spad_bytes, 0, 5, high=False, reads=(0, 5))
+    assert space.place_early(64, [1, 2, 4], 9, high=False, reads=(9, 9)) is None
+    assert space.place_early(64, [1, 7, 6, 8], 9, high=False, reads=(9, 9)) == (0, 1)
+    assert space.place_early(64, [6, 7], 9, high=False, reads=(9, 9)) == (64, 0)
+    assert space.place(CONFIG.spad_bytes, 6, 6, high=False) is None

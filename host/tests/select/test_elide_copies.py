@@ -1,0 +1,114 @@
+"""Concatenations whose inputs are written into their places."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from matloom.arch.config import PRESETS
+from matloom.compiler import CompileOptions, compile_network
+from matloom.ir.attributes import Activation, Axis, Conv2D, Pool2D, Resize
+from matloom.ir.graph import Graph, Node, Op, Quantisation
+from matloom.ir.shapes import same_padding
+from matloom.kernels.interpreter import interpret
+from matloom.runtime import load
+from matloom.testing.random_operators import VALID, Instances
+
+#: Of all data, as a concatenation asks for.
+SCALE = Quantisation(scale=(0.5,), zero_point=(4,))
+
+
+class Network:
+    """A graph under construction; operators take and give numbers of tensors."""
+
+    def __init__(self, seed, shape):
+        self.instances = Instances(seed)
+        image = replace(self.instances._tensor("input", shape), quantisation=SCALE)
+        self.tensors, self.nodes = {0: image}, []
+
+    def add(self, op, sources, attributes, *constants):
+        """Add an operator; return the number of its output."""
+        given = [self.tensors[source] for source in sources]
+        renamed = [replace(tensor, name=f"t{at}") for at, tensor in enumerate((*given, *constants))]
+        made = self.instances.network(op, renamed, attributes).tensors
+        numbers = range(len(self.tensors), len(self.tensors) + len(constants) + 1)
+        for number, tensor in zip(numbers, (*constants, made[len(renamed)]), strict=True):
+            scale = SCALE if tensor.data is None else tensor.quantisation
+            self.tensors[number] = replace(tensor, name=f"tensor_{number}", quantisation=scale)
+        inputs = (*sources, *numbers[:-1])
+        node = Node(
+            op=op,
+            inputs=inputs,
+            outputs=(numbers[-1],),
+            attributes=attributes,
+            index=len(self.nodes),
+        )
+        self.nodes.append(node)
+        return numbers[-1]
+
+    def convolution(self, source, outputs, kernel=3):
+        """Add a convolution that keeps the size of the image."""
+        _images, height, width, depth = self.tensors[source].shape
+        attributes = Conv2D(
+            stride=(1, 1),
+            dilation=(1, 1),
+            padding=same_padding((height, width), (kernel, kernel), (1, 1), (1, 1)),
+            activation=Activation.RELU,
+        )
+        weights = self.instances._weights((outputs, kernel, kernel, depth), 0)
+        return self.add(Op.CONV_2D, (source,), attributes, weights)
+
+    def graph(self, *outputs):
+        """Return the graph."""
+        return Graph(
+            name="joined",
+            inputs=(0,),
+            outputs=outputs,
+            tensors=self.tensors,
+            nodes=tuple(self.nodes),
+        )
+
+
+def check(graph, config="small", seeds=(None, 1)):
+    """Compare a graph in several tilings with the interpreter; return its concatenation."""
+    shape = graph.tensors[0].shape
+    given = np.random.default_rng(0).integers(-128, 128, shape).astype(np.int8)
+    expected = interpret(graph, {0: given})
+    for seed in seeds:
+        options = CompileOptions(tiling_seed=seed)
+        program = compile_network(graph, PRESETS[config], options)
+        assert {layer.where for layer in program.layers} == {"engine"}
+        results = load(program, device="model").run({"input": given})
+        for number in graph.outputs:
+            np.testing.assert_array_equal(results[graph.tensors[number].name], expected[number])
+    (layer,) = (layer for layer in program.layers if layer.operator == "CONCATENATION")
+    return layer
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, 3])
+@pytest.mark.parametrize("config", ["nano", "reference"])
+def test_convolutions_write_side_by_side(axis, config):
+    network = Network(axis, (2, 6, 7, 5))
+    parts = tuple(network.convolution(0, 21, kernel) for kernel in (1, 3, 5))
+    joined = network.add(Op.CONCATENATION, parts, Axis(axis=axis))
+    last = network.convolution(joined, 8, 1)
+    layer = check(network.graph(last), config)
+    assert (layer.mark, layer.predicted_cycles) == (0, 0)
+
+
+def test_what_somebody_else_reads_is_copied():
+    network = Network(5, (1, 4, 4, 16))
+    first, second = network.convolution(0, 16), network.convolution(0, 16)
+    joined = network.add(Op.CONCATENATION, (first, second), Axis(axis=3))
+    assert check(network.graph(joined, second)).mark > 0
+
+
+def test_an_upsampled_map_beside_its_ancestor():
+    network = Network(6, (1, 8, 8, 12))
+    wide = network.convolution(0, 20)
+    pool = Pool2D(window=(2, 2), stride=(2, 2), padding=VALID, activation=Activation.NONE)
+    narrow = network.convolution(network.add(Op.MAX_POOL_2D, (wide,), pool), 24)
+    resize = Resize(size=(8, 8), align_corners=False, half_pixel_centers=True)
+    up = network.add(Op.RESIZE_NEAREST_NEIGHBOR, (narrow,), resize)
+    joined = network.add(Op.CONCATENATION, (up, wide), Axis(axis=3))
+    assert check(network.graph(network.convolution(joined, 9)), "nano").mark > 0

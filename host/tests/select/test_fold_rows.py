@@ -1,0 +1,219 @@
+"""Rows as channels: their LOADs, filters and choice, and layers that read them, bit by bit."""
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+
+from matloom.arch.config import PRESETS
+from matloom.arch.instruction import unpack_all
+from matloom.arch.isa import Opcode, Region
+from matloom.compiler import CompileOptions, compile_network
+from matloom.device.model import Engine
+from matloom.ir.graph import Op
+from matloom.kernels.interpreter import interpret
+from matloom.program.verify import verify_program
+from matloom.select import fold_rows
+from matloom.select.build import convolution_stage
+from matloom.select.fold_rows import fastest, folded_loads, rearranged
+from matloom.select.requantisation import Requantisation
+from matloom.select.stage import RowFolding
+from matloom.select.window import Window
+from matloom.testing.random_layers import random_layer
+
+KEYWORDS = Window(
+    images=1,
+    in_height=49,
+    in_width=10,
+    depth=1,
+    out_height=25,
+    out_width=5,
+    kernel_height=10,
+    kernel_width=4,
+    stride_y=2,
+    stride_x=2,
+    pad_top=4,
+    pad_left=1,
+)
+
+
+def tensor_of(rows, image):
+    """Return the tensor by its definition: uint8 (rows, positions, channels)."""
+    result = np.full((rows.rows, rows.source_row_bytes, rows.channels), rows.fill_value, np.uint8)
+    for row, channel in itertools.product(range(rows.rows), range(rows.channels)):
+        source = rows.first_row + row * rows.row_step + channel
+        if 0 <= source < rows.source_rows:
+            result[row, :, channel] = image[source]
+    return result
+
+
+def execute(values, source, spad):
+    """Execute a LOAD byte by byte; addresses outside are errors."""
+    fields = dict.fromkeys(("fill", "fill_value", "spread", "dram_offset"), 0)
+    fields |= dict.fromkeys(("dram_row_step", "dram_plane_step", "spad_plane_step"), 0) | values
+    loops = (fields["planes"], fields["rows"], fields["row_bytes"])
+    for plane, row, byte in itertools.product(*map(range, loops)):
+        at = fields["spad_addr"] + plane * fields["spad_plane_step"]
+        at += row * fields["spad_row_step"] + (byte << fields["spread"])
+        offset = fields["dram_offset"] + plane * fields["dram_plane_step"]
+        offset += row * fields["dram_row_step"] + byte
+        assert at in spad
+        assert fields["fill"] or 0 <= offset < len(source)
+        spad[at] = fields["fill_value"] if fields["fill"] else source[offset]
+
+
+@pytest.mark.parametrize("channels", [2, 4, 8])
+def test_loads_bring_exactly_the_bytes_asked_for(channels, seed):
+    chance = random.Random(seed + channels)
+    for _number in range(40):
+        height, width = chance.randint(1, 12), chance.randint(1, 9)
+        rows = RowFolding(
+            source="image",
+            source_rows=height,
+            source_row_bytes=width,
+            first_row=-chance.randint(0, 5),
+            row_step=chance.choice((1, 2, channels)),
+            channels=channels,
+            rows=chance.randint(1, 12),
+            fill_value=chance.randrange(256),
+        )
+        image = np.frombuffer(chance.randbytes(height * width), np.uint8).reshape(height, width)
+        flat = tensor_of(rows, image).reshape(-1)
+        start = chance.randrange(rows.size)
+        size, count = chance.randint(1, rows.size - start), 1
+        if chance.random() < 0.5:
+            first, left = chance.randrange(rows.rows), chance.randrange(rows.row_bytes)
+            start, size = first * rows.row_bytes + left, chance.randint(1, rows.row_bytes - left)
+            count = chance.randint(1, rows.rows - first)
+        places = [
+            start + run * rows.row_bytes + byte for run in range(count) for byte in range(size)
+        ]
+        spad = dict.fromkeys(range(100, 100 + size * count))
+        for values in folded_loads(
+            rows, start=start, size=size, count=count, step=rows.row_bytes, address=100
+        ):
+            execute(values, image.tobytes(), spad)
+        assert list(spad.values()) == flat[places].tolist()
+
+
+def sums(image, filters, window):
+    """Return a convolution as nested sums; beyond the edges there are zeros."""
+    result = np.zeros((window.out_height, window.out_width, filters.shape[0]), np.int64)
+    taps = itertools.product(range(window.kernel_height), range(window.kernel_width))
+    for (i, j), y, x in itertools.product(taps, range(window.out_height), range(window.out_width)):
+        row = y * window.stride_y + i * window.dilation_y - window.pad_top
+        column = x * window.stride_x + j - window.pad_left
+        if 0 <= row < window.in_height and 0 <= column < window.in_width:
+            result[y, x] += filters[:, i, j].astype(int) @ image[row, column].astype(int)
+    return result
+
+
+@pytest.mark.parametrize("channels", [2, 4, 8])
+def test_rearranged_filters_come_to_the_same(channels, seed):
+    numbers = np.random.default_rng(seed)
+    image = numbers.integers(0, 256, (49, 10), np.uint8)
+    filters = numbers.integers(-128, 128, (3, 10, 4, 1)).astype(np.int8)
+    rows = RowFolding(
+        source="image",
+        source_rows=49,
+        source_row_bytes=10,
+        first_row=-4,
+        row_step=2,
+        channels=channels,
+        rows=25 + (-(-10 // channels) - 1) * channels // 2,
+        fill_value=0,
+    )
+    window, thick = rearranged(KEYWORDS, filters, rows)
+    found = sums(tensor_of(rows, image), thick, window)
+    assert (found == sums(image[..., None], filters, KEYWORDS)).all()
+
+
+def choose(config, window):
+    """Return the channels that the fastest stage of 64 filters reads."""
+
+    def make(window, filters, tensor):
+        return convolution_stage(
+            name="conv",
+            nodes=(0,),
+            tensors=(tensor, "out"),
+            window=window,
+            filters=filters,
+            bias=np.zeros(64, np.int32),
+            input_zero=-3,
+            scale=Requantisation(multiplier=2**30, shift=-5, zero=0, low=-128, high=127),
+            config=PRESETS[config],
+        )
+
+    shape = (64, window.kernel_height, window.kernel_width, window.depth)
+    stage = fastest(
+        make,
+        window=window,
+        filters=np.ones(shape, np.int8),
+        tensor="image",
+        zero=-3,
+        config=PRESETS[config],
+    )
+    assert (stage.inputs[0] == "image") == (stage.row_folding is None)
+    return stage.row_folding.channels if stage.row_folding else 1
+
+
+def test_as_many_rows_as_fill_the_array():
+    chosen = [choose(config, KEYWORDS) for config in ("nano", "small", "reference", "large")]
+    assert chosen == [1, 2, 4, 8]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"depth": 2},
+        {"images": 2},
+        {"dilation_y": 2},
+        {"stride_y": 3},
+        {"kernel_height": 1},
+        {"in_height": 4000, "out_height": 4000, "in_width": 100},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_what_cannot_be_interleaved_is_not(change):
+    assert choose("reference", type(KEYWORDS)(**{**vars(KEYWORDS), **change})) == 1
+
+
+def run(program, data):
+    """Run a program of one layer on the functional model."""
+    (step,) = program.steps
+    regions = {region: np.zeros(size, np.uint8) for region, size in program.region_bytes.items()}
+    regions[Region.PROGRAM] = np.frombuffer(program.image, np.uint8)
+    regions[Region.INPUT][: data.size] = data.reshape(-1).view(np.uint8)
+    Engine(program.config, regions).run(program.commands(step))
+    (made,) = step.outputs
+    return regions[Region.OUTPUT][: np.prod(made.shape)].view(np.int8).reshape(made.shape)
+
+
+@pytest.mark.parametrize("config", ["nano", "reference"])
+def test_layers_equal_the_interpreter(config, seed, monkeypatch):
+    """With every choice that there is, whole tensors and tiles, verified."""
+    chance, tried = random.Random(seed), 0
+    monkeypatch.setattr(fold_rows, "_WORTH", 1 << 30)
+    monkeypatch.setattr(
+        fold_rows, "_cycles", lambda stage, _config: chance.random() + (stage.row_folding is None)
+    )
+    for number in itertools.count(seed):
+        graph, inputs = random_layer(number, PRESETS[config])
+        (node,) = graph.nodes
+        if node.op not in (Op.CONV_2D, Op.DEPTHWISE_CONV_2D):
+            continue
+        if graph.tensors[graph.inputs[0]].shape[3] > 1:
+            continue
+        options = CompileOptions(tiling_seed=number if number % 4 else None)
+        program = compile_network(graph, PRESETS[config], options)
+        (step,) = program.steps
+        commands = unpack_all(program.commands(step))
+        if not any(each.opcode is Opcode.LOAD and each.spread for each in commands):
+            continue
+        verify_program(program)
+        expected = interpret(graph, inputs)[graph.outputs[0]]
+        assert np.array_equal(run(program, inputs[graph.inputs[0]]), expected), number
+        tried += 1
+        if tried == 12:
+            return

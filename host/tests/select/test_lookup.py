@@ -1,0 +1,139 @@
+"""Tables: what they hold, and which stages look up what they make."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from matloom.arch.config import PRESETS
+from matloom.arch.instruction import unpack_all
+from matloom.arch.isa import Opcode, Table
+from matloom.compiler import CompileOptions, compile_network
+from matloom.ir.attributes import Activation, Arithmetic, Attributes, Conv2D
+from matloom.ir.graph import Graph, Node, Op, Quantisation
+from matloom.kernels.interpreter import interpret
+from matloom.runtime import load
+from matloom.select.lookup import table_of
+from matloom.testing.random_operators import VALID, Instances
+
+CONFIG = PRESETS["reference"]
+SHAPE = (1, 9, 7, 20)
+#: Fits every operator used here: LOGISTIC fixes what it makes.
+SCALE, LOGISTIC = (
+    Quantisation(scale=(scale,), zero_point=(zero,)) for scale, zero in ((0.05, 7), (1 / 256, -128))
+)
+
+
+class Network:
+    """A graph of operators of one int8 tensor, or of convolutions."""
+
+    def __init__(self, seed=0):
+        self.instances = Instances(seed)
+        self.tensors = {0: replace(self.instances._tensor("input", SHAPE), quantisation=SCALE)}
+        self.nodes = []
+
+    def _node(self, op, inputs, attributes=None):
+        number = len(self.tensors)
+        scale = LOGISTIC if op is Op.LOGISTIC else SCALE
+        self.tensors[number] = replace(self.tensors[0], name=f"t{number}", quantisation=scale)
+        self.nodes.append(
+            Node(
+                op=op,
+                inputs=inputs,
+                outputs=(number,),
+                attributes=attributes or Attributes(),
+                index=len(self.nodes),
+            )
+        )
+        return number
+
+    def unary(self, op, source):
+        return self._node(op, (source,))
+
+    def multiplied(self, first, second):
+        return self._node(Op.MUL, (first, second), Arithmetic(activation=Activation.NONE))
+
+    def convolution(self, source):
+        number = len(self.tensors)
+        self.tensors[number] = self.instances._weights((SHAPE[3], 1, 1, SHAPE[3]), 0)
+        attributes = Conv2D(
+            stride=(1, 1), dilation=(1, 1), padding=VALID, activation=Activation.RELU
+        )
+        return self._node(Op.CONV_2D, (source, number), attributes)
+
+    def graph(self, *outputs):
+        return Graph(
+            name="tables",
+            inputs=(0,),
+            outputs=outputs,
+            tensors=self.tensors,
+            nodes=tuple(self.nodes),
+        )
+
+
+def posts(graph, config=CONFIG, seed=None):
+    """Compile, check the answers, and return the POSTs."""
+    program = compile_network(graph, config, CompileOptions(tiling_seed=seed))
+    assert all(layer.where == "engine" for layer in program.layers)
+    given = np.random.default_rng(1).integers(-128, 128, SHAPE).astype(np.int8)
+    found = load(program, device="model").run({"input": given})
+    for number, array in interpret(graph, {0: given}).items():
+        np.testing.assert_array_equal(found[graph.tensors[number].name], array)
+    (step,) = program.steps
+    return [each for each in unpack_all(program.commands(step)) if each.opcode is Opcode.POST]
+
+
+def kinds(found):
+    return {kind: sum(post.table == kind for post in found) for kind in Table}
+
+
+def test_a_table_holds_what_the_operator_makes_of_each_byte():
+    graph = Network().instances.network(
+        Op.TANH, [replace(Network().tensors[0], shape=(256,), name="bytes")]
+    )
+    given = np.arange(256, dtype=np.uint8).view(np.int8)
+    (made,) = interpret(graph, {0: given}).values()
+    np.testing.assert_array_equal(table_of(graph, graph.nodes[0]).view(np.int8), made)
+
+
+@pytest.mark.parametrize("seed", [None, 3, 4])
+def test_a_convolution_looks_up_on_its_way(seed):
+    network = Network()
+    made = network.unary(Op.HARD_SWISH, network.convolution(0))
+    found = kinds(posts(network.graph(made), seed=seed))
+    assert found[Table.FILL] == 1
+    assert found[Table.NONE] == 0
+
+
+def test_a_table_behind_a_table_is_one():
+    network = Network()
+    made = network.unary(Op.LOGISTIC, network.unary(Op.HARD_SWISH, network.convolution(0)))
+    again = network.unary(Op.HARD_SWISH, network.convolution(made))
+    found = kinds(posts(network.graph(again)))
+    assert found[Table.FILL] == 2
+    assert found[Table.NONE] == 0
+
+
+def test_what_is_needed_unchanged_is_looked_up_behind():
+    network = Network()
+    kept = network.convolution(0)
+    found = kinds(posts(network.graph(kept, network.unary(Op.HARD_SWISH, kept))))
+    assert found[Table.NONE] > 0
+    assert found[Table.FILL] == 1
+
+
+def test_what_two_read_is_looked_up_behind():
+    """A convolution times its gate, which many networks have."""
+    network = Network()
+    made = network.convolution(0)
+    result = network.multiplied(made, network.unary(Op.LOGISTIC, made))
+    found = posts(network.graph(result))
+    assert kinds(found)[Table.FILL] == 1
+    assert any(post.product for post in found)
+
+
+def test_without_tables_the_host_looks_up():
+    network = Network()
+    graph = network.graph(network.unary(Op.HARD_SWISH, network.convolution(0)))
+    program = compile_network(graph, replace(CONFIG, tables=0))
+    assert [layer.where for layer in program.layers] == ["engine", "host"]

@@ -1,0 +1,287 @@
+"""Single operators on the engine: TensorFlow Lite Micro's integers from the functional model."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from matloom.arch.config import PRESETS
+from matloom.compiler import CompileOptions, compile_network
+from matloom.frontend.write import write_tflite
+from matloom.ir.attributes import (
+    Activation,
+    Arithmetic,
+    Axis,
+    LeakyRelu,
+    Pad,
+    Pool2D,
+    Reduce,
+    Slice,
+    Transpose,
+)
+from matloom.ir.graph import Op, Quantisation
+from matloom.ir.text import to_text
+from matloom.kernels.interpreter import interpret
+from matloom.runtime import load
+from matloom.select.operators import ENGINE
+from matloom.testing.random_operators import VALID, Instances
+from matloom.tools.compare import Reference, random_inputs
+
+#: Instances of each operator, in turn for each configuration: more than 20,000 in all.
+FEW, MANY = range(12), range(12, 652)
+CONFIGS = (
+    replace(PRESETS["nano"], tables=1, products=1),
+    PRESETS["small"],
+    PRESETS["reference"],
+)
+
+#: For words of two bytes.
+WORD_CONFIGS = tuple(
+    replace(config, mac_modes=("i8xi8", "i16xi8"))
+    for config in (PRESETS["nano"], PRESETS["small"], PRESETS["reference"])
+)
+OF_WORDS = (
+    *(Op.ADD, Op.CONV_2D, Op.DEPTHWISE_CONV_2D, Op.FULLY_CONNECTED, Op.QUANTIZE),
+    *(Op.CONCATENATION, Op.PACK, Op.PAD, Op.PADV2, Op.RESIZE_NEAREST_NEIGHBOR, Op.SLICE, Op.SPLIT),
+    *(Op.SPLIT_V, Op.STRIDED_SLICE, Op.TRANSPOSE, Op.UNPACK),
+    *(Op.AVERAGE_POOL_2D, Op.LEAKY_RELU, Op.MAXIMUM, Op.MEAN, Op.MINIMUM, Op.RELU, Op.RELU6),
+    Op.SUM,
+)
+
+#: Operators some of whose random instances the engine refuses, for attributes that it lacks.
+CHOOSY = {Op.PAD, Op.PADV2, Op.SLICE, Op.STRIDED_SLICE, Op.SUB, Op.TRANSPOSE}
+
+#: Operator, seed and number of instances that were once wrong, or refused.
+FAILED = [(Op.ADD, 1, 240), (Op.PRELU, 1, 141)]
+FAILED_OF_WORDS = [(Op.FULLY_CONNECTED, 0, 64), (Op.LEAKY_RELU, 7, 142)]
+
+#: What `small` refuses because it has no tables, or, for some attributes, no products.
+UNITS = {Op.HARD_SWISH, Op.LEAKY_RELU, Op.LOGISTIC, Op.MUL, Op.PRELU, Op.TANH}
+
+
+def run(graph, config, inputs, tiling_seed=None):
+    """Return outputs by number and whether all of it ran on the engine."""
+    # Few tensors stay on chip in random tiles: to try costs more than all the rest.
+    resident = None if tiling_seed is None else False
+    options = CompileOptions(tiling_seed=tiling_seed, resident=resident)
+    program = compile_network(graph, config, options)
+    named = {graph.tensors[number].name: array for number, array in inputs.items()}
+    results = load(program, device="model").run(named)
+    found = {number: results[graph.tensors[number].name] for number in graph.outputs}
+    return found, all(layer.where == "engine" for layer in program.layers)
+
+
+def check(op, seed, number, dtype="int8", configs=CONFIGS):
+    """Compare an instance with the reference kernels; return whether it ran where it should."""
+    graph = Instances([seed, number, *op.encode()], dtype, engine=True).make(op)
+    given = random_inputs(graph, seed + number)
+    expected = Reference(write_tflite(graph), graph).run(given)
+    config = configs[number % len(configs)]
+    found, on_engine = run(graph, config, given, number if number % 4 else None)
+    for output in graph.outputs:
+        message = f"seed {seed}, instance {number}: {to_text(graph)}"
+        np.testing.assert_array_equal(found[output], expected[output], message)
+    return on_engine or (op in UNITS and not config.tables)
+
+
+def check_many(op, seed, numbers, *kind):
+    """Compare instances, of which the engine must run all, or half of a choosy operator's."""
+    pytest.importorskip("tflite_micro", reason="tflite-micro is not installed")
+    placed = sum(check(op, seed, number, *kind) for number in numbers)
+    assert placed == len(numbers) or (op in CHOOSY and placed >= len(numbers) // 2)
+
+
+@pytest.mark.parametrize("op", sorted(ENGINE))
+def test_engine_equals_the_reference(op, seed):
+    check_many(op, seed, FEW)
+
+
+@pytest.mark.parametrize("op", OF_WORDS)
+def test_engine_equals_the_reference_in_words(op, seed):
+    check_many(op, seed, range(20), "int16", WORD_CONFIGS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("op", OF_WORDS)
+def test_many_instances_of_words_equal_the_reference(op, seed):
+    check_many(op, seed, MANY, "int16", WORD_CONFIGS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("op", sorted(ENGINE))
+def test_many_instances_equal_the_reference(op, seed):
+    check_many(op, seed, MANY)
+
+
+@pytest.mark.parametrize(("op", "seed", "number"), FAILED)
+def test_instances_that_failed_once(op, seed, number):
+    check_many(op, seed, [number])
+
+
+@pytest.mark.parametrize(("op", "seed", "number"), FAILED_OF_WORDS)
+def test_words_that_failed_once(op, seed, number):
+    check_many(op, seed, [number], "int16", WORD_CONFIGS)
+
+
+def reason(graph, config=PRESETS["small"]):
+    """Return why the host runs the only operator."""
+    (layer,) = compile_network(graph, config).layers
+    assert layer.where == "host"
+    return layer.reason
+
+
+def made(op, attributes, *shapes, dtype="int8"):
+    instances = Instances(0, dtype)
+    tensors = [instances._tensor(f"t{at}", shape) for at, shape in enumerate(shapes)]
+    return instances.network(op, tensors, attributes)
+
+
+def test_reasons_say_what_is_missing():
+    backwards = Slice(begin=(3,), size=(2,), step=(-1,))
+    assert reason(made(Op.STRIDED_SLICE, backwards, (4,))) == "the engine does not step backwards"
+    three = Slice(begin=(0, 0, 0), size=(2, 2, 2), step=(2, 2, 2))
+    assert reason(made(Op.STRIDED_SLICE, three, (4, 4, 4))) == (
+        "the engine cuts two axes at once, not more"
+    )
+    order = Transpose(permutation=(2, 1, 0))
+    assert reason(made(Op.TRANSPOSE, order, (2, 3, 4))) == (
+        "the engine swaps two groups of axes, not more"
+    )
+    assert reason(made(Op.LEAKY_RELU, LeakyRelu(alpha=-0.5), (3,))) == (
+        "its slope must be 0 or more where the configuration has tables = 0"
+    )
+    assert reason(made(Op.HARD_SWISH, None, (3,))) == (
+        "it needs a table, and the configuration has tables = 0"
+    )
+    assert reason(made(Op.MUL, Arithmetic(activation=Activation.NONE), (3,), (3,))) == (
+        "it multiplies tensors, and the configuration has products = 0"
+    )
+
+
+def pooled(window):
+    return Pool2D(window=window, stride=(1, 1), padding=VALID, activation=Activation.NONE)
+
+
+@pytest.mark.parametrize(
+    ("op", "attributes", "shape", "sentence"),
+    [
+        (
+            *(Op.AVERAGE_POOL_2D, pooled((200, 200)), (1, 200, 200, 1)),
+            "sums of 40000 numbers must be below 879609302 to be divided",
+        ),
+        (Op.MAX_POOL_2D, pooled((2, 2)), (1, 4, 4, 1), "the engine has no MAX_POOL_2D of int16"),
+        (Op.LEAKY_RELU, LeakyRelu(alpha=-0.5), (3,), "its slope must be 0 or more in int16"),
+        (
+            *(Op.SUM, Reduce(axes=(0,), keep_dims=False), (2**16,)),
+            "sums of words must fit 32 bits, and 65536 might not",
+        ),
+    ],
+)
+def test_reasons_of_words_say_what_is_missing(op, attributes, shape, sentence):
+    graph = made(op, attributes, shape, dtype="int16")
+    assert reason(graph, WORD_CONFIGS[2]) == sentence
+    if op is not Op.MAX_POOL_2D:
+        built = "the engine is built with i8xi8, not i16xi8"
+        assert reason(graph, PRESETS["small"]) == built
+
+
+def test_words_with_a_zero_point_run_on_the_host():
+    graph = made(Op.RELU, None, (3,), dtype="int16")
+    odd = replace(graph.tensors[0], quantisation=Quantisation(scale=(0.5,), zero_point=(3,)))
+    graph = replace(graph, tensors={**graph.tensors, 0: odd})
+    assert reason(graph, WORD_CONFIGS[0]) == (
+        "the engine takes numbers of two bytes to such, and without zero points"
+    )
+
+
+def test_words_are_padded_with_equal_bytes():
+    graph = Instances(0, "int16").network(
+        Op.PADV2,
+        [Instances(0, "int16")._tensor("input", (3, 4))],
+        Pad(before=(0, 1), after=(0, 0), value=5),
+    )
+    assert reason(graph) == "the engine pads with equal bytes, not with 5"
+
+
+def test_halves_keep_a_difference_on_the_host():
+    # 0.1 as a float has 24 bits, the last of them set: 8 times an odd number scales to a half.
+    graph = Instances(0).make(Op.SUB)
+    first, second = (
+        replace(graph.tensors[at], quantisation=Quantisation(scale=(scale,), zero_point=(0,)))
+        for at, scale in enumerate((0.25, float(np.float32(0.1))))
+    )
+    graph = replace(graph, tensors={**graph.tensors, 0: first, 1: replace(second, name="other")})
+    assert graph.tensors[0].shape == graph.tensors[1].shape
+    assert reason(graph) == "its second input at this scale rounds halves"
+
+
+@pytest.mark.parametrize(
+    ("shapes", "config"),
+    [
+        # Tiles are whole repetitions, whatever the rows of the tensor are.
+        (((4, 6, 3, 5), (1, 6, 3, 5)), PRESETS["reference"]),
+        # More bytes than half of the accumulators hold.
+        (((5, 5, 35), (3, 5, 5, 35)), CONFIGS[0]),
+    ],
+    ids=["across rows", "long"],
+)
+@pytest.mark.parametrize("tiling", [None, *range(5)])
+def test_runs_that_repeat(shapes, config, tiling):
+    graph = made(Op.MUL, Arithmetic(activation=Activation.NONE), *shapes)
+    given = random_inputs(graph, 0)
+    (expected,) = interpret(graph, given).values()
+    found, on_engine = run(graph, config, given, tiling)
+    assert on_engine
+    np.testing.assert_array_equal(found[2], expected)
+
+
+SCALAR = {
+    **{op: Arithmetic(activation=Activation.NONE) for op in (Op.ADD, Op.SUB, Op.MUL)},
+    **{op: None for op in (Op.MAXIMUM, Op.MINIMUM)},
+}
+
+
+@pytest.mark.parametrize("first", [False, True], ids=["second", "first"])
+@pytest.mark.parametrize("op", SCALAR)
+def test_a_constant_of_rank_0(op, first):
+    """Keras' Rescaling multiplies by such; TensorFlow Lite Micro defines the outcome."""
+    pytest.importorskip("tflite_micro", reason="tflite-micro is not installed")
+    instances = Instances(0)
+    limited = op in (Op.MAXIMUM, Op.MINIMUM)
+    scale = Quantisation(scale=(0.1,), zero_point=(5,)) if limited else None
+    tensors = [
+        instances._tensor("data", (1, 3, 5, 7)),
+        replace(instances._tensor("factor", ()), data=np.array(-77, np.int8)),
+    ]
+    if scale is not None:
+        tensors = [replace(tensor, quantisation=scale) for tensor in tensors]
+    graph = instances.network(op, tensors[::-1] if first else tensors, SCALAR[op])
+    given = random_inputs(graph, 1)
+    expected = Reference(write_tflite(graph), graph).run(given)
+    for config in CONFIGS:
+        found, on_engine = run(graph, config, given)
+        assert on_engine or (first and limited)
+        np.testing.assert_array_equal(found[2], expected[2])
+
+
+def test_a_tensor_that_is_joined_twice():
+    tensors = [Instances(0)._tensor(name, (3, 5, 20)) for name in "ab"]
+    graph = Instances(0).network(Op.CONCATENATION, tensors, Axis(axis=2))
+    graph = replace(
+        graph,
+        inputs=(0,),
+        nodes=(replace(graph.nodes[0], inputs=(0, 0)),),
+        tensors={0: graph.tensors[0], 2: graph.tensors[2]},
+    )
+    given = np.random.default_rng(0).integers(-128, 128, (3, 5, 20)).astype(np.int8)
+    found, on_engine = run(graph, PRESETS["nano"], {0: given})
+    assert on_engine
+    np.testing.assert_array_equal(found[2], np.concatenate([given, given], axis=2))
+
+
+def test_channels_come_first_in_a_large_image():
+    graph = made(Op.TRANSPOSE, Transpose(permutation=(0, 3, 1, 2)), (1, 70, 60, 3))
+    given = np.random.default_rng(0).integers(-128, 128, (1, 70, 60, 3)).astype(np.int8)
+    found, on_engine = run(graph, PRESETS["reference"], {0: given})
+    assert on_engine
+    np.testing.assert_array_equal(found[1], given.transpose(0, 3, 1, 2))

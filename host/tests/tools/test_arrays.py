@@ -1,0 +1,98 @@
+"""Arrays of .npz files: read whole, or refused by one sentence."""
+
+import io
+import random
+import struct
+import zipfile
+
+import numpy as np
+import pytest
+
+from matloom.tools import arrays
+from matloom.tools.arrays import read_arrays
+
+
+def archive_of(**members):
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name, data in members.items():
+            archive.writestr(f"{name}.npy", data)
+    return stream.getvalue()
+
+
+def npy(array):
+    stream = io.BytesIO()
+    np.save(stream, array)
+    return stream.getvalue()
+
+
+def refused(path, data, sentence):
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match=rf"^--input must be an .npz file, not '.*': {sentence}"):
+        read_arrays("--input", path)
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_arrays_are_read_as_numpy_does(save, tmp_path):
+    path = tmp_path / "in.npz"
+    given = {
+        "a": np.arange(6, dtype=np.int8).reshape(2, 3),
+        "b": np.asfortranarray(np.arange(12.0).reshape(3, 4)),
+        "c": np.float32(3),
+        "d": np.zeros((0, 4), np.int16),
+    }
+    save(path, **given)
+    found = read_arrays("--input", path)
+    assert set(found) == set(given)
+    for name, array in given.items():
+        assert found[name].dtype == np.asarray(array).dtype
+        np.testing.assert_array_equal(found[name], array)
+
+
+def test_headers_are_not_believed(tmp_path):
+    path, whole = tmp_path / "in.npz", npy(np.zeros((1, 8), np.int8))
+    refused(path, archive_of(a=whole.replace(b"(1, 8)", b"(9**9)")), ".")
+    huge = whole.replace(b"(1, 8), }  ", b"(99999, 9)}")
+    refused(path, archive_of(a=huge), r"a.npy must have the data of int8 \(99999, 9\)")
+    refused(path, archive_of(a=whole[:-1]), r"a.npy must have the data of int8 \(1, 8\)")
+    refused(path, archive_of(a=whole[:6] + b"\x03" + whole[7:]), "the header of a.npy must be")
+    refused(path, archive_of(a=b"text"), ".")
+    refused(path, archive_of(a=npy(np.zeros(1)).replace(b"<f8", b"|O8")), ".")
+
+
+def test_sizes_are_limited(tmp_path, monkeypatch):
+    monkeypatch.setattr(arrays, "ARRAYS_LIMIT", 100)
+    data = archive_of(a=npy(np.zeros(8)), b=npy(np.zeros(8)))
+    refused(tmp_path / "in.npz", data, "its arrays must have at most 100 bytes, not 384")
+
+
+def test_data_must_be_there(tmp_path):
+    """The directory of the archive says more than the member holds."""
+    whole = npy(np.zeros(8, np.int8))
+    data = bytearray(archive_of(a=whole.replace(b"(8,), } ", b"(16,), }")))
+    at = data.index(b"PK\1\2")
+    for offset in (20, 24):
+        struct.pack_into("<I", data, at + offset, len(whole) + 8)
+    refused(tmp_path / "in.npz", bytes(data), ".")
+
+
+def test_what_other_libraries_cannot_read(tmp_path):
+    data = bytearray(archive_of(a=npy(np.zeros(8))))
+    struct.pack_into("<H", data, data.index(b"PK\1\2") + 10, 77)
+    refused(tmp_path / "in.npz", bytes(data), "That compression method is not supported")
+
+
+def test_damage(tmp_path):
+    path, draw = tmp_path / "in.npz", random.Random(5)
+    np.savez_compressed(path, a=np.arange(30), b=np.zeros(3))
+    data = path.read_bytes()
+    refusals = 0
+    for _ in range(300):
+        changed = bytearray(data)
+        changed[draw.randrange(len(data))] = draw.randrange(256)
+        path.write_bytes(changed)
+        try:
+            read_arrays("--input", path)
+        except ValueError as error:
+            refusals += str(error).startswith("--input must be an .npz file")
+    assert refusals > 100

@@ -1,0 +1,78 @@
+"""The doctor: what it finds, and what it says of what is missing."""
+
+import json
+import re
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from matloom.tools import doctor
+
+
+@pytest.fixture
+def without(monkeypatch):
+    """Hide one package of the environment."""
+
+    def hide(missing):
+        version = metadata.version
+
+        def pretend(name):
+            if name == missing:
+                raise metadata.PackageNotFoundError(name)
+            return version(name)
+
+        monkeypatch.setattr(doctor.metadata, "version", pretend)
+        return {finding.tool: finding for finding in doctor.examine()}
+
+    return hide
+
+
+def test_base_works_here():
+    findings = doctor.examine()
+    assert doctor.healthy(findings)
+    assert {"python", "g++", "verilator", "cache folder"} <= {finding.tool for finding in findings}
+
+
+def test_missing_base_package_is_unhealthy(without):
+    found = without("tflite")
+    assert found["tflite"].remedy == "pip install 'matloom'"
+    assert not doctor.healthy(list(found.values()))
+
+
+def test_missing_extra_is_named_and_harmless(without):
+    findings = list(without("cocotb").values())
+    assert doctor.healthy(findings)
+    table = doctor.to_table(findings)
+    assert "pip install 'matloom[sim]'" in table
+    assert "Networks can be run; incomplete: " in table
+
+
+def test_missing_programs_are_named(monkeypatch):
+    monkeypatch.setattr(doctor.shutil, "which", lambda name: None)
+    found = {finding.tool: finding for finding in doctor.examine()}
+    assert found["make"].remedy == "on Debian or Ubuntu: apt install make"
+    assert "cannot be run" in doctor.to_table(list(found.values()))
+
+
+def test_unusable_cache_folder_is_named(monkeypatch, tmp_path):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("MATLOOM_CACHE", str(tmp_path / "file"))
+    cache = doctor.examine()[-1]
+    assert "file" in cache.detail
+    assert "MATLOOM_CACHE" in cache.remedy
+
+
+def test_json_holds_every_finding():
+    findings = doctor.examine()
+    report = json.loads(doctor.to_json(findings))
+    assert report["healthy"] is True
+    assert [tool["tool"] for tool in report["tools"]] == [finding.tool for finding in findings]
+
+
+def test_setup_installs_every_package_that_is_looked_for():
+    makefile = (Path(__file__).parents[3] / "Makefile").read_text()
+    (extras,) = re.findall(r"'\.\[(.*)\]'", makefile)
+    needs = {finding.need for finding in doctor.examine()} - {doctor.BASE}
+    assert "litert" in needs
+    assert needs <= set(extras.split(","))

@@ -1,0 +1,66 @@
+"""What is said of each operator, on the engine and on the host."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from matloom.compiler import compile_network
+from matloom.data.digits import NETWORK
+from matloom.frontend.tflite import load_tflite
+from matloom.ir.graph import Op
+from matloom.terminal.tables import as_text
+from matloom.testing.random_operators import Instances
+from matloom.tools.explain import explain
+
+
+def columns(table):
+    return {column.header: list(column.cells) for column in table.columns}
+
+
+def test_engine_and_host():
+    table, *lines = explain(compile_network(load_tflite(NETWORK), "small"))
+    cells = columns(table)
+    last = dict(zip(cells, [column[-1] for column in cells.values()], strict=True))
+    assert last["operator"] == "SOFTMAX"
+    assert (last["where"], last["MACs"], last["bytes"]) == ("host", "", "20")
+    assert lines[0] == f"host: the engine has no SOFTMAX ({last['output']})"
+    first = dict(zip(cells, [column[0] for column in cells.values()], strict=True))
+    assert first["where"] == "engine i8xi8"
+    # Image, weights, bias, features.
+    assert first["bytes"] == f"{64 + 144 + 64 + 1024:,}"
+    assert any("100.0% of them on the engine" in line for line in lines)
+    # Image, weights, parameters and features come in, and go out again to the host.
+    (moved,) = (line for line in lines if line.startswith("bytes moved"))
+    assert "INPUT 64," in moved
+    assert "OUTPUT 10," in moved
+    assert lines[-2] == "checked when compiled: nothing"
+    assert lines[-1].startswith("what would help most: ")
+    assert lines[-1].endswith("beyond full use of the array")
+
+
+def test_host_alone():
+    graph = Instances(0, "float32").make(Op.FULLY_CONNECTED)
+    program = compile_network(graph, "small")
+    _table, *lines = explain(program)
+    count = graph.tensors[1].size * graph.tensors[0].size // graph.tensors[1].shape[1]
+    assert any("0.0% of them on the engine" in line for line in lines)
+    assert lines[-1] == (
+        f"what would help most: output_0 (FULLY_CONNECTED), {count:,} MACs on the host: "
+        "the engine has no FULLY_CONNECTED of float32; a precision of bf16 or fp16 makes it run "
+        "there"
+    )
+    constants = sum(
+        tensor.data.nbytes for tensor in graph.tensors.values() if tensor.data is not None
+    )
+    assert any(line.endswith(f"the host's constants: {constants:,}") for line in lines)
+    assert np.sum([constant.dtype == "float32" for constant in program.constants]) >= 1
+
+
+def test_names_are_no_markup():
+    """Names come from files; what looks like markup of the terminal's library is text."""
+    program = compile_network(Instances([1, 2]).make(Op.RELU), "nano")
+    names = ("[/red]", "[bold]", ":smile:")
+    layers = tuple(replace(program.layers[0], name=name) for name in names)
+    text = as_text(explain(replace(program, name="[/x]", layers=layers)))
+    for name in (*names, "[/x]"):
+        assert name in text
