@@ -31,6 +31,7 @@ __all__ = [
     "Table",
     "extents_of",
     "fields_of",
+    "largest",
     "post_element_bytes",
 ]
 
@@ -597,6 +598,11 @@ FORMATS = {
         ),
     )
 }
+
+
+def largest(opcode: Opcode, name: str) -> int:
+    """Return the largest value that the bits of a field hold; `KeyError` where there is none."""
+    return {item.name: item.range[1] for item in FORMATS[opcode].all_fields}[name]
 
 
 def fields_of(opcode: Opcode, config: Config) -> tuple[Field, ...]:

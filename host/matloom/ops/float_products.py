@@ -10,7 +10,7 @@ import numpy.typing as npt
 from matloom.arch.config import FP32_FORMAT, MAC_MODES, Config
 from matloom.arch.floats import FLOAT_FORMATS, FP32, FloatFormat, narrow, widen
 from matloom.arch.instruction import pack
-from matloom.arch.isa import Destination, Opcode, Region, Source
+from matloom.arch.isa import Destination, Opcode, Region, Source, largest
 from matloom.arch.numerics import Rounding
 from matloom.device.driver import Driver
 from matloom.schedule.dependencies import DependencyTracker
@@ -29,7 +29,8 @@ _DTYPES = {
 }
 
 #: Rows that EXEC and LOAD count, and taps of one EXEC.
-_MOST_ROWS, _MOST_TAPS = 4095, 255
+_MOST_ROWS = largest(Opcode.EXEC, "height")
+_MOST_TAPS = largest(Opcode.EXEC, "kernel_cols")
 
 #: Rows of the left side that share a load of the weights at least, where it has so many.
 _FEW_ROWS = 16

@@ -5,13 +5,13 @@ import numpy as np
 from matloom.arch.config import Config
 from matloom.arch.footprint import StridedRange, footprint
 from matloom.arch.instruction import Instruction, extent_end
-from matloom.arch.isa import FORMATS, UNITS, Extent, Memory, Opcode, Region
+from matloom.arch.isa import FORMATS, UNITS, Extent, Memory, Opcode, Region, largest
 from matloom.program.accesses import strided_view
 
 __all__ = ["DependencyTracker"]
 
 _WAIT_FIELDS = ("wait_load", "wait_exec", "wait_post", "wait_store")
-_LONGEST_WAIT = 63
+_LONGEST_WAIT = largest(Opcode.LOAD, "wait_exec")
 _NEVER = -1
 
 #: External memory is tracked in lines of this many bytes, which may add waits, never lose one.

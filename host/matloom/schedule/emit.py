@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from matloom.arch.config import MAC_MODES, Config
 from matloom.arch.instruction import Instruction
-from matloom.arch.isa import Destination, Opcode, Source, Table, post_element_bytes
+from matloom.arch.isa import Destination, Opcode, Source, Table, largest, post_element_bytes
 from matloom.arch.isa import Region as Window
 from matloom.arch.numerics import DIGITS, Rounding
 from matloom.schedule.dependencies import DependencyTracker
@@ -20,7 +20,7 @@ from matloom.select.stage import ArrayStage, RowFolding, Stage, VectorStage
 
 __all__ = ["emit"]
 
-_MOST_ROWS = 4095
+_MOST_ROWS = largest(Opcode.LOAD, "rows")
 
 
 class _Emitter:

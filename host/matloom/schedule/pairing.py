@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import replace
 
 from matloom.arch.config import WINDOW_TAPS, Config
+from matloom.arch.isa import Opcode, largest
 from matloom.schedule.segment import Segment
 from matloom.select.sliding import LONGEST_LINE, SlidingWindow
 from matloom.select.space_to_depth import Blocks, PolyphaseWindow
@@ -12,7 +13,7 @@ from matloom.select.stage import ArrayStage, LoopNest, Stage
 __all__ = ["in_blocks"]
 
 #: Bytes from row to row of a POST, which are planes where it makes a border.
-_LONGEST_PITCH = 2**20 - 1
+_LONGEST_PITCH = largest(Opcode.POST, "dest_pitch")
 
 
 def in_blocks(segment: Segment, config: Config) -> Segment | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from matloom.arch.config import Config
+from matloom.arch.isa import Opcode, largest
 from matloom.schedule.params import TilingParams, Weights
 from matloom.schedule.prologue import GROUPS, PrologueSums, panels, rectangles
 from matloom.schedule.ramps import ramped_down, ramped_up, split_evenly
@@ -28,7 +29,8 @@ __all__ = [
 #: Accumulator entries that a tile of a few blocks has where it can: POST takes time for each.
 BLOCK_ENTRIES = 40
 
-_LARGEST_FIELD = 4095
+#: Rows, or positions of a row, that EXEC and POST count.
+_LARGEST_FIELD = min(largest(Opcode.EXEC, "height"), largest(Opcode.POST, "width"))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,14 +5,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from matloom.arch.config import Config
+from matloom.arch.isa import Opcode, largest
 from matloom.select.context import Unsupported, unchanged
 from matloom.select.stage import ArrayStage, LoopNest, OutputPlacement, Region
 from matloom.select.weights import identity_tile
 
 __all__ = ["Axis", "Copy", "copy_stage", "lines", "planes", "whole"]
 
-_MOST_ROWS = 4095
-_LONGEST_POSITION = 2**16 - 1
+_MOST_ROWS = largest(Opcode.EXEC, "height")
+_LONGEST_POSITION = largest(Opcode.POST, "x_step")
 #: Cycles that the engine needs at least for a weight tile.
 _LEAST = 4
 #: Cycles that positions one behind the other may take more than blocks, which STORE cannot join.

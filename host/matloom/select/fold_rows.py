@@ -12,13 +12,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from matloom.arch.config import Config
+from matloom.arch.isa import Opcode, largest
 from matloom.select.stage import ArrayStage, RowFolding
 from matloom.select.window import Window
 
 __all__ = ["fastest", "folded_loads", "rearranged"]
 
-#: Fields of EXEC bound the input; nothing near these bounds is thin.
-_MOST_ROWS, _LONGEST_ROW = 4095, 1 << 16
+#: Rows that EXEC counts, and bytes of a row beyond which no input is thin.
+_MOST_ROWS, _LONGEST_ROW = largest(Opcode.EXEC, "input_rows"), 1 << 16
 
 #: More of the cycles of the plain stage are not worth the later start.
 _WORTH = 0.8

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from matloom.arch.config import FLOAT_MODES, NARROW_MODES
+from matloom.arch.isa import Opcode, largest
 from matloom.arch.numerics import DIGITS, LARGEST_DIGITS
 from matloom.ir.attributes import (
     Activation,
@@ -60,7 +61,7 @@ _UNSCALED = Requantisation(multiplier=2**30, shift=1, zero=0, low=-128, high=127
 _MOST_PHASES = 64
 
 #: Taps of a window in each direction.
-_MOST_TAPS = 255
+_MOST_TAPS = min(largest(Opcode.EXEC, "kernel_rows"), largest(Opcode.EXEC, "kernel_cols"))
 
 
 def _window(context: Context, attributes: Conv2D | Pool2D, kernel: tuple[int, int]) -> Window:

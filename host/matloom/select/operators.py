@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from matloom.arch.config import FLOAT_MODES, Config
+from matloom.arch.isa import Opcode, largest
 from matloom.ir.graph import Graph, Node, Op
 from matloom.select.context import Context, Unsupported, source_name
 from matloom.select.elementwise import (
@@ -42,20 +43,20 @@ __all__ = ["ENGINE", "Unsupported", "stages_of"]
 
 #: Largest value of the fields that a stage sets directly, by what they stand for.
 _LARGEST = {
-    "kernel rows": 255,
-    "kernel row step": 255,
-    "kernel columns": 255,
-    "row stride": 255,
-    "blocks of the reduction": 4095,
-    "output blocks": 4095,
-    "bytes of an input row": 2**20 - 1,
-    "bytes of an output row": 2**20 - 1,
-    "input rows": 4095,
-    "bytes between input positions": 2**16 - 1,
-    "bytes between taps": 2**16 - 1,
-    "bytes of an output position": 2**16 - 1,
-    "bytes between output positions": 2**16 - 1,
-    "bytes between output rows": 2**20 - 1,
+    "kernel rows": largest(Opcode.EXEC, "kernel_rows"),
+    "kernel row step": largest(Opcode.EXEC, "kernel_row_step"),
+    "kernel columns": largest(Opcode.EXEC, "kernel_cols"),
+    "row stride": largest(Opcode.EXEC, "y_step"),
+    "blocks of the reduction": largest(Opcode.EXEC, "blocks"),
+    "output blocks": largest(Opcode.EXEC, "oc_blocks"),
+    "bytes of an input row": largest(Opcode.EXEC, "input_row_bytes"),
+    "bytes of an output row": largest(Opcode.POST, "dest_pitch"),
+    "input rows": largest(Opcode.EXEC, "input_rows"),
+    "bytes between input positions": largest(Opcode.EXEC, "x_step"),
+    "bytes between taps": largest(Opcode.EXEC, "kernel_col_step"),
+    "bytes of an output position": largest(Opcode.POST, "x_step"),
+    "bytes between output positions": largest(Opcode.POST, "x_step"),
+    "bytes between output rows": largest(Opcode.POST, "dest_pitch"),
 }
 
 _STAGES: dict[Op, Callable[[Context], Stage | tuple[Stage, ...]]] = {

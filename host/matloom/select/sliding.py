@@ -9,11 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from matloom.arch.config import WINDOW_TAPS, Config
+from matloom.arch.isa import Opcode, largest
 
 __all__ = ["LONGEST_LINE", "LONGEST_SKIP", "SlidingWindow", "sliding_tiles"]
 
 #: Vectors of a line that the field can say.
-LONGEST_LINE = 255
+LONGEST_LINE = largest(Opcode.EXEC, "line")
 
 #: Vectors, and lines, between two outputs that the fields can say.
 LONGEST_SKIP = 3

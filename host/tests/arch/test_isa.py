@@ -19,6 +19,7 @@ from matloom.arch.isa import (
     Source,
     extents_of,
     fields_of,
+    largest,
     post_element_bytes,
 )
 from matloom.arch.numerics import Rounding
@@ -209,3 +210,13 @@ def test_blocks_of_pairs_are_counted_by_two(blocks, pairs):
     assert illegal_field(Instruction(Opcode.POST, {**values, "tail": 1}), NARROW) is None
     problem = illegal_field(Instruction(Opcode.POST, {**values, "tail": 1}), CONFIG)
     assert problem == "POST.pairs must be 0 in a configuration without has_narrow, not 1"
+
+
+def test_the_largest_value_of_a_field_is_what_its_bits_hold():
+    """As the page of instructions has them: 12 bits of rows, 20 of a pitch, 22 signed ones."""
+    assert largest(Opcode.EXEC, "input_rows") == 4095
+    assert largest(Opcode.POST, "dest_pitch") == 1048575
+    assert largest(Opcode.EXEC, "first_byte") == 2097151
+    assert largest(Opcode.LOAD, "wait_exec") == 63
+    with pytest.raises(KeyError):
+        largest(Opcode.LOAD, "kernel_rows")

@@ -4,12 +4,14 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import replace
 
+from matloom.arch.isa import Opcode, largest
 from matloom.select.stage import ArrayStage, Stage
 
 __all__ = ["elide_copies"]
 
 #: Largest steps of POST between positions and between rows.
-_LONGEST_X, _LONGEST_ROW = 2**16 - 1, 2**20 - 1
+_LONGEST_X = largest(Opcode.POST, "x_step")
+_LONGEST_ROW = largest(Opcode.POST, "dest_pitch")
 
 
 def elide_copies(
