@@ -91,9 +91,9 @@ def bound(macs: int, graph: Graph, config: Config) -> int:
     """
     used = {number for node in graph.nodes for number in node.inputs}
     read = {number for number in used if graph.tensors[number].data is not None}
-    read |= set(graph.inputs)
+    read |= set(graph.entering)
     bytes_in = sum(graph.tensors[number].size_bytes for number in read)
-    bytes_out = sum(graph.tensors[number].size_bytes for number in graph.outputs)
+    bytes_out = sum(graph.tensors[number].size_bytes for number in graph.leaving)
     parts = (macs / (config.rows * config.columns), bytes_in / config.bus_bytes)
     return round(max(*parts, bytes_out / config.bus_bytes))
 

@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from matloom.ir.attributes import Attributes
 
-__all__ = ["RESHAPES", "Array", "Graph", "Node", "Op", "Quantisation", "Tensor", "short_name"]
+__all__ = ["RESHAPES", "Array", "Graph", "Node", "Op", "Quantisation", "Tensor", "Variable"]
+__all__ += ["short_name"]
 
 Array = npt.NDArray[Any]
 Kind = TypeVar("Kind", bound=Attributes)
@@ -170,11 +171,38 @@ class Node:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class Variable:
+    """What a network remembers from one call to the next.
+
+    Members
+    -------
+    name:
+        Unique in the network.
+    before, after:
+        Numbers of the tensors that hold it as a call begins and ends, alike in shape and type.
+    initial:
+        What it holds before the first call.
+    """
+
+    name: str
+    before: int
+    after: int
+    initial: Array = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Graph:
     """A network: what enters, what leaves, and the operators between in order of execution.
 
     Tensor numbers are those of the model file, so that other runtimes can be asked for the same
     tensor; passes that need more take ``max(graph.tensors) + 1``.
+
+    Members
+    -------
+    inputs, outputs:
+        The tensors of a network's user.
+    variables:
+        What is kept between calls, in tensors that enter and leave as well.
     """
 
     name: str
@@ -182,6 +210,18 @@ class Graph:
     outputs: tuple[int, ...]
     tensors: Mapping[int, Tensor]
     nodes: tuple[Node, ...]
+    variables: tuple[Variable, ...] = ()
+
+    @cached_property
+    def entering(self) -> tuple[int, ...]:
+        """All tensors that are there when a call begins: inputs, then variables."""
+        return (*self.inputs, *(variable.before for variable in self.variables))
+
+    @cached_property
+    def leaving(self) -> tuple[int, ...]:
+        """All tensors that must be there when a call ends, each once: outputs, then variables."""
+        kept = (variable.after for variable in self.variables)
+        return tuple(dict.fromkeys((*self.outputs, *kept)))
 
     @cached_property
     def producers(self) -> dict[int, int]:

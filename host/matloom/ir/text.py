@@ -3,20 +3,28 @@
 from dataclasses import fields
 
 from matloom.ir.attributes import Attributes, Padding
-from matloom.ir.graph import Graph, Node, Quantisation, Tensor
+from matloom.ir.graph import Graph, Node, Quantisation, Tensor, Variable
 
 __all__ = ["to_text"]
 
 
 def to_text(graph: Graph) -> str:
-    """Return `graph` with one line for each tensor that enters or leaves, and each operator."""
+    """Return `graph` with a line for each input, output, variable and operator."""
     lines = [f"graph {graph.name}"]
     for kind, numbers in (("input", graph.inputs), ("output", graph.outputs)):
         lines += [
             f"{kind} {_tensor(number, graph.tensors[number])} {graph.tensors[number].name!r}"
             for number in numbers
         ]
+    lines += [_variable(graph, variable) for variable in graph.variables]
     return "\n".join([*lines, *(_node(graph, node) for node in graph.nodes)]) + "\n"
+
+
+def _variable(graph: Graph, variable: Variable) -> str:
+    before, after = (
+        _tensor(number, graph.tensors[number]) for number in (variable.before, variable.after)
+    )
+    return f"variable {before} becomes {after} {variable.name!r}"
 
 
 def _node(graph: Graph, node: Node) -> str:

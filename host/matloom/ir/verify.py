@@ -64,9 +64,9 @@ def verify(graph: Graph, stage: str) -> None:
     Raises
     ------
     ValueError
-        A tensor that nobody provides or that is provided twice, a shape that contradicts the
-        operator, a type that neither engine nor host takes, quantisation that is missing or
-        absurd, or a size beyond 31 bits.
+        A tensor that nobody provides or that is provided twice, a variable of two shapes or types,
+        a shape that contradicts the operator, a type that neither engine nor host takes,
+        quantisation that is missing or absurd, or a size beyond 31 bits.
     """
     for problem in _problems(graph):
         raise ValueError(f"{stage}: {problem}")
@@ -75,6 +75,7 @@ def verify(graph: Graph, stage: str) -> None:
 def _problems(graph: Graph) -> Iterator[str]:
     """Yield what is wrong; a check may rely on those before it."""
     yield from _order(graph)
+    yield from _variables(graph)
     for number, tensor in graph.tensors.items():
         for problem in _tensor(tensor):
             yield f"tensor {number} ({tensor.name}) {problem}"
@@ -85,7 +86,7 @@ def _problems(graph: Graph) -> Iterator[str]:
 
 def _order(graph: Graph) -> Iterator[str]:
     known = {number for number, tensor in graph.tensors.items() if tensor.data is not None}
-    for number in graph.inputs:
+    for number in graph.entering:
         if number in known:
             yield f"input {number} must be given once and not be constant"
         if number not in graph.tensors:
@@ -99,7 +100,7 @@ def _order(graph: Graph) -> Iterator[str]:
             if number in known or number not in graph.tensors:
                 yield f"{node} must write a tensor that nothing else provides, not {number}"
             known.add(number)
-    for number in graph.outputs:
+    for number in graph.leaving:
         if number not in known:
             yield f"output {number} must be made by an operator"
     for kind, numbers in (("input", graph.inputs), ("output", graph.outputs)):
@@ -107,6 +108,21 @@ def _order(graph: Graph) -> Iterator[str]:
         for name, times in names.items():
             if times > 1:
                 yield f"{kind} names must differ, but {name!r} occurs {times} times"
+
+
+def _variables(graph: Graph) -> Iterator[str]:
+    names = Counter(variable.name for variable in graph.variables)
+    for variable in graph.variables:
+        name = f"variable {variable.name!r}"
+        if names[variable.name] > 1:
+            yield f"variable names must differ, but {variable.name!r} occurs twice"
+        before, after = graph.tensors[variable.before], graph.tensors[variable.after]
+        held = f"{before.dtype} {before.shape}"
+        if (after.shape, after.dtype) != (before.shape, before.dtype):
+            yield f"{name} must be assigned {held}, not {after.dtype} {after.shape}"
+        initial = variable.initial
+        if (initial.shape, initial.dtype.name) != (before.shape, before.dtype):
+            yield f"{name} must begin as {held}, not {initial.dtype.name} {initial.shape}"
 
 
 def _tensor(tensor: Tensor) -> Iterator[str]:

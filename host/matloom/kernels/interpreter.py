@@ -6,7 +6,7 @@ from matloom.ir.graph import Array, Graph, Node, Op
 from matloom.kernels.kernels import kernel_of
 from matloom.kernels.reference import ReferenceRun
 
-__all__ = ["check_input", "interpret", "node_inputs", "run_node"]
+__all__ = ["carried", "check_input", "initial_state", "interpret", "node_inputs", "run_node"]
 
 
 def check_input(graph: Graph, number: int, array: Array) -> None:
@@ -39,34 +39,45 @@ def node_inputs(graph: Graph, node: Node, known: Mapping[int, Array]) -> list[Ar
     return inputs
 
 
+def initial_state(graph: Graph) -> dict[int, Array]:
+    """Return what variables hold before the first call, by the tensors that hold it then."""
+    return {variable.before: variable.initial for variable in graph.variables}
+
+
+def carried(graph: Graph, results: Mapping[int, Array]) -> dict[int, Array]:
+    """Return what variables hold as the next call begins, of the results of a call."""
+    return {variable.before: results[variable.after] for variable in graph.variables}
+
+
 def interpret(graph: Graph, inputs: Mapping[int, Array], *, keep: bool = False) -> dict[int, Array]:
-    """Return the graph's outputs, by tensor number, for its `inputs`, likewise.
+    """Return all that leaves the graph, by tensor number, for its inputs, likewise.
+
+    It has no memory: variables enter among the inputs and leave among the results (`carried`).
 
     Parameters
     ----------
     graph:
         A graph that `verify` accepts.
     inputs:
-        One array for each of ``graph.inputs``, of its tensor's shape and type.
+        One array for each of ``graph.entering``, of its tensor's shape and type; of variables that
+        are left out the initial value.
     keep:
-        Return every tensor that was computed or given, not the outputs alone.
+        Return every tensor that was computed or given, not those of ``graph.leaving`` alone.
 
     Raises
     ------
     ValueError
         An input is missing, unknown, or of another shape or type.
     """
-    if set(inputs) != set(graph.inputs):
-        raise ValueError(f"inputs must be tensors {sorted(graph.inputs)}, not {sorted(inputs)}")
+    known = {**initial_state(graph), **inputs}
+    if set(known) != set(graph.entering):
+        raise ValueError(f"inputs must be tensors {sorted(graph.entering)}, not {sorted(inputs)}")
     for number, array in inputs.items():
         check_input(graph, number, array)
-    known = dict(inputs)
     for node in graph.nodes:
         known.update(run_node(graph, node, known))
-    if keep:
-        return known
-    outputs = {}
-    for number in graph.outputs:
+    results = {}
+    for number in graph.leaving:
         data = graph.tensors[number].data
-        outputs[number] = known[number] if data is None else data
-    return outputs
+        results[number] = known[number] if data is None else data
+    return {**known, **results} if keep else results

@@ -95,7 +95,7 @@ def expected_bytes(
         if tensor.data is not None:
             raw = np.frombuffer(np.ascontiguousarray(tensor.data).tobytes(), np.int8)
             known[number] = raw.astype(np.int64)
-    for number in graph.inputs:
+    for number in graph.entering:
         known[number] = _free(graph, number)
     for node in graph.nodes:
         if node.op in RESHAPES:

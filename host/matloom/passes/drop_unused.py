@@ -8,8 +8,8 @@ __all__ = ["drop_unused"]
 
 
 def drop_unused(graph: Graph) -> Graph:
-    """Return the graph without operators that no output depends on."""
-    wanted = set(graph.outputs)
+    """Return the graph without operators on which no output depends, and no variable."""
+    wanted = set(graph.leaving)
     kept = []
     for node in reversed(graph.nodes):
         if wanted.intersection(node.outputs):

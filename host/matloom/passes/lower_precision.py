@@ -107,7 +107,7 @@ def _rounded_at_once(graph: Graph, modes: Mapping[int, str]) -> Iterator[tuple[i
             continue
         wanted = {modes.get(graph.nodes[at].outputs[0]) for at in graph.consumers[number]}
         mode = modes.get(number, next(iter(wanted), None))
-        if mode is not None and wanted == {mode} and number not in graph.outputs:
+        if mode is not None and wanted == {mode} and number not in graph.leaving:
             yield number, mode
 
 

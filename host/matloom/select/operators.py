@@ -178,7 +178,7 @@ def stages_of(node: Node, graph: Graph, names: dict[int, str], config: Config) -
         sources=tuple(source_name(graph, node, number, names) for number in node.inputs),
         results=tuple(names[number] for number in node.outputs),
         config=config,
-        external=names[node.inputs[0]] in {names[number] for number in graph.inputs},
+        external=names[node.inputs[0]] in {names[number] for number in graph.entering},
     )
     made = make(context)
     stages = made if isinstance(made, tuple) else (made,)

@@ -57,7 +57,7 @@ def _groups(
     graph: Graph, roots: dict[int, int], stages: dict[int, tuple[Stage, ...]]
 ) -> list[tuple[bool, list[Node]]]:
     """Order nodes so that runs of the engine are as long as the data allow."""
-    ready = {roots[number] for number in graph.inputs}
+    ready = {roots[number] for number in graph.entering}
     ready.update(number for number, tensor in graph.tensors.items() if tensor.data is not None)
     waiting = [node for node in graph.nodes if node.op not in RESHAPES]
     groups: list[tuple[bool, list[Node]]] = []
@@ -79,7 +79,7 @@ def _groups(
 
 def _host_tensors(graph: Graph, stages: dict[int, tuple[Stage, ...]]) -> set[int]:
     """Return the tensors that must be there on the host: what it reads, and the results."""
-    wanted = set(graph.outputs)
+    wanted = set(graph.leaving)
     for node in graph.nodes:
         if node.op not in RESHAPES and id(node) not in stages:
             wanted.update(_computed(graph, node))
@@ -132,7 +132,7 @@ def partition(
                     roots[number] for number in _computed(graph, node) if roots[number] not in made
                 )
     runs: list[EngineRun | HostRun] = []
-    on_host = set(graph.inputs)
+    on_host = set(graph.entering)
     on_host.update(number for number, tensor in graph.tensors.items() if tensor.data is not None)
     for on_engine, nodes in groups:
         if on_engine:
@@ -144,7 +144,7 @@ def partition(
             runs.extend(_reshapes(graph, roots, on_host, _computed(graph, node)))
             on_host.update(node.outputs)
             runs.append(HostRun(node=node, reason=reasons[id(node)]))
-    runs.extend(_reshapes(graph, roots, on_host, list(graph.outputs)))
+    runs.extend(_reshapes(graph, roots, on_host, list(graph.leaving)))
     return Partition(runs=tuple(runs), roots=roots)
 
 

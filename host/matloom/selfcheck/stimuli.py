@@ -35,13 +35,13 @@ def values_of(tensor: Tensor, kind: str, draw: np.random.Generator) -> Array:
 
 
 def inputs_of(graph: Graph, kind: str, draw: np.random.Generator) -> dict[int, Array]:
-    """Return an array for each input of a graph, by number.
+    """Return an array for all that enters a graph, by number.
 
     Integers of 32 and 64 bits are zeros where an opaque operator might take them for indices.
     """
     opaque = any(node.op is Op.REFERENCE for node in graph.nodes)
     inputs = {}
-    for number in graph.inputs:
+    for number in graph.entering:
         tensor = graph.tensors[number]
         if opaque and tensor.dtype in ("int32", "int64", "uint32", "uint64"):
             inputs[number] = np.zeros(tensor.shape, tensor.dtype)
