@@ -21,6 +21,7 @@ from matloom.passes.choose_modes import Precision
 from matloom.program import EngineStep, Program, Repeat, TensorInfo
 from matloom.program.verify import verify_program
 from matloom.report import Report, make_report
+from matloom.state import SessionState
 
 __all__ = ["Session", "compile", "load", "require_inputs"]
 
@@ -110,7 +111,8 @@ class Session:
     """A program on a device.
 
     Inputs and outputs have the names, shapes and dtypes of the model file. What a streaming
-    network remembers stays from run to run until `reset`. Weights that fit stay on chip from
+    network remembers stays from run to run, and from sample to sample of one run, until `reset`;
+    `state` and `restore` are for its variables by name. Weights that fit stay on chip from
     run to run, until another program, a reset or a fault; several sessions, and threads, may share
     a driver.
 
@@ -129,6 +131,7 @@ class Session:
         verify_program(program)
         self.program, self.driver, self.device = program, driver, device
         self._host = HostSteps(program)
+        self._state = SessionState(program, driver)
         self._runs: list[Counters] = []
         self._repeated = False
         #: The driver's epoch at the end of the last run.
@@ -151,6 +154,8 @@ class Session:
     def close(self) -> None:
         """End the session: it runs no more. A device that `load` opened for it is closed, too."""
         self._closed = True
+        if self.driver.owner is self:
+            self.driver.owner = None
         if self._own:
             self.driver.close()
 
@@ -201,6 +206,10 @@ class Session:
             for info in self.program.outputs
         }
 
+    def leave(self) -> None:
+        """Give external memory up to another program; the driver asks for it."""
+        self._state.leave()
+
     def _claim(self) -> None:
         """Put the program into external memory, unless it is there."""
         if self.driver.owner is not self:
@@ -211,22 +220,31 @@ class Session:
     def _run_one(self, inputs: dict[str, Array]) -> dict[str, Array]:
         """Run every step once."""
         self._claim()
-        known = {**self._host.constants, **inputs}
+        known = {**self._host.constants, **inputs, **self._state.arrive()}
         self._runs = []
-        for step in self.program.steps:
-            if isinstance(step, EngineStep):
-                known.update(self._run_engine(step, known))
-            else:
-                known.update(self._host.run(step, known))
+        try:
+            for step in self.program.steps:
+                if isinstance(step, EngineStep):
+                    known.update(self._run_engine(step, known))
+                else:
+                    known.update(self._host.run(step, known))
+        except BaseException:
+            self._state.lose()
+            raise
+        self._state.follow(known)
         return {info.name: known[info.name].reshape(info.shape) for info in self.program.outputs}
 
     def _run_engine(self, step: EngineStep, known: dict[str, Array]) -> dict[str, Array]:
         for binding in step.inputs:
+            if binding.region is Region.ARENA:
+                continue
             data = np.ascontiguousarray(known[binding.name], binding.dtype).tobytes()
             self.driver.write_region(binding.region, binding.offset, data)
         self._runs.append(self._run_commands(step))
         found = {}
         for binding in step.outputs:
+            if binding.region is Region.ARENA:
+                continue
             dtype = np.dtype(binding.dtype)
             size = int(np.prod(binding.shape)) * dtype.itemsize
             raw = self.driver.read_region(binding.region, binding.offset, size)
@@ -250,8 +268,33 @@ class Session:
         return counters
 
     def reset(self) -> None:
-        """Forget what the network's operators remember from run to run."""
+        """Forget what the network remembers from run to run: variables, and inside operators."""
         self._host = HostSteps(self.program)
+        self._state.reset()
+
+    @property
+    def state(self) -> dict[str, Array]:
+        """What the network's variables hold, by name: a copy.
+
+        What opaque operators remember is not among them.
+
+        Errors
+        ------
+        DeviceError
+            A call failed, so it is unknown until `reset` or `restore`.
+        """
+        with self.driver.lock:
+            return self._state.values()
+
+    def restore(self, state: Mapping[str, Array]) -> None:
+        """Let the network's variables hold what `state` once gave.
+
+        Errors
+        ------
+        ValueError, TypeError
+            A name, shape or dtype is not a variable's.
+        """
+        self._state.restore(state)
 
     def report(self) -> Report:
         """Return what the last sample cost."""

@@ -13,9 +13,9 @@ HOST = sorted((ROOT / "host" / "matloom").rglob("*.py"))
 ARCH = [path for path in HOST if path.is_relative_to(ROOT / "host" / "matloom" / "arch")]
 #: The rooms of the host package in the order of imports: each imports none that comes after it.
 ROOMS = (
-    *("arch", "ir", "frontend", "program", "kernels", "passes", "select", "schedule", "toolchain"),
-    *("device", "meaning", "selfcheck", "compiler", "terminal", "report", "runtime", "ops", "data"),
-    *("tools", "testing", "cli"),
+    *("arch", "ir", "program", "kernels", "frontend", "passes", "select", "schedule", "toolchain"),
+    *("device", "meaning", "selfcheck", "compiler", "terminal", "report", "state", "runtime"),
+    *("ops", "data", "tools", "testing", "cli"),
 )
 #: The only host files that ask for hardware: the simulated device and the command line.
 GENERATORS = {"device/rtl.py", "cli.py"}

@@ -145,7 +145,9 @@ class Section:
     least, most:
         Limits of the number of records, or of bytes.
     optional:
-        A file may lack it, and a reader may ignore it.
+        A file may lack it.
+    ignorable:
+        A reader may skip it.
     """
 
     tag: int
@@ -156,6 +158,7 @@ class Section:
     most: int = FILE_LIMIT
     alignment: int = 8
     optional: bool = False
+    ignorable: bool = False
 
     @property
     def record_bytes(self) -> int:
@@ -355,6 +358,7 @@ SECTIONS = (
         name="verdict",
         doc="What was checked at compile time.",
         optional=True,
+        ignorable=True,
         least=1,
         most=1,
         fields=(
@@ -380,12 +384,25 @@ SECTIONS = (
         doc="Constants of the host; model files that reference interpreters run.",
         alignment=ALIGNMENT,
     ),
+    Section(
+        tag=21,
+        name="variables",
+        doc="Tensors whose bytes stay from call to call: a call begins with those of the last.",
+        optional=True,
+        least=1,
+        fields=(
+            _text("name", "unique among variables"),
+            _u32("before", "number of the tensor as a call begins"),
+            _u32("after", "number of the tensor as it ends"),
+            _u32("initial", f"its first bytes in `host_data`, a multiple of {CONSTANT_ALIGNMENT}"),
+            _range("place", "in region ARENA; none where the host keeps it", "bindings", 1),
+        ),
+    ),
 )
 
 #: Tags that are taken but not yet written, so that they can come without a new version.
 RESERVED = {
     20: ("memory", "Bytes a cycle, latency and cost of a row miss of the memory; optional."),
-    21: ("variables", "Tensors whose bytes stay from call to call; required."),
 }
 
 

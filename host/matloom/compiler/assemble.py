@@ -11,7 +11,7 @@ from matloom.arch.isa import GRANULE_BYTES, Region
 from matloom.arch.program_file import ALIGNMENT, CONSTANT_ALIGNMENT
 from matloom.frontend.arithmetic import file_macs
 from matloom.ir.attributes import Reference
-from matloom.ir.graph import Graph, Tensor
+from matloom.ir.graph import Array, Graph, Tensor, Variable
 from matloom.ir.work import macs, tensor_bytes
 from matloom.program import (
     Binding,
@@ -23,6 +23,7 @@ from matloom.program import (
     Quantised,
     Repeat,
     TensorInfo,
+    VariableInfo,
 )
 from matloom.schedule import (
     CompileError,
@@ -33,6 +34,7 @@ from matloom.schedule import (
     Segment,
     schedule_segment,
 )
+from matloom.schedule.state import overwritten, state_places
 from matloom.select.context import BROADCASTING, source_name
 from matloom.select.lookup import fuse_tables
 from matloom.select.partition import EngineRun, HostRun, Partition
@@ -83,6 +85,11 @@ class _Lowering:
     names: dict[int, str]
     config: Config
     options: CompileOptions
+    #: Of the tensors of variables that stay in external memory.
+    state: dict[int, Place] = field(default_factory=dict)
+    state_bytes: int = 0
+    #: Variables, by their first tensor, that are read after they are written.
+    spoilt: set[int] = field(default_factory=set)
     image: Image = field(default_factory=Image)
     commands: list[bytes] = field(default_factory=list)
     steps: list[EngineStep | HostStep] = field(default_factory=list)
@@ -93,24 +100,36 @@ class _Lowering:
     next_mark: int = 1
 
     def _bindings(self, region: Region, numbers: tuple[int, ...]) -> tuple[Binding, ...]:
-        """Give tensors places in a region; those that share bytes share their place."""
+        """Give tensors places in a region; those that share bytes share their place.
+
+        Variables that stay in external memory have theirs.
+        """
         offsets: dict[int, int] = {}
         end = 0
         for number in numbers:
+            if number in self.state:
+                continue
             root = self.parts.roots[number]
             if root not in offsets:
                 offsets[root] = end
                 end += -(-self.graph.tensors[number].size_bytes // ALIGNMENT) * ALIGNMENT
         self.region_bytes[region] = max(self.region_bytes.get(region, 0), end)
         return tuple(
-            Binding(
-                name=self.names[number],
-                region=region,
-                offset=offsets[self.parts.roots[number]],
-                shape=self.graph.tensors[number].shape,
-                dtype=self.graph.tensors[number].dtype,
+            self._binding(number, self.state[number])
+            if number in self.state
+            else self._binding(
+                number, Place(region=region, offset=offsets[self.parts.roots[number]])
             )
             for number in numbers
+        )
+
+    def _binding(self, number: int, place: Place) -> Binding:
+        return Binding(
+            name=self.names[number],
+            region=place.region,
+            offset=place.offset,
+            shape=self.graph.tensors[number].shape,
+            dtype=self.graph.tensors[number].dtype,
         )
 
     def _places(self, bindings: tuple[Binding, ...], numbers: tuple[int, ...]) -> dict[str, Place]:
@@ -178,10 +197,11 @@ class _Lowering:
             self.config,
             self.options,
             self.image,
-            arena_start=0,
+            arena_start=self.state_bytes,
             output_bytes=self.region_bytes[Region.OUTPUT],
             may_pin=sum(isinstance(other, EngineRun) for other in self.parts.runs) == 1,
         )
+        self._find_spoilt(scheduled)
         arena = max(self.region_bytes.get(Region.ARENA, 0), scheduled.arena_end)
         self.region_bytes[Region.ARENA] = arena
         offset, size = self._commands(scheduled.instructions)
@@ -205,6 +225,20 @@ class _Lowering:
                 repeat=repeat,
             )
         )
+
+    def _find_spoilt(self, scheduled: Scheduled) -> None:
+        """Note the variables that a command buffer would read after they are written."""
+        before = {
+            (place.offset, place.offset + self.graph.tensors[variable.before].size_bytes): (
+                variable.before
+            )
+            for variable in self.graph.variables
+            if (place := self.state.get(variable.before)) is not None
+        }
+        again = [] if scheduled.repeat is None else scheduled.repeat.instructions
+        for instructions in (scheduled.instructions, again):
+            found = overwritten(instructions, before, self.config)
+            self.spoilt.update(number for place, number in before.items() if place[0] in found)
 
     def _marks(self, run: EngineRun) -> tuple[int, ...]:
         """Return a mark for the last stage of each operator, and none for its others."""
@@ -276,23 +310,38 @@ class _Lowering:
             for name, count in zip(names, counts, strict=True)
         )
 
+    def _host_bytes(self, array: Array) -> int:
+        """Keep an array for the host; return its offset."""
+        self.host_data.extend(bytes(-len(self.host_data) % CONSTANT_ALIGNMENT))
+        offset = len(self.host_data)
+        self.host_data.extend(array.tobytes())
+        return offset
+
+    def _variable(self, variable: Variable) -> VariableInfo:
+        place = self.state.get(variable.before)
+        return VariableInfo(
+            name=variable.name,
+            before=self.names[variable.before],
+            after=self.names[variable.after],
+            initial=self._host_bytes(variable.initial),
+            place=None if place is None else self._binding(variable.before, place),
+        )
+
     def _constant(self, number: int) -> None:
         """Keep a tensor for the host, once, if it is constant."""
         tensor = self.graph.tensors[number]
         if tensor.data is None or number in self.constants:
             return
         quantisation = tensor.quantisation
-        self.host_data.extend(bytes(-len(self.host_data) % CONSTANT_ALIGNMENT))
         self.constants[number] = Constant(
             name=self.names[number],
-            offset=len(self.host_data),
+            offset=self._host_bytes(tensor.data),
             shape=tensor.shape,
             dtype=tensor.dtype,
             scales=() if quantisation is None else quantisation.scale,
             zero_points=() if quantisation is None else quantisation.zero_point,
             axis=None if quantisation is None else quantisation.axis,
         )
-        self.host_data.extend(tensor.data.tobytes())
 
     def program(self) -> Program:
         """Return the program: constants first, command buffers behind them."""
@@ -306,17 +355,18 @@ class _Lowering:
         steps = tuple(
             _placed(step, offsets) if isinstance(step, EngineStep) else step for step in self.steps
         )
-        for number in self.graph.outputs:
+        for number in self.graph.leaving:
             self._constant(number)
         named = {
             self.names[number]: _tensor_info(self.names[number], tensor)
             for number, tensor in self.graph.tensors.items()
-            if tensor.data is None or number in self.graph.outputs
+            if tensor.data is None or number in self.graph.leaving
         }
-        used = {self.names[number] for number in (*self.graph.inputs, *self.graph.outputs)}
+        used = {self.names[number] for number in (*self.graph.entering, *self.graph.leaving)}
         for step in steps:
             for item in (*step.inputs, *step.outputs):
                 used.add(item.name if isinstance(item, Binding) else item)
+        variables = tuple(map(self._variable, self.graph.variables))
         return Program(
             name=self.graph.name,
             config=self.config,
@@ -330,6 +380,7 @@ class _Lowering:
             tensors=tuple(info for name, info in named.items() if name in used),
             steps=steps,
             layers=tuple(self.layers),
+            variables=variables,
             constants=tuple(self.constants.values()),
             host_data=bytes(self.host_data),
         )
@@ -358,10 +409,15 @@ def lower(
     CompileError
         Where a run does not fit the engine.
     """
-    lowering = _Lowering(graph=graph, parts=parts, names=names, config=config, options=options)
-    for run in parts.runs:
-        if isinstance(run, EngineRun):
-            lowering.engine(run)
-        else:
-            lowering.host(run)
-    return lowering.program()
+    refused: set[int] = set()
+    while True:
+        state, size = state_places(graph, parts, refused)
+        lowering = _Lowering(graph, parts, names, config, options, state, size)
+        for run in parts.runs:
+            if isinstance(run, EngineRun):
+                lowering.engine(run)
+            else:
+                lowering.host(run)
+        if not lowering.spoilt:
+            return lowering.program()
+        refused |= lowering.spoilt

@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from matloom.arch.config import Config
 from matloom.arch.csr import COUNTERS, IDENTITY, MARKS_OFFSET, Fault, register
@@ -11,7 +12,7 @@ from matloom.arch.isa import Region
 from matloom.device.errors import UNIT_NAMES, DeviceError, DeviceFault, DeviceTimeout
 from matloom.device.transport import Interruptible, Transport
 
-__all__ = ["Counters", "Driver"]
+__all__ = ["Counters", "Driver", "Owner"]
 
 #: Regions begin on this boundary: the widest bus, and the 4 KiB that no burst may cross.
 _ALIGNMENT = 4096
@@ -31,6 +32,13 @@ class Counters:
     def cycles(self) -> int:
         """Cycles from start to done."""
         return self.values["cycles"]
+
+
+class Owner(Protocol):
+    """Who has regions in external memory."""
+
+    def leave(self) -> None:
+        """Take out what must not be lost: other regions are about to be there."""
 
 
 class Driver:
@@ -76,7 +84,7 @@ class Driver:
         self.timeout, self.timeout_cycles = timeout, timeout_cycles
         self._bases: dict[Region, int] = {}
         #: Whose regions are in external memory; None where nobody has claimed them.
-        self.owner: object | None = None
+        self.owner: Owner | None = None
         #: Grows with all that may change the scratchpad: runs, resets, other regions.
         self.epoch = 0
         self.lock = threading.RLock()
@@ -133,6 +141,8 @@ class Driver:
     def allocate(self, region_bytes: Mapping[Region, int]) -> dict[Region, int]:
         """Place the regions in external memory one behind the other; return their addresses."""
         self._recover()
+        if self.owner is not None:
+            self.owner.leave()
         self.owner = None
         self.epoch += 1
         address = self.transport.memory_base

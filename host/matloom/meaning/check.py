@@ -135,6 +135,7 @@ class _Check:
         start = state.copy()
         try:
             run(state, self.program.commands(buffer))
+            self._compare_variables(step, start, state)
             kept = step.repeat.kept if step.repeat is not None else ()
             for first, end in kept:
                 self._compare_kept(first, state.spad[first:end], start, buffer)
@@ -157,6 +158,22 @@ class _Check:
         if not right.all():
             at = int(np.argmin(right))
             raise MeaningError(f"byte {first + at} of the scratchpad must still hold a constant")
+
+    def _compare_variables(self, step: EngineStep, start: State, state: State) -> None:
+        """Raise where a step touches variables in external memory that it does not make."""
+        made = {binding.name for binding in step.outputs}
+        for variable in self.program.variables:
+            place = variable.place
+            if place is None or variable.after in made:
+                continue
+            size = self.graph.tensors[self._number(variable.before)].size_bytes
+            span = slice(place.offset, place.offset + size)
+            before, after = (each.regions[place.region][span] for each in (start, state))
+            if not np.array_equal(before, after):
+                raise MeaningError(f"variable {variable.name!r} must stay as it is")
+
+    def _number(self, name: str) -> int:
+        return next(number for number, known in self.names.items() if known == name)
 
     def _compare_output(self, binding: Binding, number: int, state: State) -> bool:
         """Return whether an output could be compared; raise where it differs."""

@@ -12,6 +12,7 @@ from matloom.program.records import (
     Quantised,
     Repeat,
     TensorInfo,
+    VariableInfo,
     Verdict,
 )
 
@@ -27,5 +28,6 @@ __all__ = [
     "Quantised",
     "Repeat",
     "TensorInfo",
+    "VariableInfo",
     "Verdict",
 ]

@@ -1,8 +1,13 @@
 """Program: one file with everything that a device and its host need to run a network."""
 
+import math
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from matloom.arch.config import Config
 from matloom.arch.isa import Region
@@ -16,6 +21,7 @@ from matloom.program.records import (
     LayerInfo,
     Repeat,
     TensorInfo,
+    VariableInfo,
     Verdict,
 )
 
@@ -44,8 +50,10 @@ class Program:
         Engine and host steps in order of execution.
     layers:
         For reports.
+    variables:
+        What is kept between calls.
     constants, host_data:
-        What host steps read, and the bytes of it; the device has no copy.
+        What host steps read, and the bytes of it and of initial values; the device has no copy.
     verdict:
         Of the checks at compile time; None where there were none.
     """
@@ -59,6 +67,7 @@ class Program:
     tensors: tuple[TensorInfo, ...]
     steps: tuple[EngineStep | HostStep, ...]
     layers: tuple[LayerInfo, ...] = ()
+    variables: tuple[VariableInfo, ...] = ()
     constants: tuple[Constant, ...] = ()
     host_data: bytes = b""
     verdict: Verdict | None = None
@@ -78,6 +87,22 @@ class Program:
         """Names of the operators whose multiply-accumulates are not known, each once."""
         names = (layer.operator for layer in self.layers if not is_counted(layer.operator))
         return tuple(dict.fromkeys(names))
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of all variables."""
+        return sum(array.nbytes for array in self.initial_state().values())
+
+    def initial_state(self) -> dict[str, npt.NDArray[Any]]:
+        """Return what variables hold before the first call, by name."""
+        infos = {info.name: info for info in self.tensors}
+        found = {}
+        for variable in self.variables:
+            info = infos[variable.before]
+            count = math.prod(info.shape)
+            array = np.frombuffer(self.host_data, info.dtype, count, variable.initial)
+            found[variable.name] = array.reshape(info.shape)
+        return found
 
     @property
     def shared_marks(self) -> frozenset[int]:

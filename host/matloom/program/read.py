@@ -27,6 +27,7 @@ from matloom.program.records import (
     Quantised,
     Repeat,
     TensorInfo,
+    VariableInfo,
     Verdict,
 )
 from matloom.program.sections import Sections, read_sections
@@ -85,6 +86,7 @@ class _Reader:
             tensors=tuple(self._tensors),
             steps=self._steps(),
             layers=tuple(self._layer(row) for row in self._tables["layers"]),
+            variables=tuple(self._variable(row) for row in self._tables["variables"]),
             constants=tuple(self._constants),
             host_data=self._bytes["host_data"],
             verdict=verdicts[0] if verdicts else None,
@@ -284,6 +286,16 @@ class _Reader:
             tensor_bytes=row["tensor_bytes"],
             repeat_cycles=row["repeat_cycles"],
             mode=self._texts[row["mode"]],
+        )
+
+    def _variable(self, row: _Row) -> VariableInfo:
+        places = self._list(row, "place", self._bindings)
+        return VariableInfo(
+            name=self._texts[row["name"]],
+            before=self._info(row["before"]).name,
+            after=self._info(row["after"]).name,
+            initial=row["initial"],
+            place=places[0] if places else None,
         )
 
     def _verdict(self, row: _Row) -> Verdict:

@@ -1,4 +1,4 @@
-"""What a Program consists of: tensors, bindings, constants, steps, layers, verdict."""
+"""What a Program consists of: tensors, bindings, constants, steps, layers, variables, verdict."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +14,7 @@ __all__ = [
     "Quantised",
     "Repeat",
     "TensorInfo",
+    "VariableInfo",
     "Verdict",
 ]
 
@@ -97,6 +98,8 @@ class Repeat:
 class EngineStep:
     """Run commands on the engine: write `inputs`, ring, read `outputs`.
 
+    What is bound in region ARENA is a variable: it is there already, and stays there.
+
     `command_offset` and `command_bytes` lie in the program image; `predicted_cycles` is the
     compiler's estimate from doorbell to done. `repeat` is the shorter way from the second
     time on, where weights stay on chip.
@@ -148,6 +151,29 @@ class LayerInfo:
     tensor_bytes: int = 0
     repeat_cycles: int = 0
     mode: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class VariableInfo:
+    """What a network remembers from one call to the next.
+
+    Members
+    -------
+    name:
+        The model file's.
+    before, after:
+        Names of the tensors that hold it as a call begins and ends, alike in shape and dtype.
+    initial:
+        Offset, in the program's host data, of what it holds before the first call.
+    place:
+        Where in region ARENA it stays, as the binding of `before`; None where the host keeps it.
+    """
+
+    name: str
+    before: str
+    after: str
+    initial: int
+    place: Binding | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,6 +30,7 @@ from matloom.program.records import (
     Repeat,
     TensorInfo,
 )
+from matloom.program.variables import check_variables
 
 __all__ = ["validate"]
 
@@ -48,6 +49,7 @@ def validate(program: Program) -> None:
     _check_names("constant", program.constants)
     _check_sizes(program)
     _check_regions(program)
+    check_variables(program)
     _check_order(program)
     tensors = _tensors(program)
     for number, step in enumerate(program.steps):
@@ -115,7 +117,9 @@ def _check_regions(program: Program) -> None:
     for step in program.steps:
         if isinstance(step, EngineStep):
             for region, side in ((Region.INPUT, step.inputs), (Region.OUTPUT, step.outputs)):
-                found = (_binding_end(item, region) for item in side)
+                found = (
+                    _binding_end(item, region) for item in side if item.region is not Region.ARENA
+                )
                 ends[region] = max(ends[region], *found, 0)
     for region, end in ends.items():
         most = -(-end // ALIGNMENT) * ALIGNMENT
@@ -167,6 +171,7 @@ def _check_order(program: Program) -> None:
                 raise ProgramError(f"{what} {info.name!r} must be one of the program's tensors")
     known = {constant.name for constant in program.constants}
     _provide("an input", (info.name for info in program.inputs), known)
+    _provide("a variable", (variable.before for variable in program.variables), known)
     for number, step in enumerate(program.steps):
         for item in step.inputs:
             name = item.name if isinstance(item, Binding) else item
@@ -176,9 +181,11 @@ def _check_order(program: Program) -> None:
                 )
         made = (item.name if isinstance(item, Binding) else item for item in step.outputs)
         _provide(f"step {number}", made, known)
-    for info in program.outputs:
-        if info.name not in known:
-            raise ProgramError(f"output {info.name!r} must be made by a step")
+    ends = [("output", info.name) for info in program.outputs]
+    ends += [("variable", variable.after) for variable in program.variables]
+    for what, name in ends:
+        if name not in known:
+            raise ProgramError(f"{what} {name!r} must be made by a step")
 
 
 def _provide(what: str, names: Iterable[str], known: set[str]) -> None:
@@ -211,8 +218,15 @@ def _check_engine_step(number: int, step: EngineStep, program: Program) -> None:
 
 
 def _check_apart(name: str, side: Sequence[Binding]) -> None:
-    """Check that tensors share all their bytes or none: a reshaped one lies where its source is."""
-    spans = sorted((item.offset, _binding_end(item, item.region), item.name) for item in side)
+    """Check that tensors share all their bytes or none: a reshaped one lies where its source is.
+
+    Variables are checked among themselves.
+    """
+    spans = sorted(
+        (item.offset, _binding_end(item, item.region), item.name)
+        for item in side
+        if item.region is not Region.ARENA
+    )
     for (start, end, first), (begin, last, second) in pairwise(spans):
         if begin < end and (start, end) != (begin, last):
             raise ProgramError(

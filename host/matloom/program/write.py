@@ -34,6 +34,7 @@ from matloom.program.records import (
     LayerInfo,
     Repeat,
     TensorInfo,
+    VariableInfo,
     Verdict,
 )
 from matloom.program.tables import BY_NAME, OPERATOR_BY_NAME, attributes_of, packer
@@ -59,7 +60,7 @@ def write(program: Program) -> bytes:
             found[section.tag] = (REQUIRED, len(data), data)
         elif writer.rows[section.name] or not section.optional:
             rows = writer.rows[section.name]
-            flags = 0 if section.optional else REQUIRED
+            flags = 0 if section.ignorable else REQUIRED
             found[section.tag] = (flags, len(rows), _packed(section, rows))
     return write_sections(found, program.config.digest)
 
@@ -117,6 +118,8 @@ class _Writer:
             self._step(step)
         for layer in program.layers:
             self._layer(layer)
+        for variable in program.variables:
+            self._variable(variable)
         if program.verdict is not None:
             self._verdict(program.verdict)
         self.bytes = {
@@ -251,6 +254,12 @@ class _Writer:
                 self._text(layer.mode),
             )
         )
+
+    def _variable(self, variable: VariableInfo) -> None:
+        place = self._bindings([] if variable.place is None else [variable.place])
+        numbers = self._tensors[variable.before], self._tensors[variable.after]
+        row = (self._text(variable.name), *numbers, variable.initial, *place)
+        self.rows["variables"].append(row)
 
     def _verdict(self, verdict: Verdict) -> None:
         row = (

@@ -45,7 +45,9 @@ def check_program(
 
     The program runs on the functional model: a first call and a repeated one of a session, with
     random inputs, then with all inputs at the minimum and at the maximum of their type. Every
-    tensor that crosses a step is compared, bit for bit what the engine made.
+    tensor that crosses a step is compared, bit for bit what the engine made. Variables are inputs
+    and results of each call like others; those in external memory must hold the new values there
+    when it ends.
 
     A ``"sample"`` is all of that where the engine has up to 20 million multiply-accumulates, but
     the extreme inputs above one million. Of a larger network it is single command buffers, drawn
@@ -98,8 +100,14 @@ class _Check:
         where = f"{_call(repeated)}, {kind} inputs"
         known = {**self.machine.constants}
         known.update({self._name(number): array for number, array in inputs.items()})
+        self.machine.place(known)
         for step in self.program.steps:
             self._run(step, known, where, repeated=repeated)
+        # No step may touch variables that it does not replace.
+        for name, array in self.machine.placed().items():
+            self._compare(name, array, exact=True, where=f"as it stays, {where}")
+        for variable in self.program.variables:
+            self._compare(variable.after, known[variable.after], exact=False, where=where)
         for info in self.program.outputs:
             self._compare(info.name, known[info.name], exact=False, where=where)
 
@@ -135,6 +143,7 @@ class _Check:
             }
             self.definition.start(given)
             known = {binding.name: given[self.names[binding.name]] for binding in step.inputs}
+            self.machine.place(known)
             self._run(step, known, f"{_call(repeated)} of one command buffer", repeated=repeated)
 
     def _run(

@@ -85,13 +85,31 @@ class Machine:
         raw = self._draw.integers(-128, 128, info.shape)
         return raw.astype(info.dtype)
 
+    def place(self, known: Mapping[str, Array]) -> None:
+        """Put the variables among `known` where they stay in external memory."""
+        for variable in self.program.variables:
+            if variable.place is not None and variable.before in known:
+                self._write(variable.place, known[variable.before])
+
+    def placed(self) -> dict[str, Array]:
+        """Return the variables that stay in external memory, by their names as a call ends."""
+        return {
+            variable.after: self._read(variable.place)
+            for variable in self.program.variables
+            if variable.place is not None
+        }
+
+    def _write(self, binding: Binding, array: Array) -> None:
+        data = np.ascontiguousarray(array, binding.dtype)
+        raw = np.frombuffer(data.tobytes(), np.uint8)
+        self.engine.regions[binding.region][binding.offset :][: raw.size] = raw
+
     def _run_engine(
         self, step: EngineStep, known: Mapping[str, Array], repeated: bool
     ) -> dict[str, Array]:
         for binding in step.inputs:
-            data = np.ascontiguousarray(known[binding.name], binding.dtype)
-            raw = np.frombuffer(data.tobytes(), np.uint8)
-            self.engine.regions[binding.region][binding.offset :][: raw.size] = raw
+            if binding.region is not Region.ARENA:
+                self._write(binding, known[binding.name])
         commands = step.repeat if repeated and step.repeat is not None else step
         self.engine.run(self.program.commands(commands))
         return {binding.name: self._read(binding) for binding in step.outputs}

@@ -95,7 +95,8 @@ def _row(section: Section) -> tuple[object, ...]:
     most = "" if section.most == FILE_LIMIT else section.most
     count = f"{section.least}" if section.least == most else f"{section.least} .. {most}".rstrip()
     size = section.record_bytes if section.fields else "bytes"
-    required = "no" if section.optional else "yes"
+    required = "if present" if section.optional else "yes"
+    required = "no" if section.ignorable else required
     name = f"`{section.name}`"
     return section.tag, name, count, size, section.alignment, required, section.doc
 

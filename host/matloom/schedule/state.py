@@ -1,0 +1,92 @@
+"""Which variables stay in external memory, where the engine reads and writes them in place."""
+
+from collections.abc import Collection, Iterable
+
+from matloom.arch.config import Config
+from matloom.arch.instruction import Instruction
+from matloom.arch.isa import Memory, Opcode, Region
+from matloom.arch.program_file import ALIGNMENT
+from matloom.ir.graph import Graph
+from matloom.program.accesses import accesses
+from matloom.schedule.segment import Place
+from matloom.select.partition import EngineRun, Partition
+
+__all__ = ["overwritten", "state_places"]
+
+
+def state_places(
+    graph: Graph, parts: Partition, refused: Collection[int]
+) -> tuple[dict[int, Place], int]:
+    """Return places in region ARENA for tensors of variables, and the bytes of all.
+
+    Both tensors of a variable have the same place. There are none for variables that the host
+    needs, or another run of the engine after they are assigned, and for those in `refused`,
+    numbers of tensors as a call begins.
+    """
+    places: dict[int, Place] = {}
+    end = 0
+    for variable in graph.variables:
+        pair = variable.before, variable.after
+        if variable.before in refused or not _in_place(graph, parts, *pair):
+            continue
+        places.update(dict.fromkeys(pair, Place(region=Region.ARENA, offset=end)))
+        size = graph.tensors[variable.before].size_bytes
+        end += -(-size // ALIGNMENT) * ALIGNMENT
+    return places, end
+
+
+def _in_place(graph: Graph, parts: Partition, before: int, after: int) -> bool:
+    """Return whether a run of the engine makes what follows, and nothing reads either later."""
+    old, new = before, parts.roots[after]
+    # Sums of 32 bits lie in memory as planes of bytes.
+    if old == new or graph.tensors[after].dtype == "int32" or graph.tensors[new].data is not None:
+        return False
+    wanted = [*graph.outputs, *(each.after for each in graph.variables)]
+    if [parts.roots[number] for number in wanted].count(new) != 1 or old in _roots(parts, wanted):
+        return False
+    made = -1
+    for at, run in enumerate(parts.runs):
+        if not isinstance(run, EngineRun):
+            if {old, new} & _roots(parts, run.node.inputs):
+                return False
+        elif new in run.consumed or (old in run.consumed and made >= 0):
+            return False
+        elif new in _roots(parts, run.produced):
+            if [parts.roots[number] for number in run.produced].count(new) != 1:
+                return False
+            made = at
+    return made >= 0
+
+
+def _roots(parts: Partition, numbers: Iterable[int]) -> set[int]:
+    return {parts.roots[number] for number in numbers}
+
+
+def overwritten(
+    instructions: Iterable[Instruction], places: Iterable[tuple[int, int]], config: Config
+) -> set[int]:
+    """Return the places, by their first bytes, that are read again after something is written.
+
+    In place, a LOAD must find the bytes of the call's beginning. That another reads the new ones
+    is possible, and rare: it counts as well.
+
+    Parameters
+    ----------
+    places:
+        First bytes in region ARENA, and the bytes after the last.
+    """
+    written = {place: False for place in places}
+    found = set()
+    for instruction in instructions:
+        if instruction.opcode not in (Opcode.LOAD, Opcode.STORE):
+            continue
+        for access in accesses(instruction, config):
+            if access.space != (Memory.DRAM, Region.ARENA):
+                continue
+            for start, end in written:
+                if access.start < end and start < access.end:
+                    if access.write:
+                        written[start, end] = True
+                    elif written[start, end]:
+                        found.add(start)
+    return found

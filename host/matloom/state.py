@@ -1,0 +1,106 @@
+"""What a session's variables hold: on the host, or in external memory beside its program."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from matloom.arch.isa import Region
+from matloom.device.driver import Driver
+from matloom.device.errors import DeviceError
+from matloom.ir.graph import Array
+from matloom.program import Program, VariableInfo
+
+__all__ = ["SessionState"]
+
+
+class SessionState:
+    """The variables of one session by name.
+
+    Those with a place move to external memory before a run (`arrive`), and back when another
+    program is about to replace them there (`leave`); nothing else of them crosses.
+
+    Errors
+    ------
+    DeviceError
+        A call failed half-way, so what variables hold is unknown until `reset` or `restore`.
+    """
+
+    def __init__(self, program: Program, driver: Driver) -> None:
+        self._program, self._driver = program, driver
+        self._placed = [item for item in program.variables if item.place is not None]
+        self._kept = [item for item in program.variables if item.place is None]
+        self.reset()
+
+    def reset(self) -> None:
+        """Let all variables begin again."""
+        self._values: dict[str, Array] = self._program.initial_state()
+        #: Whether those with a place are in external memory, and here out of date.
+        self._away = False
+        self._lost = False
+
+    def restore(self, values: Mapping[str, Array]) -> None:
+        """Let variables hold other values; raise ValueError or TypeError where they do not fit."""
+        initial = self._program.initial_state()
+        if set(values) != set(initial):
+            raise ValueError(f"a state must be of {sorted(initial)}, not {sorted(values)}")
+        given = {name: np.array(values[name]) for name in initial}
+        for name, array in given.items():
+            wanted = initial[name]
+            if array.dtype != wanted.dtype:
+                raise TypeError(f"variable {name!r} must be {wanted.dtype}, not {array.dtype}")
+            if array.shape != wanted.shape:
+                raise ValueError(f"variable {name!r} must be {wanted.shape}, not {array.shape}")
+        self._values, self._away, self._lost = given, False, False
+
+    def values(self) -> dict[str, Array]:
+        """Return a copy of what variables hold."""
+        self._require_known()
+        if self._away:
+            self._fetch()
+        return {name: array.copy() for name, array in self._values.items()}
+
+    def arrive(self) -> dict[str, Array]:
+        """Put variables where a run finds them; return the host's by their tensors' names."""
+        self._require_known()
+        if not self._away:
+            for variable in self._placed:
+                region, offset = _where(variable)
+                data = np.ascontiguousarray(self._values[variable.name]).tobytes()
+                self._driver.write_region(region, offset, data)
+            self._away = True
+        return {item.before: self._values[item.name] for item in self._kept}
+
+    def follow(self, known: Mapping[str, Array]) -> None:
+        """Take the host's variables from the tensors that a run left."""
+        for item in self._kept:
+            shape = self._values[item.name].shape
+            self._values[item.name] = np.array(known[item.after]).reshape(shape)
+
+    def leave(self) -> None:
+        """Take variables out of external memory: other regions are about to be there."""
+        if self._away and not self._lost:
+            self._fetch()
+        self._away = False
+
+    def lose(self) -> None:
+        """Note that a run failed, which may have replaced some variables and not others."""
+        self._lost = bool(self._placed)
+
+    def _fetch(self) -> None:
+        for variable in self._placed:
+            old = self._values[variable.name]
+            raw = self._driver.read_region(*_where(variable), old.nbytes)
+            self._values[variable.name] = np.frombuffer(raw, old.dtype).reshape(old.shape)
+
+    def _require_known(self) -> None:
+        if self._lost:
+            names = ", ".join(item.name for item in self._placed)
+            raise DeviceError(
+                f"variables {names} must be reset or restored: a call failed, and what they hold "
+                "is unknown"
+            )
+
+
+def _where(variable: VariableInfo) -> tuple[Region, int]:
+    assert variable.place is not None
+    return variable.place.region, variable.place.offset
