@@ -7,6 +7,7 @@ from matloom.compiler import compile_network
 from matloom.device.open import open_device
 from matloom.frontend.tflite import load_tflite
 from matloom.runtime import Session
+from matloom.tools.compare import Reference
 
 slow = pytest.mark.slow
 
@@ -83,6 +84,65 @@ def compiled(wild, network, preset):
     """Return a program as the scheduler makes it, without the check that might replace it."""
     graph = load_tflite(wild / "models" / f"{network}.tflite")
     return compile_network(graph, preset, check="none")
+
+
+#: A wake word whose convolutions reach into earlier calls.
+STREAMING = "microwakeword/hey_jarvis"
+
+
+class Beside:
+    """A streaming network in TensorFlow Lite Micro, whose variables can be looked at."""
+
+    def __init__(self, path):
+        self.graph = load_tflite(path)
+        self.interpreter = Reference(path.read_bytes(), self.graph)
+
+    def run(self, frame):
+        """Return the outputs of a call, and variables by name as it ends."""
+        (given,) = self.graph.inputs
+        tensors = self.interpreter.run({given: frame})
+        state = {each.name: tensors[each.after] for each in self.graph.variables}
+        return tensors[self.graph.outputs[0]], state
+
+
+def spoken(count):
+    """Return frames that change slowly, as features of sound do."""
+    noise = np.random.default_rng(1)
+    steps = noise.integers(-20, 21, (count, 1, 3, 40))
+    return np.cumsum(steps, axis=0).clip(-128, 127).astype(np.int8)
+
+
+def follow(wild, session, count):
+    """Compare consecutive calls, and every variable after each, with TensorFlow Lite Micro."""
+    pytest.importorskip("tflite_micro", reason="tflite-micro is not installed")
+    beside = Beside(wild / "models" / f"{STREAMING}.tflite")
+    seen = set()
+    for frame in spoken(count):
+        expected, state = beside.run(frame)
+        np.testing.assert_array_equal(session.run(frame), expected)
+        found = session.state
+        assert found.keys() == state.keys()
+        for name, array in state.items():
+            np.testing.assert_array_equal(found[name], array, err_msg=name)
+            seen.add(array.tobytes())
+    assert len(seen) > count * len(state) // 2, "variables must change, or nothing is shown"
+
+
+@pytest.mark.parametrize("preset", ["nano", "small", "reference"])
+def test_a_wake_word_frame_by_frame_on_the_model(wild, preset):
+    program = compiled(wild, STREAMING, preset)
+    assert all(variable.place is not None for variable in program.variables)
+    follow(wild, Session(program, open_device("model", preset), "model"), 100)
+
+
+@pytest.mark.parametrize("preset", ["nano", pytest.param("small", marks=slow)])
+def test_a_wake_word_frame_by_frame_on_the_chip(wild, preset):
+    program = compiled(wild, STREAMING, preset)
+    driver = open_device("rtl", preset)
+    session = Session(program, driver, "rtl")
+    follow(wild, session, 4)
+    assert session.report().resident == (program.repeat is not None)
+    driver.close()
 
 
 def test_every_network_of_the_collection_is_here(wild):

@@ -13,8 +13,8 @@ __all__ = ["JOINED", "Foreign", "bind", "file_tensor", "whole"]
 #: Operators that reach beyond their tensors: the network stays in one piece around them.
 JOINED = frozenset(
     {
-        *("ASSIGN_VARIABLE", "CALL", "CALL_ONCE", "HASHTABLE", "HASHTABLE_FIND", "IF"),
-        *("HASHTABLE_IMPORT", "HASHTABLE_SIZE", "READ_VARIABLE", "VAR_HANDLE", "WHILE"),
+        *("CALL", "HASHTABLE", "HASHTABLE_FIND", "HASHTABLE_IMPORT", "HASHTABLE_SIZE", "IF"),
+        "WHILE",
     }
 )
 

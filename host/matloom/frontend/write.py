@@ -1,6 +1,6 @@
 """Graphs to TensorFlow Lite files, so that other runtimes can run what a test or a user made."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +9,7 @@ import numpy as np
 import tflite
 
 from matloom.frontend.write_options import OPTIONS, operands_of, parameter_quantisation
-from matloom.ir.graph import Array, Graph, Node, Op, Quantisation, Tensor
+from matloom.ir.graph import Array, Graph, Node, Quantisation, Tensor
 from matloom.ir.operators import OPERATORS
 
 __all__ = ["write_tflite"]
@@ -17,6 +17,8 @@ __all__ = ["write_tflite"]
 IDENTIFIER = b"TFL3"
 #: Runtimes read constants in place, with vector instructions.
 ALIGNMENT = 16
+#: Stands for a variable; its bytes are not the graph's.
+_HANDLE = Tensor(name="variable", shape=(), dtype="resource")
 
 
 def write_tflite(graph: Graph) -> bytes:
@@ -27,43 +29,136 @@ def write_tflite(graph: Graph) -> bytes:
     ValueError
         A padding is neither SAME nor VALID: the format knows no other.
     """
-    builder = flatbuffers.Builder(1024)
-    numbers = range(max(graph.tensors) + 1)
+    file = _File()
     filler = Tensor(name="", shape=(1,), dtype="int8")
-    tensors = [graph.tensors.get(number, filler) for number in numbers]
-    operands = [_operands(graph, node, tensors) for node in graph.nodes]
+    tensors = [graph.tensors.get(number, filler) for number in range(max(graph.tensors) + 1)]
     for node in graph.nodes:
         weighted = OPERATORS[node.op].weight_axis is not None and len(node.inputs) == 3
         if weighted and graph.tensors[node.inputs[2]].dtype != "float32":
             tensors[node.inputs[2]] = _scaled_bias(graph, node)
-    ops = sorted({node.op for node in graph.nodes})
-    subgraph = _table(
-        builder,
+    operators = [
+        _operator(file, graph, node, _operands(graph, node, tensors)) for node in graph.nodes
+    ]
+    handles: dict[str, int] = {}
+    for variable in graph.variables:
+        handles[variable.name] = len(tensors)
+        tensors.append(_HANDLE)
+    if graph.variables:
+        beginning = [_call_once(file), *_handles(file, handles)]
+        beginning += [_read(file, handles[each.name], each.before) for each in graph.variables]
+        operators[:0] = beginning
+        operators += [_assign(file, handles[each.name], each.after) for each in graph.variables]
+    subgraphs = [_subgraph(file, graph.name, tensors, (graph.inputs, graph.outputs), operators)]
+    if graph.variables:
+        subgraphs.append(_initialisation(file, graph))
+    return file.content(subgraphs)
+
+
+def _subgraph(
+    file: "_File",
+    name: str,
+    tensors: Sequence[Tensor],
+    ends: tuple[Sequence[int], Sequence[int]],
+    operators: list[int],
+) -> int:
+    return _table(
+        file.builder,
         "SubGraph",
-        Tensors=_tables(builder, [_tensor(builder, at, t) for at, t in enumerate(tensors)]),
-        Inputs=_integers(builder, graph.inputs),
-        Outputs=_integers(builder, graph.outputs),
-        Operators=_tables(
-            builder,
-            [
-                _operator(builder, graph, node, ops, inputs)
-                for node, inputs in zip(graph.nodes, operands, strict=True)
-            ],
-        ),
-        Name=builder.CreateString(graph.name),
+        Tensors=_tables(file.builder, [file.tensor(tensor) for tensor in tensors]),
+        Inputs=_integers(file.builder, ends[0]),
+        Outputs=_integers(file.builder, ends[1]),
+        Operators=_tables(file.builder, operators),
+        Name=file.builder.CreateString(name),
     )
-    # The first buffer is empty by convention; the others belong to a tensor each.
-    buffers = [_table(builder, "Buffer"), *(_buffer(builder, t.data) for t in tensors)]
-    model = _table(
-        builder,
-        "Model",
-        Version=3,
-        OperatorCodes=_tables(builder, [_code(builder, op) for op in ops]),
-        Subgraphs=_tables(builder, [subgraph]),
-        Buffers=_tables(builder, buffers),
-    )
-    builder.Finish(model, IDENTIFIER)
-    return bytes(builder.Output())
+
+
+def _initialisation(file: "_File", graph: Graph) -> int:
+    """Return the subgraph that assigns to variables what they hold before the first call."""
+    count = len(graph.variables)
+    handles = {variable.name: at for at, variable in enumerate(graph.variables)}
+    values = [
+        replace(graph.tensors[variable.before], data=variable.initial)
+        for variable in graph.variables
+    ]
+    operators = _handles(file, handles)
+    operators += [_assign(file, at, count + at) for at in range(count)]
+    tensors = [*[_HANDLE] * count, *values]
+    return _subgraph(file, "initialisation", tensors, ((), ()), operators)
+
+
+def _call_once(file: "_File") -> int:
+    options = _table(file.builder, "CallOnceOptions", InitSubgraphIndex=1)
+    return file.operator("CALL_ONCE", (), (), ("CallOnceOptions", options))
+
+
+def _handles(file: "_File", handles: Mapping[str, int]) -> list[int]:
+    made = []
+    for name, handle in handles.items():
+        text = {key: file.builder.CreateString(key) for key in ("", name)}
+        fields = {"Container": text[""], "SharedName": text[name]}
+        options = _table(file.builder, "VarHandleOptions", **fields)
+        made.append(file.operator("VAR_HANDLE", (), (handle,), ("VarHandleOptions", options)))
+    return made
+
+
+def _read(file: "_File", handle: int, number: int) -> int:
+    options = _table(file.builder, "ReadVariableOptions")
+    return file.operator("READ_VARIABLE", (handle,), (number,), ("ReadVariableOptions", options))
+
+
+def _assign(file: "_File", handle: int, number: int) -> int:
+    options = _table(file.builder, "AssignVariableOptions")
+    ends = (handle, number), ()
+    return file.operator("ASSIGN_VARIABLE", *ends, ("AssignVariableOptions", options))
+
+
+class _File:
+    """What all subgraphs share: the builder, kinds of operators, and buffers."""
+
+    def __init__(self) -> None:
+        self.builder = flatbuffers.Builder(1024)
+        self._codes: dict[str, int] = {}
+        # The first buffer is empty by convention; the others belong to a tensor each.
+        self._buffers: list[Array | None] = [None]
+
+    def tensor(self, tensor: Tensor) -> int:
+        """Write a tensor."""
+        self._buffers.append(tensor.data)
+        return _tensor(self.builder, len(self._buffers) - 1, tensor)
+
+    def operator(
+        self,
+        name: str,
+        inputs: Sequence[int],
+        outputs: Sequence[int],
+        options: tuple[str, int] | None,
+    ) -> int:
+        """Write an operator; its options are their kind and a table that is written already."""
+        fields = {
+            "OpcodeIndex": self._codes.setdefault(name, len(self._codes)),
+            "Inputs": _integers(self.builder, inputs),
+            "Outputs": _integers(self.builder, outputs),
+        }
+        if options is not None:
+            fields["BuiltinOptions"] = options[1]
+            fields["BuiltinOptionsType"] = getattr(tflite.BuiltinOptions, options[0])
+        return _table(self.builder, "Operator", **fields)
+
+    def content(self, subgraphs: list[int]) -> bytes:
+        """Return the file."""
+        buffers = [_buffer(self.builder, data) for data in self._buffers]
+        model = _table(
+            self.builder,
+            "Model",
+            Version=3,
+            OperatorCodes=_tables(
+                self.builder, [_code(self.builder, name) for name in self._codes]
+            ),
+            Subgraphs=_tables(self.builder, subgraphs),
+            Buffers=_tables(self.builder, buffers),
+        )
+        self.builder.Finish(model, IDENTIFIER)
+        return bytes(self.builder.Output())
 
 
 def _operands(graph: Graph, node: Node, tensors: list[Tensor]) -> list[int]:
@@ -123,12 +218,12 @@ def _buffer(builder: Any, data: Array | None) -> int:
     return _table(builder, "Buffer", Data=builder.CreateByteVector(content))
 
 
-def _tensor(builder: Any, number: int, tensor: Tensor) -> int:
+def _tensor(builder: Any, buffer: int, tensor: Tensor) -> int:
     fields: dict[str, int | bool] = {
         "Name": builder.CreateString(tensor.name),
         "Shape": _integers(builder, tensor.shape),
         "Type": getattr(tflite.TensorType, tensor.dtype.upper()),
-        "Buffer": number + 1,
+        "Buffer": buffer,
     }
     if tensor.quantisation is not None:
         fields["Quantization"] = _quantisation(builder, tensor.quantisation)
@@ -145,8 +240,8 @@ def _quantisation(builder: Any, quantisation: Quantisation) -> int:
     )
 
 
-def _code(builder: Any, op: Op) -> int:
-    number = getattr(tflite.BuiltinOperator, op)
+def _code(builder: Any, name: str) -> int:
+    number = getattr(tflite.BuiltinOperator, name)
     return _table(
         builder,
         "OperatorCode",
@@ -156,15 +251,10 @@ def _code(builder: Any, op: Op) -> int:
     )
 
 
-def _operator(builder: Any, graph: Graph, node: Node, ops: list[Op], inputs: list[int]) -> int:
-    fields = {
-        "OpcodeIndex": ops.index(node.op),
-        "Inputs": _integers(builder, inputs),
-        "Outputs": _integers(builder, node.outputs),
-    }
+def _operator(file: _File, graph: Graph, node: Node, inputs: list[int]) -> int:
+    options = None
     if node.op in OPTIONS:
         kind, describe = OPTIONS[node.op]
         shapes = [graph.tensors[number].shape for number in node.inputs]
-        fields["BuiltinOptions"] = _table(builder, kind, **describe(node.attributes, shapes))
-        fields["BuiltinOptionsType"] = getattr(tflite.BuiltinOptions, kind)
-    return _table(builder, "Operator", **fields)
+        options = kind, _table(file.builder, kind, **describe(node.attributes, shapes))
+    return file.operator(str(node.op), inputs, node.outputs, options)

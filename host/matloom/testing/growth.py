@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from matloom.ir.attributes import Attributes
-from matloom.ir.graph import RESHAPES, Array, Graph, Node, Op, Quantisation, Tensor
+from matloom.ir.graph import RESHAPES, Array, Graph, Node, Op, Quantisation, Tensor, Variable
 from matloom.ir.operators import OPERATORS
 from matloom.kernels.interpreter import run_node
 
@@ -42,6 +42,7 @@ class Growth:
         self.random = np.random.default_rng(list(seed))
         self.tensors: dict[int, Tensor] = {}
         self.nodes: list[Node] = []
+        self.variables: list[Variable] = []
         self.values: dict[int, Array] = {}
 
     def integer(self, low: int, high: int) -> int:
@@ -87,6 +88,25 @@ class Growth:
         number = self.tensor(shape, dtype, self.quantisation(dtype))
         self.values[number] = self.values_of(dtype, shape)
         return number
+
+    def variable(
+        self, shape: tuple[int, ...], dtype: str, quantisation: Quantisation | None
+    ) -> int:
+        """Add what a variable holds as a call begins; `assign` gives it what is next."""
+        number = self.tensor(shape, dtype, quantisation)
+        self.values[number] = self.values_of(dtype, shape)
+        return number
+
+    def assign(self, before: int, after: int) -> None:
+        """Let a variable hold a tensor as a call ends, and the sample's value at first."""
+        self.variables.append(
+            Variable(
+                name=f"v{len(self.variables)}",
+                before=before,
+                after=after,
+                initial=self.values[before],
+            )
+        )
 
     def constant(self, data: Array, quantisation: Quantisation | None) -> int:
         """Add a constant."""
@@ -196,4 +216,5 @@ class Growth:
             outputs=tuple(outputs),
             tensors=self.tensors,
             nodes=tuple(self.nodes),
+            variables=tuple(self.variables),
         )

@@ -23,6 +23,9 @@ __all__ += ["failure_of", "operators_of", "tflm_failure_of"]
 #: Median of the operators of a network, and the share and the least of the large ones.
 _MEDIAN, _LARGE_SHARE, _LARGE = 15, 0.05, 80
 
+#: Share of the networks that remember something from call to call.
+_STATE_SHARE = 0.25
+
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
@@ -98,7 +101,8 @@ def case_of(seed: int, config: Config | None = None) -> Case:
         tiling_seed=seed if draw.random() < 0.3 else None,
         resident=draw.choice((None, None, False)),
     )
-    graph = random_network(seed, size, words=words)
+    state = random.Random(f"state {seed}").random() < _STATE_SHARE
+    graph = random_network(seed, size, words=words, state=state)
     narrow = any(node.op in ("CONV_2D", "FULLY_CONNECTED") for node in graph.nodes)
     return Case(
         seed=seed,

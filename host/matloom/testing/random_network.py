@@ -30,6 +30,7 @@ from matloom.ir.graph import Array, Graph, Op, Quantisation
 from matloom.ir.shapes import same_padding
 from matloom.ir.verify import verify
 from matloom.testing.growth import Growth
+from matloom.testing.streaming import accumulate, delay
 
 __all__ = ["MOST_OPERATORS", "Size", "random_network"]
 
@@ -48,14 +49,17 @@ class Size:
     macs: int
 
 
-def random_network(seed: int, size: Size, *, words: bool = False) -> Graph:
+def random_network(seed: int, size: Size, *, words: bool = False, state: bool = False) -> Graph:
     """Return a network that `verify` accepts; equal arguments give equal networks.
 
-    With `words` some of its tensors are of int16.
+    With `words` some of its tensors are of int16, with `state` it has variables.
     """
     network = _Network((seed, size.operators), size, words=words)
     while len(network.growth.nodes) < size.operators:
-        network.grow()
+        if state and (not network.growth.variables or network.growth.chance(0.15)):
+            network.remember()
+        else:
+            network.grow()
     graph = network.finish(f"random_{seed}")
     verify(graph, "random network")
     return graph
@@ -90,6 +94,17 @@ class _Network:
         kind = str(g.random.choice(np.array(name), p=odds))
         _KINDS[kind](self, source)
 
+    def remember(self) -> None:
+        """Add a variable, and what reads and assigns it."""
+        source = self._source()
+        tensor = self.growth.tensors[source]
+        rows = self.growth.integer(1, 6)
+        added = rows * tensor.size // tensor.shape[1] if len(tensor.shape) == 4 else 0
+        if added and added + tensor.size <= self.size.tensor_bytes and self.growth.chance(0.7):
+            delay(self.growth, source, rows)
+        else:
+            accumulate(self.growth, source)
+
     def _source(self) -> int:
         """Return a tensor to go on with: mostly a new one, often one that nothing reads yet."""
         g = self.growth
@@ -116,11 +131,12 @@ class _Network:
         g = self.growth
         read = {number for node in g.nodes for number in node.inputs}
         made = [number for node in g.nodes for number in node.outputs]
+        read.update(variable.after for variable in g.variables)
         outputs = {number for number in made if number not in read}
         outputs |= {number for number in made if g.chance(0.02)}
         # An input that nothing reads is none.
         inputs = [number for number in self.inputs if number in read]
-        return g.graph(name, inputs, sorted(outputs))
+        return g.graph(name, inputs, sorted(outputs) or made[-1:])
 
     def activation(self) -> Activation:
         """Return an activation, mostly none or RELU."""

@@ -9,12 +9,15 @@ import numpy as np
 
 from matloom.frontend.tflite import load_tflite
 from matloom.ir.graph import Array, Graph, Node
-from matloom.kernels.interpreter import check_input, interpret
+from matloom.kernels.interpreter import carried, check_input, initial_state, interpret
 
 __all__ = ["Comparison", "Difference", "Layer", "Reference", "compare", "random_inputs"]
 
 #: Tensors by number, from the graph's inputs by number; those that never exist may be left out.
 Tensors = Callable[[Mapping[int, Array]], Mapping[int, Array]]
+
+#: Random samples of a network that remembers.
+_SAMPLES = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +98,8 @@ def compare(
         An array for each input, by name; a leading axis longer than the model's batch runs sample
         by sample. Random if None.
     run:
-        Returns our tensors; the interpreter of graphs if None.
+        Returns our tensors; the interpreter of graphs if None. Variables go on from sample to
+        sample, as there.
     seed:
         Of the random inputs.
 
@@ -109,8 +113,12 @@ def compare(
     graph = load_tflite(path)
     reference = Reference(path if isinstance(path, bytes) else Path(path).read_bytes(), graph)
 
+    state = initial_state(graph)
+
     def interpreted(given: Mapping[int, Array]) -> Mapping[int, Array]:
-        return interpret(graph, given, keep=True)
+        results = interpret(graph, {**state, **given}, keep=True)
+        state.update(carried(graph, results))
+        return results
 
     tensors = interpreted if run is None else run
     layers = [Layer(operator=str(node), elements=0, different=0) for node in graph.nodes]
@@ -161,7 +169,8 @@ def _samples(
 ) -> Iterator[dict[int, Array]]:
     """Yield the inputs of each sample by tensor number."""
     if inputs is None:
-        yield random_inputs(graph, seed)
+        for sample in range(_SAMPLES if graph.variables else 1):
+            yield random_inputs(graph, seed + sample)
         return
     names = {graph.tensors[number].name: number for number in graph.inputs}
     if set(inputs) != set(names):

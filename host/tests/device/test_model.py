@@ -101,14 +101,9 @@ def naive_exec(f, spad, accumulators):
                                 for entry, total in zip(entries, totals, strict=True):
                                     old, new = accumulators[entry][column], total
                                     if not first or f.accumulate:
-                                        new = larger(old, total) if f.maximum else wrap(old + total)
+                                        new = max(old, total) if f.maximum else wrap(old + total)
                                     accumulators[entry][column] = new
                     first = False
-
-
-def larger(old, total):
-    """Return the one whose 17 low bits are the larger signed number, the old where none is."""
-    return max(old, total, key=lambda number: (number + 2**16) % 2**17 - 2**16)
 
 
 def streamed(f, spad, config, block, kernel_row, kernel_col, k):
@@ -180,7 +175,7 @@ def naive_window(f, spad, accumulators, config):
                         total += value * int8(spad[at + r * columns + column])
                     old = accumulators[entry][column]
                     if not first or f.accumulate:
-                        total = larger(old, total) if f.maximum else wrap(old + total)
+                        total = max(old, total) if f.maximum else wrap(old + total)
                     accumulators[entry][column] = total
                 entry += 1
             first = False

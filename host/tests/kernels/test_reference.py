@@ -72,32 +72,6 @@ class Model:
             operator.builtinOptionsType = getattr(schema.BuiltinOptions, kind)
         graph.operators.append(operator)
 
-    def variable(self, graph):
-        handle = self.tensor(graph, "handle", (1,), kind="RESOURCE")
-        options = schema.VarHandleOptionsT()
-        options.container, options.sharedName = "", "total"
-        self.operator(graph, "VAR_HANDLE", [], [handle], options)
-        return handle
-
-
-def running_total():
-    """Return a network that adds its inputs up in a resource variable."""
-    file = Model()
-    graph, start = file.subgraph(), file.subgraph()
-    given, old, new = (file.tensor(graph, name) for name in ("given", "old", "new"))
-    once = schema.CallOnceOptionsT()
-    once.initSubgraphIndex = 1
-    file.operator(graph, "CALL_ONCE", [], [], once)
-    handle = file.variable(graph)
-    file.operator(graph, "READ_VARIABLE", [handle], [old])
-    file.operator(graph, "ADD", [given, old], [new], schema.AddOptionsT())
-    file.operator(graph, "ASSIGN_VARIABLE", [handle, new], [])
-    graph.inputs, graph.outputs = [given], [new]
-    handle = file.variable(start)
-    zero = file.tensor(start, "zero", data=[[0, 0]])
-    file.operator(start, "ASSIGN_VARIABLE", [handle, zero], [])
-    return pack(file.model)
-
 
 def delay_line(*, biased=True):
     """Return a network of SVDF, which remembers, between two additions."""
@@ -127,19 +101,6 @@ def delay_line(*, biased=True):
 def opened(graph):
     program = matloom.compile(graph, "small")
     return matloom.load(matloom.Program.from_bytes(program.to_bytes()), device="model")
-
-
-def test_resource_variables_persist():
-    graph = load_tflite(running_total())
-    assert [node.op for node in graph.nodes] == [Op.REFERENCE]
-    first, second = np.array([[1, 2]], np.float32), np.array([[10, 20]], np.float32)
-    with opened(graph) as session:
-        assert session.run(first).tolist() == [[1, 2]]
-        assert session.run(second).tolist() == [[11, 22]]
-        # Samples of one call follow one another, too.
-        assert session.run(np.concatenate([first, second])).tolist() == [[12, 24], [22, 44]]
-        session.reset()
-        assert session.run(second).tolist() == [[10, 20]]
 
 
 def test_one_operator_remembers_amid_kernels():

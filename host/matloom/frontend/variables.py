@@ -1,0 +1,118 @@
+"""Resource variables of a file: which tensors hold them as a call begins, and as it ends."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from matloom.frontend.errors import ModelError, Unsupported
+from matloom.ir.graph import Array, Tensor, Variable
+
+__all__ = ["VARIABLE_OPERATORS", "Resources"]
+
+#: Operators that say where variables are read and written, with their inputs and outputs.
+VARIABLE_OPERATORS = {
+    "ASSIGN_VARIABLE": (2, 0),
+    "CALL_ONCE": (0, 0),
+    "READ_VARIABLE": (1, 1),
+    "VAR_HANDLE": (0, 1),
+}
+
+_Kind = tuple[str, tuple[int, ...]]
+
+
+@dataclass
+class Resources:
+    """Follows the variables of one subgraph in order of execution.
+
+    Members
+    -------
+    names:
+        The variable of each handle, by the handle's number.
+    initial:
+        What variables hold before the first call, by name.
+    before:
+        The tensors that read each variable before it is assigned; the first stands for all.
+    after:
+        The tensor that is assigned to each.
+    again:
+        Of tensors that read a variable after it is assigned, the variable.
+    """
+
+    names: dict[int, str] = field(default_factory=dict)
+    initial: dict[str, Array] = field(default_factory=dict)
+    before: dict[str, int] = field(default_factory=dict)
+    after: dict[str, int] = field(default_factory=dict)
+    again: dict[int, str] = field(default_factory=dict)
+
+    def begin(self, initial: Mapping[str, Array]) -> None:
+        """Note what CALL_ONCE assigns to variables."""
+        if self.before or self.after:
+            raise Unsupported("uses a variable before it calls its initialisation")
+        self.initial.update(initial)
+
+    def read(self, handle: int, number: int) -> int | None:
+        """Return the tensor whose bytes a read gives; None where `number` itself holds them."""
+        name = self._name(handle)
+        if name in self.after:
+            self.again[number] = name
+            return self.after[name]
+        if name not in self.initial:
+            raise ModelError(f"must read variable {name!r} after it is assigned, not before")
+        first = self.before.setdefault(name, number)
+        if first == number:
+            return None
+        self.again[number] = name
+        return first
+
+    def assign(self, handle: int, number: int) -> None:
+        """Let a variable hold a tensor from here on."""
+        name = self._name(handle)
+        if name in self.after:
+            raise ModelError(f"must assign variable {name!r} once in a call, not twice")
+        self.after[name] = number
+
+    def _name(self, handle: int) -> str:
+        if handle not in self.names:
+            raise ModelError(f"must use the handle of a variable, not tensor {handle}")
+        return self.names[handle]
+
+    def finish(self, tensors: dict[int, Tensor], free: int) -> tuple[Variable, ...]:
+        """Return the variables that calls assign; what none assigns becomes constant.
+
+        Of those that are never read, a new tensor from number `free` on stands for what they held.
+
+        Raises
+        ------
+        ModelError
+            A variable is used in several shapes or types.
+        """
+        self._check(tensors)
+        for name in self.before.keys() - self.after.keys():
+            number = self.before[name]
+            tensors[number] = replace(tensors[number], data=self.initial[name])
+        variables: list[Variable] = []
+        for name, after in self.after.items():
+            before = self.before.get(name)
+            if before is None:
+                before = free + len(variables)
+                tensors[before] = replace(tensors[after], name=name, data=None)
+            zeros = np.zeros(tensors[before].shape, tensors[before].dtype)
+            initial = self.initial.get(name, zeros)
+            variables.append(Variable(name=name, before=before, after=after, initial=initial))
+        return tuple(variables)
+
+    def _check(self, tensors: Mapping[int, Tensor]) -> None:
+        used = [(name, number) for number, name in self.again.items()]
+        used += [*self.before.items(), *self.after.items()]
+        kinds: dict[str, _Kind] = {
+            name: (array.dtype.name, array.shape) for name, array in self.initial.items()
+        }
+        for name, number in used:
+            kind = tensors[number].dtype, tensors[number].shape
+            held = kinds.setdefault(name, kind)
+            if kind != held:
+                raise ModelError(
+                    f"variable {name!r} must be {held[0]} {held[1]} wherever it is used, "
+                    f"not {kind[0]} {kind[1]}"
+                )
