@@ -10,7 +10,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
-from matloom.arch.isa import FORMATS, HEAD, Opcode
+from matloom.arch.isa import HEAD, Opcode, fields_of
 
 __all__ = [
     "ACC_READ_LATENCY",
@@ -25,6 +25,7 @@ __all__ = [
     "SpadReadSignature",
     "SpadWriteSignature",
     "body_layout",
+    "mark_bits",
 ]
 
 #: Cycles from the grant of a scratchpad read to its data.
@@ -129,15 +130,20 @@ class AccUpdateSignature(wiring.Signature):
         )
 
 
-def body_layout(opcode: Opcode, config: Config | None = None) -> data.StructLayout:
+def mark_bits(config: Config) -> int:
+    """Return the bits of an instruction's mark."""
+    return next(item.width(config) for item in HEAD if item.name == "mark")
+
+
+def body_layout(opcode: Opcode, config: Config) -> data.StructLayout:
     """Return the fields of an opcode that its unit needs: the mark, and the body in ISA order.
 
-    Without a configuration: those that every engine has.
+    Each has the bits that its legal values have (`Field.width`).
     """
-    fields = {"mark": next(item.bits for item in HEAD if item.name == "mark")}
-    for item in FORMATS[opcode].fields:
-        if item.needs is None or (config is not None and item.exists(config)):
-            fields[item.name] = signed(item.bits) if item.signed else item.bits
+    fields = {"mark": mark_bits(config)}
+    for item in fields_of(opcode, config):
+        width = item.width(config)
+        fields[item.name] = signed(width) if item.signed else width
     return data.StructLayout(fields)
 
 
@@ -158,13 +164,13 @@ class CommandSignature(wiring.Signature):
         Something moved; feeds the watchdog.
     """
 
-    def __init__(self, opcode: Opcode, config: Config | None = None):
+    def __init__(self, opcode: Opcode, config: Config):
         super().__init__(
             {
                 "command": Out(stream.Signature(body_layout(opcode, config))),
                 "busy": In(1),
                 "done": In(1),
-                "done_mark": In(8),
+                "done_mark": In(mark_bits(config)),
                 "progress": In(1),
             }
         )

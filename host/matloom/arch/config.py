@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 #: Changes with every change of the instruction or register layout.
-INTERFACE_VERSION = 6
+INTERFACE_VERSION = 7
 
 #: Every mode that has a number in the instruction set, in that order.
 MAC_MODES = (
@@ -259,6 +259,31 @@ class Config:
     def line_bytes(self) -> int:
         """Bytes of an even and an odd word side by side, which serve an unaligned access."""
         return 2 * self.word_bytes
+
+    @property
+    def spad_addr_bits(self) -> int:
+        """Bits of a byte address in the scratchpad, and of steps between two."""
+        return (self.spad_bytes - 1).bit_length()
+
+    @property
+    def spad_size_bits(self) -> int:
+        """Bits of a number of bytes up to the scratchpad's size."""
+        return self.spad_bytes.bit_length()
+
+    @property
+    def row_offset_bits(self) -> int:
+        """Bits of a signed offset that begins as far before an input row as a row may reach."""
+        return 1 + self.spad_addr_bits
+
+    @property
+    def acc_addr_bits(self) -> int:
+        """Bits of the number of an accumulator entry."""
+        return (self.acc_entries - 1).bit_length()
+
+    @property
+    def acc_size_bits(self) -> int:
+        """Bits of a number of entries up to the accumulators' size."""
+        return self.acc_entries.bit_length()
 
     @property
     def bank_bytes(self) -> int:

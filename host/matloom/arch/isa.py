@@ -112,7 +112,8 @@ class Field:
     `low` and `high` bound the legal values (`high` may name a Config property); `None` means
     the whole range of the bits. `choices` are all legal values, or name a Config property that
     has them. A `plain` field must be 0 in every mode but i8xi8. Where the Config property `needs`
-    is 0 the field does not exist: its bits are reserved.
+    is 0 the field does not exist: its bits are reserved. `span` names a Config property: more bits
+    than that no value of use has, so those above must be 0, or copies of the sign.
     """
 
     name: str
@@ -124,6 +125,7 @@ class Field:
     choices: tuple[int, ...] | str | None = None
     plain: bool = False
     needs: str | None = None
+    span: str | None = None
 
     def exists(self, config: Config) -> bool:
         """Return whether a configuration has the field."""
@@ -132,18 +134,33 @@ class Field:
     @property
     def range(self) -> tuple[int, int]:
         """Smallest and largest value that the bits hold."""
+        return self._range(self.bits)
+
+    def _range(self, bits: int) -> tuple[int, int]:
         if self.signed:
-            return -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
-        return 0, (1 << self.bits) - 1
+            return -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+        return 0, (1 << bits) - 1
+
+    def span_bits(self, config: Config) -> int:
+        """Return how many of the bits a configuration's memories leave of use."""
+        return self.bits if self.span is None else min(self.bits, getattr(config, self.span))
 
     def limits(self, config: Config) -> tuple[int, int]:
         """Smallest and largest legal value for a configuration."""
         if not self.exists(config):
             return 0, 0
-        smallest, largest = self.range
+        smallest, largest = self._range(self.span_bits(config))
         low = smallest if self.low is None else self.low
         high = getattr(config, self.high) if isinstance(self.high, str) else self.high
         return low, largest if high is None else high
+
+    def width(self, config: Config) -> int:
+        """Return the bits that hold every legal value of a configuration; one at least."""
+        allowed = self.allowed(config) if self.exists(config) else None
+        low, high = self.limits(config) if allowed is None else (min(allowed), max(allowed))
+        if self.signed:
+            return 1 + max(high.bit_length(), (~low).bit_length())
+        return max(1, high.bit_length())
 
     def allowed(self, config: Config) -> tuple[int, ...] | None:
         """Legal values for a configuration; None where the limits are all there is."""
@@ -222,14 +239,30 @@ _TRANSFER = (
     Field(name="region", bits=2, doc="window of external memory", choices=tuple(Region)),
     Field(name="fill_value", bits=8, doc="byte that a fill writes"),
     Field(name="dram_offset", bits=32, doc="first byte in the region"),
-    Field(name="spad_addr", bits=24, doc="first byte in the scratchpad"),
-    Field(name="row_bytes", bits=21, low=1, doc="bytes of a row, contiguous in external memory"),
+    Field(name="spad_addr", bits=24, span="spad_addr_bits", doc="first byte in the scratchpad"),
+    Field(
+        name="row_bytes",
+        bits=21,
+        span="spad_size_bits",
+        low=1,
+        doc="bytes of a row, contiguous in external memory",
+    ),
     Field(name="rows", bits=12, low=1, doc="rows of a plane"),
     Field(name="planes", bits=12, low=1, doc="planes"),
     Field(name="dram_row_step", bits=24, doc="bytes from row to row in external memory"),
     Field(name="dram_plane_step", bits=24, doc="bytes from plane to plane in external memory"),
-    Field(name="spad_row_step", bits=21, doc="bytes from row to row in the scratchpad"),
-    Field(name="spad_plane_step", bits=21, doc="bytes from plane to plane in the scratchpad"),
+    Field(
+        name="spad_row_step",
+        bits=21,
+        span="spad_addr_bits",
+        doc="bytes from row to row in the scratchpad",
+    ),
+    Field(
+        name="spad_plane_step",
+        bits=21,
+        span="spad_addr_bits",
+        doc="bytes from plane to plane in the scratchpad",
+    ),
 )
 
 
@@ -276,21 +309,47 @@ _EXEC = (
         plain=True,
     ),
     Field(name="weights_fixed", bits=1, doc="1: one weight tile serves every step"),
-    Field(name="input_addr", bits=24, doc="scratchpad byte of row 0, byte 0 of the input"),
-    Field(name="input_pitch", bits=20, doc="bytes from input row to input row"),
+    Field(
+        name="input_addr",
+        bits=24,
+        span="spad_addr_bits",
+        doc="scratchpad byte of row 0, byte 0 of the input",
+    ),
+    Field(
+        name="input_pitch", bits=20, span="spad_addr_bits", doc="bytes from input row to input row"
+    ),
     Field(name="input_rows", bits=12, low=1, doc="rows of the input; others read as padding"),
-    Field(name="input_row_bytes", bits=20, low=1, doc="bytes of an input row; others likewise"),
+    Field(
+        name="input_row_bytes",
+        bits=20,
+        span="spad_size_bits",
+        low=1,
+        doc="bytes of an input row; others likewise",
+    ),
     Field(name="first_row", bits=14, signed=True, doc="input row of output (0, 0), tap (0, 0)"),
-    Field(name="first_byte", bits=22, signed=True, doc="byte in the row of the same"),
+    Field(
+        name="first_byte",
+        bits=22,
+        span="row_offset_bits",
+        signed=True,
+        doc="byte in the row of the same",
+    ),
     Field(name="pad_value", bits=8, signed=True, doc="what a padding byte reads as"),
     Field(name="width", bits=12, low=1, doc="output positions in a row"),
     Field(name="height", bits=12, low=1, doc="output rows"),
-    Field(name="x_step", bits=16, doc="input bytes from output position to position"),
+    Field(
+        name="x_step",
+        bits=16,
+        span="spad_addr_bits",
+        doc="input bytes from output position to position",
+    ),
     Field(name="y_step", bits=8, doc="input rows from output row to row"),
     Field(name="kernel_rows", bits=8, low=1, doc="kernel taps downwards"),
     Field(name="kernel_row_step", bits=8, doc="input rows from tap to tap"),
     Field(name="kernel_cols", bits=8, low=1, doc="kernel taps sideways that are no single run"),
-    Field(name="kernel_col_step", bits=16, doc="input bytes from tap to tap"),
+    Field(
+        name="kernel_col_step", bits=16, span="spad_addr_bits", doc="input bytes from tap to tap"
+    ),
     Field(name="blocks", bits=12, low=1, doc="blocks of `rows` contiguous bytes for each tap"),
     Field(
         name="oc_blocks",
@@ -298,11 +357,19 @@ _EXEC = (
         low=1,
         doc="blocks of `columns` output channels; in modes 1 and 2 pairs of blocks",
     ),
-    Field(name="oc_step", bits=16, doc="input bytes from output block to block"),
-    Field(name="weight_addr", bits=24, doc="scratchpad byte of the first weight tile"),
+    Field(
+        name="oc_step", bits=16, span="spad_addr_bits", doc="input bytes from output block to block"
+    ),
+    Field(
+        name="weight_addr",
+        bits=24,
+        span="spad_addr_bits",
+        doc="scratchpad byte of the first weight tile",
+    ),
     Field(
         name="acc_addr",
         bits=16,
+        span="acc_addr_bits",
         doc="first accumulator entry; in modes 1 and 2 the first pair of entries",
     ),
     Field(
@@ -315,8 +382,8 @@ _EXEC = (
     ),
     Field(name="line", bits=8, doc="vectors from line to line of the window, at least 3"),
     Field(name="first_output", bits=10, doc="vectors of a step before its first output"),
-    Field(name="out_width", bits=12, doc="outputs of a line"),
-    Field(name="out_height", bits=12, doc="lines with outputs"),
+    Field(name="out_width", bits=12, span="acc_size_bits", doc="outputs of a line"),
+    Field(name="out_height", bits=12, span="acc_size_bits", doc="lines with outputs"),
     Field(name="out_x_skip", bits=2, doc="vectors without output between two outputs of a line"),
     Field(name="out_y_skip", bits=2, doc="lines without output between two lines with outputs"),
     Field(
@@ -413,13 +480,30 @@ _POST = (
     Field(name="height", bits=12, low=1, doc="rows"),
     Field(name="oc_blocks", bits=12, low=1, doc="blocks of `columns` channels"),
     Field(name="tail", bits=8, low=1, high="columns", doc="channels of the last block"),
-    Field(name="x_step", bits=16, doc="scratchpad bytes from position to position, both sides"),
-    Field(name="acc_addr", bits=16, doc="first accumulator entry"),
-    Field(name="source_addr", bits=24, doc="scratchpad byte of the first source value"),
-    Field(name="source_pitch", bits=20, doc="bytes from source row to row"),
-    Field(name="dest_addr", bits=24, doc="scratchpad byte of the first result"),
-    Field(name="dest_pitch", bits=20, doc="bytes from result row to row"),
-    Field(name="param_addr", bits=24, doc="scratchpad byte of the first parameter block"),
+    Field(
+        name="x_step",
+        bits=16,
+        span="spad_addr_bits",
+        doc="scratchpad bytes from position to position, both sides",
+    ),
+    Field(name="acc_addr", bits=16, span="acc_addr_bits", doc="first accumulator entry"),
+    Field(
+        name="source_addr",
+        bits=24,
+        span="spad_addr_bits",
+        doc="scratchpad byte of the first source value",
+    ),
+    Field(name="source_pitch", bits=20, span="spad_addr_bits", doc="bytes from source row to row"),
+    Field(
+        name="dest_addr", bits=24, span="spad_addr_bits", doc="scratchpad byte of the first result"
+    ),
+    Field(name="dest_pitch", bits=20, span="spad_addr_bits", doc="bytes from result row to row"),
+    Field(
+        name="param_addr",
+        bits=24,
+        span="spad_addr_bits",
+        doc="scratchpad byte of the first parameter block",
+    ),
     Field(
         name="table",
         bits=2,

@@ -40,7 +40,7 @@ def sized_names(opcode: Opcode, config: Config) -> frozenset[str]:
     return frozenset(
         name
         for name, item in body_fields(opcode, config).items()
-        if item.low == 1 or (name in factors and item.bits > 1)
+        if item.low == 1 or (name in factors and item.width(config) > 1)
     )
 
 

@@ -120,7 +120,7 @@ def test_counts_reach_the_most_that_fits(name):
     ]
     assert len(counts) > 15
     for opcode, field in counts:
-        seen = max(values[field] for values in drawn(config, 700, SMALL, 1 << 20)[opcode])
+        seen = max(values[field] for values in drawn(config, 1500, SMALL, 1 << 20)[opcode])
         most = largest_legal(opcode, field, config)
         assert seen >= most * 0.45, (opcode.name, field, seen, most)
 
@@ -143,7 +143,7 @@ def parts(opcode, values, config):
 def test_addresses_are_first_last_and_across_banks_and_pages(name):
     config = CONFIGS[name]
     seen = defaultdict(set)
-    for opcode, instructions in drawn(config, 700, SMALL, 1 << 20).items():
+    for opcode, instructions in drawn(config, 1500, SMALL, 1 << 20).items():
         for values in instructions:
             for base, start, end, size, unit in parts(opcode, values, config):
                 places = {

@@ -18,6 +18,7 @@ from matloom_rtl.ports import (
     SPAD_READ_LATENCY,
     CommandSignature,
     SpadReadSignature,
+    mark_bits,
 )
 
 __all__ = ["Execute"]
@@ -37,7 +38,7 @@ def _tag_layout(config: Config) -> data.StructLayout:
             "add": 1,
             "maximum": 1,
             "last": 1,
-            "mark": 8,
+            "mark": mark_bits(config),
             **({"narrow": 1} if config.has_narrow else {}),
             **({"floating": 1} if config.has_float else {}),
         }
@@ -322,7 +323,7 @@ class Execute(wiring.Component):
             m.d.comb += [self.sum_narrow.eq(array.next_tag.narrow), self.seconds.eq(seconds)]
         if self._config.has_float:
             m.d.comb += self.sum_floating.eq(array.next_tag.floating)
-        done, mark = Signal(), Signal(8)
+        done, mark = Signal(), Signal(mark_bits(self._config))
         m.d.comb += [done.eq(array.o_valid & array.o_tag.last), mark.eq(array.o_tag.mark)]
         for _stage in range(self._config.acc_update_latency):
             done_next, mark_next = Signal(), Signal.like(mark, reset_less=True)

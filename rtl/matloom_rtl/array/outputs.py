@@ -5,9 +5,9 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
-from matloom.arch.isa import Opcode
+from matloom.arch.isa import FORMATS, Opcode
 from matloom_rtl.array.windows import LINE_BITS
-from matloom_rtl.ports import ACC_ADDRESS_BITS, body_layout
+from matloom_rtl.ports import ACC_ADDRESS_BITS
 
 __all__ = ["GRID", "Outputs", "penultimate"]
 
@@ -19,7 +19,7 @@ GRID = data.StructLayout(
     {
         **dict.fromkeys(("window", "start", "resume", "first"), 1),
         "penultimate": LINE_BITS,
-        **{name: body_layout(Opcode.EXEC)[name].shape for name in _FIELDS},
+        **{item.name: item.bits for item in FORMATS[Opcode.EXEC].fields if item.name in _FIELDS},
     }
 )
 

@@ -9,7 +9,7 @@ from matloom.arch.isa import Opcode
 from matloom_rtl.array.cells import decode_flags, flags_layout
 from matloom_rtl.array.outputs import GRID, Outputs, penultimate
 from matloom_rtl.array.windows import LINE_BITS
-from matloom_rtl.ports import ACC_ADDRESS_BITS, SPAD_ADDRESS_BITS, body_layout
+from matloom_rtl.ports import ACC_ADDRESS_BITS, SPAD_ADDRESS_BITS, body_layout, mark_bits
 
 __all__ = ["Walk", "vector_layout"]
 
@@ -41,7 +41,7 @@ def vector_layout(config: Config) -> data.StructLayout:
             "add": 1,
             "maximum": 1,
             "last": 1,
-            "mark": 8,
+            "mark": mark_bits(config),
             "window": 1,
             "output": 1,
             "first": 1,

@@ -6,13 +6,12 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import WINDOW_TAPS, Config
-from matloom.arch.isa import Opcode
-from matloom_rtl.ports import body_layout
+from matloom.arch.isa import FORMATS, Opcode
 
 __all__ = ["LINE_BITS", "Windows", "slide_layout"]
 
 #: Bits of a vector's position in its line.
-LINE_BITS = body_layout(Opcode.EXEC)["line"].width
+LINE_BITS = next(item.bits for item in FORMATS[Opcode.EXEC].fields if item.name == "line")
 
 #: Bytes of a block for each column: (x, y) = (0, 0), (0, 1), (1, 0), (1, 1).
 _POSITIONS = 4

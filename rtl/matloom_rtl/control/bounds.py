@@ -66,7 +66,7 @@ def _split(factor: str) -> tuple[str, str]:
 
 def _factors(term: tuple[str, ...], opcode: Opcode, config: Config) -> list[str | int]:
     """Return the factors of a term, the widest first, its constants multiplied into one."""
-    bits = {item.name: item.bits for item in FORMATS[opcode].fields}
+    bits = {item.name: item.width(config) for item in FORMATS[opcode].fields}
     constant, widths = 1, {}
     for text in term:
         if text.isdigit():
@@ -129,22 +129,26 @@ def _program(config: Config) -> tuple[list[_Step], dict[Opcode, tuple[int, ...]]
     return steps, entries
 
 
-def _source(step: _Step) -> tuple[int, int] | int:
+def _source(step: _Step, config: Config) -> tuple[int, int] | int:
     """Return the bits of the instruction that hold a factor, or the constant that it is."""
     if isinstance(step.factor, int):
         return step.factor
     name, suffix = _split(step.factor)
-    start, end = field_place(step.opcode, name)
+    start, _end = field_place(step.opcode, name)
+    item = next(item for item in FORMATS[step.opcode].fields if item.name == name)
+    end = start + item.width(config)
     return {"/2": (start + 1, end), "%2": (start, start + 1)}.get(suffix, (start, end))
 
 
-def _sources(steps: list[_Step]) -> list[tuple[int, int] | int]:
+def _sources(steps: list[_Step], config: Config) -> list[tuple[int, int] | int]:
     """Return the different sources of all steps, those of about the same width side by side."""
 
     def width(source):
         return source.bit_length() if isinstance(source, int) else source[1] - source[0]
 
-    return sorted({_source(step) for step in steps}, key=lambda each: (width(each), str(each)))
+    return sorted(
+        {_source(step, config) for step in steps}, key=lambda each: (width(each), str(each))
+    )
 
 
 def _step_fields(turns: int) -> dict:
@@ -187,7 +191,7 @@ class Bounds(wiring.Component):
     def __init__(self, config: Config):
         self._config = config
         self._program, self._entries = _program(config)
-        self._sources = _sources(self._program)
+        self._sources = _sources(self._program, config)
         # The choices that there are at the end of an extent; of none within it.
         self._turns = list(dict.fromkeys(each.next for each in self._program))
         self._fields = _step_fields(len(self._turns))
@@ -318,8 +322,8 @@ class Bounds(wiring.Component):
                 "last": each.last,
                 "turn": self._turns.index(each.next),
                 "memory": each.extent.memory,
-                "group": self._sources.index(_source(each)) // _GROUP,
-                "member": self._sources.index(_source(each)) % _GROUP,
+                "group": self._sources.index(_source(each, self._config)) // _GROUP,
+                "member": self._sources.index(_source(each, self._config)) % _GROUP,
             }
         )
 

@@ -1,6 +1,6 @@
 """Where the fields of an instruction lie in its granules."""
 
-from amaranth.hdl import Cat, Value
+from amaranth.hdl import Cat, Const, Value
 from amaranth.lib import data
 
 from matloom.arch.config import Config
@@ -38,28 +38,39 @@ def field_place(opcode: Opcode, name: str) -> tuple[int, int]:
     raise KeyError(f"{opcode.name} has no field {name!r}")
 
 
-def slice_field(word: Value, opcode: Opcode, name: str) -> Value:
-    """Return a field of the instruction that begins at bit 0 of `word`."""
+def slice_field(word: Value, opcode: Opcode, name: str, config: Config | None = None) -> Value:
+    """Return a field of the instruction that begins at bit 0 of `word`.
+
+    With a configuration: no more of its bits than a legal value has there (`Field.width`).
+    """
     first, beyond = field_place(opcode, name)
+    item = next(item for item in FORMATS[opcode].all_fields if item.name == name)
+    if config is not None:
+        beyond = first + item.width(config)
     bits = word[first:beyond]
-    signed = any(item.signed for item in FORMATS[opcode].all_fields if item.name == name)
-    return bits.as_signed() if signed else bits
+    return bits.as_signed() if item.signed else bits
 
 
 def reserved_bits(word: Value, opcode: Opcode, config: Config) -> Value:
-    """Return the bits that must be zero: those of no field, and of fields that do not exist."""
-    absent, position = [], 0
+    """Return the bits that must be zero, and, of signed fields, those that differ from the sign.
+
+    They are those of no field, of fields that do not exist, and above the span of a field.
+    """
+    reserved, position = [], 0
     for item in FORMATS[opcode].all_fields:
-        if not item.exists(config):
-            absent.append(word[position : position + item.bits])
+        bits = word[position : position + item.bits]
+        span = item.span_bits(config) if item.exists(config) else 0
+        if span < item.bits:
+            sign = bits[span - 1] if item.signed and span else Const(0, 1)
+            reserved.append(bits[span:] ^ sign.replicate(item.bits - span))
         position += item.bits
-    return Cat(*absent, word[position : FORMATS[opcode].bits])
+    return Cat(*reserved, word[position : FORMATS[opcode].bits])
 
 
 def view_body(word: Value, opcode: Opcode, config: Config) -> Value:
     """Return the bits of `body_layout` in order: the mark, and all that follows the head."""
-    fields = (slice_field(word, opcode, item.name) for item in fields_of(opcode, config))
-    return Cat(slice_field(word, opcode, "mark"), *fields)
+    names = ("mark", *(item.name for item in fields_of(opcode, config)))
+    return Cat(slice_field(word, opcode, name, config) for name in names)
 
 
 def queue_layout(opcode: Opcode, config: Config) -> data.StructLayout:

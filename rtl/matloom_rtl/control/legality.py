@@ -1,5 +1,7 @@
 """Field ranges of the instruction set as gates."""
 
+from dataclasses import replace
+
 from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
@@ -91,7 +93,11 @@ class Legality(wiring.Component):
 
     def _field_faults(self, item: Field, value: Value) -> list[Value]:
         low, high = item.limits(self._config)
-        smallest, largest = item.range
+        # Beyond its span the bits are reserved.
+        smallest, largest = replace(item, bits=item.span_bits(self._config)).range
+        value = value[: item.span_bits(self._config)]
+        if item.signed:
+            value = value.as_signed()
         faults = []
         if low > smallest:
             # Nearly all lower limits are one: a test for zero is cheaper than a comparison.

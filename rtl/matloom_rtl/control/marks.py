@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
 from matloom.arch.isa import UNITS
+from matloom_rtl.ports import mark_bits
 
 __all__ = ["Marks"]
 
@@ -16,7 +17,8 @@ class Marks(wiring.Component):
 
     Each unit's completion is latched with its cycle and written when the one write port is free,
     four cycles later at the most. Two marked completions of one unit within four cycles lose the
-    first; marks are for layers. `start` clears the table, one slot a cycle.
+    first; marks are for layers. `start` clears the table, one slot a cycle, and what completes
+    meanwhile waits until the end of that.
 
     Members
     -------
@@ -36,7 +38,7 @@ class Marks(wiring.Component):
                 "start": In(1),
                 "cycle": In(32),
                 "done": In(len(UNITS)),
-                "done_mark": In(data.ArrayLayout(8, len(UNITS))),
+                "done_mark": In(data.ArrayLayout(mark_bits(config), len(UNITS))),
                 "slot": In(range(config.marks)),
                 "stored": Out(32),
             }

@@ -74,7 +74,7 @@ class Load(wiring.Component):
         self._config = config
         super().__init__(
             {
-                "unit": In(CommandSignature(Opcode.LOAD)),
+                "unit": In(CommandSignature(Opcode.LOAD, config)),
                 "region_base": In(REGION_BASES),
                 "axi": Out(AxiReadSignature(config.bus_bits)),
                 "spad_write": Out(SpadWriteSignature(config.bus_bytes, config.spad_banks)),
@@ -89,7 +89,7 @@ class Load(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self._config
-        m.submodules.rows = rows = Rows(Opcode.LOAD)
+        m.submodules.rows = rows = Rows(Opcode.LOAD, config)
         m.submodules.bursts = bursts = Bursts(
             bus_bytes=config.bus_bytes, burst_beats=config.burst_beats
         )

@@ -4,6 +4,7 @@ from amaranth.hdl import Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from matloom.arch.config import Config
 from matloom.arch.isa import Opcode, Region
 from matloom_rtl.dma.bursts import row_layout
 from matloom_rtl.ports import body_layout
@@ -39,11 +40,11 @@ class Rows(wiring.Component):
         Rows.
     """
 
-    def __init__(self, opcode: Opcode):
+    def __init__(self, opcode: Opcode, config: Config):
         self._opcode = opcode
         super().__init__(
             {
-                "i": In(stream.Signature(body_layout(opcode))),
+                "i": In(stream.Signature(body_layout(opcode, config))),
                 "region_base": In(REGION_BASES),
                 "o": Out(stream.Signature(row_layout())),
             }

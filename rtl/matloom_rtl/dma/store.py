@@ -71,7 +71,7 @@ class Store(wiring.Component):
         self._config = config
         super().__init__(
             {
-                "unit": In(CommandSignature(Opcode.STORE)),
+                "unit": In(CommandSignature(Opcode.STORE, config)),
                 "region_base": In(REGION_BASES),
                 "axi": Out(AxiWriteSignature(config.bus_bits)),
                 "spad_read": Out(SpadReadSignature(config.bus_bytes, config.spad_banks)),
@@ -86,7 +86,7 @@ class Store(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self._config
-        m.submodules.rows = rows = Rows(Opcode.STORE)
+        m.submodules.rows = rows = Rows(Opcode.STORE, config)
         m.submodules.bursts = bursts = Bursts(
             bus_bytes=config.bus_bytes, burst_beats=config.burst_beats
         )

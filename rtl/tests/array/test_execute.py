@@ -15,18 +15,20 @@ from matloom_rtl.ports import ACC_UPDATE_LATENCY, SPAD_READ_LATENCY, body_layout
 from matloom_rtl.testing import simulate
 
 CONFIG = Config(
-    rows=8, columns=4, hop=2, weight_rows=2, lanes=4, acc_bytes=1024, spad_bytes=4096, spad_banks=1
+    rows=8, columns=4, hop=2, weight_rows=2, lanes=4, acc_bytes=16384, spad_bytes=4096, spad_banks=1
 )
 #: Windows of one line, two and three.
 SHAPES = {
     "4x4": dataclasses.replace(CONFIG, rows=4),
     "8x4": CONFIG,
-    "16x8": dataclasses.replace(CONFIG, rows=16, columns=8, hop=4, acc_bytes=2048),
-    "blocks": dataclasses.replace(CONFIG, rows=12, columns=8, hop=4, weight_rows=4, acc_bytes=2048),
+    "16x8": dataclasses.replace(CONFIG, rows=16, columns=8, hop=4, acc_bytes=16384),
+    "blocks": dataclasses.replace(
+        CONFIG, rows=12, columns=8, hop=4, weight_rows=4, acc_bytes=16384
+    ),
 }
 CAUSES = [name for name, _doc in EXEC_CAUSES]
 MODES = ("i8xi8", "i8xi4", "i4xi4", "i16xi8")
-NARROW = dataclasses.replace(CONFIG, mac_modes=MODES, acc_bytes=4096)
+NARROW = dataclasses.replace(CONFIG, mac_modes=MODES, acc_bytes=16384)
 
 PLAIN = {
     "mark": 5,
@@ -364,7 +366,15 @@ def test_modes_follow_each_other_without_a_gap():
     commands = [
         PLAIN | {"mode": mode, "acc_addr": address, "mark": mark, "accumulate": accumulate}
         for mark, (mode, address, accumulate) in enumerate(
-            [(0, 7, 0), (1, 7, 0), (2, 100, 0), (1, 7, 1), (0, 64 + 7, 1), (2, 40, 0), (3, 200, 0)]
+            [
+                (0, 7, 0),
+                (1, 7, 0),
+                (2, 100, 0),
+                (1, 7, 1),
+                (0, NARROW.pair_distance + 7, 1),
+                (2, 40, 0),
+                (3, 200, 0),
+            ]
         )
     ]
     spad, entries, marks, causes = run(commands, config=NARROW)
@@ -391,7 +401,7 @@ def test_modes_with_refused_reads_and_late_dependencies(seed, refuse, unmet):
 def test_blocks_among_modes(seed):
     """Tiles of other modes come in the gaps of blocks."""
     config = dataclasses.replace(
-        NARROW, rows=12, columns=8, hop=4, weight_rows=4, acc_bytes=8192, lanes=8
+        NARROW, rows=12, columns=8, hop=4, weight_rows=4, acc_bytes=16384, lanes=8
     )
     generator = random.Random(seed)
     commands = [

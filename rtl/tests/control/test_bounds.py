@@ -60,7 +60,8 @@ def random_instruction(chance):
         # Move the extent's end to the edge, where that is possible.
         base = values[extent.base] + capacity(extent, instruction) - end + chance.choice((0, 0, 1))
         item = next(item for item in FORMATS[opcode].fields if item.name == extent.base)
-        if item.range[0] <= base <= item.range[1]:
+        low, high = item.limits(CONFIG)
+        if low <= base <= high:
             values[extent.base] = base
     return Instruction(opcode, values)
 

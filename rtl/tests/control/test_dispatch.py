@@ -125,10 +125,10 @@ def run(data, *, gaps=0.0, stalls=0.0, seed=0):
     return issued, outcome, cycles
 
 
-def corrupt(generator, instruction):
-    """Return the instruction with one field at an extreme or at random."""
+def corrupt(generator, instruction, config):
+    """Return the instruction with a field at an extreme of its bits or of what is legal, or any."""
     item = generator.choice(FORMATS[instruction.opcode].all_fields[1:])
-    smallest, largest = item.range
+    smallest, largest = generator.choice((item.range, item.limits(config)))
     value = generator.choice((smallest, largest, generator.randint(smallest, largest)))
     return Instruction(instruction.opcode, {**instruction.values, item.name: value})
 
@@ -163,10 +163,10 @@ def judge(data, issued, config):
     return verdict(instruction, issued, config)
 
 
-def bad_bytes(generator, instruction):
+def bad_bytes(generator, instruction, config):
     """Return the bytes of an instruction with some fields, or one bit, spoilt; or none at all."""
     for _field in range(generator.choice((0, 1, 1, 1, 2, 3))):
-        instruction = corrupt(generator, instruction)
+        instruction = corrupt(generator, instruction, config)
     data = bytearray(pack(instruction))
     if generator.random() < 0.2:
         bit = generator.randrange(4, 8 * len(data))
@@ -226,7 +226,7 @@ def test_spoilt_instructions_fault_as_the_tables_say(seed, config):
             ctx.set(queue.ready, 1)
         issued, index = await restart(ctx), 0
         for _number in range(2500):
-            data = bad_bytes(generator, generator.choice(sound))
+            data = bad_bytes(generator, generator.choice(sound), config)
             wanted, end = judge(data, issued, config)
             found, address = await send(ctx, data)
             seen[wanted] += 1

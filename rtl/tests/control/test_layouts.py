@@ -70,7 +70,12 @@ def test_bodies_have_the_layout_of_the_units(seed, opcode, name):
 
     async def check(ctx):
         for _number in range(5):
-            values = {item.name: chance.randint(*item.range) for item in fields_of_format(opcode)}
+            values = {
+                item.name: chance.choice(
+                    item.allowed(config) or (chance.randint(*item.limits(config)),)
+                )
+                for item in fields_of_format(opcode)
+            }
             ctx.set(word, word_of(opcode, values))
             shown = ctx.get(body)
             assert {member: shown[member] for member, _ in body.shape()} == {
@@ -83,13 +88,15 @@ def test_bodies_have_the_layout_of_the_units(seed, opcode, name):
 @pytest.mark.parametrize("name", CONFIGS)
 @pytest.mark.parametrize("opcode", Opcode)
 def test_reserved_are_all_bits_without_a_field(opcode, name):
-    """Bit by bit: those of fields that the configuration has not, and those behind the fields."""
+    """Bit by bit: of fields that the configuration has not, above a span, and behind the fields."""
     config = CONFIGS[name]
     free = set(range(FORMATS[opcode].used_bits, FORMATS[opcode].bits))
     position = 0
     for item in FORMATS[opcode].all_fields:
-        if not item.exists(config):
-            free |= set(range(position, position + item.bits))
+        used = item.span_bits(config) if item.exists(config) else 0
+        # The sign of a signed field, which those above must repeat, is its last bit of use.
+        signs = int(item.signed and 0 < used < item.bits)
+        free |= set(range(position + used - signs, position + item.bits))
         position += item.bits
     word, m, found = Signal(LONGEST * GRANULE_BITS), Module(), Signal()
     m.d.comb += found.eq(reserved_bits(word, opcode, config).any())

@@ -4,10 +4,13 @@ import random
 
 import pytest
 
+from matloom.arch.config import Config
 from matloom.arch.isa import Opcode
 from matloom_rtl.dma.rows import Rows
 from matloom_rtl.testing import simulate
 
+#: With every bit that the format has.
+CONFIG = Config(spad_bytes=2**24, spad_banks=16, marks=256)
 BASES = [0x1000_0000, 0x2000_0000, 0x3000_0040, 0xF000_0000]
 
 
@@ -62,7 +65,7 @@ def test_walks_every_row(stall):
     shapes = [(rows, planes) for rows in (1, 2, 3) for planes in (1, 2, 3)]
     bodies += [instruction(chance) | {"rows": rows, "planes": planes} for rows, planes in shapes]
     rows = [row for body in bodies for row in expected(body)]
-    dut, seen = Rows(Opcode.LOAD), []
+    dut, seen = Rows(Opcode.LOAD, CONFIG), []
 
     async def feed(ctx):
         ctx.set(dut.region_base, BASES)

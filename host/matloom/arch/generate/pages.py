@@ -12,7 +12,7 @@ from matloom.arch.config import (
     Config,
 )
 from matloom.arch.csr import MARKS_OFFSET, REGISTERS, Fault
-from matloom.arch.isa import FORMATS, GRANULE_BYTES, Extent, Region
+from matloom.arch.isa import FORMATS, GRANULE_BYTES, Extent, Field, Region
 from matloom.arch.numerics import SUPPORTED_ROUNDINGS, Rounding
 
 __all__ = ["NOTICE", "configuration_page", "isa_page", "registers_page", "table"]
@@ -29,6 +29,8 @@ nor the order of the unit protects them: they come from LOAD, or from what a LOA
 had waited for.
 
 A field that needs a unit exists where the configuration has it; elsewhere its bits must be zero.
+Where a limit names a property of the configuration, the bits above must be zero, in a signed field
+copies of the sign: an address that a memory does not have is a fault, not another address.
 
 Under each table stand the ends of the extents that the instruction touches, from the field named
 first on. They are checked against the memory's size before an instruction is issued, the first
@@ -82,9 +84,7 @@ def isa_page() -> str:
         )
         rows, position = [], 0
         for item in layout.all_fields:
-            low = item.range[0] if item.low is None else item.low
-            high = item.range[1] if item.high is None else item.high
-            legal = f"{low} .. {high}"
+            legal = _limits(item)
             if isinstance(item.choices, str):
                 legal = f"`{item.choices}`"
             elif item.choices is not None:
@@ -101,6 +101,18 @@ def isa_page() -> str:
     parts.append("## Regions\n")
     parts.append(table(("number", "region"), [(int(region), region.name) for region in Region]))
     return "\n".join(parts)
+
+
+def _limits(item: Field) -> str:
+    """Return the smallest and the largest legal value, or the property that names a limit."""
+    low, high = item.range
+    if item.span is not None:
+        bits = f"min({item.bits}, `{item.span}`)"
+        low_text = f"-2 ** ({bits} - 1)" if item.signed else str(low)
+        return f"{low_text if item.low is None else item.low} .. below 2 ** " + (
+            f"({bits} - 1)" if item.signed else bits
+        )
+    return f"{low if item.low is None else item.low} .. {high if item.high is None else item.high}"
 
 
 def _built(rule: Rounding) -> str:
