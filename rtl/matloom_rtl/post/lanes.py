@@ -1,106 +1,168 @@
 """The lanes of post-processing, side by side, and how vectors go through them beat by beat."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
-from matloom.arch.isa import Source
+from matloom.arch.isa import Destination, Opcode, Source, Table
+from matloom_rtl.ports import body_layout
 from matloom_rtl.post.float_lane import FloatLane
 from matloom_rtl.post.lane import Lane
-from matloom_rtl.post.numbers import Numbers
+from matloom_rtl.post.layouts import ParametersSignature, vector_layout
+from matloom_rtl.post.numbers import numbers_layout
 from matloom_rtl.post.tables import Tables
 
-__all__ = ["Lanes", "beat_number"]
+__all__ = ["Lanes", "fills_table", "places"]
 
 #: Vectors in the lanes and behind them: covers the way from the lanes to the memories at full
 #: rate, and is the depth of the memory in four lookup tables.
-_BEHIND = 16
+_PLACES = 16
 
 
-def beat_number(beats: int) -> Signal:
-    """Return a counter of beats; Verilog has no signal without bits, even for a single beat."""
-    return Signal(range(max(2, beats)), name="beat")
+def places(config: Config) -> int:
+    """Return how many results may be on their way or waiting: a look-up takes a cycle more."""
+    return _PLACES + config.tables
 
 
-class Lanes:
-    """All lanes, fed with the vectors of a queue.
+def fills_table(command):
+    """Return whether a command's bytes go into the table."""
+    return (command.destination == Destination.SPAD) & (command.table == Table.FILL)
+
+
+class Lanes(wiring.Component):
+    """Pass vectors through the lanes, ``columns / lanes`` beats each, and put them together again.
+
+    Nothing holds a vector that has entered. One enters when a place is free for its result,
+    among `places`, and parameters of its block are there.
+
+    Latency: from a vector's first beat to `complete` ``columns / lanes`` cycles and those of a
+    lane, one more with a look-up; from `vectors.valid` to the first beat none. Throughput: a beat
+    a cycle. Stalls: before the first beat, by `parameters.ready` and places. A reset forgets
+    what is inside.
 
     Members
     -------
-    units, float_results:
-        The lanes of integers; what those of numbers give to bytes, and to sums.
-    inside:
-        Whether a beat entered in this cycle, in the one before, and so on, for all latencies.
+    command, numbers: in
+        Constant while a vector is inside.
+    start: in
+        The next row of bytes that fills the table is row 0.
+    vectors: stream of `vector_layout`, in
+        Taken with the last beat.
+    parameters: ParametersSignature, out
+        Released with the last beat of a block.
+    written: in
+        A result has left: its place is free again.
+    complete, results: out
+        A result is there in this cycle: 32 bits a column, bytes and words in the low bits.
+    last_beat, block_left: out
+        A vector has entered whole; it was the last of its block.
     """
 
-    def __init__(self, config: Config, command, numbers: Numbers):
+    def __init__(self, config: Config):
         self._config = config
-        self._command = command
-        self._numbers = numbers
+        self._beats = config.columns // config.lanes
+        super().__init__(
+            {
+                "command": In(body_layout(Opcode.POST, config)),
+                "numbers": In(numbers_layout(config)),
+                "start": In(1),
+                "vectors": In(stream.Signature(vector_layout(config))),
+                "parameters": Out(ParametersSignature(config)),
+                "written": In(1),
+                "complete": Out(1),
+                "results": Out(32 * config.columns),
+                "last_beat": Out(1),
+                "block_left": Out(1),
+            }
+        )
 
-    def feed(self, m: Module, fifo, parameters, written):
-        """Feed the lanes beat by beat; return the last beat of a vector, of a block."""
-        command, columns, lanes = self._command, self._config.columns, self._config.lanes
-        beats = columns // lanes
-        beat, last_beat, block_left = beat_number(beats), Signal(), Signal()
-        feed, begin = Signal(), Signal()
+    def elaborate(self, platform):
+        m = Module()
+        config = self._config
+        feed, beat = self._feed(m)
+        lanes, floats = [], []
+        for index in range(config.lanes):
+            m.submodules[f"lane_{index}"] = lane = Lane(16 if config.has_words else 8)
+            self._connect(m, index, lane, self._beside(m, index, feed, beat))
+            lanes.append(lane)
+            if config.has_float:
+                floats.append(self._float_lane(m, index, lane))
+        inside = [feed]
+        for stage in range(self._last_latency):
+            later = Signal(name=f"inside_{stage}")
+            m.d.sync += later.eq(inside[-1])
+            inside.append(later)
+        self._collect(m, lanes, floats, inside)
+        return m
+
+    def _feed(self, m: Module):
+        """Let vectors enter; return whether a beat does, and which."""
+        beats, vectors, parameters = self._beats, self.vectors, self.parameters
+        # Verilog has no signal without bits, even for a single beat.
+        beat, feed, begin = Signal(range(max(2, beats))), Signal(), Signal()
         # Vectors that entered and are not written; whether there is a place for one more, and
         # the parameters of its block.
-        behind, place = Signal(range(self.behind + 1)), Signal()
-        behind_next = Signal.like(behind)
-        m.d.sync += behind.eq(behind_next)
-        m.d.sync += place.eq((behind_next != self.behind) & parameters.ready)
+        inside, place = Signal(range(places(self._config) + 1)), Signal()
+        inside_next = Signal.like(inside)
+        m.d.sync += inside.eq(inside_next)
+        m.d.sync += place.eq((inside_next != places(self._config)) & parameters.ready)
         m.d.comb += [
             # A vector that has entered is there until its last beat.
-            feed.eq((beat != 0) | (fifo.r_rdy & place)),
+            feed.eq((beat != 0) | (vectors.valid & place)),
             begin.eq(feed & (beat == 0)),
-            behind_next.eq(behind + begin - written),
-            last_beat.eq(feed & (beat == beats - 1)),
-            fifo.r_en.eq(last_beat),
-            block_left.eq(last_beat & fifo.r_data[-1]),
-            parameters.release.eq(block_left),
+            inside_next.eq(inside + begin - self.written),
+            self.last_beat.eq(feed & (beat == beats - 1)),
+            vectors.ready.eq(self.last_beat),
+            self.block_left.eq(self.last_beat & vectors.payload.ends_block),
+            parameters.release.eq(self.block_left),
         ]
         with m.If(feed):
-            m.d.sync += beat.eq(Mux(last_beat, 0, beat + 1))
+            m.d.sync += beat.eq(Mux(self.last_beat, 0, beat + 1))
+        return feed, beat
 
-        self.units, self.float_results = [], []
-        for index in range(lanes):
-            mine = beat
-            if beats > 1:
-                # Each lane counts for itself: one count for all lanes is far from most of them.
-                mine = Signal.like(beat, name=f"beat_{index}", attrs={"keep": 1})
-                with m.If(feed):
-                    m.d.sync += mine.eq(Mux(mine == beats - 1, 0, mine + 1))
-            m.submodules[f"lane_{index}"] = lane = Lane(16 if self._config.has_words else 8)
-            self.units.append(lane)
-            pick = [
-                (fifo.r_data, 32, lane.value),
-                (parameters.biases, 32, lane.bias),
-                (parameters.multipliers, 32, lane.multiplier),
-                (parameters.shifts, 8, lane.shift),
-            ]
-            for vector, bits, port in pick:
-                group = Cat(vector.word_select(b * lanes + index, bits) for b in range(beats))
-                m.d.comb += port.eq(group.word_select(mine, bits))
-            m.d.comb += [
-                lane.rounding.eq(command.rounding),
-                lane.pre_shift.eq(command.pre_shift),
-                lane.zero.eq(command.output_zero),
-                lane.low.eq(self._numbers.limit("low")),
-                lane.high.eq(self._numbers.limit("high")),
-            ]
-            if self._config.has_float:
-                self.float_results.append(self._float_lane(m, index, lane))
-        self.inside = [feed]
-        for stage in range(self._last_latency):
-            inside = Signal(name=f"inside_{stage}")
-            m.d.sync += inside.eq(self.inside[-1])
-            self.inside.append(inside)
-        return last_beat, block_left
+    def _beside(self, m: Module, index: int, feed, beat):
+        """Return the beat, for placement counted beside each lane: one count is far from most."""
+        if self._beats == 1:
+            return beat
+        mine = Signal.like(beat, name=f"beat_{index}", attrs={"keep": 1})
+        with m.If(feed):
+            m.d.sync += mine.eq(Mux(mine == self._beats - 1, 0, mine + 1))
+        return mine
 
-    @property
-    def behind(self) -> int:
-        """Vectors that may be in the lanes and behind them: a look-up takes a cycle more."""
-        return _BEHIND + self._config.tables
+    def _connect(self, m: Module, index: int, lane: Lane, beat):
+        """Give a lane the value and the parameters of its column at a beat."""
+        parameters = self.parameters
+        for source, bits, port in (
+            (self.vectors.payload.values, 32, lane.value),
+            (parameters.biases, 32, lane.bias),
+            (parameters.multipliers, 32, lane.multiplier),
+            (parameters.shifts, 8, lane.shift),
+        ):
+            columns = range(index, self._config.columns, self._config.lanes)
+            group = Cat(source.word_select(column, bits) for column in columns)
+            m.d.comb += port.eq(group.word_select(beat, bits))
+        m.d.comb += [
+            lane.rounding.eq(self.command.rounding),
+            lane.pre_shift.eq(self.command.pre_shift),
+            lane.zero.eq(self.command.output_zero),
+            lane.low.eq(self.numbers.low),
+            lane.high.eq(self.numbers.high),
+        ]
+
+    def _float_lane(self, m: Module, index: int, lane: Lane) -> FloatLane:
+        """Put a floating-point lane beside the other."""
+        numbers = self.numbers
+        m.submodules[f"float_lane_{index}"] = floating = FloatLane(self._config.float_modes)
+        m.d.comb += [
+            floating.value.eq(lane.value),
+            floating.bias.eq(lane.bias),
+            floating.narrow.eq((self.command.source == Source.SPAD) & ~numbers.fp32),
+            floating.format.eq(numbers.format),
+            floating.low.eq(numbers.float_low),
+            floating.high.eq(numbers.float_high),
+        ]
+        return floating
 
     @property
     def _last_latency(self) -> int:
@@ -109,16 +171,49 @@ class Lanes:
         floats = FloatLane.LATENCY if config.has_float else 0
         return max(Lane.LATENCY + config.tables * Tables.LATENCY, floats)
 
-    def _float_lane(self, m: Module, index: int, lane):
-        """Put a floating-point lane beside the other; return what goes to bytes, and to sums."""
-        m.submodules[f"float_lane_{index}"] = floating = FloatLane(self._config.float_modes)
-        low, high = self._numbers.limits
+    def _collect(self, m: Module, lanes, floats, inside):
+        """Put the beats of results together."""
+        config, command, numbers = self._config, self.command, self.numbers
+        beats, to_spad = self._beats, command.destination == Destination.SPAD
+        # Of a word the byte is the lower one.
+        elements = [lane.word if config.has_words else lane.byte for lane in lanes]
+        emerging = inside[Lane.LATENCY - 1]
+        if config.tables:
+            looks_up = to_spad & (command.table == Table.LOOK_UP)
+            emerging = Mux(looks_up, inside[Lane.LATENCY + Tables.LATENCY - 1], emerging)
+            entries = self._tables(m, lanes)
+            elements = [Mux(looks_up, *pair) for pair in zip(entries, elements, strict=True)]
+        results = [Mux(to_spad, *pair) for pair in zip(elements, _results(lanes), strict=True)]
+        if config.has_float:
+            emerging = Mux(numbers.floating, inside[FloatLane.LATENCY - 1], emerging)
+            for index, lane in enumerate(floats):
+                narrow = to_spad & ~numbers.fp32
+                result = Mux(narrow, lane.element, lane.result)
+                results[index] = Mux(numbers.floating, result, results[index])
+        beat, emerges = Signal(range(max(2, beats))), Signal(beats)
+        words = Signal(32 * config.columns, reset_less=True)
+        # Known a cycle ahead, for a register of its own for each beat: many bits wait for it.
+        m.d.sync += [emerges.eq(Mux(emerging, 1 << beat, 0)), self.complete.eq(emerges[-1])]
+        with m.If(emerging):
+            m.d.sync += beat.eq(Mux(beat == beats - 1, 0, beat + 1))
+        for b in range(beats):
+            with m.If(emerges[b]):
+                for index, result in enumerate(results):
+                    m.d.sync += words.word_select(b * config.lanes + index, 32).eq(result)
+        m.d.comb += self.results.eq(words)
+
+    def _tables(self, m: Module, lanes):
+        """Look up the lanes' bytes; fill with those of a vector. Return each lane's entry."""
+        m.submodules.tables = tables = Tables(self._config)
+        row_bytes = range(self._config.table_row_bytes)
         m.d.comb += [
-            floating.value.eq(lane.value),
-            floating.bias.eq(lane.bias),
-            floating.narrow.eq((self._command.source == Source.SPAD) & ~self._numbers.fp32),
-            floating.format.eq(self._numbers.format),
-            floating.low.eq(low),
-            floating.high.eq(high),
+            tables.start.eq(self.start),
+            tables.fill.eq(self.complete & fills_table(self.command)),
+            tables.row.eq(Cat(self.results.word_select(index, 32)[:8] for index in row_bytes)),
         ]
-        return Mux(self._numbers.fp32, floating.result, floating.element), floating.result
+        m.d.comb += [tables.index[number].eq(lane.byte) for number, lane in enumerate(lanes)]
+        return [tables.value[number] for number in range(self._config.lanes)]
+
+
+def _results(lanes):
+    return [lane.result for lane in lanes]

@@ -1,77 +1,125 @@
 """What a POST command says of its numbers: how large they are, and by which rule they go."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, signed
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import FP32_FORMAT, MAC_MODES, Config
 from matloom.arch.floats import FLOAT_FORMATS
+from matloom.arch.isa import Opcode
 from matloom.arch.numerics import Rounding
 from matloom_rtl.arith.widen import Widen
 from matloom_rtl.array.cells import decode_flags
+from matloom_rtl.ports import body_layout
 
-__all__ = ["Numbers"]
+__all__ = ["Numbers", "count_parts", "numbers_layout"]
 
 
-class Numbers:
-    """Facts in registers beside a command, from the cycle after it on.
+def numbers_layout(config: Config) -> data.StructLayout:
+    """Return what `Numbers` tells of a command.
+
+    Fields
+    ------
+    low, high:
+        The smallest and the largest result as integers: bytes, or words where there are any.
+    size:
+        Logarithm of the bytes of an element; where elements of several bytes are built.
+    floating, fp32, format, float_low, float_high:
+        Whether the rule is FLOAT, and results are fp32 entries; the index of the format in
+        `Config.float_modes`; the limits as fp32. Where floating-point modes are built.
+    """
+    limit = signed(16 if config.has_words else 8)
+    fields: dict = {"low": limit, "high": limit}
+    if config.element_size_bits:
+        fields["size"] = config.element_size_bits
+    if config.has_float:
+        fields |= {"floating": 1, "fp32": 1, "format": range(len(config.float_modes))}
+        fields |= {"float_low": 32, "float_high": 32}
+    return data.StructLayout(fields)
+
+
+class Numbers(wiring.Component):
+    """Decode a command's formats and limits, once for reader, lanes and writer.
+
+    Latency: `low` and `high` in the same cycle, `float_low` and `float_high` after
+    `Widen.LATENCY` cycles, everything else after one. Throughput: a command a cycle. No stalls;
+    a reset clears nothing, for the next command overwrites it.
 
     Members
     -------
-    size:
-        Logarithm of the bytes of an element; where elements of several bytes are built.
-    floating, fp32, format, limits:
-        Whether the rule is FLOAT, and results are fp32 entries; the index of the format in
-        `Config.float_modes`; the limits as numbers. Where floating-point modes are built.
+    command: in
+    o: out
+        `numbers_layout`.
     """
 
-    def __init__(self, m: Module, config: Config, command):
+    def __init__(self, config: Config):
         self._config = config
-        self._command = command
-        if config.has_float:
+        super().__init__(
+            {
+                "command": In(body_layout(Opcode.POST, config)),
+                "o": Out(numbers_layout(config)),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.comb += [self.o.low.eq(self._limit("low")), self.o.high.eq(self._limit("high"))]
+        if self._config.has_float:
             self._decode_rule(m)
-        if config.element_size_bits:
+        if self._config.element_size_bits:
             self._decode_size(m)
+        return m
+
+    def _limit(self, side: str):
+        """Return the smallest or largest result: a byte, or of words one with a lower byte."""
+        command = self.command
+        limit = command[f"clamp_{side}"]
+        if not self._config.has_words:
+            return limit
+        return Mux(command.words, Cat(command[f"{side}_byte"], limit).as_signed(), limit)
 
     def _decode_rule(self, m: Module):
-        config, command = self._config, self._command
-        self.floating, self.fp32 = Signal(reset_less=True), Signal(reset_less=True)
-        self.format = Signal(range(len(config.float_modes)), reset_less=True)
-        m.d.sync += [
-            self.floating.eq(command.rounding == Rounding.FLOAT),
-            self.fp32.eq(command.pre_shift == FP32_FORMAT),
-            self.format.eq(decode_flags(command.pre_shift, config).get("format", 0)),
-        ]
-        self.limits = []
+        config, command = self._config, self.command
+        facts = {
+            "floating": command.rounding == Rounding.FLOAT,
+            "fp32": command.pre_shift == FP32_FORMAT,
+            "format": decode_flags(command.pre_shift, config).get("format", 0),
+        }
+        self._register(m, facts)
         for side in ("low", "high"):
             m.submodules[f"limit_{side}"] = widen = Widen(("fp8_e5m2",))
-            m.d.comb += widen.bits.eq(command[f"clamp_{side}"])
-            self.limits.append(widen.o.as_value())
+            m.d.comb += [
+                widen.bits.eq(command[f"clamp_{side}"]),
+                self.o[f"float_{side}"].eq(widen.o.as_value()),
+            ]
 
     def _decode_size(self, m: Module):
-        config, command = self._config, self._command
-        self.size = Signal(config.element_size_bits, reset_less=True)
+        config, command = self._config, self.command
         size = command.words if config.has_words else 0
         if config.has_float:
             double = Cat(command.pre_shift == number for number in _of_two_bytes()).any()
             of_format = Mux(command.pre_shift == FP32_FORMAT, 2, double)
             size = Mux(command.rounding == Rounding.FLOAT, of_format, size)
-        m.d.sync += self.size.eq(size)
+        self._register(m, {"size": size})
 
-    def count_parts(self, m: Module, taken, name: str):
-        """Count the reads or writes of a vector; return the one at hand, and if it is the last."""
-        part = Signal(len(self.size), name=f"part_{name}")
-        last = Signal(name=f"last_part_{name}")
-        m.d.comb += last.eq(part == (1 << self.size) - 1)
-        with m.If(taken):
-            m.d.sync += part.eq(Mux(last, 0, part + 1))
-        return part, last
+    def _register(self, m: Module, facts: dict):
+        for name, value in facts.items():
+            fact = Signal(self.o.shape()[name].shape, name=name, reset_less=True)
+            m.d.sync += fact.eq(value)
+            m.d.comb += self.o[name].eq(fact)
 
-    def limit(self, side: str):
-        """Return the smallest or largest result: a byte, or of words one with a lower byte."""
-        command = self._command
-        limit = command[f"clamp_{side}"]
-        if not self._config.has_words:
-            return limit
-        return Mux(command.words, Cat(command[f"{side}_byte"], limit).as_signed(), limit)
+
+def count_parts(m: Module, size, taken, name: str):
+    """Count the reads or writes of a vector, of which there are two to the power of `size`.
+
+    Returns the one at hand, and whether it is the last.
+    """
+    part = Signal(len(size), name=f"part_{name}")
+    last = Signal(name=f"last_part_{name}")
+    m.d.comb += last.eq(part == (1 << size) - 1)
+    with m.If(taken):
+        m.d.sync += part.eq(Mux(last, 0, part + 1))
+    return part, last
 
 
 def _of_two_bytes() -> tuple[int, ...]:

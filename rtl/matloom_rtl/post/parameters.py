@@ -5,7 +5,9 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
+from matloom_rtl.memory.claims import claims_of
 from matloom_rtl.ports import SPAD_ADDRESS_BITS, SpadReadSignature
+from matloom_rtl.post.layouts import ParametersSignature
 
 __all__ = ["TASK", "Parameters"]
 
@@ -40,31 +42,22 @@ class Parameters(wiring.Component):
     -------
     i: stream of `TASK`, in
         Taken when all blocks of the one before are fetched or being fetched.
-    release: in
-        The block at hand is done with.
-    ready: out
-        Those below are of a block, from the next cycle on.
+    o: ParametersSignature, in
+        What the lanes read and release.
     read: SpadReadSignature, out
         `data` follow `arriving` by a cycle.
     arriving: in
         The data of the oldest read that was taken are there in the next cycle.
-    biases, multipliers, shifts: out
-        32, 32 and 8 bits a channel, channel 0 lowest.
     """
 
     def __init__(self, config: Config):
-        self._columns = config.columns
-        columns = config.columns
+        self._config, self._columns = config, config.columns
         super().__init__(
             {
                 "i": In(stream.Signature(TASK)),
-                "release": In(1),
-                "ready": Out(1),
-                "read": Out(SpadReadSignature(columns, config.spad_banks)),
+                "o": In(ParametersSignature(config)),
+                "read": Out(SpadReadSignature(config.columns, config.spad_banks)),
                 "arriving": In(1),
-                "biases": Out(32 * columns),
-                "multipliers": Out(32 * columns),
-                "shifts": Out(8 * columns),
             }
         )
 
@@ -96,10 +89,11 @@ class Parameters(wiring.Component):
                     m.next = "Idle"
 
         present, swap, here = Signal(), Signal(), Signal.like(block, reset_less=True)
-        m.d.comb += Cat(self.biases, self.multipliers, self.shifts).eq(here)
-        m.d.sync += swap.eq(full & ~swap & (~present | self.release))
-        m.d.sync += present.eq(self.ready)
-        m.d.comb += self.ready.eq(swap | (present & ~self.release))
+        o = self.o
+        m.d.comb += Cat(o.biases, o.multipliers, o.shifts).eq(here)
+        m.d.sync += swap.eq(full & ~swap & (~present | o.release))
+        m.d.sync += present.eq(o.ready)
+        m.d.comb += o.ready.eq(swap | (present & ~o.release))
         with m.If(swap):
             m.d.sync += [here.eq(block), full.eq(0)]
         return m
@@ -107,6 +101,7 @@ class Parameters(wiring.Component):
     def _fetch(self, m: Module, task, load):
         """Request the reads of a block after `load`; return whether all have arrived."""
         read = self.read
+        m.d.comb += read.claims.eq(claims_of(read.address, self._columns, self._config))
         wanted, missing = Signal(range(10)), Signal(range(10))
         arrived, fetched = Signal(), Signal()
         m.d.sync += arrived.eq(self.arriving)

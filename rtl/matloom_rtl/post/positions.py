@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
 from matloom_rtl.ports import ACC_ADDRESS_BITS, SPAD_ADDRESS_BITS
+from matloom_rtl.post.layouts import position_layout
 
 __all__ = ["Positions"]
 
@@ -14,6 +15,8 @@ class Positions(wiring.Component):
     """Give one vector after another, output block outermost, then row, then column.
 
     `start` takes the geometry and shows the first vector in the next cycle; `advance` moves on.
+    Latency: one cycle from either. Throughput: a vector a cycle. No stalls of its own. After a
+    reset it shows nothing of use until `start`.
 
     Members
     -------
@@ -25,12 +28,8 @@ class Positions(wiring.Component):
         Geometry, taken at `start`.
     size: in
         Logarithm of the bytes of an element; where there are others than bytes.
-    at_address, at_entry: out
-        The vector at hand.
-    block_end, end: out
-        It is the last of its block, of all.
-    last_block: out
-        It belongs to the last block.
+    position: out
+        The vector at hand (`position_layout`).
     """
 
     def __init__(self, config: Config):
@@ -49,17 +48,14 @@ class Positions(wiring.Component):
                 "width": In(12),
                 "height": In(12),
                 "blocks": In(12),
-                "at_address": Out(SPAD_ADDRESS_BITS),
-                "at_entry": Out(ACC_ADDRESS_BITS),
-                "block_end": Out(1),
-                "end": Out(1),
-                "last_block": Out(1),
+                "position": Out(position_layout()),
                 **({"pairs": In(1)} if config.has_narrow else {}),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
+        address, entry = Signal(SPAD_ADDRESS_BITS), Signal(ACC_ADDRESS_BITS)
         row_start, block_start = Signal(SPAD_ADDRESS_BITS), Signal(SPAD_ADDRESS_BITS)
         base, step, target = (
             Signal(SPAD_ADDRESS_BITS),
@@ -68,48 +64,46 @@ class Positions(wiring.Component):
         )
         column, row = self._counter(m, "column", 12), self._counter(m, "row", 12)
         block = self._counter(m, "block", 12)
-        row_end = column["last"]
+        row_end, block_end = column["last"], Signal()
         m.d.comb += [
-            self.block_end.eq(row_end & row["last"]),
-            self.last_block.eq(block["last"]),
-            self.end.eq(self.block_end & self.last_block),
+            block_end.eq(row_end & row["last"]),
             target.eq(base + step),
+            self.position.address.eq(address),
+            self.position.entry.eq(entry),
+            self.position.block_end.eq(block_end),
+            self.position.last_block.eq(block["last"]),
+            self.position.end.eq(block_end & block["last"]),
         ]
         with m.If(~row_end):
-            m.d.comb += [base.eq(self.at_address), step.eq(self.x_step)]
+            m.d.comb += [base.eq(address), step.eq(self.x_step)]
         with m.Elif(~row["last"]):
             m.d.comb += [base.eq(row_start), step.eq(self.pitch)]
         with m.Else():
             width = Const(self._columns) << self.size if self._has_sizes else self._columns
             m.d.comb += [base.eq(block_start), step.eq(width)]
 
-        entry = self.at_entry
-        if self._pair_bits is not None:
-            entry = Signal(ACC_ADDRESS_BITS)
         with m.If(self.advance):
-            m.d.sync += [self.at_address.eq(target), entry.eq(entry + 1)]
+            m.d.sync += [address.eq(target), entry.eq(entry + 1)]
             self._count(m, column, self.width, 1)
             self._count(m, row, self.height, row_end)
-            self._count(m, block, self.blocks, self.block_end)
+            self._count(m, block, self.blocks, block_end)
             with m.If(row_end):
                 m.d.sync += row_start.eq(target)
-            with m.If(self.block_end):
+            with m.If(block_end):
                 m.d.sync += block_start.eq(target)
         with m.If(self.start):
-            m.d.sync += [
-                each.eq(self.address) for each in (self.at_address, row_start, block_start)
-            ]
+            m.d.sync += [each.eq(self.address) for each in (address, row_start, block_start)]
             m.d.sync += entry.eq(self.entry)
             for counter, total in ((column, self.width), (row, self.height), (block, self.blocks)):
                 m.d.sync += [counter["left"].eq(total - 1), counter["last"].eq(total == 1)]
         if self._pair_bits is not None:
-            self._take_turns(m, entry)
+            self._take_turns(m, entry, block_end)
         return m
 
-    def _take_turns(self, m: Module, entry):
+    def _take_turns(self, m: Module, entry, block_end):
         """Go over the entries of a block a second time, and choose between those of the pairs."""
         paired, second, first_entry = Signal(), Signal(), Signal.like(entry)
-        with m.If(self.advance & self.block_end & paired):
+        with m.If(self.advance & block_end & paired):
             m.d.sync += second.eq(~second)
             with m.If(second):
                 m.d.sync += first_entry.eq(entry + 1)
@@ -118,7 +112,7 @@ class Positions(wiring.Component):
         with m.If(self.start):
             m.d.sync += [paired.eq(self.pairs), second.eq(0), first_entry.eq(self.entry)]
         of_pair = Cat(entry[: self._pair_bits], second, entry[self._pair_bits :])
-        m.d.comb += self.at_entry.eq(Mux(paired, of_pair, entry))
+        m.d.comb += self.position.entry.eq(Mux(paired, of_pair, entry))
 
     def _counter(self, m: Module, name: str, bits: int) -> dict:
         return {"left": Signal(bits, name=f"{name}_left"), "last": Signal(name=f"{name}_last")}

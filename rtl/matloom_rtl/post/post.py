@@ -7,19 +7,18 @@ from amaranth.lib.wiring import In, Out
 from matloom.arch.config import Config
 from matloom.arch.isa import Opcode
 from matloom_rtl.ports import (
-    SPAD_WRITE_LATENCY,
     AccReadSignature,
     AccUpdateSignature,
     CommandSignature,
     SpadReadSignature,
     SpadWriteSignature,
-    body_layout,
 )
 from matloom_rtl.post.lanes import Lanes
 from matloom_rtl.post.numbers import Numbers
 from matloom_rtl.post.parameters import Parameters
 from matloom_rtl.post.positions import Positions
 from matloom_rtl.post.reader import Reader
+from matloom_rtl.post.sequencer import Sequencer
 from matloom_rtl.post.writer import Writer
 
 __all__ = ["Post"]
@@ -79,27 +78,58 @@ class Post(wiring.Component):
         m.submodules.sources = sources = Positions(config)
         m.submodules.results = results = Positions(config)
         m.submodules.parameters = parameters = Parameters(config)
-        command = Signal(body_layout(Opcode.POST, config), reset_less=True)
-        start, streaming = Signal(), Signal()
-        written = Signal()
+        m.submodules.numbers = numbers = Numbers(config)
+        m.submodules.reader = reader = Reader(config)
+        m.submodules.lanes = lanes = Lanes(config)
+        m.submodules.writer = writer = Writer(config)
+        m.submodules.sequencer = sequencer = Sequencer(config)
+        command = sequencer.command
 
-        numbers = Numbers(m, config, command)
-        lanes = Lanes(config, command, numbers)
-        reader = Reader(config, command, numbers, self.acc_read, self.spad_read)
-        writer = Writer(config, command, numbers, lanes, self.acc_update, self.spad_write)
+        m.d.comb += [part.command.eq(command) for part in (numbers, reader, lanes, writer)]
+        m.d.comb += [part.numbers.eq(numbers.o) for part in (reader, lanes, writer)]
         if config.element_size_bits:
-            m.d.comb += [sources.size.eq(numbers.size), results.size.eq(numbers.size)]
-        self._geometry(m, command, start, sources, results)
-        fetched = self._fetch(m, parameters)
-        vectors = reader.queue(m, streaming, sources, parameters)
-        last_beat, block_left = lanes.feed(m, vectors, parameters, written)
-        finished, waits = writer.collect(m, start, results, written)
-        asked_all = sources.advance & sources.end
-        self._sequence(
-            m, command, start, streaming, fetched, asked_all, block_left, finished, waits
-        )
-        m.d.sync += self.unit.progress.eq(last_beat | written | parameters.arriving)
+            m.d.comb += [sources.size.eq(numbers.o.size), results.size.eq(numbers.o.size)]
+        self._geometry(m, command, sequencer.start, sources, results)
+        for part, positions in ((reader, sources), (writer, results)):
+            m.d.comb += [
+                part.position.eq(positions.position),
+                positions.advance.eq(part.advance),
+            ]
+        wiring.connect(m, parameters.read, reader.parameters)
+        wiring.connect(m, parameters.o, lanes.parameters)
+        wiring.connect(m, reader.vectors, lanes.vectors)
+        for inner, outer in (
+            (reader.acc, self.acc_read),
+            (reader.spad, self.spad_read),
+            (writer.acc, self.acc_update),
+            (writer.spad, self.spad_write),
+        ):
+            wiring.connect(m, inner, wiring.flipped(outer))
+        self._sequence(m, sequencer, reader, lanes, writer)
+        m.d.comb += [
+            sequencer.fetched.eq(self._fetch(m, parameters)),
+            sequencer.asked_all.eq(reader.advance & sources.position.end),
+            parameters.arriving.eq(reader.parameters_arriving),
+            writer.complete.eq(lanes.complete),
+            writer.results.eq(lanes.results),
+            self.unit.progress.eq(lanes.last_beat | writer.written | parameters.arriving),
+        ]
         return m
+
+    def _sequence(self, m: Module, sequencer, reader, lanes, writer):
+        """Connect the sequencer."""
+        outer, inner = self.unit, sequencer.unit
+        wiring.connect(m, wiring.flipped(outer.command), inner.command)
+        m.d.comb += [
+            *(getattr(outer, name).eq(getattr(inner, name)) for name in ("busy", "done")),
+            outer.done_mark.eq(inner.done_mark),
+            reader.streaming.eq(sequencer.streaming),
+            lanes.start.eq(sequencer.start),
+            lanes.written.eq(writer.written),
+            sequencer.block_left.eq(lanes.block_left),
+            sequencer.finished.eq(writer.finished),
+            sequencer.waiting.eq(writer.waiting),
+        ]
 
     def _geometry(self, m: Module, command, start, sources, results):
         for positions, side in ((sources, "source"), (results, "dest")):
@@ -131,48 +161,3 @@ class Post(wiring.Component):
         with m.If(head.valid & head.ready):
             m.d.sync += begun.eq(0)
         return begun
-
-    def _sequence(
-        self, m: Module, command, start, streaming, fetched, asked_all, block_left, finished, waits
-    ):
-        """Take a command; read and requantise its vectors; wait until all is visible."""
-        unit = self.unit
-        blocks_left = Signal(12)
-        settling = Signal(range(max(SPAD_WRITE_LATENCY, self._config.acc_update_latency) + 1))
-        everything_written = Signal()
-        with m.If(finished):
-            m.d.sync += everything_written.eq(1)
-        # Three states have registers of their own, since hundreds of others wait for them.
-        idle = Signal(init=1)
-        m.d.sync += start.eq(0)
-        with m.If(idle):
-            m.d.sync += command.eq(unit.command.payload)
-        streams = Signal()
-        m.d.comb += streaming.eq(streams & ~asked_all)
-        m.d.sync += streams.eq(streaming)
-        with m.FSM() as states:
-            with m.State("Idle"):
-                m.d.comb += unit.command.ready.eq(fetched)
-                m.d.sync += everything_written.eq(0)
-                with m.If(unit.command.valid & fetched):
-                    m.d.sync += [start.eq(1), idle.eq(0)]
-                    m.next = "Begin"
-            with m.State("Begin"):
-                m.d.comb += streaming.eq(1)
-                m.d.sync += blocks_left.eq(command.oc_blocks - 1)
-                m.next = "Stream"
-            with m.State("Stream"), m.If(block_left):
-                m.d.sync += blocks_left.eq(blocks_left - 1)
-                with m.If(blocks_left == 0):
-                    m.next = "Drain"
-            with m.State("Drain"):
-                m.d.sync += settling.eq(self._config.acc_update_latency)
-                with m.If(everything_written & ~waits):
-                    m.next = "Settle"
-            with m.State("Settle"):
-                m.d.sync += settling.eq(settling - 1)
-                with m.If(settling == 1):
-                    m.d.comb += [unit.done.eq(1), unit.done_mark.eq(command.mark)]
-                    m.d.sync += idle.eq(1)
-                    m.next = "Idle"
-        m.d.comb += unit.busy.eq(~states.ongoing("Idle"))

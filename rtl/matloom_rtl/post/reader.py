@@ -1,10 +1,11 @@
 """The reading side of post-processing: vectors of sums, bytes, or products, ahead of the lanes."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import data
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
-from matloom.arch.isa import Source
+from matloom.arch.isa import Opcode, Source
 from matloom_rtl.memory.claims import claims_of
 from matloom_rtl.memory.reserved import Reserved
 from matloom_rtl.memory.slice import Slice
@@ -13,8 +14,12 @@ from matloom_rtl.ports import (
     ACC_READ_LATENCY,
     SPAD_ADDRESS_BITS,
     SPAD_READ_LATENCY,
+    AccReadSignature,
+    SpadReadSignature,
+    body_layout,
 )
-from matloom_rtl.post.numbers import Numbers
+from matloom_rtl.post.layouts import position_layout, vector_layout
+from matloom_rtl.post.numbers import count_parts, numbers_layout
 from matloom_rtl.post.products import Products
 
 __all__ = ["Reader"]
@@ -49,134 +54,130 @@ def _byte_request_layout(config: Config) -> data.StructLayout:
     )
 
 
-class Reader:
-    """Reads the vectors of a command into a queue, up to `_READ_AHEAD` of them.
+class Reader(wiring.Component):
+    """Read the vectors of a command into a queue, ahead of who takes them; and parameters.
 
-    Parameters
-    ----------
-    command, numbers:
-        The command at hand, and what it says of its numbers.
-    acc, spad:
-        Its ports of the accumulators and of the scratchpad.
+    Parameters go before vectors at the byte port. A request waits in registers for its grant,
+    for the arbiters of the memories are far away.
+
+    Latency: from `streaming` to the first request for sums 2 cycles, for bytes 3; from its grant
+    to the vector in `vectors` that of the memory and one, of products two more. Throughput: a
+    vector a cycle, of elements of several bytes a read a cycle. Stalls: a vector is asked for
+    when the queue has a place for it; requests hold until they are granted. A reset forgets
+    vectors, requests and reads under way.
+
+    Members
+    -------
+    command, numbers: in
+        Constant from the cycle of the first `streaming` until the last vector was taken.
+    streaming: in
+        Ask for `position` in the next cycle, if there is room.
+    position: in
+        The vector to ask for (`position_layout`).
+    advance: out
+        It was asked for; show the next one.
+    parameters: SpadReadSignature, in
+        Reads of parameters.
+    parameters_arriving: out
+        The data of the oldest of these reads are there in the next cycle.
+    vectors: stream of `vector_layout`, out
+    acc, spad: AccReadSignature, SpadReadSignature, out
+        Reads of an entry, and of `columns` bytes.
     """
 
-    def __init__(self, config: Config, command, numbers: Numbers, acc, spad):
+    def __init__(self, config: Config):
         self._config = config
-        self._command = command
-        self._numbers = numbers
-        self._acc, self._spad = acc, spad
+        spad = SpadReadSignature(config.columns, config.spad_banks)
+        super().__init__(
+            {
+                "command": In(body_layout(Opcode.POST, config)),
+                "numbers": In(numbers_layout(config)),
+                "streaming": In(1),
+                "position": In(position_layout()),
+                "advance": Out(1),
+                "parameters": In(spad),
+                "parameters_arriving": Out(1),
+                "vectors": Out(stream.Signature(vector_layout(config))),
+                "acc": Out(AccReadSignature(config)),
+                "spad": Out(spad),
+            }
+        )
 
-    def queue(self, m: Module, streaming, sources, parameters):
-        """Request vectors from the cycle after `streaming` on, while there is room.
+    def elaborate(self, platform):
+        m = Module()
+        config = self._config
+        read_ahead = _READ_AHEAD + config.products * Products.LATENCY
+        m.submodules.queue = queue = Reserved(width=vector_layout(config).size, depth=read_ahead)
+        m.d.comb += [
+            self.vectors.valid.eq(queue.r_rdy),
+            self.vectors.payload.eq(queue.r_data),
+            queue.r_en.eq(self.vectors.valid & self.vectors.ready),
+        ]
+        request = self._ask(m, read_ahead, queue.r_en)
+        from_bytes = self._request(m, request)
+        arrived, vector = self._arrive(m, request, from_bytes, read_ahead)
+        m.d.comb += [queue.w_en.eq(arrived), queue.w_data.eq(vector)]
+        return m
 
-        Parameters go before vectors at the byte port.
-
-        A request waits in registers for its grant: the arbiters of the memories are far away.
-        """
-        columns, command, acc, spad = self._config.columns, self._command, self._acc, self._spad
-        read_ahead = _READ_AHEAD + self._config.products * Products.LATENCY
-        m.submodules.fifo = fifo = Reserved(width=32 * columns + 1, depth=read_ahead)
+    def _ask(self, m: Module, read_ahead: int, taken):
+        """Turn positions into requests while there is room; return those that wait."""
+        position = self.position
         m.submodules.requests = requests = Slice(
             _request_layout(self._config), at_hand=("from_acc", "entry", "claims")
         )
-        ask, request = requests.i, requests.o
-        room, asked = Signal(range(read_ahead + 1), init=read_ahead), Signal()
-        asking, room_next = Signal(), Signal.like(room)
+        ask = requests.i
+        room, asking = Signal(range(read_ahead + 1), init=read_ahead), Signal()
+        room_next = Signal.like(room)
+        claims = claims_of(position.address, self._config.columns, self._config)
         m.d.comb += [
             ask.valid.eq(asking),
-            ask.payload.from_acc.eq(command.source == Source.ACC),
-            ask.payload.ends_block.eq(sources.block_end),
-            ask.payload.entry.eq(sources.at_entry),
-            ask.payload.address.eq(sources.at_address),
-            ask.payload.claims.eq(claims_of(sources.at_address, columns, self._config)),
-            asked.eq(ask.valid & ask.ready),
-            sources.advance.eq(asked),
-            acc.address.eq(request.payload.entry),
+            ask.payload.from_acc.eq(self.command.source == Source.ACC),
+            ask.payload.ends_block.eq(position.block_end),
+            ask.payload.entry.eq(position.entry),
+            ask.payload.address.eq(position.address),
+            ask.payload.claims.eq(claims),
+            self.advance.eq(ask.valid & ask.ready),
+            room_next.eq(room - self.advance + taken),
         ]
-        from_bytes = self._requests(m, request, parameters)
-        m.d.comb += room_next.eq(room - asked + fifo.r_en)
-        m.d.sync += [room.eq(room_next), asking.eq(streaming & (room_next != 0))]
+        m.d.sync += [room.eq(room_next), asking.eq(self.streaming & (room_next != 0))]
+        return requests.o
 
-        of_vector = from_bytes.of_vector
-        read_spad = spad.valid & spad.ready
-        acc_arrived = _delayed(m, acc.valid & acc.ready, ACC_READ_LATENCY, "acc_asked")
-        spad_arrived = _delayed(m, read_spad & of_vector, SPAD_READ_LATENCY, "spad_asked")
-        acc_end = _delayed(m, request.payload.ends_block, ACC_READ_LATENCY, "acc_end")
-        spad_end = _delayed(m, from_bytes.ends_block, SPAD_READ_LATENCY, "spad_end")
-        spad_values = Cat(_extend(spad.data.word_select(index, 8)) for index in range(columns))
-        if self._config.element_size_bits:
-            completes = _delayed(m, from_bytes.completes, SPAD_READ_LATENCY, "completes")
-            spad_values = self._assemble(m, spad_values, spad_arrived)
-            spad_arrived = spad_arrived & completes
-        m.d.comb += parameters.arriving.eq(
-            _delayed(m, read_spad & ~of_vector, SPAD_READ_LATENCY - 1, "parameters_asked")
-        )
-        written, vectors = acc_arrived | spad_arrived, Cat(spad_values, spad_end)
-        vectors = Mux(acc_arrived, Cat(acc.data, acc_end), vectors)
-        if self._config.products:
-            m.submodules.products = products = Products(self._config, read_ahead)
-            multiplies = _multiplies(command)
-            m.d.comb += [
-                products.zero.eq(command.factor_zero),
-                products.sums_arrived.eq(acc_arrived & multiplies),
-                products.sums.eq(acc.data),
-                products.bytes_arrived.eq(spad_arrived & multiplies),
-                products.bytes.eq(spad.data),
-                products.ends.eq(spad_end),
-            ]
-            written = Mux(multiplies, products.valid, written)
-            vectors = Mux(multiplies, Cat(products.values, products.ended), vectors)
-        m.d.comb += [fifo.w_en.eq(written), fifo.w_data.eq(vectors)]
-        return fifo
-
-    def _assemble(self, m: Module, values, arrived):
-        """Return the values of a vector whose last bytes arrive, in 32 bits each."""
-        columns, sizes = self._config.columns, self._config.element_size_bits
-        bits = 8 * columns
-        before = Signal(((1 << sizes) - 1) * bits, reset_less=True)
-        everything = Cat(before, self._spad.data)
-        with m.If(arrived):
-            m.d.sync += before.eq(everything[bits:])
-        doubles = everything[-2 * bits :]
-        doubles = Cat(_extend(doubles.word_select(index, 16)) for index in range(columns))
-        values = Mux(self._numbers.size[0], doubles, values)
-        return Mux(self._numbers.size[1], everything, values) if sizes > 1 else values
-
-    def _requests(self, m: Module, request, parameters):
+    def _request(self, m: Module, request):
         """Ask for sums; for parameters, else vectors of bytes; return the payload of the latter.
 
         One register more for vectors of bytes, none for sums, which are most of them. Of a
         product both are asked for in the same cycle.
         """
-        acc, spad, wanted = self._acc, self._spad, parameters.read
+        acc, spad, wanted = self.acc, self.spad, self.parameters
         m.submodules.byte_requests = requests = Slice(
             _byte_request_layout(self._config), at_hand=("of_vector", "claims")
         )
         ask, shown = requests.i, requests.o
-        claims = claims_of(wanted.address, self._config.columns, self._config)
         from_acc, bytes_ready = request.payload.from_acc, ask.ready & ~wanted.valid
         acc_valid, bytes_valid = request.valid & from_acc, request.valid & ~from_acc
-        address, vector_claims = request.payload.address, request.payload.claims
+        address, claims = request.payload.address, request.payload.claims
         part_taken = bytes_ready
         if self._config.element_size_bits:
-            part, last_part = self._numbers.count_parts(m, bytes_valid & bytes_ready, "read")
+            taken = bytes_valid & bytes_ready
+            part, last_part = count_parts(m, self.numbers.size, taken, "read")
             address = (address + part * self._config.columns)[:SPAD_ADDRESS_BITS]
-            vector_claims = claims_of(address, self._config.columns, self._config)
+            claims = claims_of(address, self._config.columns, self._config)
             m.d.comb += ask.payload.completes.eq(last_part)
             part_taken = bytes_ready & last_part
         taken = Mux(from_acc, acc.ready, part_taken)
         if self._config.products:
-            multiplies = _multiplies(self._command)
+            multiplies = self._multiplies()
             acc_valid |= request.valid & multiplies & bytes_ready
             bytes_valid &= ~multiplies | acc.ready
             taken &= ~multiplies | acc.ready
         m.d.comb += [
             acc.valid.eq(acc_valid),
+            acc.address.eq(request.payload.entry),
             ask.valid.eq(wanted.valid | bytes_valid),
             ask.payload.of_vector.eq(~wanted.valid),
             ask.payload.ends_block.eq(request.payload.ends_block),
             ask.payload.address.eq(Mux(wanted.valid, wanted.address, address)),
-            ask.payload.claims.eq(Mux(wanted.valid, claims, vector_claims)),
+            ask.payload.claims.eq(Mux(wanted.valid, wanted.claims, claims)),
             wanted.ready.eq(ask.ready),
             wanted.data.eq(spad.data),
             request.ready.eq(taken),
@@ -187,10 +188,62 @@ class Reader:
         ]
         return shown.payload
 
+    def _arrive(self, m: Module, request, from_bytes, read_ahead: int):
+        """Return whether a vector arrives, and the vector."""
+        config, acc, spad = self._config, self.acc, self.spad
+        of_vector = from_bytes.of_vector
+        read_spad = spad.valid & spad.ready
+        acc_arrived = _delayed(m, acc.valid & acc.ready, ACC_READ_LATENCY, "acc_asked")
+        spad_arrived = _delayed(m, read_spad & of_vector, SPAD_READ_LATENCY, "spad_asked")
+        acc_end = _delayed(m, request.payload.ends_block, ACC_READ_LATENCY, "acc_end")
+        spad_end = _delayed(m, from_bytes.ends_block, SPAD_READ_LATENCY, "spad_end")
+        m.d.comb += self.parameters_arriving.eq(
+            _delayed(m, read_spad & ~of_vector, SPAD_READ_LATENCY - 1, "parameters_asked")
+        )
+        values = Cat(_extend(spad.data.word_select(index, 8)) for index in range(config.columns))
+        if config.element_size_bits:
+            completes = _delayed(m, from_bytes.completes, SPAD_READ_LATENCY, "completes")
+            values = self._assemble(m, values, spad_arrived)
+            spad_arrived = spad_arrived & completes
+        arrived, vector = acc_arrived | spad_arrived, Cat(values, spad_end)
+        vector = Mux(acc_arrived, Cat(acc.data, acc_end), vector)
+        if config.products:
+            products = self._multiply(m, acc_arrived, spad_arrived, spad_end, read_ahead)
+            multiplies = self._multiplies()
+            arrived = Mux(multiplies, products.valid, arrived)
+            vector = Mux(multiplies, Cat(products.values, products.ended), vector)
+        return arrived, vector
 
-def _multiplies(command):
-    """Return whether a command's values are products."""
-    return command.product & (command.source == Source.SPAD)
+    def _assemble(self, m: Module, values, arrived):
+        """Return the values of a vector whose last bytes arrive, in 32 bits each."""
+        columns, sizes = self._config.columns, self._config.element_size_bits
+        bits, size = 8 * columns, self.numbers.size
+        before = Signal(((1 << sizes) - 1) * bits, reset_less=True)
+        everything = Cat(before, self.spad.data)
+        with m.If(arrived):
+            m.d.sync += before.eq(everything[bits:])
+        doubles = everything[-2 * bits :]
+        doubles = Cat(_extend(doubles.word_select(index, 16)) for index in range(columns))
+        values = Mux(size[0], doubles, values)
+        return Mux(size[1], everything, values) if sizes > 1 else values
+
+    def _multiply(self, m: Module, acc_arrived, spad_arrived, spad_end, depth: int) -> Products:
+        """Multiply bytes and sums as they arrive."""
+        m.submodules.products = products = Products(self._config, depth)
+        multiplies = self._multiplies()
+        m.d.comb += [
+            products.zero.eq(self.command.factor_zero),
+            products.sums_arrived.eq(acc_arrived & multiplies),
+            products.sums.eq(self.acc.data),
+            products.bytes_arrived.eq(spad_arrived & multiplies),
+            products.bytes.eq(self.spad.data),
+            products.ends.eq(spad_end),
+        ]
+        return products
+
+    def _multiplies(self):
+        """Return whether the command's values are products."""
+        return self.command.product & (self.command.source == Source.SPAD)
 
 
 def _delayed(m: Module, value, cycles: int, name: str):

@@ -88,20 +88,31 @@ def run(config, tasks, *, refuse=0.0, linger=(0, 0), seed=0, reset_at=None):
             if restart:
                 pipeline = [None] * len(pipeline)
 
+    def shown(ctx):
+        return tuple(ctx.get(each) for each in (dut.o.biases, dut.o.multipliers, dut.o.shifts))
+
     async def use(ctx):
         if reset_at is not None:
             await ctx.tick().repeat(reset_at + 1)
         for block in wanted:
             waits.append(1)
-            while not (await ctx.tick().sample(dut.ready))[2]:
+            while not (await ctx.tick().sample(dut.o.ready))[2]:
                 waits[-1] += 1
             for _cycle in range(chance.randint(*linger)):
-                assert (ctx.get(dut.biases), ctx.get(dut.multipliers), ctx.get(dut.shifts)) == block
-                assert (await ctx.tick().sample(dut.ready))[2]
-            assert (ctx.get(dut.biases), ctx.get(dut.multipliers), ctx.get(dut.shifts)) == block
-            ctx.set(dut.release, 1)
+                assert (
+                    ctx.get(dut.o.biases),
+                    ctx.get(dut.o.multipliers),
+                    ctx.get(dut.o.shifts),
+                ) == block
+                assert (await ctx.tick().sample(dut.o.ready))[2]
+            assert (
+                ctx.get(dut.o.biases),
+                ctx.get(dut.o.multipliers),
+                ctx.get(dut.o.shifts),
+            ) == block
+            ctx.set(dut.o.release, 1)
             await ctx.tick()
-            ctx.set(dut.release, 0)
+            ctx.set(dut.o.release, 0)
 
     wrapped = ResetInserter(reset)(dut)
     simulate(wrapped, offer, use, cycles=4000, background=[scratchpad])

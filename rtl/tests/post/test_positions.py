@@ -56,7 +56,13 @@ def check(config, geometries, *, stall=0.0, seed=0):
             ctx.set(dut.advance, 0)
             await ctx.tick()
             ctx.set(dut.start, 0)
-            outputs = (dut.at_address, dut.at_entry, dut.block_end, dut.end, dut.last_block)
+            outputs = (
+                dut.position.address,
+                dut.position.entry,
+                dut.position.block_end,
+                dut.position.end,
+                dut.position.last_block,
+            )
             for position in wanted[:count]:
                 while True:
                     assert tuple(map(ctx.get, outputs)) == position

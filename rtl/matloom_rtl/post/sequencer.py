@@ -1,0 +1,102 @@
+"""Which command post-processing executes, and when it is done."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from matloom.arch.config import Config
+from matloom.arch.isa import Opcode
+from matloom_rtl.ports import SPAD_WRITE_LATENCY, CommandSignature, body_layout
+
+__all__ = ["Sequencer"]
+
+
+class Sequencer(wiring.Component):
+    """Take a command, let its vectors stream, and report it when its results are visible.
+
+    Latency: `command` and `start` a cycle after it is taken, `streaming` as `start`; `done`
+    `Config.acc_update_latency` cycles after the last grant. Throughput: one command at a time.
+    Stalls: none of its own. A reset forgets the command.
+
+    Members
+    -------
+    unit: CommandSignature(POST), in
+        `progress` is left to others.
+    fetched: in
+        Parameters of the command at the head are being fetched: it may be taken.
+    command: out
+        The one at hand, from `start` until `done`.
+    start: out
+        High for its first cycle.
+    streaming: out
+        Its vectors may be asked for.
+    asked_all: in
+        The last vector is asked for in this cycle.
+    block_left: in
+        The last vector of a block has entered the lanes.
+    finished: in
+        The last result has left the queue.
+    waiting: in
+        A request of a result waits for its grant.
+    """
+
+    def __init__(self, config: Config):
+        self._config = config
+        super().__init__(
+            {
+                "unit": In(CommandSignature(Opcode.POST, config)),
+                "fetched": In(1),
+                "command": Out(body_layout(Opcode.POST, config)),
+                "start": Out(1),
+                "streaming": Out(1),
+                "asked_all": In(1),
+                "block_left": In(1),
+                "finished": In(1),
+                "waiting": In(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        unit = self.unit
+        command = Signal(self.command.shape(), reset_less=True)
+        m.d.comb += self.command.eq(command)
+        blocks_left = Signal(12)
+        settling = Signal(range(max(SPAD_WRITE_LATENCY, self._config.acc_update_latency) + 1))
+        all_written = Signal()
+        with m.If(self.finished):
+            m.d.sync += all_written.eq(1)
+        # Three states have registers of their own, since hundreds of others wait for them.
+        idle, streams = Signal(init=1), Signal()
+        m.d.sync += self.start.eq(0)
+        with m.If(idle):
+            m.d.sync += command.eq(unit.command.payload)
+        m.d.comb += self.streaming.eq(streams & ~self.asked_all)
+        m.d.sync += streams.eq(self.streaming)
+        with m.FSM() as states:
+            with m.State("Idle"):
+                m.d.comb += unit.command.ready.eq(self.fetched)
+                m.d.sync += all_written.eq(0)
+                with m.If(unit.command.valid & self.fetched):
+                    m.d.sync += [self.start.eq(1), idle.eq(0)]
+                    m.next = "Begin"
+            with m.State("Begin"):
+                m.d.comb += self.streaming.eq(1)
+                m.d.sync += blocks_left.eq(command.oc_blocks - 1)
+                m.next = "Stream"
+            with m.State("Stream"), m.If(self.block_left):
+                m.d.sync += blocks_left.eq(blocks_left - 1)
+                with m.If(blocks_left == 0):
+                    m.next = "Drain"
+            with m.State("Drain"):
+                m.d.sync += settling.eq(self._config.acc_update_latency)
+                with m.If(all_written & ~self.waiting):
+                    m.next = "Settle"
+            with m.State("Settle"):
+                m.d.sync += settling.eq(settling - 1)
+                with m.If(settling == 1):
+                    m.d.comb += [unit.done.eq(1), unit.done_mark.eq(command.mark)]
+                    m.d.sync += idle.eq(1)
+                    m.next = "Idle"
+        m.d.comb += unit.busy.eq(~states.ongoing("Idle"))
+        return m

@@ -1,0 +1,269 @@
+"""Lanes: vectors in beats against the number rules, places for results, cycles and stalls."""
+
+import itertools
+import random
+
+import pytest
+from amaranth.hdl import ResetInserter, Signal
+
+from matloom.arch.config import Config
+from matloom.arch.isa import Destination, Table
+from matloom.arch.numerics import SUPPORTED_ROUNDINGS, add_bias, clamp, requantize
+from matloom_rtl.post.lane import Lane
+from matloom_rtl.post.lanes import Lanes, places
+from matloom_rtl.post.tables import Tables
+from matloom_rtl.testing import simulate
+
+CONFIGS = {
+    "4_by_2": Config(rows=4, columns=4, hop=4, lanes=2, acc_bytes=1024),
+    "8_by_1": Config(rows=8, columns=8, hop=8, lanes=1, acc_bytes=2048),
+    "8_by_8": Config(rows=8, columns=8, hop=8, lanes=8, acc_bytes=2048),
+    "12_by_3": Config(
+        rows=12, columns=12, hop=4, lanes=3, acc_bytes=768, mac_modes=("i8xi8", "i16xi8")
+    ),
+}
+#: Cycles between two vectors that enter while `parameters.ready` is low behind a block.
+AWAY = 5
+
+
+def draw(generator, config, **fixed):
+    """Return a command, and its vectors with the parameters of their blocks."""
+    command = {
+        "rounding": generator.choice(SUPPORTED_ROUNDINGS),
+        "pre_shift": generator.choice((0, 20)),
+        "destination": generator.choice(tuple(Destination)),
+        "table": Table.NONE,
+        "output_zero": generator.randint(-128, 127),
+        **fixed,
+    }
+    vectors = []
+    for _block in range(4):
+        parameters = [
+            (
+                generator.randint(-(2**20), 2**20),
+                generator.randint(2**30, 2**31 - 1),
+                generator.randint(-20, 3),
+            )
+            for _column in range(config.columns)
+        ]
+        size = generator.randint(1, 9)
+        for number in range(size):
+            values = [generator.randint(-(2**24), 2**24) for _ in range(config.columns)]
+            vectors.append((values, parameters, number == size - 1))
+    return command, vectors
+
+
+def packed(values, bits):
+    return sum((value & (1 << bits) - 1) << bits * index for index, value in enumerate(values))
+
+
+def expected(command, vector, table=None):
+    """Return a vector's results, as far as the destination sees them."""
+    results = []
+    for value, (bias, multiplier, shift) in zip(vector[0], vector[1], strict=True):
+        rounding = command["rounding"]
+        biased = add_bias(value, bias, rounding)
+        result = requantize(biased, multiplier, shift, rounding, command["pre_shift"])
+        if command["destination"] == Destination.SPAD:
+            result = clamp(result + command["output_zero"], -100, 110) & 255
+            result = table[result] if table else result
+        results.append(result & 0xFFFFFFFF)
+    return results
+
+
+def run(config, command, vectors, seed, *, scarce=0.0, away=0.0, slow=0.0, reset_at=None, table=()):
+    """Check all results; return the cycles of the first beats' takers and of the results."""
+    chance, dut, reset = random.Random(seed), Lanes(config), Signal()
+    entered, completed, waiting = [], [], []
+    state = {"live": reset_at is None, "cycle": 0}
+
+    def show(ctx, vector):
+        values, parameters, ends = vector
+        ctx.set(dut.vectors.payload.values, packed(values, 32))
+        ctx.set(dut.vectors.payload.ends_block, ends)
+        biases, multipliers, shifts = zip(*parameters, strict=True)
+        for port, each, bits in (
+            (dut.parameters.biases, biases, 32),
+            (dut.parameters.multipliers, multipliers, 32),
+            (dut.parameters.shifts, shifts, 8),
+        ):
+            ctx.set(port, packed(each, bits))
+
+    async def settle(ctx, settings):
+        ctx.set(dut.command, settings)
+        ctx.set(dut.numbers.low, -100 if not table else -128)
+        ctx.set(dut.numbers.high, 110 if not table else 127)
+        await ctx.tick().repeat(3)
+
+    async def feed(ctx):
+        await settle(ctx, command)
+        if reset_at is not None:
+            show(ctx, vectors[-1])
+            ctx.set(dut.vectors.valid, 1)
+            ctx.set(dut.parameters.ready, 1)
+            await ctx.tick().repeat(reset_at)
+            ctx.set(dut.vectors.valid, 0)
+            ctx.set(dut.parameters.ready, 0)
+            ctx.set(reset, 1)
+            await ctx.tick()
+            ctx.set(reset, 0)
+            await ctx.tick()
+            completed.clear()
+            waiting.clear()
+        state.update(live=True, cycle=0)
+        for vector in vectors:
+            show(ctx, vector)
+            ctx.set(dut.parameters.ready, 1)
+            ctx.set(dut.vectors.valid, 0)
+            while chance.random() < scarce:
+                await ctx.tick()
+            ctx.set(dut.vectors.valid, 1)
+            while True:
+                cycle = state["cycle"]
+                # Other parameters from the release on, after some cycles.
+                if ctx.get(dut.parameters.release):
+                    ctx.set(dut.parameters.ready, chance.random() >= away)
+                _clock, _reset, taken, left = await ctx.tick().sample(
+                    dut.vectors.ready, dut.block_left
+                )
+                if taken:
+                    break
+            entered.append(cycle)
+            assert left == vector[2]
+            ctx.set(dut.vectors.valid, 0)
+
+    async def count(ctx):
+        while True:
+            await ctx.tick()
+            state["cycle"] += 1
+
+    async def collect(ctx):
+        while len(completed) < len(vectors) or not state["live"]:
+            ctx.set(dut.written, bool(waiting) and chance.random() >= slow)
+            if ctx.get(dut.written):
+                waiting.pop(0)
+            cycle = state["cycle"]
+            _clock, _reset, complete, results = await ctx.tick().sample(dut.complete, dut.results)
+            if complete:
+                completed.append(cycle)
+                waiting.append(None)
+                assert len(waiting) <= places(config)
+                if state["live"]:
+                    bits = 8 if command["destination"] == Destination.SPAD else 32
+                    found = [
+                        results >> 32 * index & (1 << bits) - 1 for index in range(config.columns)
+                    ]
+                    assert found == expected(command, vectors[len(completed) - 1], table)
+
+    wrapped = ResetInserter(reset)(dut)
+    simulate(wrapped, feed, collect, cycles=6000, background=[count])
+    return entered, completed
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("destination", Destination)
+def test_steady(seed, name, destination):
+    """A beat a cycle, and results their latency later."""
+    config, generator = CONFIGS[name], random.Random(seed)
+    command, vectors = draw(generator, config, destination=destination)
+    entered, completed = run(config, command, vectors, seed)
+    beats = config.columns // config.lanes
+    assert {after - before for before, after in itertools.pairwise(entered)} == {beats}
+    latencies = {done - taken for taken, done in zip(entered, completed, strict=True)}
+    # From the last beat; the beat enters a lane in its own cycle.
+    assert latencies == {Lane.LATENCY + 1}
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize(
+    ("scarce", "away", "slow"), [(0.6, 0, 0), (0, 0.7, 0), (0, 0, 0.9), (0.4, 0.4, 0.6)]
+)
+def test_stalls(seed, name, scarce, away, slow):
+    config, generator = CONFIGS[name], random.Random(seed)
+    for rounding in SUPPORTED_ROUNDINGS:
+        command, vectors = draw(generator, config, rounding=rounding)
+        run(config, command, vectors, seed, scarce=scarce, away=away, slow=slow)
+
+
+@pytest.mark.parametrize("name", ["4_by_2", "8_by_8"])
+def test_no_more_vectors_than_places(seed, name):
+    """While no result is written, as many enter as there are places, and not one more."""
+    config, dut, entered = CONFIGS[name], Lanes(CONFIGS[name]), []
+
+    async def bench(ctx):
+        ctx.set(dut.parameters.ready, 1)
+        ctx.set(dut.vectors.valid, 1)
+        for _cycle in range(100):
+            entered.append((await ctx.tick().sample(dut.last_beat))[2])
+        assert sum(entered) == places(config)
+        ctx.set(dut.written, 1)
+        await ctx.tick()
+        ctx.set(dut.written, 0)
+        for _cycle in range(20):
+            entered.append((await ctx.tick().sample(dut.last_beat))[2])
+        assert sum(entered) == places(config) + 1
+
+    simulate(dut, bench, cycles=200)
+
+
+@pytest.mark.parametrize("name", ["4_by_2", "8_by_8"])
+def test_tables(seed, name):
+    """Results fill the table row by row; bytes looked up come a cycle later."""
+    config, generator = CONFIGS[name], random.Random(seed)
+    dut, size = Lanes(config), config.table_row_bytes
+    contents = generator.sample(range(256), 256)
+    beats = config.columns // config.lanes
+    identity = [(0, 2**30, 1)] * config.columns
+
+    async def enter(ctx, values):
+        ctx.set(dut.vectors.payload.values, packed(values, 32))
+        ctx.set(dut.vectors.valid, 1)
+        await ctx.tick().until(dut.vectors.ready)
+        ctx.set(dut.vectors.valid, 0)
+
+    async def bench(ctx):
+        command = {"destination": Destination.SPAD, "table": Table.FILL}
+        ctx.set(dut.command, command)
+        ctx.set(dut.numbers, {"low": -128, "high": 127})
+        _biases, multipliers, shifts = zip(*identity, strict=True)
+        ctx.set(dut.parameters.multipliers, packed(multipliers, 32))
+        ctx.set(dut.parameters.shifts, packed(shifts, 8))
+        ctx.set(dut.parameters.ready, 1)
+        ctx.set(dut.written, 1)
+        ctx.set(dut.start, 1)
+        await ctx.tick()
+        ctx.set(dut.start, 0)
+        for first in range(0, 256, size):
+            row = contents[first : first + size]
+            ctx.set(dut.written, 0)
+            await enter(ctx, [(byte ^ 128) - 128 for byte in row] + [0] * (config.columns - size))
+            await ctx.tick().until(dut.complete)
+            ctx.set(dut.written, 1)
+            await ctx.tick()
+        ctx.set(dut.written, 0)
+        ctx.set(dut.command, {**command, "table": Table.LOOK_UP})
+        await ctx.tick().repeat(3)
+        for _vector in range(12):
+            bytes_in = [generator.randrange(256) for _ in range(config.columns)]
+            await enter(ctx, [(byte ^ 128) - 128 for byte in bytes_in])
+            cycles = 1
+            while not ctx.get(dut.complete):
+                await ctx.tick()
+                cycles += 1
+            assert cycles == Lane.LATENCY + Tables.LATENCY + 1
+            results = ctx.get(dut.results)
+            found = [results >> 32 * index & 255 for index in range(config.columns)]
+            assert found == [contents[byte] for byte in bytes_in]
+            ctx.set(dut.written, 1)
+            await ctx.tick()
+            ctx.set(dut.written, 0)
+
+    simulate(dut, bench, cycles=256 // size * (beats + 30) + 600)
+
+
+@pytest.mark.parametrize("reset_at", [1, 2, 7, 15, 18])
+@pytest.mark.parametrize("name", ["4_by_2", "8_by_8"])
+def test_reset_midway(seed, name, reset_at):
+    config, generator = CONFIGS[name], random.Random(seed)
+    command, vectors = draw(generator, config)
+    run(config, command, vectors, seed, reset_at=reset_at)
