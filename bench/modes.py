@@ -20,7 +20,8 @@ from amaranth.hdl import Cat, Module
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, connect, flipped
 
-from matloom.arch.config import FLOAT_MODES, PRESETS, Config
+from matloom.arch.config import PRESETS, Config
+from matloom.arch.modes import FLOAT_MODES
 from matloom_rtl.array.accumulators import Accumulators
 from matloom_rtl.array.array import Array
 from matloom_rtl.array.cells import delay

@@ -7,14 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from matloom.arch.modes import FLOAT_MODES, FP32_FORMAT, MAC_MODES, MODES
 from matloom.arch.numerics import SUPPORTED_ROUNDINGS, Rounding
 
 __all__ = [
-    "FLOAT_MODES",
-    "FP32_FORMAT",
     "INTERFACE_VERSION",
-    "MAC_MODES",
-    "NARROW_MODES",
     "PRESETS",
     "WINDOW_TAPS",
     "Config",
@@ -25,29 +22,8 @@ __all__ = [
 #: Changes with every change of the instruction or register layout.
 INTERFACE_VERSION = 7
 
-#: Every mode that has a number in the instruction set, in that order.
-MAC_MODES = (
-    "i8xi8",
-    "i8xi4",
-    "i4xi4",
-    "i16xi8",
-    "bf16",
-    "fp16",
-    "fp8_e4m3",
-    "fp8_e5m2",
-)
-
 #: Taps of a line of the sliding windows that a depthwise EXEC uses.
 WINDOW_TAPS = 3
-
-#: Modes whose operands are floating-point numbers, and sums fp32.
-FLOAT_MODES = ("bf16", "fp16", "fp8_e4m3", "fp8_e5m2")
-
-#: The number of fp32 where POST's `pre_shift` names a format; the others have their modes'.
-FP32_FORMAT = 8
-
-#: Modes with two weights in a byte, whose EXEC updates two accumulator entries at a time.
-NARROW_MODES = ("i8xi4", "i4xi4")
 
 
 class ConfigError(ValueError):
@@ -343,12 +319,12 @@ class Config:
     @property
     def has_narrow(self) -> bool:
         """Whether it has a mode with two weights in a byte."""
-        return any(mode in self.mac_modes for mode in NARROW_MODES)
+        return any(MODES[mode].narrow for mode in self.mac_modes)
 
     @property
     def has_words(self) -> bool:
         """Whether it has a mode whose activations are two bytes."""
-        return "i16xi8" in self.mac_modes
+        return any(MODES[mode].activation == "int16" for mode in self.mac_modes)
 
     @property
     def float_modes(self) -> tuple[str, ...]:
@@ -357,14 +333,9 @@ class Config:
 
     def products_a_cycle(self, mode: str) -> int:
         """Return the products that the array makes each cycle in a mode, its vectors full."""
-        elements = self.rows
-        if mode in NARROW_MODES:
-            elements = 2 * self.rows
-        elif mode in FLOAT_MODES:
-            elements = self.float_rows
-        elif mode == "i16xi8":
-            elements = self.rows // 2
-        return elements * self.columns
+        fmt = MODES[mode]
+        elements = self.rows * fmt.macs_of_two_cells // 2
+        return (self.float_rows if fmt.floating else elements) * self.columns
 
     @property
     def has_float(self) -> bool:

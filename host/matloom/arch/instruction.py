@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from matloom.arch.config import MAC_MODES, Config
+from matloom.arch.config import Config
 from matloom.arch.isa import BYTES_ONLY, FORMATS, GRANULE_BYTES, Extent, Field, Opcode
+from matloom.arch.modes import MAC_MODES
 from matloom.arch.numerics import Rounding
 
 __all__ = [

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from matloom.arch.config import FP32_FORMAT, MAC_MODES, NARROW_MODES, Config
+from matloom.arch.config import Config
+from matloom.arch.modes import FP32_FORMAT, MAC_MODES, MODES, NARROW_MODES
 from matloom.arch.numerics import SUPPORTED_ROUNDINGS, Rounding
 
 __all__ = [
@@ -41,6 +42,13 @@ GRANULE_BYTES = 16
 
 #: Fields, and the values of each with which something applies.
 _Only = tuple[tuple[str, tuple[int, ...]], ...]
+
+
+def _float_numbers(bits: int) -> tuple[int, ...]:
+    """Return the numbers of the floating-point modes whose operands have so many bits."""
+    floats = [(number, mode) for number, mode in enumerate(MODES.values()) if mode.floating]
+    return tuple(number for number, mode in floats if mode.activation_bits == bits)
+
 
 #: Numbers of the modes whose EXEC counts pairs of entries, and of the others.
 NARROW = tuple(MAC_MODES.index(mode) for mode in NARROW_MODES)
@@ -565,8 +573,8 @@ _POST_ELEMENTS: tuple[tuple[int, _Only], ...] = (
     *(
         (size, (("rounding", (Rounding.FLOAT,)), ("pre_shift", formats)))
         for size, formats in (
-            (1, tuple(MAC_MODES.index(mode) for mode in ("fp8_e4m3", "fp8_e5m2"))),
-            (2, tuple(MAC_MODES.index(mode) for mode in ("bf16", "fp16"))),
+            (1, _float_numbers(8)),
+            (2, _float_numbers(16)),
             (4, (FP32_FORMAT,)),
         )
     ),

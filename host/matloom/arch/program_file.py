@@ -6,8 +6,8 @@ Reader, writer and reference page derive from the tables here; a loader in C is 
 import enum
 from dataclasses import dataclass
 
-from matloom.arch.config import MAC_MODES
 from matloom.arch.isa import Region
+from matloom.arch.modes import MAC_MODES
 
 __all__ = [
     "ALIGNMENT",

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from matloom.arch.modes import STORAGE
 from matloom.ir.attributes import (
     Arithmetic,
     Attributes,
@@ -48,7 +49,7 @@ from matloom.ir.shapes import (
     same_shape,
 )
 
-__all__ = ["CARRIERS", "LOWERED", "OPERATORS", "Operator"]
+__all__ = ["LOWERED", "OPERATORS", "Operator"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,13 +100,11 @@ _WEIGHTED = frozenset(
         *("uint8 uint8 int32 -> uint8", "uint8 uint8 -> uint8"),
     }
 )
-#: The NumPy types of data in a mode of fewer bits than float32; those of bf16 are patterns.
-CARRIERS = {"bf16": "uint16", "fp16": "float16"}
-_ROUNDED = frozenset(f"float32 -> {name}" for name in CARRIERS.values())
+_ROUNDED = frozenset(f"float32 -> {name}" for name in STORAGE.values())
 #: Such data and products, of weights that are kept in float32: the host has no kernels for them.
 LOWERED = frozenset(
     f"{name} float32{bias} -> {made}"
-    for name in CARRIERS.values()
+    for name in STORAGE.values()
     for bias in (" float32", "")
     for made in ("float32", name)
 )
@@ -150,7 +149,7 @@ _LIMIT = Operator(types=_MORE_NUMBERS | _ROUNDED)
 OPERATORS = {
     Op.ADD: replace(
         _ARITHMETIC,
-        types=_ARITHMETIC.types | {f"float32 float32 -> {name}" for name in CARRIERS.values()},
+        types=_ARITHMETIC.types | {f"float32 float32 -> {name}" for name in STORAGE.values()},
     ),
     Op.ARG_MAX: _PICK,
     Op.ARG_MIN: _PICK,

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from matloom.arch.config import FP32_FORMAT, MAC_MODES, Config
+from matloom.arch.config import Config
+from matloom.arch.modes import FP32_FORMAT, MAC_MODES, STORAGE
 from matloom.ir.attributes import Activation
 from matloom.ir.graph import Graph, Node, Tensor
-from matloom.ir.operators import CARRIERS
 from matloom.ir.scales import activation_range
 from matloom.meaning.floats import element_bytes, elements
 from matloom.meaning.terms import (
@@ -23,7 +23,7 @@ __all__ = ["FORMATS", "Context", "Unproven"]
 
 #: Number formats of POST, by the dtype of elements.
 FORMATS = {"float32": FP32_FORMAT} | {
-    dtype: MAC_MODES.index(mode) for mode, dtype in CARRIERS.items()
+    dtype: MAC_MODES.index(mode) for mode, dtype in STORAGE.items()
 }
 
 

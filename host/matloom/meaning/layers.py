@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from matloom.arch.config import FLOAT_MODES
+from matloom.arch.modes import FLOAT_MODES
 from matloom.arch.numerics import Rounding, reciprocal, short_multiplier
 from matloom.ir.attributes import (
     Activation,

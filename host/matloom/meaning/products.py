@@ -5,8 +5,9 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from matloom.arch.config import FLOAT_MODES, MAC_MODES, NARROW_MODES, WINDOW_TAPS, Config
+from matloom.arch.config import WINDOW_TAPS, Config
 from matloom.arch.floats import FLOAT_FORMATS
+from matloom.arch.modes import FLOAT_MODES, MAC_MODES, NARROW_MODES
 from matloom.arch.numerics import high_nibble, low_nibble, wrap32
 from matloom.meaning.errors import MeaningError
 from matloom.meaning.floats import elements, weight_probes

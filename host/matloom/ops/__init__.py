@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from matloom.arch.config import FLOAT_MODES, Config, load_config
+from matloom.arch.config import Config, load_config
+from matloom.arch.modes import FLOAT_MODES
 from matloom.device.driver import Driver
 from matloom.ir.attributes import Activation, Conv2D, Padding
 from matloom.ir.graph import Array, Graph, Node, Op, Quantisation, Tensor

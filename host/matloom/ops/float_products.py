@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from matloom.arch.config import FP32_FORMAT, MAC_MODES, Config
+from matloom.arch.config import Config
 from matloom.arch.floats import FLOAT_FORMATS, FP32, FloatFormat, narrow, widen
 from matloom.arch.instruction import pack
 from matloom.arch.isa import Destination, Opcode, Region, Source, largest
+from matloom.arch.modes import FP32_FORMAT, MAC_MODES, MODES
 from matloom.arch.numerics import Rounding
 from matloom.device.driver import Driver
 from matloom.schedule.dependencies import DependencyTracker
@@ -20,13 +21,7 @@ __all__ = ["Epilogue", "float_product", "memory_bytes", "patterns_of"]
 _Patterns = npt.NDArray[np.int64]
 
 #: Names that NumPy and ml_dtypes give to the formats.
-_DTYPES = {
-    "float32": FP32,
-    "bfloat16": FLOAT_FORMATS["bf16"],
-    "float16": FLOAT_FORMATS["fp16"],
-    "float8_e4m3fn": FLOAT_FORMATS["fp8_e4m3"],
-    "float8_e5m2": FLOAT_FORMATS["fp8_e5m2"],
-}
+_DTYPES = {"float32": FP32} | {MODES[mode].weight: form for mode, form in FLOAT_FORMATS.items()}
 
 #: Rows that EXEC and LOAD count, and taps of one EXEC.
 _MOST_ROWS = largest(Opcode.EXEC, "height")

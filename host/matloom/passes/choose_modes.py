@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from matloom.arch.config import FLOAT_MODES, NARROW_MODES
+from matloom.arch.modes import MODES as _MODES
 from matloom.ir.attributes import Conv2D, FullyConnected
 from matloom.ir.graph import Graph, Node, Op, short_name
 
@@ -12,8 +12,8 @@ __all__ = ["FLOAT32_MODES", "MODES", "Precision", "choose_modes", "is_float", "i
 Precision = str | Mapping[str, str]
 
 #: What layers of float32, and of int8, may be given.
-FLOAT32_MODES = ("bf16", "fp16")
-INT8_MODES = ("i8xi4",)
+FLOAT32_MODES = tuple(item.name for item in _MODES.values() if item.lowers == "float32")
+INT8_MODES = tuple(item.name for item in _MODES.values() if item.lowers == "int8")
 
 #: All that a precision gives to layers.
 MODES = (*FLOAT32_MODES, *INT8_MODES)
@@ -25,9 +25,6 @@ _KEPT = {"float32": FLOAT32_MODES, "i8xi8": INT8_MODES}
 _OTHERS = "*"
 
 _OPERATORS = (Op.CONV_2D, Op.FULLY_CONNECTED)
-
-assert set(FLOAT32_MODES) <= set(FLOAT_MODES)
-assert set(INT8_MODES) <= set(NARROW_MODES)
 
 
 def is_float(graph: Graph, node: Node) -> bool:

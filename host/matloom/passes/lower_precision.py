@@ -5,18 +5,16 @@ from dataclasses import replace
 
 import numpy as np
 
+from matloom.arch.modes import STORAGE
 from matloom.ir.attributes import Conv2D, FullyConnected
 from matloom.ir.graph import Graph, Node, Op, Tensor
-from matloom.ir.operators import CARRIERS
-from matloom.passes.choose_modes import FLOAT32_MODES, Precision, choose_modes, is_float
+from matloom.passes.choose_modes import Precision, choose_modes, is_float
 from matloom.passes.narrow_weights import narrow_weights
 
 __all__ = ["lower_precision", "numbers", "widen_weights"]
 
 #: Operators beside layers that can make such elements.
 _ROUNDING = (Op.ADD, Op.RELU, Op.RELU6)
-
-assert set(CARRIERS) == set(FLOAT32_MODES)
 
 
 def numbers(weights: Tensor) -> Tensor:
@@ -64,7 +62,7 @@ def lower_precision(graph: Graph, precision: Precision, but: Collection[int] = (
         Outputs of layers that stay as they are.
     """
     modes = {at: mode for at, mode in choose_modes(graph, precision).items() if at not in but}
-    floats = {at: mode for at, mode in modes.items() if mode in CARRIERS}
+    floats = {at: mode for at, mode in modes.items() if mode in STORAGE}
     return _lower_floats(narrow_weights(graph, modes.keys() - floats.keys()), floats)
 
 
@@ -73,7 +71,7 @@ def _lower_floats(graph: Graph, modes: Mapping[int, str]) -> Graph:
     tensors, nodes = dict(graph.tensors), []
     rounded: dict[tuple[int, str], int] = {}
     for number, mode in _rounded_at_once(graph, modes):
-        tensors[number] = replace(tensors[number], dtype=CARRIERS[mode])
+        tensors[number] = replace(tensors[number], dtype=STORAGE[mode])
         rounded[number, mode] = number
     for node in graph.nodes:
         if node.outputs[0] not in modes:
@@ -84,7 +82,7 @@ def _lower_floats(graph: Graph, modes: Mapping[int, str]) -> Graph:
             number = max(tensors) + 1
             source = tensors[given]
             tensors[number] = Tensor(
-                name=f"{source.name}:{mode}", shape=source.shape, dtype=CARRIERS[mode]
+                name=f"{source.name}:{mode}", shape=source.shape, dtype=STORAGE[mode]
             )
             rounded[given, mode] = number
             nodes.append(Node(op=Op.QUANTIZE, inputs=(given,), outputs=(number,), index=node.index))

@@ -2,9 +2,9 @@
 
 import enum
 
-from matloom.arch.config import MAC_MODES
 from matloom.arch.instruction import Instruction, unpack
 from matloom.arch.isa import FORMATS, UNITS, Field, Opcode
+from matloom.arch.modes import MAC_MODES
 from matloom.arch.numerics import SUPPORTED_ROUNDINGS, Rounding
 from matloom.program import EngineStep, Program
 from matloom.program.verdict import sentence

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 
-from matloom.arch.config import MAC_MODES, Config
+from matloom.arch.config import Config
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import Destination, Opcode, Source, Table, largest, post_element_bytes
 from matloom.arch.isa import Region as Window
+from matloom.arch.modes import MAC_MODES
 from matloom.arch.numerics import DIGITS, Rounding
 from matloom.schedule.dependencies import DependencyTracker
 from matloom.schedule.plan import Load, Plan

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from matloom.arch.config import NARROW_MODES, WINDOW_TAPS, Config
+from matloom.arch.config import WINDOW_TAPS, Config
+from matloom.arch.modes import NARROW_MODES
 from matloom.select.requantisation import Requantisation
 from matloom.select.sliding import LONGEST_LINE, LONGEST_SKIP, SlidingWindow, sliding_tiles
 from matloom.select.stage import ArrayStage, LoopNest, OutputPlacement

@@ -1,9 +1,8 @@
 """Stages between layers in floating-point modes: sums, limits and roundings of float32."""
 
-from matloom.arch.config import FLOAT_MODES
+from matloom.arch.modes import FLOAT_MODES, STORAGE
 from matloom.ir.attributes import Activation, Arithmetic
 from matloom.ir.graph import Node
-from matloom.ir.operators import CARRIERS
 from matloom.select.context import Context, Unsupported
 from matloom.select.elementwise import repeating, vector_stage
 from matloom.select.float_posts import NUMBER_FORMATS, limit_posts, sum_posts
@@ -31,7 +30,7 @@ def _stays(context: Context, node: Node) -> bool:
     """Return whether a node is a layer in a floating-point mode, or makes numbers for one."""
     if getattr(node.attributes, "mode", None) in FLOAT_MODES:
         return True
-    return context.graph.tensors[node.outputs[0]].dtype in CARRIERS.values()
+    return context.graph.tensors[node.outputs[0]].dtype in STORAGE.values()
 
 
 def float_add(context: Context) -> VectorStage:

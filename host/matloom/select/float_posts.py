@@ -1,10 +1,9 @@
 """The POSTs of floating-point numbers: formats, limits, sums and roundings."""
 
-from matloom.arch.config import FP32_FORMAT, MAC_MODES
 from matloom.arch.isa import Destination, Source
+from matloom.arch.modes import FP32_FORMAT, MAC_MODES, STORAGE
 from matloom.arch.numerics import Rounding
 from matloom.ir.attributes import Activation
-from matloom.ir.operators import CARRIERS
 from matloom.select.stage import Posts
 
 __all__ = ["LIMITS", "NUMBER_FORMATS", "float_post", "limit_posts", "sum_posts"]
@@ -20,7 +19,7 @@ LIMITS = {
 #: The format of a tensor's elements, by their dtype.
 NUMBER_FORMATS = {
     "float32": FP32_FORMAT,
-    **{dtype: MAC_MODES.index(mode) for mode, dtype in CARRIERS.items()},
+    **{dtype: MAC_MODES.index(mode) for mode, dtype in STORAGE.items()},
 }
 
 #: fp32 -0, which changes nothing where it is added.

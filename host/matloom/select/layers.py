@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from matloom.arch.config import FLOAT_MODES, NARROW_MODES
 from matloom.arch.isa import Opcode, largest
+from matloom.arch.modes import FLOAT_MODES, NARROW_MODES
 from matloom.arch.numerics import DIGITS, LARGEST_DIGITS
 from matloom.ir.attributes import (
     Activation,

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 
-from matloom.arch.config import FLOAT_MODES, Config
+from matloom.arch.config import Config
 from matloom.arch.isa import Opcode, largest
+from matloom.arch.modes import FLOAT_MODES
 from matloom.ir.graph import Graph, Node, Op
 from matloom.select.context import Context, Unsupported, source_name
 from matloom.select.elementwise import (

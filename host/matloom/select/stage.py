@@ -4,7 +4,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from matloom.arch.config import NARROW_MODES, Config
+from matloom.arch.config import Config
+from matloom.arch.modes import NARROW_MODES
 from matloom.select.sliding import SlidingWindow
 from matloom.select.space_to_depth import Blocks, PolyphaseWindow
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+from matloom.arch.modes import STORAGE
 from matloom.ir.graph import Array, Graph, Node, Op
-from matloom.ir.operators import CARRIERS
 from matloom.kernels.interpreter import node_inputs, run_node
 from matloom.kernels.reference import ReferenceRun
 from matloom.selfcheck.float_layer import float_layer
@@ -68,6 +68,6 @@ class Definition:
             if at not in self._opaque:
                 self._opaque[at] = ReferenceRun(self.graph, node)
             return dict(zip(node.outputs, self._opaque[at].run(inputs), strict=True))
-        if getattr(node.attributes, "mode", None) in CARRIERS:
+        if getattr(node.attributes, "mode", None) in STORAGE:
             return {node.output: float_layer(self.graph, node, inputs, self._float_rows)}
         return run_node(self.graph, node, self._known)

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from matloom.arch.modes import STORAGE
 from matloom.ir.attributes import Conv2D, FullyConnected
 from matloom.ir.graph import Array, Graph, Node
-from matloom.ir.operators import CARRIERS
 from matloom.kernels.requantise import converted, limit
 from matloom.kernels.windows import pad, windows
 
@@ -25,7 +25,7 @@ def _numbers(array: Array) -> _Floats:
 
 def _rounded(array: Array, mode: str) -> _Floats:
     """Return float32 rounded to the format of a mode."""
-    return _numbers(converted(array, CARRIERS[mode]))
+    return _numbers(converted(array, STORAGE[mode]))
 
 
 def float_layer(graph: Graph, node: Node, inputs: Sequence[Array], float_rows: int) -> Array:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from matloom.arch.config import FLOAT_MODES
 from matloom.arch.isa import Region
+from matloom.arch.modes import FLOAT_MODES
 from matloom.arch.numerics import from_digits
 from matloom.device.model.engine import Engine
 from matloom.ir.graph import Array, Op

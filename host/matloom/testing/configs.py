@@ -2,7 +2,8 @@
 
 import random
 
-from matloom.arch.config import FLOAT_MODES, NARROW_MODES, Config, ConfigError
+from matloom.arch.config import Config, ConfigError
+from matloom.arch.modes import FLOAT_MODES, NARROW_MODES
 
 __all__ = ["WIDEST", "random_config"]
 

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from matloom import ops
-from matloom.arch.config import FLOAT_MODES, PRESETS
+from matloom.arch.config import PRESETS
+from matloom.arch.modes import FLOAT_MODES
 
 DTYPES = {
     "bf16": ml_dtypes.bfloat16,

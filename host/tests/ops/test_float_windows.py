@@ -8,7 +8,8 @@ import pytest
 
 import matloom
 from matloom import ops
-from matloom.arch.config import FLOAT_MODES, PRESETS
+from matloom.arch.config import PRESETS
+from matloom.arch.modes import FLOAT_MODES
 from matloom.ir.attributes import Activation, Conv2D, Padding
 from matloom.ir.graph import Graph, Node, Op, Tensor
 

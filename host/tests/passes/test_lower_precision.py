@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import matloom
-from matloom.arch.config import FLOAT_MODES, PRESETS
+from matloom.arch.config import PRESETS
+from matloom.arch.modes import FLOAT_MODES
 from matloom.compiler import CompileError
 from matloom.ir.attributes import Activation, Conv2D, FullyConnected, Padding
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 import matloom
-from matloom.arch.config import FLOAT_MODES, PRESETS
+from matloom.arch.config import PRESETS
 from matloom.arch.instruction import unpack_all
 from matloom.arch.isa import Destination, Opcode, Source
+from matloom.arch.modes import FLOAT_MODES
 from matloom.compiler import CompileOptions, compile_network
 from matloom.ir.attributes import Activation, Arithmetic, Attributes, Conv2D, Padding, Pool2D
 from matloom.ir.graph import Graph, Node, Op, Tensor

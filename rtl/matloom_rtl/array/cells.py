@@ -3,7 +3,8 @@
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data
 
-from matloom.arch.config import MAC_MODES, Config
+from matloom.arch.config import Config
+from matloom.arch.modes import MAC_MODES
 
 __all__ = [
     "Cells",

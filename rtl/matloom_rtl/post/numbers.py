@@ -4,9 +4,10 @@ from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from matloom.arch.config import FP32_FORMAT, MAC_MODES, Config
+from matloom.arch.config import Config
 from matloom.arch.floats import FLOAT_FORMATS
 from matloom.arch.isa import Opcode
+from matloom.arch.modes import FP32_FORMAT, MAC_MODES
 from matloom.arch.numerics import Rounding
 from matloom_rtl.arith.widen import Widen
 from matloom_rtl.array.cells import decode_flags

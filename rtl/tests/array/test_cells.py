@@ -8,7 +8,8 @@ from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from matloom.arch.config import MAC_MODES, NARROW_MODES, PRESETS, Config
+from matloom.arch.config import PRESETS, Config
+from matloom.arch.modes import MAC_MODES, NARROW_MODES
 from matloom_rtl.array.array import Array
 from matloom_rtl.array.cells import Cells, decode_flags, flags_layout
 from matloom_rtl.testing import simulate

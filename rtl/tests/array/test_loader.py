@@ -7,7 +7,8 @@ import random
 import pytest
 from amaranth.hdl import ResetInserter, Signal
 
-from matloom.arch.config import MAC_MODES, Config
+from matloom.arch.config import Config
+from matloom.arch.modes import MAC_MODES
 from matloom_rtl.array.loader import Loader
 from matloom_rtl.ports import SPAD_READ_LATENCY
 from matloom_rtl.testing import simulate

@@ -7,8 +7,9 @@ import random
 import pytest
 from amaranth.hdl import ResetInserter, Signal
 
-from matloom.arch.config import MAC_MODES, PRESETS, Config
+from matloom.arch.config import PRESETS, Config
 from matloom.arch.isa import Opcode
+from matloom.arch.modes import MAC_MODES
 from matloom_rtl.array.walk import Walk
 from matloom_rtl.ports import ACC_UPDATE_LATENCY, body_layout
 from matloom_rtl.testing import simulate

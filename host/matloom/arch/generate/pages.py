@@ -4,15 +4,10 @@ import dataclasses
 import inspect
 from collections.abc import Sequence
 
-from matloom.arch.config import (
-    FLOAT_MODES,
-    INTERFACE_VERSION,
-    MAC_MODES,
-    PRESETS,
-    Config,
-)
+from matloom.arch.config import INTERFACE_VERSION, PRESETS, Config
 from matloom.arch.csr import MARKS_OFFSET, REGISTERS, Fault
 from matloom.arch.isa import FORMATS, GRANULE_BYTES, Extent, Field, Region
+from matloom.arch.modes import FLOAT_MODES, MODES, Mode
 from matloom.arch.numerics import SUPPORTED_ROUNDINGS, Rounding
 
 __all__ = ["NOTICE", "configuration_page", "isa_page", "registers_page", "table"]
@@ -171,6 +166,13 @@ def _rules() -> list[tuple[str, str]]:
     return rules
 
 
+def _elements(mode: Mode) -> str:
+    """Return the reduction elements that a column takes each cycle."""
+    if mode.floating:
+        return "`float_rows`"
+    return {1: "`rows` / 2", 2: "`rows`", 4: "2 `rows`"}[mode.macs_of_two_cells]
+
+
 def configuration_page() -> str:
     """Return the page of the configuration."""
     parts = [
@@ -188,8 +190,12 @@ def configuration_page() -> str:
     parts.append("## Rules\n")
     parts.append(table(("field", "must"), _rules()))
     parts.append("## Modes\n")
-    modes = ", ".join(f"`{mode}`" for mode in MAC_MODES)
-    parts.append(f"In the order of their numbers: {modes}.\n")
+    parts.append("In the order of their numbers.\n")
+    rows = [
+        (f"`{mode.name}`", mode.activation, mode.weight, mode.sums, _elements(mode))
+        for mode in MODES.values()
+    ]
+    parts.append(table(("mode", "activations", "weights", "sums", "elements a cycle"), rows))
     parts.append("## Digests of the presets\n")
     digests = [(f"`{name}`", f"`{preset.digest:08x}`") for name, preset in PRESETS.items()]
     parts.append(table(("preset", "digest"), digests))

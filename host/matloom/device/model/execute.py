@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from matloom.arch.config import FLOAT_MODES, MAC_MODES, NARROW_MODES, WINDOW_TAPS, Config
+from matloom.arch.config import WINDOW_TAPS, Config
 from matloom.arch.instruction import Instruction
+from matloom.arch.modes import FLOAT_MODES, MAC_MODES, NARROW_MODES
 from matloom.arch.numerics import high_nibble, low_nibble
 from matloom.device.model.floating import sums_of_steps
 

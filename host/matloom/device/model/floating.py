@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from matloom.arch.config import FP32_FORMAT, MAC_MODES
 from matloom.arch.floats import FLOAT_FORMATS, FP32, NAN, FloatFormat, add, limit, narrow, widen
+from matloom.arch.modes import FP32_FORMAT, MAC_MODES
 
 __all__ = ["elements_of", "post_results", "sums_of_steps", "written_bytes"]
 

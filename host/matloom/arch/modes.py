@@ -1,0 +1,108 @@
+"""The number formats that the array multiplies, in one table."""
+
+from dataclasses import dataclass
+
+__all__ = ["FLOAT_MODES", "FP32_FORMAT", "MAC_MODES", "MODES", "NARROW_MODES", "STORAGE", "Mode"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mode:
+    """One number format, ``<activation>x<weight>``, or the name of both where they are alike.
+
+    Members
+    -------
+    activation, weight:
+        Types of the operands, as NumPy and ml_dtypes name them.
+    activation_bits, weight_bits:
+        Bits of an operand in the scratchpad. Of four bits there are two in a byte.
+    sums:
+        Type of the accumulated sums.
+    storage:
+        The NumPy type in which the host keeps tensors of a format that NumPy may lack, where
+        layers of float32 are computed in this mode; None where they are not.
+    lowers:
+        The type of layers that a precision may give this mode (`passes.choose_modes`), or None.
+    """
+
+    name: str
+    activation: str
+    weight: str
+    activation_bits: int
+    weight_bits: int
+    sums: str
+    storage: str | None = None
+    lowers: str | None = None
+
+    @property
+    def floating(self) -> bool:
+        """Whether operands are floating-point numbers, and sums fp32."""
+        return self.sums == "float32"
+
+    @property
+    def narrow(self) -> bool:
+        """Whether a byte holds two weights; EXEC then updates two accumulator entries at a time."""
+        return self.weight_bits == 4
+
+    @property
+    def macs_of_two_cells(self) -> int:
+        """Multiply-accumulates a cycle of two cells of a column; integers only."""
+        if self.narrow:
+            return 4
+        return 1 if self.activation_bits == 16 else 2
+
+
+def _integer(activation_bits: int, weight_bits: int, lowers: str | None = None) -> Mode:
+    return Mode(
+        name=f"i{activation_bits}xi{weight_bits}",
+        activation=f"int{activation_bits}",
+        weight=f"int{weight_bits}",
+        activation_bits=activation_bits,
+        weight_bits=weight_bits,
+        sums="int32",
+        lowers=lowers,
+    )
+
+
+def _floating(name: str, dtype: str, bits: int, storage: str | None = None) -> Mode:
+    return Mode(
+        name=name,
+        activation=dtype,
+        weight=dtype,
+        activation_bits=bits,
+        weight_bits=bits,
+        sums="float32",
+        storage=storage,
+        lowers="float32" if storage else None,
+    )
+
+
+#: In the order of their numbers in the instruction set. NumPy has no bfloat16: its patterns are
+#: kept as uint16.
+_TABLE = (
+    _integer(8, 8),
+    _integer(8, 4, lowers="int8"),
+    _integer(4, 4),
+    _integer(16, 8),
+    _floating("bf16", "bfloat16", 16, storage="uint16"),
+    _floating("fp16", "float16", 16, storage="float16"),
+    _floating("fp8_e4m3", "float8_e4m3fn", 8),
+    _floating("fp8_e5m2", "float8_e5m2", 8),
+)
+
+#: Every mode, by its name.
+MODES = {item.name: item for item in _TABLE}
+
+#: The names, in the order of the modes' numbers.
+MAC_MODES = tuple(MODES)
+
+#: Modes whose operands are floating-point numbers, and sums fp32.
+FLOAT_MODES = tuple(item.name for item in _TABLE if item.floating)
+
+#: Modes with two weights in a byte, whose EXEC updates two accumulator entries at a time.
+NARROW_MODES = tuple(item.name for item in _TABLE if item.narrow)
+
+#: The NumPy types of tensors that layers of fewer bits than float32 read and write, by mode.
+STORAGE = {item.name: item.storage for item in _TABLE if item.storage is not None}
+
+#: The number of fp32 where POST's `pre_shift` names a format; the others have their modes'.
+FP32_FORMAT = len(MAC_MODES)
