@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from matloom.arch.config import Config, load_config
+from matloom.arch.machine import Machine
 from matloom.compiler.assemble import lower
 from matloom.ir.graph import RESHAPES, Graph
 from matloom.meaning import MeaningError, check_meaning
@@ -169,13 +170,13 @@ def compiled(
 
     `refused` are reasons to leave operators to the host, by their places in the model file.
     """
-    left = set[int]()
+    left, machine = set[int](), Machine(config=config, memory=options.memory)
     meaning = _lowered(graph, config, precision, left)
     prepared = run_passes(meaning)
     names = _names(prepared)
     unfit_for_engine = dict(refused or {})
     while True:
-        parts = partition(prepared, config, names, unfit_for_engine)
+        parts = partition(prepared, machine, names, unfit_for_engine)
         unfit = set() if precision is None else _unfit(parts)
         if unfit:
             left |= unfit

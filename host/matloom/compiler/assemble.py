@@ -8,6 +8,7 @@ import numpy as np
 from matloom.arch.config import Config
 from matloom.arch.instruction import Instruction, illegal_field, pack
 from matloom.arch.isa import GRANULE_BYTES, Region
+from matloom.arch.machine import Machine
 from matloom.arch.program_file import ALIGNMENT, CONSTANT_ALIGNMENT
 from matloom.frontend.arithmetic import file_macs
 from matloom.ir.attributes import Reference
@@ -187,6 +188,7 @@ class _Lowering:
         used = {name for stage in stages for name in (*stage.inputs, stage.output)}
         segment = Segment(
             stages=stages,
+            machine=Machine(config=self.config, memory=self.options.memory),
             sizes={name: size for name, size in sizes.items() if name in used},
             sources=sources,
             results=self._places(outputs, run.produced),

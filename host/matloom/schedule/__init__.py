@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from matloom.arch.config import Config
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import Region
+from matloom.arch.machine import Machine
 from matloom.schedule.allocator import Allocator
 from matloom.schedule.constants import Image
 from matloom.schedule.cost import Prediction, predict
@@ -228,7 +229,7 @@ def _scheduled(
         scheduled = _schedule(segment, config, options, candidate, first, arena_start, output_bytes)
     else:
         scheduled, first = known
-    if may_pin and options.resident is not False and _may_gain(scheduled, config, options):
+    if may_pin and options.resident is not False and _may_gain(scheduled, segment.machine, options):
         for policy in resident_policies(segment, scheduled.plan.policy, config):
             second = image.fork()
             pinned = _pinned(segment, config, policy, second, arena_start, output_bytes)
@@ -239,11 +240,11 @@ def _scheduled(
     return scheduled
 
 
-def _may_gain(scheduled: Scheduled, config: Config, options: CompileOptions) -> bool:
+def _may_gain(scheduled: Scheduled, machine: Machine, options: CompileOptions) -> bool:
     """Return whether later calls may become shorter if weights stay: estimated without them."""
     if options.resident or options.effort > 1:
         return True
-    without = predict(scheduled.instructions, config, resident=True)
+    without = predict(scheduled.instructions, machine, resident=True)
     return without.cycles <= _GAINING * scheduled.prediction.cycles
 
 
@@ -337,6 +338,6 @@ def _emitted(
     return Scheduled(
         instructions=instructions,
         plan=plan,
-        prediction=predict(instructions, config),
+        prediction=predict(instructions, segment.machine),
         arena_end=arena_end,
     )

@@ -5,6 +5,7 @@ import random
 from dataclasses import dataclass, replace
 
 from matloom.arch.config import Config
+from matloom.arch.machine import Machine
 from matloom.schedule.options import CompileOptions
 from matloom.schedule.params import Prologue, TilingParams, Weights
 from matloom.schedule.plan import OutOfScratchpad, Plan, ScheduleParams
@@ -256,7 +257,7 @@ def _first_policy(segment: Segment, config: Config, candidate: Candidate) -> Sch
             weights = Weights.STREAMED
         small = weights is Weights.RESIDENT
         chunk_bytes = min(_CHUNK_BYTES, config.spad_bytes // 8)
-        waits = _waits_for_weights(stage, config)
+        waits = _waits_for_weights(stage, segment.machine)
         first, last = stage is segment.stages[0], stage is segment.stages[-1]
         if first and small and not waits:
             # Nothing runs yet behind which a long transfer could hide.
@@ -338,12 +339,12 @@ def _weights(stage: Stage, config: Config) -> Weights:
     return Weights.ONCE if block_bytes <= config.spad_bytes // 4 else Weights.STREAMED
 
 
-def _waits_for_weights(stage: Stage, config: Config) -> bool:
+def _waits_for_weights(stage: Stage, machine: Machine) -> bool:
     """Return whether a weight tile takes longer to arrive than to use."""
     if isinstance(stage, VectorStage) or stage.loop_nest.weights_fixed:
         return False
     positions = stage.images * stage.out_rows * stage.width
-    return positions < config.tile_bytes // config.bus_bytes
+    return positions < machine.transfer_cycles(machine.config.tile_bytes)
 
 
 def resident_policies(
@@ -374,7 +375,7 @@ def repeat_policies(segment: Segment, first: Plan, config: Config) -> tuple[Sche
     """Return the policies to try for a plan whose weights are where the first left them."""
     pinned_at = replace(first.policy, resident=False, pinned_at=first.chunk_addresses)
     ramped_down = tuple(
-        replace(limits, ramp_down_blocks=_hides_results(stage, config))
+        replace(limits, ramp_down_blocks=_hides_results(stage, segment.machine))
         for stage, limits in zip(segment.stages, pinned_at.limits, strict=True)
     )
     early = tuple(
@@ -398,12 +399,12 @@ def _reads_weights_always(stage: Stage, config: Config) -> bool:
     return stage.oc_blocks > 1 and stage.out_rows * stage.width < 2 * config.tile_load_cycles
 
 
-def _hides_results(stage: Stage, config: Config) -> bool:
+def _hides_results(stage: Stage, machine: Machine) -> bool:
     """Return whether a weight tile takes so long that fewer blocks to a tile cost nothing."""
-    if not _waits_for_weights(stage, config):
+    if not _waits_for_weights(stage, machine):
         return False
     assert isinstance(stage, ArrayStage)
-    return stage.loop_nest.steps * config.tile_load_cycles >= _RESULT_CYCLES
+    return stage.loop_nest.steps * machine.config.tile_load_cycles >= _RESULT_CYCLES
 
 
 def _random_policy(segment: Segment, config: Config, seed: int) -> ScheduleParams:

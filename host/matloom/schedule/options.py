@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from matloom.arch.memory import REFERENCE_MEMORY, Memory
+
 __all__ = ["EFFORTS", "CompileOptions"]
 
 #: How hard to look for a fast program, from the least on.
@@ -25,6 +27,8 @@ class CompileOptions:
         Schedules of the simplest kind, stage by stage, for networks whose first schedule fails
         a check: no tables or concatenations written by their producers, no interleaved
         stages, no space-to-depth layouts, no prologue, ramps or split steps, no in-place reuse.
+    memory:
+        What the bus leads to, by whose speed predictions and schedules are made.
     effort:
         0: the first schedule that fits, for a fast compilation. 1: the best of some, compared by
         the predicted cycles of a network's first layers. 2: by those of the whole network, also
@@ -40,6 +44,7 @@ class CompileOptions:
     resident: bool | None = None
     plain: bool = False
     effort: int = 1
+    memory: Memory = REFERENCE_MEMORY
 
     def __post_init__(self) -> None:
         """Check that there is such an effort."""

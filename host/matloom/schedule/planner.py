@@ -5,6 +5,7 @@ from bisect import bisect_left, bisect_right
 from dataclasses import replace
 
 from matloom.arch.config import Config
+from matloom.arch.machine import Machine
 from matloom.schedule.allocator import Allocator
 from matloom.schedule.params import Weights
 from matloom.schedule.plan import PARAMS, TABLE, Buffer, Load, OutOfScratchpad, Plan, ScheduleParams
@@ -15,12 +16,6 @@ from matloom.schedule.tiling import InputRange, flat_input_range
 from matloom.select.stage import ArrayStage, VectorStage
 
 __all__ = ["make_plan"]
-
-#: Cycles from the issue of a LOAD to its first byte, assumed when placing LOADs.
-_LATENCY = 60
-
-#: Cycles that a LOAD should be done before its bytes are needed.
-_MARGIN = 200
 
 #: Ticks from which on a plan takes so long that it is first checked whether each tile fits alone.
 _MANY = 8000
@@ -273,11 +268,12 @@ def _time_loads(segment: Segment, plan: Plan, config: Config) -> None:
     A LOAD in a full queue blocks everything behind it, so none is issued before the one a queue
     ahead of it has begun. A LOAD of a tensor must follow the STORE of its bytes.
     """
+    machine = segment.machine
     cycles = [plan.tilings[slot.stage].cycles[slot.number] for slot in plan.slots]
     times = [0, *itertools.accumulate(cycles)]
     begin = float(times[-1])
     for load in reversed(plan.loads):
-        begin = min(times[load.use] - _MARGIN, begin) - _load_cycles(load, config)
+        begin = min(times[load.use] - machine.margin, begin) - _load_cycles(load, machine)
         load.slot = min(max(0, bisect_right(times, begin) - 1), load.use)
     _follow_stores(segment, plan)
     ready = [0.0] * len(plan.slots)
@@ -290,15 +286,15 @@ def _time_loads(segment: Segment, plan: Plan, config: Config) -> None:
             if load.use > number and (load.slot > number or ahead > now):
                 break
             begun.append(max(now, free))
-            free = begun[-1] + load.rows * load.size / config.bus_bytes
+            free = begun[-1] + machine.transfer_cycles(load.rows * load.size)
             load.slot = number
-            ready[load.use] = free + _LATENCY
+            ready[load.use] = free + machine.issue_latency
             now = max(now, ready[number])
         now += cycles[number]
 
 
-def _load_cycles(load: Load, config: Config) -> float:
-    return load.rows * load.size / config.bus_bytes + _LATENCY
+def _load_cycles(load: Load, machine: Machine) -> float:
+    return machine.transfer_cycles(load.rows * load.size) + machine.issue_latency
 
 
 def _follow_stores(segment: Segment, plan: Plan) -> None:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from matloom.arch.isa import Region
+from matloom.arch.machine import Machine
 from matloom.schedule.tiling import Tilings
 from matloom.select.stage import Stage
 
@@ -23,6 +24,8 @@ class Segment:
 
     Members
     -------
+    machine:
+        The engine and the memory in which its tensors and constants lie.
     sources:
         Tensors that are in external memory before the segment starts.
     results:
@@ -36,6 +39,7 @@ class Segment:
     """
 
     stages: tuple[Stage, ...]
+    machine: Machine
     sizes: dict[str, int] = field(repr=False)
     sources: dict[str, Place]
     results: dict[str, Place]

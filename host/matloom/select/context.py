@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from matloom.arch.config import Config
+from matloom.arch.machine import Machine
 from matloom.arch.numerics import Rounding, short_multiplier
 from matloom.ir.attributes import Activation
 from matloom.ir.graph import Array, Graph, Node, Op, Tensor
@@ -41,6 +42,8 @@ class Context:
     -------
     sources, results:
         The buffers of its inputs and of its outputs.
+    machine:
+        What runs the stages.
     external:
         The first input is the network's.
     """
@@ -49,8 +52,13 @@ class Context:
     graph: Graph
     sources: tuple[str, ...]
     results: tuple[str, ...]
-    config: Config
+    machine: Machine
     external: bool
+
+    @property
+    def config(self) -> Config:
+        """The engine."""
+        return self.machine.config
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:

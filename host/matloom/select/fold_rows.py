@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from matloom.arch.config import Config
 from matloom.arch.isa import Opcode, largest
+from matloom.arch.machine import Machine
 from matloom.select.stage import ArrayStage, RowFolding
 from matloom.select.window import Window
 
@@ -47,7 +47,7 @@ def fastest(
     filters: np.ndarray,
     tensor: str,
     zero: int,
-    config: Config,
+    machine: Machine,
 ) -> ArrayStage:
     """Return the fastest of the stage as it is and those that read rows as channels.
 
@@ -61,15 +61,15 @@ def fastest(
     zero:
         The zero point, which stands beyond the first row and the last.
     """
-    stages = [make(window, filters, tensor)]
+    stages, config = [make(window, filters, tensor)], machine.config
     for spread in range(1, config.last_spread + 1):
         rows = _interleave(window, tensor, 1 << spread, zero)
         if rows is not None and rows.size <= config.spad_bytes // 4:
             other, thick = rearranged(window, filters, rows)
             stage = make(other, thick, f"{stages[0].name}: rows of {tensor}")
             stages.append(replace(stage, macs=stages[0].macs, row_folding=rows))
-    best = min(stages, key=lambda stage: _cycles(stage, config))
-    return best if _cycles(best, config) <= _WORTH * _cycles(stages[0], config) else stages[0]
+    best = min(stages, key=lambda stage: _cycles(stage, machine))
+    return best if _cycles(best, machine) <= _WORTH * _cycles(stages[0], machine) else stages[0]
 
 
 def _interleave(window: Window, tensor: str, channels: int, zero: int) -> RowFolding | None:
@@ -112,16 +112,19 @@ def rearranged(window: Window, filters: np.ndarray, rows: RowFolding) -> tuple[W
     return other, np.ascontiguousarray(thick)
 
 
-def _cycles(stage: ArrayStage, config: Config) -> int:
+def _cycles(stage: ArrayStage, machine: Machine) -> int:
     """Return the cycles of the array, and of the LOADs of the input, one behind the other."""
+    config = machine.config
     vectors = stage.loop_nest.vectors(stage.out_rows, stage.width)
     streamed = max(vectors, config.tile_load_cycles, 4) * stage.loop_nest.steps * stage.oc_blocks
     rows = stage.row_folding
     if rows is None:
-        return streamed + stage.images * stage.in_rows * stage.in_row_bytes // config.bus_bytes
+        return streamed + int(
+            machine.transfer_cycles(stage.images * stage.in_rows * stage.in_row_bytes)
+        )
     # A row begins and ends inside a beat.
     writes = -(-rows.size // config.bus_bytes) + rows.channels * rows.rows
-    return streamed + writes + 4 * _LOAD_CYCLES
+    return streamed + max(writes, round(machine.transfer_cycles(rows.size))) + 4 * _LOAD_CYCLES
 
 
 def folded_loads(

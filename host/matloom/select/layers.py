@@ -219,7 +219,7 @@ def _dense_convolution(
     if not context.external:
         return make(window, filters, tensor)
     return fastest(
-        make, window=window, filters=filters, tensor=tensor, zero=zero, config=context.config
+        make, window=window, filters=filters, tensor=tensor, zero=zero, machine=context.machine
     )
 
 

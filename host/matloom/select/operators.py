@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from matloom.arch.config import Config
 from matloom.arch.isa import Opcode, largest
+from matloom.arch.machine import Machine
 from matloom.arch.modes import FLOAT_MODES
 from matloom.ir.graph import Graph, Node, Op
 from matloom.select.context import Context, Unsupported, source_name
@@ -165,7 +166,9 @@ def _maker(node: Node, graph: Graph) -> Callable[[Context], Stage | tuple[Stage,
     return _STAGES[node.op]
 
 
-def stages_of(node: Node, graph: Graph, names: dict[int, str], config: Config) -> tuple[Stage, ...]:
+def stages_of(
+    node: Node, graph: Graph, names: dict[int, str], machine: Machine
+) -> tuple[Stage, ...]:
     """Return the stages of a node; raise `Unfit` with the reason where the host must run it.
 
     `names` gives each tensor the name of its buffer: tensors that share bytes share a name.
@@ -178,11 +181,11 @@ def stages_of(node: Node, graph: Graph, names: dict[int, str], config: Config) -
         graph=graph,
         sources=tuple(source_name(graph, node, number, names) for number in node.inputs),
         results=tuple(names[number] for number in node.outputs),
-        config=config,
+        machine=machine,
         external=names[node.inputs[0]] in {names[number] for number in graph.entering},
     )
     made = make(context)
     stages = made if isinstance(made, tuple) else (made,)
     for stage in stages:
-        _check(stage, config)
+        _check(stage, machine.config)
     return stages

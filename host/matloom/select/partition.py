@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from matloom.arch.config import Config
+from matloom.arch.machine import Machine
 from matloom.ir.attributes import Reference
 from matloom.ir.graph import RESHAPES, Graph, Node, Op
 from matloom.select.operators import Unsupported, stages_of
@@ -87,7 +87,7 @@ def _host_tensors(graph: Graph, stages: dict[int, tuple[Stage, ...]]) -> set[int
 
 
 def _stages(
-    graph: Graph, config: Config, names: dict[int, str], refused: Mapping[int, str]
+    graph: Graph, machine: Machine, names: dict[int, str], refused: Mapping[int, str]
 ) -> tuple[dict[int, tuple[Stage, ...]], dict[int, str]]:
     """Return by a node's identity its stages, or else the reason for the host to run it."""
     stages: dict[int, tuple[Stage, ...]] = {}
@@ -101,7 +101,7 @@ def _stages(
             reasons[id(node)] = f"{node.attributes.reason}: reference interpreter"
         else:
             try:
-                stages[id(node)] = stages_of(node, graph, names, config)
+                stages[id(node)] = stages_of(node, graph, names, machine)
             except Unsupported as unfit:
                 reasons[id(node)] = str(unfit)
     return stages, reasons
@@ -109,7 +109,7 @@ def _stages(
 
 def partition(
     graph: Graph,
-    config: Config,
+    machine: Machine,
     names: dict[int, str],
     refused: Mapping[int, str] | None = None,
 ) -> Partition:
@@ -121,7 +121,7 @@ def partition(
     """
     roots = _roots(graph)
     shared = {number: names[root] for number, root in roots.items()}
-    stages, reasons = _stages(graph, config, shared, refused or {})
+    stages, reasons = _stages(graph, machine, shared, refused or {})
     groups = _groups(graph, roots, stages)
     wanted = _host_tensors(graph, stages)
     for on_engine, nodes in groups:

@@ -38,7 +38,7 @@ def write_reproducer(
     kept = {
         "error": error,
         "seed": seed,
-        "options": dataclasses.asdict(options),
+        "options": {**dataclasses.asdict(options), "memory": options.memory.as_dict()},
         "precision": table,
         "repeat": f"matloom compile {name} --config config.json --check full -o again.mloom",
     }

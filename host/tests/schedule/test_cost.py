@@ -3,6 +3,7 @@ import pytest
 from matloom.arch.config import PRESETS, load_config
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import Destination, Opcode, Region, Source
+from matloom.arch.machine import Machine
 from matloom.arch.numerics import Rounding
 from matloom.schedule.cost import predict
 from matloom.schedule.dependencies import DependencyTracker
@@ -25,7 +26,7 @@ def _exec(positions, steps, **values):
 
 
 def _cycles(*instructions):
-    return predict([*instructions, Instruction(Opcode.END)], CONFIG).cycles
+    return predict([*instructions, Instruction(Opcode.END)], Machine(config=CONFIG)).cycles
 
 
 def test_a_step_takes_its_positions_or_its_weights_whichever_is_more():
@@ -116,7 +117,7 @@ def test_marks_get_the_completion_of_their_instruction():
     order.append(Opcode.EXEC, **_exec(100, 1), mark=3, input_rows=1, input_row_bytes=1)
     order.append(Opcode.EXEC, **_exec(100, 1), mark=4, input_rows=1, input_row_bytes=1)
     order.end()
-    prediction = predict(order.instructions, CONFIG)
+    prediction = predict(order.instructions, Machine(config=CONFIG))
     assert prediction.marks[4] - prediction.marks[3] == 100
     assert prediction.busy["exec"] == 200
 
@@ -131,8 +132,8 @@ def test_marks_get_the_completion_of_their_instruction():
 )
 def test_floats_take_a_cycle_for_each_byte_of_a_column(values, cycles):
     """As on the simulated chip of this configuration, by 40 vectors of fp32 and of bf16."""
-    config = load_config("small+bf16+weight_rows=2")
+    machine = Machine(config=load_config("small+bf16+weight_rows=2"))
     shape = {"width": 40, "height": 1, "oc_blocks": 1, "tail": 8, "rounding": Rounding.FLOAT}
     post, end = Instruction(Opcode.POST, {**shape, **values}), Instruction(Opcode.END)
-    one, nine = (predict([*[post] * count, end], config).cycles for count in (1, 9))
+    one, nine = (predict([*[post] * count, end], machine).cycles for count in (1, 9))
     assert (nine - one) / 8 == pytest.approx(cycles, abs=1)

@@ -9,6 +9,7 @@ import pytest
 from matloom.arch.config import PRESETS
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import Opcode, Region
+from matloom.arch.machine import Machine
 from matloom.compiler import CompileOptions, compile_network
 from matloom.data.digits import NETWORK
 from matloom.frontend.tflite import load_tflite
@@ -54,9 +55,11 @@ def test_constants_that_are_there_take_no_time_to_load():
 
     tensor, end = load_of(Region.INPUT, 0), Instruction(Opcode.END, {})
     with_weights = [load_of(Region.PROGRAM, 8192), tensor, end]
-    alone = predict([tensor, end], config).cycles
-    assert predict(with_weights, config, resident=True).cycles == alone
-    assert predict(with_weights, config).cycles > alone + 4096 // config.bus_bytes - 1
+    alone = predict([tensor, end], Machine(config=config)).cycles
+    assert predict(with_weights, Machine(config=config), resident=True).cycles == alone
+    assert (
+        predict(with_weights, Machine(config=config)).cycles > alone + 4096 // config.bus_bytes - 1
+    )
 
 
 def _digits_on_nano(seed=5):

@@ -1,5 +1,7 @@
 import pytest
 
+from matloom.arch.config import PRESETS
+from matloom.arch.machine import Machine
 from matloom.schedule.segment import Segment
 from matloom.schedule.sequence import sequence
 from matloom.schedule.tiles import VectorTile
@@ -24,7 +26,15 @@ def _stage(inputs, output, *, ratio=1, repeated=()):
 def _order(*stages, spilled=()):
     """Return stage and first byte of each tile: four of each stage."""
     sizes = {"x": 64, "r": 8, **{stage.output: stage.size for stage in stages}}
-    segment = Segment(stages=stages, sizes=sizes, sources={}, results={}, marks=(0,) * len(stages))
+    machine = Machine(config=PRESETS["nano"])
+    segment = Segment(
+        stages=stages,
+        machine=machine,
+        sizes=sizes,
+        sources={},
+        results={},
+        marks=(0,) * len(stages),
+    )
     tiles = [
         [
             VectorTile(start=start, end=start + stage.size // 4)

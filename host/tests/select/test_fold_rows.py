@@ -9,6 +9,7 @@ import pytest
 from matloom.arch.config import PRESETS
 from matloom.arch.instruction import unpack_all
 from matloom.arch.isa import Opcode, Region
+from matloom.arch.machine import Machine
 from matloom.compiler import CompileOptions, compile_network
 from matloom.device.model import Engine
 from matloom.ir.graph import Op
@@ -152,7 +153,7 @@ def choose(config, window):
         filters=np.ones(shape, np.int8),
         tensor="image",
         zero=-3,
-        config=PRESETS[config],
+        machine=Machine(config=PRESETS[config]),
     )
     assert (stage.inputs[0] == "image") == (stage.row_folding is None)
     return stage.row_folding.channels if stage.row_folding else 1

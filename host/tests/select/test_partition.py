@@ -1,4 +1,5 @@
 from matloom.arch.config import PRESETS
+from matloom.arch.machine import Machine
 from matloom.ir.attributes import Activation, Arithmetic, Attributes, Softmax
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.select.partition import EngineRun, HostRun, partition
@@ -29,7 +30,7 @@ def _graph(tensors, nodes, outputs):
 
 def _partition(graph):
     names = {number: tensor.name for number, tensor in graph.tensors.items()}
-    return partition(graph, CONFIG, names)
+    return partition(graph, Machine(config=CONFIG), names)
 
 
 def test_host_operators_cut_the_engine_runs():

@@ -1,0 +1,197 @@
+"""The engine and the memory behind its bus: how long each of its units takes for what it is told.
+
+All who ask what something costs ask here: prediction, transfers in time, tiles and layouts.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from matloom.arch.config import Config
+from matloom.arch.instruction import Instruction
+from matloom.arch.isa import Destination, Opcode, Table, post_element_bytes
+from matloom.arch.memory import REFERENCE_MEMORY, Memory
+from matloom.arch.numerics import Rounding
+
+__all__ = ["Machine"]
+
+#: Cycles from a LOAD's start to its first beat beside the memory's latency, with those from its
+#: last beat to its completion; of a burst of a short row, from its address to its last beat.
+_LOAD_PATH = 5
+
+#: Cycles from a STORE's start to its first beat, and of a short row's burst from its address to
+#: its response, beside the memory's latency; by how many fewer it keeps its unit, because another
+#: one's beats follow while the response is on its way.
+_STORE_PATH = 10
+_STORE_OVERLAP = 1
+
+#: Cycles from start to the first command's first beat beside the memory's latency.
+_FIRST_COMMAND_PATH = 10
+
+#: Cycles from the issue of a LOAD to its first byte beside the memory's latency: until it is
+#: dispatched, and its way.
+_ISSUE_PATH = 28
+
+#: By how many cycles a LOAD should be done before its bytes are needed, beside a latency: what
+#: estimates of tiles may be wrong.
+_SPARE = 168
+
+#: Cycles from the last vector of an EXEC to its last sum in the accumulators.
+_EXEC_LATENCY = 20
+
+#: What floating-point modes add to it: unpacking, a longer product and sum; each tree level.
+_FLOAT_LATENCY, _FLOAT_LEVEL = 9, 7
+
+#: Cycles of a POST beside its results and the time in which updates settle: of each, of one that
+#: looks up, of floating-point numbers, of one that makes sums; and between its output blocks.
+_POST_LATENCY = 23
+_POST_LOOK_UP = 1
+_POST_FLOAT = 3
+_POST_SUMS = 5
+_POST_BLOCK = 1
+
+#: Reads of a block's biases, and of its multipliers and shifts; cycles to fetch them beside the
+#: reads.
+_POST_BIAS = 4
+_POST_SCALE = 5
+_POST_FETCH = 12
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """An engine and its memory. Cycles are of the bus, which is the engine's.
+
+    Members
+    -------
+    config, memory:
+        The engine, and what its bus leads to.
+    """
+
+    config: Config
+    memory: Memory = REFERENCE_MEMORY
+
+    @cached_property
+    def beat_cycles(self) -> float:
+        """Cycles from a beat to the next one."""
+        return float(self.memory.beat_cycles(self.config.bus_bytes))
+
+    @cached_property
+    def load_latency(self) -> int:
+        """Cycles from a LOAD's start to its first beat, with those from its last to its end."""
+        return self.memory.read_latency + _LOAD_PATH
+
+    @cached_property
+    def first_command(self) -> int:
+        """Cycles from start to the first command's first beat."""
+        return self.memory.read_latency + _FIRST_COMMAND_PATH
+
+    @cached_property
+    def issue_latency(self) -> int:
+        """Cycles from the issue of a LOAD to its first byte, about."""
+        return self.memory.read_latency + _ISSUE_PATH
+
+    @cached_property
+    def margin(self) -> int:
+        """Cycles that a LOAD should be done before its bytes are needed."""
+        return self.memory.read_latency + _SPARE
+
+    def transfer_cycles(self, size: int) -> float:
+        """Return the cycles that so many bytes take on the bus, one way."""
+        return size / self.config.bus_bytes * self.beat_cycles
+
+    def duration(self, instruction: Instruction) -> tuple[int, int]:
+        """Return for how long an instruction keeps its unit, and what passes until it completes.
+
+        That of a LOAD begins with its first beat.
+        """
+        values = instruction.values
+        if instruction.opcode is Opcode.EXEC:
+            return self.exec_cycles(values), self.exec_latency
+        if instruction.opcode is Opcode.POST:
+            return self._post_duration(values), 0
+        if instruction.opcode is Opcode.LOAD:
+            return self.load_cycles(values), 0
+        response = self.memory.write_latency + _STORE_PATH - _STORE_OVERLAP
+        return self.store_cycles(values) + _STORE_OVERLAP, response
+
+    def exec_cycles(self, values: dict[str, int]) -> int:
+        """Return the cycles for which an EXEC streams."""
+        config = self.config
+        taps = values["kernel_rows"] * values["kernel_cols"] * values["blocks"]
+        steps, vectors = taps * values["oc_blocks"], values["width"] * values["height"]
+        # What adds to sums lets those before it arrive.
+        cooling = config.acc_update_latency if values.get("accumulate") else 0
+        if values.get("weights_fixed"):
+            return max(vectors, config.acc_update_latency) * steps + cooling
+        load = config.tile_load_cycles
+        if values.get("paired"):
+            # Tiles come by the port of the blocks, between steps.
+            return (vectors + load) * steps + cooling
+        alone = max(vectors, load, config.acc_update_latency) * steps + cooling
+        # Weights are read first where both are in one bank, and each read takes a vector's cycle.
+        shared = _shared(values, steps * config.tile_bytes, config)
+        return alone + round(((vectors + load) * steps + cooling - alone) * shared)
+
+    @cached_property
+    def exec_latency(self) -> int:
+        """Cycles from the last vector of an EXEC to its last sum in the accumulators."""
+        if not self.config.has_float:
+            return _EXEC_LATENCY
+        levels = self.config.float_rows.bit_length() - 1
+        return _EXEC_LATENCY + _FLOAT_LATENCY + _FLOAT_LEVEL * levels
+
+    def post_cycles(self, values: dict[str, int]) -> int:
+        """Return the cycles for which a POST makes results."""
+        # Each write is of one byte for each column.
+        writes = post_element_bytes(values)
+        beats = max(self.config.columns // self.config.lanes, writes)
+        vectors = values["width"] * values["height"] * beats
+        # Parameters of the next block are fetched while this one streams.
+        block = max(vectors + _POST_BLOCK, _POST_FETCH + self.post_reads(values))
+        return vectors + block * (values["oc_blocks"] - 1)
+
+    @staticmethod
+    def post_reads(values: dict[str, int]) -> int:
+        """Return the reads of parameters that a block needs."""
+        biases = _POST_BIAS * values.get("channel_bias", 0)
+        return biases + _POST_SCALE * values.get("channel_scale", 0)
+
+    def _post_duration(self, values: dict[str, int]) -> int:
+        cycles = self.post_cycles(values) + _POST_LATENCY + self.config.acc_update_latency
+        cycles += _POST_LOOK_UP * (values.get("table", 0) == Table.LOOK_UP)
+        cycles += _POST_FLOAT * (values.get("rounding") == Rounding.FLOAT)
+        return cycles + _POST_SUMS * (values.get("destination", 0) != Destination.SPAD)
+
+    def load_cycles(self, values: dict[str, int]) -> int:
+        """Return the cycles of a LOAD's beats, with one more a row of no whole beats."""
+        places = values.get("dram_offset", 0) | values.get("dram_row_step", 0) | values["row_bytes"]
+        setup = int(places % self.config.bus_bytes > 0)
+        return self._rows_cycles(values, self.load_latency, setup)
+
+    def store_cycles(self, values: dict[str, int]) -> int:
+        """Return the cycles of a STORE's beats."""
+        return self._rows_cycles(values, self.memory.write_latency + _STORE_PATH, 0)
+
+    def _rows_cycles(self, values: dict[str, int], latency: int, setup: int) -> int:
+        """Return the cycles of the beats of a LOAD or STORE, with those of each row's setup.
+
+        Short rows take as long as the bursts that may be outstanding need to come back.
+        """
+        rows, bus = values["rows"] * values["planes"], self.config.bus_bytes
+        size = values["row_bytes"] << values.get("spread", 0)
+        if rows == 1:
+            return round(-(-size // bus) * self.beat_cycles)
+        # Rows begin anywhere in a beat; one after another they come back to where they began.
+        start, step = values.get("dram_offset", 0), values.get("dram_row_step", 0)
+        beats = [-(-((start + row * step) % bus + size) // bus) for row in range(bus)]
+        row = sum(beats) / bus * self.beat_cycles + setup
+        return round(rows * max(row, latency / self.config.outstanding))
+
+
+def _shared(values: dict[str, int], size: int, config: Config) -> float:
+    """Return the share of the weights that lie in banks with the input."""
+    first, bank = values.get("weight_addr", 0), config.bank_bytes
+    start = values.get("input_addr", 0)
+    rows = (values.get("input_rows", 1) - 1) * values.get("input_pitch", 0)
+    end = start + rows + values.get("input_row_bytes", 1)
+    low, high = start // bank * bank, -(-end // bank) * bank
+    return max(0, min(first + size, high) - max(first, low)) / size

@@ -1,0 +1,194 @@
+"""The memory behind the bus: how fast it answers, its rules, and some by name."""
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+__all__ = ["MEMORIES", "REFERENCE_MEMORY", "InvalidMemory", "Memory", "load_memory"]
+
+#: As many bytes a cycle as the widest bus carries.
+_WIDEST = 32
+
+#: Greatest denominator of the bytes a cycle.
+_FINEST = 256
+
+#: Most cycles of a latency or of a row miss.
+_SLOWEST = 4096
+
+
+class InvalidMemory(ValueError):
+    """A memory that breaks a rule; the message names thing, rule and value."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory:
+    """External memory as the bus sees it, in cycles of the bus.
+
+    Reads and writes are independent, as AXI's channels are; each direction does its bursts in
+    order and has a row of its own open. Latencies of outstanding bursts overlap.
+
+    Members
+    -------
+    bytes_a_cycle:
+        What each direction carries, 1/256 to 32: an integer, a fraction, or its text such as
+        ``"8/3"``. Where it is more than the bus carries, the bus decides.
+    read_latency:
+        Cycles from the handshake of a read address to the first beat, 1 to 4096.
+    write_latency:
+        Cycles from the last beat of a write to its response, 1 to 4096.
+    outstanding:
+        Bursts of each direction that it accepts before it has answered the first, 1 to 64.
+    row_bytes:
+        Bytes of a row, a power of two from 64 to 65536; 0 where rows are no matter.
+    row_miss_cycles:
+        Cycles that a beat takes more than others where it is in another row than the beat before,
+        0 to 4096.
+
+    Errors
+    ------
+    InvalidMemory
+        A value breaks its rule.
+    """
+
+    bytes_a_cycle: Fraction | int | str = Fraction(_WIDEST)
+    read_latency: int = 32
+    write_latency: int = 8
+    outstanding: int = 16
+    row_bytes: int = 0
+    row_miss_cycles: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bytes_a_cycle", _fraction(self.bytes_a_cycle))
+        for name, low, high in (
+            ("read_latency", 1, _SLOWEST),
+            ("write_latency", 1, _SLOWEST),
+            ("outstanding", 1, 64),
+            ("row_bytes", 0, 1 << 16),
+            ("row_miss_cycles", 0, _SLOWEST),
+        ):
+            value = getattr(self, name)
+            if type(value) is not int:
+                raise InvalidMemory(f"{name} must be an integer, not {value!r}")
+            if not low <= value <= high:
+                raise InvalidMemory(f"{name} must be {low} to {high}, not {value}")
+        if self.row_bytes and (self.row_bytes < 64 or self.row_bytes & (self.row_bytes - 1)):
+            raise InvalidMemory(
+                f"row_bytes must be 0 or a power of two from 64 on, not {self.row_bytes}"
+            )
+        if self.row_miss_cycles and not self.row_bytes:
+            raise InvalidMemory(
+                f"row_miss_cycles must be 0 without row_bytes, not {self.row_miss_cycles}"
+            )
+
+    @property
+    def rate(self) -> Fraction:
+        """Bytes a cycle, as the fraction that they are."""
+        assert isinstance(self.bytes_a_cycle, Fraction)
+        return self.bytes_a_cycle
+
+    @property
+    def name(self) -> str:
+        """Its name among `MEMORIES`, or else its figures."""
+        for name, memory in MEMORIES.items():
+            if memory == self:
+                return name
+        rows = f", {self.row_miss_cycles} for another row of {self.row_bytes} bytes"
+        return (
+            f"{self.rate} bytes a cycle, latencies {self.read_latency} and {self.write_latency}, "
+            f"{self.outstanding} bursts" + (rows if self.row_miss_cycles else "")
+        )
+
+    def beat_cycles(self, bus_bytes: int) -> Fraction:
+        """Return the cycles from a beat to the next one of the same row, at least one."""
+        return max(Fraction(1), bus_bytes / self.rate)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields as JSON knows them."""
+        rate = self.rate
+        shown = int(rate) if rate.denominator == 1 else str(rate)
+        return {**dataclasses.asdict(self), "bytes_a_cycle": shown}
+
+    def to_json(self) -> str:
+        """Return the memory as a JSON text that `from_json` reads."""
+        return json.dumps(self.as_dict(), indent=2) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> "Memory":
+        """Return the memory that a JSON text holds; raise `InvalidMemory` with the reason."""
+        try:
+            values = json.loads(text)
+        except (RecursionError, ValueError) as error:
+            raise InvalidMemory(f"a memory must be JSON: {error}") from None
+        if not isinstance(values, dict):
+            raise InvalidMemory(f"a memory must be a JSON object, not {values!r}")
+        known = {field.name for field in dataclasses.fields(cls)}
+        for name in values:
+            if name not in known:
+                raise InvalidMemory(
+                    f"a memory has the fields {', '.join(sorted(known))}, not {name!r}"
+                )
+        return cls(**values)
+
+
+def _fraction(value: Any) -> Fraction:
+    """Return the bytes a cycle as a fraction."""
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        # The text of a number such as 2.5 is exact, its bits need not be.
+        rate = value if isinstance(value, Fraction) else Fraction(str(value))
+    except (ValueError, TypeError, ZeroDivisionError):
+        raise InvalidMemory(
+            f"bytes_a_cycle must be a number or a fraction such as '8/3', not {value!r}"
+        ) from None
+    if not Fraction(1, _FINEST) <= rate <= _WIDEST:
+        raise InvalidMemory(f"bytes_a_cycle must be 1/{_FINEST} to {_WIDEST}, not {rate}")
+    if rate.denominator > _FINEST:
+        raise InvalidMemory(
+            f"bytes_a_cycle must have a denominator of at most {_FINEST}, not {rate}"
+        )
+    return rate
+
+
+#: A beat a cycle on every bus, 32 cycles after its address.
+REFERENCE_MEMORY = Memory()
+
+#: Memories by name.
+MEMORIES = {
+    "reference": REFERENCE_MEMORY,
+    # Block RAM beside the engine, behind an interconnect with a register each way.
+    "on-chip": Memory(read_latency=4, write_latency=3),
+    # 16 bits of single-data-rate SDRAM at the engine's clock, up to 100 MHz: CAS latency 3, pages
+    # of 512 columns, precharge and activation of 2 cycles each; 8 cycles for controller and pads.
+    # (Winbond W9825G6KH, data sheet: tRP and tRCD 15 ns, 512 columns of 16 bits.)
+    "sdram-16": Memory(
+        bytes_a_cycle=2, read_latency=11, write_latency=6, row_bytes=1024, row_miss_cycles=4
+    ),
+}
+
+
+def load_memory(source: "str | Path | Memory | None") -> Memory:
+    """Return the memory that a text names, a Memory unchanged, or the reference for None.
+
+    A text is a name of `MEMORIES`, or the path of a JSON file.
+    """
+    if source is None:
+        return REFERENCE_MEMORY
+    if isinstance(source, Memory):
+        return source
+    if not isinstance(source, str | Path):
+        raise TypeError(f"memory must be a name, a JSON file or a Memory, not {source!r}")
+    if str(source) in MEMORIES:
+        return MEMORIES[str(source)]
+    path = Path(source)
+    if not path.is_file():
+        raise InvalidMemory(
+            f"memory must be one of {', '.join(MEMORIES)} or a JSON file, not {str(source)!r}"
+        )
+    try:
+        return Memory.from_json(path.read_text())
+    except UnicodeDecodeError:
+        raise InvalidMemory(f"memory must be a JSON file in UTF-8, not {str(source)!r}") from None
