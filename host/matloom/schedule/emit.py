@@ -152,6 +152,8 @@ class _Emitter:
     def _array(self, number: int, stage: ArrayStage, tile: ArrayTile, mark: int) -> None:
         entry = self._entry(stage, tile)
         weights, params = self._chunk_addresses(number, stage, tile)
+        # Where there are none, their place may be the end of the scratchpad.
+        params %= self.config.spad_bytes
         fields = {
             "mode": MAC_MODES.index(stage.mode),
             "accumulate": int(tile.first_step > 0),
