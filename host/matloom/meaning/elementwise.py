@@ -85,6 +85,8 @@ def multiply(context: Context) -> list[Integers]:
 
 def rescale(context: Context) -> list[Integers]:
     """QUANTIZE between integers of the same size, and RELU."""
+    if is_table(context):
+        return table(context)
     if context.floating or context.output.dtype in FORMATS:
         return float_limit(context)
     activation = Activation.RELU if context.node.op is Op.RELU else Activation.NONE
@@ -112,17 +114,20 @@ def limit(context: Context) -> list[Integers]:
 
 def is_table(context: Context) -> bool:
     """Return whether the operator is one of a byte that the engine has as a table."""
+    types = context.inputs[0].dtype, context.output.dtype
+    if context.node.op is Op.QUANTIZE and "uint8" in types:
+        return "int16" not in types
     if context.inputs[0].dtype != "int8" or not context.config.tables:
         return False
     return context.node.op in _BY_TABLE or context.node.op is Op.LEAKY_RELU
 
 
 def looked_up_by(context: Context) -> tuple[Integers, Integers]:
-    """Return what an operator of one int8 tensor makes of every byte (256,), and the bytes."""
-    every = np.arange(256, dtype=np.uint8).view(np.int8)
+    """Return what an operator of one tensor of bytes makes of each (256,), and the bytes."""
+    every = np.arange(256, dtype=np.uint8).view(context.inputs[0].dtype)
     made = kernel_of(context.node, [every])(context.graph, context.node, [every])
     assert isinstance(made, np.ndarray)
-    entries = made.astype(np.int64)
+    entries = made.view(np.int8).astype(np.int64)
     if context.looked_up is None:
         return entries, context.values(0)
     inner, values = context.looked_up

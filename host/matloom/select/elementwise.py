@@ -144,9 +144,11 @@ def subtract(context: Context) -> tuple[Stage, ...]:
 
 
 def quantize(context: Context) -> Stage:
-    """Return QUANTIZE from int8 to int8, or from int16 to int16."""
-    context.check_words()
+    """Return QUANTIZE from int8 to int8, or from int16 to int16; of uint8 it is a table."""
     data = context.inputs[0]
+    if "uint8" in (data.dtype, context.output.dtype):
+        return table_stage(context)
+    context.check_words()
     scale = context.result(*rescale_multiplier(data, context.output), Activation.NONE)
     return _requantised(context, data.zero_point, scale)
 

@@ -17,11 +17,11 @@ __all__ = ["fuse_tables", "table_of", "table_stage"]
 
 
 def table_of(graph: Graph, node: Node) -> Array:
-    """Return what an operator of one int8 tensor makes of each byte: uint8 (256,), by the byte."""
-    every = np.arange(256, dtype=np.uint8).view(np.int8)
+    """Return what an operator of one tensor of bytes makes of each: uint8 (256,), by the byte."""
+    every = np.arange(256, dtype=np.uint8).view(graph.tensors[node.inputs[0]].dtype)
     made = kernel_of(node, [every])(graph, node, [every])
     assert isinstance(made, np.ndarray)
-    assert made.dtype == np.int8
+    assert made.dtype in (np.int8, np.uint8)
     return made.view(np.uint8)
 
 

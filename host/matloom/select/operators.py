@@ -104,10 +104,11 @@ _FLOAT_STAGES: dict[Op, Callable[[Context], Stage]] = {
     Op.RELU6: float_relu,
 }
 
-#: What they take beside int8: words of two bytes, and sums that leave the network.
+#: What they take beside int8: words of two bytes, sums that leave the network, unsigned bytes.
 _MORE_TYPES = {
     Op.CONV_2D: ("int16", "int32"),
-    **dict.fromkeys((Op.ADD, Op.DEPTHWISE_CONV_2D, Op.FULLY_CONNECTED, Op.QUANTIZE), ("int16",)),
+    **dict.fromkeys((Op.ADD, Op.DEPTHWISE_CONV_2D, Op.FULLY_CONNECTED), ("int16",)),
+    Op.QUANTIZE: ("int16", "uint8"),
     **dict.fromkeys((Op.AVERAGE_POOL_2D, Op.MEAN, Op.SUM), ("int16",)),
     **dict.fromkeys((Op.LEAKY_RELU, Op.MAXIMUM, Op.MINIMUM, Op.RELU, Op.RELU6), ("int16",)),
     **dict.fromkeys((Op.CONCATENATION, Op.PACK, Op.PAD, Op.PADV2, Op.SLICE, Op.SPLIT), ("int16",)),

@@ -10,7 +10,7 @@ from matloom.arch.instruction import unpack_all
 from matloom.arch.isa import Opcode, Table
 from matloom.compiler import CompileOptions, compile_network
 from matloom.ir.attributes import Activation, Arithmetic, Attributes, Conv2D
-from matloom.ir.graph import Graph, Node, Op, Quantisation
+from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.kernels.interpreter import interpret
 from matloom.runtime import load
 from matloom.select.lookup import table_of
@@ -137,3 +137,61 @@ def test_without_tables_the_host_looks_up():
     graph = network.graph(network.unary(Op.HARD_SWISH, network.convolution(0)))
     program = compile_network(graph, replace(CONFIG, tables=0))
     assert [layer.where for layer in program.layers] == ["engine", "host"]
+
+
+@pytest.mark.parametrize(
+    ("given", "made"), [("int8", "uint8"), ("uint8", "int8"), ("uint8", "uint8")]
+)
+@pytest.mark.parametrize("device", ["model", "rtl"])
+def test_unsigned_bytes(given, made, device):
+    """All bytes, to another scale and zero point: expected by real numbers."""
+    zeros = {"int8": -3, "uint8": 125}
+    tensors = {
+        number: Tensor(
+            name=f"t{number}",
+            shape=(1, 16, 16),
+            dtype=dtype,
+            quantisation=Quantisation(scale=(scale,), zero_point=(zeros[dtype] + number,)),
+        )
+        for number, (dtype, scale) in enumerate(((given, 0.5), (made, 0.375)))
+    }
+    nodes = (Node(op=Op.QUANTIZE, inputs=(0,), outputs=(1,), index=0),)
+    graph = Graph(name="bytes", inputs=(0,), outputs=(1,), tensors=tensors, nodes=nodes)
+    program = compile_network(graph, "reference", check="full")
+    assert program.verdict.stages == (1, 1)
+    assert [step.kind for step in program.steps] == ["engine"]
+    every = np.arange(256, dtype=np.uint8).view(given).reshape(1, 16, 16)
+    with load(program, device=device) as session:
+        found = session.run(every)
+    limits = np.iinfo(made)
+    exact = (every.astype(np.float64) - zeros[given]) * (0.5 / 0.375) + zeros[made] + 1
+    wanted = np.clip(np.floor(exact + 0.5), limits.min, limits.max)
+    # No third of an integer is a half, so no rule for halves is asked.
+    np.testing.assert_array_equal(found, wanted.astype(made))
+    assert found.dtype == made
+
+
+def test_unsigned_bytes_behind_a_table_cost_nothing():
+    network = Network()
+    made = network.unary(Op.LOGISTIC, network.convolution(0))
+    graph = network.graph(network.unary(Op.QUANTIZE, made))
+    tensors = dict(graph.tensors)
+    (output,) = graph.outputs
+    tensors[output] = replace(
+        tensors[output],
+        dtype="uint8",
+        quantisation=Quantisation(scale=(1 / 256,), zero_point=(0,)),
+    )
+    found = posts(replace(graph, tensors=tensors))
+    assert kinds(found)[Table.FILL] == 1
+    assert kinds(found)[Table.NONE] == 0
+
+
+def test_unsigned_bytes_without_tables_are_the_hosts():
+    network = Network()
+    made = network.unary(Op.QUANTIZE, network.convolution(0))
+    graph = network.graph(made)
+    tensors = {**graph.tensors, made: replace(graph.tensors[made], dtype="uint8")}
+    program = compile_network(replace(graph, tensors=tensors), replace(CONFIG, tables=0))
+    (reason,) = {layer.reason for layer in program.layers if layer.where == "host"}
+    assert reason == "it needs a table, and the configuration has tables = 0"
