@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from rich.table import Table
@@ -11,6 +11,7 @@ from matloom.arch.csr import EXEC_CAUSES
 from matloom.device.driver import Counters
 from matloom.ir.graph import short_name
 from matloom.program import EngineStep, HostStep, Program
+from matloom.program.describe_state import variable_bytes
 from matloom.terminal.tables import as_text, layer_table, macs_cell
 
 __all__ = ["LayerReport", "Report", "make_report"]
@@ -69,6 +70,8 @@ class Report:
         What the bus carried, whole beats, commands included.
     resident:
         Whether weights were on chip from the call before.
+    state:
+        Bytes of what the network remembers, by variable.
     """
 
     network: str
@@ -86,6 +89,7 @@ class Report:
     bytes_written: int
     host_steps: tuple[str, ...]
     resident: bool = False
+    state: dict[str, int] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as JSON knows it."""
@@ -117,6 +121,10 @@ class Report:
             for way, size in (("read", self.bytes_read), ("write", self.bytes_written)):
                 bursts = self.counters[f"{way}_bursts"]
                 lines.append(f"  bus {way}s: {size:,} bytes in {bursts:,} bursts")
+        if self.state:
+            total = sum(self.state.values())
+            each = ", ".join(f"{name} {size:,}" for name, size in self.state.items())
+            lines.append(f"  state: {total:,} bytes ({each})")
         return lines
 
     def __str__(self) -> str:
@@ -156,6 +164,7 @@ def make_report(
         bytes_written=totals.get("write_beats", 0) * program.config.bus_bytes,
         host_steps=tuple(step.operator for step in program.steps if isinstance(step, HostStep)),
         resident=resident,
+        state=variable_bytes(program),
     )
 
 

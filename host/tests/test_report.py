@@ -12,6 +12,7 @@ from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.program import LayerInfo
 from matloom.report import make_report
 from matloom.terminal.tables import as_text
+from matloom.testing.streaming import streaming_network
 from matloom.tools.explain import explain
 
 LAST = 63
@@ -87,3 +88,11 @@ def test_no_share_is_claimed_of_unknown_operators(program):
     assert "%" not in "".join(line for line in text.splitlines() if " MACs" in line)
     state = make_report(mixed, "model", []).layers[-1]
     assert state.figures()[0] == "unknown"
+
+
+def test_state_is_part_of_it():
+    program = compile_network(streaming_network(1, layers=1), PRESETS["nano"], check="none")
+    report = make_report(program, "model", [])
+    assert report.state == {"v0": 8, "v1": 48, "v2": 36}
+    assert report.as_dict()["state"] == report.state
+    assert "state: 92 bytes (v0 8, v1 48, v2 36)" in str(report)

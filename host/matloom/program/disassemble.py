@@ -7,6 +7,7 @@ from matloom.arch.isa import FORMATS, UNITS, Field, Opcode
 from matloom.arch.modes import MAC_MODES
 from matloom.arch.numerics import SUPPORTED_ROUNDINGS, Rounding
 from matloom.program import EngineStep, Program
+from matloom.program.describe_state import describe_state
 from matloom.program.verdict import sentence
 
 __all__ = ["disassemble"]
@@ -21,14 +22,14 @@ _NAMES: dict[str, dict[int, str]] = {
 def disassemble(source: Program | bytes) -> str:
     """Return one line an instruction: number, offset, opcode, waits, and fields that are not 0.
 
-    Of a program the first line says what was checked when it was compiled. A mark is followed by
-    the layer that it completes. Raises `IsaError` for bytes that are no
-    instructions.
+    Of a program the first line says what was checked when it was compiled, the next what it
+    remembers. A mark is followed by the layer that it completes. Raises `IsaError` for bytes that
+    are no instructions.
     """
     if isinstance(source, bytes):
         return "\n".join(_lines(source, {}))
     layers = {layer.mark: f"{layer.operator} {layer.name}" for layer in source.layers if layer.mark}
-    lines = [f"; {sentence(source.verdict)}"]
+    lines = [f"; {line}" for line in (sentence(source.verdict), *describe_state(source))]
     for number, step in enumerate(source.steps):
         if isinstance(step, EngineStep):
             lines.append(f"step {number}: engine, {step.predicted_cycles:,} cycles predicted")

@@ -6,6 +6,7 @@ from matloom.arch.instruction import unpack_all
 from matloom.arch.isa import Opcode, Region
 from matloom.ir.graph import short_name
 from matloom.program import EngineStep, LayerInfo, Program
+from matloom.program.describe_state import describe_state
 from matloom.program.verdict import sentence
 from matloom.terminal.tables import layer_table, macs_cell
 
@@ -86,6 +87,7 @@ def _totals(program: Program) -> list[str]:
             f"{again:,} cycles (predicted) from a session's second call on: {kept:,} bytes of "
             f"weights stay on chip: utilisation {program.utilisation(again):.3f}"
         )
+    lines += describe_state(program)
     return [*lines, sentence(program.verdict), f"what would help most: {_advice(program)}"]
 
 

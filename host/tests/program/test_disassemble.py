@@ -1,5 +1,7 @@
 """The disassembler: a line an instruction, with waits, fields and layers."""
 
+import math
+
 import pytest
 
 from matloom.arch.config import PRESETS
@@ -9,6 +11,7 @@ from matloom.compiler import compile_network
 from matloom.data.digits import NETWORK
 from matloom.frontend.tflite import load_tflite
 from matloom.program.disassemble import disassemble
+from matloom.testing.streaming import streaming_network
 
 
 def test_fields_and_waits():
@@ -55,3 +58,18 @@ def test_program_names_layers_and_host_steps():
 def test_foreign_bytes():
     with pytest.raises(IsaError, match="opcode must be one of"):
         disassemble(bytes([15]) * 16)
+
+
+def test_state_comes_first():
+    program = compile_network(streaming_network(1, layers=1), PRESETS["nano"])
+    lines = disassemble(program).splitlines()
+    sizes = [math.prod(variable.place.shape) for variable in program.variables]
+    assert lines[1] == f"; state: {sum(sizes)} bytes in 3 variables"
+    for line, variable, size in zip(lines[2:5], program.variables, sizes, strict=True):
+        offset = variable.place.offset
+        shape = "x".join(map(str, variable.place.shape))
+        expected = f";   {variable.name}: int8[{shape}], {size} bytes, ARENA {offset}, in place"
+        assert line == expected
+    # A LOAD and a STORE each, of a first call and of later ones.
+    assert program.repeat is not None
+    assert sum("region=ARENA" in line for line in lines) == 2 * 6

@@ -3,13 +3,17 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from matloom.compiler import compile_network
 from matloom.data.digits import NETWORK
 from matloom.frontend.tflite import load_tflite
+from matloom.ir.attributes import Activation, Arithmetic, Softmax
 from matloom.ir.graph import Op
 from matloom.terminal.tables import as_text
+from matloom.testing.growth import Growth
 from matloom.testing.random_operators import Instances
+from matloom.testing.streaming import streaming_network
 from matloom.tools.explain import explain
 
 
@@ -64,3 +68,40 @@ def test_names_are_no_markup():
     text = as_text(explain(replace(program, name="[/x]", layers=layers)))
     for name in (*names, "[/x]"):
         assert name in text
+
+
+def remembering(after_of, outputs_of):
+    """Return what is said of a network with a variable, and of what its input and it sum to."""
+    growth = Growth((1,))
+    given = growth.input((1, 4, 4, 3), "int8")
+    before = growth.variable((1, 4, 4, 3), "int8", growth.tensors[given].quantisation)
+    nothing = Arithmetic(activation=Activation.NONE)
+    (total,) = growth.operator(Op.ADD, [before, given], nothing)
+    (chances,) = growth.operator(Op.SOFTMAX, [total], Softmax(beta=1.0))
+    numbers = {"given": given, "total": total, "chances": chances}
+    growth.assign(before, numbers[after_of])
+    graph = growth.graph("a test", [given], [numbers[name] for name in outputs_of])
+    _table, *lines = explain(compile_network(graph, "nano"))
+    at = lines.index("state: 48 bytes in 1 variable")
+    return lines[at + 1]
+
+
+@pytest.mark.parametrize(
+    ("after", "outputs", "place"),
+    [
+        ("total", ["total"], "an input or output of the network is the same tensor"),
+        ("given", ["total"], "an input or output of the network is the same tensor"),
+        ("total", ["chances"], "SOFTMAX on the host uses it"),
+        ("chances", ["total"], "SOFTMAX on the host uses it"),
+    ],
+)
+def test_where_variables_are(after, outputs, place):
+    assert (
+        remembering(after, outputs) == f"  v0: int8[1x4x4x3], 48 bytes, kept by the host: {place}"
+    )
+
+
+def test_variables_in_place():
+    _table, *lines = explain(compile_network(streaming_network(1, layers=1), "nano"))
+    (line,) = (line for line in lines if line.startswith("  v0"))
+    assert line == "  v0: int8[1x1x1x8], 8 bytes, ARENA 0, in place"

@@ -1,0 +1,63 @@
+"""Says what a Program remembers from call to call, how many bytes that is, and where it is."""
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from matloom.program.program import Program
+from matloom.program.records import Binding, HostStep, VariableInfo
+
+__all__ = ["describe_state", "variable_bytes"]
+
+
+def variable_bytes(program: Program) -> dict[str, int]:
+    """Return the bytes of each variable by name."""
+    return {name: array.nbytes for name, array in program.initial_state().items()}
+
+
+def describe_state(program: Program) -> list[str]:
+    """Return a line for each variable, after one with their number; none where there are none."""
+    if not program.variables:
+        return []
+    sizes = variable_bytes(program)
+    count, total = len(sizes), sum(sizes.values())
+    lines = [f"state: {total:,} bytes in {count} variable{'s' * (count > 1)}"]
+    for variable in program.variables:
+        place = f"kept by the host: {_reason(program, variable)}"
+        if variable.place is not None:
+            place = f"{variable.place.region.name} {variable.place.offset}, in place"
+        lines.append(f"  {variable.name}: {_kind(program, variable)}, {place}")
+    return lines
+
+
+def _kind(program: Program, variable: VariableInfo) -> str:
+    (info,) = (each for each in program.tensors if each.name == variable.before)
+    shape = "x".join(map(str, info.shape))
+    size = math.prod(info.shape) * np.dtype(info.dtype).itemsize
+    return f"{info.dtype}[{shape}], {size:,} bytes"
+
+
+def _reason(program: Program, variable: VariableInfo) -> str:
+    """Return why a variable is not in external memory for good."""
+    held = {variable.before, variable.after}
+    given = {info.name for info in (*program.inputs, *program.outputs)}
+    if held & given:
+        return "an input or output of the network is the same tensor"
+    for step in program.steps:
+        if isinstance(step, HostStep) and held & {*step.inputs, *step.outputs}:
+            return f"{step.operator} on the host uses it"
+    for other in program.variables:
+        if other is not variable and held & {other.before, other.after}:
+            return f"{other.name} holds the same tensor"
+    readers = list(_engine_inputs(program))
+    if variable.after in readers or readers.count(variable.before) > 1:
+        return "several command buffers use it"
+    return "its old bytes would be read after the new ones are written"
+
+
+def _engine_inputs(program: Program) -> Iterator[str]:
+    for step in program.steps:
+        for item in step.inputs:
+            if isinstance(item, Binding):
+                yield item.name
