@@ -305,7 +305,17 @@ class _Emitter:
         return address, stage.x_step, stage.row_step
 
     def _chunk_addresses(self, number: int, stage: ArrayStage, tile: ArrayTile) -> tuple[int, int]:
-        """Return the addresses of a tile's first weights and first parameters."""
+        """Return the addresses of a tile's first weights and first parameters.
+
+        A POST without parameters reads none: where they would begin may be beyond the memory.
+        """
+        weights, params = self._constant_addresses(number, stage, tile)
+        return weights, params if stage.params.size else 0
+
+    def _constant_addresses(
+        self, number: int, stage: ArrayStage, tile: ArrayTile
+    ) -> tuple[int, int]:
+        """Return where weights and parameters of a tile begin, or would begin."""
         index = self.plan.slots[number].stage
         chunk = self.plan.tilings[index].chunks[tile.chunk]
         base = self.plan.weights[number].address
