@@ -4,9 +4,14 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-__all__ = ["require_one_writer"]
+__all__ = ["require_any_state", "require_one_writer"]
 
 _MODULE = re.compile(r"^module .*?^endmodule", re.MULTILINE | re.DOTALL)
+_INITIAL = re.compile(
+    r"^ *initial\b(?: begin\n(?P<values>(?: *\S+ ?\[\d+\] = [^;\n]+;\n)*) *end\n)?", re.MULTILINE
+)
+#: A declaration with a value that is none of Yosys' own registers.
+_VALUE = re.compile(r"^ *(?:output )?(?:reg|integer)\b(?! *\\\$auto)[^;\n]*=.*$", re.MULTILINE)
 _WRITE = re.compile(r"^ *(?P<memory>\\\S+|\w+) ?\[(?P<index>.+)\]\s*<=", re.MULTILINE)
 
 
@@ -41,6 +46,26 @@ def require_one_writer(verilog: str, runs: Iterable[Sequence[re.Match[str]]], le
             joined.add(key)
     for place, memory in sorted(joined):
         _require(modules[place], memory, lanes[place, memory])
+
+
+def require_any_state(verilog: str) -> None:
+    """Raise where a register, or a memory that is no table, begins with a value.
+
+    Only what has none is given random bits by a simulation, and only then its results show that
+    they do not depend on it. A table is a memory with a value that is not zero.
+
+    Errors
+    ------
+    ValueError
+        A declaration has a value, or an `initial` block holds anything but those of a table.
+    """
+    if declared := _VALUE.search(verilog):
+        raise ValueError(f"a register must have no initial value: {declared[0].strip()}")
+    for block in _INITIAL.finditer(verilog):
+        numbers = re.findall(r"= \d+'[hdb](\w+);", block["values"] or "")
+        if not any(number.strip("0_") for number in numbers):
+            line = verilog[block.start() :].splitlines()[1].strip()
+            raise ValueError(f"an initial block must hold a table's values alone, not {line}")
 
 
 def _require(module: re.Match[str], memory: str, lanes: list[re.Match[str]]) -> None:

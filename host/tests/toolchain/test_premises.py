@@ -2,6 +2,8 @@
 
 import pytest
 
+from matloom.toolchain.power_up import without_initial_values
+from matloom.toolchain.premises import require_any_state
 from matloom.toolchain.simulated import simulated
 
 WRITE = "    if (mask[{lane}])\n      \\words$1 [{line}][{high}:{low}] <= bytes[{high}:{low}];\n"
@@ -67,3 +69,29 @@ def test_what_is_not_joined_may_have_two_writers():
 def test_equal_names_in_other_modules_are_others():
     text = module(lanes()) + module(lanes(2) + lanes(2, line="other"), name="second")
     assert simulated(text) == simulated(module(lanes())) + text[len(module(lanes())) :]
+
+
+ZEROS = "  initial begin\n    words[0] = 64'h00;\n    words[1] = 64'h00;\n  end\n"
+
+
+def test_registers_without_values_and_tables_are_any_state():
+    require_any_state(
+        "  reg a;\n  reg [7:0] b ;\n  wire c = 1'h1;\n  reg \\$auto$x:1$1  = 0;\n"
+        + ZEROS.replace("[1] = 64'h00", "[1] = 64'h10")
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("  output reg o = 1'h0;\n", r"no initial value: output reg o = 1'h0;"),
+        ("  integer i = 0;\n", r"no initial value: integer i = 0;"),
+        ("  reg [1:0] pair [3:0] = 2'h1;\n", r"no initial value: reg \[1:0\] pair"),
+        (ZEROS, r"a table's values alone, not words\[0\] = 64'h00;"),
+        ("  initial begin\n    a = 1'h1;\n  end\n", r"a table's values alone, not a = 1'h1;"),
+        ("  initial\n    a = 1'h1;\n", r"a table's values alone, not a = 1'h1;"),
+    ],
+)
+def test_a_value_that_would_be_left_is_refused(text, message):
+    with pytest.raises(ValueError, match=message):
+        without_initial_values(text)
