@@ -217,7 +217,8 @@ def operands_of(command, vectors, number, config):
 def run(commands, *, config=CONFIG, refuse=0.0, unmet=0.0, seed=0, reset_at=None, late=()):
     """Return entry -> sums, marks in order of completion, and cycles by cause.
 
-    Before the first command come `late` cycles: those that wait for LOADs, of constants or not.
+    Before the first command come `late` cycles: which unit each waits for, of LOAD whether for
+    constants.
     """
     generator = random.Random(seed)
     spad = np.random.default_rng(seed).integers(-128, 128, config.spad_bytes, np.int8)
@@ -241,8 +242,8 @@ def run(commands, *, config=CONFIG, refuse=0.0, unmet=0.0, seed=0, reset_at=None
         for command in commands:
             ctx.set(dut.unit.command.payload, command)
             ctx.set(dut.unit.command.valid, 1)
-            for constants in late if command is commands[0] else ():
-                ctx.set(dut.met, 15 - (1 << UNITS.index(Opcode.LOAD)))
+            for unit, constants in late if command is commands[0] else ():
+                ctx.set(dut.met, 15 - (1 << UNITS.index(unit)))
                 ctx.set(dut.constants, constants)
                 await ctx.tick()
             while True:
@@ -355,10 +356,13 @@ def test_cycles_that_keep_updates_apart_are_no_setup():
     assert causes["exec_wait_sums"] == 0
 
 
-def test_waits_for_loads_of_input_and_of_constants():
-    spad, entries, _marks, causes = run([PLAIN], late=[0] * 7 + [1] * 5 + [0] * 2)
+def test_waits_are_named_after_their_unit():
+    late = [(Opcode.LOAD, 0)] * 7 + [(Opcode.LOAD, 1)] * 5 + [(Opcode.POST, 0)] * 3
+    late += [(Opcode.STORE, 1)] * 4 + [(Opcode.EXEC, 0)] * 6
+    spad, entries, _marks, causes = run([PLAIN], late=late)
     check(entries, expected_sums(spad, PLAIN))
-    assert (causes["exec_wait_input"], causes["exec_wait_constants"]) == (9, 5)
+    waits = ("input", "constants", "post", "store", "self")
+    assert [causes[f"exec_wait_{name}"] for name in waits] == [7, 5, 3, 4, 6]
 
 
 def test_modes_follow_each_other_without_a_gap():

@@ -360,6 +360,28 @@ def test_watchdog(timeout, status):
     bench.run(main)
 
 
+@pytest.mark.parametrize("opcode", UNITS)
+def test_progress_of_any_unit_keeps_the_watchdog_quiet(opcode):
+    """LOAD never completes; it is a fault 100 cycles after the last progress, not before."""
+    bench = Bench([GOOD, END], longest=10**6)
+
+    async def main(ctx):
+        await bench.start(ctx, TIMEOUT=100)
+        progress = getattr(bench.dut, opcode.name.lower()).progress
+        for _time in range(6):
+            await ctx.tick().repeat(70)
+            ctx.set(progress, 1)
+            await ctx.tick()
+            ctx.set(progress, 0)
+        await ctx.tick().repeat(80)
+        assert await bench.read(ctx, "STATUS") == BUSY
+        await ctx.tick().repeat(30)
+        assert await bench.read(ctx, "STATUS") == FAULT
+        assert (await bench.fault(ctx))[:3] == (Fault.TIMEOUT, 1, 1)
+
+    bench.run(main)
+
+
 def test_reset_midway_waits_for_the_bus_and_forgets_everything(seed):
     stream = random_stream(seed, CONFIG, length=25)
     bench = Bench(stream.instructions, quiet=False, longest=100)
