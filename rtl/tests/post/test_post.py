@@ -19,7 +19,7 @@ from matloom_rtl.testing import simulate
 
 CONFIGS = {
     "4_by_2": Config(rows=4, columns=4, hop=4, lanes=2, acc_bytes=1024),
-    "8_by_4": Config(rows=8, columns=8, hop=8, lanes=4, acc_bytes=2048),
+    "8_by_2": Config(rows=8, columns=8, hop=8, lanes=2, acc_bytes=2048),
     "8_by_8": Config(rows=8, columns=8, hop=8, lanes=8, acc_bytes=2048),
     "narrow": Config(
         rows=4, columns=4, hop=4, lanes=2, acc_bytes=2048, mac_modes=("i8xi8", "i8xi4")
@@ -42,6 +42,17 @@ WORDS = {
         mac_modes=("i8xi8", "i16xi8", "fp16"),
     ),
 }
+FLOATS = Config(
+    rows=4,
+    columns=4,
+    hop=4,
+    lanes=2,
+    float_rows=2,
+    acc_bytes=1024,
+    mac_modes=("i8xi8", "bf16", "fp16", "fp8_e4m3", "fp8_e5m2"),
+)
+#: Limits of floating-point results, as fp8_e5m2: none, 0 to 6, -1.5 to 0.375.
+LIMITS = ((-4, 124), (0, 0x46), (0xBE - 256, 0x36))
 SPAD_BYTES = 4096
 PARAMETERS = 3000
 
@@ -396,8 +407,38 @@ def test_words_at_full_rate(seed, name, source):
     assert apart(60) - apart(30) == 30 * beats
 
 
+@pytest.mark.parametrize(("source", "refuse"), [(Source.ACC, 0.4), (Source.SPAD, 0)])
+def test_floats(seed, source, refuse):
+    """Elements of each format and of fp32, biased and limited, one instruction behind the other."""
+    config, generator, noise = FLOATS, random.Random(seed), np.random.default_rng(seed)
+    spad, _sums = initial_state(config, seed)
+    normal = noise.standard_normal((config.acc_entries, config.columns)).astype(np.float32)
+    normal[6:14, 1] = (0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, 3e38, 2.0)
+    biases = noise.standard_normal(8 * config.columns).astype("<f4")
+    spad[PARAMETERS : PARAMETERS + 4 * biases.size] = biases.view(np.uint8)
+    instructions = []
+    for number in config.post_formats:
+        for destination in (Destination.SPAD, Destination.ACC_SET):
+            low, high = generator.choice(LIMITS)
+            fixed = {"source": source, "destination": destination, "rounding": Rounding.FLOAT}
+            fixed |= {"pre_shift": number, "param_addr": PARAMETERS, "channel_scale": 0, "words": 0}
+            fixed |= {"table": Table.NONE, "product": 0, "clamp_low": low, "clamp_high": high}
+            fixed |= {"bias": int(noise.standard_normal(1).astype("<f4").view("<i4")[0])}
+            fixed |= {"x_step": 50, "source_pitch": 270, "dest_pitch": 251}
+            instructions.append(draw(generator, config, **fixed))
+    table, sums = np.zeros(256, np.uint8), normal.view(np.int32)
+    found, found_sums, _marks, _taken = run(
+        config, instructions, spad, sums, seed=seed, refuse=refuse
+    )
+    expected, expected_sums = spad.copy(), sums.copy()
+    for values in instructions:
+        post(Instruction(Opcode.POST, values), expected, expected_sums, table, config)
+    assert np.array_equal(found, expected)
+    assert np.array_equal(found_sums, expected_sums)
+
+
 @pytest.mark.parametrize(("refuse", "gaps"), [(0.5, 0), (0, 0.8), (0.4, 0.5)])
-@pytest.mark.parametrize("config", [CONFIGS["8_by_4"], WORDS["8_by_8"]], ids=("bytes", "words"))
+@pytest.mark.parametrize("config", [CONFIGS["8_by_2"], WORDS["8_by_8"]], ids=("bytes", "words"))
 def test_refused_and_late(seed, refuse, gaps, config):
     generator = random.Random(seed)
     # One after the other on the same memories: each starts when the one before is visible.
@@ -411,7 +452,7 @@ def test_refused_and_late(seed, refuse, gaps, config):
 def test_reset_midway(seed, reset_at):
     """Between the beats of a vector, and between the bytes of words."""
     fixed = {"width": 5, "height": 3, "oc_blocks": 2, "tail": 4}
-    config = CONFIGS["8_by_4"]
+    config = CONFIGS["8_by_2"]
     values = draw(random.Random(seed), config, source=Source.ACC, **fixed)
     check(config, [values], seed, reset_at=reset_at)
     config = WORDS["8_by_8"]
