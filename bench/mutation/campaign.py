@@ -21,6 +21,9 @@ COUNTED = ("killed", "timeout", "survived")
 #: Processor time for a mutant: this many seconds, and so many times what its tests take.
 _LEAST, _TIMES = 60, 4
 
+#: Processor time for a file of tests without a mutant.
+_LONGEST = 3600
+
 
 class Campaign:
     """Draws mutants, tries them and keeps the report.
@@ -114,7 +117,7 @@ class Campaign:
 
     def _try(self, unit: str, mutant: Mutant, files: list[str]) -> Outcome:
         """Run test files one after another until one fails."""
-        outcome, cpu, limit = None, 0.0, self._limit(unit)
+        outcome, cpu, limit = None, 0.0, self._limit(files)
         for file in files:
             outcome = run_tests(unit, mutant.source, [file], self._seconds, limit)
             cpu += outcome.cpu
@@ -127,10 +130,16 @@ class Campaign:
             self._require_sound(unit, outcome.by)
         return Outcome(**{**vars(outcome), "cpu": round(cpu, 1)})
 
-    def _limit(self, unit: str) -> int:
-        prefixes = tuple(tests_of(unit))
-        known = sum(each for test, each in self._seconds.items() if test.startswith(prefixes))
-        return round(max(_LEAST, _TIMES * known))
+    def _limit(self, files: list[str]) -> int:
+        """Return the time that tests may take on a mutant, by what they take without one."""
+        for file in files:
+            if file not in self._seconds:
+                outcome = run_tests("", None, [file], self._seconds, _LONGEST)
+                if outcome.verdict != "survived":
+                    raise RuntimeError(f"{file} must pass without a mutant: {outcome.reason}")
+                self._seconds |= {**outcome.seconds, file: outcome.cpu}
+                self._sound |= outcome.seconds.keys()
+        return round(max(_LEAST, _TIMES * sum(self._seconds[file] for file in files)))
 
     def _require_sound(self, unit: str, test: str) -> None:
         """A test that notices a mutant must pass without it; a file, be collected."""
