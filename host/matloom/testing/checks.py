@@ -6,11 +6,13 @@ from collections import Counter
 import numpy as np
 from numpy.typing import NDArray
 
+from matloom.arch.config import Config
 from matloom.arch.csr import EXEC_CAUSES
 from matloom.arch.isa import WRITABLE_REGIONS, Region
 from matloom.compiler import CompileOptions, compile_network
 from matloom.device.driver import Driver
 from matloom.device.errors import DeviceFault
+from matloom.ir.graph import Array, Graph
 from matloom.kernels.interpreter import interpret
 from matloom.runtime import load
 from matloom.testing.corruption import corrupt, defined
@@ -24,6 +26,8 @@ from matloom.testing.random_programs import (
     read_state,
     run_stream,
 )
+from matloom.testing.wide_operators import WINDOWED, WideOperators
+from matloom.tools.compare import random_inputs
 
 __all__ = ["CHECKS", "Mismatch", "check_corrupted", "check_layers", "check_streams"]
 
@@ -78,10 +82,19 @@ def check_corrupted(pair: Pair, seed: int, count: int = 20) -> Counter[str]:
     return counts
 
 
+def _layer(number: int, config: Config) -> tuple[Graph, dict[int, Array]]:
+    """Return a random layer, or of odd numbers one that has a quantity far from the usual."""
+    if number % 2 == 0:
+        return random_layer(number, config)
+    op = WINDOWED[number // 2 % len(WINDOWED)]
+    graph = WideOperators(number).make(op)
+    return graph, random_inputs(graph, number)
+
+
 def check_layers(pair: Pair, seed: int, count: int = 5) -> Counter[str]:
     """Run random layers in random tiles on both, and compare with the interpreter of graphs."""
     for number in range(seed, seed + count):
-        graph, inputs = random_layer(number, pair.config)
+        graph, inputs = _layer(number, pair.config)
         program = compile_network(graph, pair.config, CompileOptions(tiling_seed=number))
         named = {graph.tensors[tensor].name: array for tensor, array in inputs.items()}
         expected = interpret(graph, inputs)

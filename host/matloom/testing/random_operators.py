@@ -78,10 +78,27 @@ class Instances:
 
     def _shape(self, rank: int | None = None, longest: int = 6) -> tuple[int, ...]:
         rank = self._integer(1, 4) if rank is None else rank
-        shape = [self._integer(1, longest) for _ in range(rank)]
+        shape = [self._length(longest) for _ in range(rank)]
         if self.engine and self._integer(0, 1):
             shape[-1] = self._channels(longest)
         return tuple(shape)
+
+    def _length(self, most: int) -> int:
+        """Return the length of an axis."""
+        return self._integer(1, most)
+
+    def _matrix(self, rows: int) -> tuple[int, int]:
+        """Return the shape of an input whose shape does not matter."""
+        return rows, 50
+
+    def _kernel(self, most: int) -> tuple[int, int]:
+        return self._pair(1, most)
+
+    def _strides(self) -> tuple[int, int]:
+        return self._pair(1, 3)
+
+    def _dilations(self) -> tuple[int, int]:
+        return self._pair(1, 2)
 
     def _channels(self, most: int) -> int:
         """Return a number of channels; several blocks of them for the engine."""
@@ -139,7 +156,7 @@ class Instances:
         """Return a bias or none; of int16 layers it has 64 bits, or 32 where it may be `short`."""
         if not self._integer(0, 3):
             return []
-        reach = 2 ** self._integer(4, 24)
+        reach = self._bias_reach()
         data = self.random.integers(-reach, reach, channels, np.int32)
         if self.dtype == "int16" and not (short and data[0] % 2):
             return [
@@ -149,6 +166,9 @@ class Instances:
             floats = (data / reach).astype(np.float32)
             return [Tensor(name="bias", shape=(channels,), dtype="float32", data=floats)]
         return [Tensor(name="bias", shape=(channels,), dtype=data.dtype.name, data=data)]
+
+    def _bias_reach(self) -> int:
+        return 2 ** self._integer(4, 24)
 
     def _output(self, op: Op, given: Tensor, shape: tuple[int, ...], at: int) -> Tensor:
         name = f"output_{at}"
@@ -212,12 +232,12 @@ class Instances:
         return same_padding(image, kernel, stride, dilation) if self._integer(0, 1) else VALID
 
     def _convolution(self, op: Op) -> tuple[list[Tensor], Attributes]:
-        kernel, stride, dilation = self._pair(1, 5), self._pair(1, 3), self._pair(1, 2)
+        kernel, stride, dilation = self._kernel(5), self._strides(), self._dilations()
         depthwise = op is Op.DEPTHWISE_CONV_2D
         if depthwise:
             stride = (stride[0], stride[0])
         height, width = (
-            (k - 1) * d + self._integer(1, 7) for k, d in zip(kernel, dilation, strict=True)
+            (k - 1) * d + self._length(7) for k, d in zip(kernel, dilation, strict=True)
         )
         channels, outputs = self._channels(12), self._channels(12)
         multiplier = self._integer(1, 4)
@@ -262,7 +282,7 @@ class Instances:
         )
 
     def _dense(self, op: Op) -> tuple[list[Tensor], Attributes]:
-        units, depth = self._integer(1, 20), self._integer(1, 60)
+        units, depth = self._length(20), self._length(60)
         keep = bool(self._integer(0, 1))
         leading = self._pair(1, 3) if keep else (self._integer(1, 3),)
         inputs = [
@@ -339,13 +359,13 @@ class Instances:
             if self.engine and not self._integer(0, 3) and self.dtype == "int8":
                 # By a table, which words have none of.
                 alpha = -alpha
-            return [self._tensor("input", (4, 50))], LeakyRelu(alpha=alpha)
-        return [self._tensor("input", (4, 50))], Attributes()
+            return [self._tensor("input", self._matrix(4))], LeakyRelu(alpha=alpha)
+        return [self._tensor("input", self._matrix(4))], Attributes()
 
     def _conversion(self, op: Op) -> tuple[list[Tensor], Attributes]:
         floating = op is Op.QUANTIZE and not self.engine and self._integer(0, 1)
         dtype = "float32" if floating else self.dtype
-        return [self._tensor("input", (3, 50), dtype)], Attributes()
+        return [self._tensor("input", self._matrix(3), dtype)], Attributes()
 
     def _softmax(self, op: Op) -> tuple[list[Tensor], Attributes]:
         beta = (1.0, 0.5, 2.0)[self._integer(0, 2)]
@@ -354,8 +374,8 @@ class Instances:
         return [self._tensor("input", shape)], attributes
 
     def _pooling(self, op: Op) -> tuple[list[Tensor], Attributes]:
-        window, stride = self._pair(1, 6), self._pair(1, 3)
-        image = (window[0] + self._integer(0, 6), window[1] + self._integer(0, 6))
+        window, stride = self._kernel(6), self._strides()
+        image = (window[0] + self._length(7) - 1, window[1] + self._length(7) - 1)
         shape = (self._integer(1, 2), *image, self._channels(9))
         return [self._tensor("input", shape)], Pool2D(
             window=window,

@@ -11,6 +11,7 @@ from matloom.program import EngineStep
 from matloom.runtime import load
 from matloom.select.operators import ENGINE
 from matloom.testing.random_operators import Instances
+from matloom.testing.wide_operators import WINDOWED, WideOperators
 from matloom.tools.compare import random_inputs
 
 OPERATORS = sorted(ENGINE)
@@ -43,12 +44,12 @@ def check(pair, graph, number, seed):
 @pytest.mark.parametrize(
     ("pair", "numbers"),
     [
-        ("nano", range(30)),
-        ("8x16", range(40)),
+        ("nano", range(32)),
+        ("8x16", range(20)),
         pytest.param("units", range(1000), marks=pytest.mark.slow),
         pytest.param("reference", range(200), marks=pytest.mark.slow),
     ],
-    ids=["nano-30", "8x16-40", "units-1000", "reference-200"],
+    ids=["nano-32", "8x16-20", "units-1000", "reference-200"],
     indirect=["pair"],
 )
 def test_operators(pair, numbers, seed):
@@ -64,3 +65,29 @@ def test_operators_of_words(pair, seed):
         graph = Instances([seed, number], "int16", engine=True).make(WORDS[number % len(WORDS)])
         program = check(pair, graph, number, seed)
         assert [type(step) for step in program.steps] == [EngineStep]
+
+
+@pytest.mark.parametrize(
+    ("pair", "numbers"),
+    [
+        ("nano", range(30)),
+        pytest.param("units", range(30, 600), marks=pytest.mark.slow),
+        pytest.param("8x16", range(600, 900), marks=pytest.mark.slow),
+        pytest.param("reference", range(900, 1000), marks=pytest.mark.slow),
+    ],
+    ids=["nano-30", "units-570", "8x16-300", "reference-100"],
+    indirect=["pair"],
+)
+def test_wide_operators(pair, numbers, seed):
+    """Sizes, kernels, strides, dilations, scales and biases near the ends of their fields."""
+    for number in numbers:
+        op = (*WINDOWED, *OPERATORS)[number % (len(WINDOWED) + len(OPERATORS))]
+        check(pair, WideOperators([seed, number]).make(op), number, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pair", ["narrow"], indirect=True)
+def test_wide_operators_of_words(pair, seed):
+    for number in range(200):
+        op = WORDS[number % len(WORDS)]
+        check(pair, WideOperators([seed, number], "int16").make(op), number, seed)
