@@ -168,7 +168,7 @@ class Instances:
         return [Tensor(name="bias", shape=(channels,), dtype=data.dtype.name, data=data)]
 
     def _bias_reach(self) -> int:
-        return 2 ** self._integer(4, 24)
+        return 1 << self._integer(4, 24)
 
     def _output(self, op: Op, given: Tensor, shape: tuple[int, ...], at: int) -> Tensor:
         name = f"output_{at}"
