@@ -321,15 +321,17 @@ class _Emitter:
         base = self.plan.weights[number].address
         tile_bytes, param_bytes = self.config.tile_bytes, stage.params.shape[1]
         offset = tile.first_block - chunk.first_block
-        if stage.loop_nest.weights_fixed:
-            return base, base + tile_bytes + offset * param_bytes
         size = (chunk.end_step - chunk.first_step) * tile_bytes
-        first = offset * size + (tile.first_step - chunk.first_step) * tile_bytes
-        if index in self.plan.params:
-            address = self.plan.params[index].address + tile.first_block * param_bytes
-            return base + first, address
-        params = base + (chunk.end_block - chunk.first_block) * size
-        return base + first, params + offset * param_bytes
+        weights = base + offset * size + (tile.first_step - chunk.first_step) * tile_bytes
+        if stage.loop_nest.weights_fixed:
+            weights, params = base, base + tile_bytes + offset * param_bytes
+        elif index in self.plan.params:
+            params = self.plan.params[index].address + tile.first_block * param_bytes
+        else:
+            blocks = chunk.end_block - chunk.first_block
+            params = base + blocks * size + offset * param_bytes
+        # Without parameters the address means nothing, and might be the end of the scratchpad.
+        return weights, params if param_bytes else 0
 
     def _vector(self, number: int, stage: VectorStage, tile: VectorTile, mark: int) -> None:
         """Issue the POSTs of whole vectors, as positions of one block, then of what is left.
