@@ -108,11 +108,11 @@ class AccReadSignature(wiring.Signature):
 
 
 class AccUpdateSignature(wiring.Signature):
-    """Update those columns of an entry whose `mask` bit is set: replace, add or keep the larger.
+    """Update those columns of an entry whose `mask` bit is set: replace or add.
 
-    `add` = 0 replaces. `maximum` (with `add`) keeps the larger. Sums wrap at 32 bits. `floating`,
-    where such modes are built: they are fp32 numbers, and `maximum` must be 0. Reads and updates
-    granted `Config.acc_update_latency` cycles after the grant of an update, or later, see it.
+    `add` = 0 replaces. Sums wrap at 32 bits. `floating`, where such modes are built: they are fp32
+    numbers. Reads and updates granted `Config.acc_update_latency` cycles after the grant of an
+    update, or later, see it.
     """
 
     def __init__(self, config: Config):
@@ -122,7 +122,6 @@ class AccUpdateSignature(wiring.Signature):
                 "ready": In(1),
                 "address": Out(ACC_ADDRESS_BITS),
                 "add": Out(1),
-                "maximum": Out(1),
                 "data": Out(32 * config.columns),
                 "mask": Out(config.columns),
                 **({"floating": Out(1)} if config.has_float else {}),

@@ -313,7 +313,8 @@ _EXEC = (
     Field(
         name="maximum",
         bits=1,
-        doc="1: keep the larger of sum and entry instead of adding; 0 but in mode 0",
+        doc="1: keep the larger of sum and entry instead of adding, by their 17 low bits as signed "
+        "numbers; 0 but in mode 0",
         plain=True,
     ),
     Field(name="weights_fixed", bits=1, doc="1: one weight tile serves every step"),

@@ -10,6 +10,7 @@ from typing import Any
 
 __all__ = [
     "DIGITS",
+    "LARGER_BITS",
     "LARGEST_DIGITS",
     "SUPPORTED_ROUNDINGS",
     "Rounding",
@@ -17,6 +18,7 @@ __all__ = [
     "clamp",
     "from_digits",
     "high_nibble",
+    "larger",
     "low_nibble",
     "multiply_by_quantized_multiplier",
     "pack_nibbles",
@@ -62,6 +64,20 @@ SUPPORTED_ROUNDINGS = (Rounding.DOUBLE, Rounding.SINGLE, Rounding.AVERAGE)
 def wrap32(x: Any) -> Any:
     """Return `x` modulo 2**32 as a signed number, as 32-bit registers hold it."""
     return ((x + 2**31) & (2**32 - 1)) - 2**31
+
+
+#: Bits that a maximum of sums compares: one more than a word, so that it may be negated.
+LARGER_BITS = 17
+
+
+def larger(entry: Any, total: Any) -> Any:
+    """Return `total` where its `LARGER_BITS` lower bits are the larger signed number, else `entry`.
+
+    The larger of the two, if both lie in -65536 to 65535: sums of one tap of bytes or words do.
+    """
+    sign = 1 << (LARGER_BITS - 1)
+    low_entry, low_total = (((each + sign) & (2 * sign - 1)) - sign for each in (entry, total))
+    return entry + (total - entry) * (low_total > low_entry)
 
 
 def low_nibble(byte: Any) -> Any:

@@ -1,5 +1,6 @@
 """Number rules against a transcription of gemmlowp's definitions in exact integers."""
 
+import itertools
 import math
 import random
 from fractions import Fraction
@@ -16,6 +17,7 @@ from matloom.arch.numerics import (
     clamp,
     from_digits,
     high_nibble,
+    larger,
     low_nibble,
     multiply_by_quantized_multiplier,
     pack_nibbles,
@@ -187,6 +189,18 @@ def test_wrap_and_clamp():
     assert [wrap32(x) for x in (2**31, -(2**31) - 1, 2**32, 5)] == [LOW, HIGH, 0, 5]
     assert [clamp(x, -3, 4) for x in (-9, -3, 0, 4, 9)] == [-3, -3, 0, 4, 4]
     assert [clamp(x, 2, -2) for x in (-9, -2, 0, 2, 9)] == [2, 2, -2, -2, -2]
+
+
+def test_larger():
+    """The larger of numbers of 17 bits; beyond these, the 17 low bits decide."""
+    ends = (-(2**16), -(2**15), -1, 0, 1, 2**15, 2**16 - 1)
+    for entry, total in itertools.product(ends, ends):
+        assert larger(entry, total) == max(entry, total)
+        assert larger(entry + 2**17, total - 2**18) == (
+            total - 2**18 if total > entry else entry + 2**17
+        )
+    entries, totals = np.array(ends), np.array(ends[::-1])
+    assert larger(entries, totals).tolist() == np.maximum(entries, totals).tolist()
 
 
 def test_reserved_rules_are_refused():

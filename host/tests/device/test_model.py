@@ -101,9 +101,14 @@ def naive_exec(f, spad, accumulators):
                                 for entry, total in zip(entries, totals, strict=True):
                                     old, new = accumulators[entry][column], total
                                     if not first or f.accumulate:
-                                        new = max(old, total) if f.maximum else wrap(old + total)
+                                        new = larger(old, total) if f.maximum else wrap(old + total)
                                     accumulators[entry][column] = new
                     first = False
+
+
+def larger(old, total):
+    """Return the one whose 17 low bits are the larger signed number, the old where none is."""
+    return max(old, total, key=lambda number: (number + 2**16) % 2**17 - 2**16)
 
 
 def streamed(f, spad, config, block, kernel_row, kernel_col, k):
@@ -175,7 +180,7 @@ def naive_window(f, spad, accumulators, config):
                         total += value * int8(spad[at + r * columns + column])
                     old = accumulators[entry][column]
                     if not first or f.accumulate:
-                        total = max(old, total) if f.maximum else wrap(old + total)
+                        total = larger(old, total) if f.maximum else wrap(old + total)
                     accumulators[entry][column] = total
                 entry += 1
             first = False
@@ -237,7 +242,9 @@ def naive_post(f, spad, accumulators):
                         low, high = f.clamp_low, f.clamp_high
                         if f.words:
                             low, high = low * 256 + f.low_byte, high * 256 + f.high_byte
-                        result = max(low, min(high, result + f.output_zero))
+                        result += f.output_zero
+                        # Limits may be the wrong way round: the upper one is looked at first.
+                        result = high if result > high else max(low, result)
                         for byte in range(size):
                             at_byte = f.dest_addr + y * f.dest_pitch + place + byte
                             spad[at_byte] = result >> 8 * byte & 255

@@ -6,6 +6,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In
 
 from matloom.arch.config import Config
+from matloom.arch.numerics import LARGER_BITS
 from matloom_rtl.arith.add import FloatAdd
 from matloom_rtl.array.cells import beside, delay
 from matloom_rtl.ports import ACC_ADDRESS_BITS, AccReadSignature, AccUpdateSignature
@@ -75,15 +76,15 @@ class Accumulators(wiring.Component):
         update, read = self.update, self.read
         update_bank, read_bank = update.address[bits], read.address[bits]
         arriving, entry = Signal(2), Signal(bits, reset_less=True)
-        sum_add, sum_maximum = Signal(reset_less=True), Signal(reset_less=True)
+        sum_replace, sum_maximum = Signal(reset_less=True), Signal(reset_less=True)
         sum_bank = self.sum_entry[bits]
         if self._has_narrow:
             sum_bank = Mux(self.sum_narrow, self.sum_entry[bits - 1], sum_bank)
         m.d.sync += [
             arriving.eq(Mux(self.sum_valid, Mux(sum_bank, 2, 1), 0)),
             entry.eq(self.sum_entry),
-            sum_add.eq(self.sum_add),
-            sum_maximum.eq(self.sum_maximum),
+            sum_replace.eq(~self.sum_add | self.sum_maximum),
+            sum_maximum.eq(self.sum_add & self.sum_maximum),
         ]
         m.d.comb += [
             update.ready.eq(~arriving.bit_select(update_bank, 1)),
@@ -115,7 +116,7 @@ class Accumulators(wiring.Component):
             with m.If(arriving[index]):
                 m.d.comb += [
                     request.sum.eq(1),
-                    request.add.eq(sum_add),
+                    request.replace.eq(sum_replace),
                     request.maximum.eq(sum_maximum),
                     request.address.eq(entry),
                 ]
@@ -124,8 +125,7 @@ class Accumulators(wiring.Component):
             with m.Elif(update.valid & (update_bank == index)):
                 m.d.comb += [
                     request.update.eq(1),
-                    request.add.eq(update.add),
-                    request.maximum.eq(update.maximum),
+                    request.replace.eq(~update.add),
                     request.address.eq(update.address),
                 ]
                 if self._has_float:
@@ -133,7 +133,6 @@ class Accumulators(wiring.Component):
             with m.Else():
                 m.d.comb += [
                     request.read.eq(read.valid & (read_bank == index)),
-                    request.add.eq(1),
                     request.address.eq(read.address),
                 ]
             if self._has_narrow:
@@ -150,7 +149,7 @@ class Accumulators(wiring.Component):
         words = []
         for half, sums in enumerate(operands):
             part = Signal(_request_layout(bits, self._has_float), name=f"request_{index}_{half}")
-            m.d.comb += [part[name].eq(request[name]) for name in ("add", "maximum", "address")]
+            m.d.comb += [part[name].eq(request[name]) for name in ("replace", "maximum", "address")]
             with m.If(both | (second == half)):
                 m.d.comb += [part[name].eq(request[name]) for name in ("sum", "update", "read")]
             words.append(self._bank(m, f"{index}_{half}", part, sums, values, mask))
@@ -173,7 +172,6 @@ class Accumulators(wiring.Component):
             fetch.en.eq(request.sum | request.update | request.read),
         ]
         fetched = Signal(request.shape(), name=f"fetched_{index}")
-        m.d.comb += request.replace.eq((request.sum | request.update) & ~request.add)
         m.d.sync += fetched.eq(request)
         of_array, replaces = [fetched.sum], [fetched.replace]
         if self._has_float:
@@ -184,16 +182,15 @@ class Accumulators(wiring.Component):
         operand = Signal(width, name=f"operand_{index}", reset_less=True)
         columns = Signal(self._columns, name=f"columns_{index}")
         m.d.sync += columns.eq(0)
-        maximum = self._flags(m, fetched.maximum & fetched.add, f"maximum_{index}")
         address = delay(m, fetched.address, name=f"address_{index}")
         # Taken in every cycle: an enable would be one more signal to all bits.
         m.d.sync += word.eq(fetch.data)
-        # To replace is to add to nothing, which is -0 among floating-point numbers.
-        nothing = fetched.floating << 31 if self._has_float else Const(0, 32)
+        # To replace is to add to zero, which is -0 among floating-point numbers.
+        zero = fetched.floating << 31 if self._has_float else Const(0, 32)
         part = width // len(replaces)
         for place, flag in enumerate(replaces):
             with m.If(flag):
-                m.d.sync += word.word_select(place, part).eq(nothing.replicate(part // 32))
+                m.d.sync += word.word_select(place, part).eq(zero.replicate(part // 32))
         m.d.sync += operand.eq(
             Cat(
                 Mux(flag, sums.word_select(place, part), values.word_select(place, part))
@@ -205,53 +202,50 @@ class Accumulators(wiring.Component):
         with m.Elif(fetched.update):
             m.d.sync += columns.eq(mask)
 
+        columns = columns & ~self._kept(m, index, fetched, fetch.data, operand)
         for _cycle in range(self._sum_latency - 1):
             columns, address = delay(m, columns, reset=True), delay(m, address)
         m.d.sync += [store.en.eq(columns), store.addr.eq(address)]
         floating = delay(m, fetched.floating) if self._has_float else None
-        m.d.comb += store.data.eq(self._combine(m, index, word, operand, maximum, floating))
+        m.d.comb += store.data.eq(self._combine(m, index, word, operand, floating))
         return word
 
-    def _combine(self, m: Module, index: str, word, operand, maximum, floating):
-        """Return the new sums, `_sum_latency` cycles later.
+    def _kept(self, m: Module, index: str, fetched, found, operand):
+        """Return for each column whether a maximum keeps the number found, and stores nothing.
 
-        Only the choice of the operand as the larger falls into that cycle: a comparison and what
-        depends on it would be the longest path.
+        Else it stores the operand, so the word is zero for either; the comparison, as
+        `numerics.larger` defines it, has registers of its own.
         """
-        sums = Signal(len(word), name=f"sums_{index}", reset_less=True)
-        other = Signal(len(word), name=f"other_{index}", reset_less=True)
-        take_other = Signal(self._columns, name=f"take_other_{index}", reset_less=True)
-        chosen = []
+        keeps = delay(m, fetched.maximum, name=f"maximum_{index}")
+        kept = []
         for column in range(self._columns):
-            a, b, total, alternative = (
-                value.word_select(column, 32) for value in (word, operand, sums, other)
+            old, new = (each.word_select(column, 32)[:LARGER_BITS] for each in (found, operand))
+            old = delay(m, old, name=f"old_{index}_{column}")
+            kept.append(keeps & (new.as_signed() <= old.as_signed()))
+        return Cat(kept)
+
+    def _combine(self, m: Module, index: str, word, operand, floating):
+        """Return the new sums, `_sum_latency` cycles later."""
+        sums = Signal(len(word), name=f"sums_{index}", reset_less=True)
+        m.d.sync += sums.eq(
+            Cat(
+                (word.word_select(column, 32) + operand.word_select(column, 32))[:32]
+                for column in range(self._columns)
             )
-            larger = maximum[column % len(maximum)]
-            m.d.sync += [
-                total.eq(Mux(larger, a, a + b)),
-                alternative.eq(b),
-                take_other[column].eq(larger & (a.as_signed() < b.as_signed())),
-            ]
-            chosen.append(Mux(take_other[column], alternative, total))
+        )
         if floating is None:
-            return Cat(chosen)
-        waited = Cat(chosen)
+            return sums
+        waited = sums
         for _cycle in range(self._sum_latency - 1):
             waited = delay(m, waited)
         for _cycle in range(self._sum_latency - 1):
             floating = delay(m, floating)
-        choices = self._flags(m, floating, f"floating_{index}")
+        choices = beside(m, floating, self._columns, name=f"floating_{index}")
         floats = self._float_sums(m, index, word, operand)
         return Cat(
             Mux(choice, floats.word_select(column, 32), waited.word_select(column, 32))
             for column, choice in enumerate(choices)
         )
-
-    def _flags(self, m: Module, flag, name: str) -> list[Signal]:
-        """Return a flag one cycle later, where numbers are added one beside each column."""
-        if self._has_float:
-            return beside(m, flag, self._columns, name=name)
-        return [delay(m, flag, name=name)]
 
     def _float_sums(self, m: Module, index: str, word, operand):
         sums = []
@@ -279,7 +273,7 @@ class Accumulators(wiring.Component):
 def _request_layout(address_bits: int, has_float: bool) -> data.StructLayout:
     return data.StructLayout(
         {
-            **dict.fromkeys(("sum", "update", "read", "add", "replace", "maximum"), 1),
+            **dict.fromkeys(("sum", "update", "read", "replace", "maximum"), 1),
             "address": address_bits,
             **({"floating": 1} if has_float else {}),
         }

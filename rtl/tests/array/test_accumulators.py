@@ -33,6 +33,12 @@ def values_of(word, columns):
     return np.frombuffer(int(word).to_bytes(4 * columns, "little"), "<i4").tolist()
 
 
+def larger(old, new):
+    """Return the one whose 17 low bits are the larger signed number, column by column."""
+    low_old, low_new = ((values + 2**16) % 2**17 for values in (old, new))
+    return np.where(low_new > low_old, new, old)
+
+
 class Bench:
     """Presents requests, checks grants, and follows what the entries must hold."""
 
@@ -60,7 +66,7 @@ class Bench:
     def apply(self, entry, request, mask):
         old, new = self.entries[entry], np.asarray(request["values"], np.int64)
         if request["add"]:
-            new = np.maximum(old, new) if request["maximum"] else old + new
+            new = larger(old, new) if request["maximum"] else old + new
         new = (new + 2**31) % 2**32 - 2**31
         chosen = [mask >> column & 1 for column in range(self.columns)]
         self.entries[entry] = np.where(chosen, new, old)
@@ -90,7 +96,6 @@ class Bench:
         if update:
             ctx.set(dut.update.address, update["entry"])
             ctx.set(dut.update.add, update["add"])
-            ctx.set(dut.update.maximum, update["maximum"])
             ctx.set(dut.update.data, number(update["values"]))
             ctx.set(dut.update.mask, update["mask"])
         ctx.set(dut.read.valid, read is not None)
@@ -139,7 +144,7 @@ def draw(rng, columns, entry, masked):
     request = {
         "entry": entry,
         "add": bool(rng.random() < 0.7),
-        "maximum": bool(rng.random() < 0.4),
+        "maximum": bool(not masked and rng.random() < 0.4),
         "values": np.where(rng.random(columns) < 0.5, wide, wide >> 20),
     }
     return request | {"mask": int(rng.integers(2**columns))} if masked else request
@@ -227,6 +232,28 @@ def test_maximum_replaces_without_add():
 
     simulate(bench.dut, drive, cycles=20)
     assert bench.entries[0].tolist() == [-5] * 4
+
+
+def test_maximum_stores_the_larger_or_nothing():
+    """Equal, next to each other, of either sign, at the ends of 17 bits; steps on one entry."""
+    bench = Bench(PRESETS["nano"])
+    ends = [-(2**16), -(2**16) + 1, -129, -128, -1, 0, 1, 127, 2**15, 2**16 - 1]
+    pairs = [(old, new) for old in ends for new in ends]
+
+    async def drive(ctx):
+        for first in range(0, len(pairs), bench.columns):
+            old, new = (list(each) for each in zip(*pairs[first : first + 4], strict=True))
+            for add, values in ((False, old), (True, new)):
+                request = {"entry": first, "add": add, "maximum": True, "values": values}
+                await bench.step(ctx, array=request)
+                await bench.drain(ctx)
+            assert bench.entries[first].tolist() == [
+                max(pair) for pair in zip(old, new, strict=True)
+            ]
+            await bench.step(ctx, read=first)
+        await bench.drain(ctx)
+
+    simulate(bench.dut, drive, cycles=400)
 
 
 def test_reset_midway():

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from matloom.arch.config import WINDOW_TAPS, Config
 from matloom.arch.instruction import Instruction
 from matloom.arch.modes import FLOAT_MODES, MAC_MODES, NARROW_MODES
-from matloom.arch.numerics import high_nibble, low_nibble
+from matloom.arch.numerics import high_nibble, larger, low_nibble
 from matloom.device.model.floating import sums_of_steps
 
 __all__ = ["execute"]
@@ -183,7 +183,7 @@ def _slide(
             operands = _operands(inputs[:, step], outputs, fields, config)
             sums = np.einsum("nrc,rc->nc", operands, tiles[step])
             if step or fields["accumulate"]:
-                sums = np.maximum(sums, target) if fields["maximum"] else sums + target
+                sums = larger(target, sums) if fields["maximum"] else sums + target
             target[...] = sums.astype(np.int32)
 
 
@@ -239,7 +239,6 @@ def _keep_larger(
 ) -> None:
     by_step = inputs.reshape(len(inputs), steps, -1).astype(np.int64)
     tiles = weights.reshape(steps, by_step.shape[2], -1).astype(np.int64)
-    largest = np.einsum("psr,src->spc", by_step, tiles).max(axis=0)
-    if fields["accumulate"]:
-        largest = np.maximum(accumulators[entries], largest)
-    accumulators[entries] = largest
+    sums = np.einsum("psr,src->spc", by_step, tiles)
+    before = [accumulators[entries].astype(np.int64)] if fields["accumulate"] else []
+    accumulators[entries] = functools.reduce(larger, [*before, *sums])
