@@ -45,7 +45,8 @@ class Rounding(enum.IntEnum):
     ``FLOAT32``
         Reserved: float32 product, half to even (XNNPACK, onnxruntime).
     ``AVERAGE``
-        Quotient rounded half away from zero, by an exact reciprocal: average pooling.
+        Quotient rounded half away from zero, by an exact reciprocal: average pooling. The bias
+        has half the count; what remains is cut off towards zero.
     ``FLOAT``
         Nothing is rounded to an integer: values are floating-point numbers (`arch.floats`).
     """
@@ -165,10 +166,10 @@ def requantize(x: Any, multiplier: Any, shift: Any, rounding: Rounding, pre_shif
     """
     left = shift * (shift > 0) + pre_shift
     right = -shift * (shift < 0)
+    x = wrap32(x << left)
     if rounding == Rounding.AVERAGE:
         sign = 1 - 2 * (x < 0)
-        return sign * (((wrap32((x * sign) << left) * multiplier) >> 31) >> right)
-    x = wrap32(x << left)
+        return sign * (((x * sign * multiplier) >> 31) >> right)
     if rounding == Rounding.DOUBLE:
         return rounding_divide_by_pot(saturating_rounding_doubling_high_mul(x, multiplier), right)
     if rounding == Rounding.SINGLE:

@@ -123,6 +123,26 @@ def test_reciprocal_divides_exactly(reach, counts, seed):
             assert found == wanted, (total, count)
 
 
+def test_average_cuts_towards_zero(seed):
+    """Also where the left shift wraps, of the most negative number, and of small multipliers."""
+    generator = random.Random(seed)
+    values = [
+        -(2**31),
+        2**31 - 1,
+        -1,
+        0,
+        1,
+        *(generator.randint(-(2**31), HIGH) for _ in range(50)),
+    ]
+    for x in values:
+        for shift in (-31, -7, 0, 1, 30):
+            multiplier = generator.choice((1, 2**30, HIGH, generator.randint(0, HIGH)))
+            wrapped = (x << max(shift, 0)) % 2**32
+            exact = Fraction((wrapped - 2**32 * (wrapped >> 31)) * multiplier, 2**31)
+            expected = math.trunc(exact / 2 ** max(-shift, 0))
+            assert requantize(x, multiplier, shift, Rounding.AVERAGE) == expected
+
+
 def test_reciprocal_limits():
     with pytest.raises(ValueError, match="must have 1 to"):
         reciprocal(0)

@@ -83,8 +83,11 @@ _PRODUCTS = (
         for operand in (8, 9)
         for weight, result in ((8, 16), (17, 24))
     ),
-    _Product(bits=(16, 16), result=32, signs=(False, False)),
-    _Product(bits=(16, 16), result=32, signs=(True, False)),
+    *(
+        _Product(bits=(16, multiplier), result=16 + multiplier, signs=(sign, False))
+        for sign in (False, True)
+        for multiplier in (15, 16)
+    ),
 )
 
 #: A product and its registers, for Yosys' `extract`.

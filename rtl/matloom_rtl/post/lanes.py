@@ -1,6 +1,6 @@
 """The lanes of post-processing, side by side, and how vectors go through them beat by beat."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -84,7 +84,8 @@ class Lanes(wiring.Component):
         lanes, floats = [], []
         for index in range(config.lanes):
             m.submodules[f"lane_{index}"] = lane = Lane(16 if config.has_words else 8)
-            self._connect(m, index, lane, self._beside(m, index, feed, beat))
+            m.d.comb += self.parameters.beats[index].eq(self._beside(m, index, feed, beat))
+            self._connect(m, index, lane)
             lanes.append(lane)
             if config.has_float:
                 floats.append(self._float_lane(m, index, lane))
@@ -130,22 +131,20 @@ class Lanes(wiring.Component):
             m.d.sync += mine.eq(Mux(mine == self._beats - 1, 0, mine + 1))
         return mine
 
-    def _connect(self, m: Module, index: int, lane: Lane, beat):
+    def _connect(self, m: Module, index: int, lane: Lane):
         """Give a lane the value and the parameters of its column at a beat."""
-        parameters = self.parameters
-        for source, bits, port in (
-            (self.vectors.payload.values, 32, lane.value),
-            (parameters.biases, 32, lane.bias),
-            (parameters.multipliers, 32, lane.multiplier),
-            (parameters.shifts, 8, lane.shift),
-        ):
-            columns = range(index, self._config.columns, self._config.lanes)
-            group = Cat(source.word_select(column, bits) for column in columns)
-            m.d.comb += port.eq(group.word_select(beat, bits))
+        parameters, command = self.parameters, self.command
+        columns = range(index, self._config.columns, self._config.lanes)
+        values = Array(self.vectors.payload.values.word_select(each, 32) for each in columns)
         m.d.comb += [
-            lane.rounding.eq(self.command.rounding),
-            lane.pre_shift.eq(self.command.pre_shift),
-            lane.zero.eq(self.command.output_zero),
+            lane.value.eq(values[parameters.beats[index]]),
+            lane.bias.eq(parameters.biases[index]),
+            lane.multiplier.eq(parameters.multipliers[index]),
+            lane.shift.eq(parameters.shifts[index]),
+            lane.rounding.eq(command.rounding),
+            lane.pre_shift.eq(command.pre_shift),
+            lane.limits.eq(command.destination == Destination.SPAD),
+            lane.zero.eq(command.output_zero),
             lane.low.eq(self.numbers.low),
             lane.high.eq(self.numbers.high),
         ]
@@ -175,15 +174,14 @@ class Lanes(wiring.Component):
         """Put the beats of results together."""
         config, command, numbers = self._config, self.command, self.numbers
         beats, to_spad = self._beats, command.destination == Destination.SPAD
-        # Of a word the byte is the lower one.
-        elements = [lane.word if config.has_words else lane.byte for lane in lanes]
+        results = [lane.result for lane in lanes]
         emerging = inside[Lane.LATENCY - 1]
         if config.tables:
             looks_up = to_spad & (command.table == Table.LOOK_UP)
             emerging = Mux(looks_up, inside[Lane.LATENCY + Tables.LATENCY - 1], emerging)
-            entries = self._tables(m, lanes)
-            elements = [Mux(looks_up, *pair) for pair in zip(entries, elements, strict=True)]
-        results = [Mux(to_spad, *pair) for pair in zip(elements, _results(lanes), strict=True)]
+            for index, entry in enumerate(self._tables(m, lanes)):
+                byte, rest = results[index][:8], results[index][8:]
+                results[index] = Cat(Mux(looks_up, entry, byte), rest)
         if config.has_float:
             emerging = Mux(numbers.floating, inside[FloatLane.LATENCY - 1], emerging)
             for index, lane in enumerate(floats):
@@ -211,9 +209,5 @@ class Lanes(wiring.Component):
             tables.fill.eq(self.complete & fills_table(self.command)),
             tables.row.eq(Cat(self.results.word_select(index, 32)[:8] for index in row_bytes)),
         ]
-        m.d.comb += [tables.index[number].eq(lane.byte) for number, lane in enumerate(lanes)]
+        m.d.comb += [tables.index[number].eq(lane.result[:8]) for number, lane in enumerate(lanes)]
         return [tables.value[number] for number in range(self._config.lanes)]
-
-
-def _results(lanes):
-    return [lane.result for lane in lanes]

@@ -1,5 +1,6 @@
 """What passes between the parts of post-processing."""
 
+from amaranth.hdl import signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -32,25 +33,31 @@ def vector_layout(config: Config) -> data.StructLayout:
 
 
 class ParametersSignature(wiring.Signature):
-    """Bias, multiplier and shift of each channel of the block at hand, for the lanes.
+    """Bias, multiplier and shift for each lane, of the block at hand.
 
     Members
     -------
     ready: in
-        Those below are of a block, from the next cycle on.
+        Those of a block can be read, from the next cycle on.
     release: out
-        The block at hand is done with.
-    biases, multipliers, shifts: in
-        32, 32 and 8 bits a channel, channel 0 lowest.
+        The block at hand is done with; its last multipliers are still there when they are due.
+    beats: out
+        The beat that enters each lane in this cycle; those of a block's first vector in order.
+    biases, shifts: in
+        Of that beat.
+    multipliers: in
+        Of the beat that entered `Lane.MULTIPLIER_DELAY` cycles before.
     """
 
     def __init__(self, config: Config):
+        beats = config.columns // config.lanes
         super().__init__(
             {
                 "ready": In(1),
                 "release": Out(1),
-                "biases": In(32 * config.columns),
-                "multipliers": In(32 * config.columns),
-                "shifts": In(8 * config.columns),
+                "beats": Out(data.ArrayLayout(range(max(2, beats)), config.lanes)),
+                "biases": In(data.ArrayLayout(signed(32), config.lanes)),
+                "shifts": In(data.ArrayLayout(signed(6), config.lanes)),
+                "multipliers": In(data.ArrayLayout(31, config.lanes)),
             }
         )

@@ -1,18 +1,26 @@
 """Bias, multiplier and shift of each channel: of the output block at hand, and of the next."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from math import lcm
+
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
+from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
+from matloom_rtl.arith.stages import delay
 from matloom_rtl.memory.claims import claims_of
 from matloom_rtl.ports import SPAD_ADDRESS_BITS, SpadReadSignature
+from matloom_rtl.post.lane import Lane
 from matloom_rtl.post.layouts import ParametersSignature
 
 __all__ = ["TASK", "Parameters"]
 
 #: Reads of `columns` bytes: four bytes of bias a channel, four of multiplier, one of shift.
 _BIAS_READS, _SCALE_READS = 4, 5
+
+#: Blocks in the memories: the one at hand, the next, and those whose last multipliers are read.
+_BLOCKS = 4
 
 #: What is known of the parameters of an instruction: where its blocks are, or their only values.
 TASK = data.StructLayout(
@@ -31,12 +39,15 @@ TASK = data.StructLayout(
 class Parameters(wiring.Component):
     """Fetch parameter blocks, or repeat the instruction's own values for every channel.
 
-    The next block waits in registers behind those of the block at hand, be it of the same
-    instruction or of the one that follows.
+    The next block waits in memory beside the one at hand, be it of the same instruction or of the
+    one that follows. Biases and multipliers lie in memories of 16 entries, one for each lane or
+    for each word of a read, whichever are more: channel c in that of its remainder, at its
+    quotient (its row). Shifts lie in registers.
 
-    Latency: 4 cycles from `i` to `ready` without reads, else 4 cycles and those from the first
+    Latency: 4 cycles from `i` to `o.ready` without reads, else 4 cycles and those from the first
     read's request to the last one's data. Throughput: the next block is in place at once after
-    `release` if it has been fetched meanwhile.
+    `o.release` if it has been fetched meanwhile. Stalls: `read` holds until it is granted. A
+    reset forgets blocks and reads under way.
 
     Members
     -------
@@ -51,7 +62,11 @@ class Parameters(wiring.Component):
     """
 
     def __init__(self, config: Config):
-        self._config, self._columns = config, config.columns
+        self._config, self._columns, self._lanes = config, config.columns, config.lanes
+        # Words of a read, memories, and channels in each.
+        self._words = config.columns // 4
+        self._slots = lcm(self._words, config.lanes)
+        self._rows = config.columns // self._slots
         super().__init__(
             {
                 "i": In(stream.Signature(TASK)),
@@ -64,11 +79,9 @@ class Parameters(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         task, load, full = Signal(TASK, reset_less=True), Signal(), Signal()
-        begin = Signal()
+        begin, repeating = Signal(), Signal()
         fetched = self._fetch(m, task, load)
-        block = self._store(m, task, begin)
 
-        # `load` and `swap` are registers of their own, since hundreds of others wait for them.
         m.d.sync += load.eq(begin)
         with m.FSM():
             with m.State("Idle"):
@@ -76,7 +89,7 @@ class Parameters(wiring.Component):
                 m.d.sync += [task.eq(self.i.payload), self.read.address.eq(self.i.payload.address)]
                 with m.If(self.i.valid):
                     m.next = "Wait"
-            with m.State("Wait"), m.If(~full):
+            with m.State("Wait"), m.If(~full & ~repeating):
                 m.d.comb += begin.eq(1)
                 m.next = "Load"
             with m.State("Load"):
@@ -86,16 +99,20 @@ class Parameters(wiring.Component):
                 m.d.sync += full.eq(1)
                 m.next = "Wait"
                 with m.If(task.blocks == 0):
-                    m.next = "Idle"
+                    m.next = "End"
+            # The task stays until all its values are repeated.
+            with m.State("End"), m.If(~repeating):
+                m.next = "Idle"
 
-        present, swap, here = Signal(), Signal(), Signal.like(block, reset_less=True)
-        o = self.o
-        m.d.comb += Cat(o.biases, o.multipliers, o.shifts).eq(here)
+        o, present, swap = self.o, Signal(), Signal()
         m.d.sync += swap.eq(full & ~swap & (~present | o.release))
         m.d.sync += present.eq(o.ready)
         m.d.comb += o.ready.eq(swap | (present & ~o.release))
         with m.If(swap):
-            m.d.sync += [here.eq(block), full.eq(0)]
+            m.d.sync += full.eq(0)
+        writes = self._write(m, task, begin, repeating)
+        self._keep_shifts(m, task, swap, writes)
+        self._keep_words(m, task, swap, writes)
         return m
 
     def _fetch(self, m: Module, task, load):
@@ -120,34 +137,115 @@ class Parameters(wiring.Component):
             m.d.sync += [read.valid.eq(some), fetched.eq(~some)]
         return fetched
 
-    def _store(self, m: Module, task, begin):
-        """Put reads, or what the task has for all channels, into the next block; return it.
+    def _keep_shifts(self, m: Module, task, swap, writes):
+        """Keep the shifts of two blocks in registers; show each lane that of its beat."""
+        bits = len(self.o.shifts[0])
+        following = Signal(data.ArrayLayout(bits, self._columns), reset_less=True)
+        here = Signal.like(following)
+        with m.If(writes.shifts):
+            for column in range(self._columns):
+                read = self.read.data.word_select(column, 8)[:bits]
+                m.d.sync += following[column].eq(Mux(writes.repeats, task.shift, read))
+        with m.If(swap):
+            m.d.sync += here.eq(following)
+        for lane in range(self._lanes):
+            columns = range(lane, self._columns, self._lanes)
+            m.d.comb += self.o.shifts[lane].eq(
+                Array(here[column] for column in columns)[self.o.beats[lane]]
+            )
 
-        Every part of the block, as long as a read, has an enable in a register of its own.
-        """
-        bits, parts = 8 * self._columns, []
-        place = Signal(range(_BIAS_READS + _SCALE_READS))
+    def _write(self, m: Module, task, begin, repeating):
+        """Tell what is written a cycle later: a read that arrives, or a row of repeated values."""
+        writes = Signal(
+            data.StructLayout(
+                {
+                    "repeats": 1,
+                    "biases": 1,
+                    "multipliers": 1,
+                    "shifts": 1,
+                    "row": range(max(2, self._rows)),
+                    "groups": self._slots // self._words,
+                    "block": range(_BLOCKS),
+                }
+            )
+        )
+        place, step = Signal(range(_BIAS_READS + _SCALE_READS)), Signal(range(2 * self._rows + 1))
+        of_biases = step < self._rows
+        last = Mux(task.channel_scale, self._rows, 2 * self._rows) - 1
+        m.d.sync += [
+            writes.repeats.eq(repeating),
+            writes.biases.eq(Mux(repeating, of_biases, self.arriving & (place < _BIAS_READS))),
+            writes.multipliers.eq(Mux(repeating, ~of_biases, self.arriving & place[2])),
+            writes.shifts.eq(self.arriving & place[3]),
+            writes.groups.eq(-1),
+            writes.row.eq(Mux(of_biases, step, step - self._rows)),
+        ]
+        with m.If(~repeating), m.Switch(place[:2]):
+            for index in range(_BIAS_READS):
+                row, first = divmod(index * self._words, self._slots)
+                with m.Case(index):
+                    m.d.sync += [writes.row.eq(row), writes.groups.eq(1 << first // self._words)]
         with m.If(self.arriving):
             m.d.sync += place.eq(place + 1)
+        with m.If(repeating):
+            m.d.sync += [step.eq(step + 1), repeating.eq(step != last)]
         with m.If(begin):
-            m.d.sync += place.eq(Mux(task.channel_bias, 0, _BIAS_READS))
-        kinds = (
-            ("biases", _BIAS_READS, task.channel_bias, task.bias),
-            ("multipliers", 4, task.channel_scale, task.multiplier),
-            ("shifts", 1, task.channel_scale, task.shift),
-        )
-        for name, reads, of_channels, value in kinds:
-            repeat = Signal(name=f"repeat_{name}")
-            m.d.sync += repeat.eq(begin & ~of_channels)
-            values = value.replicate(self._columns)
-            for index in range(reads):
-                part = Signal(bits, name=f"{name}_{index}", reset_less=True)
-                enable = Signal(name=f"enable_{name}_{index}")
-                arriving = self.arriving & (place == len(parts))
-                m.d.sync += enable.eq(arriving | (begin & ~of_channels))
-                with m.If(enable):
-                    m.d.sync += part.eq(
-                        Mux(repeat, values.word_select(index, bits), self.read.data)
-                    )
-                parts.append(part)
-        return Cat(parts)
+            m.d.sync += [
+                place.eq(Mux(task.channel_bias, 0, _BIAS_READS)),
+                writes.block.eq(writes.block + 1),
+                step.eq(Mux(task.channel_bias, self._rows, 0)),
+                repeating.eq(~(task.channel_bias & task.channel_scale)),
+                writes.repeats.eq(1),
+                writes.shifts.eq(~task.channel_scale),
+            ]
+        return writes
+
+    def _keep_words(self, m: Module, task, swap, writes):
+        """Keep biases and multipliers in memories; show each lane those of its beat."""
+        repeated, words = Signal(32), []
+        m.d.comb += repeated.eq(Mux(writes.biases, task.bias, task.multiplier))
+        for index in range(self._words):
+            read = self.read.data.word_select(index, 32)
+            word = Signal(32, name=f"word_{index}")
+            m.d.comb += word.eq(Mux(writes.repeats, repeated, read))
+            words.append(word)
+        for lane in range(self._lanes):
+            row, part, block = self._place(m, lane, swap)
+            for name, cycles in (("biases", 0), ("multipliers", Lane.MULTIPLIER_DELAY)):
+                at = delay(m, Cat(row, block), cycles, f"{name}_row_{lane}")
+                chosen = delay(m, part, cycles, f"{name}_part_{lane}")
+                found = [
+                    self._memory(m, name, slot, words, writes, at)
+                    for slot in range(lane, self._slots, self._lanes)
+                ]
+                m.d.comb += getattr(self.o, name)[lane].eq(Array(found)[chosen])
+
+    def _place(self, m: Module, lane: int, swap):
+        """Return row, memory and block of a lane's beat."""
+        beats = range(self._columns // self._lanes)
+        memories = self._slots // self._lanes
+        # For placement: each lane knows for itself which block it is at.
+        block = Signal(range(_BLOCKS), name=f"block_{lane}", attrs={"keep": 1})
+        with m.If(swap):
+            m.d.sync += block.eq(block + 1)
+        beat = self.o.beats[lane]
+        row, part = Signal(range(max(2, self._rows))), Signal(range(max(2, memories)))
+        m.d.comb += [
+            row.eq(Array(number // memories for number in beats)[beat]),
+            part.eq(Array(number % memories for number in beats)[beat]),
+        ]
+        return row, part, block
+
+    def _memory(self, m: Module, name: str, slot: int, words, writes, at):
+        """Return what a memory holds at a row of a block."""
+        bits = len(getattr(self.o, name)[0])
+        memory = Memory(shape=bits, depth=1 << len(at), init=[])
+        m.submodules[f"{name}_{slot}"] = memory
+        write, read = memory.write_port(), memory.read_port(domain="comb")
+        m.d.comb += [
+            write.addr.eq(Cat(writes.row, writes.block)),
+            write.data.eq(words[slot % self._words]),
+            write.en.eq(writes[name] & writes.groups[slot // self._words]),
+            read.addr.eq(at),
+        ]
+        return read.data

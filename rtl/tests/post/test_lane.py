@@ -25,13 +25,13 @@ def expected(item, rounding, pre_shift, zero, low, high):
     value, bias, multiplier, shift = item
     biased = add_bias(value, bias, rounding)
     result = requantize(biased, multiplier, shift, rounding, pre_shift)
-    return result, clamp(result + zero, low, high)
+    return clamp(result + zero, low, high)
 
 
-def run(items, rounding, pre_shift, *, limits=(-128, 127), zero=5, bits=8):
-    dut = Lane(bits)
-    limited = dut.word if bits > 8 else dut.byte
-    results, cycles = [], 0
+def run(items, rounding, pre_shift, *, limits=(-128, 127), zero=5, bits=8, limited=1):
+    """Return the results, of limited ones the low bits with their sign; and the cycles taken."""
+    dut, results, cycles = Lane(bits), [], 0
+    sign = 1 << (bits if limited else 32) - 1
 
     async def bench(ctx):
         nonlocal cycles
@@ -39,18 +39,18 @@ def run(items, rounding, pre_shift, *, limits=(-128, 127), zero=5, bits=8):
         ctx.set(dut.pre_shift, pre_shift)
         for port, value in ((dut.zero, zero), (dut.low, limits[0]), (dut.high, limits[1])):
             ctx.set(port, value)
-        waiting, entered = list(items), 0
-        while len(results) < len(items):
-            if waiting:
-                names = (dut.value, dut.bias, dut.multiplier, dut.shift)
-                for port, value in zip(names, waiting.pop(0), strict=True):
-                    ctx.set(port, value)
-            entered += 1
-            if entered > Lane.LATENCY:
-                made = ctx.get(limited)
-                assert ctx.get(dut.byte) == made & 255
-                sign = 1 << bits - 1
-                results.append((ctx.get(dut.result), (made ^ sign) - sign))
+        ctx.set(dut.limits, limited)
+        # Settings are constant for two cycles before.
+        await ctx.tick().repeat(2)
+        later = [0] * Lane.MULTIPLIER_DELAY
+        for number in range(len(items) + Lane.LATENCY):
+            value, bias, multiplier, shift = items[min(number, len(items) - 1)]
+            for port, given in ((dut.value, value), (dut.bias, bias), (dut.shift, shift)):
+                ctx.set(port, given)
+            later.append(multiplier)
+            ctx.set(dut.multiplier, later.pop(0))
+            if number >= Lane.LATENCY:
+                results.append(((ctx.get(dut.result) & 2 * sign - 1) ^ sign) - sign)
             await ctx.tick()
             cycles += 1
 
@@ -68,6 +68,10 @@ def test_values(seed, rounding, pre_shift):
     for item, result in zip(items, results, strict=True):
         assert result == expected(item, rounding, pre_shift, 5, -128, 127), item
     assert cycles == len(items) + Lane.LATENCY
+    # Sums have neither zero point nor limits.
+    results, _cycles = run(items, rounding, pre_shift, limited=0)
+    for item, result in zip(items, results, strict=True):
+        assert result == expected(item, rounding, pre_shift, 0, -(2**31), 2**31 - 1), item
 
 
 def test_ties_and_clamps():

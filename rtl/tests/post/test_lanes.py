@@ -71,23 +71,30 @@ def expected(command, vector, table=None):
     return results
 
 
+def show_parameters(ctx, dut, config, block, later):
+    """Show each lane the parameters of its beat; return the multipliers that are due later."""
+    multipliers = []
+    for lane in range(config.lanes):
+        beat = ctx.get(dut.parameters.beats[lane])
+        bias, multiplier, shift = block[beat * config.lanes + lane]
+        ctx.set(dut.parameters.biases[lane], bias)
+        ctx.set(dut.parameters.shifts[lane], shift)
+        ctx.set(dut.parameters.multipliers[lane], later[1][lane])
+        multipliers.append(multiplier)
+    return [*later[1:], multipliers]
+
+
 def run(config, command, vectors, seed, *, scarce=0.0, away=0.0, slow=0.0, reset_at=None, table=()):
     """Check all results; return the cycles of the first beats' takers and of the results."""
     chance, dut, reset = random.Random(seed), Lanes(config), Signal()
     entered, completed, waiting = [], [], []
-    state = {"live": reset_at is None, "cycle": 0}
+    state = {"live": reset_at is None, "cycle": 0, "parameters": vectors[0][1]}
 
     def show(ctx, vector):
-        values, parameters, ends = vector
+        values, _parameters, ends = vector
         ctx.set(dut.vectors.payload.values, packed(values, 32))
         ctx.set(dut.vectors.payload.ends_block, ends)
-        biases, multipliers, shifts = zip(*parameters, strict=True)
-        for port, each, bits in (
-            (dut.parameters.biases, biases, 32),
-            (dut.parameters.multipliers, multipliers, 32),
-            (dut.parameters.shifts, shifts, 8),
-        ):
-            ctx.set(port, packed(each, bits))
+        state["parameters"] = vector[1]
 
     async def settle(ctx, settings):
         ctx.set(dut.command, settings)
@@ -137,6 +144,12 @@ def run(config, command, vectors, seed, *, scarce=0.0, away=0.0, slow=0.0, reset
             await ctx.tick()
             state["cycle"] += 1
 
+    async def parameters(ctx):
+        later = [[0] * config.lanes] * (Lane.MULTIPLIER_DELAY + 1)
+        while True:
+            later = show_parameters(ctx, dut, config, state["parameters"], later)
+            await ctx.tick()
+
     async def collect(ctx):
         while len(completed) < len(vectors) or not state["live"]:
             ctx.set(dut.written, bool(waiting) and chance.random() >= slow)
@@ -156,7 +169,7 @@ def run(config, command, vectors, seed, *, scarce=0.0, away=0.0, slow=0.0, reset
                     assert found == expected(command, vectors[len(completed) - 1], table)
 
     wrapped = ResetInserter(reset)(dut)
-    simulate(wrapped, feed, collect, cycles=6000, background=[count])
+    simulate(wrapped, feed, collect, cycles=6000, background=[count, parameters])
     return entered, completed
 
 
@@ -213,7 +226,6 @@ def test_tables(seed, name):
     dut, size = Lanes(config), config.table_row_bytes
     contents = generator.sample(range(256), 256)
     beats = config.columns // config.lanes
-    identity = [(0, 2**30, 1)] * config.columns
 
     async def enter(ctx, values):
         ctx.set(dut.vectors.payload.values, packed(values, 32))
@@ -225,9 +237,9 @@ def test_tables(seed, name):
         command = {"destination": Destination.SPAD, "table": Table.FILL}
         ctx.set(dut.command, command)
         ctx.set(dut.numbers, {"low": -128, "high": 127})
-        _biases, multipliers, shifts = zip(*identity, strict=True)
-        ctx.set(dut.parameters.multipliers, packed(multipliers, 32))
-        ctx.set(dut.parameters.shifts, packed(shifts, 8))
+        for lane in range(config.lanes):
+            ctx.set(dut.parameters.multipliers[lane], 2**30)
+            ctx.set(dut.parameters.shifts[lane], 1)
         ctx.set(dut.parameters.ready, 1)
         ctx.set(dut.written, 1)
         ctx.set(dut.start, 1)

@@ -7,12 +7,17 @@ from amaranth.hdl import ResetInserter, Signal
 
 from matloom.arch.config import PRESETS, Config
 from matloom_rtl.ports import SPAD_READ_LATENCY
+from matloom_rtl.post.lane import Lane
 from matloom_rtl.post.parameters import Parameters
 from matloom_rtl.testing import simulate
 
 CONFIGS = {
     "nano": PRESETS["nano"],
     "8x8": Config(rows=8, columns=8, hop=8, lanes=8, acc_bytes=2048),
+    # Four rows, in two memories for a lane; three lanes and four words a read.
+    "8_by_1": Config(rows=8, columns=8, hop=8, lanes=1, acc_bytes=2048),
+    "12_by_2": Config(rows=12, columns=12, hop=4, lanes=2, acc_bytes=768),
+    "16_by_4": Config(rows=16, columns=16, lanes=4),
 }
 SPAD = random.Random(3).randbytes(4096)
 KINDS = [(0, 0), (1, 0), (0, 1), (1, 1)]
@@ -31,22 +36,34 @@ def task(chance, kind, blocks):
 
 
 def blocks_of(config, item):
-    """Return the three arrays of each block as integers, and the bytes read for them."""
+    """Return biases, multipliers and shifts of each block, as the lanes see them."""
     columns, place, found = config.columns, item["address"], []
 
     def take(per_channel, of_channels, value):
         nonlocal place
         if not of_channels:
-            single = value.to_bytes(per_channel, "little")
-            return int.from_bytes(single * columns, "little")
+            return [value] * columns
         place += per_channel * columns
-        return int.from_bytes(SPAD[place - per_channel * columns : place], "little")
+        raw = SPAD[place - per_channel * columns : place]
+        parts = range(0, len(raw), per_channel)
+        return [int.from_bytes(raw[at : at + per_channel], "little") for at in parts]
 
     for _block in range(item["blocks"]):
         biases = take(4, item["channel_bias"], item["bias"])
         multipliers = take(4, item["channel_scale"], item["multiplier"])
-        found.append((biases, multipliers, take(1, item["channel_scale"], item["shift"])))
+        shifts = take(1, item["channel_scale"], item["shift"])
+        found.append(
+            (
+                [signed(bias, 32) for bias in biases],
+                [multiplier % 2**31 for multiplier in multipliers],
+                [signed(shift % 64, 6) for shift in shifts],
+            )
+        )
     return found
+
+
+def signed(number, bits):
+    return number - (1 << bits) * (number >> bits - 1 & 1)
 
 
 def run(config, tasks, *, refuse=0.0, linger=(0, 0), seed=0, reset_at=None):
@@ -88,31 +105,52 @@ def run(config, tasks, *, refuse=0.0, linger=(0, 0), seed=0, reset_at=None):
             if restart:
                 pipeline = [None] * len(pipeline)
 
-    def shown(ctx):
-        return tuple(ctx.get(each) for each in (dut.o.biases, dut.o.multipliers, dut.o.shifts))
+    due = []
+
+    def enter(ctx, block, beat):
+        """Let a beat enter: its biases and shifts are there, and its multipliers when due."""
+        lanes = range(config.lanes)
+        for lane in lanes:
+            ctx.set(dut.o.beats[lane], beat)
+        biases, multipliers, shifts = (
+            [each[beat * config.lanes + lane] for lane in lanes] for each in block
+        )
+        assert [ctx.get(dut.o.biases[lane]) for lane in lanes] == biases
+        assert [ctx.get(dut.o.shifts[lane]) for lane in lanes] == shifts
+        due.append([Lane.MULTIPLIER_DELAY, multipliers])
+
+    async def step(ctx):
+        """Pass a cycle, and check the multipliers that are due in the next; return `ready`."""
+        _clock, _reset, ready = await ctx.tick().sample(dut.o.ready)
+        for each in due:
+            each[0] -= 1
+        while due and due[0][0] == 0:
+            _cycles, multipliers = due.pop(0)
+            found = [ctx.get(dut.o.multipliers[lane]) for lane in range(config.lanes)]
+            assert found == multipliers
+        return ready
 
     async def use(ctx):
         if reset_at is not None:
             await ctx.tick().repeat(reset_at + 1)
+        beats = config.columns // config.lanes
         for block in wanted:
             waits.append(1)
-            while not (await ctx.tick().sample(dut.o.ready))[2]:
+            while not await step(ctx):
                 waits[-1] += 1
+            for beat in range(beats - 1):
+                enter(ctx, block, beat)
+                await step(ctx)
             for _cycle in range(chance.randint(*linger)):
-                assert (
-                    ctx.get(dut.o.biases),
-                    ctx.get(dut.o.multipliers),
-                    ctx.get(dut.o.shifts),
-                ) == block
-                assert (await ctx.tick().sample(dut.o.ready))[2]
-            assert (
-                ctx.get(dut.o.biases),
-                ctx.get(dut.o.multipliers),
-                ctx.get(dut.o.shifts),
-            ) == block
+                # Some later vector.
+                enter(ctx, block, chance.randrange(beats))
+                assert await step(ctx)
+            enter(ctx, block, beats - 1)
             ctx.set(dut.o.release, 1)
-            await ctx.tick()
+            await step(ctx)
             ctx.set(dut.o.release, 0)
+        for _cycle in range(Lane.MULTIPLIER_DELAY):
+            await step(ctx)
 
     wrapped = ResetInserter(reset)(dut)
     simulate(wrapped, offer, use, cycles=4000, background=[scratchpad])
@@ -134,9 +172,9 @@ def test_a_block_that_was_fetched_meanwhile_is_there_at_once(seed):
     chance = random.Random(seed)
     tasks = [task(chance, (1, 1), 4), task(chance, (0, 0), 1)]
     assert run(CONFIGS["nano"], tasks, linger=(30, 40)) == [1, 1, 1, 1]
-    # Else nine reads, their latency, and the four cycles of a block without.
+    # Else nine reads, their latency, and the four cycles of a block without, from its first beat.
     waits = run(CONFIGS["nano"], tasks)
-    assert waits[:3] == [9 + SPAD_READ_LATENCY + 4] * 3
+    assert waits[:3] == [9 + SPAD_READ_LATENCY + 4 - 1] * 3
 
 
 @pytest.mark.parametrize("reset_at", [1, 3, 9, 14, 20])
