@@ -71,7 +71,7 @@ def legal(**values):
         (bytes(15) + b"\x80", Fault.ILLEGAL_FIELD),
         (pack(Instruction(Opcode.STORE, legal())), Fault.READ_ONLY_REGION),
         (pack(Instruction(Opcode.LOAD, legal(wait_exec=1))), Fault.DEPENDENCY),
-        (pack(Instruction(Opcode.LOAD, legal(spad_addr=2**24 - 1))), Fault.SPAD_RANGE),
+        (pack(Instruction(Opcode.LOAD, legal(spad_addr=2**15 - 1, row_bytes=2))), Fault.SPAD_RANGE),
         (pack(Instruction(Opcode.LOAD, legal(dram_offset=4096))), Fault.DRAM_RANGE),
     ],
 )

@@ -373,6 +373,8 @@ def legal(**values):
 
 
 POST = {"width": 1, "height": 1, "oc_blocks": 1, "tail": 1}
+#: From the last accumulator entry on, and beyond it.
+LAST = {**POST, "width": 2, "x_step": 0, "acc_addr": 255}
 
 
 @pytest.mark.parametrize(
@@ -385,21 +387,24 @@ POST = {"width": 1, "height": 1, "oc_blocks": 1, "tail": 1}
         (bytes(15) + b"\x80", Fault.ILLEGAL_FIELD, 0, 0),
         (pack(Instruction(Opcode.LOAD)), Fault.ILLEGAL_FIELD, 1, 0),
         (
-            pack(Instruction(Opcode.LOAD, legal(spad_addr=2**24 - 1, dram_offset=6000))),
+            pack(
+                Instruction(Opcode.LOAD, legal(spad_addr=2**15 - 1, row_bytes=2, dram_offset=6000))
+            ),
             Fault.SPAD_RANGE,
             1,
-            2**24,
+            2**15 + 1,
         ),
         (pack(Instruction(Opcode.LOAD, legal(dram_offset=2**32 - 1))), Fault.DRAM_RANGE, 1, 0),
         (
-            pack(Instruction(Opcode.POST, {**POST, "acc_addr": 256, "dest_addr": 32768})),
+            pack(Instruction(Opcode.POST, {**LAST, "dest_addr": 32767, "tail": 2})),
             Fault.SPAD_RANGE,
             3,
             32769,
         ),
-        (pack(Instruction(Opcode.POST, {**POST, "acc_addr": 256})), Fault.ACC_RANGE, 3, 257),
-        # Parameters that are not read must begin inside all the same.
-        (pack(Instruction(Opcode.POST, {**POST, "param_addr": 40000})), Fault.SPAD_RANGE, 3, 40000),
+        (pack(Instruction(Opcode.POST, LAST)), Fault.ACC_RANGE, 3, 257),
+        # No configuration of 32 KiB has a bit for these.
+        (pack(Instruction(Opcode.POST, {**POST, "acc_addr": 256})), Fault.ILLEGAL_FIELD, 3, 0),
+        (pack(Instruction(Opcode.POST, {**POST, "param_addr": 2**15})), Fault.ILLEGAL_FIELD, 3, 0),
     ],
     ids=lambda value: value.name if isinstance(value, Fault) else "",
 )
@@ -417,7 +422,7 @@ def test_faults(commands, cause, opcode, address):
 
 def test_the_first_failing_check_wins():
     """A store that breaks every rule is an illegal field first, and so on down the list."""
-    everything = legal(wait_load=1, spad_addr=2**24 - 1, dram_offset=6000)
+    everything = legal(wait_load=1, spad_addr=2**15 - 1, row_bytes=2, dram_offset=6000)
     for extra, cause in (
         ({"fill": 1}, Fault.ILLEGAL_FIELD),
         ({}, Fault.READ_ONLY_REGION),
