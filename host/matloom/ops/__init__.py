@@ -1,13 +1,14 @@
 """Single operations on NumPy arrays: compiled, loaded and run on a device behind one call."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from matloom.arch.config import Config, load_config
-from matloom.arch.modes import FLOAT_MODES
+from matloom.arch.config import PRESETS, Config, load_config
+from matloom.arch.modes import FLOAT_MODES, MAC_MODES
 from matloom.device.driver import Driver
 from matloom.ir.attributes import Activation, Conv2D, Padding
 from matloom.ir.graph import Array, Graph, Node, Op, Quantisation, Tensor
@@ -44,7 +45,7 @@ def matmul(
     limits: tuple[float, float] = (-np.inf, np.inf),
     output: npt.DTypeLike | None = None,
     device: str | Driver = "model",
-    config: Config | str | Path = "reference",
+    config: Config | str | Path | None = None,
 ) -> Array:
     """Return the product of two matrices, of integers or of floating-point numbers.
 
@@ -77,7 +78,7 @@ def matmul(
         integer `b` is compiled into the program, which is remembered: the same `b` again costs no
         compilation.
     mode:
-        Number formats of `a` and `b`, one of those the configuration is built with: ``i8xi8``,
+        Number formats of `a` and `b`, one of those a given configuration is built with: ``i8xi8``,
         ``i8xi4``, ``i4xi4`` or ``i16xi8``, or a floating-point one. Four bits of `b` take half
         the cycles, words of `a` twice as many.
     multiplier, shift:
@@ -100,7 +101,8 @@ def matmul(
     device:
         ``"model"``, ``"rtl"``, or a driver that is open.
     config:
-        A preset, a JSON file or a Config; a driver's own counts where one is given.
+        A preset, a JSON file or a Config; by default ``reference``, with the mode added where it
+        lacks it. A driver's own counts where one is given.
 
     Errors
     ------
@@ -108,8 +110,9 @@ def matmul(
         A shape, dtype, range or mode that does not fit, or `b` and `bias` so large that a sum
         might not fit 32 bits.
     """
+    chosen = _chosen(config, device, mode)
+    formats = _formats(mode, chosen)
     if mode in FLOAT_MODES:
-        _formats(mode, _chosen(config, device))
         _require_no_scale(mode, multiplier, shift, zero_point, input_zero_point)
         limits = _limits(limits)
         epilogue = Epilogue(
@@ -119,8 +122,7 @@ def matmul(
             high=limits[1],
             output=np.float32 if output is None else output,
         )
-        return _float_matmul(np.asarray(a), np.asarray(b), mode, epilogue, device, config)
-    formats = _formats(mode, _chosen(config, device))
+        return _float_matmul(np.asarray(a), np.asarray(b), mode, epilogue, device, chosen)
     left, right = _integers("a", a, 2, formats[0]), _integers("b", b, 2, formats[1])
     if left.shape[1] != right.shape[0]:
         raise ValueError(
@@ -142,7 +144,7 @@ def matmul(
             limits=limits,
             output=output,
             device=device,
-            config=config,
+            config=chosen,
         )
         for first in range(0, left.shape[0], _MOST_ROWS)
     ]
@@ -155,11 +157,9 @@ def _float_matmul(
     mode: str,
     epilogue: Epilogue,
     device: str | Driver,
-    config: Config | str | Path,
+    config: Config,
 ) -> Array:
     """Check the shapes of a floating-point product and run it."""
-    chosen = _chosen(config, device)
-    _formats(mode, chosen)
     for name, array in (("a", left), ("b", right)):
         if array.ndim != 2 or not array.size:
             raise ValueError(f"{name} must have 2 axes and an element, not shape {array.shape}")
@@ -176,7 +176,7 @@ def _float_matmul(
             raise ValueError(f"{name} must have the shape {wanted}, not {given.shape}")
     if epilogue.bias is not None and epilogue.bias.dtype != np.float32:
         raise TypeError(f"bias must be float32, not {epilogue.bias.dtype}")
-    driver = driver_of(device, chosen, memory_bytes(left.shape[0], *right.shape))
+    driver = driver_of(device, config, memory_bytes(left.shape[0], *right.shape))
     return float_product(left, right, mode, epilogue, driver)
 
 
@@ -197,7 +197,7 @@ def conv2d(
     limits: tuple[float, float] = (-np.inf, np.inf),
     output: npt.DTypeLike | None = None,
     device: str | Driver = "model",
-    config: Config | str | Path = "reference",
+    config: Config | str | Path | None = None,
 ) -> Array:
     """Return a convolution, its sums or requantised: (images, rows, columns, output channels).
 
@@ -219,9 +219,9 @@ def conv2d(
     residual:
         As `matmul` takes it, of the shape of the result.
     """
-    chosen = _chosen(config, device)
+    chosen = _chosen(config, device, mode)
+    formats = _formats(mode, chosen)
     if mode in FLOAT_MODES:
-        _formats(mode, chosen)
         _require_no_scale(mode, multiplier, shift, zero_point, input_zero_point)
         limits = _limits(limits)
         windows = FloatWindows(
@@ -240,8 +240,7 @@ def conv2d(
             output=np.float32 if output is None else output,
         )
         operands = windows.rows(), windows.columns()
-        return _float_matmul(*operands, mode, epilogue, device, config).reshape(windows.shape)
-    formats = _formats(mode, chosen)
+        return _float_matmul(*operands, mode, epilogue, device, chosen).reshape(windows.shape)
     for name, value in (("zero_point", zero_point), ("input_zero_point", input_zero_point)):
         if not isinstance(value, int | np.integer):
             raise TypeError(f"{name} must be an integer, not {value!r}")
@@ -310,8 +309,15 @@ def _limits(limits: tuple[float, float]) -> tuple[float, float]:
     return float(found[0]), float(found[1])
 
 
-def _chosen(config: Config | str | Path, device: str | Driver) -> Config:
-    return device.config if isinstance(device, Driver) else load_config(config)
+def _chosen(config: Config | str | Path | None, device: str | Driver, mode: str) -> Config:
+    """Return the driver's configuration, the one given, or ``reference`` with the mode added."""
+    if isinstance(device, Driver):
+        return device.config
+    if config is not None:
+        return load_config(config)
+    usual = PRESETS["reference"]
+    lacks = mode in MAC_MODES and mode not in usual.mac_modes
+    return replace(usual, mac_modes=(*usual.mac_modes, mode)) if lacks else usual
 
 
 def _formats(mode: str, config: Config) -> tuple[str, str]:

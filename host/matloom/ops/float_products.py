@@ -14,6 +14,7 @@ from matloom.arch.isa import Destination, Opcode, Region, Source, largest
 from matloom.arch.modes import FP32_FORMAT, MAC_MODES, MODES
 from matloom.arch.numerics import Rounding
 from matloom.device.driver import Driver
+from matloom.program.verify import verify_commands
 from matloom.schedule.dependencies import DependencyTracker
 
 __all__ = ["Epilogue", "float_product", "memory_bytes", "patterns_of"]
@@ -390,6 +391,7 @@ def float_product(
     assert len(data) == plan.offsets["end"]
     out_bytes = plan.rows * plan.columns * out.bytes
     sizes = {Region.PROGRAM: len(commands), Region.INPUT: len(data), Region.OUTPUT: out_bytes}
+    verify_commands(commands, config, sizes)
     with driver.lock:
         driver.allocate(sizes)
         driver.write_region(Region.PROGRAM, 0, commands)

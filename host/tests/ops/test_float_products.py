@@ -8,7 +8,10 @@ import pytest
 
 from matloom import ops
 from matloom.arch.config import PRESETS
+from matloom.arch.instruction import pack, unpack_all
 from matloom.arch.modes import FLOAT_MODES
+from matloom.ops import float_products
+from matloom.program.verify import VerifyError
 
 DTYPES = {
     "bf16": ml_dtypes.bfloat16,
@@ -146,6 +149,28 @@ def test_chip(config):
         left, right = (generator.integers(-128, 128, each, np.int8) for each in ((9, 5), (5, 7)))
         made = ops.matmul(left, right, multiplier=2**30, shift=1, config=config, device="rtl")
         assert np.array_equal(made, np.clip(left.astype(int) @ right.astype(int), -128, 127))
+
+
+@pytest.mark.parametrize("mode", FLOAT_MODES)
+def test_without_a_configuration_the_reference_gets_the_mode(mode):
+    generator = np.random.default_rng(16)
+    a, b = numbers(generator, (9, 21), mode), numbers(generator, (21, 18), mode)
+    assert_same(ops.matmul(a, b, mode), product(a, b, PRESETS["reference"].float_rows))
+
+
+def test_a_buffer_without_its_waits_is_refused_before_it_runs(monkeypatch):
+    def unordered(*arguments):
+        none = dict.fromkeys(("wait_load", "wait_exec", "wait_post", "wait_store"), 0)
+        return b"".join(
+            pack(dataclasses.replace(instruction, values={**instruction.values, **none}))
+            for instruction in unpack_all(commands(*arguments))
+        )
+
+    commands = float_products._instructions
+    monkeypatch.setattr(float_products, "_instructions", unordered)
+    ones = np.ones((3, 3), np.float16)
+    with pytest.raises(VerifyError, match="EXEC"):
+        ops.matmul(ones, ones, "fp16", config=CONFIG)
 
 
 @pytest.mark.parametrize(

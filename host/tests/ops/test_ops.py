@@ -327,7 +327,11 @@ def test_a_driver_that_is_open():
 @pytest.mark.parametrize(
     ("change", "error", "sentence"),
     [
-        ({"mode": "bf16"}, ValueError, r"configuration is built with \(i8xi8\), not 'bf16'"),
+        (
+            {"mode": "bf16", "config": "reference"},
+            ValueError,
+            r"configuration is built with \(i8xi8\), not 'bf16'",
+        ),
         ({"a": np.zeros((2, 3))}, TypeError, "a must be int8, not float64"),
         (
             {"a": np.zeros((2, 4), np.int8)},
