@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 from matloom.arch.csr import EXEC_CAUSES
@@ -152,6 +153,59 @@ def _scalesim() -> str:
             [name, _count(cycles.get(name)), *(_count(totals[kind]) for kind in kinds)]
             for name, totals in report["results"].items()
         ),
+    )
+
+
+def _counted(preset: str) -> dict[tuple[str, str], dict[str, Any]]:
+    """Return the networks whose cycles the chip counted at a preset."""
+    path = RESULTS / "wild.json"
+    items = json.loads(path.read_text())["results"] if path.is_file() else []
+    return {
+        (item["collection"], item["name"]): item
+        for item in items
+        if item["preset"] == preset and "cycles" in item
+    }
+
+
+def _vela() -> str:
+    """Return Vela's estimates beside counted cycles, and the seconds of both compilers."""
+    path = RESULTS / "vela.json"
+    if not path.is_file():
+        return "No report of Vela is committed yet.\n"
+    report = json.loads(path.read_text())
+    counted = _counted(report["config"])
+    rows, ratios = [], []
+    for item in report["results"]:
+        own = counted.get((item["collection"], item["name"]))
+        systems = [item[name] for name in report["systems"]]
+        estimates = [system.get("estimated_cycles") for system in systems]
+        if estimates[0] is None or own is None:
+            continue
+        left, ratio = systems[0]["other_operators"], estimates[0] / own["cycles"]
+        if not left and own["host_operators"].keys() <= {"SOFTMAX"}:
+            ratios.append(ratio)
+        rows.append(
+            [
+                item["name"],
+                *map(_count, (*estimates, own["cycles"])),
+                f"{ratio:.2f}",
+                _count(left or None),
+                ", ".join(_times(*pair) for pair in own["host_operators"].items()),
+                f"{systems[0]['seconds']:.1f}",
+                *(f"{seconds:.1f}" for seconds in item["matloom_seconds"].values()),
+            ]
+        )
+    headings = [
+        *("Ethos-U55-256, estimate", "Ethos-U85-256, estimate"),
+        *(f"Matloom `{report['config']}`, counted", "U55 / Matloom"),
+        *("operators Vela leaves out", "operators of Matloom's host"),
+        *("Vela, s", "`matloom compile`, s", "with its check, s"),
+    ]
+    return (
+        f"{_table(['network', *headings], rows)}\n"
+        f"Geometric mean of U55 / Matloom over the {len(ratios)} networks that run wholly on both "
+        f"engines, Matloom's but for a SOFTMAX: {geometric_mean(ratios):.1f}. "
+        f"By Vela {report['vela']}.\n"
     )
 
 
@@ -448,6 +502,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "units": _units,
     "peers": _peers,
     "scalesim": _scalesim,
+    "vela": _vela,
     "size": lambda: _sweep("size", "side of the matrices"),
     "bus": lambda: _sweep("bus", "bits of the bus"),
     "latency": lambda: _sweep("latency", "cycles of latency"),
