@@ -8,10 +8,11 @@ import numpy as np
 
 import matloom
 from matloom.data.digits import NETWORK, held_out, input_quantisation, quantise
+from matloom.device.open import DEVICES
 
 
 @click.command()
-@click.option("--device", default="rtl", show_default=True, help="rtl or model.")
+@click.option("--device", type=click.Choice(DEVICES), default="rtl", show_default=True)
 @click.option("--config", default="reference", show_default=True, help="A preset or a file.")
 @click.option("--count", type=click.IntRange(1, 360), default=5, show_default=True)
 def main(device: str, config: str, count: int) -> None:

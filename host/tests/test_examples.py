@@ -1,0 +1,54 @@
+"""The examples: each runs, and says what it promises."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from matloom.arch.config import load_config
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+#: Arguments of each run, and a sentence of what it prints.
+RUNS = {
+    "product": (["--config", "nano"], "sums: int32 (100, 30), equal to NumPy's"),
+    "your_network": (["--config", "nano"], "output probabilities: int8 (1, 10)"),
+    "your_configuration": ([], "your own: 4x8, 65,536 bytes of scratchpad"),
+    "graph_by_hand": (["--config", "nano"], "equal to the definition of CONV_2D"),
+    "reading_counters": (["--config", "nano"], "exec_stream: a vector entered the array"),
+    "run_network": (["--device", "model", "--count", "2"], "a handwritten"),
+}
+
+
+def run(name, arguments):
+    """Return what an example prints."""
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    result = CliRunner().invoke(example.main, arguments, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_an_example_runs(name):
+    if name == "run_network":
+        pytest.importorskip("sklearn", reason="the digits are scikit-learn's: extra demo")
+    arguments, sentence = RUNS[name]
+    assert sentence in run(name, arguments)
+
+
+@pytest.mark.slow
+def test_a_configuration_of_ones_own_is_generated(tmp_path):
+    output = run("your_configuration", ["--output", str(tmp_path / "chip")])
+    assert "chip/matloom.v" in output
+    config = load_config(tmp_path / "chip" / "config.json")
+    assert (config.rows, config.columns) == (4, 8)
+
+
+def test_every_example_runs_and_is_listed():
+    files = {path.stem for path in EXAMPLES.glob("*.py")}
+    assert files == set(RUNS)
+    text = (EXAMPLES / "README.md").read_text()
+    assert all(f"`{name}.py`" in text for name in files)
