@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from matloom.arch.config import Config
 from matloom.arch.isa import Region
+from matloom.arch.modes import MODES
 from matloom.arch.program_file import FILE_LIMIT
 from matloom.ir.work import is_counted
 from matloom.program.errors import ProgramError
@@ -112,12 +113,16 @@ class Program:
 
     def utilisation(self, cycles: int) -> float:
         """Return the share of cycles in which the array, each layer in its mode, were full."""
-        ideal = sum(
-            layer.macs / self.config.products_a_cycle(layer.mode)
-            for layer in self.layers
-            if layer.where == "engine"
-        )
+        ideal = sum(self.ideal_cycles(layer) for layer in self.layers if layer.where == "engine")
         return ideal / cycles if cycles else 0.0
+
+    def ideal_cycles(self, layer: LayerInfo) -> float:
+        """Return an operator's cycles with the array full, in the fastest of its modes.
+
+        Operators whose stages multiply nothing have no mode, and count as ``i8xi8``.
+        """
+        modes = [mode for mode in layer.mode.split(", ") if mode in MODES] or ["i8xi8"]
+        return layer.macs / max(self.config.products_a_cycle(mode) for mode in modes)
 
     @property
     def predicted_cycles(self) -> int:

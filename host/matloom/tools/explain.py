@@ -111,12 +111,11 @@ def _advice(program: Program) -> str:
     largest = max(host, key=lambda layer: layer.macs, default=None)
     if largest is not None and largest.macs:
         return f"{_name(largest)}, {largest.macs:,} MACs on the host: {largest.reason}"
-    peak = program.config.products_a_cycle
     engine = [layer for layer in program.layers if layer.where == "engine"]
     if not engine:
         return "operators in int8, which the engine could run"
     lost, layer = max(
-        ((layer.predicted_cycles - layer.macs // peak(layer.mode), layer) for layer in engine),
+        ((layer.predicted_cycles - int(program.ideal_cycles(layer)), layer) for layer in engine),
         key=lambda item: item[0],
     )
     share = lost / max(program.predicted_cycles, 1)
