@@ -152,8 +152,6 @@ class _Emitter:
     def _array(self, number: int, stage: ArrayStage, tile: ArrayTile, mark: int) -> None:
         entry = self._entry(stage, tile)
         weights, params = self._chunk_addresses(number, stage, tile)
-        # Where there are none, their place may be the end of the scratchpad.
-        params %= self.config.spad_bytes
         fields = {
             "mode": MAC_MODES.index(stage.mode),
             "accumulate": int(tile.first_step > 0),
@@ -305,17 +303,7 @@ class _Emitter:
         return address, stage.x_step, stage.row_step
 
     def _chunk_addresses(self, number: int, stage: ArrayStage, tile: ArrayTile) -> tuple[int, int]:
-        """Return the addresses of a tile's first weights and first parameters.
-
-        A POST without parameters reads none: where they would begin may be beyond the memory.
-        """
-        weights, params = self._constant_addresses(number, stage, tile)
-        return weights, params if stage.params.size else 0
-
-    def _constant_addresses(
-        self, number: int, stage: ArrayStage, tile: ArrayTile
-    ) -> tuple[int, int]:
-        """Return where weights and parameters of a tile begin, or would begin."""
+        """Return where a tile's first weights and first parameters lie; 0 for no parameters."""
         index = self.plan.slots[number].stage
         chunk = self.plan.tilings[index].chunks[tile.chunk]
         base = self.plan.weights[number].address
