@@ -16,6 +16,15 @@ def pytest_addoption(parser):
         help='seed of the random tests: a number, or "random" (default: 0)',
     )
 
+    parser.addoption(
+        "--rotate",
+        type=int,
+        default=0,
+        metavar="N",
+        help="begin elsewhere in the order of the tests for each N, so that a run that is cut "
+        "short has other tests each time (default: 0, the usual order)",
+    )
+
 
 def pytest_configure(config):
     """Settle the seed once: worker processes receive the number, not the word.
@@ -46,8 +55,24 @@ def seed(request):
     return number
 
 
-def pytest_collection_modifyitems(items):
-    """Let cocotb and its libraries warn: they are not ours to mend."""
+#: The golden ratio's fraction: its multiples, modulo 1, fill the unit interval evenly.
+_TURN = (5**0.5 - 1) / 2
+
+
+def rotated(items, turn):
+    """Return the items in their order, beginning elsewhere on each turn.
+
+    The beginnings of consecutive turns are spread evenly, so that a few of them reach every item
+    though each comes only a part of the way.
+    """
+    start = int(turn * _TURN % 1 * len(items))
+    return [*items[start:], *items[:start]]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config, items):
+    """Rotate what is selected, and let cocotb and its libraries warn: they are not ours to mend."""
+    items[:] = rotated(items, config.option.rotate)
     for item in items:
         if item.path.is_relative_to(ROOT / "sim_tests"):
             item.add_marker(pytest.mark.filterwarnings("default"))
