@@ -12,7 +12,7 @@ STAMP := $(VENV)/installed
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help check setup demo test test-all mutate sim lint bench bench-check verilog size
+.PHONY: help check setup demo test test-all mutate soak sim lint docs bench bench-check verilog size
 
 help: ## List the verbs.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -62,6 +62,12 @@ lint: $(STAMP) ## Check style, format, types and spelling.
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/codespell
+
+docs: $(STAMP) ## Make all that is generated: pages, tables, listings, plots, drawings, C header.
+	$(BIN)/python -m matloom.arch.generate
+	$(BIN)/python bench/plots.py
+	$(BIN)/python docs/drawings/draw.py
+	$(BIN)/python docs/tables.py
 
 bench: $(STAMP) ## Measure everything of docs/performance.md: reports, tables, plots.
 	@set -e; for config in $(BENCH_CONFIGS); do $(BIN)/matloom bench --config $$config $(ARGS); done

@@ -7,6 +7,7 @@ from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
+import walkthrough
 from matloom.arch.csr import EXEC_CAUSES
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -16,7 +17,10 @@ PAGES = (
     ROOT / "bitstreams" / "README.md",
     *(
         ROOT / "docs" / f"{name}.md"
-        for name in ("numerics", "performance", "networks", "verification")
+        for name in (
+            *("how-a-conv2d-becomes-instructions", "numerics", "performance", "networks"),
+            "verification",
+        )
     ),
 )
 PRESETS = ("reference", "small", "nano")
@@ -516,6 +520,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "compiler mutants": _compiler_checks,
     "found in use": _found_in_use,
     "right programs": _right_programs,
+    **walkthrough.BLOCKS,
 }
 
 

@@ -11,11 +11,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import walkthrough
+from matloom.arch.csr import EXEC_CAUSES
+from matloom.arch.isa import Opcode, Region
+from matloom.arch.numerics import quantize_multiplier
 from matloom.data.digits import NETWORK
 from matloom.select.operators import ENGINE
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted(
+    page
+    for pattern in ("*.md", "docs/**/*.md", "examples/*.md")
+    for page in ROOT.glob(pattern)
+    if page.name != "CHANGELOG.md"
+)
 
 
 def _blocks(language):
@@ -59,6 +68,54 @@ TABLES = _module(ROOT / "docs" / "tables.py")
 @pytest.mark.parametrize("page", TABLES.PAGES, ids=lambda page: page.name)
 def test_tables_are_those_of_the_reports(page):
     assert TABLES.filled(page.read_text()) == page.read_text()
+
+
+def test_numbers_of_the_walkthrough():
+    """What its sentences say of the layer, which no table repeats."""
+    sentences = (ROOT / "docs" / "how-a-conv2d-becomes-instructions.md").read_text()
+    vectors, weights, rows = 0, 0, 0
+    for item in walkthrough.instructions():
+        if item.opcode is Opcode.EXEC:
+            steps = item.kernel_rows * item.kernel_cols * item.blocks * item.oc_blocks
+            vectors += steps * item.height * item.width
+        if item.opcode is Opcode.LOAD and item.region == Region.PROGRAM:
+            weights += item.row_bytes * item.rows * item.planes
+        rows += item.height if item.opcode is Opcode.POST else 0
+    assert (vectors, weights, rows) == (9 * 64, 9 * 256 + 64, 8)
+    assert "9 steps * 64 positions = 576 cycles" in sentences
+    assert quantize_multiplier(0.05 * 0.01 / 0.1) == (1_374_389_535, -7)
+
+
+def test_files_that_are_named_exist():
+    for name in ("CONTRIBUTING.md", "docs/extending.md", "docs/tour.md"):
+        for path in re.findall(
+            r"`((?:host|rtl|bench|sim_tests|docs)/[^`]*)`", (ROOT / name).read_text()
+        ):
+            assert (ROOT / path).exists(), f"{name}: {path}"
+
+
+def test_each_cause_has_advice():
+    text = (ROOT / "docs" / "getting-started.md").read_text()
+    named = re.findall(r"^\| `(exec_\w+)` \|", text, re.MULTILINE)
+    assert sorted(named) == sorted(name for name, _doc in EXEC_CAUSES if name != "exec_stream")
+
+
+def test_the_glossary_has_each_term_once():
+    text = (ROOT / "docs" / "glossary.md").read_text()
+    terms = re.findall(
+        r"\*\*([^*]+)\*\*", "\n".join(re.findall(r"^\| (.*?) \|", text, re.MULTILINE))
+    )
+    assert len(terms) > 80
+    assert len(terms) == len(set(terms))
+
+
+def test_every_page_is_in_the_index():
+    index = ROOT / "docs" / "index.md"
+    linked = {
+        (index.parent / target).resolve()
+        for target in re.findall(r"\]\(([^)#]+)\)", index.read_text())
+    }
+    assert {page for page in (ROOT / "docs").glob("*.md") if page != index} <= linked
 
 
 def test_operators_of_the_engine_are_listed():
