@@ -63,7 +63,7 @@ def _bad_instructions(config):
             _load(rows=2, planes=3, spad_row_step=100, spad_plane_step=spad // 2 - 81),
             _store(spad_addr=spad - 1),
             _exec(input_addr=spad - 1, input_row_bytes=2),
-            _exec(weight_addr=spad - config.tile_bytes + 1),
+            _exec(weight_addr=spad - config.tile_bytes + config.weight_boundary),
             _exec(kernel_rows=255, kernel_cols=255, blocks=4095, oc_blocks=4095),
             _post(dest_addr=spad - 1, tail=2),
             _post(param_addr=spad - 1, channel_bias=1),

@@ -86,10 +86,10 @@ class Core(wiring.Component):
     def _scratchpad(self) -> Scratchpad:
         """Order is priority: the array first, the bus last."""
         config = self._config
-        weights = config.weight_rows * config.columns
         return Scratchpad(
             config,
-            read_widths=[config.rows, weights, config.columns, config.bus_bytes],
+            read_widths=[config.rows, config.weight_bytes, config.columns, config.bus_bytes],
+            read_boundaries=[1, config.weight_boundary, 1, 1],
             write_widths=[config.columns, config.bus_bytes],
         )
 

@@ -52,7 +52,9 @@ ACC_ADDRESS_BITS = 16
 
 
 class SpadReadSignature(wiring.Signature):
-    """Read `width` bytes at any byte address; `data` follows `SPAD_READ_LATENCY` later.
+    """Read `width` bytes at an address; `data` follows `SPAD_READ_LATENCY` later.
+
+    The address is that of any byte, of weights and blocks a multiple of `Config.weight_boundary`.
 
     `claims` has a bit for each of the scratchpad's banks that the bytes touch
     (`memory.claims.claims_of`), so that its arbiter need not look at the address. Bytes at or

@@ -225,15 +225,24 @@ class Config:
         return min(3, self.bus_bytes.bit_length() - 1)
 
     @property
+    def weight_bytes(self) -> int:
+        """Bytes that the wide port of the scratchpad reads: weights of a cycle, paired blocks."""
+        return self.weight_rows * self.columns
+
+    @property
+    def weight_boundary(self) -> int:
+        """What an address of the wide port is a multiple of: its bytes, where a power of two."""
+        return self.weight_bytes & -self.weight_bytes
+
+    @property
     def word_bytes(self) -> int:
-        """Widest scratchpad access, in bytes, at any byte address."""
-        return _next_power_of_two(
-            max(self.rows, self.columns, self.bus_bytes, self.weight_rows * self.columns)
-        )
+        """Widest scratchpad access at any byte address, in bytes; half of a line."""
+        wide = max(-(-self.weight_bytes // 2), self.weight_bytes - self.weight_boundary)
+        return _next_power_of_two(max(self.rows, self.columns, self.bus_bytes, wide))
 
     @property
     def line_bytes(self) -> int:
-        """Bytes of an even and an odd word side by side, which serve an unaligned access."""
+        """Bytes of an even and an odd word side by side, in which either kind of access ends."""
         return 2 * self.word_bytes
 
     @property

@@ -6,7 +6,7 @@ from functools import cache, lru_cache
 from typing import NamedTuple
 
 from matloom.arch.config import Config
-from matloom.arch.isa import BYTES_ONLY, FORMATS, GRANULE_BYTES, Extent, Field, Opcode
+from matloom.arch.isa import BLOCK_STEPS, BYTES_ONLY, FORMATS, GRANULE_BYTES, Extent, Field, Opcode
 from matloom.arch.modes import MAC_MODES
 from matloom.arch.numerics import Rounding
 
@@ -131,12 +131,14 @@ class _Legal(NamedTuple):
     low: int
     high: int
     choices: tuple[int, ...] | None
+    unit: int
 
     def holds(self, value: int, mode: int) -> bool:
         """Return whether a value is legal where the instruction has this mode."""
         return (
             self.low <= value <= self.high
             and (self.choices is None or value in self.choices)
+            and not value % self.unit
             and not (self.item.plain and value and mode)
         )
 
@@ -148,6 +150,8 @@ class _Legal(NamedTuple):
         if self.choices is not None and value not in self.choices:
             allowed = ", ".join(str(int(choice)) for choice in self.choices)
             return f"{name} must be one of {allowed}, not {value}"
+        if value % self.unit:
+            return f"{name} must be a multiple of {self.unit}, not {value}"
         if self.item.plain and value and mode:
             return f"{name} must be 0 in mode {MAC_MODES[mode]}, not {value}"
         return f"{name} must be {self.low} to {self.high}, not {value}"
@@ -156,7 +160,13 @@ class _Legal(NamedTuple):
 @lru_cache
 def _legal(opcode: Opcode, config: Config) -> tuple[_Legal, ...]:
     return tuple(
-        _Legal(item, item.exists(config), *item.limits(config), item.allowed(config))
+        _Legal(
+            item,
+            item.exists(config),
+            *item.limits(config),
+            choices=item.allowed(config),
+            unit=item.unit(config),
+        )
         for item in FORMATS[opcode].all_fields
     )
 
@@ -169,6 +179,8 @@ def illegal_field(instruction: Instruction, config: Config) -> str | None:
         value = int(values.get(rule.item.name, 0))
         if not rule.holds(value, mode):
             return rule.fault(instruction.opcode, value, mode)
+    if instruction.opcode is Opcode.EXEC and instruction.window and instruction.paired:
+        return _blocks_fault(instruction, config.weight_boundary)
     if instruction.opcode is Opcode.POST and instruction.rounding == Rounding.FLOAT:
         formats = config.post_formats
         if instruction.pre_shift not in formats:
@@ -177,6 +189,19 @@ def illegal_field(instruction: Instruction, config: Config) -> str | None:
         return _bytes_fault(instruction, ("words", *BYTES_ONLY), "under FLOAT")
     if instruction.opcode is Opcode.POST and instruction.words:
         return _bytes_fault(instruction, BYTES_ONLY, "with words")
+    return None
+
+
+def _blocks_fault(instruction: Instruction, unit: int) -> str | None:
+    """Return a sentence on the first field by which a paired window leaves its blocks, or None."""
+    for name in BLOCK_STEPS:
+        if getattr(instruction, name) % unit:
+            return (
+                f"EXEC.{name} must be a multiple of {unit} in a paired window, "
+                f"not {getattr(instruction, name)}"
+            )
+    if instruction.blocks != 1:
+        return f"EXEC.blocks must be 1 in a paired window, not {instruction.blocks}"
     return None
 
 

@@ -14,6 +14,7 @@ from matloom.arch.modes import FP32_FORMAT, MAC_MODES, MODES, NARROW_MODES
 from matloom.arch.numerics import SUPPORTED_ROUNDINGS, Rounding
 
 __all__ = [
+    "BLOCK_STEPS",
     "BYTES_ONLY",
     "FORMATS",
     "GRANULE_BYTES",
@@ -119,9 +120,10 @@ class Field:
 
     `low` and `high` bound the legal values (`high` may name a Config property); `None` means
     the whole range of the bits. `choices` are all legal values, or name a Config property that
-    has them. A `plain` field must be 0 in every mode but i8xi8. Where the Config property `needs`
-    is 0 the field does not exist: its bits are reserved. `span` names a Config property: more bits
-    than that no value of use has, so those above must be 0, or copies of the sign.
+    has them. A value is a multiple of the Config property `multiple`, a power of two. A `plain`
+    field must be 0 in every mode but i8xi8. Where the Config property `needs` is 0 the field does
+    not exist: its bits are reserved. `span` names a Config property: more bits than that no value
+    of use has, so those above must be 0, or copies of the sign.
     """
 
     name: str
@@ -131,6 +133,7 @@ class Field:
     low: int | None = None
     high: int | str | None = None
     choices: tuple[int, ...] | str | None = None
+    multiple: str | None = None
     plain: bool = False
     needs: str | None = None
     span: str | None = None
@@ -169,6 +172,10 @@ class Field:
         if self.signed:
             return 1 + max(high.bit_length(), (~low).bit_length())
         return max(1, high.bit_length())
+
+    def unit(self, config: Config) -> int:
+        """Return what legal values are multiples of."""
+        return 1 if self.multiple is None else int(getattr(config, self.multiple))
 
     def allowed(self, config: Config) -> tuple[int, ...] | None:
         """Legal values for a configuration; None where the limits are all there is."""
@@ -374,6 +381,7 @@ _EXEC = (
         bits=24,
         span="spad_addr_bits",
         doc="scratchpad byte of the first weight tile",
+        multiple="weight_boundary",
     ),
     Field(
         name="acc_addr",
@@ -399,10 +407,17 @@ _EXEC = (
         name="paired",
         bits=1,
         doc="1: the vectors of a window are blocks of 2 x 2 positions, `4 * columns` bytes; one "
-        "that is not in its row as a whole is padding; of no account without `window`",
+        "that is not in its row as a whole is padding; all addresses and steps of the input are "
+        "multiples of `weight_boundary`, and `blocks` is 1; of no account without `window`",
         plain=True,
         needs="has_paired_windows",
     ),
+)
+
+#: Fields of EXEC that must be multiples of `Config.weight_boundary` where windows are paired.
+BLOCK_STEPS = (
+    *("input_addr", "input_pitch", "first_byte"),
+    *("x_step", "kernel_col_step", "oc_step"),
 )
 
 _EXEC_STEPS = ("oc_blocks", "kernel_rows", "kernel_cols", "blocks")

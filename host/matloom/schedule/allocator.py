@@ -102,13 +102,14 @@ class Allocator:
         gaps.append((position, self.capacity))
         return gaps
 
-    def _candidates(self, size: int, gaps: list[tuple[int, int]]) -> list[int]:
+    def _candidates(self, size: int, gaps: list[tuple[int, int]], boundary: int) -> list[int]:
         candidates: set[int] = set()
+        align = max(self._align, boundary)
         for low, high in gaps:
             if high - low < size:
                 continue
-            low += -low % self._align
-            top = (high - size) // self._align * self._align
+            low += -low % align
+            top = (high - size) // align * align
             if low > top:
                 continue
             candidates.update((low, top))
@@ -118,7 +119,7 @@ class Allocator:
                         candidates.add(bank * self._bank_bytes)
                     if low <= (bank + 1) * self._bank_bytes - size <= top:
                         start = (bank + 1) * self._bank_bytes - size
-                        candidates.add(start // self._align * self._align)
+                        candidates.add(start // align * align)
         return sorted(address for address in candidates if address >= 0)
 
     def place(
@@ -129,17 +130,28 @@ class Allocator:
         *,
         high: bool,
         reads: tuple[int, int] | None = None,
+        boundary: int = 1,
     ) -> int | None:
         """Reserve `size` bytes for ticks first..last; return the address, None where full.
 
         `high`, of weights, prefers high addresses, else low ones. `reads` are the first and the
-        last tick at which the buffer is read; None means that it is while it lives.
+        last tick at which the buffer is read; None means that it is while it lives. The address is
+        a multiple of `boundary`, a power of two.
         """
-        found = self.place_early(size, [first], last, high=high, reads=reads or (first, last))
+        found = self.place_early(
+            size, [first], last, high=high, reads=reads or (first, last), boundary=boundary
+        )
         return None if found is None else found[0]
 
     def place_early(
-        self, size: int, firsts: Sequence[int], last: int, *, high: bool, reads: tuple[int, int]
+        self,
+        size: int,
+        firsts: Sequence[int],
+        last: int,
+        *,
+        high: bool,
+        reads: tuple[int, int],
+        boundary: int = 1,
     ) -> tuple[int, int] | None:
         """Place a buffer from the first tick of some on from which there is room.
 
@@ -152,7 +164,7 @@ class Allocator:
             if first <= full:
                 continue
             there = [placed for placed in alive if placed.last >= first]
-            candidates = self._candidates(size, self._gaps(there))
+            candidates = self._candidates(size, self._gaps(there), boundary)
             if candidates:
                 start = self._chosen(size, candidates, there, high=high, reads=reads)
                 self.reserve(start, size, first, last, high=high, reads=reads)

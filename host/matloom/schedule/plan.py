@@ -18,7 +18,10 @@ TABLE = -2
 
 @dataclass(eq=False)
 class Buffer:
-    """Bytes in the scratchpad that live from tick `first` to tick `last`, inclusive."""
+    """Bytes in the scratchpad that live from tick `first` to tick `last`, inclusive.
+
+    Their address is a multiple of `boundary`.
+    """
 
     size: int
     first: int
@@ -29,6 +32,7 @@ class Buffer:
     first_read: int | None = None
     last_read: int | None = None
     pinned: bool = False
+    boundary: int = 1
 
 
 @dataclass(eq=False)

@@ -25,7 +25,7 @@ _REST = 2
 
 
 def _tensor_buffers_of(
-    segment: Segment, policy: ScheduleParams, slots: list[Slot]
+    segment: Segment, policy: ScheduleParams, slots: list[Slot], config: Config
 ) -> dict[str, Buffer]:
     """Return a buffer for each tensor on chip.
 
@@ -56,6 +56,7 @@ def _tensor_buffers_of(
                     index,
                     first_read=first_read.get(name, last[name]),
                     last_read=last_read.get(name, last[name]),
+                    boundary=config.weight_boundary if name in segment.on_chip else 1,
                 )
         if isinstance(stage, VectorStage) and stage.output in tensor_buffers and policy.in_place:
             _reuse_in_place(segment, tensor_buffers, spans, index)
@@ -183,6 +184,7 @@ class _Builder:
         policy = self.plan.policy
         if again or key not in self._chunk:
             buffer = Buffer(size, number, number, index, high=chunk >= 0, first_read=number)
+            buffer.boundary = self.config.weight_boundary if chunk >= 0 else 1
             buffer.pinned = policy.resident or policy.pinned_at is not None
             self._chunk[key] = buffer
             self.transient.append(("weights", buffer))
@@ -330,7 +332,14 @@ def _room(
     rests = (_REST, 0) if kind == "input tile" else (0,)
     slots = range(buffer.first, use + 1)
     firsts = [max(0, slot - rest) for slot in slots for rest in rests]
-    found = space.place_early(buffer.size, firsts, buffer.last, high=high, reads=(use, buffer.last))
+    found = space.place_early(
+        buffer.size,
+        firsts,
+        buffer.last,
+        high=high,
+        reads=(use, buffer.last),
+        boundary=buffer.boundary,
+    )
     if found is None:
         return None
     address, number = found
@@ -346,6 +355,7 @@ def _place_tensors(plan: Plan, space: Allocator) -> None:
             tensor_buffer.last,
             high=False,
             reads=_reads(tensor_buffer),
+            boundary=tensor_buffer.boundary,
         )
         if address is None:
             raise OutOfScratchpad(
@@ -360,7 +370,9 @@ def _place_others(plan: Plan, builder: _Builder, space: Allocator) -> None:
     for _kind, buffer in builder.transient:
         if buffer.pinned and plan.policy.pinned_at is None:
             last = len(plan.slots) - 1
-            address = space.place(buffer.size, 0, last, high=True, reads=_reads(buffer))
+            address = space.place(
+                buffer.size, 0, last, high=True, reads=_reads(buffer), boundary=buffer.boundary
+            )
             if address is None:
                 raise OutOfScratchpad(buffer.first, buffer.stage, "weights", buffer.size)
             buffer.address = address
@@ -431,7 +443,7 @@ def make_plan(segment: Segment, policy: ScheduleParams, config: Config) -> Plan:
     ]
     tiles = [item.tiles for item in cuts]
     slots = sequence(segment, tiles, policy.spilled, interleaved=not policy.plain)
-    plan = Plan(policy, slots, _tensor_buffers_of(segment, policy, slots), cuts)
+    plan = Plan(policy, slots, _tensor_buffers_of(segment, policy, slots, config), cuts)
     seed = policy.seed if policy.avoid_conflicts else None
     space = Allocator(config.spad_bytes, config, avoid_conflicts=policy.avoid_conflicts, seed=seed)
     early = _early(segment, plan)

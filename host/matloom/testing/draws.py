@@ -5,6 +5,7 @@ from collections.abc import Set as AbstractSet
 
 from matloom.arch.config import Config
 from matloom.arch.isa import (
+    BLOCK_STEPS,
     BYTES_ONLY,
     WRITABLE_REGIONS,
     Destination,
@@ -221,7 +222,7 @@ def _paired_window(generator: random.Random, config: Config, row_bytes: int) -> 
     size = config.paired_bytes
     return {
         "x_step": generator.choice((size, size, 3)),
-        "first_byte": generator.choice((0, 0, -size, -1, generator.randint(-20, 20))),
+        "first_byte": size * generator.choice((0, 0, -1, generator.randint(-3, 3))),
         "input_row_bytes": generator.choice((row_bytes, 2 * size, 3 * size, 5 * size - 1)),
     }
 
@@ -239,6 +240,10 @@ def _settle_exec(
     if "input_pitch" not in pinned:
         loose = generator.choice((0, 0, 1, 9, -values["input_row_bytes"]))
         values["input_pitch"] = values["input_row_bytes"] + loose
+    if values["window"] and values.get("paired"):
+        unit = config.weight_boundary
+        values |= {name: values[name] // unit * unit for name in BLOCK_STEPS if name in values}
+        values["blocks"] = 1
 
 
 def _post(generator: random.Random, config: Config) -> dict[str, int]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from matloom.arch.config import Config
 from matloom.arch.instruction import Instruction, illegal_field
-from matloom.arch.isa import FORMATS, Memory, Opcode, Region
+from matloom.arch.isa import BLOCK_STEPS, FORMATS, Memory, Opcode, Region
 from matloom.program.verify import overlaps_itself
 from matloom.testing.draws import draw, settle, steps
 from matloom.testing.fields import (
@@ -154,18 +154,30 @@ def _place(generator: random.Random, space: Space, opcode: Opcode, values: dict[
     fields = body_fields(opcode, config)
     for name in _bases(opcode):
         # Where no extent applies, any address is legal.
-        values[name] = boundary_value(generator, fields[name], config)
+        unit = _boundary(name, values, config)
+        values[name] = boundary_value(generator, fields[name], config) // unit * unit
     sizes = extent_sizes(opcode, values, config)
     for (memory, base), size in sizes.items():
         low, high = space.bounds(memory, base, values)
         if not size:
             low, high = space.bounds(memory, "", values)
-        values[base] = _base(generator, low, high, size, _unit(config, memory))
+        place = _base(generator, low, high, size, _unit(config, memory))
+        values[base] = place // (unit := _boundary(base, values, config)) * unit
+        if values[base] < low:
+            return False
     both = {(Memory.SPAD, "source_addr"), (Memory.SPAD, "dest_addr")} <= sizes.keys()
     if both and generator.random() < 0.3:
         values |= {"source_addr": values["dest_addr"], "source_pitch": values["dest_pitch"]}
     instruction = Instruction(opcode, values)
     return illegal_field(instruction, config) is None and not overlaps_itself(instruction, config)
+
+
+def _boundary(base: str, values: Mapping[str, int], config: Config) -> int:
+    """Return what a base is a multiple of."""
+    paired = values.get("window") and values.get("paired")
+    if base == "weight_addr" or (paired and base in BLOCK_STEPS):
+        return config.weight_boundary
+    return 1
 
 
 def _unit(config: Config, memory: Memory) -> int:

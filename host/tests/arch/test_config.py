@@ -28,7 +28,7 @@ RULES = [
     ({"mac_modes": ("i8xi4",)}, "mac_modes must name i8xi8 beside others, not"),
     ({"spad_banks": 0}, "spad_banks must be 1 to 16, not 0"),
     ({"spad_bytes": 100000}, "spad_bytes must be a power of two times spad_banks"),
-    ({"spad_bytes": 5 * 512}, "spad_bytes must be at least 16 lines of 128 bytes a bank"),
+    ({"spad_bytes": 5 * 512}, "spad_bytes must be at least 16 lines of 64 bytes a bank"),
     ({"spad_bytes": 2**25, "spad_banks": 1}, "spad_bytes must be at most 16 MiB"),
     ({"acc_bytes": 1000}, "acc_bytes must be a power of two times 4"),
     ({"acc_bytes": 512}, "acc_bytes must be 16 to 32768 entries"),

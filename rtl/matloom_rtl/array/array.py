@@ -75,7 +75,6 @@ class Array(wiring.Component):
     def __init__(self, config: Config, tag):
         self._config = config
         self._cells = cells = Cells(config)
-        weight_bytes = config.weight_rows * config.columns
         narrow = {
             "weight_narrow": In(1),
             "o_seconds": Out(data.ArrayLayout(signed(cells.second_bits), config.columns)),
@@ -91,7 +90,7 @@ class Array(wiring.Component):
                 "position": In(LINE_BITS),
                 "tag": In(tag),
                 "weight_writes": In(config.tile_load_cycles),
-                "weight_data": In(8 * weight_bytes),
+                "weight_data": In(8 * config.weight_bytes),
                 "o_valid": Out(1),
                 "o_tag": Out(tag),
                 "next_tag": Out(tag),

@@ -11,7 +11,7 @@ from matloom_rtl.array.array import Array
 from matloom_rtl.array.cells import flags_layout
 from matloom_rtl.array.loader import Loader
 from matloom_rtl.array.walk import Walk, vector_layout
-from matloom_rtl.memory.claims import claims_of
+from matloom_rtl.memory.claims import aligned, claims_of
 from matloom_rtl.memory.slice import Slice
 from matloom_rtl.ports import (
     ACC_ADDRESS_BITS,
@@ -102,9 +102,7 @@ class Execute(wiring.Component):
                 "constants": In(1),
                 "cause": Out(len(EXEC_CAUSES), init=1 << _CAUSES.index("exec_wait_command")),
                 "input_read": Out(SpadReadSignature(config.rows, config.spad_banks)),
-                "weight_read": Out(
-                    SpadReadSignature(config.weight_rows * config.columns, config.spad_banks)
-                ),
+                "weight_read": Out(SpadReadSignature(config.weight_bytes, config.spad_banks)),
                 "sum_valid": Out(1),
                 "sum_entry": Out(ACC_ADDRESS_BITS),
                 "sum_add": Out(1),
@@ -171,7 +169,8 @@ class Execute(wiring.Component):
         wanted, claims = shown.valid & allowed, claims_of(address, config.rows, config)
         ready, fire = read.ready, read.valid & read.ready
         if paired:
-            block_claims = claims_of(address, config.paired_bytes, config)
+            block = aligned(address, config.weight_boundary)
+            block_claims = claims_of(block, config.paired_bytes, config)
             claims = Mux(walk.o.payload.paired, block_claims, claims)
             m.d.comb += vectors.i.payload.paired.eq(walk.o.payload.paired)
             ready = Mux(shown.paired, self.weight_read.ready, read.ready)

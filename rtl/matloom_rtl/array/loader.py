@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from matloom.arch.config import Config
 from matloom.arch.isa import Opcode
 from matloom_rtl.array.cells import decode_flags, delay
-from matloom_rtl.memory.claims import claims_of
+from matloom_rtl.memory.claims import aligned, claims_of
 from matloom_rtl.memory.slice import Slice
 from matloom_rtl.ports import SPAD_ADDRESS_BITS, SPAD_READ_LATENCY, SpadReadSignature, body_layout
 
@@ -33,7 +33,7 @@ class Loader(wiring.Component):
     full: out
         A tile is complete.
     read: SpadReadSignature, out
-        The rows of one cycle, `weight_rows * columns` bytes.
+        The rows of one cycle, on their boundary.
     taken: in
         A block of a paired window takes the port of the scratchpad in this cycle; where such
         windows are built.
@@ -50,7 +50,7 @@ class Loader(wiring.Component):
 
     def __init__(self, config: Config):
         self._config = config
-        width = config.weight_rows * config.columns
+        width = config.weight_bytes
         paired = {"taken": In(1), "blank": In(1), "pad": In(8)}
         super().__init__(
             {
@@ -94,13 +94,14 @@ class Loader(wiring.Component):
             self.i.ready.eq(~working),
         ]
         with m.If(asked):
-            m.d.sync += address.eq(address + config.weight_rows * config.columns)
+            m.d.sync += address.eq(address + config.weight_bytes)
         _group, last_asked = self._count_groups(m, asked, "group_asked")
         self._count_tiles(m, asked & last_asked, all_end)
         with m.If(all_end):
             m.d.sync += working.eq(0)
         with m.If(self.i.ready):
-            m.d.sync += [working.eq(self.i.valid), address.eq(self.i.payload.weight_addr)]
+            first = aligned(self.i.payload.weight_addr, config.weight_boundary)
+            m.d.sync += [working.eq(self.i.valid), address.eq(first)]
 
         free = ~self.full | self.release
         if config.has_paired_windows:

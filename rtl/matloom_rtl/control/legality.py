@@ -7,7 +7,15 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
-from matloom.arch.isa import BYTES_ONLY, FORMATS, WRITABLE_REGIONS, Field, Opcode, fields_of
+from matloom.arch.isa import (
+    BLOCK_STEPS,
+    BYTES_ONLY,
+    FORMATS,
+    WRITABLE_REGIONS,
+    Field,
+    Opcode,
+    fields_of,
+)
 from matloom.arch.numerics import Rounding
 from matloom_rtl.control.layouts import GRANULE_BITS, LONGEST, reserved_bits, slice_field
 
@@ -67,6 +75,8 @@ class Legality(wiring.Component):
         for item in FORMATS[opcode].all_fields:
             if item.name != "opcode" and item.exists(self._config):
                 faults += self._field_faults(item, slice_field(self.word, opcode, item.name))
+        if opcode is Opcode.EXEC and self._config.has_paired_windows:
+            faults += self._blocks_faults(opcode)
         if opcode is Opcode.POST and self._config.has_float:
             rule, form = (
                 slice_field(self.word, opcode, name) for name in ("rounding", "pre_shift")
@@ -76,6 +86,13 @@ class Legality(wiring.Component):
         if opcode is Opcode.POST and self._config.has_words:
             faults.append(self._words_fault(opcode))
         return faults
+
+    def _blocks_faults(self, opcode: Opcode) -> list[Value]:
+        """Return whether each field of a paired window leads off the boundaries of its blocks."""
+        paired = Cat(slice_field(self.word, opcode, name) for name in ("window", "paired")).all()
+        bits = (self._config.weight_boundary - 1).bit_length()
+        steps = [slice_field(self.word, opcode, name)[:bits].any() for name in BLOCK_STEPS]
+        return [paired & each for each in (*steps, slice_field(self.word, opcode, "blocks") != 1)]
 
     def _words_fault(self, opcode: Opcode) -> Value:
         """Return whether a POST of words asks for what is of bytes, or of no integers."""
@@ -104,6 +121,8 @@ class Legality(wiring.Component):
             faults.append(value == 0 if low == 1 and smallest == 0 else value < low)
         if high < largest:
             faults.append(value > high)
+        if item.multiple is not None:
+            faults.append(value[: (item.unit(self._config) - 1).bit_length()].any())
         choices = item.allowed(self._config)
         if choices is not None and set(choices) != set(range(smallest, largest + 1)):
             faults.append(~Cat(value == choice for choice in choices).any())

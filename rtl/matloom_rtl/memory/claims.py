@@ -1,10 +1,16 @@
 """Which scratchpad banks an access needs; worked out before its request is shown."""
 
-from amaranth.hdl import Cat, Value
+from amaranth.hdl import C, Cat, Value
 
 from matloom.arch.config import Config
 
-__all__ = ["claims_of", "crosses_bank"]
+__all__ = ["aligned", "claims_of", "crosses_bank"]
+
+
+def aligned(address: Value, boundary: int) -> Value:
+    """Return the address of the multiple of a power of two at or before an address."""
+    bits = (boundary - 1).bit_length()
+    return Cat(C(0, bits), address[bits:])
 
 
 def crosses_bank(address: Value, width: int, config: Config) -> Value:

@@ -1,27 +1,35 @@
 """Collects the bytes of one read from the banks and puts them in order."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.hdl import Array, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from matloom_rtl.memory.rotate import rotate_right
-from matloom_rtl.memory.select import span_of
-from matloom_rtl.memory.wide import bytes_of, choices, pick
 
 __all__ = ["Gather"]
 
+#: Bytes that choose their bank by one register.
+_NEAR = 16
+
+#: Cycles from a grant to the data.
+_LATENCY = 6
+
 
 class Gather(wiring.Component):
-    """Turn the bytes that the banks selected into those of a read, first byte lowest.
+    """Turn the bytes that the banks found into those of a read, first byte lowest.
 
-    A read granted in cycle t finds its bytes in t + 4, each at the place of its remainder modulo
-    the window's span. In t + 4 every byte is taken from its bank, in t + 5 the bytes rotate into
+    A read granted in cycle t finds its bytes in t + `found`, each at the place of its remainder
+    modulo `span`. In that cycle every byte is taken from its bank, in t + 5 the bytes rotate into
     order, `data` follows in t + 6 and stays until the next read. One read a cycle.
 
     Parameters
     ----------
-    rests:
-        Whether all registers of bytes hold while nothing is read.
+    width, span:
+        Bytes of a read, and those that the banks show.
+    boundary:
+        The first byte's remainder is a multiple of it, a power of two.
+    found:
+        Cycle in which the banks show the bytes, 4 or less.
 
     Members
     -------
@@ -30,18 +38,17 @@ class Gather(wiring.Component):
         (`odd_bank`), and the bank of what lies beyond the last line of that bank (`even_bank`);
         the same bank where the read does not go on so far.
     banks: in
-        What each bank selected.
+        What each bank shows.
     data: out
         The bytes.
     """
 
-    def __init__(self, *, width: int, banks: int, rests: bool = False):
-        self._width = width
-        self._rests = rests
-        self._span = span_of(width)
+    def __init__(self, *, width: int, span: int, banks: int, boundary: int = 1, found: int = 4):
+        self._width, self._span = width, span
+        self._boundary, self._found = boundary, found
         self._request = data.StructLayout(
             {
-                "turn": (self._span - 1).bit_length(),
+                "turn": (span - 1).bit_length(),
                 "even_bank": range(max(2, banks)),
                 "odd_bank": range(max(2, banks)),
             }
@@ -50,7 +57,7 @@ class Gather(wiring.Component):
             {
                 "valid": In(1),
                 "request": In(self._request),
-                "banks": In(8 * self._span).array(banks),
+                "banks": In(8 * span).array(banks),
                 "data": Out(8 * width),
             }
         )
@@ -58,33 +65,43 @@ class Gather(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         valid, request = self.valid, self.request
-        for _cycle in range(3):
+        for _cycle in range(self._found - 1):
             valid_next, request_next = Signal(), Signal(self._request, reset_less=True)
             m.d.sync += [valid_next.eq(valid), request_next.eq(request)]
             valid, request = valid_next, request_next
-
+        picked, turn = self._pick(m, request), Signal.like(request.turn, reset_less=True)
         picking, rotating = Signal(), Signal()
-        m.d.sync += [picking.eq(valid), rotating.eq(picking)]
-        turn, final_turn = (
-            Signal.like(request.turn, name=name, reset_less=True) for name in ("turn", "final_turn")
-        )
-        m.d.sync += [turn.eq(request.turn), final_turn.eq(turn)]
-        picked = bytes_of("picked", self._span, apart=self._rests)
-        # A read that goes on in another bank wraps around the line: remainders below the first.
-        if self._rests:
-            below = Cat(index < request.turn for index in range(self._span))
-            numbers = choices(m, below, request.even_bank, request.odd_bank, [0] * self._span)
-        for index in range(self._span):
-            found = [each.word_select(index, 8) for each in self.banks]
-            if self._rests:
-                with m.If(picking):
-                    m.d.sync += picked[index].eq(pick(found, numbers[index]))
-            else:
-                bank = Signal.like(request.even_bank, name=f"bank_{index}", reset_less=True)
-                m.d.sync += bank.eq(Mux(index < request.turn, request.even_bank, request.odd_bank))
-                m.d.sync += picked[index].eq(Array(found)[bank])
+        m.d.sync += [picking.eq(valid), rotating.eq(picking), turn.eq(request.turn)]
+        final_turn = Signal.like(turn, reset_less=True)
+        m.d.sync += final_turn.eq(turn)
+        for _cycle in range(self._found, _LATENCY - 2):
+            later = [Signal.like(each, reset_less=True) for each in (picked, final_turn, rotating)]
+            for after, before in zip(later, (picked, final_turn, rotating), strict=True):
+                m.d.sync += after.eq(before)
+            picked, final_turn, rotating = later
         result = Signal(8 * self._width, reset_less=True)
         with m.If(rotating):
-            m.d.sync += result.eq(rotate_right(m, Cat(picked), final_turn, 8))
+            fixed = (self._boundary - 1).bit_length()
+            turned = rotate_right(m, picked, final_turn[fixed:], 8 * self._boundary)
+            m.d.sync += result.eq(turned)
         m.d.comb += self.data.eq(result)
         return m
+
+    def _pick(self, m: Module, request):
+        """Return each byte from its bank.
+
+        A read that goes on in another bank wraps around the line: remainders below the first. Bytes
+        of the same remainder modulo `boundary` do so together.
+        """
+        picked = Signal(8 * self._span, reset_less=True)
+        step = min(self._boundary, _NEAR)
+        for first in range(0, self._span, step):
+            # `keep`: equal registers would be merged, to drive all bytes from one place.
+            bank = Signal.like(
+                request.even_bank, name=f"bank_{first}", reset_less=True, attrs={"keep": 1}
+            )
+            below = first // self._boundary * self._boundary < request.turn
+            m.d.sync += bank.eq(Mux(below, request.even_bank, request.odd_bank))
+            found = [each[8 * first : 8 * (first + step)] for each in self.banks]
+            m.d.sync += picked[8 * first : 8 * (first + step)].eq(Array(found)[bank])
+        return picked

@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In
 
 from matloom.arch.config import Config
 from matloom_rtl.memory.bank import Bank
-from matloom_rtl.memory.claims import crosses_bank
+from matloom_rtl.memory.claims import aligned, crosses_bank
 from matloom_rtl.memory.gather import Gather
 from matloom_rtl.memory.scatter import Scatter
 from matloom_rtl.memory.select import Select, span_of
@@ -16,13 +16,12 @@ from matloom_rtl.ports import SpadReadSignature, SpadWriteSignature
 
 __all__ = ["Scratchpad"]
 
-#: Bytes of a word from which on registers hold while nothing is read. An enable costs narrow
-#: ones more time than it is worth.
-_RESTING_BYTES = 32
-
 
 class Scratchpad(wiring.Component):
-    """Serve in each bank and each cycle one read and one write, at any byte address.
+    """Serve in each bank and each cycle one read and one write.
+
+    Accesses lie at any byte, but for reads with a boundary: these are of a multiple of it, and the
+    lower bits of their addresses are ignored, so they may be as wide as a line.
 
     The place in the list of widths is the priority, 0 the highest. A request claims the bank of
     its first byte and, if it goes on there, the next; it is granted in a cycle in which no valid
@@ -36,7 +35,10 @@ class Scratchpad(wiring.Component):
     Parameters
     ----------
     read_widths, write_widths:
-        Bytes of each port, at most `word_bytes`.
+        Bytes of each port, at most `word_bytes`; with a boundary, at most so many more than that.
+    read_boundaries:
+        Of each port for reads, a power of two, 1 for any byte. No reader at any byte is wider than
+        the others that have none, but one with a boundary may be.
 
     Members
     -------
@@ -44,17 +46,32 @@ class Scratchpad(wiring.Component):
     write_0, ...: SpadWriteSignature, in
     """
 
-    def __init__(self, config: Config, *, read_widths: list[int], write_widths: list[int]):
-        for name, widths in (("read_widths", read_widths), ("write_widths", write_widths)):
-            for width in widths:
-                if not 1 <= width <= config.word_bytes:
-                    raise ValueError(
-                        f"{name} must be 1 to word_bytes ({config.word_bytes}), not {width}"
-                    )
+    def __init__(
+        self,
+        config: Config,
+        *,
+        read_widths: list[int],
+        write_widths: list[int],
+        read_boundaries: list[int] | None = None,
+    ):
+        boundaries = read_boundaries or [1] * len(read_widths)
+        for name, widths, units in (
+            ("read_widths", read_widths, boundaries),
+            ("write_widths", write_widths, [1] * len(write_widths)),
+        ):
+            for width, unit in zip(widths, units, strict=True):
+                widest = config.word_bytes
+                if unit > 1:
+                    widest = min(widest + unit, config.line_bytes)
+                if not 1 <= width <= widest:
+                    raise ValueError(f"{name} must be 1 to {widest}, not {width}")
         self._config = config
         self._read_widths = read_widths
+        self._boundaries = boundaries
+        self._span = span_of(
+            max(width for width, unit in zip(read_widths, boundaries, strict=True) if unit == 1)
+        )
         self._write_widths = write_widths
-        self._rests = config.word_bytes >= _RESTING_BYTES
         banks = config.spad_banks
         reads = {f"read_{i}": In(SpadReadSignature(w, banks)) for i, w in enumerate(read_widths)}
         writes = {
@@ -74,26 +91,34 @@ class Scratchpad(wiring.Component):
         return m
 
     def _read(self, m: Module, banks):
-        config = self._config
         ports = [getattr(self, f"read_{index}") for index in range(len(self._read_widths))]
         places = [
-            _locate(m, port.address, width, config)
-            for port, width in zip(ports, self._read_widths, strict=True)
+            _locate(m, aligned(port.address, unit), width, self._config)
+            for port, width, unit in zip(ports, self._read_widths, self._boundaries, strict=True)
         ]
         grants = _arbitrate(m, ports)
+        lines = [Cat(bank.even, bank.odd) for bank in banks]
         selects = self._select(m, banks)
-        for index, (place, grant) in enumerate(zip(places, grants, strict=True)):
+        for index, (port, place, grant) in enumerate(zip(ports, places, grants, strict=True)):
             width = self._read_widths[index]
+            wide = width > self._span
             m.submodules[f"gather_{index}"] = gather = Gather(
-                width=width, banks=len(banks), rests=self._rests
+                width=width,
+                span=self._config.line_bytes if wide else self._span,
+                banks=len(banks),
+                boundary=self._boundaries[index],
+                found=3 if wide else 4,
             )
             m.d.comb += [
                 gather.valid.eq(grant),
                 gather.request.turn.eq(place.offset),
                 gather.request.even_bank.eq(place.bank + place.crosses),
                 gather.request.odd_bank.eq(place.bank),
-                ports[index].data.eq(gather.data),
-                *(gather.banks[number].eq(each.o) for number, each in enumerate(selects)),
+                port.data.eq(gather.data),
+                *(
+                    found.eq(lines[number] if wide else selects[number].o)
+                    for number, found in enumerate(gather.banks)
+                ),
             ]
 
         for number, (bank, select) in enumerate(zip(banks, selects, strict=True)):
@@ -102,26 +127,20 @@ class Scratchpad(wiring.Component):
             )
             m.d.comb += bank.read_valid.eq(granted.any())
             # The address is that of the first claim, granted or not: a shorter path.
-            claims = list(zip(ports, places, self._read_widths, strict=True))
-            for port, place, width in reversed(claims):
+            for port, place in reversed(list(zip(ports, places, strict=True))):
                 with m.If(port.valid & port.claims[number]):
                     m.d.comb += [
                         bank.read_line.eq(place.line),
                         bank.read_carry.eq(place.carry),
                         select.offset.eq(place.offset),
-                        select.span.eq(select.number_of(width)),
                     ]
 
     def _select(self, m: Module, banks):
-        """Put the unit that chooses bytes behind each bank; return them."""
-        spans = [span_of(width) for width in self._read_widths]
-        word_bytes, rests = self._config.word_bytes, self._rests
-        selects = [Select(spans=spans, word_bytes=word_bytes, rests=rests) for _ in banks]
+        """Put the unit that chooses bytes for narrow readers behind each bank; return them."""
+        selects = [Select(span=self._span, word_bytes=self._config.word_bytes) for _ in banks]
         for number, (bank, select) in enumerate(zip(banks, selects, strict=True)):
             m.submodules[f"select_{number}"] = select
             m.d.comb += [select.even.eq(bank.even), select.odd.eq(bank.odd)]
-            if rests:
-                m.d.comb += select.valid.eq(bank.read_valid)
         return selects
 
     def _write(self, m: Module, banks):

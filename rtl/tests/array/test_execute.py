@@ -49,7 +49,7 @@ PLAIN = {
     "blocks": 2,
     "oc_blocks": 2,
     "oc_step": 0,
-    "weight_addr": 16,
+    "weight_addr": 32,
     "acc_addr": 7,
 }
 
@@ -74,7 +74,7 @@ SLIDING = PLAIN | {
 BLOCKS = PLAIN | {
     "window": 1,
     "paired": 1,
-    "input_addr": 1000,
+    "input_addr": 1024,
     "input_pitch": 160,
     "input_rows": 5,
     "input_row_bytes": 160,
@@ -469,11 +469,12 @@ def test_windows_at_random(seed, name, refuse):
         command = random_window(generator) if generator.random() < 0.75 else PLAIN
         if config.has_paired_windows and generator.random() < 0.7:
             # Of no account in PLAIN.
-            command = command | {"paired": 1, "x_step": generator.choice((32, 32, 5))}
-            command |= {"input_row_bytes": 160, "first_byte": generator.choice((0, -32, 7))}
+            command = command | {"paired": 1, "x_step": generator.choice((32, 32, 64))}
+            command |= {"input_row_bytes": 160, "first_byte": generator.choice((0, -32, 32))}
+            command |= {"input_addr": 992, "input_pitch": 160, "oc_step": 32}
         commands.append(command | {"mark": mark, "acc_addr": 150 * (mark // 2)})
         if mark % 2 and generator.random() < 0.5:
-            commands[-1] = commands[-2] | {"mark": mark, "accumulate": 1, "first_byte": 5}
+            commands[-1] = commands[-2] | {"mark": mark, "accumulate": 1, "first_byte": 64}
     spad, entries, marks, causes = run(commands, config=config, refuse=refuse, seed=seed)
     check(entries, expected_all(spad, commands, config))
     assert marks == list(range(8))

@@ -121,7 +121,7 @@ def expected(config, commands):
 COMMANDS = [
     command(64, (2, 3, 1, 2)),
     command(4096, (2, 2, 2, 2), fixed=1),
-    command(7, (1, 1, 2, 1)),
+    command(48, (1, 1, 2, 1)),
 ]
 
 
@@ -199,11 +199,11 @@ def test_rows_and_blocks_share_the_port(seed, config, flag, flags):
     width = config.weight_rows * config.columns
     order = [*flags, *reversed(flags)]
     commands = [
-        command(1000 * number, (1, 1, 1, 3)) | {"mode": MAC_MODES.index(name)}
+        command(1024 * number, (1, 1, 1, 3)) | {"mode": MAC_MODES.index(name)}
         for number, name in enumerate(order)
     ]
     addresses, rows = expected(config, commands)
-    names = [order[address // 1000] for address in addresses]
+    names = [order[address // 1024] for address in addresses]
     wanted = [(*row, flags[name]) for row, name in zip(rows, names, strict=True)]
     delivered, granted = [], []
 

@@ -5,18 +5,30 @@ import random
 import pytest
 
 from matloom_rtl.memory.gather import Gather
-from matloom_rtl.memory.select import span_of
 from matloom_rtl.testing import simulate
 
 BANKS = 3
 
 
-@pytest.mark.parametrize("rests", [False, True])
-@pytest.mark.parametrize("width", [1, 3, 4, 8, 32])
-def test_every_rotation(width, rests):
-    dut, span = Gather(width=width, banks=BANKS, rests=rests), span_of(width)
+@pytest.mark.parametrize("found", [3, 4])
+@pytest.mark.parametrize(
+    ("width", "span", "boundary"),
+    [
+        (1, 1, 1),
+        (3, 4, 1),
+        (4, 4, 1),
+        (4, 16, 1),
+        (8, 8, 8),
+        (24, 32, 8),
+        (12, 16, 4),
+        (64, 64, 64),
+    ],
+)
+def test_every_rotation(width, span, boundary, found):
+    dut = Gather(width=width, span=span, banks=BANKS, boundary=boundary, found=found)
     draw = random.Random(width)
-    reads = [(turn, draw.randrange(BANKS), draw.randrange(BANKS)) for turn in list(range(span)) * 8]
+    turns = list(range(0, span, boundary)) * 8
+    reads = [(turn, draw.randrange(BANKS), draw.randrange(BANKS)) for turn in turns]
     due = {}
 
     async def drive(ctx):
@@ -28,13 +40,13 @@ def test_every_rotation(width, rests):
                 ctx.set(dut.request.odd_bank, odd_bank)
                 if span > 1:
                     ctx.set(dut.request.turn, turn)
-            if 4 <= cycle < len(reads) + 4:
-                turn, even_bank, odd_bank = reads[cycle - 4]
+            if found <= cycle < len(reads) + found:
+                turn, even_bank, odd_bank = reads[cycle - found]
                 banks = [draw.randbytes(span) for _bank in range(BANKS)]
                 for bank, content in enumerate(banks):
                     ctx.set(dut.banks[bank], int.from_bytes(content, "little"))
                 # From the first byte up, then what lies below it, of the other bank.
-                due[cycle + 2] = (banks[odd_bank][turn:] + banks[even_bank][:turn])[:width]
+                due[cycle + 6 - found] = (banks[odd_bank][turn:] + banks[even_bank][:turn])[:width]
             if cycle in due:
                 assert ctx.get(dut.data).to_bytes(width, "little") == due[cycle]
             await ctx.tick()
@@ -44,7 +56,7 @@ def test_every_rotation(width, rests):
 
 
 def test_data_stay_until_the_next_read():
-    dut = Gather(width=2, banks=2)
+    dut = Gather(width=2, span=2, banks=2)
 
     async def drive(ctx):
         ctx.set(dut.valid, 1)

@@ -27,6 +27,17 @@ CONFIGS = {
         rows=12, columns=8, hop=8, lanes=4, weight_rows=3, spad_bytes=2 * 2048, spad_banks=2,
         acc_bytes=4096,
     ),
+    # Weights of 64, 48 and 60 bytes: lines of 64, 64 and 128.
+    "four rows": Config(
+        rows=16, columns=16, bus_bits=32, spad_bytes=2 * 2048, spad_banks=2, acc_bytes=4096,
+    ),
+    "three rows": Config(
+        rows=12, columns=16, weight_rows=3, spad_bytes=3 * 2048, spad_banks=3, acc_bytes=4096,
+    ),
+    "wide weights": Config(
+        rows=20, columns=12, hop=4, lanes=4, weight_rows=5, spad_bytes=2 * 2048, spad_banks=2,
+        acc_bytes=16 * 48,
+    ),
 }  # fmt: skip
 
 
@@ -35,11 +46,15 @@ class Bench:
 
     def __init__(self, config, seed=1):
         self.config = config
-        self.reads = [
-            config.rows, config.weight_rows * config.columns, config.columns, config.bus_bytes
-        ]  # fmt: skip
+        self.reads = [config.rows, config.weight_bytes, config.columns, config.bus_bytes]
+        self.boundaries = [1, config.weight_boundary, 1, 1]
         self.writes = [config.columns, config.bus_bytes]
-        self.dut = Scratchpad(config, read_widths=self.reads, write_widths=self.writes)
+        self.dut = Scratchpad(
+            config,
+            read_widths=self.reads,
+            read_boundaries=self.boundaries,
+            write_widths=self.writes,
+        )
         self.bytes = bytearray(config.spad_bytes)
         self.written = {}
         self.cycle = 0
@@ -129,7 +144,7 @@ class Bench:
 
     def draw_read(self, index):
         width = self.reads[index]
-        address = self.draw_address(width)
+        address = self.draw_address(width) // self.boundaries[index] * self.boundaries[index]
         return {"address": address} if self.settled(address, width) else None
 
     def draw_write(self, index, reads):
@@ -146,8 +161,8 @@ class Bench:
         return {"address": address, "mask": mask, "data": self.random.randrange(256**width)}
 
     async def fill(self, ctx):
-        """Write all bytes through the widest write port, so that reads are of known bytes."""
-        width = max(self.writes)
+        """Write all bytes through the widest write port that ends with them."""
+        width = max(width for width in self.writes if self.config.spad_bytes % width == 0)
         index = self.writes.index(width)
         for address in range(0, self.config.spad_bytes, width):
             writes = [None] * len(self.writes)
@@ -209,7 +224,7 @@ def test_reference():
     simulate(bench.dut, drive, cycles=170)
 
 
-@pytest.mark.parametrize("name", ["12 rows", "wide bus"])
+@pytest.mark.parametrize("name", ["12 rows", "wide bus", "wide weights", "three rows", "four rows"])
 def test_every_alignment(name):
     """All bytes written, then each port reads one address after another without a pause."""
     bench = Bench(CONFIGS[name])
@@ -220,7 +235,7 @@ def test_every_alignment(name):
         await bench.idle(ctx)
         for index in range(len(bench.reads)):
             for near in (0, config.bank_bytes - 2 * config.line_bytes):
-                for address in range(near, near + 3 * config.line_bytes):
+                for address in range(near, near + 3 * config.line_bytes, bench.boundaries[index]):
                     reads = [None] * len(bench.reads)
                     reads[index] = {"address": address}
                     await bench.step(ctx, reads, [None] * len(bench.writes))
@@ -288,5 +303,5 @@ def test_reset_midway():
 @pytest.mark.parametrize("side", ["read_widths", "write_widths"])
 def test_width_beyond_a_word(side):
     widths = {"read_widths": [4], "write_widths": [4]} | {side: [9]}
-    with pytest.raises(ValueError, match=rf"{side} must be 1 to word_bytes \(4\), not 9"):
+    with pytest.raises(ValueError, match=rf"{side} must be 1 to 4, not 9"):
         Scratchpad(PRESETS["nano"], **widths)

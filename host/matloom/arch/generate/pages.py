@@ -84,6 +84,8 @@ def isa_page() -> str:
                 legal = f"`{item.choices}`"
             elif item.choices is not None:
                 legal = ", ".join(str(int(choice)) for choice in item.choices)
+            elif item.multiple is not None:
+                legal += f", multiples of `{item.multiple}`"
             doc = item.doc if item.needs is None else f"{item.doc}; needs `{item.needs}`"
             rows.append((position, item.bits, f"`{item.name}`", legal, doc))
             position += item.bits
