@@ -15,7 +15,7 @@ from matloom.schedule.fit import Candidate, candidates, fit, repeat_policies, re
 from matloom.schedule.options import CompileOptions
 from matloom.schedule.pairing import in_blocks
 from matloom.schedule.params import TilingParams
-from matloom.schedule.plan import PARAMS, TABLE, OutOfScratchpad, Plan, ScheduleParams
+from matloom.schedule.plan import PARAMS, TABLE, Plan, ScheduleParams
 from matloom.schedule.planner import make_plan
 from matloom.schedule.segment import Place, Segment
 from matloom.schedule.tiles import Chunk
@@ -82,10 +82,10 @@ class Scheduled:
 def _slots_of(segment: Segment, plan: Plan) -> dict[str, tuple[int, int]]:
     """Return the first and the last slot of the schedule that uses each tensor."""
     uses: dict[str, tuple[int, int]] = {}
-    for number, slot in enumerate(plan.slots):
-        stage = segment.stages[slot.stage]
+    for stage, (begin, end) in zip(segment.stages, plan.order.spans, strict=True):
         for name in (*stage.inputs, stage.output):
-            uses[name] = (uses.get(name, (number, number))[0], number)
+            first, last = uses.get(name, (begin, end))
+            uses[name] = (min(first, begin), max(last, end))
     return uses
 
 
@@ -264,9 +264,8 @@ def _pinned(
     output_bytes: int,
 ) -> Scheduled | None:
     """Return a schedule with weights that stay on chip for the next time; None for no room."""
-    try:
-        plan = make_plan(segment, policy, config)
-    except OutOfScratchpad:
+    plan = make_plan(segment, policy, config)
+    if not isinstance(plan, Plan):
         return None
     first = _emitted(segment, config, plan, image, arena_start, output_bytes)
     again = _again(segment, config, plan, image, arena_start, output_bytes)
@@ -294,8 +293,8 @@ def _again(
     """Return the fastest way to run a plan again with its weights where they are."""
     made = []
     for policy in repeat_policies(segment, first, config):
-        with suppress(OutOfScratchpad):
-            plan = make_plan(segment, policy, config)
+        plan = make_plan(segment, policy, config)
+        if isinstance(plan, Plan):
             made.append(_emitted(segment, config, plan, image, arena_start, output_bytes))
     return min(made, key=lambda item: item.prediction.cycles, default=None)
 

@@ -2,8 +2,8 @@
 
 import itertools
 import random
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from matloom.arch.config import Config
@@ -12,6 +12,9 @@ __all__ = ["Allocator"]
 
 #: Live ranges are looked up by lengths of which each is so many bits longer than the one before.
 _LEVEL_BITS = 3
+
+#: Ticks among which the first is tried first; by how much a search for it grows its steps.
+_SHORT, _STRIDE = 32, 4
 
 #: How much worse it is to share a bank with an input, read in each cycle, than for weights, read
 #: one tile after another, to share it with weights.
@@ -102,9 +105,19 @@ class Allocator:
         gaps.append((position, self.capacity))
         return gaps
 
-    def _candidates(self, size: int, gaps: list[tuple[int, int]], boundary: int) -> list[int]:
+    def _fits(self, size: int, alive: list[_Placed], align: int) -> bool:
+        """Return whether there is an aligned address between buffers in order of address."""
+        position = 0
+        for placed in alive:
+            gap = placed.start - position
+            if gap >= size > 0 and position + -position % align + size <= placed.start:
+                return True
+            if placed.end > position:
+                position = placed.end
+        return position + -position % align + size <= self.capacity
+
+    def _candidates(self, size: int, gaps: list[tuple[int, int]], align: int) -> list[int]:
         candidates: set[int] = set()
-        align = max(self._align, boundary)
         for low, high in gaps:
             if high - low < size:
                 continue
@@ -139,39 +152,69 @@ class Allocator:
         a multiple of `boundary`, a power of two.
         """
         found = self.place_early(
-            size, [first], last, high=high, reads=reads or (first, last), boundary=boundary
+            size,
+            range(first, first + 1),
+            last,
+            high=high,
+            reads=reads or (first, last),
+            boundary=boundary,
         )
         return None if found is None else found[0]
 
     def place_early(
         self,
         size: int,
-        firsts: Sequence[int],
+        firsts: range,
         last: int,
         *,
         high: bool,
         reads: tuple[int, int],
+        rest: int = 0,
         boundary: int = 1,
     ) -> tuple[int, int] | None:
-        """Place a buffer from the first tick of some on from which there is room.
+        """Place a buffer from the first tick on, of `firsts`, from which there is room.
 
-        Return the address, and which of `firsts` it is; None where there is room from none on.
+        With `rest` rather where it was free for so many ticks before the first of them. Return the
+        address and the tick; None where there is room from none on.
         """
-        earliest = min(firsts)
-        alive = self._alive(earliest, last)
-        full = earliest - 1
-        for number, first in enumerate(firsts):
-            if first <= full:
-                continue
-            there = [placed for placed in alive if placed.last >= first]
-            candidates = self._candidates(size, self._gaps(there), boundary)
-            if candidates:
-                start = self._chosen(size, candidates, there, high=high, reads=reads)
-                self.reserve(start, size, first, last, high=high, reads=reads)
-                return start, number
-            # Nothing becomes free before one of these lives ends.
-            full = min((placed.last for placed in there), default=last)
-        return None
+        first, align = firsts.start, max(self._align, boundary)
+        quiet = max(0, first - rest)
+        free = self._earliest(size, range(quiet, firsts.stop), last, align)
+        if free is None:
+            return None
+        begin, slot = (quiet, first) if free <= quiet else (max(first, free), max(first, free))
+        alive = self._alive(begin, last)
+        candidates = self._candidates(size, self._gaps(alive), align)
+        start = self._chosen(size, candidates, alive, high=high, reads=reads)
+        self.reserve(start, size, begin, last, high=high, reads=reads)
+        return start, slot
+
+    def _earliest(self, size: int, ticks: range, last: int, align: int) -> int | None:
+        """Return the first of some ticks from which on there is room; None for none.
+
+        What is in the way can only grow towards earlier ticks. So the search goes back from the
+        last one in growing steps: its cost depends on the answer, not on how many ticks there are.
+        """
+        first, tried, free, step = ticks.start, ticks.stop - 1, ticks.stop, 1
+        if len(ticks) <= _SHORT and self._fits(size, self._alive(first, last), align):
+            return first
+        while True:
+            alive = self._alive(tried, last)
+            if not self._fits(size, alive, align):
+                break
+            free, tried, step = tried, max(first, tried - step), _STRIDE * step
+            if free == first:
+                return first
+        if free == ticks.stop:
+            return None
+        # From behind the end of one of these on there is room.
+        ends = sorted({placed.last for placed in alive if placed.last < free - 1})
+        index = bisect_left(
+            ends,
+            True,
+            key=lambda end: self._fits(size, [item for item in alive if item.last > end], align),
+        )
+        return ends[index] + 1 if index < len(ends) else free
 
     def _chosen(
         self,

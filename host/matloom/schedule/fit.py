@@ -129,16 +129,9 @@ def _has_prologue(segment: Segment, config: Config) -> bool:
 
 def _alive(segment: Segment, index: int) -> list[str]:
     """Return the tensors that are needed at or across a stage, largest first."""
-    names = []
-    for name, size in segment.sizes.items():
-        uses = [
-            number
-            for number, stage in enumerate(segment.stages)
-            if name == stage.output or name in stage.inputs
-        ]
-        begin = -1 if name in segment.sources else min(uses, default=0)
-        if uses and begin <= index <= max(uses):
-            names.append((size, name))
+    names = [
+        (size, name) for name, size in segment.sizes.items() if index in _live_range(segment, name)
+    ]
     return [name for _, name in sorted(names, reverse=True)]
 
 
@@ -226,6 +219,58 @@ def _tighten(
     if full.kind == "output tile" and not policy.results_first:
         return replace(policy, results_first=True)
     return _smallest(policy, full, block_bytes, config)
+
+
+def _all_tightened(
+    segment: Segment,
+    policy: ScheduleParams,
+    failures: tuple[OutOfScratchpad, ...],
+    config: Config,
+    candidate: Candidate,
+) -> ScheduleParams | None:
+    """Return the next policy to try: tighter for each stage that failed; None for none.
+
+    What concerns all stages is tried by itself, and of stages that share tensors on chip only the
+    first that failed: what it frees may be enough for the others.
+    """
+    tighter, settled = policy, set[int]()
+    for full in failures:
+        if full.stage in settled:
+            continue
+        settled.update(_neighbours(segment, tighter, full.stage))
+        before, after = tighter, _tighten(segment, tighter, full, config, candidate)
+        if after is None and full is failures[0]:
+            return None
+        tighter = after or before
+        if _apart_from_stages(tighter) != _apart_from_stages(before):
+            break
+    return tighter
+
+
+def _apart_from_stages(policy: ScheduleParams) -> ScheduleParams:
+    """Return what of a policy concerns all stages."""
+    return replace(policy, limits=(), spilled=frozenset())
+
+
+def _neighbours(segment: Segment, policy: ScheduleParams, index: int) -> range:
+    """Return the stages of which some buffers may live together with those of a stage."""
+    shared = [
+        _live_range(segment, name) for name in _alive(segment, index) if name not in policy.spilled
+    ]
+    first = min((stages.start for stages in shared), default=index)
+    end = max((stages.stop for stages in shared), default=index + 1)
+    return range(min(first, index) - 1, max(end, index + 1) + 1)
+
+
+def _live_range(segment: Segment, name: str) -> range:
+    """Return the stages at or across which a tensor is needed."""
+    uses = [
+        number
+        for number, stage in enumerate(segment.stages)
+        if name == stage.output or name in stage.inputs
+    ]
+    begin = -1 if name in segment.sources else min(uses, default=0)
+    return range(begin, max(uses, default=begin - 1) + 1)
 
 
 def _smallest(
@@ -443,15 +488,16 @@ def fit(segment: Segment, config: Config, options: CompileOptions, candidate: Ca
     if options.tiling_seed is not None:
         policy = _random_policy(segment, config, options.tiling_seed)
     for _ in range(_ATTEMPTS):
-        try:
-            return make_plan(segment, policy, config)
-        except OutOfScratchpad as full:
-            tighter = _tighten(segment, policy, full, config, candidate)
-            if tighter is None:
-                raise CompileError(
-                    f"stage {segment.stages[full.stage].name} needs {full.size} bytes of "
-                    f"scratchpad for {full.kind} beside its other buffers, more than the "
-                    f"{config.spad_bytes} bytes there are leave free"
-                ) from None
-            policy = tighter
+        plan = make_plan(segment, policy, config)
+        if isinstance(plan, Plan):
+            return plan
+        tighter = _all_tightened(segment, policy, plan, config, candidate)
+        if tighter is None:
+            full = plan[0]
+            raise CompileError(
+                f"stage {segment.stages[full.stage].name} needs {full.size} bytes of "
+                f"scratchpad for {full.kind} beside its other buffers, more than the "
+                f"{config.spad_bytes} bytes there are leave free"
+            )
+        policy = tighter
     raise CompileError(f"no plan in {_ATTEMPTS} attempts fits {config.spad_bytes} bytes")

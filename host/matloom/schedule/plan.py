@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from matloom.schedule.params import TilingParams
-from matloom.schedule.sequence import Slot
+from matloom.schedule.sequence import Sequence, Slot
 from matloom.schedule.tiling import InputRange, Tiling
 
 __all__ = ["PARAMS", "TABLE", "Buffer", "Load", "OutOfScratchpad", "Plan", "ScheduleParams"]
@@ -78,12 +78,14 @@ class ScheduleParams:
     plain: bool = False
 
 
-class OutOfScratchpad(Exception):
-    """No room: at which tick, for which stage, for what kind of buffer of which size."""
+@dataclass(frozen=True, kw_only=True)
+class OutOfScratchpad:
+    """No room for a kind of buffer: of which stage, at which slot, of how many bytes."""
 
-    def __init__(self, slot: int, stage: int, kind: str, size: int):
-        super().__init__(f"{size} bytes for {kind} of stage {stage} at tick {slot}")
-        self.slot, self.stage, self.kind, self.size = slot, stage, kind, size
+    slot: int
+    stage: int
+    kind: str
+    size: int
 
 
 @dataclass
@@ -95,7 +97,7 @@ class Plan:
     """
 
     policy: ScheduleParams
-    slots: list[Slot]
+    order: Sequence
     tensor_buffers: dict[str, Buffer]
     tilings: list[Tiling]
     weights: dict[int, Buffer] = field(default_factory=dict)
@@ -105,6 +107,11 @@ class Plan:
     stagings: dict[int, Buffer] = field(default_factory=dict)
     loads: list[Load] = field(default_factory=list)
     peak: int = 0
+
+    @property
+    def slots(self) -> list[Slot]:
+        """All tiles in program order."""
+        return self.order.slots
 
     @property
     def chunk_addresses(self) -> dict[tuple[int, int], int]:

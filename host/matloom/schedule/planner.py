@@ -10,8 +10,8 @@ from matloom.schedule.allocator import Allocator
 from matloom.schedule.params import Weights
 from matloom.schedule.plan import PARAMS, TABLE, Buffer, Load, OutOfScratchpad, Plan, ScheduleParams
 from matloom.schedule.segment import Segment
-from matloom.schedule.sequence import Slot, sequence
-from matloom.schedule.tiles import ArrayTile, VectorTile, input_box
+from matloom.schedule.sequence import Sequence, Slot, sequence
+from matloom.schedule.tiles import ArrayTile, input_box
 from matloom.schedule.tiling import InputRange, flat_input_range
 from matloom.select.stage import ArrayStage, VectorStage
 
@@ -25,7 +25,7 @@ _REST = 2
 
 
 def _tensor_buffers_of(
-    segment: Segment, policy: ScheduleParams, slots: list[Slot], config: Config
+    segment: Segment, policy: ScheduleParams, order: Sequence, config: Config
 ) -> dict[str, Buffer]:
     """Return a buffer for each tensor on chip.
 
@@ -36,12 +36,13 @@ def _tensor_buffers_of(
     first_read: dict[str, int] = {}
     last_read: dict[str, int] = {}
     last: dict[str, int] = {}
-    until = _reads_end(slots)
-    spans = _spans(segment, slots)
+    spans = order.spans
+    array = [number for number, slot in enumerate(order.slots) if isinstance(slot.tile, ArrayTile)]
     for stage, (begin, end) in zip(segment.stages, spans, strict=True):
+        until = _reads_end(order.slots, array, end)
         for name in stage.inputs:
             first_read[name] = min(first_read.get(name, begin), begin)
-            last_read[name] = max(last_read.get(name, 0), until[end])
+            last_read[name] = max(last_read.get(name, 0), until)
         for name in (*stage.inputs, stage.output):
             first[name] = min(first.get(name, begin), begin)
             last[name] = max(last.get(name, end), end)
@@ -63,24 +64,15 @@ def _tensor_buffers_of(
     return tensor_buffers
 
 
-def _spans(segment: Segment, slots: list[Slot]) -> list[tuple[int, int]]:
-    """Return the first and the last tick of each stage."""
-    first, last = [-1] * len(segment.stages), [-1] * len(segment.stages)
-    for number, slot in enumerate(slots):
-        if first[slot.stage] < 0:
-            first[slot.stage] = number
-        last[slot.stage] = number
-    return list(zip(first, last, strict=True))
+def _reads_end(slots: list[Slot], array: list[int], number: int) -> int:
+    """Return the tick that ends the reads of one: element-wise tiles after others queue.
 
-
-def _reads_end(slots: list[Slot]) -> list[int]:
-    """Return for each tick the one that ends its reads: element-wise tiles behind others queue."""
-    ends: list[int] = []
-    for of_post, run in itertools.groupby(slots, lambda slot: isinstance(slot.tile, VectorTile)):
-        first, count = len(ends), len(list(run))
-        queue = of_post and first > 0
-        ends += [first + count - 1] * count if queue else range(first, first + count)
-    return ends
+    `array` are the ticks of the others.
+    """
+    place = bisect_left(array, number)
+    if not place or isinstance(slots[number].tile, ArrayTile):
+        return number
+    return (array[place] if place < len(array) else len(slots)) - 1
 
 
 def _reuse_in_place(
@@ -280,10 +272,11 @@ def _time_loads(segment: Segment, plan: Plan, config: Config) -> None:
     _follow_stores(segment, plan)
     ready = [0.0] * len(plan.slots)
     begun: list[float] = []
-    free, now = 0.0, 0.0
+    free, now, loads = 0.0, 0.0, plan.loads
     for number in range(len(plan.slots)):
         now = max(now, ready[number])
-        for load in plan.loads[len(begun) :]:
+        while len(begun) < len(loads):
+            load = loads[len(begun)]
             ahead = begun[-config.queue_depth] if len(begun) >= config.queue_depth else 0.0
             if load.use > number and (load.slot > number or ahead > now):
                 break
@@ -329,69 +322,80 @@ def _room(
     """
     of_post = kind == "output tile" or isinstance(segment.stages[buffer.stage], VectorStage)
     high = buffer.high or (of_post and not space.avoid_conflicts)
-    rests = (_REST, 0) if kind == "input tile" else (0,)
-    slots = range(buffer.first, use + 1)
-    firsts = [max(0, slot - rest) for slot in slots for rest in rests]
-    found = space.place_early(
+    return space.place_early(
         buffer.size,
-        firsts,
+        range(buffer.first, use + 1),
         buffer.last,
         high=high,
         reads=(use, buffer.last),
+        rest=_REST if kind == "input tile" else 0,
         boundary=buffer.boundary,
     )
-    if found is None:
-        return None
-    address, number = found
-    return address, slots[number // len(rests)]
 
 
-def _place_tensors(plan: Plan, space: Allocator) -> None:
+def _place_tensors(plan: Plan, space: Allocator) -> list[OutOfScratchpad]:
+    """Give tensors addresses, the largest first; return the first that there is no room for."""
     distinct = {id(tensor_buffer): tensor_buffer for tensor_buffer in plan.tensor_buffers.values()}
-    for tensor_buffer in sorted(distinct.values(), key=lambda item: (-item.size, item.first)):
+    for buffer in sorted(distinct.values(), key=lambda item: (-item.size, item.first)):
         address = space.place(
-            tensor_buffer.size,
-            tensor_buffer.first,
-            tensor_buffer.last,
+            buffer.size,
+            buffer.first,
+            buffer.last,
             high=False,
-            reads=_reads(tensor_buffer),
-            boundary=tensor_buffer.boundary,
+            reads=_reads(buffer),
+            boundary=buffer.boundary,
         )
         if address is None:
-            raise OutOfScratchpad(
-                tensor_buffer.first, tensor_buffer.stage, "tensor", tensor_buffer.size
-            )
-        tensor_buffer.address = address
+            return [_failure(buffer, buffer.first, "tensor")]
+        buffer.address = address
+    return []
 
 
-def _place_others(plan: Plan, builder: _Builder, space: Allocator) -> None:
-    """Place weights that stay, then all other buffers as their lives begin."""
-    by_buffer = {id(load.buffer): load for load in plan.loads if load.buffer.address < 0}
+def _failure(buffer: Buffer, slot: int, kind: str) -> OutOfScratchpad:
+    return OutOfScratchpad(slot=slot, stage=buffer.stage, kind=kind, size=buffer.size)
+
+
+def _place_pinned(plan: Plan, builder: _Builder, space: Allocator) -> OutOfScratchpad | None:
+    """Give weights that stay an address of their own, or leave them where they are already."""
+    last = len(plan.slots) - 1
     for _kind, buffer in builder.transient:
         if buffer.pinned and plan.policy.pinned_at is None:
-            last = len(plan.slots) - 1
             address = space.place(
                 buffer.size, 0, last, high=True, reads=_reads(buffer), boundary=buffer.boundary
             )
             if address is None:
-                raise OutOfScratchpad(buffer.first, buffer.stage, "weights", buffer.size)
+                return _failure(buffer, buffer.first, "weights")
             buffer.address = address
+    return None
+
+
+def _place_others(plan: Plan, builder: _Builder, space: Allocator) -> list[OutOfScratchpad]:
+    """Place all buffers of tiles as their live ranges begin.
+
+    Return the first failure of each stage; the stage's other buffers are left out then.
+    """
+    by_buffer = {id(load.buffer): load for load in plan.loads if load.buffer.address < 0}
     waiting = [item for item in builder.transient if not item[1].pinned]
     if plan.policy.results_first:
         # What a tile makes has its tick; what it reads may arrive later.
         waiting.sort(key=lambda item: (item[0] != "output tile", item[1].first))
     else:
         waiting.sort(key=lambda item: item[1].first)
+    failures: dict[int, OutOfScratchpad] = {}
     for kind, buffer in waiting:
+        if buffer.stage in failures:
+            continue
         load = by_buffer.get(id(buffer))
         use = buffer.first if load is None else load.use
         found = _room(space, builder.segment, kind, buffer, use)
         if found is None:
-            raise OutOfScratchpad(use, buffer.stage, kind, buffer.size)
+            failures[buffer.stage] = _failure(buffer, use, kind)
+            continue
         buffer.address, buffer.first = found
         if load is not None:
             load.slot = buffer.first
     plan.peak = space.peak
+    return list(failures.values())
 
 
 def _reserve(plan: Plan, builder: _Builder, space: Allocator) -> None:
@@ -414,10 +418,11 @@ def _early(segment: Segment, plan: Plan) -> bool:
     )
 
 
-def _require_room(segment: Segment, plan: Plan, config: Config) -> None:
-    """Raise `OutOfScratchpad` where a tile's buffers alone do not fit with the tensors on chip."""
-    spans, kinds = _spans(segment, plan.slots), ("weights", "input tile", "output tile")
+def _too_large(segment: Segment, plan: Plan, config: Config) -> list[OutOfScratchpad]:
+    """Return the stages with a tile whose buffers alone do not fit with the tensors on chip."""
+    spans, kinds = plan.order.spans, ("weights", "input tile", "output tile")
     tensor_buffers = list({id(item): item for item in plan.tensor_buffers.values()}.values())
+    failures = []
     for index, (stage, (begin, end)) in enumerate(zip(segment.stages, spans, strict=True)):
         repeated = {stage.inputs[at] for at in getattr(stage, "repeated", ())}
         apart = len(set(stage.inputs) - plan.tensor_buffers.keys() - repeated)
@@ -430,29 +435,34 @@ def _require_room(segment: Segment, plan: Plan, config: Config) -> None:
         needs = plan.tilings[index].most_bytes(apart, staged=staged)
         for kind, size in zip(kinds, needs, strict=True):
             if beside + size > config.spad_bytes:
-                raise OutOfScratchpad(begin, index, kind, size)
+                failures.append(OutOfScratchpad(slot=begin, stage=index, kind=kind, size=size))
+                break
+    return failures
 
 
-def make_plan(segment: Segment, policy: ScheduleParams, config: Config) -> Plan:
-    """Return the plan of a segment under a policy; raise `OutOfScratchpad` for none that fits."""
+def make_plan(
+    segment: Segment, policy: ScheduleParams, config: Config
+) -> Plan | tuple[OutOfScratchpad, ...]:
+    """Return the plan of a segment under a policy, or why there is none: one reason a stage."""
     cuts = [
         segment.tilings.of(
             stage, limits, config, None if policy.seed is None else policy.seed + index
         )
         for index, (stage, limits) in enumerate(zip(segment.stages, policy.limits, strict=True))
     ]
-    tiles = [item.tiles for item in cuts]
-    slots = sequence(segment, tiles, policy.spilled, interleaved=not policy.plain)
-    plan = Plan(policy, slots, _tensor_buffers_of(segment, policy, slots, config), cuts)
+    order = sequence(segment, cuts, policy.spilled, interleaved=not policy.plain)
+    plan = Plan(policy, order, _tensor_buffers_of(segment, policy, order, config), cuts)
     seed = policy.seed if policy.avoid_conflicts else None
     space = Allocator(config.spad_bytes, config, avoid_conflicts=policy.avoid_conflicts, seed=seed)
     early = _early(segment, plan)
     if early:
-        _place_tensors(plan, space)
-        if len(slots) > _MANY:
-            _require_room(segment, plan, config)
+        failures = _place_tensors(plan, space)
+        if not failures and len(order.slots) > _MANY:
+            failures = _too_large(segment, plan, config)
+        if failures:
+            return tuple(failures)
     builder = _Builder(segment, plan, config)
-    for number, slot in enumerate(slots):
+    for number, slot in enumerate(order.slots):
         builder.add(number, slot)
     builder.close()
     _time_loads(segment, plan, config)
@@ -461,7 +471,10 @@ def make_plan(segment: Segment, policy: ScheduleParams, config: Config) -> Plan:
     if not early:
         if policy.pinned_at is not None:
             _reserve(plan, builder, space)
-        _place_tensors(plan, space)
-    _place_others(plan, builder, space)
+        failures = _place_tensors(plan, space)
+        if failures:
+            return tuple(failures)
+    full = _place_pinned(plan, builder, space)
+    failures = _place_others(plan, builder, space) if full is None else [full]
     plan.loads.sort(key=lambda load: load.slot)
-    return plan
+    return tuple(failures) or plan

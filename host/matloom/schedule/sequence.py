@@ -7,13 +7,17 @@ from dataclasses import dataclass
 
 from matloom.schedule.segment import Segment
 from matloom.schedule.tiles import ArrayTile, Tile, VectorTile
+from matloom.schedule.tiling import Tiling
 from matloom.select.stage import ArrayStage, Stage, VectorStage
 
-__all__ = ["Slot", "finished_bytes", "sequence"]
+__all__ = ["Sequence", "Slot", "finished_bytes", "sequence"]
 
 
 #: Tiles within which one is stored and read again behind the arithmetic of the others.
 _STORED_TILES = 2
+
+#: Orders that are remembered of a tiling.
+_REMEMBERED = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,17 +35,32 @@ class Slot:
     pending: bool = False
 
 
+@dataclass(frozen=True, kw_only=True)
+class Sequence:
+    """Slots in program order, and the first and the last slot of each stage.
+
+    Of some stages that follow each other, counted from the first of their slots, `finished` has
+    the leading bytes of each output that are complete at the end.
+    """
+
+    slots: list[Slot]
+    spans: list[tuple[int, int]]
+    finished: dict[str, int]
+
+
 def _stage_slots(stage: Stage, index: int, tiles: list[Tile]) -> Iterator[Slot]:
     """Yield the ticks of a stage, with which sums they leave pending."""
     unfinished: set[tuple[int, ...]] = set()
+    steps = stage.loop_nest.steps if isinstance(stage, ArrayStage) else 0
+    in_parts = any(isinstance(tile, ArrayTile) and tile.end_step < steps for tile in tiles)
     for number, tile in enumerate(tiles):
-        if isinstance(stage, ArrayStage) and isinstance(tile, ArrayTile):
+        if in_parts and isinstance(tile, ArrayTile):
             # Parts of a reduction may have different blocks, but not different rows or positions.
             outputs = {
                 (tile.image, tile.first_row, tile.first_x, block)
                 for block in range(tile.first_block, tile.end_block)
             }
-            if tile.end_step < stage.loop_nest.steps:
+            if tile.end_step < steps:
                 unfinished |= outputs
             else:
                 unfinished -= outputs
@@ -110,32 +129,64 @@ def _interleaved(
 
 def sequence(
     segment: Segment,
-    tiles: list[list[Tile]],
+    tilings: list[Tiling],
     spilled: frozenset[str],
     *,
     interleaved: bool = True,
-) -> list[Slot]:
+) -> Sequence:
     """Return all tiles in the order in which they are emitted; stage by stage if not `interleaved`.
 
     What follows closely stays some tiles behind where it must read from external memory what
     was just stored there.
     """
     slots: list[Slot] = []
+    spans: list[tuple[int, int]] = []
     produced = {stage.output: 0 for stage in segment.stages}
     first = 0
     while first < len(segment.stages):
-        interleaved_slots: Iterable[Slot] = _stage_slots(segment.stages[first], first, tiles[first])
-        end = first + 1
-        while interleaved and _can_interleave(segment, end, produced):
-            distance = _STORED_TILES if segment.stages[end - 1].output in spilled else 0
-            interleaved_slots = _interleaved(
-                segment, end - 1, interleaved_slots, tiles[end], distance
-            )
-            end += 1
-        for slot in interleaved_slots:
-            stage = segment.stages[slot.stage]
-            made = finished_bytes(stage, slot.tile)
-            produced[stage.output] = max(produced[stage.output], made)
-            slots.append(slot)
-        first = end
-    return slots
+        distances: list[int] = []
+        while interleaved and _can_interleave(segment, first + len(distances) + 1, produced):
+            stored = segment.stages[first + len(distances)].output in spilled
+            distances.append(_STORED_TILES if stored else 0)
+        group = _group(segment, first, tilings, tuple(distances))
+        spans += [(len(slots) + begin, len(slots) + end) for begin, end in group.spans]
+        slots += group.slots
+        for name, made in group.finished.items():
+            produced[name] = max(produced[name], made)
+        first += 1 + len(distances)
+    return Sequence(slots=slots, spans=spans, finished=produced)
+
+
+def _group(
+    segment: Segment, first: int, tilings: list[Tiling], distances: tuple[int, ...]
+) -> Sequence:
+    """Return the slots of a stage and of those that follow it closely, at these distances.
+
+    They are remembered with the tiling of the first stage: plans of a search share most of them.
+    """
+    end = first + 1 + len(distances)
+    known = tilings[first].groups
+    key = (first, distances, *tilings[first + 1 : end])
+    if key not in known:
+        made: Iterable[Slot] = _stage_slots(segment.stages[first], first, tilings[first].tiles)
+        for index, distance in enumerate(distances, first):
+            made = _interleaved(segment, index, made, tilings[index + 1].tiles, distance)
+        while len(known) >= _REMEMBERED:
+            del known[next(iter(known))]
+        known[key] = _spanned(segment, first, end, list(made))
+    found = known[key]
+    assert isinstance(found, Sequence)
+    return found
+
+
+def _spanned(segment: Segment, first: int, end: int, slots: list[Slot]) -> Sequence:
+    """Return slots of stages `first` to `end`, exclusive, with what is known of them."""
+    begins, ends = [-1] * (end - first), [-1] * (end - first)
+    finished = {segment.stages[index].output: 0 for index in range(first, end)}
+    for number, slot in enumerate(slots):
+        stage, index = segment.stages[slot.stage], slot.stage - first
+        if begins[index] < 0:
+            begins[index] = number
+        ends[index] = number
+        finished[stage.output] = max(finished[stage.output], finished_bytes(stage, slot.tile))
+    return Sequence(slots=slots, spans=list(zip(begins, ends, strict=True)), finished=finished)

@@ -54,7 +54,8 @@ class InputRange:
 class Tiling:
     """Tiles of a stage in order, its chunks of weights, and lists with an entry for each tile.
 
-    Nothing of it depends on the other stages of a segment.
+    Nothing of it depends on the other stages of a segment, but `groups`, where `sequence` remembers
+    the order of its tiles with those of the stages that follow closely.
     """
 
     stage: Stage
@@ -63,6 +64,7 @@ class Tiling:
     tiles: list[Tile]
     chunks: list[Chunk]
     needs: dict[tuple[int, bool], tuple[int, int, int]] = field(default_factory=dict)
+    groups: dict[tuple[object, ...], object] = field(default_factory=dict)
 
     @cached_property
     def cycles(self) -> list[int]:

@@ -66,7 +66,35 @@ def test_live_ranges_of_all_lengths_are_found():
 def test_a_buffer_is_there_from_the_first_tick_with_room():
     space = Allocator(CONFIG.spad_bytes, CONFIG, avoid_conflicts=False)
     space.reserve(0, CONFIG.spad_bytes, 0, 5, high=False, reads=(0, 5))
-    assert space.place_early(64, [1, 2, 4], 9, high=False, reads=(9, 9)) is None
-    assert space.place_early(64, [1, 7, 6, 8], 9, high=False, reads=(9, 9)) == (0, 1)
-    assert space.place_early(64, [6, 7], 9, high=False, reads=(9, 9)) == (64, 0)
+    assert space.place_early(64, range(1, 5), 9, high=False, reads=(9, 9)) is None
+    assert space.place_early(64, range(1, 9), 9, high=False, reads=(9, 9)) == (0, 6)
+    assert space.place_early(64, range(6, 8), 9, high=False, reads=(9, 9)) == (64, 6)
     assert space.place(CONFIG.spad_bytes, 6, 6, high=False) is None
+
+
+def test_a_buffer_rests_before_its_first_tick_where_there_is_room():
+    space = Allocator(128, CONFIG, avoid_conflicts=False)
+    space.reserve(0, 64, 0, 8, high=False, reads=(0, 8))
+    space.reserve(64, 64, 0, 7, high=False, reads=(0, 7))
+    # From tick 8 on there is room: for one at tick 10 two ticks before, for one at 9 only then.
+    assert space.place_early(64, range(10, 13), 12, high=False, reads=(12, 12), rest=2) == (64, 10)
+    assert space.place_early(64, range(9, 13), 12, high=False, reads=(12, 12), rest=2) == (0, 9)
+
+
+def test_the_earliest_tick_among_many_is_that_of_trying_each(seed):
+    """Against every tick in order, on random buffers of random lives."""
+    draw = random.Random(seed)
+    for _ in range(60):
+        space = Allocator(256, CONFIG, avoid_conflicts=draw.random() < 0.5)
+        for _ in range(draw.randint(1, 60)):
+            first = draw.randint(0, 400)
+            space.place(draw.randint(1, 120), first, first + draw.randint(0, 90), high=False)
+        size, first, align = draw.randint(1, 160), draw.randint(0, 300), draw.choice((8, 64))
+        ticks = range(first, first + draw.randint(1, 150))
+        last = ticks.stop + draw.randint(0, 20)
+        tried = (
+            tick
+            for tick in ticks
+            if space._candidates(size, space._gaps(space._alive(tick, last)), align)
+        )
+        assert space._earliest(size, ticks, last, align) == next(tried, None)

@@ -18,7 +18,7 @@ from matloom.runtime import load
 from matloom.schedule.cost import predict
 from matloom.schedule.options import EFFORTS
 from matloom.schedule.params import TilingParams, Weights
-from matloom.schedule.plan import OutOfScratchpad, ScheduleParams
+from matloom.schedule.plan import ScheduleParams
 
 
 def test_the_effort_is_one_of_three():
@@ -93,14 +93,14 @@ def test_results_placed_before_what_is_loaded(monkeypatch):
 def test_a_tile_that_cannot_fit_is_found_before_a_plan_is_made(monkeypatch):
     planner = sys.modules["matloom.schedule.planner"]
     seen = []
-    require = planner._require_room
+    too_large = planner._too_large
 
     def noted(segment, plan, config):
         seen.append(segment)
-        require(segment, plan, config)
+        return too_large(segment, plan, config)
 
     monkeypatch.setattr(planner, "_MANY", 0)
-    monkeypatch.setattr(planner, "_require_room", noted)
+    monkeypatch.setattr(planner, "_too_large", noted)
     made, expected = _digits_on_nano()
     assert seen
     assert np.array_equal(made, expected)
@@ -109,8 +109,8 @@ def test_a_tile_that_cannot_fit_is_found_before_a_plan_is_made(monkeypatch):
         PRESETS["nano"],
         spad_bytes=max(tensor_buffer.size for tensor_buffer in plan.tensor_buffers.values()),
     )
-    with pytest.raises(OutOfScratchpad, match="bytes for weights of stage 0"):
-        require(seen[-1], plan, tiny)
+    full = too_large(seen[-1], plan, tiny)[0]
+    assert (full.stage, full.kind) == (0, "weights")
 
 
 def _limits(segment):

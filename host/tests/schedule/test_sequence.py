@@ -2,9 +2,11 @@ import pytest
 
 from matloom.arch.config import PRESETS
 from matloom.arch.machine import Machine
+from matloom.schedule.params import TilingParams, Weights
 from matloom.schedule.segment import Segment
 from matloom.schedule.sequence import sequence
 from matloom.schedule.tiles import VectorTile
+from matloom.schedule.tiling import Tiling
 from matloom.select.stage import VectorStage
 
 
@@ -23,6 +25,11 @@ def _stage(inputs, output, *, ratio=1, repeated=()):
     )
 
 
+def _tiling(stage, tiles):
+    limits = TilingParams(weights=Weights.RESIDENT)
+    return Tiling(stage=stage, limits=limits, config=PRESETS["nano"], tiles=tiles, chunks=[])
+
+
 def _order(*stages, spilled=()):
     """Return stage and first byte of each tile: four of each stage."""
     sizes = {"x": 64, "r": 8, **{stage.output: stage.size for stage in stages}}
@@ -35,15 +42,25 @@ def _order(*stages, spilled=()):
         results={},
         marks=(0,) * len(stages),
     )
-    tiles = [
-        [
-            VectorTile(start=start, end=start + stage.size // 4)
-            for start in range(0, stage.size, stage.size // 4)
-        ]
+    tilings = [
+        _tiling(
+            stage,
+            [
+                VectorTile(start=start, end=start + stage.size // 4)
+                for start in range(0, stage.size, stage.size // 4)
+            ],
+        )
         for stage in stages
     ]
-    slots = sequence(segment, tiles, frozenset(spilled))
-    assert [slot.last for slot in slots] == [slot.tile is tiles[slot.stage][-1] for slot in slots]
+    order = sequence(segment, tilings, frozenset(spilled))
+    slots = order.slots
+    assert [slot.last for slot in slots] == [
+        slot.tile is tilings[slot.stage].tiles[-1] for slot in slots
+    ]
+    ticks = [
+        [tick for tick, slot in enumerate(slots) if slot.stage == at] for at in range(len(stages))
+    ]
+    assert order.spans == [(min(of_stage), max(of_stage)) for of_stage in ticks]
     return [(slot.stage, 4 * slot.tile.start // stages[slot.stage].size) for slot in slots]
 
 
