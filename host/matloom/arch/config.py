@@ -341,8 +341,11 @@ class Config:
         return tuple(mode for mode in FLOAT_MODES if mode in self.mac_modes)
 
     def products_a_cycle(self, mode: str) -> int:
-        """Return the products that the array makes each cycle in a mode, its vectors full."""
-        fmt = MODES[mode]
+        """Return the products that the array makes each cycle in a mode, its vectors full.
+
+        Layers of a report that have no products, or several modes, count as i8xi8.
+        """
+        fmt = MODES.get(mode, MODES["i8xi8"])
         elements = self.rows * fmt.macs_of_two_cells // 2
         return (self.float_rows if fmt.floating else elements) * self.columns
 
