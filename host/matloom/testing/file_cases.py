@@ -13,6 +13,7 @@ from matloom.frontend.tflite import load_tflite
 from matloom.frontend.write import write_tflite
 from matloom.ir.graph import Graph, Op
 from matloom.testing.random_operators import KINDS, Instances
+from matloom.testing.streaming import streaming_network
 
 __all__ = ["REFERENCE", "networks", "programs"]
 
@@ -46,6 +47,7 @@ def _graphs() -> Iterator[tuple[str, Graph, str, CompileOptions | None, str | No
         yield f"{dtype} {op}", Instances([11, 4], dtype).make(op), "nano", None, None
     for op in (Op.CONV_2D, Op.FULLY_CONNECTED, Op.MEAN, Op.PRELU, Op.TRANSPOSE_CONV):
         yield f"float32 {op}", Instances([11, 5], "float32").make(op), "nano", None, None
+    yield "streaming", streaming_network(11, layers=1), "nano", None, None
     yield "digits", load_tflite(NETWORK), "nano", None, None
 
 
@@ -69,7 +71,7 @@ def programs() -> dict[str, bytes]:
 @cache
 def networks() -> dict[str, bytes]:
     """Return TensorFlow Lite files by name: one operator each, and a trained network."""
-    files = {"digits": NETWORK.read_bytes()}
+    files = {"digits": NETWORK.read_bytes(), "streaming": write_tflite(streaming_network(11))}
     for op in KINDS:
         dtype = "float32" if op is Op.LOG_SOFTMAX else "int8"
         if op is not Op.TRANSPOSE_CONV:

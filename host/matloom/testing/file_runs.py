@@ -14,6 +14,7 @@ from matloom.frontend.errors import ModelError
 from matloom.frontend.tflite import load_tflite
 from matloom.ir.graph import Array
 from matloom.program import HostStep, Program, ProgramError, TensorInfo
+from matloom.program.describe_state import variable_bytes
 from matloom.program.verify import VerifyError
 from matloom.runtime import Session
 
@@ -40,6 +41,14 @@ class _Recorder(ModelTransport):
             size = program.region_bytes[region]
             self._spans.append((region, end, end + size))
             end += -(-size // _PAGE) * _PAGE
+        arena = next(start for region, start, _end in self._spans if region is Region.ARENA)
+        sizes = variable_bytes(program)
+        #: Of variables in region ARENA, the only bytes there that the host may touch.
+        self._state = [
+            (arena + item.place.offset, arena + item.place.offset + sizes[item.name])
+            for item in program.variables
+            if item.place is not None
+        ]
         super().__init__(program.config, end + _PAGE)
         self.memory[end:] = _GUARD
 
@@ -47,6 +56,8 @@ class _Recorder(ModelTransport):
         for region, start, end in self._spans:
             if region in regions and start <= address and address + size <= end:
                 return
+        if (address, address + size) in self._state:
+            return
         raise Stray(f"{size} bytes at {address:#x} must lie in one of {regions}")
 
     def read_block(self, address: int, size: int) -> bytes:
@@ -127,6 +138,7 @@ def _run(program: Program) -> None:
         inputs = {info.name: _array(info, noise) for info in program.inputs}
         for _call in range(2):
             session.run(inputs)
+        session.restore(session.state)
         session.report().to_json()
 
 

@@ -99,7 +99,8 @@ class _Network:
         source = self._source()
         tensor = self.growth.tensors[source]
         rows = self.growth.integer(1, 6)
-        added = rows * tensor.size // tensor.shape[1] if len(tensor.shape) == 4 else 0
+        rows_known = len(tensor.shape) == 4 and tensor.shape[0] == 1
+        added = rows * tensor.size // tensor.shape[1] if rows_known else 0
         if added and added + tensor.size <= self.size.tensor_bytes and self.growth.chance(0.7):
             delay(self.growth, source, rows)
         else:

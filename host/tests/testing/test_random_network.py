@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 
+from matloom.compiler import compile_network
+from matloom.frontend.write import write_tflite
 from matloom.ir.graph import Op
 from matloom.ir.text import to_text
 from matloom.kernels.interpreter import interpret
 from matloom.select.operators import ENGINE
 from matloom.testing.random_network import Size, random_network
-from matloom.tools.compare import random_inputs
+from matloom.tools.compare import compare, random_inputs
 
 SMALL = Size(operators=15, tensor_bytes=1024, macs=200_000)
 
@@ -37,6 +39,19 @@ def test_words():
     networks = [random_network(seed, SMALL, words=True) for seed in range(4)]
     made = (graph.tensors[at] for graph in networks for node in graph.nodes for at in node.outputs)
     assert {tensor.dtype for tensor in made} == {"int8", "int16"}
+
+
+def test_networks_that_remember():
+    """They are what the library runs, and their programs do that on the device and on the host."""
+    placed = set()
+    for seed in range(5):
+        graph = random_network(seed, SMALL, state=True)
+        assert graph.variables
+        assert compare(write_tflite(graph), seed=seed).equal
+        program = compile_network(graph, "small", check="full")
+        assert not program.verdict.fallback
+        placed.update(variable.place is not None for variable in program.variables)
+    assert placed == {False, True}
 
 
 @pytest.mark.slow
