@@ -17,6 +17,7 @@ RUNS = {
     "your_configuration": ([], "your own: 4x8, 65,536 bytes of scratchpad"),
     "graph_by_hand": (["--config", "nano"], "equal to the definition of CONV_2D"),
     "reading_counters": (["--config", "nano"], "exec_stream: a vector entered the array"),
+    "frame_by_frame": (["--count", "2"], "state: 152 bytes (v0 8, v1 24, v2 84, v3 36)"),
     "run_network": (["--device", "model", "--count", "2"], "a handwritten"),
 }
 
