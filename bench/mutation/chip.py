@@ -100,6 +100,7 @@ def _print_digests(sound: dict[str, str]) -> int:
 def _run_streams(config: str, count: int) -> int:
     """Run random streams on chip and model; return 1 after the first difference."""
     from matloom.arch.csr import EXEC_CAUSES
+    from matloom.arch.memory import Memory
     from matloom.device.errors import DeviceError
     from matloom.device.open import open_device
     from matloom.device.rtl import MemoryTiming
@@ -109,11 +110,12 @@ def _run_streams(config: str, count: int) -> int:
     for number in range(count):
         draw, stream = random.Random(number), random_stream(number, _config(config))
         slow = number % 2
+        latency = draw.randrange(1, 80)
+        jitter, stall = slow * draw.randrange(40), slow * draw.randrange(700)
         timing = MemoryTiming(
-            read_latency=draw.randrange(1, 80),
-            latency_jitter=slow * draw.randrange(40),
-            stall_per_1024=slow * draw.randrange(700),
-            max_outstanding=draw.choice((1, 2, 16)),
+            memory=Memory(read_latency=latency, outstanding=draw.choice((1, 2, 16))),
+            latency_jitter=jitter,
+            stall_per_1024=stall,
             seed=number,
         )
         chip.transport.set_timing(timing)

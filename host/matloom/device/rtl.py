@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from matloom import arch
 from matloom.arch.bus_rules import CHANNELS, RULES
 from matloom.arch.config import Config
+from matloom.arch.memory import REFERENCE_MEMORY, Memory
 from matloom.device.errors import BusError, DeviceError
 from matloom.toolchain import power_up, simulated
 from matloom.toolchain.cache import cache_folder, exclusive
@@ -35,22 +36,16 @@ MEMORY_BASE = 0x8000_0000
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryTiming:
-    """Timing of the external memory model, in cycles of the bus.
+    """The external memory of a simulation, and what disturbs it, in cycles of the bus.
 
     Members
     -------
-    read_latency:
-        From the handshake of a read address to the first beat.
-    write_latency:
-        From the last beat of a write to its response.
+    memory:
+        Its speed and latencies.
     latency_jitter:
         Up to this many cycles more, at random.
-    max_outstanding:
-        Bursts the memory accepts before it answers the first.
     stall_per_1024:
         In how many of 1,024 cycles each handshake is withheld, at random.
-    cycles_per_beat:
-        1 is one beat a cycle.
     seed:
         Of the randomness.
     error_first, error_end:
@@ -59,12 +54,9 @@ class MemoryTiming:
         The memory answers nothing at all.
     """
 
-    read_latency: int = 32
-    write_latency: int = 8
+    memory: Memory = REFERENCE_MEMORY
     latency_jitter: int = 0
-    max_outstanding: int = 16
     stall_per_1024: int = 0
-    cycles_per_beat: int = 1
     seed: int = 0
     error_first: int = 0
     error_end: int = 0
@@ -192,7 +184,7 @@ def _load(path: Path) -> ctypes.CDLL:
         "stray_accesses": (ctypes.c_uint64, [ctypes.c_void_p]),
         "timing": (
             None,
-            [ctypes.c_void_p] + [ctypes.c_uint32] * 6 + [ctypes.c_uint64] * 3 + [ctypes.c_uint32],
+            [ctypes.c_void_p] + [ctypes.c_uint32] * 9 + [ctypes.c_uint64] * 3 + [ctypes.c_uint32],
         ),
         "check": (None, [ctypes.c_void_p] + [ctypes.c_uint32] * 2),
         "breach": (ctypes.c_int, [ctypes.c_void_p, ctypes.POINTER(_Breach)]),
@@ -215,6 +207,8 @@ class RtlTransport:
     -------
     check_bus:
         Whether every cycle is held against the bus rules (`matloom.arch.bus_rules`).
+    external_memory:
+        What the timing in force says of the memory's speed.
 
     Errors
     ------
@@ -235,6 +229,7 @@ class RtlTransport:
         state_seed: int = 0,
     ) -> None:
         self.memory_base, self.memory_bytes = MEMORY_BASE, memory_bytes
+        self._bus_bytes = config.bus_bytes
         self.memory: NDArray[np.uint8] = np.zeros(memory_bytes, np.uint8)
         self._library = _load(build(config, trace=waves is not None, on_line=on_line))
         self._simulation = self._library.matloom_create(
@@ -270,19 +265,24 @@ class RtlTransport:
 
     def set_timing(self, timing: MemoryTiming) -> None:
         """Change the timing of the external memory from the next cycle on."""
+        memory, beat = timing.memory, timing.memory.beat_cycles(self._bus_bytes)
         self._library.matloom_timing(
             self._handle,
-            timing.read_latency,
-            timing.write_latency,
+            memory.read_latency,
+            memory.write_latency,
             timing.latency_jitter,
-            timing.max_outstanding,
+            memory.outstanding,
             timing.stall_per_1024,
-            timing.cycles_per_beat,
+            beat.numerator,
+            beat.denominator,
+            memory.row_bytes,
+            memory.row_miss_cycles,
             timing.seed,
             timing.error_first,
             timing.error_end,
             int(timing.frozen),
         )
+        self.external_memory = memory
 
     def read32(self, address: int) -> int:
         """Return a register."""

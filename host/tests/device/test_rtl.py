@@ -4,6 +4,7 @@ import shutil
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 
 import pytest
 
@@ -11,6 +12,7 @@ from matloom.arch.config import PRESETS
 from matloom.arch.csr import Fault
 from matloom.arch.instruction import Instruction, pack
 from matloom.arch.isa import Opcode, Region
+from matloom.arch.memory import REFERENCE_MEMORY, Memory
 from matloom.device import rtl
 from matloom.device.errors import DeviceError, DeviceFault
 from matloom.device.open import open_device
@@ -49,8 +51,8 @@ def copy(driver, rows=8):
     return counters
 
 
-def cycles(pair, **timing):
-    pair.rtl.transport.set_timing(MemoryTiming(**timing))
+def cycles(pair, memory=REFERENCE_MEMORY, **timing):
+    pair.rtl.transport.set_timing(MemoryTiming(memory=memory, **timing))
     return copy(pair.rtl).cycles
 
 
@@ -87,22 +89,37 @@ def test_equal_seeds_give_equal_cycles(pair):
 
 def test_read_latency_delays(pair):
     # The commands and the first data wait in turn; bursts under way hide the rest.
-    assert 20 <= cycles(pair, read_latency=42) - cycles(pair) <= 30
+    assert 20 <= cycles(pair, Memory(read_latency=42)) - cycles(pair) <= 30
 
 
 def test_latency_of_single_bursts_is_not_hidden(pair):
-    fast, slow = (cycles(pair, read_latency=latency, max_outstanding=1) for latency in (32, 132))
+    fast, slow = (
+        cycles(pair, Memory(read_latency=latency, outstanding=1)) for latency in (32, 132)
+    )
     bursts = 8 * ROW_BYTES // (pair.config.burst_beats * pair.config.bus_bytes)
     assert slow - fast >= bursts * 100
 
 
 def test_write_latency_delays_the_last_response(pair):
-    assert cycles(pair, write_latency=108) - cycles(pair) >= 100
+    assert cycles(pair, Memory(write_latency=108)) - cycles(pair) >= 100
 
 
-def test_bandwidth_limits_reads(pair):
-    beats = 8 * ROW_BYTES // pair.config.bus_bytes
-    assert beats <= cycles(pair, cycles_per_beat=2) - cycles(pair) < 1.2 * beats
+@pytest.mark.parametrize("part", ["1/2", "1/3", "3/4", "5/7"])
+def test_bandwidth_limits_reads_and_writes(pair, part):
+    bus, reference = pair.config.bus_bytes, cycles(pair)
+    longer = cycles(pair, Memory(bytes_a_cycle=Fraction(part) * bus)) - reference
+    # What was read is written then, and commands are read before.
+    wanted = 2 * 8 * ROW_BYTES / bus * (1 / Fraction(part) - 1)
+    assert wanted - 4 <= longer <= wanted + 40
+
+
+def test_each_row_that_is_opened_takes_its_time(pair):
+    size, rows = 8 * ROW_BYTES, []
+    for row_bytes in (256, 1024):
+        memory = Memory(row_bytes=row_bytes, row_miss_cycles=50)
+        rows.append(cycles(pair, memory))
+    # Read and written once; the first row of each counts in both.
+    assert rows[0] - rows[1] == pytest.approx(2 * 50 * (size // 256 - size // 1024), rel=0.05)
 
 
 def test_read_error_is_a_fault(pair):

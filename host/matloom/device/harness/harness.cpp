@@ -1,8 +1,10 @@
 // Runs the Verilated chip beside a model of external memory, behind a C interface for ctypes.
 //
-// Timing of the memory: a read burst's first beat follows its address by `read_latency` cycles,
-// then one beat a cycle; latencies of outstanding bursts overlap, data return in order; reads and
-// writes are independent. Stalls, when asked for, withhold each handshake at random.
+// Timing of the memory: a read burst's first beat follows its address by `read_latency` cycles;
+// beats follow each other by `beat_numerator / beat_denominator` cycles, and by `row_miss_cycles`
+// more where one is in another row of `row_bytes` than the beat before. Latencies of outstanding
+// bursts overlap, data return in order; reads and writes are independent. Stalls, when asked for,
+// withhold each handshake at random.
 
 #include <cstdint>
 #include <cstring>
@@ -26,7 +28,9 @@ struct Timing {
   uint32_t latency_jitter = 0;
   uint32_t max_outstanding = 16;
   uint32_t stall_per_1024 = 0;
-  uint32_t cycles_per_beat = 1;
+  uint32_t beat_numerator = 1, beat_denominator = 1;
+  uint32_t row_bytes = 0;  // 0: rows are no matter
+  uint32_t row_miss_cycles = 0;
   uint64_t seed = 0;
   uint64_t error_first = 0, error_end = 0;  // addresses that answer SLVERR
   uint32_t frozen = 0;                      // the memory answers nothing
@@ -37,6 +41,35 @@ struct Burst {
   uint32_t beats;
   uint64_t due;
   uint8_t id;
+};
+
+// When one direction of the memory may pass its next beat.
+class Pace {
+ public:
+  // Whether a beat at this address may pass.
+  bool ready(const Timing& timing, uint64_t cycle, uint64_t address) const {
+    const uint64_t more = misses(timing, address) ? timing.row_miss_cycles : 0;
+    return cycle * timing.beat_denominator >= next_ + more * timing.beat_denominator;
+  }
+
+  // Notes that a beat passes in this cycle. What is left of a cycle is not lost while beats follow
+  // each other as fast as they may.
+  void pass(const Timing& timing, uint64_t cycle, uint64_t address) {
+    const uint64_t now = cycle * timing.beat_denominator;
+    const uint64_t due = next_ + (misses(timing, address) ? timing.row_miss_cycles : 0) *
+                                     uint64_t{timing.beat_denominator};
+    next_ = (now < due + timing.beat_denominator ? due : now) + timing.beat_numerator;
+    if (timing.row_bytes) row_ = address / timing.row_bytes;
+  }
+
+ private:
+  static constexpr uint64_t kNoRow = ~uint64_t{0};
+
+  bool misses(const Timing& timing, uint64_t address) const {
+    return timing.row_bytes && address / timing.row_bytes != row_;
+  }
+
+  uint64_t next_ = 0, row_ = kNoRow;  // next_ in parts of a cycle, `beat_denominator` of them
 };
 
 class Simulation {
@@ -121,6 +154,7 @@ class Simulation {
   void set_timing(const Timing& timing) {
     timing_ = timing;
     random_.seed(timing.seed);
+    read_pace_ = write_pace_ = Pace{};
   }
 
   uint64_t cycles() const { return cycle_; }
@@ -194,11 +228,12 @@ class Simulation {
     const bool live = !timing_.frozen;
     top_.m_axi_arready = live && reads_.size() < timing_.max_outstanding && !stalled();
     top_.m_axi_awready = live && writes_.size() < timing_.max_outstanding && !stalled();
-    top_.m_axi_wready = live && !writes_.empty() && !stalled();
+    top_.m_axi_wready = live && !writes_.empty() &&
+                        write_pace_.ready(timing_, cycle_, writes_.front().address) && !stalled();
     // A valid once shown stays until it is taken, as the protocol demands.
     if (!read_shown_) {
       read_shown_ = live && !reads_.empty() && reads_.front().due <= cycle_ &&
-                    cycle_ >= next_beat_ && !stalled();
+                    read_pace_.ready(timing_, cycle_, reads_.front().address) && !stalled();
     }
     top_.m_axi_rvalid = read_shown_;
     if (read_shown_) drive_read();
@@ -231,7 +266,7 @@ class Simulation {
     if (w) take_write();
     if (r) {
       read_shown_ = false;
-      next_beat_ = cycle_ + timing_.cycles_per_beat;
+      read_pace_.pass(timing_, cycle_, reads_.front().address);
       reads_.front().address += kBusBytes;
       if (--reads_.front().beats == 0) reads_.pop_front();
     }
@@ -279,6 +314,7 @@ class Simulation {
 
   void take_write() {
     Burst& front = writes_.front();
+    write_pace_.pass(timing_, cycle_, front.address);
     uint8_t bytes[kBusBytes];
     std::memcpy(bytes, &top_.m_axi_wdata, kBusBytes);
     const uint64_t strobes = top_.m_axi_wstrb;
@@ -304,7 +340,8 @@ class Simulation {
   std::mt19937_64 random_;
   std::deque<Burst> reads_, writes_, responses_;
   bool read_shown_ = false, response_shown_ = false;
-  uint64_t cycle_ = 0, next_beat_ = 0, stray_ = 0;
+  Pace read_pace_, write_pace_;
+  uint64_t cycle_ = 0, stray_ = 0;
   matloom::Monitor<kBusBytes> monitor_;
   bool checking_ = false;
 #ifdef MATLOOM_TRACE
@@ -346,11 +383,13 @@ int matloom_breach(void* simulation, matloom::Breach* breach) {
 }
 void matloom_timing(void* simulation, uint32_t read_latency, uint32_t write_latency,
                     uint32_t latency_jitter, uint32_t max_outstanding, uint32_t stall_per_1024,
-                    uint32_t cycles_per_beat, uint64_t seed, uint64_t error_first,
+                    uint32_t beat_numerator, uint32_t beat_denominator, uint32_t row_bytes,
+                    uint32_t row_miss_cycles, uint64_t seed, uint64_t error_first,
                     uint64_t error_end, uint32_t frozen) {
   static_cast<Simulation*>(simulation)
       ->set_timing({read_latency, write_latency, latency_jitter, max_outstanding, stall_per_1024,
-                    cycles_per_beat, seed, error_first, error_end, frozen});
+                    beat_numerator, beat_denominator, row_bytes, row_miss_cycles, seed,
+                    error_first, error_end, frozen});
 }
 int matloom_trace(void* simulation, const char* path) {
   return static_cast<Simulation*>(simulation)->start_trace(path);
