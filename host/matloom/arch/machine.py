@@ -6,6 +6,7 @@ All who ask what something costs ask here: prediction, transfers in time, tiles 
 from dataclasses import dataclass
 from functools import cached_property
 
+from matloom.arch.bursts import Channel, Rows, stream_cycles
 from matloom.arch.config import Config
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import Destination, Opcode, Table, post_element_bytes
@@ -15,17 +16,22 @@ from matloom.arch.numerics import Rounding
 __all__ = ["Machine"]
 
 #: Cycles from a LOAD's start to its first beat beside the memory's latency, with those from its
-#: last beat to its completion; of a burst of a short row, from its address to its last beat.
+#: last beat to its completion; from a burst's last beat to the address of the next.
 _LOAD_PATH = 5
+_READ_TURN = 1
 
-#: Cycles from a STORE's start to its first beat, and of a short row's burst from its address to
-#: its response, beside the memory's latency; by how many fewer it keeps its unit, because another
-#: one's beats follow while the response is on its way.
+#: Cycles from a burst's response to the first beat of the next: the queue of responses, address,
+#: read of the scratchpad, queue of beats.
+_WRITE_TURN = 9
+
+#: Cycles from a STORE's start to its first beat beside the memory's latency; by how many fewer it
+#: keeps its unit, because another one's beats follow while the response is on its way.
 _STORE_PATH = 10
 _STORE_OVERLAP = 1
 
-#: Cycles from start to the first command's first beat beside the memory's latency.
-_FIRST_COMMAND_PATH = 10
+#: Cycles from start to the first command's first beat at the dispatcher beside the memory's
+#: latency, and from the room for a burst of commands.
+_COMMAND_PATH = 7
 
 #: Cycles from the issue of a LOAD to its first byte beside the memory's latency: until it is
 #: dispatched, and its way.
@@ -80,9 +86,14 @@ class Machine:
         return self.memory.read_latency + _LOAD_PATH
 
     @cached_property
-    def first_command(self) -> int:
-        """Cycles from start to the first command's first beat."""
-        return self.memory.read_latency + _FIRST_COMMAND_PATH
+    def command_latency(self) -> int:
+        """Cycles from asking for commands to their first beat at the dispatcher."""
+        return self.memory.read_latency + _COMMAND_PATH
+
+    @cached_property
+    def window_cycles(self) -> float:
+        """Cycles of the beats of all reads that may be on their way."""
+        return self._reads.outstanding * self.config.burst_beats * self.beat_cycles
 
     @cached_property
     def issue_latency(self) -> int:
@@ -98,10 +109,11 @@ class Machine:
         """Return the cycles that so many bytes take on the bus, one way."""
         return size / self.config.bus_bytes * self.beat_cycles
 
-    def duration(self, instruction: Instruction) -> tuple[int, int]:
+    def duration(self, instruction: Instruction, *, behind: bool = False) -> tuple[int, int]:
         """Return for how long an instruction keeps its unit, and what passes until it completes.
 
-        That of a LOAD begins with its first beat.
+        That of a LOAD begins with its first beat. `behind` others of its unit, the bursts that may
+        be on their way are.
         """
         values = instruction.values
         if instruction.opcode is Opcode.EXEC:
@@ -109,9 +121,10 @@ class Machine:
         if instruction.opcode is Opcode.POST:
             return self._post_duration(values), 0
         if instruction.opcode is Opcode.LOAD:
-            return self.load_cycles(values), 0
+            # Behind the last beat nothing is waited for.
+            return self.load_cycles(values, behind=behind), -round(self.beat_cycles - 1)
         response = self.memory.write_latency + _STORE_PATH - _STORE_OVERLAP
-        return self.store_cycles(values) + _STORE_OVERLAP, response
+        return self.store_cycles(values, behind=behind) + _STORE_OVERLAP, response
 
     def exec_cycles(self, values: dict[str, int]) -> int:
         """Return the cycles for which an EXEC streams."""
@@ -161,30 +174,50 @@ class Machine:
         cycles += _POST_FLOAT * (values.get("rounding") == Rounding.FLOAT)
         return cycles + _POST_SUMS * (values.get("destination", 0) != Destination.SPAD)
 
-    def load_cycles(self, values: dict[str, int]) -> int:
-        """Return the cycles of a LOAD's beats, with one more a row of no whole beats."""
-        places = values.get("dram_offset", 0) | values.get("dram_row_step", 0) | values["row_bytes"]
-        setup = int(places % self.config.bus_bytes > 0)
-        return self._rows_cycles(values, self.load_latency, setup)
+    def load_cycles(self, values: dict[str, int], *, behind: bool = False) -> int:
+        """Return the cycles of a LOAD's beats; `behind` others, the outstanding are taken."""
+        if values.get("fill"):
+            size, rows = values["row_bytes"], values["rows"] * values["planes"]
+            return rows * max(2, -(-size // self.config.bus_bytes))
+        return self._transfer(values, self._reads, behind=behind)
 
-    def store_cycles(self, values: dict[str, int]) -> int:
-        """Return the cycles of a STORE's beats."""
-        return self._rows_cycles(values, self.memory.write_latency + _STORE_PATH, 0)
+    def store_cycles(self, values: dict[str, int], *, behind: bool = False) -> int:
+        """Return the cycles of a STORE's beats, likewise."""
+        return self._transfer(values, self._writes, behind=behind)
 
-    def _rows_cycles(self, values: dict[str, int], latency: int, setup: int) -> int:
-        """Return the cycles of the beats of a LOAD or STORE, with those of each row's setup.
+    @cached_property
+    def _reads(self) -> Channel:
+        return self._channel(self.memory.read_latency + _READ_TURN)
 
-        Short rows take as long as the bursts that may be outstanding need to come back.
-        """
-        rows, bus = values["rows"] * values["planes"], self.config.bus_bytes
-        size = values["row_bytes"] << values.get("spread", 0)
-        if rows == 1:
-            return round(-(-size // bus) * self.beat_cycles)
-        # Rows begin anywhere in a beat; one after another they come back to where they began.
-        start, step = values.get("dram_offset", 0), values.get("dram_row_step", 0)
-        beats = [-(-((start + row * step) % bus + size) // bus) for row in range(bus)]
-        row = sum(beats) / bus * self.beat_cycles + setup
-        return round(rows * max(row, latency / self.config.outstanding))
+    @cached_property
+    def _writes(self) -> Channel:
+        return self._channel(self.memory.write_latency + _WRITE_TURN)
+
+    def _channel(self, turn: int) -> Channel:
+        return Channel(
+            bus_bytes=self.config.bus_bytes,
+            burst_beats=self.config.burst_beats,
+            outstanding=min(self.config.outstanding, self.memory.outstanding),
+            beat_cycles=self.beat_cycles,
+            turn=turn,
+            row_bytes=self.memory.row_bytes,
+            row_miss_cycles=self.memory.row_miss_cycles,
+        )
+
+    def _transfer(self, values: dict[str, int], channel: Channel, *, behind: bool) -> int:
+        """Return the cycles of the beats of a LOAD or STORE."""
+        size, spread = values["row_bytes"], values.get("spread", 0)
+        planes, count = values["planes"], values["rows"] * values["planes"]
+        start = values.get("dram_offset", 0)
+        if count == 1 and not spread and channel.hides_latency and size >= channel.burst_bytes:
+            return round(-(-size // channel.bus_bytes) * channel.beat_cycles)
+        # Where a row begins in a burst and in a row of the memory matters, no more.
+        around = max(channel.burst_bytes, channel.row_bytes)
+        step = values.get("dram_row_step", 0)
+        if planes > 1 and values["rows"] == 1:
+            step = values.get("dram_plane_step", 0)
+        rows = Rows(start=start % around, size=size, count=count, step=step, spread=1 << spread)
+        return round(stream_cycles(rows, channel)[behind])
 
 
 def _shared(values: dict[str, int], size: int, config: Config) -> float:

@@ -1,5 +1,6 @@
 """Predicted cycles of a command buffer: decoupled units, their queues and their waits."""
 
+from bisect import bisect_right
 from dataclasses import dataclass
 
 from matloom.arch.instruction import Instruction
@@ -8,14 +9,12 @@ from matloom.arch.machine import Machine
 
 __all__ = ["Prediction", "predict"]
 
-#: Cycles from start to the first instruction, beside what the dispatcher takes for it.
-_START = 23
-
 #: Cycles that the dispatcher takes for an instruction: its granules, its extents, its verdict.
 _DISPATCH = {Opcode.LOAD: 25, Opcode.EXEC: 30, Opcode.POST: 37, Opcode.STORE: 25}
 
-#: Bytes of commands that are read ahead, half of them in a burst.
-_READ_AHEAD = 512
+#: Bytes of a burst of commands; bytes that are read ahead.
+_BURST = 256
+_READ_AHEAD = 2 * _BURST
 
 #: Places of a queue, however shallow it should be.
 _QUEUE_PLACES = 3
@@ -64,6 +63,51 @@ def _commands_ahead(instructions: list[Instruction], machine: Machine) -> tuple[
     return round(machine.transfer_cycles(first)), behind[1:]
 
 
+class _Commands:
+    """When commands arrive at the dispatcher: bursts, each asked for when there is room for it."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._burst = machine.transfer_cycles(_BURST)
+        #: When each burst begins to arrive.
+        self._begins = [machine.command_latency, machine.command_latency + self._burst]
+        self._taken = 0
+
+    def arrival(self, size: int) -> int:
+        """Return when the next command, of so many bytes, has arrived."""
+        number, place = divmod(self._taken + size - 1, _BURST)
+        beats = self._machine.transfer_cycles(place + 1) - self._machine.beat_cycles + 1
+        return round(self._begins[number] + beats)
+
+    def take(self, size: int, time: int, loads: "_Loads") -> None:
+        """Make room at a time, and ask for the bursts that it is enough for."""
+        self._taken += size
+        while self._taken >= (len(self._begins) - 1) * _BURST:
+            begins = max(time + self._machine.command_latency, time + loads.under_way(time))
+            self._begins.append(max(begins, self._begins[-1] + self._burst))
+
+
+class _Loads:
+    """When beats of LOADs come."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+
+    def append(self, start: int, end: int) -> None:
+        """Note the beats of the next LOAD."""
+        self._starts.append(start)
+        self._ends.append(end)
+
+    def under_way(self, time: int) -> float:
+        """Return the cycles of the beats that have been asked for at a time."""
+        asked = time + self._machine.load_latency
+        at = bisect_right(self._starts, asked) - 1
+        most = self._machine.window_cycles
+        return min(most, self._ends[at] - time) if at >= 0 else 0.0
+
+
 def predict(
     instructions: list[Instruction], machine: Machine, *, resident: bool = False
 ) -> Prediction:
@@ -77,9 +121,10 @@ def predict(
     busy = dict.fromkeys(UNITS, 0)
     marks: dict[int, int] = {}
     ahead, behind = _commands_ahead(instructions, machine)
-    free[Opcode.LOAD] = machine.first_command + ahead
+    free[Opcode.LOAD] = machine.command_latency + ahead
     commands, waiting = iter(behind), 0.0
-    dispatch, places = _START, max(machine.config.queue_depth, _QUEUE_PLACES)
+    fetched, loads = _Commands(machine), _Loads(machine)
+    dispatch, places = 0, max(machine.config.queue_depth, _QUEUE_PLACES)
     for instruction in instructions:
         unit = instruction.opcode
         if unit is Opcode.END:
@@ -90,7 +135,9 @@ def predict(
             done[unit].append(0)
             waiting += next(commands)
             continue
-        dispatch += _DISPATCH[unit]
+        size = FORMATS[unit].granules * GRANULE_BYTES
+        dispatch = max(dispatch, fetched.arrival(size)) + _DISPATCH[unit]
+        fetched.take(size, dispatch, loads)
         if len(queue) >= places:
             dispatch = max(dispatch, queue[-places])
         ready = dispatch + _HANDOVER
@@ -104,10 +151,11 @@ def predict(
             wait = instruction.values.get("wait_load", 0)
             loaded = done[Opcode.LOAD][-wait] if wait else 0
             ready = max(ready, max(dispatch, loaded) + _HANDOVER + reads + _POST_LEAD)
+        taken_at = ready
         if unit is Opcode.LOAD:
             ready += machine.load_latency
         start = max(ready, free[unit])
-        hold, more = machine.duration(instruction)
+        hold, more = machine.duration(instruction, behind=bool(queue) and free[unit] >= ready)
         if unit is Opcode.LOAD:
             # Commands come over the same bus; those that came while no LOAD did are no matter.
             waiting = max(0.0, waiting - max(0, ready - free[unit])) + next(commands)
@@ -115,7 +163,10 @@ def predict(
                 round(waiting), round(machine.transfer_cycles(_READ_AHEAD // 2)) + hold // 4
             )
             waiting, hold = waiting - taken, hold + taken
-        queue.append(start)
+            loads.append(start, start + hold)
+            queue.append(max(taken_at, start - machine.load_latency))
+        else:
+            queue.append(start)
         free[unit] = start + hold
         busy[unit] += hold
         done[unit].append(start + hold + more)
