@@ -17,15 +17,21 @@ def draw(rng, count, form):
     wide = np.asarray(widen(patterns, form))
     bias = wide ^ rng.integers(0, 1 << 24, count) ^ (1 << 31) * rng.integers(0, 2, count)
     bias = np.where(rng.random(count) < 0.2, NOTHING, bias)
+    # A sum of zero, which is one of the limits.
+    patterns[0] = wide[0] = bias[0] = 0
     return patterns, wide, bias
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@pytest.mark.parametrize("limits", [(INFINITE | 1 << 31, INFINITE), (0, SIX)], ids=["all", "relu6"])
+@pytest.mark.parametrize(
+    "limits",
+    [(INFINITE | 1 << 31, INFINITE), (0, SIX), (SIX, 0)],
+    ids=["all", "relu6", "crossed"],
+)
 @pytest.mark.parametrize("of_format", [0, 1])
 def test_results(seed, name, limits, of_format):
     form, rng = FLOAT_FORMATS[name], np.random.default_rng(seed)
-    patterns, wide, bias = draw(rng, 250, form)
+    patterns, wide, bias = draw(rng, 200, form)
     values = patterns if of_format else wide
     results = np.asarray(limit(add(wide, bias), *limits))
     elements = np.asarray(narrow(results, form))
