@@ -472,3 +472,32 @@ def test_an_idle_unit_makes_no_progress():
             await ctx.tick()
 
     simulate(dut, bench, cycles=30)
+
+
+def test_progress_ends_where_nothing_is_granted(seed):
+    """The watchdog must see a POST that moves, and memories that refuse everything."""
+    config, told = CONFIGS["4_by_2"], []
+    dut, values = Post(config), steady(config, 60, source=Source.ACC, table=Table.NONE)
+    values = draw(random.Random(seed), config, **values)
+
+    async def bench(ctx):
+        names = [name for name, _field in body_layout(Opcode.POST, config)]
+        ctx.set(dut.unit.command.payload, {name: values[name] for name in names})
+        ctx.set(dut.unit.command.valid, 1)
+        ctx.set(dut.fetch, 1)
+        for cycle in range(150):
+            for port in (dut.spad_read, dut.acc_read, dut.spad_write, dut.acc_update):
+                ctx.set(port.ready, not 60 <= cycle < 110)
+            _clk, _rst, taken, progress = await ctx.tick().sample(
+                dut.unit.command.ready, dut.unit.progress
+            )
+            if taken:
+                ctx.set(dut.unit.command.valid, 0)
+                ctx.set(dut.fetch, 0)
+            told.append(progress)
+
+    simulate(dut, bench, cycles=200)
+    assert sum(told[:60]) > 20
+    # What was on its way through the lanes arrives.
+    assert not any(told[90:110])
+    assert sum(told[110:]) > 20

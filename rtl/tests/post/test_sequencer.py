@@ -6,6 +6,7 @@ import pytest
 from amaranth.hdl import ResetInserter, Signal
 
 from matloom.arch.config import PRESETS
+from matloom.testing.configs import WIDEST
 from matloom_rtl.post.sequencer import Sequencer
 from matloom_rtl.testing import simulate
 
@@ -52,13 +53,15 @@ async def execute(ctx, dut, command, generator, written_first):
     assert not ctx.get(dut.streaming)
     await ctx.tick()
     ctx.set(dut.asked_all, 0)
-    ctx.set(dut.waiting, 1)
+    ctx.set(dut.waiting, command["oc_blocks"] == 1)
     if written_first:
         await pulse(ctx, dut.finished)
-    for _block in range(command["oc_blocks"]):
+    for block in range(command["oc_blocks"]):
         assert not ctx.get(dut.streaming)
         assert not ctx.get(dut.unit.done)
         await pause(ctx, generator.randint(0, 2))
+        if block == command["oc_blocks"] - 1:
+            ctx.set(dut.waiting, 1)
         await pulse(ctx, dut.block_left)
     if not written_first:
         await pause(ctx, generator.randint(0, 3))
@@ -87,6 +90,27 @@ def test_commands_one_after_the_other(seed):
             await execute(ctx, dut, command, generator, written_first=number % 3 == 1)
 
     simulate(dut, bench, cycles=1000)
+
+
+def test_as_many_blocks_as_the_field_counts():
+    dut, blocks = Sequencer(WIDEST), 4095
+
+    async def bench(ctx):
+        await begin(ctx, dut, {"mark": 5, "oc_blocks": blocks})
+        await pause(ctx, 2)
+        await pulse(ctx, dut.finished)
+        ctx.set(dut.block_left, 1)
+        await ctx.tick().repeat(blocks - 1)
+        ctx.set(dut.block_left, 0)
+        for _cycle in range(2 * WIDEST.acc_update_latency):
+            assert ctx.get(dut.unit.busy)
+            assert not ctx.get(dut.unit.done)
+            await ctx.tick()
+        await pulse(ctx, dut.block_left)
+        await pause(ctx, WIDEST.acc_update_latency)
+        assert ctx.get(dut.unit.done)
+
+    simulate(dut, bench, cycles=blocks + 100)
 
 
 @pytest.mark.parametrize("cycles", range(12))
