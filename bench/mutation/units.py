@@ -61,7 +61,7 @@ _TESTS = {
         "float_lane": ("float_lane",),
         "lane": ("lane", "post"),
         "lanes": ("lanes", "post"),
-        "layouts": ("lanes", "reader", "writer", "post"),
+        "layouts": ("positions", "lanes", "reader", "writer", "post"),
         "numbers": ("numbers", "post"),
         "parameters": ("parameters", "post"),
         "positions": ("positions", "post"),
