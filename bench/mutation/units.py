@@ -67,6 +67,7 @@ _TESTS = {
         "positions": ("positions", "post"),
         "post": ("post",),
         "products": ("products", "post"),
+        "quotient": ("quotient", "post"),
         "reader": ("reader", "post"),
         "sequencer": ("sequencer", "post"),
         "tables": ("tables", "post"),
