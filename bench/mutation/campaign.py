@@ -44,6 +44,8 @@ class Campaign:
         self.report = _read(path, {"seed": seed, "total": total, "mutants": {}})
         if (self.report["seed"], self.report["total"]) != (seed, total):
             self.report = {"seed": seed, "total": total, "mutants": {}}
+        records = self.report["mutants"].items()
+        self.report["mutants"] = {key: item for key, item in records if item["unit"] in UNITS}
         self._seconds = _read(_SECONDS, {})
         self._sound: set[str] = set()
         known = _read(EQUIVALENT, {})

@@ -10,81 +10,45 @@ __all__ = ["ROOT", "RTL", "UNITS", "candidates", "shares", "tests_of"]
 ROOT = Path(__file__).resolve().parents[2]
 RTL = ROOT / "rtl" / "matloom_rtl"
 
-#: Of each file the unit tests, those of the unit itself first: what uses it comes later. A file
-#: with none but those of its folder is a part of that unit.
-_TESTS = {
+#: Folders whose files are mutated, all but what serves tests.
+_FOLDERS = ("memory", "control", "dma", "array", "post", "arith")
+
+#: Tests, besides that of the same name, that notice mutants of a file: of what uses it.
+_USERS = {
     "memory": {
-        "bank": ("bank", "scratchpad"),
-        "claims": ("claims",),
-        "gather": ("gather", "scratchpad"),
-        "reserved": ("reserved",),
-        "rotate": ("rotate",),
-        "scatter": ("scatter", "scratchpad"),
-        "scratchpad": ("scratchpad",),
-        "select": ("select", "scratchpad"),
-        "slice": ("slice",),
-        "wide": ("wide", "select", "gather"),
+        **dict.fromkeys(("bank", "gather", "scatter", "select"), ("scratchpad",)),
     },
     "control": {
-        "bounds": ("bounds", "dispatch"),
-        "control": ("control",),
-        "counters": ("counters", "control"),
-        "csr": ("csr",),
-        "dispatch": ("dispatch",),
-        "layouts": ("layouts", "queue", "dispatch"),
-        "legality": ("dispatch",),
-        "marks": ("marks",),
-        "queue": ("queue", "control"),
-        "supervisor": ("supervisor", "control"),
+        **dict.fromkeys(("bounds", "legality"), ("dispatch",)),
+        **dict.fromkeys(("counters", "queue", "supervisor"), ("control",)),
+        "layouts": ("queue", "dispatch"),
     },
     "dma": {
-        "bursts": ("bursts", "load"),
-        "fetch": ("fetch",),
-        "load": ("load",),
-        "read_port": ("read_port",),
-        "rows": ("rows", "load", "store"),
-        "spread": ("spread", "load"),
-        "store": ("store",),
+        **dict.fromkeys(("bursts", "spread"), ("load",)),
+        "rows": ("load", "store"),
     },
     "array": {
-        "accumulators": ("accumulators",),
-        "array": ("array",),
-        "cells": ("cells", "array"),
-        "execute": ("execute",),
-        "float_columns": ("float_columns",),
-        "loader": ("loader", "execute"),
-        "outputs": ("outputs", "walk"),
-        "walk": ("walk", "execute"),
-        "windows": ("windows", "execute"),
+        "cells": ("array",),
+        **dict.fromkeys(("loader", "walk", "windows"), ("execute",)),
+        "outputs": ("walk",),
     },
     "post": {
-        "float_lane": ("float_lane",),
-        "lane": ("lane", "post"),
-        "lanes": ("lanes", "post"),
+        **dict.fromkeys(
+            ("lane", "lanes", "numbers", "parameters", "positions", "products"), ("post",)
+        ),
+        **dict.fromkeys(("quotient", "reader", "sequencer", "tables", "writer"), ("post",)),
         "layouts": ("positions", "lanes", "reader", "writer", "post"),
-        "numbers": ("numbers", "post"),
-        "parameters": ("parameters", "post"),
-        "positions": ("positions", "post"),
-        "post": ("post",),
-        "products": ("products", "post"),
-        "quotient": ("quotient", "post"),
-        "reader": ("reader", "post"),
-        "sequencer": ("sequencer", "post"),
-        "tables": ("tables", "post"),
-        "writer": ("writer", "post"),
     },
-    "arith": {
-        "add": ("add",),
-        "multiply": ("multiply",),
-        "narrow": ("narrow",),
-        "stages": ("stages", "add"),
-        "unpack": ("unpack",),
-        "widen": ("widen",),
-    },
+    "arith": {"stages": ("add",)},
 }
 
 #: Mutated files, as ``folder/name``.
-UNITS = tuple(f"{folder}/{name}" for folder, names in _TESTS.items() for name in names)
+UNITS = tuple(
+    f"{folder}/{path.stem}"
+    for folder in _FOLDERS
+    for path in sorted((RTL / folder).glob("*.py"))
+    if path.stem not in ("__init__", "testing")
+)
 
 #: Mutants of a unit, however small it is.
 FLOOR = 4
@@ -96,15 +60,16 @@ def source_of(unit: str) -> Path:
 
 
 def tests_of(unit: str) -> list[str]:
-    """Return the test files of a unit, from the root, in the order in which they run."""
+    """Return the test files of a unit, from the root, in the order in which they run.
+
+    First that of the unit itself, where it has one, then those of what uses it; where there are
+    none, all of its folder.
+    """
     folder, name = unit.split("/")
-    return [f"rtl/tests/{folder}/test_{each}.py" for each in _TESTS[folder][name]]
-
-
-def digest_of(unit: str) -> str:
-    """Return a digest of a unit's source and tests."""
-    files = [source_of(unit), *(ROOT / each for each in tests_of(unit))]
-    return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()[:16]
+    tests = ROOT / "rtl" / "tests" / folder
+    names = (name, *_USERS[folder].get(name, ()))
+    files = [path for path in (tests / f"test_{each}.py" for each in names) if path.is_file()]
+    return [str(path.relative_to(ROOT)) for path in files or sorted(tests.glob("test_*.py"))]
 
 
 def candidates(unit: str, seed: int) -> list[Mutant]:
