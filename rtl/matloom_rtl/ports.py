@@ -24,6 +24,7 @@ __all__ = [
     "FaultSignature",
     "SpadReadSignature",
     "SpadWriteSignature",
+    "access_bits",
     "body_layout",
     "mark_bits",
 ]
@@ -129,6 +130,11 @@ class AccUpdateSignature(wiring.Signature):
                 **({"floating": Out(1)} if config.has_float else {}),
             }
         )
+
+
+def access_bits(config: Config) -> int:
+    """Return the bits of the signed address of an access that may begin before the first byte."""
+    return 1 + config.spad_addr_bits
 
 
 def mark_bits(config: Config) -> int:

@@ -9,7 +9,7 @@ from matloom.arch.config import Config
 from matloom.arch.numerics import LARGER_BITS
 from matloom_rtl.arith.add import FloatAdd
 from matloom_rtl.array.cells import beside, delay
-from matloom_rtl.ports import ACC_ADDRESS_BITS, AccReadSignature, AccUpdateSignature
+from matloom_rtl.ports import AccReadSignature, AccUpdateSignature
 
 __all__ = ["Accumulators"]
 
@@ -59,7 +59,7 @@ class Accumulators(wiring.Component):
         super().__init__(
             {
                 "sum_valid": In(1),
-                "sum_entry": In(ACC_ADDRESS_BITS),
+                "sum_entry": In(config.acc_addr_bits),
                 "sum_add": In(1),
                 "sum_maximum": In(1),
                 "sums": In(32 * config.columns),

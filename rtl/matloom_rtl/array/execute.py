@@ -14,7 +14,6 @@ from matloom_rtl.array.walk import Walk, vector_layout
 from matloom_rtl.memory.claims import aligned, claims_of
 from matloom_rtl.memory.slice import Slice
 from matloom_rtl.ports import (
-    ACC_ADDRESS_BITS,
     SPAD_READ_LATENCY,
     CommandSignature,
     SpadReadSignature,
@@ -34,7 +33,7 @@ def _tag_layout(config: Config) -> data.StructLayout:
     """Return what travels beside a vector through the array."""
     return data.StructLayout(
         {
-            "entry": ACC_ADDRESS_BITS,
+            "entry": config.acc_addr_bits,
             "add": 1,
             "maximum": 1,
             "last": 1,
@@ -104,7 +103,7 @@ class Execute(wiring.Component):
                 "input_read": Out(SpadReadSignature(config.rows, config.spad_banks)),
                 "weight_read": Out(SpadReadSignature(config.weight_bytes, config.spad_banks)),
                 "sum_valid": Out(1),
-                "sum_entry": Out(ACC_ADDRESS_BITS),
+                "sum_entry": Out(config.acc_addr_bits),
                 "sum_add": Out(1),
                 "sum_maximum": Out(1),
                 "sums": Out(32 * config.columns),
@@ -183,7 +182,8 @@ class Execute(wiring.Component):
             vectors.i.payload.paused.eq(walk.paused),
             vectors.i.payload.switch.eq(walk.o.payload.switch),
             vectors.i.payload.vector.eq(walk.o.payload),
-            vectors.i.payload.claims.eq(claims),
+            # Padding claims nothing, and so waits for nobody.
+            vectors.i.payload.claims.eq(Mux(walk.o.payload.row_valid, claims, 0)),
             walk.o.ready.eq(vectors.i.ready),
             vectors.o.ready.eq(~shown.valid | (ready & allowed)),
             read.valid.eq(wanted),

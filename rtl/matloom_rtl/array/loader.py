@@ -9,7 +9,7 @@ from matloom.arch.isa import Opcode
 from matloom_rtl.array.cells import decode_flags, delay
 from matloom_rtl.memory.claims import aligned, claims_of
 from matloom_rtl.memory.slice import Slice
-from matloom_rtl.ports import SPAD_ADDRESS_BITS, SPAD_READ_LATENCY, SpadReadSignature, body_layout
+from matloom_rtl.ports import SPAD_READ_LATENCY, SpadReadSignature, access_bits, body_layout
 
 __all__ = ["Loader"]
 
@@ -76,7 +76,7 @@ class Loader(wiring.Component):
         m.submodules.requests = requests = Slice(
             data.StructLayout(
                 {
-                    "address": SPAD_ADDRESS_BITS,
+                    "address": access_bits(config),
                     "claims": config.spad_banks,
                     **({"narrow": 1} if config.has_narrow else {}),
                     **({"format": len(self.weight_format)} if config.has_float else {}),
@@ -85,7 +85,7 @@ class Loader(wiring.Component):
             at_hand=("claims",),
         )
         working, all_end = Signal(), Signal()
-        address, asked = Signal(SPAD_ADDRESS_BITS, reset_less=True), Signal()
+        address, asked = Signal(access_bits(config), reset_less=True), Signal()
         m.d.comb += [
             requests.i.valid.eq(working),
             requests.i.payload.address.eq(address),

@@ -5,23 +5,29 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
-from matloom.arch.isa import FORMATS, Opcode
+from matloom.arch.isa import Opcode
 from matloom_rtl.array.windows import LINE_BITS
-from matloom_rtl.ports import ACC_ADDRESS_BITS
+from matloom_rtl.ports import body_layout
 
-__all__ = ["GRID", "Outputs", "penultimate"]
+__all__ = ["Outputs", "grid_layout", "penultimate"]
 
 _FIELDS = ("first_output", "out_width", "out_height", "out_x_skip", "out_y_skip")
 
-#: What the outputs of a vector depend on: fields of its instruction, and `first`: it begins a step,
-#: `resume`: that step adds to entries of the one before, `start`: it begins an instruction.
-GRID = data.StructLayout(
-    {
-        **dict.fromkeys(("window", "start", "resume", "first"), 1),
-        "penultimate": LINE_BITS,
-        **{item.name: item.bits for item in FORMATS[Opcode.EXEC].fields if item.name in _FIELDS},
-    }
-)
+
+def grid_layout(config: Config) -> data.StructLayout:
+    """Return what the outputs of a vector depend on, beside fields of its instruction.
+
+    `first`: it begins a step, `resume`: that step adds to entries of the one before, `start`: it
+    begins an instruction.
+    """
+    body = body_layout(Opcode.EXEC, config)
+    return data.StructLayout(
+        {
+            **dict.fromkeys(("window", "start", "resume", "first"), 1),
+            "penultimate": LINE_BITS,
+            **{name: body[name].shape for name in _FIELDS},
+        }
+    )
 
 
 def penultimate(line):
@@ -56,23 +62,25 @@ class Outputs(wiring.Component):
     """
 
     def __init__(self, config: Config):
-        self._has_windows = config.has_windows
+        self._has_windows, self._grid_layout = config.has_windows, grid_layout(config)
         super().__init__(
             {
                 "advance": In(1),
                 "valid": In(3),
-                "grid": In(GRID),
+                "grid": In(self._grid_layout),
                 "position": Out(LINE_BITS),
                 "first_line": Out(1),
                 "output": Out(1),
-                "acc_addr": In(ACC_ADDRESS_BITS),
-                "entry": Out(ACC_ADDRESS_BITS),
+                "acc_addr": In(config.acc_addr_bits),
+                "entry": Out(config.acc_addr_bits),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
-        second, third = Signal(GRID, reset_less=True), Signal(GRID, reset_less=True)
+        second, third = (
+            Signal(self._grid_layout, name=name, reset_less=True) for name in ("second", "third")
+        )
         counted, output = Signal(), Signal()
         if self._has_windows:
             self._lines(m, counted)
@@ -115,7 +123,7 @@ class Outputs(wiring.Component):
 
     def _entries(self, m: Module, grid, output):
         """Count entries, and return to the first of the output block with every step."""
-        following, block = Signal(ACC_ADDRESS_BITS), Signal(ACC_ADDRESS_BITS)
+        following, block = Signal.like(self.entry), Signal.like(self.entry)
         with m.If(grid.start):
             m.d.comb += self.entry.eq(self.acc_addr)
         with m.Elif(grid.resume):

@@ -7,17 +7,45 @@ from amaranth.lib.wiring import In, Out
 from matloom.arch.config import Config
 from matloom.arch.isa import Opcode
 from matloom_rtl.array.cells import decode_flags, flags_layout
-from matloom_rtl.array.outputs import GRID, Outputs, penultimate
+from matloom_rtl.array.outputs import Outputs, penultimate
 from matloom_rtl.array.windows import LINE_BITS
-from matloom_rtl.ports import ACC_ADDRESS_BITS, SPAD_ADDRESS_BITS, body_layout, mark_bits
+from matloom_rtl.ports import access_bits, body_layout, mark_bits
 
 __all__ = ["Walk", "vector_layout"]
 
-#: Wide enough that no legal sum of steps wraps: 2**21 + 2 * 2**28 + 2**24 + 2**18 < 2**30.
-_BYTE_BITS = 31
+#: No input has row ``2**13``, nor begins `first_row` so far before it.
+_ROW_BITS = 13
 
-#: Likewise for rows: 2**13 + 4095 * 255 + 255 * 255 < 2**21.
-_ROW_BITS = 22
+
+def position_layout(inside: int) -> data.StructLayout:
+    """Return a position along an axis: a number below ``2**inside``, or `beyond` that for good.
+
+    Steps are never negative, so that what is beyond the end stays there.
+    """
+    return data.StructLayout({"beyond": 1, "at": signed(inside + 2)})
+
+
+def _first(value):
+    """Return the position of a number from ``-2**inside`` on."""
+    return Cat(Const(0, 1), value).as_signed()
+
+
+def _moved(position, step):
+    """Return the position some bytes or rows on, fewer than ``2**inside``."""
+    moved = (position.at + step)[: len(position.at)]
+    return Cat(position.beyond | (~moved[-1] & moved[-2]), moved)
+
+
+def _outside(distance, rows: int):
+    """Return how many of `rows` elements lie before a border that is `distance` behind the first.
+
+    None where it is negative, all where it is further; its lower bits need no comparison.
+    """
+    bits = (rows - 1).bit_length()
+    near = distance[:bits]
+    if rows < 1 << bits:
+        near = Mux(near < rows, near, rows)
+    return Mux(distance < 0, 0, Mux(distance[bits:].any(), rows, near))
 
 
 def vector_layout(config: Config) -> data.StructLayout:
@@ -31,13 +59,13 @@ def vector_layout(config: Config) -> data.StructLayout:
     """
     return data.StructLayout(
         {
-            "address": SPAD_ADDRESS_BITS,
+            "address": signed(access_bits(config)),
             "low": range(config.rows + 1),
             "high": range(config.rows + 1),
             "row_valid": 1,
             "pad": 8,
             "switch": 1,
-            "entry": ACC_ADDRESS_BITS,
+            "entry": config.acc_addr_bits,
             "add": 1,
             "maximum": 1,
             "last": 1,
@@ -274,8 +302,8 @@ class Walk(wiring.Component):
         )
         s1_valid = Signal()
         pauses = [Signal(name=f"paused{stage}") for stage in (1, 2, 3)]
-        s1_byte = Signal(signed(_BYTE_BITS), reset_less=True)
-        s1_row = Signal(signed(_ROW_BITS), reset_less=True)
+        s1_byte = Signal.like(byte, reset_less=True)
+        s1_row = Signal.like(row, reset_less=True)
         with m.If(advance):
             m.d.sync += [
                 s1_valid.eq(step["issue"]),
@@ -305,10 +333,10 @@ class Walk(wiring.Component):
         resume = Signal(reset_less=True)
         with m.If(advance):
             m.d.sync += resume.eq(step_start & ~first_step)
-        grid = outputs.grid
+        grid, members = outputs.grid, fixed.shape().members
         m.d.comb += [
             outputs.advance.eq(advance),
-            *(grid[name].eq(fixed[name]) for name, _ in GRID if name in fixed.shape().members),
+            *(grid[name].eq(fixed[name]) for name in grid.shape().members if name in members),
             *(grid[name].eq(known[name]) for name in ("first", "start")),
             grid.resume.eq(resume),
         ]
@@ -321,24 +349,24 @@ class Walk(wiring.Component):
         the other: no step is shorter than `acc_update_latency` cycles.
         """
         last = step["at_last"]
-        rows = self._config.rows
+        along_row = position_layout(self._config.spad_addr_bits)
         byte_oc, byte_col, byte_block, byte = (
-            Signal(signed(_BYTE_BITS), name=f"byte_{name}", reset_less=True)
+            Signal(along_row, name=f"byte_{name}", reset_less=True)
             for name in ("oc", "col", "block", "x")
         )
         next_oc, next_col, next_block, next_byte = (
-            Signal(signed(_BYTE_BITS), name=f"next_{name}", reset_less=True)
+            Signal(along_row, name=f"next_{name}", reset_less=True)
             for name in ("oc", "col", "block", "x")
         )
         row_kernel, row, next_kernel, next_row = (
-            Signal(signed(_ROW_BITS), name=name, reset_less=True)
+            Signal(position_layout(_ROW_BITS), name=name, reset_less=True)
             for name in ("row_kernel", "row", "next_kernel", "next_row")
         )
         m.d.sync += [
-            next_oc.eq(byte_oc + command.oc_step),
-            next_col.eq(byte_col + command.kernel_col_step),
-            next_block.eq(byte_block + rows),
-            next_kernel.eq(row_kernel + command.kernel_row_step),
+            next_oc.eq(_moved(byte_oc, command.oc_step)),
+            next_col.eq(_moved(byte_col, command.kernel_col_step)),
+            next_block.eq(_moved(byte_block, self._config.rows)),
+            next_kernel.eq(_moved(row_kernel, command.kernel_row_step)),
         ]
         with m.If(~last["blocks"]):
             m.d.sync += [next_byte.eq(next_block), next_row.eq(row_kernel)]
@@ -347,15 +375,16 @@ class Walk(wiring.Component):
         with m.Elif(~last["kernel_rows"]):
             m.d.sync += [next_byte.eq(byte_oc), next_row.eq(next_kernel)]
         with m.Else():
-            m.d.sync += [next_byte.eq(next_oc), next_row.eq(command.first_row)]
+            m.d.sync += [next_byte.eq(next_oc), next_row.eq(_first(command.first_row))]
 
         taps_end = last["blocks"] & last["kernel_cols"]
         with m.If(step["moving"]):
             with m.If(step["reload"]):
                 m.d.sync += [
-                    each.eq(incoming.first_byte) for each in (byte, byte_block, byte_col, byte_oc)
+                    each.eq(_first(incoming.first_byte))
+                    for each in (byte, byte_block, byte_col, byte_oc)
                 ]
-                m.d.sync += [row.eq(incoming.first_row), row_kernel.eq(incoming.first_row)]
+                m.d.sync += [each.eq(_first(incoming.first_row)) for each in (row, row_kernel)]
             with m.Elif(step["step_end"]):
                 m.d.sync += [byte.eq(next_byte), byte_block.eq(next_byte), row.eq(next_row)]
                 with m.If(last["blocks"]):
@@ -365,9 +394,9 @@ class Walk(wiring.Component):
                 with m.If(taps_end & last["kernel_rows"]):
                     m.d.sync += byte_oc.eq(next_byte)
             with m.Elif(last["width"]):
-                m.d.sync += [byte.eq(byte_block), row.eq(row + command.y_step)]
+                m.d.sync += [byte.eq(byte_block), row.eq(_moved(row, command.y_step))]
             with m.Else():
-                m.d.sync += byte.eq(byte + command.x_step)
+                m.d.sync += byte.eq(_moved(byte, command.x_step))
         return byte, row
 
     def _starts(self, m: Module, step):
@@ -388,33 +417,36 @@ class Walk(wiring.Component):
         s2, s3, s4 = (Signal(layout, name=f"s{stage}", reset_less=True) for stage in (2, 3, 4))
         valid2, valid3, valid4 = Signal(), Signal(), Signal()
 
-        row_bits, pitch2 = Signal(12, reset_less=True), Signal(20, reset_less=True)
-        room2 = Signal(signed(_BYTE_BITS + 1), reset_less=True)
-        under2 = Signal(signed(_BYTE_BITS), reset_less=True)
+        row_bits, pitch2 = Signal(12, reset_less=True), Signal.like(fixed.input_pitch)
+        inside = ~s1_row.beyond & (s1_row.at >= 0) & (s1_row.at < fixed.input_rows)
+        room2 = Signal(signed(len(s1_byte.at) + 1), reset_less=True)
+        under2, beyond2 = Signal.like(room2, reset_less=True), Signal(reset_less=True)
         base2, product3, base3 = (
-            Signal(24, name=name, reset_less=True) for name in ("base2", "product3", "base3")
+            Signal(access_bits(self._config), name=name, reset_less=True)
+            for name in ("base2", "product3", "base3")
         )
         with m.If(advance):
             m.d.sync += [
                 s2.eq(s1),
                 valid2.eq(s1_valid),
-                s2.row_valid.eq((s1_row >= 0) & (s1_row < fixed.input_rows)),
-                row_bits.eq(s1_row[:12]),
+                s2.row_valid.eq(inside),
+                row_bits.eq(s1_row.at[:12]),
                 pitch2.eq(fixed.input_pitch),
-                base2.eq(fixed.input_addr + s1_byte),
-                room2.eq(fixed.input_row_bytes - s1_byte),
-                under2.eq(s1_byte),
+                base2.eq(fixed.input_addr + s1_byte.at),
+                room2.eq(fixed.input_row_bytes - s1_byte.at),
+                under2.eq(-s1_byte.at),
+                beyond2.eq(s1_byte.beyond),
             ]
             m.d.sync += [
                 s3.eq(s2),
                 valid3.eq(valid2),
                 product3.eq(row_bits * pitch2),
                 base3.eq(base2),
-                s3.low.eq(Mux(under2 >= 0, 0, Mux(under2 <= -rows, rows, -under2))),
-                s3.high.eq(Mux(room2 >= rows, rows, Mux(room2 <= 0, 0, room2))),
+                s3.low.eq(_outside(under2, rows)),
+                s3.high.eq(Mux(beyond2, 0, _outside(room2, rows))),
             ]
             if self._config.has_paired_windows:
-                whole = (under2 >= 0) & (room2 >= self._config.paired_bytes)
+                whole = (under2 <= 0) & (room2 >= self._config.paired_bytes) & ~beyond2
                 with m.If(s2.paired):
                     m.d.sync += [s3.row_valid.eq(s2.row_valid & whole), s3.high.eq(0)]
             m.d.sync += [s4.eq(s3), valid4.eq(valid3), s4.address.eq(base3 + product3)]

@@ -1,5 +1,6 @@
 """Outputs: which vectors of a step are outputs, their entries and positions, by decision 0002."""
 
+import dataclasses
 import random
 
 import pytest
@@ -9,8 +10,9 @@ from matloom.arch.config import PRESETS, Config
 from matloom_rtl.array.outputs import Outputs, penultimate
 from matloom_rtl.testing import simulate
 
-CONFIG = PRESETS["nano"]
-WITHOUT_WINDOWS = Config(rows=8, columns=16, bus_bits=128)
+#: As many entries as there may be.
+CONFIG = dataclasses.replace(PRESETS["nano"], acc_bytes=2**19)
+WITHOUT_WINDOWS = Config(rows=8, columns=16, bus_bits=128, acc_bytes=2**21)
 
 PLAIN = {
     "window": 1,

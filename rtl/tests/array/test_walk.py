@@ -126,7 +126,7 @@ def observed(payload, rows=CONFIG.rows):
     valid = [bool(payload.row_valid and payload.low <= i < payload.high) for i in range(rows)]
     return {
         "valid": valid,
-        "address": int(payload.address) if any(valid) else None,
+        "address": int(payload.address) % 2**24 if any(valid) else None,
         "entry": int(payload.entry) if payload.output else None,
         "place": (int(payload.position), int(payload.first_line)) if payload.window else None,
         **{name: int(payload[name]) for name in SIMPLE},
@@ -311,6 +311,20 @@ def test_every_bit_of_rows_and_addresses(row):
     }
     vectors, _cycles = run([command], config=LARGEST)
     assert vectors == expected_vectors(command)
+
+
+@pytest.mark.parametrize("step", ["x_step", "kernel_col_step", "oc_step", "y_step"])
+def test_what_is_beyond_the_input_stays_there(step):
+    """Steps add up to many times what the bits of a position hold."""
+    count = {"x_step": "width", "kernel_col_step": "kernel_cols", "oc_step": "oc_blocks"}
+    command = PLAIN | {
+        **{"width": 1, "height": 1, "kernel_rows": 1, "kernel_cols": 1, "oc_blocks": 1},
+        **{step: 2**15 - 1 if step in count else 255, count.get(step, "height"): 200},
+        **{"blocks": 1, "first_row": 0},
+    }
+    vectors, _cycles = run([command])
+    assert vectors == expected_vectors(command)
+    assert [any(vector["valid"]) for vector in vectors] == [True] + [False] * 199
 
 
 #: With blocks of 2 x 2 positions, and modes of integers.
