@@ -1,4 +1,4 @@
-"""Stages of convolutions from their plain numbers: dense and depthwise, every way that fits."""
+"""Stages of dense and depthwise convolutions, from window, filters, bias and scales."""
 
 from dataclasses import replace
 
@@ -17,16 +17,16 @@ from matloom.select.weights import (
     run_matrices,
     weight_tiles,
 )
-from matloom.select.window import Window, tap_walk, whole
+from matloom.select.window import Window, tap_loop_nest, whole
 
 __all__ = ["convolution_stage", "depthwise_stage"]
 
 
 def _pack(window: Window, channels: int, columns: int, config: Config) -> int:
-    """Return how many output positions of a row are best put side by side into the columns.
+    """Return how many neighbouring output positions should share the array's columns.
 
-    Each makes the run of bytes longer by its distance, so that only neighbours that share
-    bytes, or a run with rows to spare, gain.
+    Each position lengthens the run of bytes by its distance from the first, so this pays where
+    neighbours share bytes, or where the run leaves rows of the array idle.
     """
     run, shift = window.kernel_width * window.depth, window.stride_x * window.depth
     positions = window.out_width * window.out_height
@@ -35,8 +35,8 @@ def _pack(window: Window, channels: int, columns: int, config: Config) -> int:
         blocks = -(-(run + (pack - 1) * shift) // config.rows)
         return blocks * max(positions // pack, config.tile_load_cycles, 4)
 
-    most = max(1, columns // channels)
-    fitting = [pack for pack in range(1, most + 1) if window.out_width % pack == 0]
+    maximum = max(1, columns // channels)
+    fitting = [pack for pack in range(1, maximum + 1) if window.out_width % pack == 0]
     return min(fitting, key=cycles)
 
 
@@ -62,7 +62,7 @@ def convolution_stage(
 ) -> ArrayStage:
     """Return a dense convolution; `filters` are int8 (channels, rows, columns, depth).
 
-    Depth is in bytes of the input, of which words have two.
+    Depth is in bytes of the input; an int16 element has two.
     """
     channels, halves = filters.shape[0], 2 if mode in NARROW_MODES else 1
     block = halves * config.columns
@@ -140,10 +140,10 @@ def depthwise_stage(
 ) -> ArrayStage:
     """Return a depthwise convolution; `filters` are int8 (rows, columns, output channels).
 
-    Depth is in elements: bytes, or words in the mode i16xi8. Windows slide over bytes where the
-    engine has them and the strides fit. Otherwise few channels, or a multiplier that does not
-    divide the columns, make it a dense convolution with zeros, and in what remains each output
-    block meets its own input channels alone.
+    Depth is in elements: int8, or int16 in the mode i16xi8. A sliding window computes it where the
+    engine has windows and the strides fit. Otherwise a layer of few channels, or of a multiplier
+    that does not divide the columns, becomes a dense convolution whose other weights are zero. In
+    all others each output block reads its own input channels alone.
     """
     channels = filters.shape[2]
     multiplier = channels // window.depth
@@ -173,12 +173,14 @@ def depthwise_stage(
     loop_nest: LoopNest | SlidingWindow
     if slides:
         loop_nest, weights = (
-            _sliding_walk(window, input_zero, config),
+            _sliding_window(window, input_zero, config),
             sliding_tiles(filters, config),
         )
     else:
         span = word * config.columns // multiplier
-        loop_nest = tap_walk(in_bytes, input_zero, blocks=-(-span // config.rows), oc_step=span)
+        loop_nest = tap_loop_nest(
+            in_bytes, input_zero, blocks=-(-span // config.rows), oc_step=span
+        )
         weights = block_diagonal(filters, window.depth, config, word=word)
     size = scale.element_bytes
     return ArrayStage(
@@ -206,7 +208,7 @@ def depthwise_stage(
 
 
 def _slides(window: Window, multiplier: int, config: Config) -> bool:
-    """Return whether sliding windows can compute a depthwise convolution, and gain by it."""
+    """Return whether a sliding window can compute a depthwise convolution."""
     line = (window.out_width - 1) * window.stride_x + WINDOW_TAPS
     return (
         config.window_lines > 0
@@ -218,7 +220,7 @@ def _slides(window: Window, multiplier: int, config: Config) -> bool:
     )
 
 
-def _sliding_walk(window: Window, input_zero: int, config: Config) -> SlidingWindow:
+def _sliding_window(window: Window, input_zero: int, config: Config) -> SlidingWindow:
     return SlidingWindow(
         lines=config.window_lines,
         in_width=window.in_width,

@@ -1,4 +1,4 @@
-"""The POSTs of stages that compute number by number; the last one makes bytes or words."""
+"""The POSTs of element-wise stages; the last one writes int8 or int16 elements."""
 
 from matloom.arch.isa import Destination, Source
 from matloom.arch.numerics import Rounding
@@ -9,7 +9,7 @@ __all__ = ["product_posts", "requantise_posts", "sum_posts"]
 
 
 def requantise_posts(input_zero: int, result: Requantisation) -> Posts:
-    """Return a change of scale and zero point."""
+    """Return the POST that changes scale and zero point."""
     post = {"source": Source.SPAD, "destination": Destination.SPAD, "bias": -input_zero}
     return ((0, {**post, **result.post()}),)
 
@@ -20,7 +20,7 @@ def sum_posts(
     left_shift: int,
     result: Requantisation,
 ) -> Posts:
-    """Return an addition: both inputs scaled into the accumulators, their sum requantised."""
+    """Return the POSTs of an addition: inputs scaled into accumulators, the sum requantised."""
     words = {"words": 1} if result.element_bytes == 2 else {}
     scaled = tuple(
         (
@@ -43,7 +43,7 @@ def sum_posts(
 
 
 def product_posts(zeros: tuple[int, int], result: Requantisation) -> Posts:
-    """Return a product: the first input into the accumulators, multiplied by the second's bytes."""
+    """Return the POSTs of a product: the first input as accumulators, times the second's bytes."""
     factor = {
         "source": Source.SPAD,
         "destination": Destination.ACC_SET,

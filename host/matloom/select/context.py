@@ -1,4 +1,4 @@
-"""What the making of a stage is told: an operator, its tensors, the names of its buffers."""
+"""What a stage is built from: an operator, its tensors, the names of its buffers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ SAME = (2**30, 1)
 
 
 def source_name(graph: Graph, node: Node, number: int, names: Mapping[int, str]) -> str:
-    """Return the name of an input's buffer: of a broadcast constant another one for each shape."""
+    """Return the name of an input's buffer: a broadcast constant has one for each shape."""
     tensor, shape = graph.tensors[number], graph.tensors[node.outputs[0]].shape
     if node.op in BROADCASTING and tensor.data is not None and tensor.shape != shape:
         return f"{names[number]} as {shape}"
@@ -67,7 +67,7 @@ class Context:
 
     @property
     def output(self) -> Tensor:
-        """The first tensor that it makes."""
+        """Its first output."""
         return self.graph.tensors[self.node.outputs[0]]
 
     @property
@@ -87,7 +87,7 @@ class Context:
 
     @property
     def mode(self) -> str:
-        """The mode of products with its first input, of words or of bytes."""
+        """The mode of products with its first input, int16 or int8."""
         return "i16xi8" if self.inputs[0].dtype == "int16" else "i8xi8"
 
     @property
@@ -97,14 +97,14 @@ class Context:
         return size // (shape[0] * shape[1]) if len(shape) == 4 else size
 
     def constant(self, index: int) -> Array:
-        """Return the data of an input; raise `Unfit` where it is computed."""
+        """Return the data of an input; raise `Unsupported` where it is computed."""
         data = self.inputs[index].data
         if data is None:
             raise Unsupported(f"its input {index} is not constant")
         return data
 
     def check_words(self) -> None:
-        """Raise `Unfit` where numbers of two bytes are not the engine's, or have zero points."""
+        """Raise `Unsupported` where the engine has no int16 elements, or they have zero points."""
         tensors = (*self.inputs, self.output)
         if all(tensor.dtype == "int8" for tensor in tensors):
             return
@@ -124,7 +124,7 @@ class Context:
     def result(
         self, multiplier: Array | int, shift: Array | int, activation: Activation
     ) -> Requantisation:
-        """Return the way from sums to the output's integers."""
+        """Return the requantisation from sums to the output's integers."""
         low, high = activation_range(activation, self.output)
         return Requantisation(
             multiplier=multiplier,
@@ -136,21 +136,21 @@ class Context:
         )
 
     def by_channel(self, activation: Activation) -> Requantisation:
-        """Return the way from a layer's sums to the output's integers."""
+        """Return the requantisation by channel from a layer's sums to the output's integers."""
         multipliers, shifts = channel_multipliers(self.graph, self.node)
         if not sums_are_wide(self.graph, self.node):
             return self.result(multipliers, shifts, activation)
-        # `numerics.requantize_wide` in a lane.
+        # This is what a lane computes of `numerics.requantize_wide`.
         short = short_multiplier(multipliers) << 16
         return replace(self.result(short, shifts, activation), rounding=Rounding.SINGLE)
 
 
 def unchanged(bias: int = 0) -> dict[str, int]:
-    """Return the fields of POST that pass integers on, with something added first."""
+    """Return the fields of POST that add `bias` and change nothing else."""
     same = Requantisation(multiplier=SAME[0], shift=SAME[1], zero=0, low=-128, high=127)
     return {"bias": bias, **same.post()}
 
 
 def constant(value: int) -> dict[str, int]:
-    """Return the fields of POST that make a byte of whatever it reads."""
+    """Return the fields of POST whose result is one byte, whatever it reads."""
     return {**unchanged(), "clamp_low": value, "clamp_high": value}

@@ -1,4 +1,4 @@
-"""Stages that move bytes: boxes of a tensor, with strides and padding, to strided places."""
+"""Stages that copy boxes of a tensor, with strides and padding, to strided addresses."""
 
 from dataclasses import dataclass
 
@@ -14,9 +14,9 @@ __all__ = ["Axis", "Copy", "copy_stage", "lines", "planes", "whole"]
 
 _MOST_ROWS = largest(Opcode.EXEC, "height")
 _LONGEST_POSITION = largest(Opcode.POST, "x_step")
-#: Cycles that the engine needs at least for a weight tile.
+#: The minimum of cycles of a weight tile.
 _LEAST = 4
-#: Cycles that positions one behind the other may take more than blocks, which STORE cannot join.
+#: How many more cycles consecutive positions may take than blocks, which STORE cannot merge.
 _WORTH = 1.5
 
 
@@ -67,7 +67,7 @@ class Axis:
 
 
 def _run(size: int, rows: int, config: Config) -> tuple[int, int]:
-    """Return width and bytes of the positions that `size` contiguous bytes are best read as."""
+    """Return width and bytes of the positions that read `size` contiguous bytes the fastest."""
     block = min(config.rows, config.columns)
     blocks = -(-size // block)
     part = max(number for number in range(1, block + 1) if size % number == 0)
@@ -78,7 +78,7 @@ def _run(size: int, rows: int, config: Config) -> tuple[int, int]:
 
 
 def planes(count: int) -> tuple[int, int]:
-    """Return images and rows of each, so that the engine can count the rows."""
+    """Return a number of images and of rows in each that the fields can hold."""
     rows = max(number for number in range(1, min(count, _MOST_ROWS) + 1) if count % number == 0)
     return count // rows, rows
 
@@ -116,7 +116,7 @@ def lines(count: int, size: int, config: Config) -> Copy:
 
 
 def _axes(groups: list[Axis]) -> int:
-    """Return how many axes are cut, all but the first being so."""
+    """Return how many axes are cut; all but the first count if they are."""
     return len(groups) - groups[0].full
 
 
@@ -125,7 +125,7 @@ def whole(axes: list[Axis], pad_value: int, config: Config) -> Copy:
 
     Raises
     ------
-    Unfit
+    Unsupported
         More axes are cut than the engine walks over.
     """
     groups = _merged(axes)

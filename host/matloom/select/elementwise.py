@@ -1,4 +1,4 @@
-"""Stages of the operators that compute byte by byte: sums, limits, changes of scale."""
+"""Stages of element-wise operators: sums, limits, changes of scale."""
 
 import itertools
 from dataclasses import replace
@@ -42,7 +42,7 @@ __all__ = [
 def vector_stage(
     context: Context, posts: Posts, inputs: tuple[str, ...], target: str
 ) -> VectorStage:
-    """Return a stage of an operator's size; without a target it makes the operator's result."""
+    """Return a stage of an operator's size; `target` is by default the operator's result."""
     return VectorStage(
         name=context.name,
         nodes=context.nodes,
@@ -63,7 +63,7 @@ def _requantised(
 
 
 def repeating(context: Context, stage: VectorStage) -> VectorStage:
-    """Return a stage that reads inputs without broadcast again and again, where it may."""
+    """Return a stage that repeats a shorter input instead of broadcasting it."""
     period, repeated = _repetition(context)
     return replace(stage, period=period, repeated=repeated)
 
@@ -80,12 +80,12 @@ def _sum(context: Context, sources: tuple[str, str], zeros: tuple[int, int]) -> 
 def _repetition(context: Context) -> tuple[int, tuple[int, ...]]:
     """Return the period of a `VectorStage`, and which inputs have no more bytes than that.
 
-    The program holds constants broadcast.
+    Constants need not repeat: the program holds them broadcast.
 
     Raises
     ------
-    Unfit
-        A computed input is broadcast, and not simply repeated, or two with different periods are.
+    Unsupported
+        A computed input is broadcast otherwise than by repetition, or two have different periods.
     """
     periods, repeated = set(), []
     shape = context.output.shape
@@ -200,7 +200,7 @@ def product(
 
 
 def halves(context: Context, above: VectorStage, below: Stage) -> VectorStage:
-    """Return the sum of what two stages make: one is the zero point where the other is not."""
+    """Return the sum of two stages' results, of which one is always at the zero point."""
     zero = context.output.zero_point
     posts = sum_posts((zero, zero), (SAME, SAME), 0, context.result(*SAME, Activation.NONE))
     return vector_stage(context, posts, (above.output, below.output), "")

@@ -1,4 +1,4 @@
-"""Parts of a reduction: which steps an EXEC makes, and what of the input they read."""
+"""Split-K parts of a reduction: the steps that one EXEC runs, and the input that they read."""
 
 from dataclasses import dataclass
 
@@ -65,7 +65,7 @@ def narrowed(
 
 
 def _ranges(fields: dict[str, int], oc_blocks: int, array_rows: int) -> tuple[int, int, int, int]:
-    """Return first and end of the rows, and of the bytes in a row, that an EXEC asks for."""
+    """Return first and end of the rows, and of the bytes in a row, that an EXEC addresses."""
     rows = (fields["height"] - 1) * fields["y_step"]
     rows += (fields["kernel_rows"] - 1) * fields["kernel_row_step"]
     length = (fields["width"] - 1) * fields["x_step"] + (oc_blocks - 1) * fields["oc_step"]
@@ -76,7 +76,7 @@ def _ranges(fields: dict[str, int], oc_blocks: int, array_rows: int) -> tuple[in
 
 
 def box(stage: ArrayStage, fields: dict[str, int], oc_blocks: int, array_rows: int) -> Box:
-    """Return what lies inside the image of all that an EXEC asks for, at least one byte."""
+    """Return the part inside of the image of what an EXEC addresses, at least one byte."""
     top, bottom, left, right = _ranges(fields, oc_blocks, array_rows)
     low = min(max(top, 0), stage.in_rows - 1)
     start = min(max(left, 0), stage.in_row_bytes - 1)
@@ -89,7 +89,7 @@ def box(stage: ArrayStage, fields: dict[str, int], oc_blocks: int, array_rows: i
 
 
 def read_bytes(fields: dict[str, int], array_rows: int) -> int:
-    """Return the bytes of the rectangle that an EXEC of one block asks for, padding included."""
+    """Return the bytes of the rectangle that an EXEC of one block addresses, padding included."""
     top, bottom, left, right = _ranges(fields, 1, array_rows)
     return (bottom - top) * (right - left)
 
@@ -97,10 +97,10 @@ def read_bytes(fields: dict[str, int], array_rows: int) -> int:
 def parts(
     stage: ArrayStage, *, most_steps: int, input_bytes: int, array_rows: int
 ) -> list[tuple[int, int]]:
-    """Return ranges of steps such that one output position needs no more than is given.
+    """Return ranges of steps that each need at most `input_bytes` for one output position.
 
-    A part is some kernel rows, or some columns of one row, or some blocks of one column, so that
-    one EXEC can make it; at least one step.
+    A part is one EXEC: kernel rows, columns of one row, or blocks of one column; at least one
+    step.
     """
     whole = stage.loop_nest.fields((0, 1), (0, 1), 0)
     units = [
@@ -112,8 +112,8 @@ def parts(
     for unit, outer in zip(units, (limit, units[0], units[1]), strict=True):
         for count in range(outer // unit, 0, -1):
             size = count * unit
-            wanted = read_bytes(narrowed(whole, 0, size, array_rows), array_rows)
-            if size <= most_steps and wanted <= input_bytes:
+            needed = read_bytes(narrowed(whole, 0, size, array_rows), array_rows)
+            if size <= most_steps and needed <= input_bytes:
                 return _cut(limit, outer, size)
     return [(step, step + 1) for step in range(limit)]
 

@@ -12,9 +12,9 @@ __all__ = ["float_add", "float_quantize", "float_relu"]
 
 
 def _check(context: Context) -> None:
-    """Raise `Unfit` where the engine lacks the format, or no layer beside it keeps data there.
+    """Raise `Unsupported` where the format is not built, or no neighbour runs on the engine.
 
-    Alone, an operator would only be moved to the engine and back.
+    Data of an operator without such neighbours would only move to the engine and back.
     """
     dtype, op = context.output.dtype, context.node.op
     if NUMBER_FORMATS.get(dtype) not in context.config.post_formats:
@@ -27,7 +27,7 @@ def _check(context: Context) -> None:
 
 
 def _stays(context: Context, node: Node) -> bool:
-    """Return whether a node is a layer in a floating-point mode, or makes numbers for one."""
+    """Return whether a node is a layer in a floating-point mode, or rounds to the format of one."""
     if getattr(node.attributes, "mode", None) in FLOAT_MODES:
         return True
     return context.graph.tensors[node.outputs[0]].dtype in STORAGE.values()

@@ -39,12 +39,12 @@ def float_stage(
 ) -> ArrayStage:
     """Return a layer whose filters are float32 (channels, rows, columns, depth).
 
-    Products are of numbers rounded to the mode; the output is float32, or in the mode's format.
+    Operands are rounded to the mode's format; the output is float32 or in that format.
 
     Raises
     ------
-    Unfit
-        The engine is not built with the mode, or a kernel row is no single run.
+    Unsupported
+        The engine is not built with the mode, or a kernel row is not one run of bytes.
     """
     config = context.config
     if mode not in config.mac_modes:

@@ -1,8 +1,9 @@
-"""Thin inputs: neighbouring rows of a one-channel image side by side, as channels.
+"""Row folding: neighbouring rows of a one-channel image become channels of a narrower tensor.
 
 A kernel row of such an image is a run of a few bytes, which leaves most rows of the array idle. A
-LOAD can spread the bytes of a row, so several LOADs of the image, a row further each, make a dense
-tensor whose channels are rows of the image; a run is then several kernel rows.
+LOAD can write the bytes of a row with an element stride. Several LOADs of the image, each one row
+further, so make a dense tensor whose channels are rows of the image; a run is then several kernel
+rows.
 """
 
 import itertools
@@ -18,10 +19,10 @@ from matloom.select.window import Window
 
 __all__ = ["fastest", "folded_loads", "rearranged"]
 
-#: Rows that EXEC counts, and bytes of a row beyond which no input is thin.
+#: Rows that EXEC counts, and bytes of a row beyond which no input is narrow.
 _MOST_ROWS, _LONGEST_ROW = largest(Opcode.EXEC, "input_rows"), 1 << 16
 
-#: More of the cycles of the plain stage are not worth the later start.
+#: The share of the plain stage's cycles above which a later start is not worth it.
 _WORTH = 0.8
 
 #: Cycles from LOAD to LOAD beside its writes.
@@ -49,12 +50,12 @@ def fastest(
     zero: int,
     machine: Machine,
 ) -> ArrayStage:
-    """Return the fastest of the stage as it is and those that read rows as channels.
+    """Return the fastest of the plain stage and those with row folding.
 
     Parameters
     ----------
     make:
-        Makes the stage of a window, its filters (int8: channels, rows, columns, depth) and the
+        Builds the stage of a window, its filters (int8: channels, rows, columns, depth) and the
         name of its input.
     tensor:
         The input's name; it is in external memory when the segment starts.
@@ -73,7 +74,7 @@ def fastest(
 
 
 def _interleave(window: Window, tensor: str, channels: int, zero: int) -> RowFolding | None:
-    """Return what rows as so many channels come to, None where a window cannot use it."""
+    """Return the folding of rows into so many channels, None where the window cannot use it."""
     if window.depth > 1 or window.images > 1 or window.dilation_y > 1 or window.kernel_height == 1:
         return None
     if channels % window.stride_y:
@@ -95,7 +96,7 @@ def _interleave(window: Window, tensor: str, channels: int, zero: int) -> RowFol
 
 
 def rearranged(window: Window, filters: np.ndarray, rows: RowFolding) -> tuple[Window, np.ndarray]:
-    """Return the window and the filters that come to the same over rows as channels."""
+    """Return the window and the filters that compute the same over folded rows."""
     channels, height, width, _depth = filters.shape
     taps = -(-height // rows.channels)
     padded = np.pad(filters, ((0, 0), (0, taps * rows.channels - height), (0, 0), (0, 0)))
@@ -113,7 +114,7 @@ def rearranged(window: Window, filters: np.ndarray, rows: RowFolding) -> tuple[W
 
 
 def _cycles(stage: ArrayStage, machine: Machine) -> int:
-    """Return the cycles of the array, and of the LOADs of the input, one behind the other."""
+    """Return the cycles of the array plus those of the input's LOADs."""
     config = machine.config
     vectors = stage.loop_nest.vectors(stage.out_rows, stage.width)
     streamed = max(vectors, config.tile_load_cycles, 4) * stage.loop_nest.steps * stage.oc_blocks
@@ -137,7 +138,7 @@ def folded_loads(
     start, size, count, step:
         The bytes: `count` runs of `size` from byte `start` on, `step` apart.
     address:
-        Where they go in the scratchpad, run behind run.
+        Where the runs go in the scratchpad, one after the other.
     """
     for box in _boxes(rows.row_bytes, start, size, count, step, address):
         for whole, group in itertools.groupby(
@@ -152,7 +153,7 @@ def folded_loads(
 def _boxes(
     row_bytes: int, start: int, size: int, count: int, step: int, address: int
 ) -> Iterator[_Box]:
-    """Cut runs of bytes into boxes: what is left of a first row, whole rows, part of a last."""
+    """Cut runs of bytes into boxes: the end of a first row, whole rows, the beginning of a last."""
     if count > 1:
         assert step == row_bytes
         low, left = divmod(start, row_bytes)

@@ -51,17 +51,17 @@ __all__ = [
     "transposed_convolution",
 ]
 
-#: Of an int16, from zero.
-_FARTHEST_WORD = 2**15
+#: The maximum magnitude of int16.
+_MAX_INT16 = 2**15
 
-#: What stands where digits have a scale of their own.
+#: The scale of a stage that stores byte limbs, whose POSTs have scales of their own.
 _UNSCALED = Requantisation(multiplier=2**30, shift=1, zero=0, low=-128, high=127)
 
-#: Stages that a transposed convolution may take.
-_MOST_PHASES = 64
+#: The maximum of stages of a transposed convolution.
+_MAX_PHASES = 64
 
-#: Taps of a window in each direction.
-_MOST_TAPS = min(largest(Opcode.EXEC, "kernel_rows"), largest(Opcode.EXEC, "kernel_cols"))
+#: The maximum of taps of a window in each direction.
+_MAX_TAPS = min(largest(Opcode.EXEC, "kernel_rows"), largest(Opcode.EXEC, "kernel_cols"))
 
 
 def _window(context: Context, attributes: Conv2D | Pool2D, kernel: tuple[int, int]) -> Window:
@@ -108,18 +108,18 @@ def convolution(context: Context) -> Stage:
         filters = context.constant(1)
         return float_stage(context, window, filters, attributes.activation, attributes.mode)
     if context.inputs[0].dtype == "int16":
-        return _convolution_of_words(context, window, context.constant(1), attributes.activation)
+        return _int16_convolution(context, window, context.constant(1), attributes.activation)
     return _dense_convolution(
         context, window, context.constant(1), attributes.activation, attributes.mode
     )
 
 
-def _convolution_of_words(
+def _int16_convolution(
     context: Context, window: Window, filters: Array, activation: Activation
 ) -> Stage:
-    """Return a convolution of int16: each word is two bytes, which meet the same weight."""
-    _check_words(context, filters, activation)
-    digits = _digits(context, filters, _FARTHEST_WORD)
+    """Return a convolution of int16: both bytes of an element meet the same weight."""
+    _check_int16(context, filters, activation)
+    digits = _digits(context, filters, _MAX_INT16)
     return convolution_stage(
         name=context.name,
         nodes=context.nodes,
@@ -136,10 +136,10 @@ def _convolution_of_words(
     )
 
 
-def _check_words(context: Context, filters: Array, activation: Activation) -> None:
-    """Raise `Unfit` where filters (channels, ...) of words have no mode or too large sums.
+def _check_int16(context: Context, filters: Array, activation: Activation) -> None:
+    """Raise `Unsupported` where there is no mode for int16, or filters (channels, ...) overflow.
 
-    Sums that kernels add up in 32 bits wrap there as here.
+    Sums that the reference kernels keep in 32 bits may wrap, as they do there.
     """
     built = context.config.mac_modes
     if "i16xi8" not in built:
@@ -148,31 +148,31 @@ def _check_words(context: Context, filters: Array, activation: Activation) -> No
     if not wide and context.output.dtype == "int16":
         return
     shifts = np.maximum(context.by_channel(activation).shift, 0) if wide else 0
-    largest = int((_largest_sums(context, filters, _FARTHEST_WORD) << shifts).max())
+    largest = int((_largest_sums(context, filters, _MAX_INT16) << shifts).max())
     if largest >= 2**31:
         raise Unsupported(f"sums must fit 32 bits whatever the input, and may be {largest}")
 
 
-def _largest_sums(context: Context, filters: Array, farthest: int) -> Array:
-    """Return for each channel what no sum exceeds, of inputs no farther from their zero point."""
+def _largest_sums(context: Context, filters: Array, max_abs: int) -> Array:
+    """Return the maximum magnitude of each channel's sum, of inputs within `max_abs` of zero."""
     weights = np.abs(filters.astype(np.int64)).reshape(len(filters), -1).sum(axis=1)
     bias = np.abs(context.bias(len(filters)).astype(np.int64))
-    largest: Array = weights * farthest + bias
+    largest: Array = weights * max_abs + bias
     return largest
 
 
-def _digits(context: Context, filters: Array, farthest: int) -> int:
-    """Return in how many digits results leave: one byte, or those of the sums themselves."""
+def _digits(context: Context, filters: Array, max_abs: int) -> int:
+    """Return the byte limbs in which results leave: one, or those of a whole sum."""
     if context.output.dtype != "int32":
         return 1
-    largest = int(_largest_sums(context, filters, farthest).max())
+    largest = int(_largest_sums(context, filters, max_abs).max())
     if largest >= LARGEST_DIGITS:
         raise Unsupported(f"sums must be below {LARGEST_DIGITS} to be read, and may be {largest}")
     return len(DIGITS)
 
 
 def _mode(context: Context, filters: Array, asked: str | None) -> str:
-    """Return the mode of a layer: the one asked for, or four bits for weights that fit them."""
+    """Return the mode of a layer: `asked`, or packed int4 where all weights fit four bits."""
     narrow = filters.min() >= -8 and filters.max() <= 7
     built = context.config.mac_modes
     if asked is None:
@@ -194,11 +194,11 @@ def _dense_convolution(
     activation: Activation,
     asked: str | None = "i8xi8",
 ) -> Stage:
-    """Return a convolution whose filters (channels, rows, columns, depth) see all the depth."""
+    """Return a convolution with filters (channels, rows, columns, depth) over the whole depth."""
     mode = _mode(context, filters, asked)
     data = context.inputs[0]
-    farthest = max(127 - data.zero_point, data.zero_point + 128)
-    digits = _digits(context, filters, farthest)
+    max_abs = max(127 - data.zero_point, data.zero_point + 128)
+    digits = _digits(context, filters, max_abs)
 
     def make(window: Window, filters: Array, tensor: str) -> ArrayStage:
         return convolution_stage(
@@ -231,7 +231,7 @@ def depthwise(context: Context) -> Stage:
     filters, mode = context.constant(1)[0], "i8xi8"
     if data.dtype == "int16":
         mode = "i16xi8"
-        _check_words(context, filters.transpose(2, 0, 1), attributes.activation)
+        _check_int16(context, filters.transpose(2, 0, 1), attributes.activation)
     elif data.shape[3] == 1:
         dense_filters = depthwise_as_dense(filters, 1)
         return _dense_convolution(context, window, dense_filters, attributes.activation)
@@ -255,7 +255,7 @@ def dense(context: Context) -> Stage:
     data, weights = context.inputs[:2]
     channels, depth = weights.shape
     batch = data.size // depth
-    # Samples side by side where a few channels leave columns idle, else one above the other.
+    # Samples are positions of a row where few channels leave columns idle, else rows.
     wide = 2 * channels <= context.config.columns
     height, width = (1, batch) if wide else (batch, 1)
     filters = context.constant(1).reshape(channels, 1, 1, depth)
@@ -264,7 +264,7 @@ def dense(context: Context) -> Stage:
         return float_stage(context, window, filters, attributes.activation, attributes.mode)
     window = _dense_window(1, (height, width), depth)
     if data.dtype == "int16":
-        return _convolution_of_words(context, window, filters, attributes.activation)
+        return _int16_convolution(context, window, filters, attributes.activation)
     return convolution_stage(
         name=context.name,
         nodes=context.nodes,
@@ -282,7 +282,7 @@ def dense(context: Context) -> Stage:
 def pooling(
     make: Callable[[Context, Window, int, int], ArrayStage],
 ) -> Callable[[Context], Stage]:
-    """Return what makes the stage of a pooling."""
+    """Return the function that builds the stage of a pooling."""
 
     def pool(context: Context) -> Stage:
         context.check_words()
@@ -297,22 +297,23 @@ def pooling(
 def _phases(
     length: int, kernel: int, stride: int, pad: int
 ) -> list[tuple[int, int, list[int], int]]:
-    """Return how outputs along an axis of a transposed convolution come from neighbours.
+    """Return the phases of a transposed convolution along an axis (polyphase decomposition).
 
-    For each remainder of a position by the stride: the first output and how many there are, the
-    taps that meet inputs, in the inputs' order, and how far the first tap lies before the image.
+    A phase has the outputs whose positions leave one remainder by the stride: the first output
+    and their number, the taps that meet inputs, in the inputs' order, and the padding before the
+    image.
     """
-    found = []
+    phases = []
     for phase in range(min(stride, length)):
         remainder = (phase + pad) % stride
         taps = list(range(remainder, kernel, stride))[::-1]
         count = -(-(length - phase) // stride)
-        found.append((phase, count, taps, max(len(taps), 1) - 1 - (phase + pad) // stride))
-    return found
+        phases.append((phase, count, taps, max(len(taps), 1) - 1 - (phase + pad) // stride))
+    return phases
 
 
 def transposed_convolution(context: Context) -> tuple[Stage, ...]:
-    """Return TRANSPOSE_CONV: for each place in a stride a convolution of some of the taps."""
+    """Return TRANSPOSE_CONV: for each phase of the strides a convolution with its taps."""
     attributes = context.node.attributes_as(TransposeConv)
     filters, scale = context.constant(1), context.by_channel(attributes.activation)
     mode = _mode(context, filters, None)
@@ -320,15 +321,15 @@ def transposed_convolution(context: Context) -> tuple[Stage, ...]:
     (height, width), outputs = attributes.size, filters.shape[0]
     rows = _phases(height, filters.shape[1], attributes.stride[0], attributes.padding.top)
     columns = _phases(width, filters.shape[2], attributes.stride[1], attributes.padding.left)
-    if len(rows) * len(columns) > _MOST_PHASES:
-        raise Unsupported(f"its strides must make {_MOST_PHASES} phases at most")
+    if len(rows) * len(columns) > _MAX_PHASES:
+        raise Unsupported(f"its strides must make {_MAX_PHASES} phases at most")
     stages = []
     for (y, out_height, down, top), (x, out_width, across, left) in itertools.product(
         rows, columns
     ):
         taps = filters[:, down][:, :, across]
         if not taps.size:
-            # Only biases reach these outputs.
+            # No tap meets these outputs: they are their biases.
             taps = np.zeros((outputs, 1, 1, depth), np.int8)
         stages.append(
             convolution_stage(
@@ -371,11 +372,11 @@ def transposed_convolution(context: Context) -> tuple[Stage, ...]:
 
 
 def _taps(count: int) -> tuple[int, int]:
-    """Return rows and columns of a window of so many elements."""
-    for columns in range(-(-count // _MOST_TAPS), min(count, _MOST_TAPS) + 1):
+    """Return rows and columns of a window of `count` elements."""
+    for columns in range(-(-count // _MAX_TAPS), min(count, _MAX_TAPS) + 1):
         if count % columns == 0:
             return count // columns, columns
-    raise Unsupported(f"the engine sums {_MOST_TAPS} times {_MOST_TAPS} elements, not {count}")
+    raise Unsupported(f"the engine sums {_MAX_TAPS} times {_MAX_TAPS} elements, not {count}")
 
 
 def reduction(context: Context) -> Stage:
@@ -391,7 +392,7 @@ def reduction(context: Context) -> Stage:
     )
     scale = context.result(*reduction_multiplier(context.graph, context.node), Activation.NONE)
     zero = context.inputs[0].zero_point
-    if count * _FARTHEST_WORD >= 2**31 and context.mode == "i16xi8":
+    if count * _MAX_INT16 >= 2**31 and context.mode == "i16xi8":
         raise Unsupported(f"sums of words must fit 32 bits, and {count} might not")
     if inner == 1:
         images, rows = planes(outer)

@@ -1,4 +1,4 @@
-"""Functions of one byte as tables: the stage that looks up, and stages that do so on their way."""
+"""Functions of one byte as tables: the stage that looks up, and LUT fusion into its producer."""
 
 from collections import Counter
 from collections.abc import Collection
@@ -17,16 +17,16 @@ __all__ = ["fuse_tables", "table_of", "table_stage"]
 
 
 def table_of(graph: Graph, node: Node) -> Array:
-    """Return what an operator of one tensor of bytes makes of each: uint8 (256,), by the byte."""
+    """Return an operator's results for all bytes: uint8 (256,), by the unsigned byte."""
     every = np.arange(256, dtype=np.uint8).view(graph.tensors[node.inputs[0]].dtype)
-    made = kernel_of(node, [every])(graph, node, [every])
-    assert isinstance(made, np.ndarray)
-    assert made.dtype in (np.int8, np.uint8)
-    return made.view(np.uint8)
+    results = kernel_of(node, [every])(graph, node, [every])
+    assert isinstance(results, np.ndarray)
+    assert results.dtype in (np.int8, np.uint8)
+    return results.view(np.uint8)
 
 
 def table_stage(context: Context) -> VectorStage:
-    """Return an operator of one tensor as a table of what its kernel makes of every byte."""
+    """Return an operator of one tensor as a table of its kernel's results."""
     if not context.config.tables:
         raise Unsupported("it needs a table, and the configuration has tables = 0")
     same = Requantisation(multiplier=SAME[0], shift=SAME[1], zero=0, low=-128, high=127)
@@ -46,34 +46,34 @@ def table_stage(context: Context) -> VectorStage:
 def fuse_tables(
     stages: tuple[tuple[Stage, ...], ...], kept: Collection[str]
 ) -> tuple[tuple[Stage, ...], ...]:
-    """Return the stages of operators without those that look up what a single stage just made.
+    """Return the stages of operators with tables fused into their only producers (LUT fusion).
 
-    That one looks it up itself, through the table of both where it has one already.
+    A producer that has a table already gets the composition of both.
 
     Parameters
     ----------
     kept:
-        Tensors that are needed as they are: what enters and what leaves.
+        Tensors that must not change: those that enter or leave the run.
     """
     groups = [list(group) for group in stages]
     readers = Counter(name for group in groups for stage in group for name in stage.inputs)
-    makers = Counter(stage.output for group in groups for stage in group)
+    producers = Counter(stage.output for group in groups for stage in group)
     places: dict[str, tuple[int, int]] = {}
-    gone: set[tuple[int, int]] = set()
+    fused: set[tuple[int, int]] = set()
     for number, group in enumerate(groups):
         for at, stage in enumerate(group):
             name = stage.inputs[0]
             if _only_looks_up(stage) and name in places and name not in kept:
                 first, index = places[name]
-                if readers[name] == makers[name] == 1:
-                    maker = _with_table(groups[first][index], stage)
-                    groups[first][index] = maker
-                    gone.add((number, at))
-                    places[maker.output] = (first, index)
+                if readers[name] == producers[name] == 1:
+                    producer = _with_table(groups[first][index], stage)
+                    groups[first][index] = producer
+                    fused.add((number, at))
+                    places[producer.output] = (first, index)
                     continue
             places[stage.output] = (number, at)
     return tuple(
-        tuple(stage for at, stage in enumerate(group) if (number, at) not in gone)
+        tuple(stage for at, stage in enumerate(group) if (number, at) not in fused)
         for number, group in enumerate(groups)
     )
 
@@ -83,10 +83,10 @@ def _only_looks_up(stage: Stage) -> bool:
     return isinstance(stage, VectorStage) and stage.table is not None and stage.passes_on
 
 
-def _with_table(maker: Stage, stage: Stage) -> Stage:
-    """Return a stage that makes another one's result of its own."""
+def _with_table(producer: Stage, stage: Stage) -> Stage:
+    """Return the producer with the table of its consumer, and that one's output."""
     table = stage.table
     assert table is not None
-    if maker.table is not None:
-        table = table[maker.table]
-    return replace(maker, output=stage.output, table=table)
+    if producer.table is not None:
+        table = table[producer.table]
+    return replace(producer, output=stage.output, table=table)

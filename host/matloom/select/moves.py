@@ -14,8 +14,8 @@ from matloom.select.stage import ArrayStage, OutputPlacement
 
 __all__ = ["join_stages", "pad_stages", "resize_stages", "slice_stages", "split_stages", "swap"]
 
-#: Stages that a resize may take.
-_MOST_PHASES = 64
+#: The maximum of stages of a resize.
+_MAX_PHASES = 64
 
 
 def _full(shape: Sequence[int]) -> list[Axis]:
@@ -23,14 +23,14 @@ def _full(shape: Sequence[int]) -> list[Axis]:
 
 
 def _whole(context: Context, axes: Sequence[Axis], pad_value: int = 0) -> Copy:
-    """Return the copy of some elements of each axis; the bytes of a word are an axis more."""
+    """Return the copy of some elements of each axis; the bytes of int16 are one more axis."""
     size = context.output.element_bytes
     inner = _full((size,)) if size > 1 else []
     return whole([*axes, *inner], pad_value, context.config)
 
 
 def _pad_byte(value: int, size: int) -> int:
-    """Return the signed byte that all bytes of a number are; raise `Unfit` where they differ."""
+    """Return the signed byte that fills a number; raise `Unsupported` where its bytes differ."""
     first, *others = value.to_bytes(size, "little", signed=True)
     if any(other != first for other in others):
         raise Unsupported(f"the engine pads with equal bytes, not with {value}")
@@ -55,7 +55,7 @@ def _copy(
 
 
 def pad_stages(context: Context) -> tuple[ArrayStage, ...]:
-    """Return PAD and PADV2: what lies outside reads as the value."""
+    """Return PAD and PADV2: a copy whose padding reads as the value."""
     attributes = context.node.attributes_as(Pad)
     value = context.output.zero_point if attributes.value is None else int(attributes.value)
     axes = [
@@ -125,29 +125,29 @@ def join_stages(context: Context) -> tuple[ArrayStage, ...]:
     return tuple(stages)
 
 
-def _factor(places: Array, given: int) -> tuple[int, int, int]:
-    """Return by how much an axis grows, and the first and the step of what is read of it."""
-    wanted = len(places)
-    if wanted % given == 0 and all(places == [at // (wanted // given) for at in range(wanted)]):
-        return wanted // given, 0, 1
+def _factor(places: Array, length: int) -> tuple[int, int, int]:
+    """Return the factor by which an axis grows, and the first position and step that are read."""
+    size = len(places)
+    if size % length == 0 and all(places == [at // (size // length) for at in range(size)]):
+        return size // length, 0, 1
     steps = {int(step) for step in places[1:] - places[:-1]}
     if len(steps) == 1 and min(steps) > 0:
         return 1, int(places[0]), steps.pop()
-    if wanted == 1:
+    if size == 1:
         return 1, int(places[0]), 1
-    raise Unsupported(f"the engine resizes by whole factors, not from {given} to {wanted}")
+    raise Unsupported(f"the engine resizes by whole factors, not from {length} to {size}")
 
 
 def resize_stages(context: Context) -> tuple[ArrayStage, ...]:
-    """Return RESIZE_NEAREST_NEIGHBOR: a copy for each place that a position goes to."""
+    """Return RESIZE_NEAREST_NEIGHBOR: a copy for each output that repeats a position."""
     attributes = context.node.attributes_as(Resize)
     images, height, width, depth = context.inputs[0].shape
     depth *= context.output.element_bytes
     out_height, out_width = attributes.size
     down, first_row, row_step = _factor(nearest(attributes, height, out_height), height)
     across, first_x, x_step = _factor(nearest(attributes, width, out_width), width)
-    if down * across > _MOST_PHASES:
-        raise Unsupported(f"the engine resizes up to {_MOST_PHASES}-fold, not {down * across}-fold")
+    if down * across > _MAX_PHASES:
+        raise Unsupported(f"the engine resizes up to {_MAX_PHASES}-fold, not {down * across}-fold")
     copy = Copy(
         images=images,
         in_rows=height,
@@ -198,7 +198,7 @@ def swap(context: Context) -> tuple[ArrayStage, ...]:
         raise Unsupported("the engine swaps two groups of axes, not more")
     before, high, low = math.prod(sizes[: moved[0]]), sizes[moved[0]], sizes[moved[1]]
     inner = math.prod(sizes[moved[1] + 1 :]) * context.output.element_bytes
-    # Rows of the only image may be in several, which follow one another on both sides.
+    # The rows of a single image may be split into several images, dense on both sides.
     images, rows = planes(high) if before == 1 else (before, high)
     copy = Copy(
         images=images,

@@ -96,7 +96,7 @@ _STAGES: dict[Op, Callable[[Context], Stage | tuple[Stage, ...]]] = {
     Op.UNPACK: split_stages,
 }
 
-#: Of float32.
+#: The same of float32.
 _FLOAT_STAGES: dict[Op, Callable[[Context], Stage]] = {
     Op.ADD: float_add,
     Op.QUANTIZE: float_quantize,
@@ -104,7 +104,7 @@ _FLOAT_STAGES: dict[Op, Callable[[Context], Stage]] = {
     Op.RELU6: float_relu,
 }
 
-#: What they take beside int8: words of two bytes, sums that leave the network, unsigned bytes.
+#: Types besides int8 that they take: int16, sums that leave the network, uint8.
 _MORE_TYPES = {
     Op.CONV_2D: ("int16", "int32"),
     **dict.fromkeys((Op.ADD, Op.DEPTHWISE_CONV_2D, Op.FULLY_CONNECTED), ("int16",)),
@@ -116,12 +116,12 @@ _MORE_TYPES = {
     Op.RESIZE_NEAREST_NEIGHBOR: ("int16",),
 }
 
-#: Operators that the engine runs, where their attributes fit.
+#: Operators that the engine runs, if their attributes fit.
 ENGINE = frozenset(_STAGES)
 
 
 def _check(stage: Stage, config: Config) -> None:
-    """Raise `Unfit` where a number does not fit its field, or no tile the scratchpad."""
+    """Raise `Unsupported` where a value exceeds its field, or the smallest tile the scratchpad."""
     if not isinstance(stage, ArrayStage):
         return
     fields = stage.loop_nest.fields((0, 1), (0, 1), 0)
@@ -145,13 +145,13 @@ def _check(stage: Stage, config: Config) -> None:
         if value > _LARGEST[name]:
             raise Unsupported(f"{name} must be at most {_LARGEST[name]}, not {value}")
     step = narrowed(fields, 0, 1, config.rows)
-    least, most = read_bytes(step, config.rows), config.spad_bytes // 2
-    if least > most:
-        raise Unsupported(f"a step must read at most {most} bytes of input, not {least}")
+    minimum, maximum = read_bytes(step, config.rows), config.spad_bytes // 2
+    if minimum > maximum:
+        raise Unsupported(f"a step must read at most {maximum} bytes of input, not {minimum}")
 
 
-def _maker(node: Node, graph: Graph) -> Callable[[Context], Stage | tuple[Stage, ...]]:
-    """Return what makes the stages of an operator; raise `Unfit` for types it does not take."""
+def _builder(node: Node, graph: Graph) -> Callable[[Context], Stage | tuple[Stage, ...]]:
+    """Return the function that builds an operator's stages; raise `Unsupported` for its types."""
     if node.op not in _STAGES:
         raise Unsupported(f"the engine has no {node.op}")
     given = graph.tensors[node.inputs[0]].dtype
@@ -170,11 +170,11 @@ def _maker(node: Node, graph: Graph) -> Callable[[Context], Stage | tuple[Stage,
 def stages_of(
     node: Node, graph: Graph, names: dict[int, str], machine: Machine
 ) -> tuple[Stage, ...]:
-    """Return the stages of a node; raise `Unfit` with the reason where the host must run it.
+    """Return the stages of a node; raise `Unsupported` with the reason where the host must run it.
 
     `names` gives each tensor the name of its buffer: tensors that share bytes share a name.
     """
-    make = _maker(node, graph)
+    build = _builder(node, graph)
     if not all(graph.tensors[number].size for number in (*node.inputs, *node.outputs)):
         raise Unsupported("a tensor is empty")
     context = Context(
@@ -185,8 +185,8 @@ def stages_of(
         machine=machine,
         external=names[node.inputs[0]] in {names[number] for number in graph.entering},
     )
-    made = make(context)
-    stages = made if isinstance(made, tuple) else (made,)
+    built = build(context)
+    stages = built if isinstance(built, tuple) else (built,)
     for stage in stages:
         _check(stage, machine.config)
     return stages

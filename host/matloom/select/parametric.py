@@ -1,4 +1,4 @@
-"""PRELU: what is below zero is multiplied by a tensor."""
+"""PRELU: the part below zero is multiplied by a tensor."""
 
 from matloom.ir.attributes import Activation
 from matloom.ir.scales import prelu_scales
@@ -11,9 +11,9 @@ __all__ = ["parametric_relu"]
 
 
 def parametric_relu(context: Context) -> tuple[Stage, ...]:
-    """Return PRELU: what is above zero, what is below times the slopes, and the sum of both.
+    """Return PRELU: the part above zero plus the part below zero times the slopes.
 
-    Each is the zero point where the other is not, so nothing is rounded or limited twice.
+    At each element one of them is the zero point, so nothing is rounded or limited twice.
     """
     above, below = prelu_scales(context.graph, context.node)
     scale = context.result(*below, Activation.NONE)

@@ -1,4 +1,4 @@
-"""Cut a graph into runs of the engine and operators of the host, in order."""
+"""Cuts a graph into runs of the engine and operators of the host, in order of execution."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ __all__ = ["EngineRun", "HostRun", "Partition", "partition"]
 class EngineRun:
     """Nodes for one command buffer, with the stages of each.
 
-    `consumed` and `produced` are the tensors that enter from and leave to the outside.
+    `consumed` and `produced` are the tensors that enter the run and leave it.
     """
 
     nodes: tuple[Node, ...]
@@ -35,7 +35,7 @@ class HostRun:
 
 @dataclass(frozen=True, kw_only=True)
 class Partition:
-    """The runs in order, and for each tensor the one (its root) whose bytes it shares."""
+    """The runs in order, and for each tensor its root, the tensor whose bytes it shares."""
 
     runs: tuple[EngineRun | HostRun, ...]
     roots: dict[int, int]
@@ -78,7 +78,7 @@ def _groups(
 
 
 def _host_tensors(graph: Graph, stages: dict[int, tuple[Stage, ...]]) -> set[int]:
-    """Return the tensors that must be there on the host: what it reads, and the results."""
+    """Return the tensors that the host needs: those that it reads, and the results."""
     wanted = set(graph.leaving)
     for node in graph.nodes:
         if node.op not in RESHAPES and id(node) not in stages:

@@ -9,7 +9,7 @@ from matloom.select.context import Context, Unsupported
 from matloom.select.requantisation import Requantisation
 from matloom.select.stage import ArrayStage, LoopNest, Region
 from matloom.select.weights import identity_tile
-from matloom.select.window import Window, tap_walk, whole
+from matloom.select.window import Window, tap_loop_nest, whole
 
 __all__ = ["average_stage", "maximum_stage", "sum_stage"]
 
@@ -25,14 +25,14 @@ def _pooling_stage(
     config, word = context.config, context.output.element_bytes
     window = replace(window, depth=word * window.depth)
     block_bytes = word * min(config.rows // word, config.columns)
-    loop_nest = tap_walk(
+    loop_nest = tap_loop_nest(
         window, pad_value, blocks=1, oc_step=block_bytes, maximum=maximum, fixed=True
     )
     oc_blocks = -(-window.depth // block_bytes)
     tail = window.depth - (oc_blocks - 1) * block_bytes
     width, position_bytes = window.out_width, window.depth
     if window.out_width == 1 and window.depth % block_bytes == 0:
-        # The blocks of the only column are positions: one step serves all of them.
+        # All blocks are positions of one column, so a single step serves them.
         loop_nest = LoopNest(**{**vars(loop_nest), "x_step": block_bytes, "oc_step": 0})
         width, position_bytes, oc_blocks, tail = oc_blocks, block_bytes, 1, block_bytes
         regions = tuple(Region(**{**vars(region), "end_x": width}) for region in regions)
@@ -92,9 +92,9 @@ def average_stage(context: Context, window: Window, low: int, high: int) -> Arra
         ):
             count = valid_rows * valid_columns
             multiplier, shift = reciprocal(count)
-            most = 2 ** (31 - shift) // count
-            if count * 2 ** (8 * size - 1) + count // 2 >= most:
-                raise Unsupported(f"sums of {count} numbers must be below {most} to be divided")
+            maximum = 2 ** (31 - shift) // count
+            if count * 2 ** (8 * size - 1) + count // 2 >= maximum:
+                raise Unsupported(f"sums of {count} numbers must be below {maximum} to be divided")
             scale = Requantisation(
                 multiplier=multiplier,
                 shift=shift,

@@ -1,4 +1,4 @@
-"""From sums to bytes or words: multiplier, shift, rounding, zero point and limits."""
+"""Requantisation of sums to int8 or int16: multiplier, shift, rounding, zero point, limits."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ __all__ = ["Requantisation"]
 
 @dataclass(frozen=True, kw_only=True)
 class Requantisation:
-    """From sums to elements of one byte or two.
+    """How sums become elements of one byte or two.
 
     Multiplier and shift (scalars, or arrays by channel), rounding, zero point, limits.
     """
@@ -26,7 +26,7 @@ class Requantisation:
 
     @property
     def by_channel(self) -> bool:
-        """Whether channels differ."""
+        """Whether channels have multipliers and shifts of their own."""
         return len(set(self.pairs)) > 1
 
     @property

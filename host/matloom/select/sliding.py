@@ -1,7 +1,7 @@
 """Depthwise convolutions as sliding windows: what EXEC streams, and where its outputs lie.
 
 The semantics are those of decision 0002. A step covers `lines` kernel rows of three taps; larger
-kernels take several steps. Taps that fill up a step come first, and have zero weights.
+kernels take several steps. Taps that pad a step to nine come first, with zero weights.
 """
 
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ from matloom.arch.isa import Opcode, largest
 
 __all__ = ["LONGEST_LINE", "LONGEST_SKIP", "SlidingWindow", "sliding_tiles"]
 
-#: Vectors of a line that the field can say.
+#: The maximum of vectors of a line.
 LONGEST_LINE = largest(Opcode.EXEC, "line")
 
-#: Vectors, and lines, between two outputs that the fields can say.
+#: The maximum of vectors, and of lines, between two outputs.
 LONGEST_SKIP = 3
 
 

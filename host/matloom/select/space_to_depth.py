@@ -1,4 +1,4 @@
-"""Tensors in blocks of 2 x 2 positions, and how paired windows slide over them (decision 0002)."""
+"""The space-to-depth (2x2) layout, and the polyphase stride-2 window over it (decision 0002)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,16 +12,16 @@ __all__ = ["Blocks", "PolyphaseWindow"]
 
 @dataclass(frozen=True, kw_only=True)
 class Blocks:
-    """Where the bytes of a tensor (height, width, channels) lie whose positions come in blocks.
+    """The space-to-depth layout of a tensor (height, width, channels).
 
-    A plane holds `columns` channels. It is rows of blocks, each four times as many bytes: the
-    positions (x, y) = (0, 0), (0, 1), (1, 0), (1, 1). What is left over at odd sides, and of the
-    last plane, is never written.
+    A plane holds `columns` channels in rows of blocks. A block has the bytes of four positions,
+    (x, y) = (0, 0), (0, 1), (1, 0), (1, 1). The rest of a block at an odd side, and of the last
+    plane, is never written.
 
     Members
     -------
     above, left:
-        Rows and positions of padding that lie before the tensor's, 0 or 1.
+        Rows and positions of halo before the tensor's, 0 or 1.
     pad_value:
         What padding reads as, signed.
     """
@@ -69,7 +69,7 @@ class Blocks:
         )
 
     def border(self, planes: int) -> Iterator[dict[str, int]]:
-        """Yield the fields of POSTs that make the padding in place: a row of them is a plane.
+        """Yield the fields of POSTs that write the halo, in rows of one plane each.
 
         They begin at the first byte, and touch no position of the tensor.
         """
@@ -86,7 +86,7 @@ class Blocks:
             width = self.left + self.width
             yield {**fields, "width": width, "x_step": self.x_step, "oc_blocks": 1}
         if self.left:
-            # Both positions of a block, one behind the other.
+            # Both positions of a block are contiguous.
             yield {**fields, "width": self.rows, "x_step": self.row_bytes, "oc_blocks": 2}
 
 
@@ -99,7 +99,7 @@ class PolyphaseWindow:
 
     blocks: Blocks
 
-    #: What tiles ask of a walk: an output row reads its own row of blocks and the next.
+    #: As tiles ask of every loop nest: an output row reads its own row of blocks and the next.
     weights_fixed = False
     steps = kernel_row_step = y_step = 1
     kernel_rows = 2

@@ -77,7 +77,7 @@ class LoopNest:
 
 @dataclass(frozen=True, kw_only=True)
 class Region:
-    """A rectangle of output positions whose POST has the same fields; limits are half open."""
+    """A rectangle of output positions whose POST has the same fields; ends are half open."""
 
     first_row: int
     end_row: int
@@ -122,7 +122,7 @@ class RowFolding:
 
 @dataclass(frozen=True, kw_only=True)
 class OutputPlacement:
-    """Where outputs lie in a tensor that several stages write, or that one writes in pieces.
+    """Where a stage's outputs lie in a tensor that several stages write (an output view).
 
     Members
     -------
@@ -134,7 +134,7 @@ class OutputPlacement:
         Leading bytes of the tensor that are complete with this stage, 0 unless it is the last.
     line:
         For a stage that only copies the bytes of its input, in order: how many stay together,
-        one such line being `row_step` behind the other. 0 for another.
+        such lines being `row_step` apart. 0 for any other stage.
     """
 
     offset: int
@@ -171,15 +171,15 @@ class ArrayStage:
     element_bytes:
         Of a number of the output.
     digits:
-        How many digits of each sum are made; each is a tensor of bytes, one behind the other.
-    interleave:
-        How LOADs make the input, where they do not copy it.
-    part:
-        Where the output lies; None where its rows are the tensor, one behind the other.
+        Byte limbs that are stored of each sum; each limb is a tensor, and they are contiguous.
+    row_folding:
+        How LOADs fold rows of the input into channels; None where they copy it.
+    placement:
+        Where the output lies in a larger tensor; None where it is a dense tensor of its own.
     blocks:
-        Where the output lies, if that is in blocks of positions.
+        The space-to-depth layout of the output, if it has one.
     table:
-        uint8 (256,): what each byte, unsigned, becomes in the end; None for itself.
+        uint8 (256,): the result for each unsigned byte, applied last; None for no table.
     """
 
     name: str
@@ -247,7 +247,7 @@ class ArrayStage:
 
     @property
     def size(self) -> int:
-        """Bytes that it makes, of each digit."""
+        """Bytes of the output, of each limb."""
         return self.images * self.out_rows * self.row_bytes
 
 
@@ -262,19 +262,19 @@ class VectorStage:
     element_bytes:
         Of a number of the output.
     input_ratio:
-        How often larger the numbers of the inputs are.
-    granule:
-        Bytes that tiles are multiples of (a row of the tensor), so that they fit their
-        neighbours' tiles.
+        Bytes of an input element by those of an output element.
+    tile_unit:
+        Bytes of which tiles are multiples: a row of the tensor, so that tiles match those of
+        neighbouring stages.
     posts:
         For each POST the number of its input (None where it reads accumulators) and its fields.
     period, repeated:
-        Inputs, by number, that come again for each run of `period` bytes of the output; 0 and none
-        where all are whole.
+        Inputs, by number, that repeat every `period` bytes of the output; 0 and none where no
+        input repeats.
     table:
         As that of an `ArrayStage`.
     passes_on:
-        The POST changes no byte: all that it does is to look it up.
+        The POST changes nothing before the table: the stage is a lookup alone.
     """
 
     name: str

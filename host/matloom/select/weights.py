@@ -26,7 +26,7 @@ def run_matrices(filters: np.ndarray, *, single_run: bool, pack: int, shift: int
     single_run:
         A kernel row is one run of contiguous bytes, else each tap is a run of its own.
     pack, shift:
-        Output positions side by side in the columns, and input bytes from one to the next.
+        Output positions that share the columns, and input bytes from one to the next.
     """
     channels, rows, columns, depth = filters.shape
     taps, run = (1, columns * depth) if single_run else (columns, depth)
@@ -54,8 +54,8 @@ def _padded(matrix: np.ndarray, axis: int, multiple: int) -> np.ndarray:
 def weight_tiles(matrices: np.ndarray, config: Config, *, narrow: bool = False) -> np.ndarray:
     """Cut `run_matrices` into tiles: uint8 (output blocks, bytes), rest zero.
 
-    Tiles of a narrow mode are of pairs of blocks: the first has the low nibbles, the second the
-    high ones.
+    A tile of a narrow mode packs two blocks: the first has the low lane (nibbles), the second the
+    high one.
     """
     block = config.columns * (2 if narrow else 1)
     full = _padded(_padded(matrices, 2, config.rows), 3, block)
@@ -98,7 +98,7 @@ def block_diagonal(filters: np.ndarray, depth: int, config: Config, *, word: int
 
 
 def identity_tile(config: Config, *, word: int = 1) -> np.ndarray:
-    """Return the tile that passes element r, of `word` bytes, on to column r, as uint8 bytes."""
+    """Return the identity tile: element r, of `word` bytes, passes to column r; uint8 bytes."""
     tile = np.zeros((config.rows, config.columns), np.int8)
     same = np.repeat(np.eye(config.rows // word, config.columns, dtype=np.int8), word, axis=0)
     tile[: len(same)] = same

@@ -1,18 +1,18 @@
-"""Windows that slide over images, and the walks of EXEC that take their taps one by one."""
+"""Windows that slide over images, and the loop nest that takes their taps one by one."""
 
 from dataclasses import dataclass
 
 from matloom.select.stage import LoopNest, Region
 
-__all__ = ["Window", "tap_walk", "whole"]
+__all__ = ["Window", "tap_loop_nest", "whole"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Window:
     """Shapes of an operator that slides a window: NHWC input and output, strides, padding.
 
-    Padding is what the window reaches beyond the first row and column; what it reaches beyond
-    the last follows from the output's size.
+    `pad_top` and `pad_left` are the padding before the first row and column; that after the last
+    follows from the output's size.
     """
 
     images: int
@@ -36,7 +36,7 @@ def whole(window: Window, width: int, post: dict[str, int]) -> tuple[Region, ...
     return (Region(first_row=0, end_row=window.out_height, first_x=0, end_x=width, post=post),)
 
 
-def tap_walk(
+def tap_loop_nest(
     window: Window,
     pad_value: int,
     *,
@@ -45,7 +45,7 @@ def tap_walk(
     maximum: bool = False,
     fixed: bool = False,
 ) -> LoopNest:
-    """Return a walk in which each tap is a step of its own."""
+    """Return the loop nest in which each tap is a step of its own."""
     return LoopNest(
         kernel_rows=window.kernel_height,
         kernel_row_step=window.dilation_y,

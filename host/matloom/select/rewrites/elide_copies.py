@@ -1,4 +1,4 @@
-"""Joins of tensors without copies: what makes a part writes it into its place."""
+"""Concatenation elision: a producer writes its part of a joined tensor in place, without a copy."""
 
 from collections import Counter
 from collections.abc import Collection
@@ -9,7 +9,7 @@ from matloom.select.stage import ArrayStage, Stage
 
 __all__ = ["elide_copies"]
 
-#: Largest steps of POST between positions and between rows.
+#: The maximum steps of POST between positions and between rows.
 _LONGEST_X = largest(Opcode.POST, "x_step")
 _LONGEST_ROW = largest(Opcode.POST, "dest_pitch")
 
@@ -17,12 +17,12 @@ _LONGEST_ROW = largest(Opcode.POST, "dest_pitch")
 def elide_copies(
     stages: tuple[tuple[Stage, ...], ...], kept: Collection[str]
 ) -> tuple[tuple[Stage, ...], ...]:
-    """Return the stages of operators, in order, without the copies that others can do without.
+    """Return the stages of operators, in order, without copies that their producers can replace.
 
     Parameters
     ----------
     kept:
-        Tensors that are needed as they are: what enters and what leaves.
+        Tensors that must not change: those that enter or leave the run.
     """
     readers = Counter(name for group in stages for stage in group for name in stage.inputs)
     makers: dict[str, list[Stage]] = {}
@@ -45,7 +45,7 @@ def elide_copies(
 
 
 def _moved(maker: Stage, copy: ArrayStage) -> ArrayStage | None:
-    """Return a stage that writes where the copy would put its result, None where it cannot."""
+    """Return a stage that writes to the copy's output placement, None where it cannot."""
     if not isinstance(maker, ArrayStage) or maker.placement is not None:
         return None
     part = copy.placement
@@ -53,7 +53,7 @@ def _moved(maker: Stage, copy: ArrayStage) -> ArrayStage | None:
     sizes = (maker.position_bytes, maker.row_bytes, maker.out_rows * maker.row_bytes)
     if part.line not in (*sizes, maker.size):
         return None
-    # What is shorter than a line stays together; lines move apart.
+    # Positions within a line stay contiguous; only lines move apart.
     x_step, row_step, image_step = (
         size if size < part.line else size // part.line * part.row_step for size in sizes
     )
@@ -64,7 +64,7 @@ def _moved(maker: Stage, copy: ArrayStage) -> ArrayStage | None:
 
 
 def _finished(groups: list[list[Stage]]) -> tuple[tuple[Stage, ...], ...]:
-    """Return stages of which the last to write to a tensor finishes it."""
+    """Return the stages, the last writer of each tensor marked as the one that finishes it."""
     sizes: dict[str, int] = {}
     for stage in (stage for group in groups for stage in group):
         if isinstance(stage, ArrayStage) and stage.placement is not None:
