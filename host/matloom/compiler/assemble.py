@@ -1,6 +1,7 @@
 """From scheduled runs to a Program: the image, the regions, the steps, the layers."""
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -40,6 +41,7 @@ from matloom.select.context import BROADCASTING, source_name
 from matloom.select.lookup import fuse_tables
 from matloom.select.partition import EngineRun, HostRun, Partition
 from matloom.select.rewrites.elide_copies import elide_copies
+from matloom.select.rewrites.store_slices import View, store_slices
 from matloom.select.stage import ArrayStage, Stage
 
 __all__ = ["lower"]
@@ -89,6 +91,8 @@ class _Lowering:
     #: Of the tensors of variables that stay in external memory.
     state: dict[int, Place] = field(default_factory=dict)
     state_bytes: int = 0
+    #: Whether variables may be stored out of tensors that hold them.
+    slices: bool = True
     #: Variables, by their first tensor, that are read after they are written.
     spoilt: set[int] = field(default_factory=set)
     image: Image = field(default_factory=Image)
@@ -168,9 +172,14 @@ class _Lowering:
                     root = self.parts.roots[number]
                     sizes[self.names[root]] = self.graph.tensors[root].size_bytes
         kept = {self.names[self.parts.roots[at]] for at in (*run.consumed, *run.produced)}
+        views: dict[str, View] = {}
         if not self.options.plain:
             stages_of_nodes = fuse_tables(run.stages, kept)
-            run = dataclasses.replace(run, stages=elide_copies(stages_of_nodes, kept))
+            run = dataclasses.replace(run, stages=stages_of_nodes)
+            if self.slices:
+                run, views = store_slices(self.graph, run, self._shared_names(), self.state)
+                kept |= views.keys()
+            run = dataclasses.replace(run, stages=elide_copies(run.stages, kept))
         constants = self._constants(run)
         sizes.update({name: size for name, (_, size) in constants.items()})
         sources = {
@@ -191,7 +200,8 @@ class _Lowering:
             machine=Machine(config=self.config, memory=self.options.memory),
             sizes={name: size for name, size in sizes.items() if name in used},
             sources=sources,
-            results=self._places(outputs, run.produced),
+            results=_with_views(self._places(outputs, run.produced), views),
+            views={name: (start, end) for name, (_output, start, end) in views.items()},
             marks=self._marks(run),
         )
         scheduled = schedule_segment(
@@ -227,6 +237,9 @@ class _Lowering:
                 repeat=repeat,
             )
         )
+
+    def _shared_names(self) -> dict[int, str]:
+        return {number: self.names[root] for number, root in self.parts.roots.items()}
 
     def _find_spoilt(self, scheduled: Scheduled) -> None:
         """Note the variables that a command buffer would read after they are written."""
@@ -388,6 +401,18 @@ class _Lowering:
         )
 
 
+def _with_views(results: dict[str, Place], views: Mapping[str, View]) -> dict[str, Place]:
+    """Return the places of results, for views those of the tensors that hold them.
+
+    Such a place is where the tensor would begin, of which only the view is stored.
+    """
+    places = dict(results)
+    for name, (output, start, _end) in views.items():
+        place = places.pop(output)
+        places[name] = dataclasses.replace(place, offset=place.offset - start)
+    return places
+
+
 def _placed(step: EngineStep, offsets: list[int]) -> EngineStep:
     """Return a step with the offsets of its command buffers for their numbers."""
     repeat = step.repeat
@@ -412,14 +437,22 @@ def lower(
         Where a run does not fit the engine.
     """
     refused: set[int] = set()
+    slices = bool(graph.variables)
     while True:
         state, size = state_places(graph, parts, refused)
-        lowering = _Lowering(graph, parts, names, config, options, state, size)
-        for run in parts.runs:
-            if isinstance(run, EngineRun):
-                lowering.engine(run)
-            else:
-                lowering.host(run)
+        lowering = _Lowering(graph, parts, names, config, options, state, size, slices)
+        try:
+            for run in parts.runs:
+                if isinstance(run, EngineRun):
+                    lowering.engine(run)
+                else:
+                    lowering.host(run)
+        except CompileError:
+            # Tensors that variables are stored out of stay on chip, which may be too much.
+            if not slices:
+                raise
+            slices = False
+            continue
         if not lowering.spoilt:
             return lowering.program()
         refused |= lowering.spoilt

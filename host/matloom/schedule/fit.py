@@ -170,7 +170,7 @@ def _spill(
     if not policy.plain:
         widest = _in_place(segment, _first_policy(segment, config, candidate))
     for name in _alive(segment, full.stage):
-        if name in policy.spilled or name in segment.on_chip:
+        if name in policy.spilled or name in segment.on_chip or name in segment.views:
             continue
         policy = replace(policy, spilled=policy.spilled | {name})
         for index, stage in enumerate(segment.stages):
@@ -476,7 +476,7 @@ def _random_policy(segment: Segment, config: Config, seed: int) -> ScheduleParam
             )
         )
     drawn = frozenset(name for name in segment.sizes if draw.random() < 0.4)
-    spilled = drawn - segment.on_chip
+    spilled = drawn - segment.on_chip - segment.views.keys()
     return ScheduleParams(limits=tuple(limits), spilled=spilled, seed=seed, in_place=sometimes())
 
 

@@ -34,6 +34,8 @@ class Segment:
         For each stage its slot of the completion-time table, 0 for none.
     on_chip:
         Tensors that must not be kept in external memory.
+    views:
+        Results of which only some bytes (half open) are stored; they have a home on chip.
     tilings:
         What is known of stages that were cut, shared with segments of the same stages.
     """
@@ -45,4 +47,5 @@ class Segment:
     results: dict[str, Place]
     marks: tuple[int, ...]
     on_chip: frozenset[str] = frozenset()
+    views: dict[str, tuple[int, int]] = field(default_factory=dict)
     tilings: Tilings = field(default_factory=Tilings, repr=False, compare=False)

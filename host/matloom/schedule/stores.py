@@ -25,7 +25,7 @@ class Stores:
     ):
         self.segment, self.plan, self.places, self.order = segment, plan, places, order
         #: Of each result, the leading bytes that are stored.
-        self.stored = dict.fromkeys(segment.results, 0)
+        self.stored = {name: segment.views.get(name, (0, 0))[0] for name in segment.results}
         self.last_rows = self._last_rows()
         #: Of these rows, the leading output blocks that are stored.
         self.stored_blocks = dict.fromkeys(self.last_rows, 0)
@@ -49,6 +49,7 @@ class Stores:
             behind = stage.placement is None and stage.blocks is None and stage.digits == 1
             several = 0 < tile.first_block < tile.end_block == stage.oc_blocks
             many = tile.positions * stage.position_bytes > _FEW
+            many &= stage.output not in self.segment.views
             if tensor_buffer and whole and behind and several and many:
                 found[slot.stage] = tile
         return found
@@ -60,7 +61,13 @@ class Stores:
             return True
         if stage.output not in self.segment.results:
             return False
-        return finished_bytes(stage, slot.tile) > self.stored[stage.output]
+        return self._finished(stage, slot.tile) > self.stored[stage.output]
+
+    def _finished(self, stage: Stage, tile: Tile) -> int:
+        """Return the end of the bytes that are complete and to be stored."""
+        end = finished_bytes(stage, tile)
+        view = self.segment.views.get(stage.output)
+        return end if view is None else min(end, view[1])
 
     def _apart(self, slot: Slot) -> bool:
         """Return whether a tick finishes output blocks of the last rows."""
@@ -92,7 +99,7 @@ class Stores:
 
     def _home(self, stage: Stage, tile: Tile, mark: int) -> None:
         """Store what is complete and not stored yet, digit by digit."""
-        end = finished_bytes(stage, tile)
+        end = self._finished(stage, tile)
         start = self.stored[stage.output]
         self.stored[stage.output] = end
         digits, apart = (stage.digits, stage.size) if isinstance(stage, ArrayStage) else (1, 0)

@@ -1,0 +1,63 @@
+"""Variables stored out of the tensors that hold them, instead of being copied on chip first."""
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from matloom.ir.attributes import Slice
+from matloom.ir.graph import Graph, Node, Op
+from matloom.select.partition import EngineRun
+from matloom.select.stage import Stage
+
+__all__ = ["View", "store_slices"]
+
+#: A tensor's name, and the bytes of another (half open) that it is.
+View = tuple[str, int, int]
+
+
+def store_slices(
+    graph: Graph, run: EngineRun, names: Mapping[int, str], placed: Collection[int]
+) -> tuple[EngineRun, dict[str, View]]:
+    """Return a run without slices that only leave it, and by the sliced tensor what they are.
+
+    Parameters
+    ----------
+    names:
+        Of the tensors; those that share bytes share a name.
+    placed:
+        Numbers of the tensors that leave by themselves, to places of their own.
+    """
+    outside = {names[number] for number in (*run.consumed, *run.produced)}
+    made = {stage.output for stages in run.stages for stage in stages}
+    groups: list[tuple[Stage, ...]] = []
+    views: dict[str, View] = {}
+    for node, stages in zip(run.nodes, run.stages, strict=True):
+        source, output = names[node.inputs[0]], names[node.outputs[0]]
+        leaves = node.outputs[0] in placed and not _is_read(run, output)
+        span = _span(graph, node) if leaves else None
+        if span is None or source in (*views, *outside) or source not in made:
+            groups.append(stages)
+            continue
+        views[source] = (output, *span)
+        groups.append(())
+    return replace(run, stages=tuple(groups)), views
+
+
+def _is_read(run: EngineRun, name: str) -> bool:
+    return any(name in stage.inputs for stages in run.stages for stage in stages)
+
+
+def _span(graph: Graph, node: Node) -> tuple[int, int] | None:
+    """Return the bytes that a slice takes, where they are one behind the other."""
+    if node.op not in (Op.SLICE, Op.STRIDED_SLICE):
+        return None
+    given, attributes = graph.tensors[node.inputs[0]], node.attributes_as(Slice)
+    start, inner, cut = 0, given.element_bytes, False
+    rows = zip(given.shape, attributes.begin, attributes.size, attributes.step, strict=True)
+    for length, begin, size, step in reversed(list(rows)):
+        # Behind an axis that is cut, others must be of one element each.
+        if size > 1 and (cut or step != 1):
+            return None
+        cut |= size < length
+        start, inner = start + begin * inner, inner * length
+    return start, start + math.prod(attributes.size) * given.element_bytes

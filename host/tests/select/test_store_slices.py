@@ -1,0 +1,103 @@
+"""Slices that only become variables: stored out of what they are slices of, not copied."""
+
+import numpy as np
+import pytest
+
+from matloom.arch.config import PRESETS
+from matloom.compiler import CompileOptions, compiled
+from matloom.ir.attributes import Activation, Arithmetic, Slice
+from matloom.ir.graph import Op
+from matloom.select.rewrites.store_slices import _span
+from matloom.testing.growth import Growth
+from matloom.testing.streaming import delay, streaming_network
+
+NANO = PRESETS["nano"]
+
+
+def sliced(shape, begin, size, step=None):
+    """Return a graph of one slice, and its node."""
+    growth = Growth((1,))
+    given = growth.input(shape, "int8")
+    attributes = Slice(begin=begin, size=size, step=step or (1,) * len(shape), dropped=())
+    growth.operator(Op.STRIDED_SLICE, [given], attributes)
+    graph = growth.graph("a test", [given], [1])
+    return graph, graph.nodes[0]
+
+
+@pytest.mark.parametrize(
+    ("shape", "begin", "size", "step", "span"),
+    [
+        ((1, 5, 1, 6), (0, 2, 0, 0), (1, 3, 1, 6), (1, 1, 1, 1), (12, 30)),
+        ((1, 5, 2, 6), (0, 2, 0, 0), (1, 2, 2, 6), (1, 1, 1, 1), (24, 48)),
+        ((1, 5, 2, 6), (0, 2, 0, 0), (1, 2, 1, 6), (1, 1, 1, 1), None),
+        ((1, 5, 2, 6), (0, 2, 1, 0), (1, 1, 1, 6), (1, 1, 1, 1), (30, 36)),
+        ((1, 5, 2, 6), (0, 0, 0, 0), (1, 5, 2, 6), (1, 1, 1, 1), (0, 60)),
+        ((1, 6, 1, 4), (0, 0, 0, 0), (1, 3, 1, 4), (1, 2, 1, 1), None),
+        ((2, 3), (1, 1), (1, 2), (1, 1), (4, 6)),
+    ],
+)
+def test_bytes_of_a_slice(shape, begin, size, step, span):
+    assert _span(*sliced(shape, begin, size, step)) == span
+
+
+def test_bytes_of_random_slices():
+    """Against NumPy's view of the numbers of all elements."""
+    draw = np.random.default_rng(0)
+    contiguous = 0
+    for _ in range(300):
+        shape = tuple(int(n) for n in draw.integers(1, 4, 4))
+        begin = tuple(int(draw.integers(0, n)) for n in shape)
+        size = tuple(int(draw.integers(1, n - at + 1)) for n, at in zip(shape, begin, strict=True))
+        every = np.arange(np.prod(shape)).reshape(shape)
+        window = tuple(slice(at, at + n) for at, n in zip(begin, size, strict=True))
+        taken = every[window].ravel()
+        dense = bool((np.diff(taken) == 1).all())
+        contiguous += dense
+        wanted = (int(taken[0]), int(taken[-1]) + 1) if dense else None
+        assert _span(*sliced(shape, begin, size)) == wanted
+    assert 50 < contiguous < 250
+
+
+def cycles_of(program, operator):
+    return [layer.predicted_cycles for layer in program.layers if layer.operator == operator]
+
+
+@pytest.mark.parametrize("preset", ["nano", "small", "reference"])
+def test_a_streaming_network_copies_no_slice(preset):
+    made = compiled(streaming_network(3), PRESETS[preset], CompileOptions())
+    assert cycles_of(made.program, "STRIDED_SLICE") == [0] * 4
+    assert made.check("full").stages == (14, 14)
+
+
+def remembering(height, *, read):
+    """Return a network of a delay line, whose slice is read by an operator as well, or not."""
+    growth = Growth((height,))
+    given = growth.input((1, height, 32, 16), "int8")
+    joined = delay(growth, given, height)
+    (variable,) = growth.variables
+    nothing = Arithmetic(activation=Activation.NONE)
+    source = variable.after if read else joined
+    (result,) = growth.operator(Op.ADD, [source, source], nothing)
+    return growth.graph("a test", [given], [result])
+
+
+def test_a_slice_that_is_read_is_made():
+    made = compiled(remembering(2, read=True), NANO, CompileOptions())
+    assert all(cycles_of(made.program, "STRIDED_SLICE"))
+    made.check("full")
+
+
+def test_what_does_not_fit_the_chip_is_copied():
+    """A tensor that a variable is stored out of stays on chip; this one cannot."""
+    graph = remembering(64, read=False)
+    assert graph.tensors[graph.nodes[0].output].size == 2 * NANO.spad_bytes
+    made = compiled(graph, NANO, CompileOptions())
+    assert all(cycles_of(made.program, "STRIDED_SLICE"))
+    made.check("full")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_tilings(seed):
+    made = compiled(streaming_network(seed), NANO, CompileOptions(tiling_seed=seed))
+    made.check("full")
+    assert all(variable.place is not None for variable in made.program.variables)
