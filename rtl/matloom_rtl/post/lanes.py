@@ -1,7 +1,7 @@
 """The lanes of post-processing, side by side, and how vectors go through them beat by beat."""
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
-from amaranth.lib import stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
@@ -13,48 +13,38 @@ from matloom_rtl.post.layouts import ParametersSignature, vector_layout
 from matloom_rtl.post.numbers import numbers_layout
 from matloom_rtl.post.tables import Tables
 
-__all__ = ["Lanes", "fills_table", "places"]
+__all__ = ["PLACES", "Lanes"]
 
 #: Vectors in the lanes and behind them: covers the way from the lanes to the memories at full
-#: rate, and is the depth of the memory in four lookup tables.
-_PLACES = 16
-
-
-def places(config: Config) -> int:
-    """Return how many results may be on their way or waiting: a look-up takes a cycle more."""
-    return _PLACES + config.tables
-
-
-def fills_table(command):
-    """Return whether a command's bytes go into the table."""
-    return (command.destination == Destination.SPAD) & (command.table == Table.FILL)
+#: rate, with a look-up, and is the depth of the memory in four lookup tables.
+PLACES = 16
 
 
 class Lanes(wiring.Component):
-    """Pass vectors through the lanes, ``columns / lanes`` beats each, and put them together again.
+    """Pass vectors through the lanes, ``columns / lanes`` beats each.
 
     Nothing holds a vector that has entered. One enters when a place is free for its result,
-    among `places`, and parameters of its block are there.
+    among `PLACES`, and parameters of its block are there.
 
-    Latency: from a vector's first beat to `complete` ``columns / lanes`` cycles and those of a
-    lane, one more with a look-up; from `vectors.valid` to the first beat none. Throughput: a beat
-    a cycle. Stalls: before the first beat, by `parameters.ready` and places. A reset forgets
-    what is inside.
+    Latency: from a beat to its results that of a lane, one cycle more with a look-up; from
+    `vectors.valid` to the first beat none. Throughput: a beat a cycle. Stalls: before the first
+    beat, by `parameters.ready` and places. A reset forgets what is inside.
 
     Members
     -------
     command, numbers: in
         Constant while a vector is inside.
-    start: in
-        The next row of bytes that fills the table is row 0.
+    start, fill, row: in
+        The next row that fills the table is row 0; `row` is one; where there are tables.
     vectors: stream of `vector_layout`, in
         Taken with the last beat.
     parameters: ParametersSignature, out
         Released with the last beat of a block.
     written: in
         A result has left: its place is free again.
-    complete, results: out
-        A result is there in this cycle: 32 bits a column, bytes and words in the low bits.
+    emerges, results: out
+        Which beat of a vector's results is there in this cycle, a bit each; 32 bits a lane, bytes
+        and words in the low bits.
     last_beat, block_left: out
         A vector has entered whole; it was the last of its block.
     """
@@ -70,8 +60,9 @@ class Lanes(wiring.Component):
                 "vectors": In(stream.Signature(vector_layout(config))),
                 "parameters": Out(ParametersSignature(config)),
                 "written": In(1),
-                "complete": Out(1),
-                "results": Out(32 * config.columns),
+                "emerges": Out(self._beats),
+                "results": Out(data.ArrayLayout(32, config.lanes)),
+                **({"fill": In(1), "row": In(8 * config.table_row_bytes)} if config.tables else {}),
                 "last_beat": Out(1),
                 "block_left": Out(1),
             }
@@ -94,7 +85,7 @@ class Lanes(wiring.Component):
             later = Signal(name=f"inside_{stage}")
             m.d.sync += later.eq(inside[-1])
             inside.append(later)
-        self._collect(m, lanes, floats, inside)
+        self._emerge(m, lanes, floats, inside)
         return m
 
     def _feed(self, m: Module):
@@ -104,10 +95,10 @@ class Lanes(wiring.Component):
         beat, feed, begin = Signal(range(max(2, beats))), Signal(), Signal()
         # Vectors that entered and are not written; whether there is a place for one more, and
         # the parameters of its block.
-        inside, place = Signal(range(places(self._config) + 1)), Signal()
+        inside, place = Signal(range(PLACES + 1)), Signal()
         inside_next = Signal.like(inside)
         m.d.sync += inside.eq(inside_next)
-        m.d.sync += place.eq((inside_next != places(self._config)) & parameters.ready)
+        m.d.sync += place.eq((inside_next != PLACES) & parameters.ready)
         m.d.comb += [
             # A vector that has entered is there until its last beat.
             feed.eq((beat != 0) | (vectors.valid & place)),
@@ -170,8 +161,8 @@ class Lanes(wiring.Component):
         floats = FloatLane.LATENCY if config.has_float else 0
         return max(Lane.LATENCY + config.tables * Tables.LATENCY, floats)
 
-    def _collect(self, m: Module, lanes, floats, inside):
-        """Put the beats of results together."""
+    def _emerge(self, m: Module, lanes, floats, inside):
+        """Show the beats of results as they leave the lanes."""
         config, command, numbers = self._config, self.command, self.numbers
         beats, to_spad = self._beats, command.destination == Destination.SPAD
         results = [lane.result for lane in lanes]
@@ -188,26 +179,20 @@ class Lanes(wiring.Component):
                 narrow = to_spad & ~numbers.fp32
                 result = Mux(narrow, lane.element, lane.result)
                 results[index] = Mux(numbers.floating, result, results[index])
-        beat, emerges = Signal(range(max(2, beats))), Signal(beats)
-        words = Signal(32 * config.columns, reset_less=True)
+        beat = Signal(range(max(2, beats)))
         # Known a cycle ahead, for a register of its own for each beat: many bits wait for it.
-        m.d.sync += [emerges.eq(Mux(emerging, 1 << beat, 0)), self.complete.eq(emerges[-1])]
+        m.d.sync += self.emerges.eq(Mux(emerging, 1 << beat, 0))
         with m.If(emerging):
             m.d.sync += beat.eq(Mux(beat == beats - 1, 0, beat + 1))
-        for b in range(beats):
-            with m.If(emerges[b]):
-                for index, result in enumerate(results):
-                    m.d.sync += words.word_select(b * config.lanes + index, 32).eq(result)
-        m.d.comb += self.results.eq(words)
+        m.d.comb += [each.eq(result) for each, result in zip(self.results, results, strict=True)]
 
     def _tables(self, m: Module, lanes):
-        """Look up the lanes' bytes; fill with those of a vector. Return each lane's entry."""
+        """Look up the lanes' bytes; return each lane's entry."""
         m.submodules.tables = tables = Tables(self._config)
-        row_bytes = range(self._config.table_row_bytes)
         m.d.comb += [
             tables.start.eq(self.start),
-            tables.fill.eq(self.complete & fills_table(self.command)),
-            tables.row.eq(Cat(self.results.word_select(index, 32)[:8] for index in row_bytes)),
+            tables.fill.eq(self.fill),
+            tables.row.eq(self.row),
         ]
         m.d.comb += [tables.index[number].eq(lane.result[:8]) for number, lane in enumerate(lanes)]
         return [tables.value[number] for number in range(self._config.lanes)]

@@ -5,21 +5,22 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
-from matloom_rtl.ports import ACC_ADDRESS_BITS, SPAD_ADDRESS_BITS
 
 __all__ = ["ParametersSignature", "position_layout", "vector_layout"]
 
 
-def position_layout() -> data.StructLayout:
+def position_layout(config: Config) -> data.StructLayout:
     """Return a vector's place in the scratchpad and in the accumulators.
 
-    `block_end`: it is the last of its block of channels; `last_block`: of the last block; `end`:
-    both.
+    `claims`: the banks that its first `columns` bytes touch; `block_end`: it is the last of its
+    block of channels; `last_block`: of the last block; `end`: both.
     """
     return data.StructLayout(
         {
-            "address": SPAD_ADDRESS_BITS,
-            "entry": ACC_ADDRESS_BITS,
+            # One more than addresses have: bytes beyond the end lie in no bank.
+            "address": config.spad_size_bits,
+            "claims": config.spad_banks,
+            "entry": config.acc_addr_bits,
             "block_end": 1,
             "last_block": 1,
             "end": 1,

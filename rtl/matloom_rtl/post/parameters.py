@@ -8,13 +8,14 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
+from matloom.arch.isa import Opcode
 from matloom_rtl.arith.stages import delay
 from matloom_rtl.memory.claims import claims_of
-from matloom_rtl.ports import SPAD_ADDRESS_BITS, SpadReadSignature
+from matloom_rtl.ports import SpadReadSignature, body_layout
 from matloom_rtl.post.lane import Lane
 from matloom_rtl.post.layouts import ParametersSignature
 
-__all__ = ["TASK", "Parameters"]
+__all__ = ["Parameters", "task_layout"]
 
 #: Reads of `columns` bytes: four bytes of bias a channel, four of multiplier, one of shift.
 _BIAS_READS, _SCALE_READS = 4, 5
@@ -22,18 +23,14 @@ _BIAS_READS, _SCALE_READS = 4, 5
 #: Blocks in the memories: the one at hand, the next, and those whose last multipliers are read.
 _BLOCKS = 4
 
-#: What is known of the parameters of an instruction: where its blocks are, or their only values.
-TASK = data.StructLayout(
-    {
-        "address": SPAD_ADDRESS_BITS,
-        "channel_bias": 1,
-        "channel_scale": 1,
-        "bias": 32,
-        "multiplier": 32,
-        "shift": 8,
-        "blocks": 12,
-    }
-)
+
+def task_layout(config: Config) -> data.StructLayout:
+    """Return what an instruction says of its parameters: where they are, or their only values."""
+    fields = body_layout(Opcode.POST, config)
+    names = {"address": "param_addr", "blocks": "oc_blocks"}
+    same = ("channel_bias", "channel_scale", "bias", "multiplier", "shift")
+    names |= {name: name for name in same}
+    return data.StructLayout({name: fields[field].shape for name, field in names.items()})
 
 
 class Parameters(wiring.Component):
@@ -51,7 +48,7 @@ class Parameters(wiring.Component):
 
     Members
     -------
-    i: stream of `TASK`, in
+    i: stream of `task_layout`, in
         Taken when all blocks of the one before are fetched or being fetched.
     o: ParametersSignature, in
         What the lanes read and release.
@@ -69,7 +66,7 @@ class Parameters(wiring.Component):
         self._rows = config.columns // self._slots
         super().__init__(
             {
-                "i": In(stream.Signature(TASK)),
+                "i": In(stream.Signature(task_layout(config))),
                 "o": In(ParametersSignature(config)),
                 "read": Out(SpadReadSignature(config.columns, config.spad_banks)),
                 "arriving": In(1),
@@ -78,7 +75,7 @@ class Parameters(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        task, load, full = Signal(TASK, reset_less=True), Signal(), Signal()
+        task, load, full = Signal(self.i.payload.shape(), reset_less=True), Signal(), Signal()
         begin, repeating = Signal(), Signal()
         fetched = self._fetch(m, task, load)
 
@@ -86,7 +83,7 @@ class Parameters(wiring.Component):
         with m.FSM():
             with m.State("Idle"):
                 m.d.comb += self.i.ready.eq(1)
-                m.d.sync += [task.eq(self.i.payload), self.read.address.eq(self.i.payload.address)]
+                m.d.sync += task.eq(self.i.payload)
                 with m.If(self.i.valid):
                     m.next = "Wait"
             with m.State("Wait"), m.If(~full & ~repeating):
@@ -117,19 +114,25 @@ class Parameters(wiring.Component):
 
     def _fetch(self, m: Module, task, load):
         """Request the reads of a block after `load`; return whether all have arrived."""
-        read = self.read
-        m.d.comb += read.claims.eq(claims_of(read.address, self._columns, self._config))
+        read, address = self.read, Signal(self._config.spad_size_bits, reset_less=True)
+        m.d.comb += [
+            read.address.eq(address),
+            read.claims.eq(claims_of(address, self._columns, self._config)),
+        ]
         wanted, missing = Signal(range(10)), Signal(range(10))
         arrived, fetched = Signal(), Signal()
         m.d.sync += arrived.eq(self.arriving)
         with m.If(read.valid & read.ready):
             m.d.sync += [
-                read.address.eq(read.address + self._columns),
+                address.eq(address + self._columns),
                 wanted.eq(wanted - 1),
                 read.valid.eq(wanted != 1),
             ]
         with m.If(arrived):
             m.d.sync += [missing.eq(missing - 1), fetched.eq(missing == 1)]
+        # Blocks follow one another: only the first one's place is given.
+        with m.If(self.i.ready):
+            m.d.sync += address.eq(self.i.payload.address)
         with m.If(load):
             count = task.channel_bias * _BIAS_READS + task.channel_scale * _SCALE_READS
             some = task.channel_bias | task.channel_scale

@@ -5,7 +5,9 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
-from matloom_rtl.ports import ACC_ADDRESS_BITS, SPAD_ADDRESS_BITS
+from matloom.arch.isa import Opcode
+from matloom_rtl.memory.claims import claims_of
+from matloom_rtl.ports import body_layout
 from matloom_rtl.post.layouts import position_layout
 
 __all__ = ["Positions"]
@@ -33,42 +35,46 @@ class Positions(wiring.Component):
     """
 
     def __init__(self, config: Config):
-        self._columns = config.columns
+        self._config, self._columns = config, config.columns
         self._pair_bits = config.pair_distance.bit_length() - 1 if config.has_narrow else None
         self._has_sizes = config.element_size_bits > 0
+        self._at = position_layout(config)
+        fields = body_layout(Opcode.POST, config)
+        same = ("x_step", "width", "height", "pairs")
+        names = {"pitch": "source_pitch", "blocks": "oc_blocks"} | {name: name for name in same}
+        geometry = {
+            name: In(fields[field].shape)
+            for name, field in names.items()
+            if field in fields.members
+        }
         super().__init__(
             {
                 **({"size": In(config.element_size_bits)} if self._has_sizes else {}),
                 "start": In(1),
                 "advance": In(1),
-                "address": In(SPAD_ADDRESS_BITS),
-                "entry": In(ACC_ADDRESS_BITS),
-                "pitch": In(20),
-                "x_step": In(16),
-                "width": In(12),
-                "height": In(12),
-                "blocks": In(12),
-                "position": Out(position_layout()),
-                **({"pairs": In(1)} if config.has_narrow else {}),
+                "address": In(self._at["address"].shape),
+                "entry": In(self._at["entry"].shape),
+                **geometry,
+                "position": Out(self._at),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
-        address, entry = Signal(SPAD_ADDRESS_BITS), Signal(ACC_ADDRESS_BITS)
-        row_start, block_start = Signal(SPAD_ADDRESS_BITS), Signal(SPAD_ADDRESS_BITS)
-        base, step, target = (
-            Signal(SPAD_ADDRESS_BITS),
-            Signal(20),
-            Signal(SPAD_ADDRESS_BITS),
+        address, row_start, block_start, base, target = (
+            Signal.like(self.address, name=name)
+            for name in ("address", "row_start", "block_start", "base", "target")
         )
-        column, row = self._counter(m, "column", 12), self._counter(m, "row", 12)
-        block = self._counter(m, "block", 12)
-        row_end, block_end = column["last"], Signal()
+        entry, step = Signal.like(self.entry), Signal(max(len(self.pitch), len(self.x_step)))
+        column = self._counter(m, "column", len(self.width))
+        row = self._counter(m, "row", len(self.height))
+        block = self._counter(m, "block", len(self.blocks))
+        row_end, block_end, claims = column["last"], Signal(), Signal.like(self.position.claims)
         m.d.comb += [
             block_end.eq(row_end & row["last"]),
             target.eq(base + step),
             self.position.address.eq(address),
+            self.position.claims.eq(claims),
             self.position.entry.eq(entry),
             self.position.block_end.eq(block_end),
             self.position.last_block.eq(block["last"]),
@@ -83,7 +89,7 @@ class Positions(wiring.Component):
             m.d.comb += [base.eq(block_start), step.eq(width)]
 
         with m.If(self.advance):
-            m.d.sync += [address.eq(target), entry.eq(entry + 1)]
+            m.d.sync += [address.eq(target), claims.eq(self._claims(target)), entry.eq(entry + 1)]
             self._count(m, column, self.width, 1)
             self._count(m, row, self.height, row_end)
             self._count(m, block, self.blocks, block_end)
@@ -93,12 +99,15 @@ class Positions(wiring.Component):
                 m.d.sync += block_start.eq(target)
         with m.If(self.start):
             m.d.sync += [each.eq(self.address) for each in (address, row_start, block_start)]
-            m.d.sync += entry.eq(self.entry)
+            m.d.sync += [entry.eq(self.entry), claims.eq(self._claims(self.address))]
             for counter, total in ((column, self.width), (row, self.height), (block, self.blocks)):
                 m.d.sync += [counter["left"].eq(total - 1), counter["last"].eq(total == 1)]
         if self._pair_bits is not None:
             self._take_turns(m, entry, block_end)
         return m
+
+    def _claims(self, address):
+        return claims_of(address, self._columns, self._config)
 
     def _take_turns(self, m: Module, entry, block_end):
         """Go over the entries of a block a second time, and choose between those of the pairs."""

@@ -29,7 +29,9 @@ class Post(wiring.Component):
 
     A vector takes ``columns / lanes`` beats through the lanes. Reads run ahead of the lanes by
     up to ten vectors. The lanes never hold, for that would be a signal to every one of
-    their registers: a vector enters when a place for its result is free among sixteen.
+    their registers: a vector enters when a place for its result is free among sixteen. Its
+    source and its destination are walked over by two `Positions`, at which `Reader` and `Writer`
+    move on as their requests are taken.
 
     Under `Rounding.FLOAT` values go through floating-point lanes (`FloatLane`) beside the others.
     A vector of elements of two or four bytes, of these or of int16 (`words`), is as many reads,
@@ -39,10 +41,10 @@ class Post(wiring.Component):
     as soon as `fetch` allows.
 
     Latency: parameters 4 to 19 cycles where they were not fetched ahead, source 4 or 8, products
-    2, lanes 13, tables 1, result 2; `done` follows the last write by the time it takes to be
-    visible. Throughput: one vector every ``columns / lanes`` cycles; one cycle between blocks, or
-    more where a block is shorter than the fetch of the next one's parameters. Instructions do not
-    overlap, but for the parameters.
+    2, lanes 13, tables 1, parts of results 1; `done` follows the last write by the time it takes
+    to be visible. Throughput: one vector every ``columns / lanes`` cycles; one cycle between
+    blocks, or more where a block is shorter than the fetch of the next one's parameters.
+    Instructions do not overlap, but for the parameters.
 
     With `config.tables` bytes may become entries of a table, or fill it: then they are not
     written. With `config.products` bytes may be multiplied by accumulators first; both are read
@@ -106,13 +108,15 @@ class Post(wiring.Component):
         ):
             wiring.connect(m, inner, wiring.flipped(outer))
         self._sequence(m, sequencer, reader, lanes, writer)
+        if config.tables:
+            m.d.comb += [lanes.fill.eq(writer.fill), lanes.row.eq(writer.row)]
         m.d.comb += [
             sequencer.fetched.eq(self._fetch(m, parameters)),
             sequencer.asked_all.eq(reader.advance & sources.position.end),
             parameters.arriving.eq(reader.parameters_arriving),
-            writer.complete.eq(lanes.complete),
+            writer.emerges.eq(lanes.emerges),
             writer.results.eq(lanes.results),
-            self.unit.progress.eq(lanes.last_beat | writer.written | parameters.arriving),
+            self.unit.progress.eq(lanes.last_beat | writer.advance | parameters.arriving),
         ]
         return m
 
@@ -125,7 +129,7 @@ class Post(wiring.Component):
             outer.done_mark.eq(inner.done_mark),
             reader.streaming.eq(sequencer.streaming),
             lanes.start.eq(sequencer.start),
-            lanes.written.eq(writer.written),
+            lanes.written.eq(writer.advance),
             sequencer.block_left.eq(lanes.block_left),
             sequencer.finished.eq(writer.finished),
             sequencer.waiting.eq(writer.waiting),

@@ -10,9 +10,7 @@ from matloom_rtl.memory.claims import claims_of
 from matloom_rtl.memory.reserved import Reserved
 from matloom_rtl.memory.slice import Slice
 from matloom_rtl.ports import (
-    ACC_ADDRESS_BITS,
     ACC_READ_LATENCY,
-    SPAD_ADDRESS_BITS,
     SPAD_READ_LATENCY,
     AccReadSignature,
     SpadReadSignature,
@@ -34,8 +32,8 @@ def _request_layout(config: Config) -> data.StructLayout:
         {
             "from_acc": 1,
             "ends_block": 1,
-            "entry": ACC_ADDRESS_BITS,
-            "address": SPAD_ADDRESS_BITS,
+            "entry": config.acc_addr_bits,
+            "address": config.spad_size_bits,
             "claims": config.spad_banks,
         }
     )
@@ -47,7 +45,7 @@ def _byte_request_layout(config: Config) -> data.StructLayout:
         {
             "of_vector": 1,
             "ends_block": 1,
-            "address": SPAD_ADDRESS_BITS,
+            "address": config.spad_size_bits,
             "claims": config.spad_banks,
             **({"completes": 1} if config.element_size_bits else {}),
         }
@@ -93,7 +91,7 @@ class Reader(wiring.Component):
                 "command": In(body_layout(Opcode.POST, config)),
                 "numbers": In(numbers_layout(config)),
                 "streaming": In(1),
-                "position": In(position_layout()),
+                "position": In(position_layout(config)),
                 "advance": Out(1),
                 "parameters": In(spad),
                 "parameters_arriving": Out(1),
@@ -128,14 +126,13 @@ class Reader(wiring.Component):
         ask = requests.i
         room, asking = Signal(range(read_ahead + 1), init=read_ahead), Signal()
         room_next = Signal.like(room)
-        claims = claims_of(position.address, self._config.columns, self._config)
         m.d.comb += [
             ask.valid.eq(asking),
             ask.payload.from_acc.eq(self.command.source == Source.ACC),
             ask.payload.ends_block.eq(position.block_end),
             ask.payload.entry.eq(position.entry),
             ask.payload.address.eq(position.address),
-            ask.payload.claims.eq(claims),
+            ask.payload.claims.eq(position.claims),
             self.advance.eq(ask.valid & ask.ready),
             room_next.eq(room - self.advance + taken),
         ]
@@ -160,7 +157,7 @@ class Reader(wiring.Component):
         if self._config.element_size_bits:
             taken = bytes_valid & bytes_ready
             part, last_part = count_parts(m, self.numbers.size, taken, "read")
-            address = (address + part * self._config.columns)[:SPAD_ADDRESS_BITS]
+            address = (address + part * self._config.columns)[: len(address)]
             claims = claims_of(address, self._config.columns, self._config)
             m.d.comb += ask.payload.completes.eq(last_part)
             part_taken = bytes_ready & last_part
