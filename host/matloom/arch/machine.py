@@ -49,7 +49,7 @@ _FLOAT_LATENCY, _FLOAT_LEVEL = 9, 7
 
 #: Cycles of a POST beside its results and the time in which updates settle: of each, of one that
 #: looks up, of floating-point numbers, of one that makes sums; and between its output blocks.
-_POST_LATENCY = 21
+_POST_LATENCY = 20
 _POST_LOOK_UP = 1
 _POST_FLOAT = 3
 _POST_SUMS = 5

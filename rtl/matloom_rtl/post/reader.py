@@ -27,19 +27,6 @@ _READ_AHEAD = 10
 
 
 def _request_layout(config: Config) -> data.StructLayout:
-    """Return a vector's place in the accumulators or the scratchpad."""
-    return data.StructLayout(
-        {
-            "from_acc": 1,
-            "ends_block": 1,
-            "entry": config.acc_addr_bits,
-            "address": config.spad_size_bits,
-            "claims": config.spad_banks,
-        }
-    )
-
-
-def _byte_request_layout(config: Config) -> data.StructLayout:
     """Return a read of the scratchpad: a vector, or parameters."""
     return data.StructLayout(
         {
@@ -55,10 +42,9 @@ def _byte_request_layout(config: Config) -> data.StructLayout:
 class Reader(wiring.Component):
     """Read the vectors of a command into a queue, ahead of who takes them; and parameters.
 
-    Parameters go before vectors at the byte port. A request waits in registers for its grant,
-    for the arbiters of the memories are far away.
+    Parameters go before vectors at the byte port.
 
-    Latency: from `streaming` to the first request for sums 2 cycles, for bytes 3; from its grant
+    Latency: from `streaming` to the first request for sums one cycle, for bytes 2; from its grant
     to the vector in `vectors` that of the memory and one, of products two more. Throughput: a
     vector a cycle, of elements of several bytes a read a cycle. Stalls: a vector is asked for
     when the queue has a place for it; requests hold until they are granted. A reset forgets
@@ -111,48 +97,33 @@ class Reader(wiring.Component):
             self.vectors.payload.eq(queue.r_data),
             queue.r_en.eq(self.vectors.valid & self.vectors.ready),
         ]
-        request = self._ask(m, read_ahead, queue.r_en)
-        from_bytes = self._request(m, request)
-        arrived, vector = self._arrive(m, request, from_bytes, read_ahead)
+        from_bytes = self._request(m, self._ask(m, read_ahead, queue.r_en))
+        arrived, vector = self._arrive(m, from_bytes, read_ahead)
         m.d.comb += [queue.w_en.eq(arrived), queue.w_data.eq(vector)]
         return m
 
     def _ask(self, m: Module, read_ahead: int, taken):
-        """Turn positions into requests while there is room; return those that wait."""
-        position = self.position
-        m.submodules.requests = requests = Slice(
-            _request_layout(self._config), at_hand=("from_acc", "entry", "claims")
-        )
-        ask = requests.i
+        """Return whether the position is to be read: while there is room."""
         room, asking = Signal(range(read_ahead + 1), init=read_ahead), Signal()
         room_next = Signal.like(room)
-        m.d.comb += [
-            ask.valid.eq(asking),
-            ask.payload.from_acc.eq(self.command.source == Source.ACC),
-            ask.payload.ends_block.eq(position.block_end),
-            ask.payload.entry.eq(position.entry),
-            ask.payload.address.eq(position.address),
-            ask.payload.claims.eq(position.claims),
-            self.advance.eq(ask.valid & ask.ready),
-            room_next.eq(room - self.advance + taken),
-        ]
+        m.d.comb += room_next.eq(room - self.advance + taken)
         m.d.sync += [room.eq(room_next), asking.eq(self.streaming & (room_next != 0))]
-        return requests.o
+        return asking
 
-    def _request(self, m: Module, request):
+    def _request(self, m: Module, asking):
         """Ask for sums; for parameters, else vectors of bytes; return the payload of the latter.
 
-        One register more for vectors of bytes, none for sums, which are most of them. Of a
-        product both are asked for in the same cycle.
+        Bytes wait in a register for their grant, sums at their position. Of a product both are
+        asked for in the same cycle.
         """
-        acc, spad, wanted = self.acc, self.spad, self.parameters
+        acc, spad, wanted, position = self.acc, self.spad, self.parameters, self.position
         m.submodules.byte_requests = requests = Slice(
-            _byte_request_layout(self._config), at_hand=("of_vector", "claims")
+            _request_layout(self._config), at_hand=("of_vector", "claims")
         )
         ask, shown = requests.i, requests.o
-        from_acc, bytes_ready = request.payload.from_acc, ask.ready & ~wanted.valid
-        acc_valid, bytes_valid = request.valid & from_acc, request.valid & ~from_acc
-        address, claims = request.payload.address, request.payload.claims
+        from_acc, bytes_ready = self.command.source == Source.ACC, ask.ready & ~wanted.valid
+        acc_valid, bytes_valid = asking & from_acc, asking & ~from_acc
+        address, claims = position.address, position.claims
         part_taken = bytes_ready
         if self._config.element_size_bits:
             taken = bytes_valid & bytes_ready
@@ -164,20 +135,20 @@ class Reader(wiring.Component):
         taken = Mux(from_acc, acc.ready, part_taken)
         if self._config.products:
             multiplies = self._multiplies()
-            acc_valid |= request.valid & multiplies & bytes_ready
+            acc_valid |= asking & multiplies & bytes_ready
             bytes_valid &= ~multiplies | acc.ready
             taken &= ~multiplies | acc.ready
         m.d.comb += [
             acc.valid.eq(acc_valid),
-            acc.address.eq(request.payload.entry),
+            acc.address.eq(position.entry),
             ask.valid.eq(wanted.valid | bytes_valid),
             ask.payload.of_vector.eq(~wanted.valid),
-            ask.payload.ends_block.eq(request.payload.ends_block),
+            ask.payload.ends_block.eq(position.block_end),
             ask.payload.address.eq(Mux(wanted.valid, wanted.address, address)),
             ask.payload.claims.eq(Mux(wanted.valid, wanted.claims, claims)),
             wanted.ready.eq(ask.ready),
             wanted.data.eq(spad.data),
-            request.ready.eq(taken),
+            self.advance.eq(asking & taken),
             spad.valid.eq(shown.valid),
             spad.address.eq(shown.payload.address),
             spad.claims.eq(shown.payload.claims),
@@ -185,14 +156,14 @@ class Reader(wiring.Component):
         ]
         return shown.payload
 
-    def _arrive(self, m: Module, request, from_bytes, read_ahead: int):
+    def _arrive(self, m: Module, from_bytes, read_ahead: int):
         """Return whether a vector arrives, and the vector."""
         config, acc, spad = self._config, self.acc, self.spad
         of_vector = from_bytes.of_vector
         read_spad = spad.valid & spad.ready
         acc_arrived = _delayed(m, acc.valid & acc.ready, ACC_READ_LATENCY, "acc_asked")
         spad_arrived = _delayed(m, read_spad & of_vector, SPAD_READ_LATENCY, "spad_asked")
-        acc_end = _delayed(m, request.payload.ends_block, ACC_READ_LATENCY, "acc_end")
+        acc_end = _delayed(m, self.position.block_end, ACC_READ_LATENCY, "acc_end")
         spad_end = _delayed(m, from_bytes.ends_block, SPAD_READ_LATENCY, "spad_end")
         m.d.comb += self.parameters_arriving.eq(
             _delayed(m, read_spad & ~of_vector, SPAD_READ_LATENCY - 1, "parameters_asked")

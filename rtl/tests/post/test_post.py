@@ -304,7 +304,7 @@ def test_parameters_are_fetched_ahead(seed, name):
     assert three - one == 2 * (vectors * beats + 1)
     first, second, third = taken(vectors, 1, 3)
     assert first == one
-    assert second - first == third - second == vectors * beats + Lane.LATENCY + 13
+    assert second - first == third - second == vectors * beats + Lane.LATENCY + 12
     # A block shorter than the fetch of the next one's parameters waits for them.
     (short,), (shorts,) = taken(1, 1, 1), taken(1, 2, 1)
     assert shorts - short <= 21
@@ -336,7 +336,7 @@ def test_tables_are_filled_and_looked_up_at_full_rate(seed, name):
     instructions = [fill(config, 2000), *(draw(generator, config, **plain) for _ in range(2))]
     instructions += [draw(generator, config, **looked_up) for _ in range(2)]
     filled, _first, plain, looked_first, looked = check(config, instructions, seed)
-    assert filled == 256 // config.table_row_bytes * beats + Lane.LATENCY + 17
+    assert filled == 256 // config.table_row_bytes * beats + Lane.LATENCY + 16
     assert looked - looked_first == plain - _first + 1
 
 
@@ -347,7 +347,7 @@ def test_products_come_at_full_rate(seed, name):
     fixed = steady(config, 60, source=Source.SPAD, table=Table.NONE, product=1)
     drawn = [draw(generator, config, **fixed) for _ in range(2)]
     first, second = check(config, drawn, seed)
-    assert second - first == 60 * beats + Lane.LATENCY + 19
+    assert second - first == 60 * beats + Lane.LATENCY + 18
 
 
 @pytest.mark.parametrize("tables", [0, 1])

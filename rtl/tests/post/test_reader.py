@@ -19,10 +19,10 @@ MEMORY = random.Random(5).randbytes(4096)
 COLUMNS = 4
 #: Cycles from the first `streaming` to the first vector in the queue.
 LATENCIES = {
-    "sums": 2 + ACC_READ_LATENCY + 1,
-    "bytes": 3 + SPAD_READ_LATENCY + 1,
-    "words": 4 + SPAD_READ_LATENCY + 1,
-    "products": 3 + SPAD_READ_LATENCY + 1 + Products.LATENCY,
+    "sums": 1 + ACC_READ_LATENCY + 1,
+    "bytes": 2 + SPAD_READ_LATENCY + 1,
+    "words": 3 + SPAD_READ_LATENCY + 1,
+    "products": 2 + SPAD_READ_LATENCY + 1 + Products.LATENCY,
 }
 
 
@@ -57,6 +57,7 @@ def run(kind, count, seed, *, refuse=0.0, lazy=0.0, parameters=0.0, reset_at=Non
         {
             "address": chance.randrange(3000),
             "entry": chance.randrange(64),
+            "claims": 1,
             "block_end": chance.randint(0, 1),
         }
         for _ in range(count)
