@@ -58,6 +58,11 @@ _effort = click.option(
     show_default=True,
     help="How long to look for a fast program: 0 takes the first, 2 compares whole programs.",
 )
+_memory = click.option(
+    "--memory",
+    metavar="NAME|FILE.json",
+    help="What the bus leads to (reference, on-chip, sdram-16); the program's own for a .mloom.",
+)
 _network = click.argument("network", metavar="NET", type=click.Path(path_type=Path))
 
 
@@ -77,6 +82,7 @@ def _console(*, markup: bool = False) -> Any:
 @_precision
 @_check
 @_effort
+@_memory
 @click.option("--report", type=click.Path(path_type=Path), help="Write cycles and layers as JSON.")
 @click.option("--waves", type=click.Path(path_type=Path), help="Write a VCD (device rtl).")
 @click.option("--check-bus", is_flag=True, help="Hold every cycle against AXI (device rtl).")
@@ -89,6 +95,7 @@ def run(
     precision: tuple[str, ...],
     check: str | None,
     effort: int,
+    memory: str | None,
     report: Path | None,
     waves: Path | None,
     check_bus: bool,
@@ -109,7 +116,9 @@ def run(
     for option, given in (("--waves", waves), ("--check-bus", check_bus)):
         if given and device != "rtl":
             raise ValueError(f"{option} must go with device rtl, not {device!r}")
-    program = _program(network, config, precision, check, effort)
+    if memory is not None and device == "rtl":
+        options["memory"] = memory
+    program = _program(network, config, precision, check, effort, memory)
     # Before the device is opened: the first time, building the simulator takes minutes.
     require_inputs(program, inputs)
     with load(program, device=device, **options) as session:
@@ -120,6 +129,8 @@ def run(
     if report is not None:
         report.write_text(made.to_json())
     click.echo(f"{made.cycles:,} cycles ({made.cycles_source}), utilisation {made.utilisation:.3f}")
+    if made.ran_on not in ("", made.memory):
+        click.echo(f"predicted for memory {made.memory}, ran on {made.ran_on}")
 
 
 def _require_place(option: str, path: Path | None) -> None:
@@ -154,6 +165,7 @@ def _precision_of(network: Path, given: tuple[str, ...]) -> dict[str, str] | Non
 @_precision
 @_check
 @_effort
+@_memory
 def compile_verb(
     network: Path,
     output: Path,
@@ -161,10 +173,12 @@ def compile_verb(
     precision: tuple[str, ...],
     check: str | None,
     effort: int,
+    memory: str | None,
 ) -> None:
     """Compile NET into a program file (.mloom)."""
     _require_place("--output", output)
-    program = _compiled(network, config, _precision_of(network, precision), check, effort)
+    modes = _precision_of(network, precision)
+    program = _compiled(network, config, modes, check, effort, memory)
     program.save(output)
     click.echo(f"{output}: {program.predicted_cycles:,} cycles predicted")
 
@@ -177,7 +191,12 @@ def _check_of(network: Path, check: str | None) -> str | None:
 
 
 def _compiled(
-    network: Path, config: str, modes: dict[str, str] | None, check: str | None, effort: int
+    network: Path,
+    config: str,
+    modes: dict[str, str] | None,
+    check: str | None,
+    effort: int,
+    memory: str | None,
 ) -> Any:
     """Compile a network, saying so where it takes long."""
     from matloom.compiler import CompileOptions
@@ -185,7 +204,7 @@ def _compiled(
     from matloom.terminal.progress import progress
 
     with progress(f"compiling {network.name} for {config}"):
-        return compile(network, config, CompileOptions(effort=effort), modes, check)
+        return compile(network, config, CompileOptions(effort=effort), modes, check, memory)
 
 
 def _program(
@@ -194,13 +213,14 @@ def _program(
     precision: tuple[str, ...] = (),
     check: str | None = None,
     effort: int = 1,
+    memory: str | None = None,
 ) -> Any:
     from matloom.arch.config import load_config
     from matloom.program import Program
 
     modes, check = _precision_of(network, precision), _check_of(network, check)
     if network.suffix != ".mloom":
-        return _compiled(network, config, modes, check, effort)
+        return _compiled(network, config, modes, check, effort, memory)
     program = Program.load(network)
     if not _is_default("config"):
         program.require(load_config(config))
@@ -224,13 +244,21 @@ def disasm(network: Path, config: str, check: str | None) -> None:
 @_precision
 @_check
 @_effort
+@_memory
 def explain(
-    network: Path, config: str, precision: tuple[str, ...], check: str | None, effort: int
+    network: Path,
+    config: str,
+    precision: tuple[str, ...],
+    check: str | None,
+    effort: int,
+    memory: str | None,
 ) -> None:
     """Say for each operator where it runs, why, and what it costs."""
     from matloom.tools.explain import explain as sentences
 
-    for item in sentences(_program(network, config, precision, check, effort)):
+    if memory is not None and network.suffix == ".mloom":
+        raise ValueError(f"--memory must go with a network, not the program {str(network)!r}")
+    for item in sentences(_program(network, config, precision, check, effort, memory)):
         _console().print(item)
 
 
@@ -378,17 +406,19 @@ def demo(device: str, config: str) -> None:
     default=None,
     help="Where the report is kept; docs/results/bench_CONFIG.json here.",
 )
-def bench(config: str, check: bool, output: Path | None) -> None:
+@_memory
+def bench(config: str, check: bool, output: Path | None, memory: str | None) -> None:
     """Measure cycles on the chip beside the targets, and keep or check the report."""
     from matloom.arch.config import load_config
+    from matloom.arch.memory import load_memory
     from matloom.tools import bench as benchmark
 
-    chosen = load_config(config)
-    name = Path(config).stem
+    chosen, behind = load_config(config), load_memory(memory)
+    name = Path(config).stem if memory is None else f"{Path(config).stem}_{Path(memory).stem}"
     path = output or Path("docs/results") / f"bench_{name}.json"
     kept = path.read_text() if check else ""
     results, skipped = benchmark.run_bench(
-        chosen, name, say=lambda line: click.echo(line, err=True)
+        chosen, name, say=lambda line: click.echo(line, err=True), memory=behind
     )
     console = _console()
     console.width = console.width if console.is_terminal else 160

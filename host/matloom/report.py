@@ -8,6 +8,7 @@ from typing import Any
 from rich.table import Table
 
 from matloom.arch.csr import EXEC_CAUSES
+from matloom.arch.memory import Memory
 from matloom.device.driver import Counters
 from matloom.ir.graph import short_name
 from matloom.program import EngineStep, HostStep, Program
@@ -68,6 +69,8 @@ class Report:
         Cycles of the execute unit by cause; with `exec_stream` they sum to `cycles`.
     bytes_read, bytes_written:
         What the bus carried, whole beats, commands included.
+    memory, ran_on:
+        What cycles were predicted for, and what memory the device has; empty where it has none.
     resident:
         Whether weights were on chip from the call before.
     state:
@@ -88,6 +91,8 @@ class Report:
     bytes_read: int
     bytes_written: int
     host_steps: tuple[str, ...]
+    memory: str = "reference"
+    ran_on: str = ""
     resident: bool = False
     state: dict[str, int] = field(default_factory=dict)
 
@@ -121,6 +126,8 @@ class Report:
             for way, size in (("read", self.bytes_read), ("write", self.bytes_written)):
                 bursts = self.counters[f"{way}_bursts"]
                 lines.append(f"  bus {way}s: {size:,} bytes in {bursts:,} bursts")
+        if self.ran_on not in ("", self.memory):
+            lines.append(f"  predicted for memory {self.memory}, ran on {self.ran_on}")
         if self.state:
             total = sum(self.state.values())
             each = ", ".join(f"{name} {size:,}" for name, size in self.state.items())
@@ -132,12 +139,18 @@ class Report:
 
 
 def make_report(
-    program: Program, device: str, runs: list[Counters], *, resident: bool = False
+    program: Program,
+    device: str,
+    runs: list[Counters],
+    *,
+    resident: bool = False,
+    ran_on: Memory | None = None,
 ) -> Report:
     """Return the report of a program's last run; `runs` has one entry for each engine step.
 
     The device knows no time where its cycle counters read zero: the prediction then stands in,
-    and the report says so. `resident` tells that the program's `repeat` ran.
+    and the report says so. `resident` tells that the program's `repeat` ran, `ran_on` what memory
+    the device has.
     """
     counted = sum(run.cycles for run in runs)
     predicted = program.predicted_cycles
@@ -163,6 +176,8 @@ def make_report(
         bytes_read=totals.get("read_beats", 0) * program.config.bus_bytes,
         bytes_written=totals.get("write_beats", 0) * program.config.bus_bytes,
         host_steps=tuple(step.operator for step in program.steps if isinstance(step, HostStep)),
+        memory=program.memory.name,
+        ran_on="" if ran_on is None else ran_on.name,
         resident=resident,
         state=variable_bytes(program),
     )

@@ -1,6 +1,7 @@
 """Loads a network, compiles it, and runs it on a device."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -9,6 +10,7 @@ import numpy as np
 
 from matloom.arch.config import Config, load_config
 from matloom.arch.isa import Region
+from matloom.arch.memory import Memory, load_memory
 from matloom.arch.numerics import from_digits
 from matloom.compiler import CompileOptions, compile_network
 from matloom.device.driver import Counters, Driver
@@ -34,8 +36,13 @@ def compile(
     options: CompileOptions | None = None,
     precision: Precision | None = None,
     check: str | None = None,
+    memory: Memory | str | Path | None = None,
 ) -> Program:
-    """Return the program of a TFLite file or graph for a configuration.
+    """Return the program of a TFLite file or graph for a configuration and a memory.
+
+    `memory` is what the bus leads to, by whose speed cycles are predicted and schedules made: a
+    name of `matloom.arch.memory.MEMORIES`, a JSON file or a Memory; that of `options`, or else the
+    reference memory, where None.
 
     `precision` is for all convolutions and dense layers that can have it, or a table by the name
     of their output, in which ``*`` stands for all others. ``"bf16"`` and ``"fp16"`` are of layers
@@ -55,6 +62,8 @@ def compile(
         The operators of one command buffer fit the scratchpad alone, but not one after another.
     """
     graph = model if isinstance(model, Graph) else load_tflite(Path(model))
+    if memory is not None:
+        options = replace(options or CompileOptions(), memory=load_memory(memory))
     return compile_network(graph, load_config(config), options, precision, check)
 
 
@@ -65,6 +74,7 @@ def load(
     options: CompileOptions | None = None,
     precision: Precision | None = None,
     check: str | None = None,
+    memory: Memory | str | Path | None = None,
     **device_options: Any,
 ) -> "Session":
     """Compile a network, open a device, and return a session on it.
@@ -79,6 +89,9 @@ def load(
         A preset, a JSON file or a Config; the program's own, or ``"reference"``, where None.
     options, precision, check:
         Of the compilation, as `compile` takes them; a program is compiled already.
+    memory:
+        Of the compilation, as `compile` takes it, and of a simulated device: of that alone where
+        there is a program already, whose own memory is simulated where None.
     device_options:
         As `open_device` takes them; memory is as large as the network needs.
     """
@@ -97,12 +110,14 @@ def load(
             program.require(load_config(config))
     else:
         chosen = "reference" if config is None else config
-        program = compile(model, chosen, options, precision, check)
+        program = compile(model, chosen, options, precision, check, memory)
     if isinstance(device, Driver):
         if device_options:
             raise TypeError(f"a driver that is open must have no {', '.join(device_options)}")
         return Session(program, device, type(device.transport).__name__)
     needed = memory_for(sum(program.region_bytes.values()))
+    if device == "rtl" and "timing" not in device_options:
+        device_options["memory"] = program.memory if memory is None else memory
     driver = open_device(device, program.config, **{"memory_bytes": needed, **device_options})
     return Session(program, driver, device, own=True)
 
@@ -298,7 +313,13 @@ class Session:
 
     def report(self) -> Report:
         """Return what the last sample cost."""
-        return make_report(self.program, self.device, self._runs, resident=self._repeated)
+        return make_report(
+            self.program,
+            self.device,
+            self._runs,
+            resident=self._repeated,
+            ran_on=getattr(self.driver.transport, "external_memory", None),
+        )
 
 
 def require_inputs(program: Program, inputs: Mapping[str, Array]) -> int:

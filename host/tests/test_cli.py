@@ -9,7 +9,9 @@ from click.testing import CliRunner
 
 import matloom
 from matloom import cli, runtime
+from matloom.arch.memory import Memory
 from matloom.data.digits import NETWORK
+from matloom.program import Program
 from matloom.tools import doctor
 
 
@@ -115,6 +117,24 @@ def test_wrongly_named_inputs_are_refused_before_the_simulator_is_built(
     paths = ("--input", str(tmp_path / "in.npz"), "--output", str(tmp_path / "out.npz"))
     assert run_main(monkeypatch, "run", str(NETWORK), *paths, "--config", "nano") == 2
     assert "inputs must be named" in capsys.readouterr().err
+
+
+def test_memory(tmp_path, monkeypatch, capsys):
+    kept, slow = tmp_path / "digits.mloom", tmp_path / "slow.json"
+    slow.write_text(Memory(bytes_a_cycle=1, read_latency=90).to_json())
+    command = ("compile", str(NETWORK), "--config", "nano", "--check", "none", "-o", str(kept))
+    assert run_main(monkeypatch, *command, "--memory", str(slow)) == 0
+    program = Program.load(kept)
+    assert program.memory == Memory(bytes_a_cycle=1, read_latency=90)
+    assert (
+        program.predicted_cycles > runtime.compile(NETWORK, "nano", check="none").predicted_cycles
+    )
+    assert run_main(monkeypatch, "explain", str(kept)) == 0
+    assert "predicted for memory 1 bytes a cycle, latencies 90 and 8" in capsys.readouterr().out
+    assert run_main(monkeypatch, "explain", str(kept), "--memory", "reference") == 2
+    assert "--memory must go with a network, not the program" in capsys.readouterr().err
+    assert run_main(monkeypatch, *command, "--memory", "tape") == 2
+    assert "memory must be one of reference, on-chip, sdram-16" in capsys.readouterr().err
 
 
 def test_check(tmp_path, monkeypatch, capsys):

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from matloom.arch.config import PRESETS
+from matloom.arch.memory import REFERENCE_MEMORY, Memory
 from matloom.compiler import compile_network
 from matloom.device.driver import Counters
 from matloom.ir.attributes import Attributes
@@ -42,6 +43,17 @@ def program():
     )
     graph = Graph(name="long", inputs=(0,), outputs=(66,), tensors=tensors, nodes=nodes)
     return compile_network(graph, PRESETS["small"], check="none")
+
+
+def test_another_memory_than_predicted_is_named(program):
+    assert not any("memory" in line for line in make_report(program, "rtl", []).lines())
+    same = make_report(program, "rtl", [], ran_on=REFERENCE_MEMORY)
+    assert (same.memory, same.ran_on) == ("reference", "reference")
+    assert not any("memory" in line for line in same.lines())
+    other = make_report(program, "rtl", [], ran_on=Memory(bytes_a_cycle=2, read_latency=50))
+    assert other.lines()[-1] == (
+        "  predicted for memory reference, ran on 2 bytes a cycle, latencies 50 and 8, 16 bursts"
+    )
 
 
 def test_rows_sum_to_the_total(program):

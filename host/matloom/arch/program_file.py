@@ -25,7 +25,6 @@ __all__ = [
     "PLACES",
     "REGION_LIMIT",
     "REQUIRED",
-    "RESERVED",
     "SECTIONS",
     "STEP_KINDS",
     "TENSORS_LIMIT",
@@ -385,6 +384,25 @@ SECTIONS = (
         alignment=ALIGNMENT,
     ),
     Section(
+        tag=20,
+        name="memory",
+        doc="The memory that cycles are predicted for; the reference memory where there is none.",
+        optional=True,
+        ignorable=True,
+        least=1,
+        most=1,
+        fields=(
+            _u32("bytes_numerator", "of the bytes a cycle", 1, 1 << 13),
+            _u32("bytes_denominator", "likewise", 1, 1 << 8),
+            _u32("read_latency", "cycles from an address to its first beat", 1, 1 << 12),
+            _u32("write_latency", "cycles from a last beat to its response", 1, 1 << 12),
+            _u32("outstanding", "bursts on their way, each direction", 1, 64),
+            _u32("row_bytes", "a power of two; 0 where rows are no matter", high=1 << 16),
+            _u32("row_miss_cycles", "more for a beat in another row", high=1 << 12),
+            _RESERVED_WORD,
+        ),
+    ),
+    Section(
         tag=21,
         name="variables",
         doc="Tensors whose bytes stay from call to call: a call begins with those of the last.",
@@ -399,11 +417,6 @@ SECTIONS = (
         ),
     ),
 )
-
-#: Tags that are taken but not yet written, so that they can come without a new version.
-RESERVED = {
-    20: ("memory", "Bytes a cycle, latency and cost of a row miss of the memory; optional."),
-}
 
 
 class Kind(enum.IntEnum):

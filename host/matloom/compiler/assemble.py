@@ -385,6 +385,7 @@ class _Lowering:
         return Program(
             name=self.graph.name,
             config=self.config,
+            memory=self.options.memory,
             image=bytes(image),
             region_bytes={
                 region: len(image) if region is Region.PROGRAM else self.region_bytes.get(region, 0)

@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Console
 
 from matloom.arch.config import Config, load_config
+from matloom.arch.memory import Memory, load_memory
 from matloom.device.driver import Driver
 from matloom.device.errors import DeviceError
 from matloom.device.model.transport import ModelTransport
@@ -45,6 +46,7 @@ def open_device(
     memory_bytes: int = _MEMORY_BYTES,
     waves: Path | None = None,
     timing: Any = None,
+    memory: Memory | str | Path | None = None,
     timeout: float = 600.0,
     check_bus: bool | None = None,
 ) -> Driver:
@@ -60,6 +62,9 @@ def open_device(
         External memory of the device.
     waves, timing:
         For ``"rtl"``: a VCD file to write, and a `matloom.device.rtl.MemoryTiming`.
+    memory:
+        For ``"rtl"``: the external memory to simulate where there is no timing: a name, a JSON
+        file or a `matloom.arch.memory.Memory`; the reference memory where None.
     timeout:
         Seconds that a run may take; a simulation of some million cycles takes a minute.
     check_bus:
@@ -77,13 +82,22 @@ def open_device(
     if memory_bytes < 1:
         raise ValueError(f"memory_bytes must be 1 or more, not {memory_bytes}")
     if name == "model":
-        for option, given in (("waves", waves), ("timing", timing), ("check_bus", check_bus)):
+        for option, given in (
+            ("waves", waves),
+            ("timing", timing),
+            ("memory", memory),
+            ("check_bus", check_bus),
+        ):
             if given:
                 raise ValueError(f"{option} must go with device 'rtl', not 'model'")
         return Driver(ModelTransport(config, memory_bytes), config, timeout)
     if name != "rtl":
         raise DeviceError(f"a device must be one of {', '.join(DEVICES)}, not {name!r}")
-    from matloom.device.rtl import RtlTransport
+    from matloom.device.rtl import MemoryTiming, RtlTransport
+
+    if memory is not None and timing is not None:
+        raise ValueError("memory must be None beside a timing, which has one")
+    timing = timing or MemoryTiming(memory=load_memory(memory))
 
     with _building():
         transport = RtlTransport(

@@ -22,14 +22,19 @@ _NAMES: dict[str, dict[int, str]] = {
 def disassemble(source: Program | bytes) -> str:
     """Return one line an instruction: number, offset, opcode, waits, and fields that are not 0.
 
-    Of a program the first line says what was checked when it was compiled, the next what it
-    remembers. A mark is followed by the layer that it completes. Raises `IsaError` for bytes that
-    are no instructions.
+    Of a program the first line says what was checked when it was compiled, the next for which
+    memory cycles are predicted, then what it remembers. A mark is followed by the layer that it
+    completes. Raises `IsaError` for bytes that are no instructions.
     """
     if isinstance(source, bytes):
         return "\n".join(_lines(source, {}))
     layers = {layer.mark: f"{layer.operator} {layer.name}" for layer in source.layers if layer.mark}
-    lines = [f"; {line}" for line in (sentence(source.verdict), *describe_state(source))]
+    known = (
+        sentence(source.verdict),
+        f"cycles are predicted for memory {source.memory.name}",
+        *describe_state(source),
+    )
+    lines = [f"; {line}" for line in known]
     for number, step in enumerate(source.steps):
         if isinstance(step, EngineStep):
             lines.append(f"step {number}: engine, {step.predicted_cycles:,} cycles predicted")

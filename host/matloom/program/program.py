@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from matloom.arch.config import Config
 from matloom.arch.isa import Region
+from matloom.arch.memory import REFERENCE_MEMORY, Memory
 from matloom.arch.modes import MODES
 from matloom.arch.program_file import FILE_LIMIT
 from matloom.ir.work import is_counted
@@ -51,6 +52,8 @@ class Program:
         Engine and host steps in order of execution.
     layers:
         For reports.
+    memory:
+        What its cycles are predicted for.
     variables:
         What is kept between calls.
     constants, host_data:
@@ -72,6 +75,7 @@ class Program:
     constants: tuple[Constant, ...] = ()
     host_data: bytes = b""
     verdict: Verdict | None = None
+    memory: Memory = REFERENCE_MEMORY
 
     @property
     def macs(self) -> int:

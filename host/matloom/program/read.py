@@ -1,10 +1,12 @@
 """Reads a Program file: records of its sections become a Program."""
 
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Any
 
 from matloom.arch.config import Config
 from matloom.arch.isa import Region
+from matloom.arch.memory import REFERENCE_MEMORY, Memory
 from matloom.arch.program_file import (
     ATTRIBUTES,
     CHECKS,
@@ -90,6 +92,7 @@ class _Reader:
             constants=tuple(self._constants),
             host_data=self._bytes["host_data"],
             verdict=verdicts[0] if verdicts else None,
+            memory=self._memory(),
         )
 
     def _read_texts(self) -> list[str]:
@@ -149,6 +152,16 @@ class _Reader:
                 f"not {self._digest:08x}"
             )
         return config
+
+    def _memory(self) -> Memory:
+        for row in self._tables["memory"]:
+            rate = Fraction(row["bytes_numerator"], row["bytes_denominator"])
+            names = ("read_latency", "write_latency", "outstanding", "row_bytes", "row_miss_cycles")
+            try:
+                return Memory(bytes_a_cycle=rate, **{name: row[name] for name in names})
+            except ValueError as error:
+                raise ProgramError(f"a program's memory must be valid: {error}") from None
+        return REFERENCE_MEMORY
 
     def _values(
         self, owner: str, rows: Sequence[_Row], attributes: Sequence[Attribute]

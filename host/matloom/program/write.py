@@ -7,6 +7,7 @@ from typing import Any
 
 from matloom.arch.config import INTERFACE_VERSION
 from matloom.arch.isa import Region
+from matloom.arch.memory import REFERENCE_MEMORY, Memory
 from matloom.arch.program_file import (
     ATTRIBUTES,
     CHECKS,
@@ -122,6 +123,8 @@ class _Writer:
             self._variable(variable)
         if program.verdict is not None:
             self._verdict(program.verdict)
+        if program.memory != REFERENCE_MEMORY:
+            self._memory(program.memory)
         self.bytes = {
             "strings": bytes(self._strings),
             "image": program.image,
@@ -260,6 +263,11 @@ class _Writer:
         numbers = self._tensors[variable.before], self._tensors[variable.after]
         row = (self._text(variable.name), *numbers, variable.initial, *place)
         self.rows["variables"].append(row)
+
+    def _memory(self, memory: Memory) -> None:
+        row = (memory.rate.numerator, memory.rate.denominator, memory.read_latency)
+        more = (memory.write_latency, memory.outstanding, memory.row_bytes, memory.row_miss_cycles)
+        self.rows["memory"].append((*row, *more, 0))
 
     def _verdict(self, verdict: Verdict) -> None:
         row = (

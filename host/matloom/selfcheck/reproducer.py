@@ -40,10 +40,12 @@ def write_reproducer(
         "seed": seed,
         "options": {**dataclasses.asdict(options), "memory": options.memory.as_dict()},
         "precision": table,
-        "repeat": f"matloom compile {name} --config config.json --check full -o again.mloom",
+        "repeat": f"matloom compile {name} --config config.json --memory memory.json "
+        "--check full -o again.mloom",
     }
     description = json.dumps(kept, indent=2).encode() + b"\n"
     files = {name: network, "config.json": config.to_json().encode(), "failure.json": description}
+    files["memory.json"] = options.memory.to_json().encode()
     digest = hashlib.sha256(b"\0".join(files.values())).hexdigest()[:12]
     stem = "".join(letter if letter.isalnum() else "_" for letter in graph.name)[:40]
     label = f"matloom-{stem or 'network'}-{digest}"

@@ -16,7 +16,8 @@ from rich.table import Table
 
 from matloom.arch.config import Config
 from matloom.arch.csr import EXEC_CAUSES
-from matloom.compiler import compile_network
+from matloom.arch.memory import REFERENCE_MEMORY, Memory
+from matloom.compiler import CompileOptions, compile_network
 from matloom.data.digits import NETWORK
 from matloom.data.matrix_products import product_graph
 from matloom.frontend.tflite import load_tflite
@@ -241,9 +242,9 @@ def _inputs(program: Program) -> dict[str, np.ndarray]:
     return {info.name: noise.integers(-128, 128, info.shape, np.int8) for info in program.inputs}
 
 
-def _measure(case: Case, graph: Graph, config: Config, config_name: str) -> Result:
+def _measure(case: Case, graph: Graph, config: Config, config_name: str, memory: Memory) -> Result:
     started = time.perf_counter()
-    program = compile_network(graph, config)
+    program = compile_network(graph, config, CompileOptions(memory=memory))
     compiled = time.perf_counter() - started
     inputs = _inputs(program)
     with load(program, device="model") as model:
@@ -257,11 +258,13 @@ def _measure(case: Case, graph: Graph, config: Config, config_name: str) -> Resu
             outputs = session.run(inputs)
             simulated = time.perf_counter() - started
         report = session.report()
+    # Targets, and figures of peers, are for the reference memory.
+    reference = memory == REFERENCE_MEMORY
     return Result(
         name=case.name,
         macs=report.macs,
         cycles=report.cycles,
-        target=case.target_cycles(report.macs, config),
+        target=case.target_cycles(report.macs, config) if reference else None,
         utilisation=round(report.utilisation, 4),
         predicted_cycles=report.predicted_cycles,
         prediction_error=round(report.predicted_cycles / report.cycles - 1, 4),
@@ -270,7 +273,7 @@ def _measure(case: Case, graph: Graph, config: Config, config_name: str) -> Resu
         counters=report.counters,
         bytes_read=report.bytes_read,
         bytes_written=report.bytes_written,
-        peers=dict(case.peers) if config_name == "reference" else {},
+        peers=dict(case.peers) if reference and config_name == "reference" else {},
         simulation_seconds=round(simulated, 3),
         simulated_kilocycles_per_second=round(report.cycles / simulated / 1000, 1),
         model_seconds=round(modelled, 3),
@@ -279,7 +282,10 @@ def _measure(case: Case, graph: Graph, config: Config, config_name: str) -> Resu
 
 
 def run_bench(
-    config: Config, config_name: str, say: Callable[[str], None]
+    config: Config,
+    config_name: str,
+    say: Callable[[str], None],
+    memory: Memory = REFERENCE_MEMORY,
 ) -> tuple[list[Result], list[str]]:
     """Measure every case; return the results, and a sentence for each case left out."""
     results, skipped = [], []
@@ -289,7 +295,7 @@ def run_bench(
             skipped.append(f"{case.name} skipped: the model collection is absent (MATLOOM_MODELS)")
             continue
         say(f"measuring {case.name} at {config_name}")
-        results.append(_measure(case, graph, case.config(config), config_name))
+        results.append(_measure(case, graph, case.config(config), config_name, memory))
     return results, skipped
 
 

@@ -4,6 +4,7 @@ from rich.table import Table
 
 from matloom.arch.instruction import unpack_all
 from matloom.arch.isa import Opcode, Region
+from matloom.arch.machine import Machine
 from matloom.ir.graph import short_name
 from matloom.program import EngineStep, LayerInfo, Program
 from matloom.program.describe_state import describe_state
@@ -74,12 +75,13 @@ def _totals(program: Program) -> list[str]:
         f"operators: {len(engine)} on the engine in {steps} command buffers, {elsewhere} elsewhere",
         _share(program),
         f"{cycles:,} cycles (predicted): utilisation {program.utilisation(cycles):.3f}",
+        f"cycles are predicted for memory {program.memory.name}",
         f"external memory in bytes: {sizes}; the host's constants: {len(program.host_data):,}",
     ]
     if engine:
         moved = _moved(program)
         parts = ", ".join(f"{region.name} {moved[region]:,}" for region in Region)
-        lines.insert(3, f"bytes moved between memory and chip: {sum(moved.values()):,} ({parts})")
+        lines.insert(4, f"bytes moved between memory and chip: {sum(moved.values()):,} ({parts})")
     if program.repeat is not None:
         again = program.repeat.predicted_cycles
         kept = sum(end - start for start, end in program.repeat.kept)
@@ -120,7 +122,8 @@ def _advice(program: Program) -> str:
     )
     share = lost / max(program.predicted_cycles, 1)
     text = f"{_name(layer)}, {lost:,} cycles ({share:.0%}) beyond full use of the array"
-    transfer = layer.tensor_bytes // program.config.bus_bytes
+    machine = Machine(config=program.config, memory=program.memory)
+    transfer = int(machine.transfer_cycles(layer.tensor_bytes))
     if 2 * transfer > layer.predicted_cycles:
         text += f"; its tensors alone take the bus {transfer:,}"
     return text

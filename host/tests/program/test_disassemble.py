@@ -48,8 +48,9 @@ def test_program_names_layers_and_host_steps():
     text = disassemble(program)
     assert "completes CONV_2D stem" in text
     assert "host, SOFTMAX" in text
-    first, *lines = text.splitlines()
+    first, second, *lines = text.splitlines()
     assert first == "; checked when compiled: nothing"
+    assert second == "; cycles are predicted for memory reference"
     engine = [line for line in lines if not line.startswith("step")]
     commands = sum(len(pack(Instruction(Opcode[line.split()[2]]))) for line in engine)
     assert commands == program.steps[0].command_bytes
@@ -64,8 +65,8 @@ def test_state_comes_first():
     program = compile_network(streaming_network(1, layers=1), PRESETS["nano"])
     lines = disassemble(program).splitlines()
     sizes = [math.prod(variable.place.shape) for variable in program.variables]
-    assert lines[1] == f"; state: {sum(sizes)} bytes in 3 variables"
-    for line, variable, size in zip(lines[2:5], program.variables, sizes, strict=True):
+    assert lines[2] == f"; state: {sum(sizes)} bytes in 3 variables"
+    for line, variable, size in zip(lines[3:6], program.variables, sizes, strict=True):
         offset = variable.place.offset
         shape = "x".join(map(str, variable.place.shape))
         expected = f";   {variable.name}: int8[{shape}], {size} bytes, ARENA {offset}, in place"

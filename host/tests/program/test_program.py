@@ -6,6 +6,7 @@ import pytest
 
 from matloom.arch.config import PRESETS
 from matloom.arch.isa import Region
+from matloom.arch.memory import REFERENCE_MEMORY, Memory
 from matloom.arch.program_file import FILE_LIMIT
 from matloom.compiler import CompileOptions, compile_network
 from matloom.data.digits import NETWORK
@@ -61,6 +62,17 @@ def test_round_trip_of_attributes():
         found = Program.from_bytes(program.to_bytes())
         assert found == program, op
         assert found.to_bytes() == program.to_bytes()
+
+
+def test_round_trip_of_a_memory(program):
+    assert program.memory == REFERENCE_MEMORY
+    paged = Memory(bytes_a_cycle="8/3", read_latency=9, row_bytes=512, row_miss_cycles=7)
+    other = replace(program, memory=paged)
+    found = Program.from_bytes(other.to_bytes())
+    assert found == other
+    assert found.memory == paged
+    # What was written before there was such a section means the reference memory.
+    assert len(program.to_bytes()) < len(other.to_bytes())
 
 
 def test_round_trip_of_a_verdict(program):

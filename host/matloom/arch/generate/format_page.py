@@ -10,7 +10,6 @@ from matloom.arch.program_file import (
     HEADER,
     OPERATORS,
     REGION_LIMIT,
-    RESERVED,
     SECTIONS,
     TENSOR_LIMIT,
     TENSORS_LIMIT,
@@ -71,9 +70,6 @@ def format_page() -> str:
     parts = [NOTICE, "# Program files\n", _TEXT, "## Header\n", _fields(HEADER)]
     parts += ["## Directory\n", "An entry for each section, after the header.\n"]
     parts += [_fields(DIRECTORY), "## Sections\n", table(_HEADINGS, [_row(s) for s in SECTIONS])]
-    reserved = [(tag, f"`{name}`", doc) for tag, (name, doc) in RESERVED.items()]
-    parts += ["Tags that are taken, for what is to come:\n"]
-    parts += [table(("tag", "section", "meaning"), reserved)]
     for section in SECTIONS:
         if section.fields:
             parts += [f"### {section.name}\n", f"{section.doc}\n", _fields(section.fields)]
