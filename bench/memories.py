@@ -1,0 +1,125 @@
+"""Predicted and measured cycles on the simulated chip, by memory: bytes a cycle and latency.
+
+    python bench/memories.py [--config nano] [--quick]
+
+Networks of the model collection, and the digits that come along, each compiled for the memory that
+the simulator then has; first call and, where weights stay on chip, a later one. What other
+configurations measured stays in docs/results/memories.json.
+"""
+
+import argparse
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from matloom.arch.config import load_config
+from matloom.arch.memory import Memory
+from matloom.compiler import CompileOptions, compile_network
+from matloom.device.driver import Driver
+from matloom.device.open import memory_for, open_device
+from matloom.device.rtl import MemoryTiming
+from matloom.ir.graph import Graph
+from matloom.runtime import Session
+from matloom.tools.bench import CASES, graph_of
+
+RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results" / "memories.json"
+
+NETWORKS = ("ic", "kws", "vww", "ad", "digits")
+CONFIGS = ("reference", "small", "nano")
+RATES, LATENCIES = (8, 4, 2, 1), (16, 32, 64, 128)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """A network on an engine and a memory."""
+
+    network: str
+    config: str
+    bytes_a_cycle: int
+    read_latency: int
+
+    @property
+    def memory(self) -> Memory:
+        """The memory: a write is answered in a quarter of a read's latency, as at reference."""
+        return Memory(
+            bytes_a_cycle=self.bytes_a_cycle,
+            read_latency=self.read_latency,
+            write_latency=self.read_latency // 4,
+        )
+
+
+def points(config: str, *, quick: bool) -> list[Point]:
+    """Return what is measured of a configuration: rates that its bus has, and all latencies."""
+    bus_bytes = load_config(config).bus_bytes
+    rates = [rate for rate in RATES if rate <= bus_bytes]
+    latencies = LATENCIES
+    if quick:
+        rates, latencies = [rates[0], rates[-1]], (32, 128)
+    return [
+        Point(network=network, config=config, bytes_a_cycle=rate, read_latency=latency)
+        for network in NETWORKS
+        for rate in rates
+        for latency in latencies
+    ]
+
+
+def measure(point: Point, graph: Graph, driver: Driver) -> list[dict[str, Any]]:
+    """Run a point; return a row for its first call, and one for a later one with weights there."""
+    options = CompileOptions(memory=point.memory)
+    program = compile_network(graph, load_config(point.config), options, check="none")
+    driver.transport.set_timing(MemoryTiming(memory=point.memory))  # type: ignore[attr-defined]
+    rows = []
+    with Session(program, driver, "rtl") as session:
+        noise = np.random.default_rng(0)
+        inputs = {
+            info.name: noise.integers(-128, 128, info.shape).astype(info.dtype)
+            for info in program.inputs
+        }
+        for call in ("first", "later"):
+            session.run(inputs)
+            report = session.report()
+            if call == "first" or report.resident:
+                row = {
+                    "network": point.network,
+                    "config": point.config,
+                    "bytes_a_cycle": point.bytes_a_cycle,
+                    "read_latency": point.read_latency,
+                    "call": call,
+                    "cycles": report.cycles,
+                    "predicted_cycles": report.predicted_cycles,
+                }
+                rows.append(row)
+    return rows
+
+
+def main() -> None:
+    """Measure the chosen configurations; keep the others as they are in the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--config", choices=CONFIGS, action="append")
+    parser.add_argument("--quick", action="store_true", help="two rates and two latencies each")
+    chosen = parser.parse_args()
+    configs = chosen.config or CONFIGS
+    kept = json.loads(RESULTS.read_text())["results"] if RESULTS.exists() else []
+    results = [row for row in kept if row["config"] not in configs]
+    graphs = {case.name: graph_of(case) for case in CASES if case.name in NETWORKS}
+    for name in configs:
+        driver = open_device("rtl", name, memory_bytes=memory_for(1 << 22))
+        for point in points(name, quick=chosen.quick):
+            graph = graphs[point.network]
+            if graph is None:
+                print(f"{point.network} skipped: the model collection is absent (MATLOOM_MODELS)")
+                continue
+            for row in measure(point, graph, driver):
+                print(*row.values(), flush=True)
+                results.append(row)
+        driver.close()
+        text = json.dumps({"cores": os.cpu_count(), "results": results}, indent=1)
+        RESULTS.write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    main()
