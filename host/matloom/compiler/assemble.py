@@ -165,47 +165,9 @@ class _Lowering:
         """Schedule a run and append its step; the offset of its commands follows at the end."""
         inputs = self._bindings(Region.INPUT, run.consumed)
         outputs = self._bindings(Region.OUTPUT, run.produced)
-        sizes = {}
-        for node in run.nodes:
-            for number in (*node.inputs, *node.outputs):
-                if self.graph.tensors[number].data is None:
-                    root = self.parts.roots[number]
-                    sizes[self.names[root]] = self.graph.tensors[root].size_bytes
-        kept = {self.names[self.parts.roots[at]] for at in (*run.consumed, *run.produced)}
-        views: dict[str, View] = {}
-        if not self.options.plain:
-            stages_of_nodes = fuse_tables(run.stages, kept)
-            run = dataclasses.replace(run, stages=stages_of_nodes)
-            if self.slices:
-                run, views = store_slices(self.graph, run, self._shared_names(), self.state)
-                kept |= views.keys()
-            run = dataclasses.replace(run, stages=elide_copies(run.stages, kept))
-        constants = self._constants(run)
-        sizes.update({name: size for name, (_, size) in constants.items()})
-        sources = {
-            **self._places(inputs, run.consumed),
-            **{name: place for name, (place, _) in constants.items()},
-        }
-        stages = tuple(stage for stages in run.stages for stage in stages)
-        for stage in stages:
-            if isinstance(stage, ArrayStage) and stage.row_folding is not None:
-                assert stage.inputs[0] not in sizes
-                sizes[stage.inputs[0]] = stage.row_folding.size
-                sources[stage.inputs[0]] = sources[stage.row_folding.source]
-            if stage.output not in sizes:
-                sizes[stage.output] = stage.size
-        used = {name for stage in stages for name in (*stage.inputs, stage.output)}
-        segment = Segment(
-            stages=stages,
-            machine=Machine(config=self.config, memory=self.options.memory),
-            sizes={name: size for name, size in sizes.items() if name in used},
-            sources=sources,
-            results=_with_views(self._places(outputs, run.produced), views),
-            views={name: (start, end) for name, (_output, start, end) in views.items()},
-            marks=self._marks(run),
-        )
+        run, views = self._rewritten(run)
         scheduled = schedule_segment(
-            segment,
+            self._segment(run, self._places(inputs, run.consumed), outputs, views),
             self.config,
             self.options,
             self.image,
@@ -217,15 +179,7 @@ class _Lowering:
         arena = max(self.region_bytes.get(Region.ARENA, 0), scheduled.arena_end)
         self.region_bytes[Region.ARENA] = arena
         offset, size = self._commands(scheduled.instructions)
-        repeat = None
-        if scheduled.repeat is not None:
-            again_offset, again_size = self._commands(scheduled.repeat.instructions)
-            repeat = Repeat(
-                command_offset=again_offset,
-                command_bytes=again_size,
-                predicted_cycles=scheduled.repeat.prediction.cycles,
-                kept=scheduled.repeat.kept,
-            )
+        repeat = self._repeat(scheduled)
         self._engine_layers(run, scheduled)
         self.steps.append(
             EngineStep(
@@ -238,8 +192,72 @@ class _Lowering:
             )
         )
 
-    def _shared_names(self) -> dict[int, str]:
-        return {number: self.names[root] for number, root in self.parts.roots.items()}
+    def _rewritten(self, run: EngineRun) -> tuple[EngineRun, dict[str, View]]:
+        """Return a run without stages that others can do without, and what is stored in part."""
+        if self.options.plain:
+            return run, {}
+        kept = {self.names[self.parts.roots[at]] for at in (*run.consumed, *run.produced)}
+        run = dataclasses.replace(run, stages=fuse_tables(run.stages, kept))
+        views: dict[str, View] = {}
+        if self.slices:
+            names = {number: self.names[root] for number, root in self.parts.roots.items()}
+            run, views = store_slices(self.graph, run, names, self.state)
+        stages = elide_copies(run.stages, kept | views.keys())
+        return dataclasses.replace(run, stages=stages), views
+
+    def _segment(
+        self,
+        run: EngineRun,
+        sources: dict[str, Place],
+        outputs: tuple[Binding, ...],
+        views: dict[str, View],
+    ) -> Segment:
+        """Return what is scheduled of a run; its constants go into the image."""
+        constants = self._constants(run)
+        sources = {**sources, **{name: place for name, (place, _) in constants.items()}}
+        sizes = self._sizes(run)
+        sizes.update({name: size for name, (_, size) in constants.items()})
+        stages = tuple(stage for stages in run.stages for stage in stages)
+        for stage in stages:
+            if isinstance(stage, ArrayStage) and stage.row_folding is not None:
+                assert stage.inputs[0] not in sizes
+                sizes[stage.inputs[0]] = stage.row_folding.size
+                sources[stage.inputs[0]] = sources[stage.row_folding.source]
+            if stage.output not in sizes:
+                sizes[stage.output] = stage.size
+        used = {name for stage in stages for name in (*stage.inputs, stage.output)}
+        return Segment(
+            stages=stages,
+            machine=Machine(config=self.config, memory=self.options.memory),
+            sizes={name: size for name, size in sizes.items() if name in used},
+            sources=sources,
+            results=_with_views(self._places(outputs, run.produced), views),
+            views={name: (start, end) for name, (_output, start, end) in views.items()},
+            marks=self._marks(run),
+        )
+
+    def _sizes(self, run: EngineRun) -> dict[str, int]:
+        """Return the bytes of the tensors that are not constant, by the names of their roots."""
+        sizes = {}
+        for node in run.nodes:
+            for number in (*node.inputs, *node.outputs):
+                if self.graph.tensors[number].data is None:
+                    root = self.parts.roots[number]
+                    sizes[self.names[root]] = self.graph.tensors[root].size_bytes
+        return sizes
+
+    def _repeat(self, scheduled: Scheduled) -> Repeat | None:
+        """Return the commands for later calls, where weights stay on chip."""
+        again = scheduled.repeat
+        if again is None:
+            return None
+        offset, size = self._commands(again.instructions)
+        return Repeat(
+            command_offset=offset,
+            command_bytes=size,
+            predicted_cycles=again.prediction.cycles,
+            kept=again.kept,
+        )
 
     def _find_spoilt(self, scheduled: Scheduled) -> None:
         """Note the variables that a command buffer would read after they are written."""
