@@ -12,7 +12,7 @@ from matloom_rtl.array.cells import flags_layout
 from matloom_rtl.array.loader import Loader
 from matloom_rtl.array.walk import Walk, vector_layout
 from matloom_rtl.memory.claims import aligned, claims_of
-from matloom_rtl.memory.slice import Slice
+from matloom_rtl.memory.credits import CreditQueue
 from matloom_rtl.ports import (
     SPAD_READ_LATENCY,
     CommandSignature,
@@ -154,37 +154,38 @@ class Execute(wiring.Component):
     def _request(self, m: Module, walk, loader):
         """Request each vector; return it, and whether it is granted.
 
-        The walk is cut off from all that stalls by a slice, through which empty places move like
-        vectors: they keep apart what must not meet in the accumulators.
+        The walk is cut off from all that stalls by a queue, through which pauses move like vectors:
+        they keep apart what must not meet in the accumulators.
         """
         config, read = self._config, self.input_read
         paired = ("paired",) if config.has_paired_windows else ()
-        m.submodules.vectors = vectors = Slice(
-            _request_layout(config), at_hand=("valid", "switch", "claims", *paired)
+        m.submodules.vectors = vectors = CreditQueue(
+            _request_layout(config), at_hand=("valid", "paused", "switch", "claims", *paired)
         )
         shown, vector = vectors.o.payload, vectors.o.payload.vector
         allowed = ~shown.switch | loader.full
-        address = walk.o.payload.address
+        address, arriving = walk.vector.address, vectors.w_data
         wanted, claims = shown.valid & allowed, claims_of(address, config.rows, config)
         ready, fire = read.ready, read.valid & read.ready
         if paired:
             block = aligned(address, config.weight_boundary)
             block_claims = claims_of(block, config.paired_bytes, config)
-            claims = Mux(walk.o.payload.paired, block_claims, claims)
-            m.d.comb += vectors.i.payload.paired.eq(walk.o.payload.paired)
+            claims = Mux(walk.vector.paired, block_claims, claims)
+            m.d.comb += arriving.paired.eq(walk.vector.paired)
             ready = Mux(shown.paired, self.weight_read.ready, read.ready)
             fire = wanted & ready
             self._share_weight_read(m, loader, wanted & shown.paired, vector.address, shown.claims)
             wanted = wanted & ~shown.paired
         m.d.comb += [
-            vectors.i.valid.eq(1),
-            vectors.i.payload.valid.eq(walk.o.valid),
-            vectors.i.payload.paused.eq(walk.paused),
-            vectors.i.payload.switch.eq(walk.o.payload.switch),
-            vectors.i.payload.vector.eq(walk.o.payload),
+            walk.room.eq(vectors.room),
+            vectors.start.eq(walk.start),
+            vectors.w_en.eq(walk.valid | walk.paused),
+            arriving.valid.eq(walk.valid),
+            arriving.paused.eq(walk.paused),
+            arriving.switch.eq(walk.vector.switch),
+            arriving.vector.eq(walk.vector),
             # Padding claims nothing, and so waits for nobody.
-            vectors.i.payload.claims.eq(Mux(walk.o.payload.row_valid, claims, 0)),
-            walk.o.ready.eq(vectors.i.ready),
+            arriving.claims.eq(Mux(walk.vector.row_valid, claims, 0)),
             vectors.o.ready.eq(~shown.valid | (ready & allowed)),
             read.valid.eq(wanted),
             read.address.eq(vector.address),

@@ -45,8 +45,6 @@ class Outputs(wiring.Component):
 
     Members
     -------
-    advance: in
-        The pipeline moves; else everything holds.
     valid: in
         Of the vectors in stages 1, 2 and 3.
     grid: in
@@ -65,7 +63,6 @@ class Outputs(wiring.Component):
         self._has_windows, self._grid_layout = config.has_windows, grid_layout(config)
         super().__init__(
             {
-                "advance": In(1),
                 "valid": In(3),
                 "grid": In(self._grid_layout),
                 "position": Out(LINE_BITS),
@@ -87,14 +84,13 @@ class Outputs(wiring.Component):
             self._grid(m, second, counted)
         else:
             m.d.comb += self.output.eq(1)
-        with m.If(self.advance):
-            m.d.sync += [second.eq(self.grid), third.eq(second), output.eq(self.output)]
+        m.d.sync += [second.eq(self.grid), third.eq(second), output.eq(self.output)]
         self._entries(m, third, output)
         return m
 
     def _lines(self, m: Module, counted):
         """Count to the end of each line and to the first output."""
-        grid, enable = self.grid, self.advance & self.valid[0]
+        grid, enable = self.grid, self.valid[0]
         position, end = _count(m, "line", enable, grid.first, grid.penultimate)
         m.d.comb += self.position.eq(position)
 
@@ -110,7 +106,7 @@ class Outputs(wiring.Component):
 
     def _grid(self, m: Module, grid, counted):
         """Tell outputs: those that neither axis skips, nor has ended before."""
-        enable = self.advance & self.valid[1]
+        enable = self.valid[1]
         # All vectors before the first output begin the first line anew, and so do not end it.
         after_end, new_line = Signal(), Signal()
         m.d.comb += new_line.eq(grid.first | after_end)
@@ -130,7 +126,7 @@ class Outputs(wiring.Component):
             m.d.comb += self.entry.eq(block)
         with m.Else():
             m.d.comb += self.entry.eq(following)
-        with m.If(self.advance & self.valid[2]):
+        with m.If(self.valid[2]):
             m.d.sync += following.eq(self.entry + output)
             with m.If(grid.first):
                 m.d.sync += block.eq(self.entry)

@@ -118,17 +118,22 @@ class Walk(wiring.Component):
     Latency: 6 cycles from the command to its first vector. Throughput: one vector a cycle, but a
     step (one weight tile) takes `acc_update_latency` cycles at least, and a command with
     `accumulate` starts that much later, because an entry must be written before it is read again.
-    Stalled output: everything holds, empty places included, so gaps between vectors never close:
-    `o.ready` moves all, and must not wait for `o.valid`.
+    Without `room` nothing begins; what has begun, a vector or a pause that keeps updates of an
+    entry apart, always arrives, four cycles later and in order (`CreditQueue`).
 
     Members
     -------
     i: stream of `body_layout(EXEC)`, in
-    o: stream of `vector_layout`, out
-    active: out
-        A command waits or is under way, or a vector is on its way to `o`.
+    room: in
+        A vector or a pause may begin.
+    start: out
+        One begins.
+    valid, vector: out
+        A vector arrives.
     paused: out
-        The empty place at `o` is one that keeps updates of an entry apart.
+        A pause arrives instead.
+    active: out
+        A command waits or is under way, or a vector has not yet arrived.
     """
 
     def __init__(self, config: Config):
@@ -136,16 +141,19 @@ class Walk(wiring.Component):
         super().__init__(
             {
                 "i": In(stream.Signature(body_layout(Opcode.EXEC, config))),
-                "o": Out(stream.Signature(vector_layout(config))),
-                "active": Out(1),
+                "room": In(1),
+                "start": Out(1),
+                "valid": Out(1),
+                "vector": Out(vector_layout(config)),
                 "paused": Out(1),
+                "active": Out(1),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
         advance = Signal()
-        m.d.comb += advance.eq(self.o.ready)
+        m.d.comb += advance.eq(self.room)
 
         # One of three: the place for the next command is free; the command waits there; its loops
         # have begun, and what later stages need of it follows with the next move.
@@ -304,18 +312,18 @@ class Walk(wiring.Component):
         pauses = [Signal(name=f"paused{stage}") for stage in (1, 2, 3)]
         s1_byte = Signal.like(byte, reset_less=True)
         s1_row = Signal.like(row, reset_less=True)
-        with m.If(advance):
-            m.d.sync += [
-                s1_valid.eq(step["issue"]),
-                Cat(*pauses, self.paused).eq(Cat(step["paused"], *pauses)),
-                s1_byte.eq(byte),
-                s1_row.eq(row),
-                known.switch.eq(step_start & (start | ~command.weights_fixed)),
-                known.add.eq(~first_step | command.accumulate),
-                known.last.eq(step["final"]),
-                known.first.eq(step_start),
-                known.start.eq(start),
-            ]
+        m.d.comb += self.start.eq(advance & (step["issue"] | step["paused"]))
+        m.d.sync += [
+            s1_valid.eq(advance & step["issue"]),
+            Cat(*pauses, self.paused).eq(Cat(advance & step["paused"], *pauses)),
+            s1_byte.eq(byte),
+            s1_row.eq(row),
+            known.switch.eq(step_start & (start | ~command.weights_fixed)),
+            known.add.eq(~first_step | command.accumulate),
+            known.last.eq(step["final"]),
+            known.first.eq(step_start),
+            known.start.eq(start),
+        ]
         m.d.comb += [
             s1.pad.eq(fixed.pad_value),
             s1.entry.eq(fixed.acc_addr),
@@ -331,16 +339,14 @@ class Walk(wiring.Component):
             m.d.comb += s1.flags[name].eq(flag)
         m.submodules.outputs = outputs = Outputs(self._config)
         resume = Signal(reset_less=True)
-        with m.If(advance):
-            m.d.sync += resume.eq(step_start & ~first_step)
+        m.d.sync += resume.eq(step_start & ~first_step)
         grid, members = outputs.grid, fixed.shape().members
         m.d.comb += [
-            outputs.advance.eq(advance),
             *(grid[name].eq(fixed[name]) for name in grid.shape().members if name in members),
             *(grid[name].eq(known[name]) for name in ("first", "start")),
             grid.resume.eq(resume),
         ]
-        self._bounds(m, advance, busy, s1, s1_valid, s1_byte, s1_row, fixed, outputs)
+        self._bounds(m, busy, s1, s1_valid, s1_byte, s1_row, fixed, outputs)
 
     def _positions(self, m: Module, command, incoming, step):
         """Keep byte-in-row and row of the vector at hand.
@@ -410,7 +416,7 @@ class Walk(wiring.Component):
                 m.d.sync += first_step.eq(step["reload"] | block_end)
         return first_step, step_start, start
 
-    def _bounds(self, m: Module, advance, busy, s1, s1_valid, s1_byte, s1_row, fixed, outputs):
+    def _bounds(self, m: Module, busy, s1, s1_valid, s1_byte, s1_row, fixed, outputs):
         """Multiply the row, add the base, and cut the vector to the row: three stages."""
         rows = self._config.rows
         layout = vector_layout(self._config)
@@ -425,41 +431,40 @@ class Walk(wiring.Component):
             Signal(access_bits(self._config), name=name, reset_less=True)
             for name in ("base2", "product3", "base3")
         )
-        with m.If(advance):
-            m.d.sync += [
-                s2.eq(s1),
-                valid2.eq(s1_valid),
-                s2.row_valid.eq(inside),
-                row_bits.eq(s1_row.at[:12]),
-                pitch2.eq(fixed.input_pitch),
-                base2.eq(fixed.input_addr + s1_byte.at),
-                room2.eq(fixed.input_row_bytes - s1_byte.at),
-                under2.eq(-s1_byte.at),
-                beyond2.eq(s1_byte.beyond),
-            ]
-            m.d.sync += [
-                s3.eq(s2),
-                valid3.eq(valid2),
-                product3.eq(row_bits * pitch2),
-                base3.eq(base2),
-                s3.low.eq(_outside(under2, rows)),
-                s3.high.eq(Mux(beyond2, 0, _outside(room2, rows))),
-            ]
-            if self._config.has_paired_windows:
-                whole = (under2 <= 0) & (room2 >= self._config.paired_bytes) & ~beyond2
-                with m.If(s2.paired):
-                    m.d.sync += [s3.row_valid.eq(s2.row_valid & whole), s3.high.eq(0)]
-            m.d.sync += [s4.eq(s3), valid4.eq(valid3), s4.address.eq(base3 + product3)]
-            m.d.sync += [
-                s2.position.eq(outputs.position),
-                s2.first_line.eq(outputs.first_line),
-                s3.output.eq(outputs.output),
-                s4.entry.eq(outputs.entry),
-            ]
+        m.d.sync += [
+            s2.eq(s1),
+            valid2.eq(s1_valid),
+            s2.row_valid.eq(inside),
+            row_bits.eq(s1_row.at[:12]),
+            pitch2.eq(fixed.input_pitch),
+            base2.eq(fixed.input_addr + s1_byte.at),
+            room2.eq(fixed.input_row_bytes - s1_byte.at),
+            under2.eq(-s1_byte.at),
+            beyond2.eq(s1_byte.beyond),
+        ]
+        m.d.sync += [
+            s3.eq(s2),
+            valid3.eq(valid2),
+            product3.eq(row_bits * pitch2),
+            base3.eq(base2),
+            s3.low.eq(_outside(under2, rows)),
+            s3.high.eq(Mux(beyond2, 0, _outside(room2, rows))),
+        ]
+        if self._config.has_paired_windows:
+            whole = (under2 <= 0) & (room2 >= self._config.paired_bytes) & ~beyond2
+            with m.If(s2.paired):
+                m.d.sync += [s3.row_valid.eq(s2.row_valid & whole), s3.high.eq(0)]
+        m.d.sync += [s4.eq(s3), valid4.eq(valid3), s4.address.eq(base3 + product3)]
+        m.d.sync += [
+            s2.position.eq(outputs.position),
+            s2.first_line.eq(outputs.first_line),
+            s3.output.eq(outputs.output),
+            s4.entry.eq(outputs.entry),
+        ]
         m.d.comb += [
             outputs.valid.eq(Cat(s1_valid, valid2, valid3)),
             outputs.acc_addr.eq(s3.entry),
-            self.o.valid.eq(valid4),
-            self.o.payload.eq(s4),
+            self.valid.eq(valid4),
+            self.vector.eq(s4),
             self.active.eq(busy | s1_valid | valid2 | valid3 | valid4),
         ]

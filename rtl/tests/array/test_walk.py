@@ -19,6 +19,9 @@ WITHOUT_WINDOWS = dataclasses.replace(CONFIG, columns=8, lanes=2, acc_bytes=8 * 
 #: The memories that take every bit of an address.
 LARGEST = dataclasses.replace(CONFIG, spad_bytes=2**24, spad_banks=16, acc_bytes=2**19)
 
+#: Cycles from the start of a vector, or a pause, until it arrives.
+LATENCY = 4
+
 #: What a vector shows as it is.
 SIMPLE = ("add", "maximum", "switch", "pad", "last", "mark", "window", "output", "first")
 
@@ -134,7 +137,7 @@ def observed(payload, rows=CONFIG.rows):
 
 
 def run(commands, *, config=CONFIG, gaps=0.0, stalls=0.0, seed=0, reset_at=None, limit=20000):
-    """Return the vectors seen and the cycle of each."""
+    """Return the vectors that arrive and the cycle of each; with stalls, its place in the queue."""
     dut = Walk(config)
     generator = random.Random(seed)
     reset = Signal()
@@ -163,16 +166,20 @@ def run(commands, *, config=CONFIG, gaps=0.0, stalls=0.0, seed=0, reset_at=None,
             ctx.set(dut.i.valid, 0)
 
     async def collect(ctx):
-        cycle = 0
+        cycle, place, begun = 0, 0, [0] * LATENCY
         while len(vectors) < wanted:
-            ctx.set(dut.o.ready, generator.random() >= stalls)
-            _clk, _rst, valid, ready, payload = await ctx.tick().sample(
-                dut.o.valid, dut.o.ready, dut.o.payload
+            ctx.set(dut.room, generator.random() >= stalls)
+            _clk, _rst, room, start, valid, paused, vector = await ctx.tick().sample(
+                *(dut.room, dut.start, dut.valid, dut.paused, dut.vector)
             )
-            if valid and ready and not (reset_at is not None and cycle <= reset_at):
-                vectors.append(observed(payload))
-                cycles.append(cycle)
-            cycle += 1
+            assert room or not start
+            begun.append(start)
+            if reset_at is None:
+                assert begun[-1 - LATENCY] == valid + paused
+            if valid and not (reset_at is not None and cycle <= reset_at):
+                vectors.append(observed(vector))
+                cycles.append(place if stalls else cycle)
+            cycle, place = cycle + 1, place + valid + paused
 
     wrapped = ResetInserter(reset)(dut)
     simulate(wrapped, feed, collect, cycles=limit)
@@ -194,9 +201,9 @@ def random_command(generator):
         command[name] = generator.randint(0, 1)
     command["first_row"] = generator.randint(-4, 4)
     command["first_byte"] = generator.randint(-12, 40)
-    command["x_step"] = generator.choice([0, 1, 6, 65535])
+    command["x_step"] = generator.choice([0, 1, 6, 2**15 - 1])
     command["y_step"] = generator.choice([0, 1, 2, 255])
-    command["kernel_col_step"] = generator.choice([0, 3, 65535])
+    command["kernel_col_step"] = generator.choice([0, 3, 2**15 - 1])
     return command | random_window(generator) if generator.random() < 0.5 else command
 
 
@@ -266,10 +273,10 @@ def test_what_is_shown_while_nothing_comes_is_no_command(idle):
                 await ctx.tick()
 
     async def collect(ctx):
-        ctx.set(dut.o.ready, 1)
+        ctx.set(dut.room, 1)
         while len(seen) < len(wanted):
             _clk, _rst, valid, active, vector = await ctx.tick().sample(
-                dut.o.valid, dut.active, dut.o.payload
+                dut.valid, dut.active, dut.vector
             )
             if valid:
                 assert active
@@ -375,9 +382,9 @@ def test_blocks_are_whole_or_padding(first_byte):
             ctx.set(dut.i.valid, 0)
 
     async def collect(ctx):
-        ctx.set(dut.o.ready, 1)
+        ctx.set(dut.room, 1)
         while len(seen) < len(wanted):
-            (vector,) = await ctx.tick().sample(dut.o.payload).until(dut.o.valid)
+            (vector,) = await ctx.tick().sample(dut.vector).until(dut.valid)
             assert not vector.paired or vector.high == 0
             shown = vector.row_valid if vector.paired else observed(vector, MODES.rows)
             seen.append((vector.paired, shown))
@@ -424,10 +431,10 @@ def test_flags_follow_the_mode(config, flags):
             ctx.set(dut.i.valid, 0)
 
     async def collect(ctx):
-        ctx.set(dut.o.ready, 1)
+        ctx.set(dut.room, 1)
         for name in order:
             for _vector in range(12):
-                (vector,) = await ctx.tick().sample(dut.o.payload).until(dut.o.valid)
+                (vector,) = await ctx.tick().sample(dut.vector).until(dut.valid)
                 seen.append({flag: vector.flags[flag] for flag in flags[name]})
                 wanted.append(flags[name])
 
