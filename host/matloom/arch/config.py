@@ -484,7 +484,7 @@ PRESETS = {
 def load_config(source: "str | Path | Config") -> Config:
     """Return the configuration that a text names, or a Config unchanged.
 
-    A text is the path of a JSON file, or a preset by name; behind that may follow, each after a
+    A text is the path of a JSON file, or a preset by name; then may follow, each after a
     plus sign, modes to add and fields with other values: ``small+i8xi4+lanes=8``.
     """
     if isinstance(source, Config):

@@ -24,7 +24,7 @@ class StridedRange:
 
     @property
     def end(self) -> int:
-        """Line behind the last."""
+        """The line after the last."""
         last = sum((count - 1) * step for count, step in zip(self.counts, self.steps, strict=True))
         return self.start + last + self.run
 

@@ -97,7 +97,7 @@ def length_granules(first_byte: int) -> int:
 
 
 def unpack(data: bytes, offset: int = 0) -> tuple[Instruction, int]:
-    """Return the instruction at `offset` and the offset behind it; raise `IsaError` if none."""
+    """Return the instruction at `offset` and the offset after it; raise `IsaError` if none."""
     if offset >= len(data):
         raise IsaError(f"an instruction must start inside the {len(data)} bytes, not at {offset}")
     end = offset + length_granules(data[offset]) * GRANULE_BYTES
@@ -241,7 +241,7 @@ def _factor(text: str, values: dict[str, int], config: Config) -> int:
 
 
 def extent_end(extent: Extent, instruction: Instruction, config: Config) -> int | None:
-    """Return the first address behind an extent, or None where it does not apply."""
+    """Return the first address after an extent, or None where it does not apply."""
     values = instruction.values
     for name, allowed in extent.only:
         if values.get(name, 0) not in allowed:

@@ -202,7 +202,7 @@ class Extent:
 
 @dataclass(frozen=True, kw_only=True)
 class Format:
-    """The fields of one opcode behind the common head, and the memory it touches."""
+    """The fields of one opcode after the common head, and the memory it touches."""
 
     opcode: Opcode
     granules: int

@@ -1,4 +1,4 @@
-"""From a graph to a Program: passes, partition, schedule, lowering."""
+"""From a graph to a Program: passes, partition, schedule, assembly."""
 
 import warnings
 from collections import Counter
@@ -56,7 +56,7 @@ class Compiled:
         What it means: the given graph, its layers in the number formats that a precision gives
         them, before all passes that change no result.
     prepared:
-        The graph behind those passes, which was scheduled.
+        The graph after those passes, which was scheduled.
     numbers:
         The graph's number of each tensor, by its name in the program.
     """

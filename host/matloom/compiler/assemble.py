@@ -94,7 +94,7 @@ class _Lowering:
     #: Whether variables may be stored out of tensors that hold them.
     slices: bool = True
     #: Variables, by their first tensor, that are read after they are written.
-    spoilt: set[int] = field(default_factory=set)
+    overwritten: set[int] = field(default_factory=set)
     image: Image = field(default_factory=Image)
     commands: list[bytes] = field(default_factory=list)
     steps: list[EngineStep | HostStep] = field(default_factory=list)
@@ -175,7 +175,7 @@ class _Lowering:
             output_bytes=self.region_bytes[Region.OUTPUT],
             may_pin=sum(isinstance(other, EngineRun) for other in self.parts.runs) == 1,
         )
-        self._find_spoilt(scheduled)
+        self._find_overwritten(scheduled)
         arena = max(self.region_bytes.get(Region.ARENA, 0), scheduled.arena_end)
         self.region_bytes[Region.ARENA] = arena
         offset, size = self._commands(scheduled.instructions)
@@ -259,7 +259,7 @@ class _Lowering:
             kept=again.kept,
         )
 
-    def _find_spoilt(self, scheduled: Scheduled) -> None:
+    def _find_overwritten(self, scheduled: Scheduled) -> None:
         """Note the variables that a command buffer would read after they are written."""
         before = {
             (place.offset, place.offset + self.graph.tensors[variable.before].size_bytes): (
@@ -271,7 +271,7 @@ class _Lowering:
         again = [] if scheduled.repeat is None else scheduled.repeat.instructions
         for instructions in (scheduled.instructions, again):
             found = overwritten(instructions, before, self.config)
-            self.spoilt.update(number for place, number in before.items() if place[0] in found)
+            self.overwritten.update(number for place, number in before.items() if place[0] in found)
 
     def _marks(self, run: EngineRun) -> tuple[int, ...]:
         """Return a mark for the last stage of each operator, and none for its others."""
@@ -377,7 +377,7 @@ class _Lowering:
         )
 
     def program(self) -> Program:
-        """Return the program: constants first, command buffers behind them."""
+        """Return the program: constants first, then command buffers."""
         image = bytearray(bytes(self.image))
         offsets = []
         for commands in self.commands:
@@ -472,6 +472,6 @@ def lower(
                 raise
             slices = False
             continue
-        if not lowering.spoilt:
+        if not lowering.overwritten:
             return lowering.program()
-        refused |= lowering.spoilt
+        refused |= lowering.overwritten

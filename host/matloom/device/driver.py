@@ -139,7 +139,7 @@ class Driver:
             self.reset()
 
     def allocate(self, region_bytes: Mapping[Region, int]) -> dict[Region, int]:
-        """Place the regions in external memory one behind the other; return their addresses."""
+        """Place the regions in external memory one after the other; return their addresses."""
         self._recover()
         if self.owner is not None:
             self.owner.leave()

@@ -11,13 +11,13 @@ import tflite
 
 from matloom.frontend.errors import ModelError, Unsupported
 from matloom.frontend.flatbuffer import enum_name, numbers, operator_number, options, records, text
-from matloom.frontend.foreign import JOINED, Foreign, bind, file_tensor, whole
+from matloom.frontend.opaque import JOINED, OpaqueOperator, bind, file_tensor, whole
 from matloom.frontend.options import READERS
 from matloom.frontend.parameters import OPERANDS
 from matloom.frontend.tensors import FileTensors
 from matloom.frontend.variables import VARIABLE_OPERATORS, Resources
 from matloom.ir.graph import RESHAPES, Array, Graph, Node, Op, Tensor
-from matloom.ir.verify import misfit, verify
+from matloom.ir.verify import unsupported_reason, verify
 from matloom.kernels.interpreter import interpret
 
 __all__ = ["load_tflite"]
@@ -117,7 +117,7 @@ class _Reader:
         """Return what a subgraph that CALL_ONCE names assigns to variables, by name."""
         items = self._items(*self._operators())
         for item in items:
-            if isinstance(item, Foreign):
+            if isinstance(item, OpaqueOperator):
                 raise Unsupported(f"operator {item.index} ({item.name}) has no kernel here")
         after = self.resources.after
         graph = Graph(
@@ -136,7 +136,7 @@ class _Reader:
         name: str,
         inputs: tuple[int, ...],
         outputs: tuple[int, ...],
-        items: Sequence[Node | Foreign],
+        items: Sequence[Node | OpaqueOperator],
     ) -> Graph:
         results = (*outputs, *self.resources.after.values())
         nodes = bind(items, results, len(self.known), self.known.computed)
@@ -166,7 +166,7 @@ class _Reader:
         operators = list(records(self.subgraph, "Operators"))
         return [self._name(at, operator) for at, operator in enumerate(operators)], operators
 
-    def _items(self, names: list[str], operators: list[Any]) -> list[Node | Foreign]:
+    def _items(self, names: list[str], operators: list[Any]) -> list[Node | OpaqueOperator]:
         items = (
             self._item(index, name, operator)
             for index, (name, operator) in enumerate(zip(names, operators, strict=True))
@@ -200,7 +200,7 @@ class _Reader:
             raise ModelError(f"operator {index} must be one of {len(self.codes)} kinds, not {code}")
         return str(self.codes[code])
 
-    def _item(self, index: int, name: str, operator: Any) -> Node | Foreign | None:
+    def _item(self, index: int, name: str, operator: Any) -> Node | OpaqueOperator | None:
         """Return a node, or what the reference interpreter needs to know of an operator.
 
         None is for what only says how variables are used.
@@ -216,7 +216,7 @@ class _Reader:
         except Unsupported as unsupported:
             if name in VARIABLE_OPERATORS:
                 raise Unsupported(f"{name} {unsupported}") from None
-            return Foreign(
+            return OpaqueOperator(
                 name=name,
                 index=index,
                 inputs=tuple(given),
@@ -271,7 +271,7 @@ class _Reader:
             attributes=attributes,
             index=index,
         )
-        problem = misfit(node, [inputs[at] for at in kept], outputs)
+        problem = unsupported_reason(node, [inputs[at] for at in kept], outputs)
         if problem is not None:
             raise Unsupported(problem)
         for number in (*node.inputs, *node.outputs):

@@ -43,7 +43,7 @@ def _each_axis(what: str, values: Sequence[int], shape: Shape) -> None:
 
 
 def concatenation_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
-    """Return the shape of inputs one behind another along an axis."""
+    """Return the shape of inputs concatenated along an axis."""
     assert isinstance(attributes, Axis)
     first = shapes[0]
     axis = _axis(attributes.axis, len(first))
@@ -54,7 +54,7 @@ def concatenation_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shap
 
 
 def pack_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
-    """Return the shape of inputs side by side along a new axis."""
+    """Return the shape of inputs stacked along a new axis."""
     assert isinstance(attributes, Axis)
     first = shapes[0]
     axis = _axis(attributes.axis, len(first) + 1)

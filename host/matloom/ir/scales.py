@@ -124,7 +124,7 @@ def leaky_scales(graph: Graph, node: Node) -> tuple[Multiplier, Multiplier]:
 def reduction_multiplier(graph: Graph, node: Node) -> Multiplier:
     """Return multiplier and shift of SUM or MEAN; a mean's divides by the number of elements.
 
-    The quotient is truncated behind as many extra bits as the number has.
+    The quotient is truncated after as many extra bits as the number has.
     """
     given = graph.tensors[node.inputs[0]]
     multiplier, shift = unary_multiplier(graph, node)
@@ -209,7 +209,7 @@ def softmax_scale(graph: Graph, node: Node) -> tuple[int, int]:
 
 
 def activation_range(activation: Activation, output: Tensor) -> tuple[int, int]:
-    """Return the least and greatest integer that `activation` lets into `output`.
+    """Return the minimum and the maximum integer that `activation` lets into `output`.
 
     Raises
     ------

@@ -24,7 +24,7 @@ from matloom.ir.scales import (
     unary_multiplier,
 )
 
-__all__ = ["QUANTISED", "misfit", "verify"]
+__all__ = ["QUANTISED", "unsupported_reason", "verify"]
 
 #: The engine's addresses have 32 bits, and half of them must do for one tensor.
 MAX_BYTES = 2**31 - 1
@@ -164,7 +164,9 @@ def _quantisation(tensor: Tensor) -> Iterator[str]:
             yield f"must have zero points of {limits.min} to {limits.max}, not {zero}"
 
 
-def misfit(node: Node, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> str | None:
+def unsupported_reason(
+    node: Node, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
+) -> str | None:
     """Return why no kernel runs an operator that may well be sound; None where one does."""
     rules = OPERATORS[node.op]
     sides = [[tensor.dtype for tensor in side] for side in (inputs, outputs)]
@@ -210,7 +212,7 @@ def _node(graph: Graph, node: Node) -> Iterator[str]:
         return
     if node.op is Op.REFERENCE:
         return
-    problem = misfit(node, inputs, outputs)
+    problem = unsupported_reason(node, inputs, outputs)
     if problem is not None:
         yield problem
         return

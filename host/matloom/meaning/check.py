@@ -35,7 +35,7 @@ def check_meaning(graph: Graph, program: Program, names: Mapping[int, str]) -> t
     Parameters
     ----------
     graph:
-        The network as it was lowered, behind all passes.
+        The network as it was lowered, after all passes.
     names:
         The names of its tensors in the program, which differ.
 
@@ -225,7 +225,7 @@ class _Check:
         return found[0] if found else ("", "")
 
     def _layer(self, buffer: EngineStep | Repeat, number: int) -> str:
-        """Return the name of the layer that ends next behind an instruction."""
+        """Return the name of the layer that ends next after an instruction."""
         instructions = list(unpack_all(self.program.commands(buffer)))
         mark = next((item.mark for item in instructions[number:] if item.mark), 0)
         return next((item.name for item in self.program.layers if item.mark == mark), "")

@@ -1,4 +1,4 @@
-"""Single operations on NumPy arrays: compiled, loaded and run on a device behind one call."""
+"""Single operations on NumPy arrays: compiled, loaded and run on a device in one call."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -19,7 +19,7 @@ from matloom.ops.remembered import SESSIONS, driver_of
 __all__ = ["conv2d", "matmul"]
 
 #: Rows of a product that run at once: EXEC counts rows in twelve bits.
-_MOST_ROWS = 2048
+_MAX_ROWS = 2048
 
 #: Largest numbers of the formats of operands.
 _LARGEST = {"i8": 127, "i4": 7, "i16": 2**15 - 1}
@@ -132,7 +132,7 @@ def matmul(
     filters = np.ascontiguousarray(right.T).reshape(columns, 1, 1, right.shape[0])
     pieces = [
         conv2d(
-            left[first : first + _MOST_ROWS].reshape(1, -1, 1, left.shape[1]),
+            left[first : first + _MAX_ROWS].reshape(1, -1, 1, left.shape[1]),
             filters,
             mode,
             multiplier=multiplier,
@@ -146,7 +146,7 @@ def matmul(
             device=device,
             config=chosen,
         )
-        for first in range(0, left.shape[0], _MOST_ROWS)
+        for first in range(0, left.shape[0], _MAX_ROWS)
     ]
     return np.concatenate(pieces, axis=1).reshape(-1, columns)
 
@@ -390,11 +390,11 @@ def _sides(padding: Sequence[int]) -> Padding:
 
 def _require_small_sums(filters: Array, bias: Array, zero_point: int, largest_input: int) -> None:
     """Raise `ValueError` if an input exists whose sum does not fit 32 bits."""
-    farthest = max(largest_input - zero_point, zero_point + largest_input + 1)
+    max_abs = max(largest_input - zero_point, zero_point + largest_input + 1)
     weights = np.abs(filters.astype(np.int64)).reshape(filters.shape[0], -1).sum(axis=1)
     # As Python's integers, which hold the absolute value of any bias.
     largest = max(
-        weight * farthest + abs(own)
+        weight * max_abs + abs(own)
         for weight, own in zip(weights.tolist(), bias.tolist(), strict=True)
     )
     if largest >= 2**31:

@@ -25,11 +25,11 @@ _Patterns = npt.NDArray[np.int64]
 _DTYPES = {"float32": FP32} | {MODES[mode].weight: form for mode, form in FLOAT_FORMATS.items()}
 
 #: Rows that EXEC and LOAD count, and taps of one EXEC.
-_MOST_ROWS = largest(Opcode.EXEC, "height")
-_MOST_TAPS = largest(Opcode.EXEC, "kernel_cols")
+_MAX_ROWS = largest(Opcode.EXEC, "height")
+_MAX_TAPS = largest(Opcode.EXEC, "kernel_cols")
 
 #: Rows of the left side that share a load of the weights at least, where it has so many.
-_FEW_ROWS = 16
+_MIN_ROWS = 16
 
 #: fp32 -0, which changes nothing where it is added.
 _NOTHING = -(2**31)
@@ -121,7 +121,7 @@ class _Plan:
     @property
     def step_taps(self) -> int:
         """Taps of one EXEC: two buffers of their tiles take a quarter of the scratchpad."""
-        return max(1, min(self.taps, _MOST_TAPS, self._quarter // 2 // self.config.tile_bytes))
+        return max(1, min(self.taps, _MAX_TAPS, self._quarter // 2 // self.config.tile_bytes))
 
     @property
     def _quarter(self) -> int:
@@ -132,24 +132,24 @@ class _Plan:
         return self.config.float_rows * self.form.bytes
 
     @property
-    def slab_taps(self) -> int:
+    def panel_taps(self) -> int:
         """Taps of the left side in the scratchpad at once: all, unless few rows of it then fit."""
-        rows = min(self.rows, _FEW_ROWS)
+        rows = min(self.rows, _MIN_ROWS)
         if rows * self.pitch <= self._quarter:
             return self.taps
         return self._quarter // (rows * self.step_bytes)
 
     @property
-    def slab_pitch(self) -> int:
+    def panel_pitch(self) -> int:
         """Bytes from row to row of the left side in the scratchpad."""
-        return min(self.pitch, self.slab_taps * self.step_bytes)
+        return min(self.pitch, self.panel_taps * self.step_bytes)
 
     @property
     def block_rows(self) -> int:
         """Rows of the left side at once: its bytes, and two results, a quarter each."""
         out_row = self.config.columns * self.out.bytes
-        most = min(self._quarter // self.slab_pitch, self._quarter // 2 // out_row)
-        return min(self.rows, _MOST_ROWS, self.config.acc_entries // 2, most)
+        most = min(self._quarter // self.panel_pitch, self._quarter // 2 // out_row)
+        return min(self.rows, _MAX_ROWS, self.config.acc_entries // 2, most)
 
     @property
     def offsets(self) -> dict[str, int]:
@@ -188,10 +188,10 @@ def _sums(
 ) -> None:
     """Load the left side, unless all of it is there since the first block, and multiply."""
     first, rows = place
-    for slab in range(0, plan.taps, plan.slab_taps):
-        begin = slab * plan.step_bytes
-        row_bytes = min(plan.slab_pitch, plan.pitch - begin)
-        if not block or plan.slab_taps < plan.taps:
+    for panel in range(0, plan.taps, plan.panel_taps):
+        begin = panel * plan.step_bytes
+        row_bytes = min(plan.panel_pitch, plan.pitch - begin)
+        if not block or plan.panel_taps < plan.taps:
             order.append(
                 Opcode.LOAD,
                 region=Region.INPUT,
@@ -201,23 +201,23 @@ def _sums(
                 rows=rows,
                 planes=1,
                 dram_row_step=plan.pitch,
-                spad_row_step=plan.slab_pitch,
+                spad_row_step=plan.panel_pitch,
             )
-        _steps(order, plan, block, slab, (rows, row_bytes), half)
+        _steps(order, plan, block, panel, (rows, row_bytes), half)
 
 
 def _steps(
     order: DependencyTracker,
     plan: _Plan,
     block: int,
-    slab: int,
+    panel: int,
     size: tuple[int, int],
     half: dict[str, int],
 ) -> None:
-    """Load weights and multiply, as many taps of a slab at a time as there is room for."""
+    """Load weights and multiply, as many taps of a split-K panel at a time as there is room for."""
     tile, (rows, row_bytes) = plan.config.tile_bytes, size
-    end = min(plan.taps, slab + plan.slab_taps)
-    for tap in range(slab, end, plan.step_taps):
+    end = min(plan.taps, panel + plan.panel_taps)
+    for tap in range(panel, end, plan.step_taps):
         taps = min(plan.step_taps, end - tap)
         order.append(
             Opcode.LOAD,
@@ -233,10 +233,10 @@ def _steps(
             mode=_number(plan.form),
             accumulate=int(tap > 0),
             input_addr=0,
-            input_pitch=plan.slab_pitch,
+            input_pitch=plan.panel_pitch,
             input_rows=rows,
             input_row_bytes=row_bytes,
-            first_byte=(tap - slab) * plan.step_bytes,
+            first_byte=(tap - panel) * plan.step_bytes,
             width=1,
             height=rows,
             y_step=1,

@@ -21,7 +21,7 @@ PASSES: tuple[Callable[[Graph], Graph], ...] = (
 
 
 def run_passes(graph: Graph) -> Graph:
-    """Return the graph behind all passes; with ``MATLOOM_VERIFY=1`` check it after each."""
+    """Return the graph after all passes; with ``MATLOOM_VERIFY=1`` check it after each."""
     for change in PASSES:
         graph = change(graph)
         if os.environ.get("MATLOOM_VERIFY") == "1":

@@ -9,7 +9,7 @@ __all__ = ["fuse_padding"]
 
 
 def fuse_padding(graph: Graph) -> Graph:
-    """Return the graph with PAD and PADV2 as the padding of integer convolutions behind them.
+    """Return the graph with PAD and PADV2 as padding of the integer convolutions after them.
 
     What a convolution pads with is its input's zero point, so that must be the value, and the
     input's scale the same before.

@@ -67,7 +67,7 @@ def nearest_four_bits(channels: _Numbers) -> tuple[npt.NDArray[np.int8], _Number
     """Return integers from -8 to 7, and for each channel what one of them stands for.
 
     The scale is that of the least squared error when every number is rounded to the nearest.
-    Then the errors of a channel are made to sum to less than a step: inputs behind a ReLU have a
+    Then the errors of a channel are made to sum to less than a step: inputs after a ReLU have a
     mean, which otherwise goes through that sum into every result. Numbers that four bits hold
     stay as they are.
 

@@ -1,6 +1,6 @@
-"""Put the heavier branch of an addition directly before it.
+"""Puts the heavier branch of an addition directly before it.
 
-The addition's post-processing then runs behind the arithmetic of that branch, tile by tile.
+The addition's post-processing is then interleaved with the arithmetic of that branch, tile by tile.
 """
 
 from dataclasses import replace

@@ -8,7 +8,7 @@ from matloom.arch.config import load_config
 from matloom.compiler import CompileOptions, compile_network
 from matloom.data.digits import NETWORK
 from matloom.data.matrix_products import product_graph
-from matloom.frontend.foreign import file_tensor, whole
+from matloom.frontend.opaque import file_tensor, whole
 from matloom.frontend.tflite import load_tflite
 from matloom.frontend.write import write_tflite
 from matloom.ir.graph import Graph, Op

@@ -52,7 +52,7 @@ class Stream:
     commands:
         The same, packed.
     regions:
-        Contents of each region except PROGRAM, whose constants begin behind the commands.
+        Contents of each region except PROGRAM, whose constants begin after the commands.
     """
 
     instructions: tuple[Instruction, ...]

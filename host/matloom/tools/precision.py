@@ -260,7 +260,7 @@ def _layers(
 
 
 def _layer(program: Program, graph: Graph, number: int) -> LayerInfo:
-    """Return what became of a layer; names that occur twice have the number behind them."""
+    """Return what became of a layer; names that occur twice have the number appended."""
     name = graph.tensors[number].name
     layers = {layer.name: layer for layer in program.layers}
     return layers[name] if name in layers else layers[f"{name}:{number}"]

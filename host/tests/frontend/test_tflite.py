@@ -46,7 +46,7 @@ def refused(model, sentence):
     assert str(error.value) == f"model: {sentence}"
 
 
-def foreign(model, reason, name="CONV_2D", position=0):
+def opaque(model, reason, name="CONV_2D", position=0):
     """Check that one operator alone is left to a reference interpreter, and why."""
     graph = load_tflite(pack(model))
     (node,) = (node for node in graph.nodes if node.op is Op.REFERENCE)
@@ -102,7 +102,7 @@ def test_old_field_alone_holds_the_operator(model):
 def test_new_field_alone_holds_the_operator(model):
     model.operatorCodes[1].builtinCode = 206
     model.operatorCodes[1].deprecatedBuiltinCode = 0
-    foreign(model, "has no kernel here", "STABLEHLO_COMPOSITE", 3)
+    opaque(model, "has no kernel here", "STABLEHLO_COMPOSITE", 3)
 
 
 def test_new_field_alone_holds_an_operator_of_the_old_ones(model):
@@ -133,18 +133,18 @@ def test_absent_weights(model):
 )
 def test_unknown_operator(model, number, name):
     model.operatorCodes[1].builtinCode = model.operatorCodes[1].deprecatedBuiltinCode = number
-    foreign(model, "has no kernel here", name, 3)
+    opaque(model, "has no kernel here", name, 3)
 
 
 def test_custom_operator(model):
     model.operatorCodes[1].builtinCode = model.operatorCodes[1].deprecatedBuiltinCode = 32
     model.operatorCodes[1].customCode = "FOO"
-    foreign(model, "has no kernel here", "FOO", 3)
+    opaque(model, "has no kernel here", "FOO", 3)
 
 
 def test_float_operator(schema, model):
     model.subgraphs[0].tensors[0].type = schema.TensorType.FLOAT32
-    foreign(model, "of float32 int8 int32 -> int8 can run neither on the engine nor on the host")
+    opaque(model, "of float32 int8 int32 -> int8 can run neither on the engine nor on the host")
 
 
 @pytest.mark.parametrize("kind", ["STRING", "BFLOAT16"])
@@ -220,7 +220,7 @@ def test_shared_state(model):
     whole(model, "operators share the state of tensor 3")
 
 
-def test_stretches_of_foreign_operators_are_one_node(model):
+def test_runs_of_opaque_operators_are_one_node(model):
     convolution = model.operatorCodes[model.subgraphs[0].operators[0].opcodeIndex]
     convolution.builtinCode = convolution.deprecatedBuiltinCode = 47
     first, add, second, *_rest = load_tflite(pack(model)).nodes
@@ -296,7 +296,7 @@ def test_buffer_too_short(model):
 
 def test_activation(model):
     model.subgraphs[0].operators[0].builtinOptions.fusedActivationFunction = 4
-    foreign(model, "has an activation of TANH")
+    opaque(model, "has an activation of TANH")
 
 
 def test_stride(model):
@@ -311,7 +311,7 @@ def test_padding(model):
 
 def test_weights_format(model):
     model.subgraphs[0].operators[7].builtinOptions.weightsFormat = 1
-    foreign(model, "has weights of format 1", "FULLY_CONNECTED", 7)
+    opaque(model, "has weights of format 1", "FULLY_CONNECTED", 7)
 
 
 def test_options_of_another_operator(schema, model):
@@ -334,7 +334,7 @@ def test_softmax_beta(model):
 def test_weights_with_a_zero_point(model):
     zeros = model.subgraphs[0].tensors[1].quantization.zeroPoint
     model.subgraphs[0].tensors[1].quantization.zeroPoint = zeros + 5
-    foreign(model, "must have weights of zero point 0, not 5")
+    opaque(model, "must have weights of zero point 0, not 5")
 
 
 def test_scale_count(model):
@@ -353,7 +353,7 @@ def test_absurd_scale(model, scale):
 def test_sparse_tensor(schema, model):
     model.subgraphs[0].tensors[1].sparsity = schema.SparsityParametersT()
     name = model.subgraphs[0].tensors[1].name.decode()
-    foreign(model, f"uses tensor 1 ({name}), which is sparse")
+    opaque(model, f"uses tensor 1 ({name}), which is sparse")
 
 
 def test_negative_dimension(model):

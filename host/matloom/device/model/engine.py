@@ -74,7 +74,7 @@ class Engine:
     def run(self, commands: bytes) -> None:
         """Execute until END; raise `EngineFault` where the chip would stop.
 
-        What lies behind the last whole granule is not looked at.
+        Bytes after the last whole granule are ignored.
         """
         commands = commands[: len(commands) // GRANULE_BYTES * GRANULE_BYTES]
         sizes = tuple((region, bytes_.size) for region, bytes_ in self.regions.items())

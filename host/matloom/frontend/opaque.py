@@ -1,6 +1,6 @@
-"""Operators that the graph does not know: bound together for a reference interpreter."""
+"""Opaque operators: those that the graph does not know, bound together for an interpreter."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,9 +8,9 @@ import numpy as np
 from matloom.ir.attributes import Reference
 from matloom.ir.graph import Node, Op, Tensor
 
-__all__ = ["JOINED", "Foreign", "bind", "file_tensor", "whole"]
+__all__ = ["JOINED", "OpaqueOperator", "bind", "file_tensor", "whole"]
 
-#: Operators that reach beyond their tensors: the network stays in one piece around them.
+#: Operators with effects beyond their tensors: a network that has one runs as a whole.
 JOINED = frozenset(
     {
         *("CALL", "HASHTABLE", "HASHTABLE_FIND", "HASHTABLE_IMPORT", "HASHTABLE_SIZE", "IF"),
@@ -20,7 +20,7 @@ JOINED = frozenset(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Foreign:
+class OpaqueOperator:
     """An operator of the file, by its tensors' numbers, and why no kernel here runs it."""
 
     name: str
@@ -30,35 +30,36 @@ class Foreign:
     reason: str
 
 
-def _node(run: Sequence[Foreign], inputs: Iterable[int], outputs: Iterable[int], file: int) -> Node:
-    given, made = tuple(inputs), tuple(outputs)
+def _node(
+    run: Sequence[OpaqueOperator], inputs: tuple[int, ...], outputs: tuple[int, ...], file: int
+) -> Node:
     return Node(
         op=Op.REFERENCE,
-        inputs=(*given, file),
-        outputs=made,
+        inputs=(*inputs, file),
+        outputs=outputs,
         attributes=Reference(
             operators=tuple(item.name for item in run),
             reason=run[0].reason,
             positions=tuple(item.index for item in run),
-            inputs=given,
-            outputs=made,
+            inputs=inputs,
+            outputs=outputs,
         ),
         index=run[0].index,
     )
 
 
 def bind(
-    items: Sequence[Node | Foreign],
+    items: Sequence[Node | OpaqueOperator],
     results: Sequence[int],
     file: int,
     computed: Callable[[int], bool],
 ) -> list[Node]:
-    """Return nodes in order, with a REFERENCE node for each stretch of foreign operators.
+    """Return nodes in order, with one REFERENCE node for each run of opaque operators.
 
     Parameters
     ----------
     items:
-        Nodes and foreign operators in order of execution.
+        Nodes and opaque operators in order of execution.
     results:
         Outputs of the network.
     file:
@@ -66,28 +67,29 @@ def bind(
     computed:
         Whether a tensor is neither constant nor a state of its operator.
     """
-    wanted = [set(results)]
+    # What is read at each item or after it.
+    needed = [set(results)]
     for later in reversed(items):
-        wanted.append(wanted[-1] | set(later.inputs))
-    wanted.reverse()
+        needed.append(needed[-1] | set(later.inputs))
+    needed.reverse()
     nodes: list[Node] = []
-    stretch: list[Foreign] = []
-    ended: list[Node | Foreign | None] = [*items, None]
+    run: list[OpaqueOperator] = []
+    ended: list[Node | OpaqueOperator | None] = [*items, None]
     for at, item in enumerate(ended):
-        if isinstance(item, Foreign):
-            stretch.append(item)
+        if isinstance(item, OpaqueOperator):
+            run.append(item)
             continue
-        if stretch:
-            made: list[int] = []
+        if run:
+            produced: list[int] = []
             inputs: list[int] = []
-            for part in stretch:
+            for part in run:
                 read = dict.fromkeys(part.inputs)
-                inputs += [n for n in read if n not in (*made, *inputs) and computed(n)]
-                made += part.outputs
-            outputs = [number for number in made if number in wanted[at]]
+                inputs += [n for n in read if n not in (*produced, *inputs) and computed(n)]
+                produced += part.outputs
+            outputs = [number for number in produced if number in needed[at]]
             if outputs:
-                nodes.append(_node(stretch, inputs, outputs, file))
-            stretch = []
+                nodes.append(_node(run, tuple(inputs), tuple(outputs), file))
+            run = []
         if item is not None:
             nodes.append(item)
     return nodes
