@@ -31,7 +31,7 @@ class Core(wiring.Component):
     Members
     -------
     reset: in
-        Reset of everything, synchronous, for two cycles at least.
+        Reset of everything, synchronous, for two cycles at least. No VALID is shown meanwhile.
     axi_lite: AxiLiteSignature, in
         Registers.
     axi_read, axi_write: AxiReadSignature, AxiWriteSignature, out
@@ -81,6 +81,13 @@ class Core(wiring.Component):
         connect(m, control.store, store.unit)
         m.d.comb += [execute.met.eq(control.exec_met), control.exec_cause.eq(execute.cause)]
         m.d.comb += [post.fetch.eq(control.post_fetch), execute.constants.eq(load.constants)]
+        # The units follow a reset later, but AXI asks for silence at once.
+        offered = (
+            *(self.axi_lite.b, self.axi_lite.r),
+            *(self.axi_read.ar, self.axi_write.aw, self.axi_write.w),
+        )
+        with m.If(self.reset):
+            m.d.comb += [channel.valid.eq(0) for channel in offered]
         return m
 
     def _scratchpad(self) -> Scratchpad:

@@ -82,7 +82,7 @@ class Top(wiring.Component):
     -------
     clk, rst: in
         Clock of everything, and its synchronous, active-high reset. It must last two cycles at
-        least: the units follow a cycle later, and what they show on the bus falls only then.
+        least, because the units follow a cycle later; VALID outputs are low from the first on.
     s_axil_*: AXI4-Lite slave, 32 bits, `csr.WINDOW_BYTES` of registers
     m_axi_*: AXI4 master, `bus_bits` of data, 32 bits of address
     irq: out

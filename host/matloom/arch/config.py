@@ -75,6 +75,9 @@ class Config:
         Read bursts, and write bursts, that may be on their way at a time.
     burst_beats:
         Longest AXI burst, in beats.
+    address_first:
+        1: data of a write burst wait until its address was taken, as some memories need it; 0:
+        they may come before.
     queue_depth:
         Instructions that wait before each unit.
     marks:
@@ -96,6 +99,7 @@ class Config:
     bus_bits: int = 64
     outstanding: int = 8
     burst_beats: int = 32
+    address_first: int = 0
     queue_depth: int = 4
     marks: int = 64
 
@@ -207,6 +211,7 @@ class Config:
             f"at most 4096 bytes of {self.bus_bytes}-byte beats",
             self.burst_beats * self.bus_bytes <= 4096,
         )
+        self._require("address_first", "0 or 1", self.address_first in (0, 1))
         self._require("queue_depth", "1 to 32", 1 <= self.queue_depth <= 32)
         self._require(
             "marks",

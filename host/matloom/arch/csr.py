@@ -81,6 +81,8 @@ class Register:
     doc: str
     fields: tuple[BitField, ...] = ()
     reset: int = 0
+    #: Keeps its value while the engine runs: a write then answers with an error.
+    locked: bool = False
 
 
 def _bits(*rows: tuple[str, int, int, str]) -> tuple[BitField, ...]:
@@ -123,7 +125,9 @@ COUNTERS = (
 
 def _region_registers() -> tuple[Register, ...]:
     return tuple(
-        Register(name=f"{region.name}_{kind}", offset=offset, access=Access.RW, doc=doc)
+        Register(
+            name=f"{region.name}_{kind}", offset=offset, access=Access.RW, doc=doc, locked=True
+        )
         for region in Region
         for kind, offset, doc in (
             (

@@ -11,13 +11,16 @@ from matloom_rtl.bus.axi_lite import AxiLiteSignature
 from matloom_rtl.control.counters import Counters
 from matloom_rtl.control.csr import Registers
 from matloom_rtl.control.dispatch import Dispatch
-from matloom_rtl.control.layouts import COUNT_BITS, GRANULE_BITS
+from matloom_rtl.control.layouts import GRANULE_BITS, count_bits
 from matloom_rtl.control.marks import Marks
 from matloom_rtl.control.queue import UnitQueue
 from matloom_rtl.control.supervisor import Supervisor
 from matloom_rtl.ports import LOADS_AHEAD, CommandSignature, FaultSignature
 
 __all__ = ["Control"]
+
+#: Bits of the number of a LOAD or STORE in the fault record.
+_RECORD_BITS = 24
 
 
 class Control(wiring.Component):
@@ -99,7 +102,7 @@ class Control(wiring.Component):
         dispatch = Dispatch(self._config)
         m.submodules.dispatch = ResetInserter(forget_dispatch)(dispatch)
 
-        completed = self._queues(m, fresh, dispatch)
+        completed = self._queues(m, fresh, dispatch, supervisor)
         self._registers(m, registers, supervisor, counters)
         self._fetch(m, registers, supervisor, dispatch)
         self._supervise(m, registers, supervisor, dispatch, completed)
@@ -109,22 +112,33 @@ class Control(wiring.Component):
     def _units(self):
         return {unit: getattr(self, unit.name.lower()) for unit in UNITS}
 
-    def _queues(self, m: Module, fresh, dispatch):
-        """Put a queue before each unit, and count completions."""
-        board = Module()
-        completed = Signal(data.ArrayLayout(COUNT_BITS, len(UNITS)))
+    def _queues(self, m: Module, fresh, dispatch, supervisor):
+        """Put a queue before each unit, and count completions.
+
+        LOAD's and STORE's are counted as far as a fault record tells their numbers.
+        """
+        board, bits = Module(), count_bits(self._config)
+        completed = Signal(data.ArrayLayout(_RECORD_BITS, len(UNITS)))
+        counts = Signal(data.ArrayLayout(bits, len(UNITS)))
+        m.d.comb += [counts[n].eq(completed[n]) for n in range(len(UNITS))]
+        issued, old = Signal(), Signal(len(UNITS))
+        m.d.comb += issued.eq(Cat(getattr(dispatch, u.name.lower()).valid for u in UNITS).any())
         for number, unit in enumerate(self._units().values()):
             with board.If(unit.done):
                 board.d.sync += completed[number].eq(completed[number] + 1)
         m.submodules.scoreboard = fresh(board)
-        m.d.comb += dispatch.completed.eq(completed)
-        for opcode, unit in self._units().items():
+        m.d.comb += [
+            dispatch.completed.eq(counts),
+            dispatch.halt.eq(supervisor.halt | old.any()),
+        ]
+        for number, (opcode, unit) in enumerate(self._units().items()):
             name = opcode.name.lower()
             queue = UnitQueue(self._config, opcode, gated=opcode is not Opcode.EXEC)
             m.submodules[f"{name}_queue"] = fresh(queue)
             connect(m, getattr(dispatch, name), queue.i)
             connect(m, queue.o, flipped(unit.command))
-            m.d.comb += queue.completed.eq(completed)
+            m.d.comb += [queue.completed.eq(counts), queue.issued.eq(issued)]
+            m.d.sync += old[number].eq(queue.old)
             if opcode is Opcode.EXEC:
                 m.d.comb += self.exec_met.eq(queue.met)
             if opcode is Opcode.POST:
@@ -135,6 +149,7 @@ class Control(wiring.Component):
         for index, (name, _doc) in enumerate(COUNTERS):
             m.d.comb += getattr(registers, name).eq(counters.values.word_select(index, 32))
         m.d.comb += [
+            registers.running.eq(supervisor.running),
             registers.status.eq(supervisor.status),
             registers.fault.eq(supervisor.record),
             registers.fault_index.eq(supervisor.record_index),
@@ -170,7 +185,6 @@ class Control(wiring.Component):
         m.d.sync += dispatch.exhausted.eq(self.exhausted & ~starting)
         m.d.comb += [
             starting.eq(self.fetch_start | supervisor.begin),
-            dispatch.halt.eq(supervisor.halt),
             dispatch.region_bytes.eq(
                 Cat(getattr(registers, f"{region.name.lower()}_bytes") for region in Region)
             ),
@@ -223,7 +237,7 @@ class Control(wiring.Component):
         stored = completed[UNITS.index(Opcode.STORE)]
         sources = (
             (self.store_fault, 1 + UNITS.index(Opcode.STORE), Opcode.STORE, stored),
-            (self.load_fault, 1 + UNITS.index(Opcode.LOAD), Opcode.LOAD, loaded[:COUNT_BITS]),
+            (self.load_fault, 1 + UNITS.index(Opcode.LOAD), Opcode.LOAD, loaded[:_RECORD_BITS]),
             (self.fetch_fault, 0, 0, dispatch.index),
         )
         with m.If(dispatch.fault == 0):

@@ -38,11 +38,14 @@ class Registers(wiring.Component):
     """Serve one read and one write at a time, with byte strobes.
 
     A write answers two cycles after the later of address and data, a read three cycles after its
-    address. Offsets without a register, and writes to read-only ones, answer SLVERR.
+    address. Offsets without a register, writes to read-only ones, and to locked ones while the
+    engine runs, answer SLVERR.
 
     Members
     -------
     bus: AxiLiteSignature, in
+    running: in
+        Locked registers keep their values.
     mark_slot, mark_cycle: out, in
         Read port of the completion-time table; the cycle follows its slot by one cycle.
     (register names in lower case):
@@ -55,6 +58,7 @@ class Registers(wiring.Component):
         super().__init__(
             {
                 "bus": In(AxiLiteSignature()),
+                "running": In(1),
                 "mark_slot": Out(range(config.marks)),
                 "mark_cycle": In(32),
                 **_members(),
@@ -96,10 +100,20 @@ class Registers(wiring.Component):
                 for item in REGISTERS:
                     if item.access is not Access.R:
                         with m.Case(item.offset):
-                            m.d.sync += bus.b.payload.eq(_OKAY)
-                            self._assign(m, item, word, mask)
+                            self._obey(m, item, word, mask)
                 with m.Default():
                     m.d.sync += bus.b.payload.eq(_SLAVE_ERROR)
+
+    def _obey(self, m: Module, item, word, mask):
+        if item.locked:
+            with m.If(self.running):
+                m.d.sync += self.bus.b.payload.eq(_SLAVE_ERROR)
+            with m.Else():
+                m.d.sync += self.bus.b.payload.eq(_OKAY)
+                self._assign(m, item, word, mask)
+        else:
+            m.d.sync += self.bus.b.payload.eq(_OKAY)
+            self._assign(m, item, word, mask)
 
     def _assign(self, m: Module, item, word, mask):
         port = getattr(self, item.name.lower())

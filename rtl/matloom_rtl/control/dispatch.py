@@ -9,9 +9,9 @@ from matloom.arch.csr import Fault
 from matloom.arch.isa import FORMATS, UNITS, Opcode, Region
 from matloom_rtl.control.bounds import Bounds
 from matloom_rtl.control.layouts import (
-    COUNT_BITS,
     GRANULE_BITS,
     LONGEST,
+    count_bits,
     queue_layout,
     slice_field,
     view_body,
@@ -29,7 +29,7 @@ class Dispatch(wiring.Component):
     reaches no unit; `fault` is shown for one cycle and nothing more is taken until a reset.
 
     A wait of k on a unit becomes the number that unit's completions must be beyond: issued - k,
-    modulo 2**24.
+    modulo ``2**count_bits(config)``.
 
     Throughput: one instruction in the cycles that `Bounds` takes for it, one for each granule, and
     one: 16 to 43, mostly 23 to 35, which is less than what LOAD, EXEC and POST spend on tiles worth
@@ -43,13 +43,13 @@ class Dispatch(wiring.Component):
     region_bytes: in
         Size of each region, 32 bits each.
     completed: in
-        Completions of each unit, `COUNT_BITS` each.
+        Completions of each unit, `count_bits` each.
     halt: in
         Issue nothing from the next cycle on.
     load, exec, post, store: streams of `queue_layout`, out
         `ready` stays until an instruction is taken.
     issued: out
-        Instructions issued to each unit, `COUNT_BITS` each.
+        Instructions issued to each unit, `count_bits` each.
     index: out
         Number of the instruction at hand.
     dispatched: out
@@ -66,7 +66,7 @@ class Dispatch(wiring.Component):
             opcode.name.lower(): Out(stream.Signature(queue_layout(opcode, config)))
             for opcode in UNITS
         }
-        counts = data.ArrayLayout(COUNT_BITS, len(UNITS))
+        counts = data.ArrayLayout(count_bits(config), len(UNITS))
         super().__init__(
             {
                 "i": In(stream.Signature(GRANULE_BITS)),

@@ -8,11 +8,13 @@ from matloom.arch.isa import FORMATS, GRANULE_BYTES, UNITS, Opcode, fields_of
 from matloom_rtl.ports import body_layout
 
 __all__ = [
-    "COUNT_BITS",
+    "AHEAD",
     "GRANULE_BITS",
     "LONGEST",
+    "count_bits",
     "field_place",
     "queue_layout",
+    "queue_places",
     "reserved_bits",
     "slice_field",
     "view_body",
@@ -23,9 +25,27 @@ GRANULE_BITS = 8 * GRANULE_BYTES
 #: Granules of the longest instruction.
 LONGEST = max(layout.granules for layout in FORMATS.values())
 
-#: Instructions of a unit are numbered modulo this many bits: more than can be dispatched while
-#: one EXEC runs, so that the order of two numbers is always known.
-COUNT_BITS = 24
+#: Instructions that may be issued while the oldest one of a queue stays.
+AHEAD = 32
+
+#: Longest wait, and more instructions than a unit may have without completing one.
+_LONGEST_WAIT = 63
+
+
+def queue_places(config: Config) -> int:
+    """Return the places of a queue's memory; the oldest instruction is beside it."""
+    return max(2, config.queue_depth - 1)
+
+
+def count_bits(config: Config) -> int:
+    """Return how many bits number the instructions of a unit, so that their order is known.
+
+    While an instruction is in a queue, all before it there leave, each within `AHEAD` and what is
+    on its way; so the target that it waits for is no further behind the unit's completions than
+    the longest wait and these together.
+    """
+    furthest = _LONGEST_WAIT + (queue_places(config) + 2) * (AHEAD + 2)
+    return 1 + furthest.bit_length()
 
 
 def field_place(opcode: Opcode, name: str) -> tuple[int, int]:
@@ -76,12 +96,12 @@ def view_body(word: Value, opcode: Opcode, config: Config) -> Value:
 def queue_layout(opcode: Opcode, config: Config) -> data.StructLayout:
     """Return what waits in a unit's queue: the body, and for each unit whether it waits for it.
 
-    It may start when the unit's completions are beyond the target, counted modulo 2**24.
+    It may start when the unit's completions are beyond the target, by numbers of `count_bits`.
     """
     return data.StructLayout(
         {
             "body": body_layout(opcode, config),
             "waits": len(UNITS),
-            "targets": data.ArrayLayout(COUNT_BITS, len(UNITS)),
+            "targets": data.ArrayLayout(count_bits(config), len(UNITS)),
         }
     )

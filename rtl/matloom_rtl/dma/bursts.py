@@ -4,22 +4,25 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from matloom_rtl.ports import SPAD_ADDRESS_BITS
+from matloom.arch.config import Config
+from matloom_rtl.ports import mark_bits
 
-__all__ = ["SPREAD_BITS", "Bursts", "burst_layout", "row_layout"]
-
-#: Bits of `row_bytes` in LOAD and STORE.
-ROW_BYTE_BITS = 21
+__all__ = ["SPREAD_BITS", "Bursts", "beat_address_bits", "burst_layout", "row_layout"]
 
 #: Bits of `spread` in LOAD.
 SPREAD_BITS = 2
 
 
-def _companion() -> dict:
+def beat_address_bits(config: Config) -> int:
+    """Return the bits of a beat's signed address in the scratchpad: it may begin before byte 0."""
+    return 1 + config.spad_addr_bits
+
+
+def _companion(config: Config) -> dict:
     """What the two sides of a transfer have to know of its instruction."""
     return {
         "last": 1,
-        "mark": 8,
+        "mark": mark_bits(config),
         "constant": 1,
         "fill": 1,
         "fill_value": 8,
@@ -27,19 +30,24 @@ def _companion() -> dict:
     }
 
 
-def row_layout(byte_bits: int = ROW_BYTE_BITS) -> data.StructLayout:
-    """Return the layout of one contiguous row.
+def row_layout(config: Config, byte_bits: int | None = None) -> data.StructLayout:
+    """Return the layout of one contiguous row, of a LOAD or STORE where no `byte_bits` are given.
 
     `bytes` (at least 1) from byte `address` of external memory go with those from byte `spad` of
     the scratchpad on, 1 << `spread` apart; `last` marks the last row of an instruction, `mark`,
     `fill`, `fill_value` and `spread` are the instruction's, which reads what is `constant`.
     """
     return data.StructLayout(
-        {"address": 32, "spad": SPAD_ADDRESS_BITS, "bytes": byte_bits, **_companion()}
+        {
+            "address": 32,
+            "spad": beat_address_bits(config),
+            "bytes": byte_bits or config.spad_size_bits,
+            **_companion(config),
+        }
     )
 
 
-def burst_layout(bus_bytes: int) -> data.StructLayout:
+def burst_layout(config: Config) -> data.StructLayout:
     """Return the layout of one burst of `len` + 1 beats.
 
     Beat k goes with scratchpad bytes ``spad + k * bus_bytes`` on. With a `spread`, only the first
@@ -47,16 +55,16 @@ def burst_layout(bus_bytes: int) -> data.StructLayout:
     the bytes below `first`, of the last beat those above `final` are not the row's. `last` marks
     the last burst of an instruction.
     """
-    index_bits = bus_bytes.bit_length() - 1
+    index_bits = config.bus_bytes.bit_length() - 1
     return data.StructLayout(
         {
             "address": 32,
             "len": 8,
-            "spad": SPAD_ADDRESS_BITS,
+            "spad": beat_address_bits(config),
             "first": index_bits,
             "final": index_bits,
             "begin": 1,
-            **_companion(),
+            **_companion(config),
         }
     )
 
@@ -74,21 +82,32 @@ class Bursts(wiring.Component):
 
     Members
     -------
-    i: stream of `row_layout(byte_bits)`, in
+    i: stream of `row_layout(config, byte_bits)`, in
         Rows.
-    o: stream of `burst_layout(bus_bytes)`, out
+    o: stream of `burst_layout(config)`, out
         Bursts in the order of addresses, row after row.
+
+    Parameters
+    ----------
+    burst_beats:
+        Longest burst, where it is not the configuration's.
+    byte_bits:
+        Bits of a row's size, where it is not one of LOAD and STORE.
     """
 
-    def __init__(self, *, bus_bytes: int, burst_beats: int, byte_bits: int = ROW_BYTE_BITS):
-        self._bus_bytes = bus_bytes
-        self._index_bits = bus_bytes.bit_length() - 1
-        self._window_bits = (bus_bytes * burst_beats).bit_length() - 1
-        self._byte_bits = byte_bits
+    def __init__(
+        self, config: Config, *, burst_beats: int | None = None, byte_bits: int | None = None
+    ):
+        self._bus_bytes = config.bus_bytes
+        self._companion = _companion(config)
+        self._index_bits = config.bus_bytes.bit_length() - 1
+        self._window_bits = (
+            config.bus_bytes * (burst_beats or config.burst_beats)
+        ).bit_length() - 1
         super().__init__(
             {
-                "i": In(stream.Signature(row_layout(byte_bits))),
-                "o": Out(stream.Signature(burst_layout(bus_bytes))),
+                "i": In(stream.Signature(row_layout(config, byte_bits))),
+                "o": Out(stream.Signature(burst_layout(config))),
             }
         )
 
@@ -101,7 +120,7 @@ class Bursts(wiring.Component):
         # first beat in it. `span` is the place of a row's last byte, from its first window on.
         window = Signal(32 - window_bits, reset_less=True)
         beat = Signal(window_bits - index_bits, reset_less=True)
-        span = Signal(max(self._byte_bits, window_bits) + 1)
+        span = Signal(max(len(row.bytes), window_bits) + 1)
         m.d.comb += span.eq(row.address[:window_bits] + row.bytes - 1)
 
         working, end, begin = Signal(), Signal(), Signal(reset_less=True)
@@ -110,7 +129,7 @@ class Bursts(wiring.Component):
         final = Signal(index_bits, reset_less=True)
         spad = Signal.like(row.spad, reset_less=True)
         first = Signal.like(burst.first, reset_less=True)
-        companion = Signal(data.StructLayout(_companion()), reset_less=True)
+        companion = Signal(data.StructLayout(self._companion), reset_less=True)
         m.d.comb += [
             end.eq(windows_left == 0),
             self.i.ready.eq(~working),
@@ -121,7 +140,7 @@ class Bursts(wiring.Component):
             burst.first.eq(first),
             burst.final.eq(Mux(end, final, self._bus_bytes - 1)),
             burst.begin.eq(begin),
-            *(burst[name].eq(companion[name]) for name in _companion()),
+            *(burst[name].eq(companion[name]) for name in self._companion),
             burst.last.eq(companion.last & end),
         ]
 
@@ -145,6 +164,6 @@ class Bursts(wiring.Component):
                 first.eq(offset),
                 spad.eq(row.spad - (offset << row.spread)),
                 begin.eq(1),
-                *(companion[name].eq(row[name]) for name in _companion()),
+                *(companion[name].eq(row[name]) for name in self._companion),
             ]
         return m

@@ -53,6 +53,7 @@ class Fetch(wiring.Component):
     """
 
     def __init__(self, config: Config):
+        self._config = config
         self._width = config.bus_bytes
         self._depth = _AHEAD_BYTES // config.bus_bytes
         self._burst_beats = min(config.burst_beats, _BURST_BYTES // config.bus_bytes)
@@ -75,7 +76,7 @@ class Fetch(wiring.Component):
         # Waiting for the beats of an earlier start; nothing is read or delivered meanwhile.
         waiting, owed = Signal(), Signal(range(self._depth + 1))
         address, left = Signal(32, reset_less=True), Signal(32 - 4)
-        bursts = Bursts(bus_bytes=self._width, burst_beats=self._burst_beats, byte_bits=32)
+        bursts = Bursts(self._config, burst_beats=self._burst_beats, byte_bits=32)
         beats = SyncFIFOBuffered(width=8 * self._width, depth=self._depth)
         m.submodules.bursts = ResetInserter(self.start)(bursts)
         m.submodules.beats = ResetInserter(waiting)(beats)

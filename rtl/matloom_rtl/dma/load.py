@@ -9,14 +9,13 @@ from matloom.arch.config import Config
 from matloom.arch.csr import Fault
 from matloom.arch.isa import Opcode
 from matloom_rtl.bus.axi import AxiReadSignature
-from matloom_rtl.dma.bursts import Bursts, burst_layout
+from matloom_rtl.dma.bursts import Bursts, beat_address_bits, burst_layout
 from matloom_rtl.dma.rows import REGION_BASES, Rows, reads_constants
 from matloom_rtl.dma.spread import Spread, piece_layout
 from matloom_rtl.memory.claims import claims_of
 from matloom_rtl.memory.slice import Slice
 from matloom_rtl.ports import (
     LOADS_AHEAD,
-    SPAD_ADDRESS_BITS,
     SPAD_WRITE_LATENCY,
     CommandSignature,
     FaultSignature,
@@ -90,10 +89,8 @@ class Load(wiring.Component):
         m = Module()
         config = self._config
         m.submodules.rows = rows = Rows(Opcode.LOAD, config)
-        m.submodules.bursts = bursts = Bursts(
-            bus_bytes=config.bus_bytes, burst_beats=config.burst_beats
-        )
-        layout = burst_layout(config.bus_bytes)
+        m.submodules.bursts = bursts = Bursts(config)
+        layout = burst_layout(config)
         m.submodules.queue = queue = SyncFIFO(width=layout.size, depth=config.outstanding)
         # The head of the queue in registers: much is worked out from it.
         m.submodules.head = head = Slice(layout, at_hand=("fill", "spread"))
@@ -140,7 +137,7 @@ class Load(wiring.Component):
     def _data(self, m: Module, head):
         """Turn beats into writes; return the grant of an instruction's last, and its mark."""
         beats, write = self.axi.r, self.spad_write
-        config, piece = self._config, piece_layout(self._config.bus_bytes)
+        config, piece = self._config, piece_layout(self._config)
         # The way of a beat ends here: which banks it needs is found out from registers.
         m.submodules.made = made = Slice(piece)
         # The scratchpad's arbiter is far away.
@@ -156,7 +153,7 @@ class Load(wiring.Component):
         o = writes.o
         m.d.comb += [
             write.valid.eq(o.valid & ~self.halt),
-            write.address.eq(o.payload.address),
+            write.address.eq(o.payload.address.as_signed()),
             write.claims.eq(o.payload.claims),
             write.data.eq(o.payload.data),
             write.mask.eq(o.payload.mask),
@@ -181,9 +178,9 @@ class Load(wiring.Component):
         Returns whether a beat is taken, and whether it is an instruction's last.
         """
         beats, burst, width = self.axi.r, head.payload, self._config.bus_bytes
-        m.submodules.spread = spread = Spread(width=width, last_spread=self._config.last_spread)
+        m.submodules.spread = spread = Spread(self._config)
         number, begins = Signal(8), Signal(init=1)
-        address = Signal(SPAD_ADDRESS_BITS, reset_less=True)
+        address = Signal(beat_address_bits(self._config), reset_less=True)
         shown, room, take, final = Signal(), Signal(), Signal(), Signal()
         beat, piece = spread.i.payload, spread.o.payload
         spreads = burst.spread.any()
@@ -227,7 +224,7 @@ class Load(wiring.Component):
         """Report completion when the last write is visible, and count what is under way."""
         done, mark = granted_last
         for _stage in range(SPAD_WRITE_LATENCY):
-            done_next, mark_next = Signal(), Signal(8, reset_less=True)
+            done_next, mark_next = Signal(), Signal.like(mark, reset_less=True)
             m.d.sync += [done_next.eq(done), mark_next.eq(mark)]
             done, mark = done_next, mark_next
         command = self.unit.command

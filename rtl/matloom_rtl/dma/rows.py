@@ -32,11 +32,11 @@ class Rows(wiring.Component):
 
     Members
     -------
-    i: stream of `body_layout(opcode)`, in
+    i: stream of `body_layout(opcode, config)`, in
         Instructions, LOAD or STORE.
     region_base: array of 4 x 32 bits, in
         Bus address of every region; stable while instructions come.
-    o: stream of `row_layout()`, out
+    o: stream of `row_layout(config)`, out
         Rows.
     """
 
@@ -46,7 +46,7 @@ class Rows(wiring.Component):
             {
                 "i": In(stream.Signature(body_layout(opcode, config))),
                 "region_base": In(REGION_BASES),
-                "o": Out(stream.Signature(row_layout())),
+                "o": Out(stream.Signature(row_layout(config))),
             }
         )
 

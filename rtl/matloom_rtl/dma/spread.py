@@ -4,20 +4,27 @@ from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from matloom_rtl.dma.bursts import SPREAD_BITS
-from matloom_rtl.ports import SPAD_ADDRESS_BITS
+from matloom.arch.config import Config
+from matloom_rtl.dma.bursts import SPREAD_BITS, beat_address_bits
+from matloom_rtl.ports import mark_bits
 
 __all__ = ["Spread", "beat_layout", "piece_layout"]
 
 
-def piece_layout(width: int) -> data.StructLayout:
-    """Return the layout of a masked write of `width` bytes; `last` and `mark` go with it."""
+def piece_layout(config: Config) -> data.StructLayout:
+    """Return the layout of a masked write of a beat's width; `last` and `mark` go with it."""
     return data.StructLayout(
-        {"address": SPAD_ADDRESS_BITS, "data": 8 * width, "mask": width, "last": 1, "mark": 8}
+        {
+            "address": beat_address_bits(config),
+            "data": config.bus_bits,
+            "mask": config.bus_bytes,
+            "last": 1,
+            "mark": mark_bits(config),
+        }
     )
 
 
-def beat_layout(width: int) -> data.StructLayout:
+def beat_layout(config: Config) -> data.StructLayout:
     """Return the layout of a beat: a write, and how to spread it.
 
     Bytes go 1 << `spread` apart, `spread` at least 1. Those above `top` are not the row's, those
@@ -25,16 +32,16 @@ def beat_layout(width: int) -> data.StructLayout:
     """
     return data.StructLayout(
         {
-            **piece_layout(width).members,
+            **piece_layout(config).members,
             "begin": 1,
             "spread": SPREAD_BITS,
-            "top": (width - 1).bit_length(),
+            "top": (config.bus_bytes - 1).bit_length(),
         }
     )
 
 
 class Spread(wiring.Component):
-    """Write the bytes of a beat in pieces, as many a cycle as fit between `width` bytes.
+    """Write the bytes of a beat in pieces, as many a cycle as fit between a beat's `width` bytes.
 
     A piece is ``width >> spread`` bytes of the beat, at least one. Pieces of a row lie one behind
     the other, and a row's last beat has none behind its last byte.
@@ -45,17 +52,18 @@ class Spread(wiring.Component):
 
     Members
     -------
-    i: stream of `beat_layout(width)`, in
-    o: stream of `piece_layout(width)`, out
+    i: stream of `beat_layout(config)`, in
+    o: stream of `piece_layout(config)`, out
     """
 
-    def __init__(self, *, width: int, last_spread: int):
-        self._width = width
-        self._last_spread = last_spread
+    def __init__(self, config: Config):
+        self._config = config
+        self._width = config.bus_bytes
+        self._last_spread = config.last_spread
         super().__init__(
             {
-                "i": In(stream.Signature(beat_layout(width))),
-                "o": Out(stream.Signature(piece_layout(width))),
+                "i": In(stream.Signature(beat_layout(config))),
+                "o": Out(stream.Signature(piece_layout(config))),
             }
         )
 
@@ -63,7 +71,7 @@ class Spread(wiring.Component):
         m = Module()
         width, beat, piece = self._width, self.i.payload, self.o.payload
         spreads = range(1, self._last_spread + 1)
-        current = Signal(beat_layout(width), reset_less=True)
+        current = Signal(beat_layout(self._config), reset_less=True)
         left = Signal(self._last_spread, reset_less=True)
         working, end = Signal(), Signal()
         sent, taken = self.o.valid & self.o.ready, self.i.valid & self.i.ready

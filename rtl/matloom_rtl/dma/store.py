@@ -9,17 +9,17 @@ from matloom.arch.config import Config
 from matloom.arch.csr import Fault
 from matloom.arch.isa import Opcode
 from matloom_rtl.bus.axi import AxiWriteSignature
-from matloom_rtl.dma.bursts import Bursts, burst_layout
+from matloom_rtl.dma.bursts import Bursts, beat_address_bits, burst_layout
 from matloom_rtl.dma.rows import REGION_BASES, Rows
 from matloom_rtl.memory.claims import claims_of
 from matloom_rtl.memory.reserved import Reserved
 from matloom_rtl.memory.slice import Slice
 from matloom_rtl.ports import (
-    SPAD_ADDRESS_BITS,
     SPAD_READ_LATENCY,
     CommandSignature,
     FaultSignature,
     SpadReadSignature,
+    mark_bits,
 )
 
 __all__ = ["Store"]
@@ -30,7 +30,9 @@ _BEATS = 12
 #: Instructions besides those of bursts on their way: one as rows, one as bursts, one reported.
 _STAGES = 3
 
-_RESPONSE = data.StructLayout({"address": 32, "last": 1, "mark": 8})
+
+def _response_layout(config: Config) -> data.StructLayout:
+    return data.StructLayout({"address": 32, "last": 1, "mark": mark_bits(config)})
 
 
 class Store(wiring.Component):
@@ -54,7 +56,7 @@ class Store(wiring.Component):
     region_base: array of 4 x 32 bits, in
         Bus address of every region.
     axi: AxiWriteSignature, out
-        Id 0. Beats may precede their address.
+        Id 0. Beats may precede their address, but for `Config.address_first`.
     spad_read: SpadReadSignature, out
         Reads of a beat. A halt withdraws a refused one.
     halt: in
@@ -87,14 +89,11 @@ class Store(wiring.Component):
         m = Module()
         config = self._config
         m.submodules.rows = rows = Rows(Opcode.STORE, config)
-        m.submodules.bursts = bursts = Bursts(
-            bus_bytes=config.bus_bytes, burst_beats=config.burst_beats
-        )
-        layout = burst_layout(config.bus_bytes)
+        m.submodules.bursts = bursts = Bursts(config)
+        layout = burst_layout(config)
         m.submodules.queue = queue = SyncFIFO(width=layout.size, depth=config.outstanding)
-        m.submodules.responses = responses = SyncFIFO(
-            width=_RESPONSE.size, depth=config.outstanding
-        )
+        awaited = _response_layout(config)
+        m.submodules.responses = responses = SyncFIFO(width=awaited.size, depth=config.outstanding)
         connect(m, flipped(self.unit.command), rows.i)
         connect(m, rows.o, bursts.i)
         m.d.comb += rows.region_base.eq(self.region_base)
@@ -102,7 +101,7 @@ class Store(wiring.Component):
         self._address(m, bursts.o, queue, responses)
         issued = self._read(m, data.View(layout, queue.r_data), queue)
         self._send(m, issued)
-        self._complete(m, data.View(_RESPONSE, responses.r_data), responses)
+        self._complete(m, data.View(awaited, responses.r_data), responses)
         m.d.comb += [
             self.burst.eq(self.axi.aw.valid & self.axi.aw.ready),
             self.beat.eq(self.axi.w.valid & self.axi.w.ready),
@@ -112,7 +111,7 @@ class Store(wiring.Component):
     def _address(self, m: Module, burst, queue, responses):
         """Move bursts to the bus, to the reader and to the queue of responses at once."""
         aw = self.axi.aw
-        response = data.View(_RESPONSE, responses.w_data)
+        response = data.View(_response_layout(self._config), responses.w_data)
         move, address = Signal(), Signal.like(aw.payload, reset_less=True)
         m.d.comb += [
             burst.ready.eq(queue.w_rdy & responses.w_rdy & ~self.halt & (~aw.valid | aw.ready)),
@@ -140,12 +139,12 @@ class Store(wiring.Component):
         read, width = self.spad_read, self._config.bus_bytes
         m.submodules.strobes = strobes = Reserved(width=width + 1, depth=_BEATS)
         number, begins = Signal(8), Signal(init=1)
-        address = Signal(SPAD_ADDRESS_BITS, reset_less=True)
+        address = Signal(beat_address_bits(self._config), reset_less=True)
         # The scratchpad's arbiter is far away.
         m.submodules.requests = requests = Slice(
             data.StructLayout(
                 {
-                    "address": SPAD_ADDRESS_BITS,
+                    "address": beat_address_bits(self._config),
                     "claims": self._config.spad_banks,
                     "mask": width,
                     "last": 1,
@@ -161,7 +160,7 @@ class Store(wiring.Component):
         m.d.sync += [owed.eq(owed + issued - self.beat), room.eq(owed < _BEATS - 1)]
         m.d.comb += [
             read.valid.eq(request.valid & room & ~self.halt),
-            read.address.eq(request.payload.address),
+            read.address.eq(request.payload.address.as_signed()),
             read.claims.eq(request.payload.claims),
             request.ready.eq(room & (read.ready | self.halt)),
             issued.eq(request.valid & request.ready),
@@ -208,13 +207,22 @@ class Store(wiring.Component):
             beats.w_en.eq(arrived),
             beats.w_data.eq(self.spad_read.data),
             beats.r_en.eq(self.beat),
-            w.valid.eq(beats.r_rdy),
+            w.valid.eq(beats.r_rdy & self._may_send(m)),
             w.payload.data.eq(beats.r_data),
         ]
         # That a read is under way is known from a register, its grant would come from far away.
         m.d.sync += self.unit.progress.eq(
             arriving | self.beat | (self.axi.b.valid & self.axi.b.ready)
         )
+
+    def _may_send(self, m: Module):
+        """Return whether the beats of the next burst may go: its address has gone, if it must."""
+        if not self._config.address_first:
+            return 1
+        addressed = Signal(range(self._config.outstanding + 1))
+        ended = self.beat & self.axi.w.payload.last
+        m.d.sync += addressed.eq(addressed + self.burst - ended)
+        return addressed != 0
 
     def _complete(self, m: Module, response, responses):
         """Count the responses off; report errors, completion, and what is under way."""

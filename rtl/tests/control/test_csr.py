@@ -6,6 +6,7 @@ import pytest
 
 from matloom.arch.config import PRESETS
 from matloom.arch.csr import IDENTITY, MARKS_OFFSET, REGISTERS, WINDOW_BYTES, Access, register
+from matloom.arch.isa import Region
 from matloom_rtl.control.csr import Registers
 from matloom_rtl.testing import simulate
 
@@ -80,6 +81,27 @@ def test_read_write_registers_keep_what_strobes_select(seed, order, stall):
             item = chance.choice(RW)
             assert await bench.read(ctx, item.offset) == (held[item], OKAY)
             assert ctx.get(getattr(bench.dut, item.name.lower())) == held[item]
+
+    bench.run(main)
+
+
+def test_locked_registers_keep_their_values_while_running():
+    bench = Bench()
+    locked = [item for item in RW if item.locked]
+    assert {item.name for item in locked} == {
+        f"{region.name}_{kind}" for region in Region for kind in ("BASE", "BYTES")
+    }
+
+    async def main(ctx):
+        for running, answer in ((0, OKAY), (1, ERROR), (0, OKAY)):
+            ctx.set(bench.dut.running, running)
+            for item in RW:
+                before, _okay = await bench.read(ctx, item.offset)
+                value = before ^ 0xA5A5_A5A5
+                refused = item in locked and answer == ERROR
+                assert await bench.write(ctx, item.offset, value) == (ERROR if refused else OKAY)
+                kept = before if refused else value
+                assert await bench.read(ctx, item.offset) == (kept, OKAY), item.name
 
     bench.run(main)
 

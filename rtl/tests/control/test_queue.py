@@ -7,12 +7,12 @@ from amaranth.hdl import ResetInserter, Signal
 
 from matloom.arch.config import PRESETS
 from matloom.arch.isa import UNITS, Opcode
-from matloom_rtl.control.layouts import COUNT_BITS
+from matloom_rtl.control.layouts import AHEAD, count_bits
 from matloom_rtl.control.queue import UnitQueue
 from matloom_rtl.testing import simulate
 
 CONFIG = PRESETS["small"]
-NUMBERS = 1 << COUNT_BITS
+NUMBERS = 1 << count_bits(CONFIG)
 
 
 def entry(number, targets):
@@ -117,6 +117,29 @@ def test_depth_and_cycles():
         assert not any(valid for valid, _number in shown[1::3] + shown[2::3])
         await ctx.tick()
         assert not ctx.get(dut.o.valid)
+
+    simulate(dut, main, cycles=100)
+
+
+def test_an_instruction_that_stays_grows_old():
+    dut = UnitQueue(CONFIG, Opcode.STORE)
+
+    async def main(ctx):
+        await put(ctx, dut, entry(0, (0, None, None, None)))
+        await put(ctx, dut, entry(0, (None,) * 4))
+        await ctx.tick().repeat(3)
+        ctx.set(dut.issued, 1)
+        for _number in range(AHEAD):
+            assert not ctx.get(dut.old)
+            await ctx.tick()
+        assert ctx.get(dut.old)
+        # One leaves, and the next is as young as the first was.
+        ctx.set(dut.issued, 0)
+        ctx.set(dut.completed[0], 1)
+        ctx.set(dut.o.ready, 1)
+        await ctx.tick().until(dut.o.valid)
+        await ctx.tick()
+        assert not ctx.get(dut.old)
 
     simulate(dut, main, cycles=100)
 

@@ -5,8 +5,17 @@ from itertools import pairwise
 
 import pytest
 
+from matloom.arch.config import Config
 from matloom_rtl.dma.bursts import Bursts
 from matloom_rtl.testing import simulate
+
+
+def config(bus_bytes, burst_beats):
+    """Return a configuration whose addresses have every bit."""
+    return Config(
+        **{"bus_bits": 8 * bus_bytes, "burst_beats": burst_beats},
+        **{"spad_bytes": 2**24, "spad_banks": 16, "marks": 256},
+    )
 
 
 def run(dut, rows, *, stall=0.0, seed=1, spread=0):
@@ -69,7 +78,7 @@ def test_rows_of_every_alignment(bus_bytes, burst_beats, stall):
         for _ in range(40)
     ]
     rows += [(4096 * 5 - 3, 7), (4096 * 9 - bus_bytes, bus_bytes), (2**31 - 1, 4098)]
-    dut = Bursts(bus_bytes=bus_bytes, burst_beats=burst_beats)
+    dut = Bursts(config(bus_bytes, burst_beats))
     bursts, _ = run(dut, rows, stall=stall)
     check(rows, bursts, bus_bytes, burst_beats)
 
@@ -77,7 +86,7 @@ def test_rows_of_every_alignment(bus_bytes, burst_beats, stall):
 @pytest.mark.parametrize("spread", [0, 1, 2, 3])
 def test_rows_begin_where_the_first_beat_of_a_spread_would(spread):
     rows = [(0x1000 + 33 * index, 1 + 40 * index) for index in range(20)]
-    bursts, _ = run(Bursts(bus_bytes=8, burst_beats=4), rows, spread=spread)
+    bursts, _ = run(Bursts(config(8, 4)), rows, spread=spread)
     assert all(burst.spread == spread for burst in bursts)
     begins = [burst for burst in bursts if burst.begin]
     assert [burst.spad for burst in begins] == [
@@ -89,7 +98,7 @@ def test_rows_begin_where_the_first_beat_of_a_spread_would(spread):
 
 def test_a_burst_a_cycle_and_a_cycle_between_rows():
     rows = [(0x1000, 8192), *((0x9000 + 16 * index, 9) for index in range(30))]
-    bursts, cycles = run(Bursts(bus_bytes=8, burst_beats=32), rows)
+    bursts, cycles = run(Bursts(config(8, 32)), rows)
     assert len(bursts) == 32 + 30
     assert cycles == len(bursts) + len(rows)
 
@@ -129,7 +138,7 @@ def split(row, bus_bytes, burst_beats):
 def test_every_field_of_every_burst(seed, bus_bytes, burst_beats, stall):
     """Rows that end an instruction and others, with all that goes with them."""
     dut, chance, seen = (
-        Bursts(bus_bytes=bus_bytes, burst_beats=burst_beats),
+        Bursts(config(bus_bytes, burst_beats)),
         random.Random(seed),
         [],
     )

@@ -48,7 +48,7 @@ def expected(body):
             rows.append(
                 {
                     "address": 0 if body["fill"] else address % 2**32,
-                    "spad": spad % 2**24,
+                    "spad": spad % 2**25,
                     "bytes": body["row_bytes"],
                     "last": last,
                     "constant": int(body["region"] == 0 and not body["fill"]),

@@ -5,10 +5,15 @@ import random
 import pytest
 from amaranth.hdl import ResetInserter, Signal
 
+from matloom.arch.config import Config
 from matloom_rtl.dma.spread import Spread
 from matloom_rtl.testing import simulate
 
 WIDTHS = [(4, 2), (8, 3), (16, 3), (32, 3)]
+
+
+def make_config(width):
+    return Config(bus_bits=8 * width, burst_beats=16, marks=256)
 
 
 def rows_of(chance, width, last_spread, count):
@@ -98,7 +103,7 @@ def test_rows_of_every_kind(width, last_spread, stall):
     chance = random.Random(width)
     rows = rows_of(chance, width, last_spread, 60)
     beats = beats_of(rows, width, iter(chance.randbytes(60 * 7 * width)))
-    dut = Spread(width=width, last_spread=last_spread)
+    dut = Spread(make_config(width))
     feed, collect, written = drive(dut, beats, width, stall=stall)
     cycles = simulate(dut, feed, collect, cycles=20000)
     assert written[:-1] == expected(rows, beats, width)
@@ -110,7 +115,7 @@ def test_rows_of_every_kind(width, last_spread, stall):
 def test_reset_midway(when):
     rows = [(2, 512, 3, 13)]
     beats = beats_of(rows, 8, iter(range(16)))
-    dut, reset = Spread(width=8, last_spread=3), Signal()
+    dut, reset = Spread(make_config(8)), Signal()
     feed, collect, written = drive(dut, beats, 8)
 
     async def bench(ctx):

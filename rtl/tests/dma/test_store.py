@@ -1,5 +1,6 @@
 """STORE against plain loops over bytes: every alignment and width, cycles, stalls, errors, halt."""
 
+import dataclasses
 import random
 
 import pytest
@@ -65,6 +66,7 @@ class Bench:
         )
         self.spad = SpadPort(dut.spad_read, chance.randbytes(SPAD_BYTES), stall=spad_stall)
         self.commands = Commands(dut.unit, bodies, stall=stall)
+        self.background = [self.memory.write, self.spad.read]
 
     async def setup(self, ctx):
         ctx.set(self.dut.region_base, BASES)
@@ -75,7 +77,7 @@ class Bench:
             self.setup,
             self.commands.issue,
             cycles=limit,
-            background=(self.memory.write, self.spad.read),
+            background=self.background,
         )
         self.check()
         return cycles
@@ -125,6 +127,32 @@ def test_random_transfers_stalled(bus_bits, stall, memory_stall, spad_stall):
         seed=3,
     )
     bench.run()
+
+
+@pytest.mark.parametrize(("address_first", "memory_stall"), [(0, 0.9), (1, 0), (1, 0.9)])
+def test_data_wait_for_their_address_where_they_must(address_first, memory_stall):
+    """With the option no beat is shown whose address was not taken before; without it some are."""
+    chance = random.Random(9)
+    config = dataclasses.replace(make_config(), address_first=address_first)
+    bench = Bench(
+        config, [random_body(chance) for _ in range(6)], memory_stall=memory_stall, seed=3
+    )
+    axi, early = bench.dut.axi, []
+
+    async def watch(ctx):
+        addressed = 0
+        while True:
+            _clk, _rst, shown, ended, taken = await ctx.tick().sample(
+                axi.w.valid,
+                axi.w.valid & axi.w.ready & axi.w.payload.last,
+                axi.aw.valid & axi.aw.ready,
+            )
+            early.append(bool(shown and not addressed))
+            addressed += taken - ended
+
+    bench.background.append(watch)
+    bench.run()
+    assert any(early) == (not address_first)
 
 
 @pytest.mark.parametrize("bus_bits", BUSES)

@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Sequence
 
 from matloom.arch.config import INTERFACE_VERSION, PRESETS, Config
-from matloom.arch.csr import MARKS_OFFSET, REGISTERS, Fault
+from matloom.arch.csr import MARKS_OFFSET, REGISTERS, Fault, Register
 from matloom.arch.isa import FORMATS, GRANULE_BYTES, Extent, Field, Region
 from matloom.arch.modes import FLOAT_MODES, MODES, Mode
 from matloom.arch.numerics import SUPPORTED_ROUNDINGS, Rounding
@@ -119,11 +119,21 @@ def _built(rule: Rounding) -> str:
     return "yes" if rule in SUPPORTED_ROUNDINGS else "reserved"
 
 
+def _register_doc(item: Register) -> str:
+    return item.doc + "; locked while busy: a write answers SLVERR" if item.locked else item.doc
+
+
 def registers_page() -> str:
     """Return the page of the register map."""
     parts = [NOTICE, "# Registers\n", "32-bit registers behind AXI4-Lite, byte offsets.\n"]
     rows = [
-        (f"`{item.offset:#05x}`", f"`{item.name}`", item.access.value, f"{item.reset:#x}", item.doc)
+        (
+            f"`{item.offset:#05x}`",
+            f"`{item.name}`",
+            item.access.value,
+            f"{item.reset:#x}",
+            _register_doc(item),
+        )
         for item in REGISTERS
     ]
     parts.append(table(("offset", "register", "access", "reset", "meaning"), rows))
