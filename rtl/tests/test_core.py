@@ -23,7 +23,9 @@ SMALLEST = dataclasses.replace(
     outstanding=1,
     burst_beats=1,
     queue_depth=1,
-    marks=2,
+    address_first=1,
+    marks=0,
+    counters=0,
 )
 
 
@@ -60,6 +62,7 @@ MORE = {
     "single beats": varied(burst_beats=1, outstanding=1),
     "long queues": varied(queue_depth=32),
     "marks": varied(marks=256),
+    "cycles alone": varied(counters=1, marks=2),
     "reference": PRESETS["reference"],
     "16x16, 32-bit bus": dataclasses.replace(Config(), bus_bits=32),
     "8x16, 128-bit bus": dataclasses.replace(Config(), rows=8, hop=4, bus_bits=128),

@@ -81,7 +81,11 @@ class Config:
     queue_depth:
         Instructions that wait before each unit.
     marks:
-        Entries of the completion-time table.
+        Entries of the completion-time table; 0: there is none, and the cycles of layers are not
+        known.
+    counters:
+        2: every counter; 1: `cycles` alone; 0: none. What is not built reads as zero, and reports
+        show predicted cycles where none were counted.
     """
 
     rows: int = 16
@@ -102,6 +106,7 @@ class Config:
     address_first: int = 0
     queue_depth: int = 4
     marks: int = 64
+    counters: int = 2
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mac_modes", tuple(self.mac_modes))
@@ -215,9 +220,11 @@ class Config:
         self._require("queue_depth", "1 to 32", 1 <= self.queue_depth <= 32)
         self._require(
             "marks",
-            "a power of two from 2 to 256",
-            _power_of_two(self.marks) and 2 <= self.marks <= 256,
+            "0, or a power of two from 2 to 256",
+            self.marks == 0 or (_power_of_two(self.marks) and 2 <= self.marks <= 256),
         )
+        self._require("counters", "0 to 2", 0 <= self.counters <= 2)
+        self._require("marks", "0 without `counters`", self.marks == 0 or self.counters > 0)
 
     @property
     def bus_bytes(self) -> int:
@@ -400,7 +407,7 @@ class Config:
     @property
     def last_mark(self) -> int:
         """Highest slot of the completion-time table."""
-        return self.marks - 1
+        return max(0, self.marks - 1)
 
     @property
     def digest(self) -> int:

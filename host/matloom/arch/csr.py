@@ -8,6 +8,7 @@ from matloom.arch.isa import Region
 
 __all__ = [
     "COUNTERS",
+    "COUNTERS_OFFSET",
     "EXEC_CAUSES",
     "IDENTITY",
     "MARKS_OFFSET",
@@ -122,6 +123,9 @@ COUNTERS = (
     *EXEC_CAUSES[9:],
 )
 
+#: Offset of the first counter, a multiple of what all of them take.
+COUNTERS_OFFSET = 0x100
+
 
 def _region_registers() -> tuple[Register, ...]:
     return tuple(
@@ -220,7 +224,7 @@ REGISTERS = (
     ),
     *_region_registers(),
     *(
-        Register(name=name.upper(), offset=0x100 + 4 * index, access=Access.R, doc=doc)
+        Register(name=name.upper(), offset=COUNTERS_OFFSET + 4 * index, access=Access.R, doc=doc)
         for index, (name, doc) in enumerate(COUNTERS)
     ),
 )

@@ -121,10 +121,10 @@ def _equal_runs(pair: Pair, stream: Stream, number: int) -> None:
         raise Mismatch(f"stream {number}: external memory differs")
     counted = pair.rtl.counters().values
     spent = sum(counted[name] for name, _doc in EXEC_CAUSES)
-    if spent != counted["cycles"]:
+    if pair.rtl.config.counters == 2 and spent != counted["cycles"]:
         raise Mismatch(f"stream {number}: causes add to {spent} of {counted['cycles']} cycles")
     for unit in ("load_busy", "post_busy", "store_busy"):
-        if counted[unit] >= counted["cycles"]:
+        if counted[unit] >= max(1, counted["cycles"]):
             raise Mismatch(f"stream {number}: {unit} is {counted[unit]} of {counted['cycles']}")
 
 

@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from matloom.arch.config import Config
-from matloom.arch.csr import COUNTERS, EXEC_CAUSES
+from matloom.arch.csr import EXEC_CAUSES
 from matloom.arch.isa import GRANULE_BYTES, UNITS, Opcode, Region
 from matloom_rtl.bus.axi_lite import AxiLiteSignature
 from matloom_rtl.control.counters import Counters
@@ -86,8 +86,7 @@ class Control(wiring.Component):
         m = Module()
         m.submodules.registers = registers = Registers(self._config)
         m.submodules.supervisor = supervisor = Supervisor()
-        m.submodules.counters = counters = Counters()
-        m.submodules.marks = marks = Marks(self._config)
+        m.submodules.counters = counters = Counters(self._config)
         connect(m, flipped(self.axi_lite), registers.bus)
         # With the units and not after them, which would find instructions from before the reset.
         forget, forget_dispatch = (
@@ -106,7 +105,9 @@ class Control(wiring.Component):
         self._registers(m, registers, supervisor, counters)
         self._fetch(m, registers, supervisor, dispatch)
         self._supervise(m, registers, supervisor, dispatch, completed)
-        self._count(m, registers, supervisor, counters, marks, dispatch)
+        self._count(m, supervisor, counters, dispatch)
+        if self._config.marks:
+            self._mark(m, registers, counters)
         return m
 
     def _units(self):
@@ -146,9 +147,11 @@ class Control(wiring.Component):
         return completed
 
     def _registers(self, m: Module, registers, supervisor, counters):
-        for index, (name, _doc) in enumerate(COUNTERS):
-            m.d.comb += getattr(registers, name).eq(counters.values.word_select(index, 32))
         m.d.comb += [
+            registers.cycles.eq(counters.cycles),
+            counters.slot.eq(registers.counter),
+            registers.counter_value.eq(counters.value),
+            registers.counter_shown.eq(counters.shown),
             registers.running.eq(supervisor.running),
             registers.status.eq(supervisor.status),
             registers.fault.eq(supervisor.record),
@@ -251,8 +254,7 @@ class Control(wiring.Component):
                         supervisor.fault_index.eq(index),
                     ]
 
-    def _count(self, m: Module, registers, supervisor, counters, marks, dispatch):
-        units = self._units()
+    def _count(self, m: Module, supervisor, counters, dispatch):
         m.d.comb += [
             counters.start.eq(self.fetch_start),
             counters.running.eq(supervisor.running),
@@ -265,13 +267,19 @@ class Control(wiring.Component):
             counters.read_beat.eq(self.read_beat),
             counters.write_burst.eq(self.write_burst),
             counters.write_beat.eq(self.write_beat),
+        ]
+
+    def _mark(self, m: Module, registers, counters):
+        units = self._units()
+        m.submodules.marks = marks = Marks(self._config)
+        m.d.comb += [
             marks.start.eq(self.fetch_start),
             marks.slot.eq(registers.mark_slot),
             registers.mark_cycle.eq(marks.stored),
         ]
         # Completions and their cycle, both a cycle late.
         m.d.sync += [
-            marks.cycle.eq(counters.values[:32]),
+            marks.cycle.eq(counters.cycles),
             marks.done.eq(Cat(unit.done for unit in units.values())),
             marks.done_mark.eq(Cat(unit.done_mark for unit in units.values())),
         ]

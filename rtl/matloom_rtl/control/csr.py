@@ -5,8 +5,9 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
-from matloom.arch.csr import IDENTITY, MARKS_OFFSET, REGISTERS, Access
+from matloom.arch.csr import COUNTERS, COUNTERS_OFFSET, IDENTITY, MARKS_OFFSET, REGISTERS, Access
 from matloom_rtl.bus.axi_lite import AxiLiteSignature
+from matloom_rtl.control.counters import SLOT_BITS
 
 __all__ = ["Registers"]
 
@@ -16,6 +17,9 @@ _OKAY, _SLAVE_ERROR = 0, 2
 _ROW_BYTES = 32
 
 _CONSTANTS = ("ID", "DIGEST")
+
+#: They are read one by one; the first has a port as other registers have.
+_COUNTERS = [name.upper() for name, _doc in COUNTERS[1:]]
 
 
 def _members() -> dict:
@@ -29,7 +33,7 @@ def _members() -> dict:
             members[name] = Out(32)
         elif item.access is Access.W1C:
             members |= {name: Out(32), f"{name}_set": In(32)}
-        elif item.name not in _CONSTANTS:
+        elif item.name not in (*_CONSTANTS, *_COUNTERS):
             members[name] = In(32)
     return members
 
@@ -37,9 +41,9 @@ def _members() -> dict:
 class Registers(wiring.Component):
     """Serve one read and one write at a time, with byte strobes.
 
-    A write answers two cycles after the later of address and data, a read three cycles after its
-    address. Offsets without a register, writes to read-only ones, and to locked ones while the
-    engine runs, answer SLVERR.
+    A write answers two cycles after the later of address and data; a read three cycles after its
+    address, of a counter but `cycles` when that is shown. Offsets without a register, writes to
+    read-only ones, and to locked ones while the engine runs, answer SLVERR.
 
     Members
     -------
@@ -48,6 +52,8 @@ class Registers(wiring.Component):
         Locked registers keep their values.
     mark_slot, mark_cycle: out, in
         Read port of the completion-time table; the cycle follows its slot by one cycle.
+    counter, counter_value, counter_shown: out, in, in
+        As `Counters.slot`, `value` and `shown`.
     (register names in lower case):
         `RW` registers, out; `R` registers, in; `WO` registers, out, for one cycle where written;
         `W1C` registers, out, with ``_set`` bits, in.
@@ -59,8 +65,11 @@ class Registers(wiring.Component):
             {
                 "bus": In(AxiLiteSignature()),
                 "running": In(1),
-                "mark_slot": Out(range(config.marks)),
+                "mark_slot": Out(range(max(2, config.marks))),
                 "mark_cycle": In(32),
+                "counter": Out(SLOT_BITS),
+                "counter_value": In(32),
+                "counter_shown": In(1),
                 **_members(),
             }
         )
@@ -130,24 +139,28 @@ class Registers(wiring.Component):
         bus = self.bus
         address, looking, looked = Signal(12), Signal(), Signal()
         marks_end = MARKS_OFFSET + 4 * self._config.marks
-        in_marks, aligned = Signal(), Signal()
+        in_marks, aligned, in_counters = Signal(), Signal(), Signal()
+        first_counter, beyond = COUNTERS_OFFSET + 4, COUNTERS_OFFSET + 4 * len(COUNTERS)
         m.d.comb += [
             bus.ar.ready.eq(~looking & ~looked & ~bus.r.valid),
             self.mark_slot.eq(address[2:]),
+            self.counter.eq(address[2:]),
         ]
         m.d.sync += [
             in_marks.eq((address >= MARKS_OFFSET) & (address < marks_end)),
+            in_counters.eq((address >= first_counter) & (address < beyond)),
             aligned.eq(address[:2] == 0),
         ]
         with m.If(bus.r.valid & bus.r.ready):
             m.d.sync += bus.r.valid.eq(0)
         with m.If(bus.ar.valid & bus.ar.ready):
             m.d.sync += [address.eq(bus.ar.payload), looking.eq(1)]
-        m.d.sync += looked.eq(looking)
+        waits = in_counters & ~self.counter_shown
+        m.d.sync += looked.eq(looking | (looked & waits))
         with m.If(looking):
             m.d.sync += looking.eq(0)
         rows = self._rows(m, address)
-        with m.If(looked):
+        with m.If(looked & ~waits):
             m.d.sync += [
                 bus.r.valid.eq(1),
                 bus.r.payload.data.eq(self.mark_cycle),
@@ -160,18 +173,24 @@ class Registers(wiring.Component):
                             bus.r.payload.data.eq(word),
                             bus.r.payload.resp.eq(Mux(known & aligned, _OKAY, _SLAVE_ERROR)),
                         ]
+            with m.If(in_counters):
+                m.d.sync += [
+                    bus.r.payload.data.eq(self.counter_value),
+                    bus.r.payload.resp.eq(Mux(aligned, _OKAY, _SLAVE_ERROR)),
+                ]
 
     def _rows(self, m: Module, address):
         """Return of each row its number, the word that the address selects, and whether it is."""
         rows = []
-        for row in sorted({item.offset // _ROW_BYTES for item in REGISTERS}):
+        registers = [item for item in REGISTERS if item.name not in _COUNTERS]
+        for row in sorted({item.offset // _ROW_BYTES for item in registers}):
             word, known = (
                 Signal(32, name=f"word_{row}", reset_less=True),
                 Signal(name=f"known_{row}"),
             )
             m.d.sync += [word.eq(0), known.eq(0)]
             with m.Switch(address[2 : _ROW_BYTES.bit_length() - 1]):
-                for item in REGISTERS:
+                for item in registers:
                     if item.offset // _ROW_BYTES == row:
                         with m.Case(item.offset % _ROW_BYTES // 4):
                             m.d.sync += [word.eq(self._value(item)), known.eq(1)]

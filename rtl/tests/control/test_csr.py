@@ -5,7 +5,15 @@ import random
 import pytest
 
 from matloom.arch.config import PRESETS
-from matloom.arch.csr import IDENTITY, MARKS_OFFSET, REGISTERS, WINDOW_BYTES, Access, register
+from matloom.arch.csr import (
+    COUNTERS,
+    IDENTITY,
+    MARKS_OFFSET,
+    REGISTERS,
+    WINDOW_BYTES,
+    Access,
+    register,
+)
 from matloom.arch.isa import Region
 from matloom_rtl.control.csr import Registers
 from matloom_rtl.testing import simulate
@@ -14,6 +22,7 @@ CONFIG = PRESETS["nano"]
 OKAY, ERROR = 0, 2
 RW = [item for item in REGISTERS if item.access is Access.RW]
 READ_ONLY = [item for item in REGISTERS if item.access is Access.R]
+EVENT_COUNTERS = [name.upper() for name, _doc in COUNTERS[1:]]
 CONSTANTS = {"ID": IDENTITY, "DIGEST": CONFIG.digest}
 
 
@@ -112,12 +121,38 @@ def test_read_only_registers_show_their_inputs_and_refuse_writes(seed):
     async def main(ctx):
         for item in READ_ONLY:
             value = CONSTANTS.get(item.name, chance.getrandbits(32))
-            if item.name not in CONSTANTS:
+            if item.name in EVENT_COUNTERS:
+                ctx.set(bench.dut.counter_value, value)
+                ctx.set(bench.dut.counter_shown, 1)
+            elif item.name not in CONSTANTS:
                 ctx.set(getattr(bench.dut, item.name.lower()), value)
             assert await bench.write(ctx, item.offset, ~value & 0xFFFFFFFF) == ERROR
             assert await bench.read(ctx, item.offset) == (value, OKAY), item.name
 
     bench.run(main)
+
+
+@pytest.mark.parametrize("turn", [1, 5, 21])
+def test_a_counter_is_read_when_it_is_shown(turn):
+    """Its number is asked for, other registers do not wait, and the value is of that cycle."""
+    bench = Bench()
+
+    async def show(ctx):
+        cycle = 0
+        while True:
+            cycle += 1
+            shown = ctx.get(bench.dut.counter) == cycle % turn
+            ctx.set(bench.dut.counter_shown, shown)
+            ctx.set(bench.dut.counter_value, 1000 + cycle % turn if shown else 0xBAD)
+            await ctx.tick()
+
+    async def main(ctx):
+        for number in range(1, min(turn, len(COUNTERS))):
+            name = EVENT_COUNTERS[number - 1]
+            assert await bench.read(ctx, register(name).offset) == (1000 + number, OKAY)
+            assert await bench.read(ctx, register("ID").offset) == (IDENTITY, OKAY)
+
+    bench.run(main, background=[show])
 
 
 def test_offsets_without_a_register(seed):
@@ -131,6 +166,7 @@ def test_offsets_without_a_register(seed):
     chosen = random.Random(seed).sample(unknown, 60) + beyond
 
     async def main(ctx):
+        ctx.set(bench.dut.counter_shown, 1)
         for offset in chosen:
             assert (await bench.read(ctx, offset))[1] == ERROR, hex(offset)
             assert await bench.write(ctx, offset, 0xFFFFFFFF) == ERROR
