@@ -12,7 +12,7 @@ STAMP := $(VENV)/installed
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help check setup demo test test-all mutate soak sim lint docs bench bench-check verilog size
+.PHONY: help check setup demo test test-all mutate soak sim lint docs bench bench-check verilog size size-check
 
 help: ## List the verbs.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -84,6 +84,9 @@ bench-check: $(STAMP) ## Compare cycles and predictions with the committed repor
 
 verilog: $(STAMP) ## Generate the chip into build/verilog (CONFIG=preset or file).
 	$(BIN)/matloom generate --config $(CONFIG) -o build/verilog $(ARGS)
+
+size-check: $(STAMP) ## Synthesise nano and small; fail where one has grown by more than 2 %.
+	$(BIN)/python -m matloom_rtl.fpga.size nano small $(ARGS)
 
 size: $(STAMP) ## Report area and clock of the chip on an ECP5-85F (CONFIG=preset or file).
 	$(BIN)/matloom generate --config $(CONFIG) --fpga-report ecp5-85k -o build/size $(ARGS)

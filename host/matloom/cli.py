@@ -379,11 +379,14 @@ def _fpga_report(chip: Any, device: str, output: Path, name: str, seed: int | No
 
     from matloom_rtl.fpga.flow import DEVICES, SEED, build_report
 
-    report = build_report(
+    report, units = build_report(
         chip, DEVICES[device], say=click.echo, seed=SEED if seed is None else seed
     )
     path = output / f"{device}_{name}.json"
     path.write_text(json.dumps(report, indent=2) + "\n")
+    breakdown = output / f"{device}_{name}_units.json"
+    breakdown.write_text(json.dumps(units, indent=2) + "\n")
+    click.echo(breakdown)
     click.echo(f"{path}: {report['fmax_mhz']} MHz")
 
 

@@ -18,6 +18,7 @@ from matloom_rtl.fpga.multipliers import (
 )
 from matloom_rtl.fpga.pinsaver import WRAPPER_NAME, wrap
 from matloom_rtl.fpga.tools import program, run
+from matloom_rtl.fpga.units import area_by_unit, read_cells, total
 from matloom_rtl.generate import TOP_NAME, Chip
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "place_and_route",
     "synthesise",
     "tool_versions",
+    "unit_report",
 ]
 
 #: Yosys' synthesis command for each family, without the top and the output.
@@ -164,25 +166,41 @@ def _place_products(top: str, folder: Path, soft_columns: int) -> list[str]:
 
 def build_report(
     chip: Chip, device: Device, say: Callable[[str], None] = print, seed: int = SEED
-) -> dict:
-    """Synthesise, place and route a chip in a few-pin wrapper; return area, clock and path.
+) -> tuple[dict, dict]:
+    """Synthesise, place and route a chip in a few-pin wrapper; return two reports.
+
+    The first has area, clock and path after routing, the second (`unit_report`) the area of the
+    netlist by unit.
 
     Clock: Fmax in MHz as nextpnr reports it after routing, for the grade of the device. Takes
     minutes for a small chip, and most of an hour for one that fills the device.
     """
     started = time.monotonic()
     columns = columns_in_tables(chip.config, device.capacity["DSP"])
-    return {
-        "device": device.name,
+    found = place_and_route(wrap(chip.verilog), device, say, seed, columns)
+    report = {
+        **_identity(chip, device),
         "options": list(device.options),
         "top": TOP_NAME,
+        "columns_in_tables": columns,
+        **found["routed"],
+        "seed": seed,
+        "minutes": round((time.monotonic() - started) / 60, 1),
+    }
+    return report, unit_report(chip, device, found["units"])
+
+
+def unit_report(chip: Chip, device: Device, units: dict[str, dict[str, float]]) -> dict:
+    """Return a report of an area by unit, as `area_by_unit` gives it."""
+    return {**_identity(chip, device), "total": total(units), "units": units}
+
+
+def _identity(chip: Chip, device: Device) -> dict:
+    return {
+        "device": device.name,
         "config": chip.config.as_dict(),
         "config_digest": chip.sidecar["config_digest"],
         "versions": chip.sidecar["versions"] | tool_versions(device),
-        "columns_in_tables": columns,
-        **place_and_route(wrap(chip.verilog), device, say, seed, columns)["routed"],
-        "seed": seed,
-        "minutes": round((time.monotonic() - started) / 60, 1),
     }
 
 
@@ -196,14 +214,15 @@ def place_and_route(
 ) -> dict:
     """Synthesise, place and route what `wrap` returned; the rest as `synthesise` takes it.
 
-    Returns the `cells` of the netlist by type, and of the `routed` design what `build_report`
-    says of it: area, clock and path.
+    Returns the `cells` of the netlist by type, its area by `units`, and of the `routed` design what
+    `build_report` says of it: area, clock and path.
     """
     with tempfile.TemporaryDirectory(prefix="matloom-fpga-") as name:
         folder = Path(name)
         synthesised = synthesise(
             wrapped, WRAPPER_NAME, device.family, folder, say, soft_columns, abc9
         )
+        units = area_by_unit(read_cells(synthesised["netlist"]))
         pins = f'LOCATE COMP "clk" SITE "{device.clock_site}";\n' if device.clock_site else ""
         (folder / "pins.lpf").write_text(pins)
         command = [
@@ -218,6 +237,7 @@ def place_and_route(
         routed = json.loads((folder / "report.json").read_text())
     return {
         "cells": synthesised["cells"],
+        "units": units,
         "routed": {
             "area": _area(routed, device),
             "fmax_mhz": round(min(clock["achieved"] for clock in routed["fmax"].values()), 2),

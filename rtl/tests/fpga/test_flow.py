@@ -63,12 +63,16 @@ def test_illegal_verilog_is_refused_with_the_tools_words(tmp_path):
 
 @pytest.mark.slow
 def test_report_of_a_placed_and_routed_chip():
-    report = build_report(generate(PRESETS["nano"]), DEVICES["ecp5-85k"], quiet)
+    report, units = build_report(generate(PRESETS["nano"]), DEVICES["ecp5-85k"], quiet)
     assert report["config_digest"] == f"{PRESETS['nano'].digest:08x}"
     # 16 cells, 2 lanes of 4; and whatever checks addresses.
     assert 16 + 8 <= report["area"]["DSP"]["used"] <= 16 + 8 + 6
     assert 0 < report["area"]["FF"]["used"] <= report["area"]["FF"]["available"]
     assert report["fmax_mhz"] > 80
+    assert units["total"]["FF"] == report["area"]["FF"]["used"]
+    assert {"control.dispatch", "execute.walk", "scratchpad"} <= {
+        ".".join(name.split(".")[:2]) for name in units["units"]
+    } | {name.split(".")[0] for name in units["units"]}
     path = report["critical_path"]
     assert path["logic_ns"] + path["routing_ns"] == pytest.approx(
         1000 / report["fmax_mhz"], abs=0.05

@@ -1,0 +1,70 @@
+"""The area of a preset by unit, and whether it grew: python -m matloom_rtl.fpga.size nano small.
+
+Without `--keep`: exit 1 where tables or flip-flops of a preset are more than 2 % above its kept
+report. With it: write the reports.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+from matloom.arch.config import load_config
+from matloom_rtl.fpga.flow import DEVICES, Device, synthesise, unit_report
+from matloom_rtl.fpga.multipliers import columns_in_tables
+from matloom_rtl.fpga.pinsaver import WRAPPER_NAME, wrap
+from matloom_rtl.fpga.units import area_by_unit, read_cells
+from matloom_rtl.generate import Chip, generate
+
+__all__ = ["growth", "measure"]
+
+#: Where the kept reports are, and by how much a preset may grow without a new one.
+REPORTS = Path(__file__).resolve().parents[3] / "bitstreams" / "reports"
+TOLERANCE = 0.02
+
+
+def measure(chip: Chip, device: Device) -> dict:
+    """Synthesise a chip as `build_report` does, and return its area by unit (`unit_report`)."""
+    columns = columns_in_tables(chip.config, device.capacity["DSP"])
+    with tempfile.TemporaryDirectory(prefix="matloom-size-") as name:
+        text = wrap(chip.verilog)
+        found = synthesise(text, WRAPPER_NAME, device.family, Path(name), print, columns)
+        return unit_report(chip, device, area_by_unit(read_cells(found["netlist"])))
+
+
+def growth(kept: dict, found: dict) -> list[str]:
+    """Return a sentence for each total that is more than the tolerance above the kept one."""
+    problems = []
+    for column in ("COMB", "FF"):
+        before, now = kept["total"][column], found["total"][column]
+        if now > before * (1 + TOLERANCE):
+            limit = f"at most {TOLERANCE:.0%} above the {before:,} of the kept report"
+            change = f"{now:,} ({now / before - 1:+.1%})"
+            problems.append(f"{column} must be {limit}, not {change}: --keep writes a new one")
+    return problems
+
+
+def main() -> int:
+    """Check presets, or keep their reports."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("presets", nargs="+")
+    parser.add_argument("--device", default="ecp5-85k", choices=DEVICES)
+    parser.add_argument("--keep", action="store_true", help="write the reports")
+    arguments = parser.parse_args()
+    grown = False
+    for preset in arguments.presets:
+        path = REPORTS / f"{arguments.device}_{preset}_units.json"
+        found = measure(generate(load_config(preset)), DEVICES[arguments.device])
+        print(preset, ", ".join(f"{count:,} {name}" for name, count in found["total"].items()))
+        if arguments.keep:
+            path.write_text(json.dumps(found, indent=2) + "\n")
+            continue
+        for problem in growth(json.loads(path.read_text()), found):
+            print(f"{preset}: {problem}")
+            grown = True
+    return int(grown)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,117 @@
+"""Which unit of a chip takes how much of a device, from the flattened netlist of Yosys."""
+
+import json
+from collections import Counter, defaultdict
+from pathlib import Path
+
+__all__ = ["COUNTED", "area_by_unit", "read_cells", "total"]
+
+#: Columns of the breakdown, and what one cell of each type counts there. COMB is what nextpnr calls
+#: TRELLIS_COMB: a table, the two of a carry cell, the four of a distributed RAM of 16 x 4 bits.
+COUNTED = {
+    "LUT4": {"COMB": 1},
+    "CCU2C": {"COMB": 2},
+    "TRELLIS_DPR16X4": {"COMB": 4},
+    "TRELLIS_FF": {"FF": 1},
+    "MULT18X18D": {"DSP": 1},
+    "DP16KD": {"BRAM": 1},
+}
+
+#: Cells that only pass values on: they have no name of their own, and serve what they drive.
+_LOGIC = ("LUT4", "CCU2C", "PFUMX", "L6MUX21")
+
+#: Levels of the hierarchy below the core that are told apart.
+_DEPTH = 2
+
+_CORE = "core"
+_OTHER = "other"
+
+
+def read_cells(netlist: Path) -> dict:
+    """Return the cells of the top module of a netlist that `write_json` wrote, by name."""
+    modules = json.loads(netlist.read_text())["modules"]
+    (top,) = (each for each in modules.values() if int(each["attributes"].get("top", "0"), 2))
+    return top["cells"]
+
+
+def unit_of(name: str) -> str:
+    """Return the unit of a register, memory or multiplier: two names below the core, or fewer.
+
+    Yosys begins the names of flattened cells with the path of their module.
+    """
+    *path, _own = name.split(".")
+    if _CORE not in path:
+        return _OTHER
+    return ".".join(path[path.index(_CORE) + 1 :][:_DEPTH]) or _CORE
+
+
+def area_by_unit(cells: dict) -> dict[str, dict[str, float]]:
+    """Return for each unit how many tables, flip-flops, multipliers and block RAMs it takes.
+
+    Registers, memories and multipliers keep the path of their unit through synthesis; logic does
+    not. So a cell of logic belongs to the units of what it drives, through further logic, in equal
+    parts by pins. Sums are exact; what several units use is split.
+    """
+    area: dict[str, Counter[str]] = defaultdict(Counter)
+    shares = _shares(cells)
+    for name, cell in cells.items():
+        for unit, share in shares[name].items():
+            for column, count in COUNTED.get(cell["type"], {}).items():
+                area[unit][column] += count * share
+    columns = list(dict.fromkeys(column for each in COUNTED.values() for column in each))
+    rows = sorted(area.items(), key=lambda item: -item[1]["COMB"])
+    return {unit: {column: round(row[column], 1) for column in columns} for unit, row in rows}
+
+
+def total(area: dict[str, dict[str, float]]) -> dict[str, int]:
+    """Return the sum over all units."""
+    sums: Counter[str] = Counter()
+    for row in area.values():
+        sums.update(row)
+    return {column: round(count) for column, count in sums.items()}
+
+
+def _bits(cell: dict, direction: str) -> list[int]:
+    """Return the wires at a cell's inputs or outputs, once for each pin; constants are none."""
+    return [
+        bit
+        for port, bits in cell["connections"].items()
+        if cell["port_directions"][port] == direction
+        for bit in bits
+        if isinstance(bit, int)
+    ]
+
+
+def _shares(cells: dict) -> dict[str, dict[str, float]]:
+    """Return which part of every cell belongs to which unit."""
+    users = defaultdict(list)
+    for name, cell in cells.items():
+        for bit in _bits(cell, "input"):
+            users[bit].append(name)
+    shares = {
+        name: {unit_of(name): 1.0} for name, cell in cells.items() if cell["type"] not in _LOGIC
+    }
+    for name in cells:
+        # Depth first, what is driven before what drives it; there are no loops of logic.
+        path = [name]
+        while path:
+            last = path[-1]
+            driven = [user for bit in _bits(cells[last], "output") for user in users[bit]]
+            missing = [user for user in driven if user not in shares] if last not in shares else []
+            if missing:
+                path.extend(missing)
+                continue
+            path.pop()
+            if last not in shares:
+                shares[last] = _average([shares[user] for user in driven])
+    return shares
+
+
+def _average(parts: list[dict[str, float]]) -> dict[str, float]:
+    if not parts:
+        return {_OTHER: 1.0}
+    mean: Counter[str] = Counter()
+    for part in parts:
+        for unit, share in part.items():
+            mean[unit] += share / len(parts)
+    return dict(mean)
