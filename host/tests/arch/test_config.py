@@ -37,7 +37,10 @@ RULES = [
     ({"burst_beats": 3}, "burst_beats must be a power of two from 1 to 256, not 3"),
     ({"burst_beats": 256, "bus_bits": 256}, "burst_beats must be at most 4096 bytes"),
     ({"queue_depth": 0}, "queue_depth must be 1 to 32, not 0"),
-    ({"marks": 3}, "marks must be a power of two from 2 to 256, not 3"),
+    ({"marks": 3}, "marks must be 0, or a power of two from 2 to 256, not 3"),
+    ({"counters": 3}, "counters must be 0 to 2, not 3"),
+    ({"counters": 0}, "marks must be 0 without `counters`, not 64"),
+    ({"address_first": 2}, "address_first must be 0 or 1, not 2"),
     ({"rows": "16"}, "rows must be an integer, not '16'"),
     ({"lanes": True}, "lanes must be an integer, not True"),
 ]
@@ -95,6 +98,8 @@ def test_every_field_changes_the_digest():
         "burst_beats": 16,
         "queue_depth": 2,
         "marks": 32,
+        "address_first": 1,
+        "counters": 1,
     }
     base = Config()
     names = {item.name for item in dataclasses.fields(Config)} - {"mac_modes"}
