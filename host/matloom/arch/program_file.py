@@ -642,7 +642,7 @@ OPERATORS = tuple(
 _NUMBERS = (
     *("rows", "columns", "hop", "float_rows", "weight_rows", "spad_bytes", "spad_banks"),
     *("acc_bytes", "lanes", "tables", "products", "bus_bits", "outstanding", "burst_beats"),
-    *("queue_depth", "marks"),
+    *("queue_depth", "marks", "address_first", "counters"),
 )
 CONFIGURATION = (
     Attribute(
