@@ -30,7 +30,7 @@ from matloom.testing.network_campaign import (
 )
 from matloom.tools.compare import random_inputs
 
-#: Every so many networks: beside TensorFlow Lite Micro, on the chip, compiled in another process.
+#: Every so many networks: against TensorFlow Lite Micro, on the chip, compiled in another process.
 TFLM, CHIP, AGAIN = 10, 50, 50
 
 #: Seeds that ever failed, which the tests repeat.

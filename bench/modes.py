@@ -36,7 +36,7 @@ REPORT = Path(__file__).resolve().parents[1] / "docs" / "results" / "modes.json"
 DEVICE = dataclasses.replace(DEVICES["ecp5-85k"], clock_site="G2")
 TOP = "array_with_accumulators"
 
-#: Modes beside `i8xi8`, which every configuration has.
+#: Modes besides `i8xi8`, which every configuration has.
 MODE_SETS = (
     (),
     ("i8xi4",),
@@ -52,7 +52,7 @@ MODE_SETS = (
 
 
 def config_of(modes: tuple[str, ...]) -> Config:
-    """Return `small` with these modes beside `i8xi8`."""
+    """Return `small` with these modes besides `i8xi8`."""
     return dataclasses.replace(PRESETS["small"], weight_rows=2, mac_modes=("i8xi8", *modes))
 
 

@@ -337,10 +337,10 @@ def profile(
 @cli.command()
 @_network
 def compare(network: Path) -> None:
-    """Run NET beside TensorFlow Lite Micro, tensor by tensor; exit status 1 where they differ."""
-    from matloom.tools.compare import compare as beside
+    """Compare NET with TensorFlow Lite Micro, tensor by tensor; exit status 1 where they differ."""
+    from matloom.tools.compare import compare as compare_with_tflm
 
-    comparison = beside(network)
+    comparison = compare_with_tflm(network)
     click.echo(str(comparison))
     sys.exit(0 if comparison.equal else 1)
 
@@ -411,7 +411,7 @@ def demo(device: str, config: str) -> None:
 )
 @_memory
 def bench(config: str, check: bool, output: Path | None, memory: str | None) -> None:
-    """Measure cycles on the chip beside the targets, and keep or check the report."""
+    """Measure cycles on the chip, compare them with the targets, and keep or check the report."""
     from matloom.arch.config import load_config
     from matloom.arch.memory import load_memory
     from matloom.tools import bench as benchmark

@@ -15,7 +15,7 @@ from matloom.arch.numerics import Rounding
 
 __all__ = ["Machine"]
 
-#: Cycles from a LOAD's start to its first beat beside the memory's latency, with those from its
+#: Cycles from a LOAD's start to its first beat besides the memory's latency, with those from its
 #: last beat to its completion; from a burst's last beat to the address of the next.
 _LOAD_PATH = 5
 _READ_TURN = 1
@@ -24,20 +24,20 @@ _READ_TURN = 1
 #: read of the scratchpad, queue of beats.
 _WRITE_TURN = 9
 
-#: Cycles from a STORE's start to its first beat beside the memory's latency; by how many fewer it
+#: Cycles from a STORE's start to its first beat besides the memory's latency; by how many fewer it
 #: keeps its unit, because another one's beats follow while the response is on its way.
 _STORE_PATH = 10
 _STORE_OVERLAP = 1
 
-#: Cycles from start to the first command's first beat at the dispatcher beside the memory's
+#: Cycles from start to the first command's first beat at the dispatcher besides the memory's
 #: latency, and from the room for a burst of commands.
 _COMMAND_PATH = 7
 
-#: Cycles from the issue of a LOAD to its first byte beside the memory's latency: until it is
+#: Cycles from the issue of a LOAD to its first byte besides the memory's latency: until it is
 #: dispatched, and its way.
 _ISSUE_PATH = 28
 
-#: By how many cycles a LOAD should be done before its bytes are needed, beside a latency: what
+#: By how many cycles a LOAD should be done before its bytes are needed, besides a latency: what
 #: estimates of tiles may be wrong.
 _SPARE = 168
 
@@ -47,7 +47,7 @@ _EXEC_LATENCY = 20
 #: What floating-point modes add to it: unpacking, a longer product and sum; each tree level.
 _FLOAT_LATENCY, _FLOAT_LEVEL = 9, 7
 
-#: Cycles of a POST beside its results and the time in which updates settle: of each, of one that
+#: Cycles of a POST besides its results and the time in which updates settle: of each, of one that
 #: looks up, of floating-point numbers, of one that makes sums; and between its output blocks.
 _POST_LATENCY = 20
 _POST_LOOK_UP = 1
@@ -55,7 +55,7 @@ _POST_FLOAT = 3
 _POST_SUMS = 5
 _POST_BLOCK = 1
 
-#: Reads of a block's biases, and of its multipliers and shifts; cycles to fetch them beside the
+#: Reads of a block's biases, and of its multipliers and shifts; cycles to fetch them besides the
 #: reads.
 _POST_BIAS = 4
 _POST_SCALE = 5

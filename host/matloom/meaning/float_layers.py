@@ -15,7 +15,7 @@ from matloom.meaning.terms import Integers
 
 __all__ = ["float_add", "float_limit", "float_result", "float_weights"]
 
-#: Least and greatest number that each activation lets through.
+#: The minimum and the maximum that each activation lets through.
 _LIMITS = {
     Activation.NONE: (-np.inf, np.inf),
     Activation.RELU: (0.0, np.inf),

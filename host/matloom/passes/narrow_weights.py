@@ -37,7 +37,7 @@ def _errors(channels: _Numbers, scales: _Numbers) -> _Numbers:
 
 
 def _scales(channels: _Numbers) -> _Numbers:
-    """Return the scale of each channel whose integers have the least squared differences."""
+    """Return the scale of each channel whose integers have the minimum squared differences."""
     peaks = np.abs(channels).max(axis=1)
     tried = np.where(peaks > 0, peaks / _HIGH, 1.0) * _SHARES[:, np.newaxis]
     best = np.argmin([_errors(channels, each) for each in tried], axis=0)
@@ -66,7 +66,7 @@ def _balance(integers: _Numbers, exact: _Numbers) -> None:
 def nearest_four_bits(channels: _Numbers) -> tuple[npt.NDArray[np.int8], _Numbers]:
     """Return integers from -8 to 7, and for each channel what one of them stands for.
 
-    The scale is that of the least squared error when every number is rounded to the nearest.
+    The scale is that of the minimum squared error when every number is rounded to the nearest.
     Then the errors of a channel are made to sum to less than a step: inputs after a ReLU have a
     mean, which otherwise goes through that sum into every result. Numbers that four bits hold
     stay as they are.

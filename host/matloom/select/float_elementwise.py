@@ -21,9 +21,9 @@ def _check(context: Context) -> None:
         raise Unsupported(f"the engine has no {op} of float32 to {dtype}")
     graph, node = context.graph, context.node
     makers = [graph.producers[number] for number in node.inputs if number in graph.producers]
-    beside = (*makers, *graph.consumers[node.output])
-    if not any(_stays(context, graph.nodes[at]) for at in beside):
-        raise Unsupported(f"the engine has {op} of float32 only beside layers in bf16 or fp16")
+    neighbours = (*makers, *graph.consumers[node.output])
+    if not any(_stays(context, graph.nodes[at]) for at in neighbours):
+        raise Unsupported(f"the engine has {op} of float32 only next to layers in bf16 or fp16")
 
 
 def _stays(context: Context, node: Node) -> bool:

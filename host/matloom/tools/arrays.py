@@ -10,7 +10,7 @@ from matloom.ir.graph import Array
 
 __all__ = ["ARRAYS_LIMIT", "read_arrays"]
 
-#: Most bytes of all arrays together.
+#: The maximum of bytes of all arrays together.
 ARRAYS_LIMIT = 1 << 28
 
 _HEADERS = {

@@ -1,4 +1,4 @@
-"""The benchmark: cycles from the chip's counters, beside the targets, kept as a report."""
+"""The benchmark: cycles from the chip's counters against the targets, kept as a report."""
 
 import json
 import os
@@ -300,7 +300,7 @@ def run_bench(
 
 
 def table(results: list[Result], config_name: str) -> Table:
-    """Return the results beside their targets and what others reach."""
+    """Return the results with their targets and what others reach."""
     shown = Table(title=f"configuration {config_name}, cycles from the chip's counters")
     shown.add_column("network", no_wrap=True)
     for heading in ("MACs", "cycles", "target", "utilisation", "predicted"):

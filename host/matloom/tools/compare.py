@@ -1,4 +1,4 @@
-"""A network beside TensorFlow Lite Micro, tensor by tensor."""
+"""Compares a network with TensorFlow Lite Micro, tensor by tensor."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace

@@ -14,7 +14,7 @@ from matloom.runtime import Session, load
 
 __all__ = ["run_demo"]
 
-#: The least accuracy that passes.
+#: The minimum accuracy that passes.
 _WANTED = 0.97
 
 _SHADES = " .:-=+*#%@"

@@ -221,7 +221,7 @@ def test_what_is_not_beside_a_layer_stays_on_the_host():
     assert [layers[name].where for name in ("QUANTIZE", "CONV_2D")] == ["engine", "engine"]
     for name in ("ADD", "RELU"):
         assert layers[name].where == "host"
-        assert layers[name].reason.endswith("of float32 only beside layers in bf16 or fp16")
+        assert layers[name].reason.endswith("of float32 only next to layers in bf16 or fp16")
     plain = matloom.compile(Net((shape, shape)).graph(), CONFIG)
     assert {layer.where for layer in plain.layers} == {"host"}
 
@@ -237,7 +237,7 @@ def test_other_roundings_stay_on_the_host():
         tensors={0: given, 1: made},
         nodes=(Node(op=Op.QUANTIZE, inputs=(0,), outputs=(1,), attributes=Attributes(), index=0),),
     )
-    for config, reason in ((CONFIG, "only beside"), (PRESETS["nano"], "no QUANTIZE of float32 to")):
+    for config, reason in ((CONFIG, "only next to"), (PRESETS["nano"], "no QUANTIZE of float32")):
         (layer,) = matloom.compile(graph, config).layers
         assert layer.where == "host"
         assert reason in layer.reason
