@@ -65,8 +65,9 @@ class Config:
     lanes:
         Requantising lanes: output values that post-processing makes each cycle.
     tables:
-        1: POST looks bytes up in a table of 256, which makes any function of one byte; 0: it does
-        not, and such operators run on the host.
+        1: POST looks bytes up in a table of 256, which makes any function of one byte; 2: the
+        table lies in block RAM, two lanes in each, and takes 256 cycles to fill; 0: POST has none,
+        and such operators run on the host.
     products:
         1: POST multiplies bytes by accumulators, which is MUL of two tensors; 0 likewise.
     bus_bits:
@@ -152,7 +153,7 @@ class Config:
         )
 
     def _check_units(self) -> None:
-        self._require("tables", "0 or 1", self.tables in (0, 1))
+        self._require("tables", "0, 1 or 2", self.tables in (0, 1, 2))
         self._require("products", "0 or 1", self.products in (0, 1))
 
     def _check_modes(self) -> None:

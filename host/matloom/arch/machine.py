@@ -160,7 +160,12 @@ class Machine:
         vectors = values["width"] * values["height"] * beats
         # Parameters of the next block are fetched while this one streams.
         block = max(vectors + _POST_BLOCK, _POST_FETCH + self.post_reads(values))
-        return vectors + block * (values["oc_blocks"] - 1)
+        cycles = vectors + block * (values["oc_blocks"] - 1)
+        if values.get("table", 0) == Table.FILL and self.config.tables > 1:
+            # An entry a cycle.
+            rows = values["width"] * values["height"] * values["oc_blocks"]
+            cycles = max(cycles, rows * (self.config.table_row_bytes + 1))
+        return cycles
 
     @staticmethod
     def post_reads(values: dict[str, int]) -> int:

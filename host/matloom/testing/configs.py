@@ -67,7 +67,7 @@ def _draw(generator: random.Random) -> Config:
         spad_banks=banks,
         acc_bytes=entries * 4 * columns,
         lanes=generator.choice(_divisors(columns)),
-        tables=generator.randint(0, 1),
+        tables=generator.randint(0, 2),
         products=generator.randint(0, 1),
         bus_bits=generator.choice((32, 64, 128)),
         outstanding=generator.choice((1, 2, 8)),

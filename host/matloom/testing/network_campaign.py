@@ -73,7 +73,7 @@ def engine_of(seed: int) -> Config:
         acc_bytes=4 * columns * entries,
         bus_bits=bus_bits,
         mac_modes=tuple(modes),
-        tables=draw.choice((0, 1, 1)),
+        tables=draw.choice((0, 1, 2)),
         products=draw.choice((0, 1, 1)),
     )
 

@@ -15,7 +15,7 @@ RULES = [
     ({"hop": 3}, r"hop must be a divisor of columns \(16\), not 3"),
     ({"weight_rows": 3}, r"weight_rows must be a divisor of rows \(16\), not 3"),
     ({"lanes": 5}, r"lanes must be a divisor of columns \(16\), not 5"),
-    ({"tables": 2}, "tables must be 0 or 1, not 2"),
+    ({"tables": 3}, "tables must be 0, 1 or 2, not 3"),
     ({"products": -1}, "products must be 0 or 1, not -1"),
     ({"mac_modes": ()}, "mac_modes must name at least one mode"),
     ({"mac_modes": ("i9xi9",)}, "mac_modes must be of .*, not 'i9xi9'"),

@@ -9,7 +9,7 @@ from matloom.arch.isa import Destination, Opcode, Source, Table
 from matloom_rtl.ports import body_layout
 from matloom_rtl.post.float_lane import FloatLane
 from matloom_rtl.post.lane import Lane
-from matloom_rtl.post.layouts import ParametersSignature, vector_layout
+from matloom_rtl.post.layouts import ParametersSignature, table_row_signature, vector_layout
 from matloom_rtl.post.numbers import numbers_layout
 from matloom_rtl.post.tables import Tables
 
@@ -34,8 +34,9 @@ class Lanes(wiring.Component):
     -------
     command, numbers: in
         Constant while a vector is inside.
-    start, fill, row: in
-        The next row that fills the table is row 0; `row` is one; where there are tables.
+    start: in
+        The next row that fills the table is row 0.
+    rows: stream of rows of bytes that fill the table, in; where there are tables.
     vectors: stream of `vector_layout`, in
         Taken with the last beat.
     parameters: ParametersSignature, out
@@ -62,7 +63,7 @@ class Lanes(wiring.Component):
                 "written": In(1),
                 "emerges": Out(self._beats),
                 "results": Out(data.ArrayLayout(32, config.lanes)),
-                **({"fill": In(1), "row": In(8 * config.table_row_bytes)} if config.tables else {}),
+                **({"rows": In(table_row_signature(config))} if config.tables else {}),
                 "last_beat": Out(1),
                 "block_left": Out(1),
             }
@@ -159,7 +160,7 @@ class Lanes(wiring.Component):
         """Cycles from the lanes' values to the results that need most of them."""
         config = self._config
         floats = FloatLane.LATENCY if config.has_float else 0
-        return max(Lane.LATENCY + config.tables * Tables.LATENCY, floats)
+        return max(Lane.LATENCY + bool(config.tables) * Tables.LATENCY, floats)
 
     def _emerge(self, m: Module, lanes, floats, inside):
         """Show the beats of results as they leave the lanes."""
@@ -191,8 +192,9 @@ class Lanes(wiring.Component):
         m.submodules.tables = tables = Tables(self._config)
         m.d.comb += [
             tables.start.eq(self.start),
-            tables.fill.eq(self.fill),
-            tables.row.eq(self.row),
+            tables.fill.eq(self.rows.valid),
+            tables.row.eq(self.rows.payload),
+            self.rows.ready.eq(tables.ready),
         ]
         m.d.comb += [tables.index[number].eq(lane.result[:8]) for number, lane in enumerate(lanes)]
         return [tables.value[number] for number in range(self._config.lanes)]

@@ -1,12 +1,12 @@
 """What passes between the parts of post-processing."""
 
 from amaranth.hdl import signed
-from amaranth.lib import data, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
 
-__all__ = ["ParametersSignature", "position_layout", "vector_layout"]
+__all__ = ["ParametersSignature", "position_layout", "table_row_signature", "vector_layout"]
 
 
 def position_layout(config: Config) -> data.StructLayout:
@@ -31,6 +31,11 @@ def position_layout(config: Config) -> data.StructLayout:
 def vector_layout(config: Config) -> data.StructLayout:
     """Return a vector on its way to the lanes: 32 bits a column; `ends_block` as `block_end`."""
     return data.StructLayout({"values": 32 * config.columns, "ends_block": 1})
+
+
+def table_row_signature(config: Config) -> wiring.Signature:
+    """Return a stream of rows of bytes that fill the table."""
+    return stream.Signature(8 * config.table_row_bytes)
 
 
 class ParametersSignature(wiring.Signature):

@@ -109,7 +109,7 @@ class Post(wiring.Component):
             wiring.connect(m, inner, wiring.flipped(outer))
         self._sequence(m, sequencer, reader, lanes, writer)
         if config.tables:
-            m.d.comb += [lanes.fill.eq(writer.fill), lanes.row.eq(writer.row)]
+            wiring.connect(m, writer.rows, lanes.rows)
         m.d.comb += [
             sequencer.fetched.eq(self._fetch(m, parameters)),
             sequencer.asked_all.eq(reader.advance & sources.position.end),

@@ -1,6 +1,6 @@
 """Tables of 256 bytes, one for each lane and all alike: any function of a byte."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -17,15 +17,22 @@ class Tables(wiring.Component):
     of the memory in lookup tables is then the 16 that theirs is. Entries keep their bytes through
     a reset; rows wrap.
 
+    With `config.tables` 1 they lie in lookup tables: a row takes a cycle. With 2 they lie in block
+    RAM, two lanes in each: a row takes as many cycles as it has bytes, in which nothing can be
+    looked up.
+
     Latency: one cycle from `index` to `value`; a row is seen by what is shown in the cycle after
-    it. No stalls.
+    it, or after `ready` is there again. Stalls: none but `ready`. A reset forgets a row that is
+    being written.
 
     Members
     -------
     start: in
         The next row is row 0.
     fill, row: in
-        Write a row, lowest entry lowest, and go on to the next.
+        Write a row, lowest entry lowest, and go on to the next; taken with `ready`.
+    ready: out
+        No row is being written.
     index, value: in, out
         A byte, and its entry.
     """
@@ -35,12 +42,14 @@ class Tables(wiring.Component):
 
     def __init__(self, config: Config):
         self._row_bytes, self._lanes = config.table_row_bytes, config.lanes
+        self._in_blocks = config.tables > 1
         bytes_of_lanes = data.ArrayLayout(8, config.lanes)
         super().__init__(
             {
                 "start": In(1),
                 "fill": In(1),
                 "row": In(8 * config.table_row_bytes),
+                "ready": Out(1),
                 "index": In(bytes_of_lanes),
                 "value": Out(bytes_of_lanes),
             }
@@ -48,9 +57,17 @@ class Tables(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
+        if self._in_blocks:
+            self._keep_in_blocks(m)
+        else:
+            self._keep_in_rows(m)
+        return m
+
+    def _keep_in_rows(self, m: Module):
         rows = 256 // self._row_bytes
         place_bits = (self._row_bytes - 1).bit_length()
         at = Signal(range(rows))
+        m.d.comb += self.ready.eq(1)
         with m.If(self.start):
             m.d.sync += at.eq(0)
         with m.Elif(self.fill):
@@ -68,4 +85,33 @@ class Tables(wiring.Component):
                 read.addr.eq(self.index[lane][place_bits:]),
             ]
             m.d.sync += self.value[lane].eq(read.data.word_select(place, 8))
-        return m
+
+    def _keep_in_blocks(self, m: Module):
+        at, left = Signal(8), Signal(range(self._row_bytes + 1))
+        row, writing = Signal(8 * self._row_bytes, reset_less=True), Signal()
+        m.d.comb += [self.ready.eq(~writing), writing.eq(left != 0)]
+        with m.If(writing):
+            m.d.sync += [at.eq(at + 1), left.eq(left - 1), row.eq(row >> 8)]
+        with m.Elif(self.fill):
+            m.d.sync += [row.eq(self.row), left.eq(self._row_bytes)]
+        with m.If(self.start):
+            m.d.sync += at.eq(0)
+        for first in range(0, self._lanes, 2):
+            # Nobody asks for what is being written.
+            memory = Memory(shape=8, depth=256, init=[], attrs={"no_rw_check": 1})
+            m.submodules[f"table_{first}"] = memory
+            write, place = memory.write_port(), Signal(8, name=f"place_{first}")
+            # The first lane's port also writes: a block has two ports, each with one address.
+            m.d.comb += [
+                place.eq(Mux(writing, at, self.index[first])),
+                write.en.eq(writing),
+                write.addr.eq(place),
+                write.data.eq(row[:8]),
+            ]
+            for lane in range(first, min(first + 2, self._lanes)):
+                read = memory.read_port()
+                m.d.comb += [
+                    read.en.eq(~writing if lane == first else 1),
+                    read.addr.eq(place if lane == first else self.index[lane]),
+                    self.value[lane].eq(read.data),
+                ]

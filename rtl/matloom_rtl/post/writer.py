@@ -15,7 +15,7 @@ from matloom_rtl.ports import (
     body_layout,
 )
 from matloom_rtl.post.lanes import PLACES
-from matloom_rtl.post.layouts import position_layout
+from matloom_rtl.post.layouts import position_layout, table_row_signature
 from matloom_rtl.post.numbers import count_parts, numbers_layout
 
 __all__ = ["Writer"]
@@ -50,8 +50,8 @@ class Writer(wiring.Component):
         It was the last of the command.
     waiting: out
         There are results whose writes are not granted.
-    fill, row: out
-        Bytes that fill the table instead of memory; where there are tables.
+    rows: stream of rows of bytes that fill the table, out
+        Instead of memory; where there are tables.
     acc, spad: AccUpdateSignature, SpadWriteSignature, out
     """
 
@@ -68,11 +68,7 @@ class Writer(wiring.Component):
                 "advance": Out(1),
                 "finished": Out(1),
                 "waiting": Out(1),
-                **(
-                    {"fill": Out(1), "row": Out(8 * config.table_row_bytes)}
-                    if config.tables
-                    else {}
-                ),
+                **({"rows": Out(table_row_signature(config))} if config.tables else {}),
                 "acc": Out(AccUpdateSignature(config)),
                 "spad": Out(SpadWriteSignature(config.columns, config.spad_banks)),
             }
@@ -97,12 +93,14 @@ class Writer(wiring.Component):
             fills = to_spad & (command.table == Table.FILL)
             writes = writes & ~fills
             m.d.comb += [
-                self.fill.eq(present & fills),
-                self.row.eq(_narrowed(values, 8, config.table_row_bytes)),
+                self.rows.valid.eq(present & fills),
+                self.rows.payload.eq(_narrowed(values, 8, config.table_row_bytes)),
             ]
         bytes_taken, bytes_wait = self._write_bytes(m, writes, values, mask)
         if config.tables:
-            bytes_taken |= fills
+            bytes_taken = Mux(fills, self.rows.ready, bytes_taken)
+            # The last row is written when the next would be taken.
+            bytes_wait |= fills & ~self.rows.ready
         m.d.comb += [
             self.acc.valid.eq(present & ~to_spad),
             self.acc.address.eq(self.position.entry),

@@ -327,16 +327,22 @@ def steady(config, count, **fixed):
     }
 
 
+@pytest.mark.parametrize("tables", [1, 2])
 @pytest.mark.parametrize("name", CONFIGS)
-def test_tables_are_filled_and_looked_up_at_full_rate(seed, name):
-    config = CONFIGS[name]
+def test_tables_are_filled_and_looked_up_at_full_rate(seed, name, tables):
+    config = dataclasses.replace(CONFIGS[name], tables=tables)
     generator, beats = random.Random(seed), config.columns // config.lanes
     plain = steady(config, 60, source=Source.ACC, table=Table.NONE)
     looked_up = plain | {"table": Table.LOOK_UP}
     instructions = [fill(config, 2000), *(draw(generator, config, **plain) for _ in range(2))]
     instructions += [draw(generator, config, **looked_up) for _ in range(2)]
     filled, _first, plain, looked_first, looked = check(config, instructions, seed)
-    assert filled == 256 // config.table_row_bytes * beats + Lane.LATENCY + 16
+    rows, size = 256 // config.table_row_bytes, config.table_row_bytes
+    if tables == 1:
+        assert filled == rows * beats + Lane.LATENCY + 16
+    else:
+        # A row is taken when the one before is written, a byte a cycle.
+        assert filled == rows * (size + 1) + beats + Lane.LATENCY + 15
     assert looked - looked_first == plain - _first + 1
 
 

@@ -14,6 +14,8 @@ CONFIGS = {
     "12_by_3": Config(rows=12, columns=12, hop=4, lanes=3, acc_bytes=768),
     "16_by_16": Config(),
     "32_by_8": Config(rows=32, columns=32, lanes=8, acc_bytes=2**15),
+    "4_by_2_in_blocks": Config(rows=4, columns=4, hop=4, lanes=2, acc_bytes=1024, tables=2),
+    "12_by_3_in_blocks": Config(rows=12, columns=12, hop=4, lanes=3, acc_bytes=768, tables=2),
 }
 
 
@@ -28,8 +30,19 @@ async def fill(ctx, dut, config, contents, gaps):
             await ctx.tick()
         ctx.set(dut.row, int.from_bytes(contents[first : first + size], "little"))
         ctx.set(dut.fill, 1)
+        assert await wait(ctx, dut) == 0
         await ctx.tick()
         ctx.set(dut.fill, 0)
+        assert await wait(ctx, dut) == (size if config.tables > 1 else 0)
+
+
+async def wait(ctx, dut):
+    """Wait for `ready`; return the cycles that takes."""
+    cycles = 0
+    while not ctx.get(dut.ready):
+        await ctx.tick()
+        cycles += 1
+    return cycles
 
 
 async def look_up(ctx, dut, config, contents, generator, cycles=40):
@@ -57,11 +70,12 @@ def test_every_entry_of_every_lane(seed, name):
             for lane in range(config.lanes):
                 assert ctx.get(dut.value[lane]) == contents[index ^ lane]
 
-    simulate(dut, bench, cycles=600)
+    simulate(dut, bench, cycles=1000)
 
 
-def test_a_second_filling_replaces_the_first_as_far_as_it_goes(seed):
-    config, generator = CONFIGS["16_by_16"], random.Random(seed)
+@pytest.mark.parametrize("name", ["16_by_16", "4_by_2_in_blocks"])
+def test_a_second_filling_replaces_the_first_as_far_as_it_goes(seed, name):
+    config, generator = CONFIGS[name], random.Random(seed)
     dut, first, second = Tables(config), generator.randbytes(256), generator.randbytes(96)
 
     async def bench(ctx):
@@ -70,11 +84,12 @@ def test_a_second_filling_replaces_the_first_as_far_as_it_goes(seed):
         await fill(ctx, dut, config, second, generator)
         await look_up(ctx, dut, config, second + first[96:], generator)
 
-    simulate(dut, bench, cycles=400)
+    simulate(dut, bench, cycles=1000)
 
 
-def test_a_reset_keeps_entries_and_restarts_the_rows(seed):
-    config, generator = CONFIGS["4_by_2"], random.Random(seed)
+@pytest.mark.parametrize("name", ["4_by_2", "4_by_2_in_blocks"])
+def test_a_reset_keeps_entries_and_restarts_the_rows(seed, name):
+    config, generator = CONFIGS[name], random.Random(seed)
     dut, reset, contents = Tables(config), Signal(), generator.randbytes(256)
 
     async def bench(ctx):
@@ -86,10 +101,12 @@ def test_a_reset_keeps_entries_and_restarts_the_rows(seed):
         ctx.set(reset, 1)
         await ctx.tick()
         ctx.set(reset, 0)
+        # What the reset stopped has not gone far.
         ctx.set(dut.row, int.from_bytes(contents[:4], "little"))
         ctx.set(dut.fill, 1)
         await ctx.tick()
         ctx.set(dut.fill, 0)
+        await wait(ctx, dut)
         await look_up(ctx, dut, config, contents, generator)
 
-    simulate(ResetInserter(reset)(dut), bench, cycles=400)
+    simulate(ResetInserter(reset)(dut), bench, cycles=1000)
