@@ -61,7 +61,7 @@ def _sweep(sweep: str, label: str, names: tuple[str, ...]) -> Callable[[Axes, An
 
 
 def _roofline(axes: Axes, report: Any) -> None:
-    """Draw products a cycle against products a byte of the bus, under both roofs."""
+    """Draw MACs a cycle against MACs a byte of the bus, under both roofs."""
     rows, columns = report["array"]
     peak, bus = rows * columns, report["bus_bytes"]
     places = []

@@ -356,13 +356,13 @@ def _modes() -> str:
             *(_count(item[key]) for key in counts),
             f"{item['fmax_mhz']:.1f} MHz",
             str(item["latency_cycles"]),
-            ", ".join(str(number) for number in item["products_a_cycle"].values()),
+            ", ".join(str(number) for number in item["macs_a_cycle"].values()),
         ]
         for item in json.loads(path.read_text())["results"]
     )
     headings = (
         *("tables in all", "LUT4", "CCU2C", "FF", "MULT18X18D", "DP16KD"),
-        *("Fmax", "latency, cycles", "products a cycle"),
+        *("Fmax", "latency, cycles", "MACs a cycle"),
     )
     return _table(["modes", *headings], rows)
 

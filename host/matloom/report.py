@@ -64,7 +64,7 @@ class Report:
         From doorbell to done, over all engine steps; `cycles_source` says whether the engine's
         own counters gave them or, on a device without time, the compiler's prediction.
     utilisation:
-        The engine's MACs / (products that the array makes in a cycle in their mode x cycles).
+        MACs on the engine / (MACs that the array can do in a cycle in their mode x cycles).
     stalls:
         Cycles of the execute unit by cause; with `exec_stream` they sum to `cycles`.
     bytes_read, bytes_written:

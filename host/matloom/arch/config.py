@@ -353,8 +353,8 @@ class Config:
         """Floating-point modes that it is built with, in the order of their numbers."""
         return tuple(mode for mode in FLOAT_MODES if mode in self.mac_modes)
 
-    def products_a_cycle(self, mode: str) -> int:
-        """Return the products that the array makes each cycle in a mode, its vectors full.
+    def macs_a_cycle(self, mode: str) -> int:
+        """Return the multiply-accumulates of the array in a cycle, in a mode and with full vectors.
 
         Layers of a report that have no products, or several modes, count as i8xi8.
         """

@@ -126,7 +126,7 @@ class Program:
         Operators whose stages multiply nothing have no mode, and count as ``i8xi8``.
         """
         modes = [mode for mode in layer.mode.split(", ") if mode in MODES] or ["i8xi8"]
-        return layer.macs / max(self.config.products_a_cycle(mode) for mode in modes)
+        return layer.macs / max(self.config.macs_a_cycle(mode) for mode in modes)
 
     @property
     def predicted_cycles(self) -> int:

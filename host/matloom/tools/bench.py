@@ -85,7 +85,7 @@ class Case:
         if self.product is not None:
             rows, inner, columns = self.product
             work = rows * _padded(inner, config.rows) * _padded(columns, config.columns)
-        return round(work / (config.products_a_cycle(self.mode) * self.target))
+        return round(work / (config.macs_a_cycle(self.mode) * self.target))
 
     def config(self, config: Config) -> Config:
         """Return the configuration to measure at: with the mode, where another lacks it."""

@@ -138,13 +138,13 @@ def test_changes_that_are_none(text, sentence):
         load_config(text)
 
 
-def test_products_a_cycle_are_those_of_the_array():
+def test_macs_a_cycle_are_those_of_the_array():
     """Two narrow products a cell; a word takes two rows; numbers take `float_rows`."""
     modes = ("i8xi8", "i8xi4", "i4xi4", "i16xi8")
     config = dataclasses.replace(PRESETS["small"], mac_modes=modes)
-    assert [config.products_a_cycle(mode) for mode in modes] == [64, 128, 128, 32]
+    assert [config.macs_a_cycle(mode) for mode in modes] == [64, 128, 128, 32]
     config = dataclasses.replace(config, weight_rows=2, mac_modes=("i8xi8", "bf16"))
-    assert config.products_a_cycle("bf16") == 32
+    assert config.macs_a_cycle("bf16") == 32
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"rows":' * 50_000])

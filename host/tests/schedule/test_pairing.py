@@ -200,7 +200,7 @@ def test_a_border_needs_planes_that_a_pitch_reaches():
 
 @pytest.mark.parametrize(("side", "padding"), [(48, None), (48, AROUND), (49, None)])
 def test_a_layer_takes_a_block_a_cycle(side, padding):
-    """Of 144 products a cycle the border of the image and that of the tiles take some."""
+    """Of 144 MACs a cycle the border of the image and that of the tiles take some."""
     chain = Chain((1, side, side, 8)).convolve(16).halve(padding=padding).convolve(32)
     outputs = chain.tensors[chain.nodes[1].output].size
     program = compile_network(chain.graph(), PRESETS["reference"])

@@ -195,8 +195,8 @@ def test_the_area_of_modes_is_of_present_configurations():
     for item in results:
         config = Config.from_json(json.dumps(item["config"]))
         assert config == configs[tuple(item["modes"])]
-        cycles = {mode: config.products_a_cycle(mode) for mode in config.mac_modes}
-        assert item["products_a_cycle"] == cycles
+        cycles = {mode: config.macs_a_cycle(mode) for mode in config.mac_modes}
+        assert item["macs_a_cycle"] == cycles
         cells = config.rows * config.columns
         floats = config.float_rows * config.columns if config.has_float else 0
         assert cells <= item["mult18x18d"] <= cells + floats
