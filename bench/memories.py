@@ -9,7 +9,6 @@ configurations measured stays in docs/results/memories.json.
 
 import argparse
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -117,8 +116,8 @@ def main() -> None:
                 print(*row.values(), flush=True)
                 results.append(row)
         driver.close()
-        text = json.dumps({"cores": os.cpu_count(), "results": results}, indent=1)
-        RESULTS.write_text(text + "\n")
+        lines = ",\n".join(f"  {json.dumps(row)}" for row in results)
+        RESULTS.write_text(f'{{"results": [\n{lines}\n]}}\n')
 
 
 if __name__ == "__main__":

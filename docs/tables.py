@@ -226,6 +226,31 @@ def _sweep(sweep: str, heading: str) -> str:
     return _table([heading, *(f"{value:,}" for value in values)], rows)
 
 
+def _memories() -> str:
+    """Return cycles by bytes a cycle at two latencies, and the greatest error of a prediction."""
+    path = RESULTS / "memories.json"
+    kept = json.loads(path.read_text())["results"] if path.is_file() else []
+    groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for item in kept:
+        groups.setdefault((item["config"], item["network"], item["call"]), []).append(item)
+    rows = []
+    for key, items in groups.items():
+        cycles = {(item["bytes_a_cycle"], item["read_latency"]): item["cycles"] for item in items}
+        worst = max(items, key=lambda item: abs(item["predicted_cycles"] / item["cycles"] - 1))
+        error = worst["predicted_cycles"] / worst["cycles"] - 1
+        where = f"{worst['bytes_a_cycle']} B, {worst['read_latency']}"
+        counts = [_count(cycles.get((rate, 32))) for rate in (8, 4, 2, 1)]
+        slow = [_count(cycles.get((rate, 128))) for rate in (8, 4)]
+        rows.append([", ".join(key), *counts, *slow, f"{error:+.1%} ({where})"])
+    headings = [f"{rate} B" for rate in (8, 4, 2, 1)] + [f"{rate} B, 128" for rate in (8, 4)]
+    text = _table(["configuration, network, call", *headings, "greatest error"], rows)
+    near = sum(
+        abs(item["predicted_cycles"] - item["cycles"]) <= max(50, 0.05 * item["cycles"])
+        for item in kept
+    )
+    return f"{text}\n{near} of {len(kept)} predictions are within 5 % or 50 cycles.\n"
+
+
 def _tools() -> str:
     names = ("ic", "matmul 512")
     report = _bench(PRESETS[0])
@@ -511,6 +536,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "bus": lambda: _sweep("bus", "bits of the bus"),
     "latency": lambda: _sweep("latency", "cycles of latency"),
     "array": lambda: _sweep("array", "rows and columns"),
+    "memories": _memories,
     "tools": _tools,
     "exceptions": _exceptions,
     "collection": _collection,
