@@ -47,27 +47,11 @@ class Prediction:
     busy: dict[str, int]
 
 
-def _commands_ahead(instructions: list[Instruction], machine: Machine) -> tuple[int, list[float]]:
-    """Return the beats of commands that come first, and behind each LOAD until the next one's.
-
-    Each command that is taken makes room for as much of those behind what was read ahead.
-    """
-    sizes = [FORMATS[instruction.opcode].granules * GRANULE_BYTES for instruction in instructions]
-    rest = max(0, sum(sizes) - _READ_AHEAD)
-    first, behind = sum(sizes) - rest, [0.0]
-    for instruction, size in zip(instructions, sizes, strict=True):
-        if instruction.opcode is Opcode.LOAD:
-            behind.append(0.0)
-        behind[-1] += machine.transfer_cycles(min(size, rest))
-        rest -= min(size, rest)
-    return round(machine.transfer_cycles(first)), behind[1:]
-
-
 class _Commands:
     """When commands arrive at the dispatcher: bursts, each asked for when there is room for it."""
 
-    def __init__(self, machine: Machine) -> None:
-        self._machine = machine
+    def __init__(self, machine: Machine, size: int) -> None:
+        self._machine, self._left = machine, size - _READ_AHEAD
         self._burst = machine.transfer_cycles(_BURST)
         #: When each burst begins to arrive.
         self._begins = [machine.command_latency, machine.command_latency + self._burst]
@@ -82,30 +66,61 @@ class _Commands:
     def take(self, size: int, time: int, loads: "_Loads") -> None:
         """Make room at a time, and ask for the bursts that it is enough for."""
         self._taken += size
-        while self._taken >= (len(self._begins) - 1) * _BURST:
-            begins = max(time + self._machine.command_latency, time + loads.under_way(time))
+        while self._left > 0 and self._taken >= (len(self._begins) - 1) * _BURST:
+            place = time + loads.under_way(time)
+            begins = max(time + self._machine.command_latency, place, self._begins[-1])
             self._begins.append(max(begins, self._begins[-1] + self._burst))
+            beats = round(self._machine.transfer_cycles(min(self._left, _BURST)))
+            loads.make_way(round(begins), beats)
+            self._left -= _BURST
 
 
 class _Loads:
-    """When beats of LOADs come."""
+    """When beats of LOADs come.
 
-    def __init__(self, machine: Machine) -> None:
+    Members
+    -------
+    done:
+        When each is done.
+    """
+
+    def __init__(self, machine: Machine, free: int) -> None:
+        self.done: list[int] = []
+        self.free = free
         self._machine = machine
         self._starts: list[int] = []
         self._ends: list[int] = []
 
-    def append(self, start: int, end: int) -> None:
-        """Note the beats of the next LOAD."""
+    def append(self, start: int, hold: int, more: int) -> None:
+        """Note the beats of the next LOAD, and what passes until it completes."""
         self._starts.append(start)
-        self._ends.append(end)
+        self._ends.append(start + hold)
+        self.done.append(start + hold + more)
+        self.free = start + hold
+
+    def skip(self) -> None:
+        """Note a LOAD that is left out."""
+        self._starts.append(self._starts[-1] if self._starts else 0)
+        self._ends.append(self._ends[-1] if self._ends else 0)
+        self.done.append(0)
 
     def under_way(self, time: int) -> float:
         """Return the cycles of the beats that have been asked for at a time."""
         asked = time + self._machine.load_latency
         at = bisect_right(self._starts, asked) - 1
-        most = self._machine.window_cycles
-        return min(most, self._ends[at] - time) if at >= 0 else 0.0
+        return min(self._machine.window_cycles, self._ends[at] - time) if at >= 0 else 0.0
+
+    def make_way(self, time: int, beats: int) -> None:
+        """Let beats of commands come at a time: those of LOADs behind it come later."""
+        at = len(self._ends) - 1
+        while at >= 0 and self._ends[at] > time:
+            self._ends[at] += beats
+            self.done[at] += beats
+            if self._starts[at] >= time:
+                self._starts[at] += beats
+            at -= 1
+        if self._ends and self.free > time:
+            self.free = self._ends[-1]
 
 
 def predict(
@@ -120,22 +135,21 @@ def predict(
     free = dict.fromkeys(UNITS, 0)
     busy = dict.fromkeys(UNITS, 0)
     marks: dict[int, int] = {}
-    ahead, behind = _commands_ahead(instructions, machine)
-    free[Opcode.LOAD] = machine.command_latency + ahead
-    commands, waiting = iter(behind), 0.0
-    fetched, loads = _Commands(machine), _Loads(machine)
+    sizes = [FORMATS[instruction.opcode].granules * GRANULE_BYTES for instruction in instructions]
+    first = machine.transfer_cycles(min(sum(sizes), _READ_AHEAD))
+    fetched = _Commands(machine, sum(sizes))
+    loads = _Loads(machine, machine.command_latency + round(first))
+    done[Opcode.LOAD] = loads.done
     dispatch, places = 0, max(machine.config.queue_depth, _QUEUE_PLACES)
-    for instruction in instructions:
+    for instruction, size in zip(instructions, sizes, strict=True):
         unit = instruction.opcode
         if unit is Opcode.END:
             break
         queue = started[unit]
         if resident and unit is Opcode.LOAD and instruction.values.get("region") == Region.PROGRAM:
             queue.append(0)
-            done[unit].append(0)
-            waiting += next(commands)
+            loads.skip()
             continue
-        size = FORMATS[unit].granules * GRANULE_BYTES
         dispatch = max(dispatch, fetched.arrival(size)) + _DISPATCH[unit]
         fetched.take(size, dispatch, loads)
         if len(queue) >= places:
@@ -154,22 +168,17 @@ def predict(
         taken_at = ready
         if unit is Opcode.LOAD:
             ready += machine.load_latency
+        free[Opcode.LOAD] = loads.free
         start = max(ready, free[unit])
         hold, more = machine.duration(instruction, behind=bool(queue) and free[unit] >= ready)
-        if unit is Opcode.LOAD:
-            # Commands come over the same bus; those that came while no LOAD did are no matter.
-            waiting = max(0.0, waiting - max(0, ready - free[unit])) + next(commands)
-            taken = min(
-                round(waiting), round(machine.transfer_cycles(_READ_AHEAD // 2)) + hold // 4
-            )
-            waiting, hold = waiting - taken, hold + taken
-            loads.append(start, start + hold)
-            queue.append(max(taken_at, start - machine.load_latency))
-        else:
-            queue.append(start)
         free[unit] = start + hold
+        if unit is Opcode.LOAD:
+            loads.append(start, hold, more)
+            start = max(taken_at, start - machine.load_latency)
+        else:
+            done[unit].append(start + hold + more)
+        queue.append(start)
         busy[unit] += hold
-        done[unit].append(start + hold + more)
         mark = instruction.values.get("mark", 0)
         if mark:
             marks[mark] = done[unit][-1]
