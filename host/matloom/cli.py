@@ -103,7 +103,8 @@ def run(
     """Run NET (.tflite or .mloom) on the arrays of an .npz file, named like its inputs."""
     import numpy as np
 
-    from matloom.runtime import load, require_inputs
+    from matloom.program.samples import require_inputs
+    from matloom.runtime import load
     from matloom.tools.arrays import read_arrays
 
     _require_place("--output", target)

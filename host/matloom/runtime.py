@@ -20,12 +20,13 @@ from matloom.frontend.tflite import load_tflite
 from matloom.ir.graph import Array, Graph
 from matloom.kernels.step import HostSteps
 from matloom.passes.choose_modes import Precision
-from matloom.program import EngineStep, Program, Repeat, TensorInfo
+from matloom.program import EngineStep, Program, Repeat
+from matloom.program.samples import require_inputs
 from matloom.program.verify import verify_program
 from matloom.report import Report, make_report
 from matloom.state import SessionState
 
-__all__ = ["Session", "compile", "load", "require_inputs"]
+__all__ = ["Session", "compile", "load"]
 
 _PROGRAM_SUFFIX = ".mloom"
 
@@ -320,35 +321,3 @@ class Session:
             resident=self._repeated,
             ran_on=getattr(self.driver.transport, "external_memory", None),
         )
-
-
-def require_inputs(program: Program, inputs: Mapping[str, Array]) -> int:
-    """Return how many samples the inputs of a run hold.
-
-    Errors
-    ------
-    ValueError, TypeError
-        A name, shape or dtype is not the model's, or inputs differ in their samples.
-    """
-    wanted = {info.name: info for info in program.inputs}
-    if set(inputs) != set(wanted):
-        names = sorted(map(str, inputs))
-        raise ValueError(f"inputs must be named {sorted(wanted)}, not {names}")
-    samples = {_samples(info, np.asarray(inputs[name])) for name, info in wanted.items()}
-    if len(samples) != 1:
-        raise ValueError(f"all inputs must have as many samples, not {sorted(samples)}")
-    return samples.pop()
-
-
-def _samples(info: TensorInfo, array: Array) -> int:
-    """Return how many samples an array holds; raise where it does not fit the model."""
-    if array.dtype != np.dtype(info.dtype):
-        raise TypeError(f"input {info.name!r} must be {info.dtype}, not {array.dtype}")
-    rule = f"input {info.name!r} must have shape {info.shape}"
-    if array.ndim != len(info.shape) or array.shape[1:] != info.shape[1:]:
-        raise ValueError(f"{rule}, or more samples of it, not {array.shape}")
-    if not info.shape:
-        return 1
-    if array.shape[0] == 0 or array.shape[0] % info.shape[0]:
-        raise ValueError(f"{rule}, or a whole number of samples, not {array.shape}")
-    return int(array.shape[0] // info.shape[0])

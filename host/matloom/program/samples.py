@@ -1,0 +1,46 @@
+"""What a run is given: as many samples of each input as of the others."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from matloom.program.program import Program
+from matloom.program.records import TensorInfo
+
+__all__ = ["require_inputs"]
+
+Array = npt.NDArray[Any]
+
+
+def require_inputs(program: Program, inputs: Mapping[str, Array]) -> int:
+    """Return how many samples the inputs of a run hold.
+
+    Errors
+    ------
+    ValueError, TypeError
+        A name, shape or dtype is not the model's, or inputs differ in their samples.
+    """
+    wanted = {info.name: info for info in program.inputs}
+    if set(inputs) != set(wanted):
+        names = sorted(map(str, inputs))
+        raise ValueError(f"inputs must be named {sorted(wanted)}, not {names}")
+    samples = {_samples(info, np.asarray(inputs[name])) for name, info in wanted.items()}
+    if len(samples) != 1:
+        raise ValueError(f"all inputs must have as many samples, not {sorted(samples)}")
+    return samples.pop()
+
+
+def _samples(info: TensorInfo, array: Array) -> int:
+    """Return how many samples an array holds; raise where it does not fit the model."""
+    if array.dtype != np.dtype(info.dtype):
+        raise TypeError(f"input {info.name!r} must be {info.dtype}, not {array.dtype}")
+    rule = f"input {info.name!r} must have shape {info.shape}"
+    if array.ndim != len(info.shape) or array.shape[1:] != info.shape[1:]:
+        raise ValueError(f"{rule}, or more samples of it, not {array.shape}")
+    if not info.shape:
+        return 1
+    if array.shape[0] == 0 or array.shape[0] % info.shape[0]:
+        raise ValueError(f"{rule}, or a whole number of samples, not {array.shape}")
+    return int(array.shape[0] // info.shape[0])
