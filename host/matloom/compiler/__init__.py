@@ -111,9 +111,9 @@ def compile_network(
     """
     config, mode = load_config(config), check_mode(check)
     options = options or CompileOptions()
-    made = compiled(graph, config, options, precision)
+    candidate = compiled(graph, config, options, precision)
     try:
-        return replace(made.program, verdict=made.check(mode))
+        return replace(candidate.program, verdict=candidate.check(mode))
     except CheckError as error:
         folder = write_reproducer(graph, config, options, precision, str(error), seed=0)
         reason = f"the program of {graph.name!r} fails its check: {error}; to repeat it: {folder}"
@@ -136,26 +136,26 @@ def _plainer(
     refused: dict[int, str] = {}
     plain = replace(options, tiling_seed=None, resident=options.resident or False, plain=True)
     for _ in range(len(graph.nodes) + 2):
-        made = compiled(graph, config, plain, precision, refused)
+        candidate = compiled(graph, config, plain, precision, refused)
         try:
-            verdict = made.check("full")
+            verdict = candidate.check("full")
         except CheckError as problem:
             error = problem
-            _refuse(made, error, refused)
+            _refuse(candidate, error, refused)
             continue
         warnings.warn(f"{reason}; a plainer program passes", CompilerWarning, stacklevel=4)
-        return replace(made.program, verdict=replace(verdict, fallback=reason))
+        return replace(candidate.program, verdict=replace(verdict, fallback=reason))
     raise CheckError(f"{reason}; so does a program of the host alone: {error}", error.tensor)
 
 
-def _refuse(made: Compiled, error: CheckError, refused: dict[int, str]) -> None:
+def _refuse(candidate: Compiled, error: CheckError, refused: dict[int, str]) -> None:
     """Add the operator that makes a wrong tensor to those of the host, else all operators."""
-    at = made.graph.producers.get(made.numbers.get(error.tensor, -1))
-    while at is not None and made.graph.nodes[at].op in RESHAPES:
-        at = made.graph.producers.get(made.graph.nodes[at].inputs[0])
-    wrong = {made.graph.nodes[at].index} if at is not None else set()
+    at = candidate.graph.producers.get(candidate.numbers.get(error.tensor, -1))
+    while at is not None and candidate.graph.nodes[at].op in RESHAPES:
+        at = candidate.graph.producers.get(candidate.graph.nodes[at].inputs[0])
+    wrong = {candidate.graph.nodes[at].index} if at is not None else set()
     if not wrong or wrong <= refused.keys():
-        wrong = {node.index for node in made.graph.nodes}
+        wrong = {node.index for node in candidate.graph.nodes}
     refused.update(dict.fromkeys(wrong, "its program fails the check"))
 
 
@@ -187,13 +187,13 @@ def compiled(
         try:
             program = lower(prepared, parts, names, config, options)
         except CompileError:
-            found = dict(_too_large(prepared, parts, names, config, options))
-            if not found and options.plain:
+            too_large = dict(_too_large(prepared, parts, names, config, options))
+            if not too_large and options.plain:
                 raise
-            if not found:
+            if not too_large:
                 # What does not fit side by side does one stage after another.
                 options = replace(options, plain=True, tiling_seed=None)
-            unfit_for_engine.update(found)
+            unfit_for_engine.update(too_large)
         else:
             break
     if options.resident and program.repeat is None:

@@ -168,12 +168,12 @@ def _float_matmul(
             f"a must have {right.shape[0]} columns, as b has rows, not {left.shape[1]}"
         )
     shape = (left.shape[0], right.shape[1])
-    for name, given, wanted in (
+    for name, operand, expected in (
         ("bias", epilogue.bias, shape[1:]),
         ("residual", epilogue.residual, shape),
     ):
-        if given is not None and given.shape != wanted:
-            raise ValueError(f"{name} must have the shape {wanted}, not {given.shape}")
+        if operand is not None and operand.shape != expected:
+            raise ValueError(f"{name} must have the shape {expected}, not {operand.shape}")
     if epilogue.bias is not None and epilogue.bias.dtype != np.float32:
         raise TypeError(f"bias must be float32, not {epilogue.bias.dtype}")
     driver = driver_of(device, config, memory_bytes(left.shape[0], *right.shape))
@@ -254,23 +254,25 @@ def conv2d(
     scaled = multiplier is not None and shift is not None
     if not scaled and (multiplier is not None or shift is not None or zero_point):
         raise TypeError("multiplier and shift must be given together, and with a zero_point")
-    made = _output(output, mode, scaled=scaled)
+    result_type = _output(output, mode, scaled=scaled)
     zeros = {"input_zero_point": input_zero_point, "zero_point": zero_point}
     for name, value, kind in (
         ("input_zero_point", input_zero_point, formats[0]),
-        ("zero_point", zero_point, "i16" if made == "int16" else "i8"),
+        ("zero_point", zero_point, "i16" if result_type == "int16" else "i8"),
     ):
         if kind == "i16" and value:
             raise ValueError(f"{name} must be 0 where numbers are int16, not {value}")
         largest = _LARGEST[kind]
         if not -largest - 1 <= value <= largest:
             raise ValueError(f"{name} must be {-largest - 1} to {largest}, not {value}")
-    sums = _bias(bias, weights.shape[0], ("int32", "int64") if made == "int16" else ("int32",))
+    sums = _bias(
+        bias, weights.shape[0], ("int32", "int64") if result_type == "int16" else ("int32",)
+    )
     _require_small_sums(weights, sums, input_zero_point, _LARGEST[formats[0]])
     scales: tuple[float, ...] | None = None
     if multiplier is not None and shift is not None:
-        most = _WIDE_SHIFT if sums.dtype == np.int64 else 30
-        scales = _scales(multiplier, shift, len(sums), most)
+        max_shift = _WIDE_SHIFT if sums.dtype == np.int64 else 30
+        scales = _scales(multiplier, shift, len(sums), max_shift)
     attributes = Conv2D(
         stride=_pair("stride", stride),
         dilation=_pair("dilation", dilation),
@@ -278,7 +280,7 @@ def conv2d(
         activation=Activation.NONE,
         mode=mode,
     )
-    graph = _graph(data, weights, sums, scales, zeros, attributes, made)
+    graph = _graph(data, weights, sums, scales, zeros, attributes, result_type)
     result: Array = SESSIONS.find(graph, chosen, device).run(data)
     return result
 
@@ -303,10 +305,10 @@ def _require_no_scale(
 
 def _limits(limits: tuple[float, float]) -> tuple[float, float]:
     """Return both limits; raise `ValueError` unless they are two, in order."""
-    found = np.asarray(limits)
-    if found.shape != (2,) or found.dtype.kind not in "iuf" or found[0] > found[1]:
+    pair = np.asarray(limits)
+    if pair.shape != (2,) or pair.dtype.kind not in "iuf" or pair[0] > pair[1]:
         raise ValueError(f"limits must be a number and one that is not smaller, not {limits!r}")
-    return float(found[0]), float(found[1])
+    return float(pair[0]), float(pair[1])
 
 
 def _chosen(config: Config | str | Path | None, device: str | Driver, mode: str) -> Config:
@@ -333,58 +335,58 @@ def _formats(mode: str, config: Config) -> tuple[str, str]:
 
 def _integers(name: str, array: npt.ArrayLike, axes: int, kind: str) -> Array:
     """Return an operand as an array of the type that holds its format."""
-    found = np.asarray(array)
+    operand = np.asarray(array)
     allowed = _TYPES[kind]
-    if found.dtype.name not in allowed:
-        raise TypeError(f"{name} must be {' or '.join(allowed)}, not {found.dtype}")
-    if found.ndim != axes or not found.size:
-        raise ValueError(f"{name} must have {axes} axes and an element, not shape {found.shape}")
-    found = found.astype(allowed[0])
+    if operand.dtype.name not in allowed:
+        raise TypeError(f"{name} must be {' or '.join(allowed)}, not {operand.dtype}")
+    if operand.ndim != axes or not operand.size:
+        raise ValueError(f"{name} must have {axes} axes and an element, not shape {operand.shape}")
+    operand = operand.astype(allowed[0])
     largest = _LARGEST[kind]
-    if found.max() > largest or found.min() < -largest - 1:
-        wrong = found[(found > largest) | (found < -largest - 1)].flat[0]
+    if operand.max() > largest or operand.min() < -largest - 1:
+        wrong = operand[(operand > largest) | (operand < -largest - 1)].flat[0]
         raise ValueError(f"{name} must be {-largest - 1} to {largest} in {kind}, not {wrong}")
-    return found
+    return operand
 
 
-def _output(wanted: npt.DTypeLike | None, mode: str, *, scaled: bool) -> str:
+def _output(requested: npt.DTypeLike | None, mode: str, *, scaled: bool) -> str:
     """Return the type of integer results; raise `ValueError` where they cannot have it."""
     allowed: tuple[str, ...] = ("int32",)
     if scaled:
         allowed = ("int8", "int16") if mode == "i16xi8" else ("int8",)
-    found = allowed[0] if wanted is None else np.dtype(wanted).name
-    if found not in allowed:
+    name = allowed[0] if requested is None else np.dtype(requested).name
+    if name not in allowed:
         scale = "with" if scaled else "without"
         raise ValueError(
-            f"output must be {' or '.join(allowed)} in {mode} {scale} a multiplier, not {found}"
+            f"output must be {' or '.join(allowed)} in {mode} {scale} a multiplier, not {name}"
         )
-    return found
+    return name
 
 
 def _bias(bias: npt.ArrayLike | None, channels: int, allowed: tuple[str, ...]) -> Array:
     """Return the biases of integer sums, zeros of the first type that is allowed for none."""
-    found = np.zeros(channels, allowed[0]) if bias is None else np.asarray(bias)
-    if found.dtype.name not in allowed or found.shape != (channels,):
-        wanted = " or ".join(allowed)
-        raise ValueError(f"bias must be {channels} {wanted}, not {found.dtype} {found.shape}")
-    return found
+    biases = np.zeros(channels, allowed[0]) if bias is None else np.asarray(bias)
+    if biases.dtype.name not in allowed or biases.shape != (channels,):
+        types = " or ".join(allowed)
+        raise ValueError(f"bias must be {channels} {types}, not {biases.dtype} {biases.shape}")
+    return biases
 
 
-def _counts(name: str, values: Sequence[int], length: int, *, least: int) -> tuple[int, ...]:
+def _counts(name: str, values: Sequence[int], length: int, *, minimum: int) -> tuple[int, ...]:
     """Return the values as integers; raise `ValueError` unless they are so many and so large."""
-    found = np.asarray(values)
-    if found.shape != (length,) or found.dtype.kind not in "iu" or found.min() < least:
-        raise ValueError(f"{name} must be {length} integers of {least} or more, not {values!r}")
-    return tuple(found.tolist())
+    counts = np.asarray(values)
+    if counts.shape != (length,) or counts.dtype.kind not in "iu" or counts.min() < minimum:
+        raise ValueError(f"{name} must be {length} integers of {minimum} or more, not {values!r}")
+    return tuple(counts.tolist())
 
 
 def _pair(name: str, values: Sequence[int]) -> tuple[int, int]:
-    first, second = _counts(name, values, 2, least=1)
+    first, second = _counts(name, values, 2, minimum=1)
     return first, second
 
 
 def _sides(padding: Sequence[int]) -> Padding:
-    top, bottom, left, right = _counts("padding", padding, 4, least=0)
+    top, bottom, left, right = _counts("padding", padding, 4, minimum=0)
     return Padding(top=top, bottom=bottom, left=left, right=right)
 
 
@@ -407,21 +409,21 @@ def _scales(
     multiplier: int | Sequence[int],
     shift: int | Sequence[int],
     channels: int,
-    most: int,
+    max_shift: int,
 ) -> tuple[float, ...]:
     """Return the real number of each channel: 31 bits of it are the multiplier, so it is exact."""
     pairs = []
     for name, values, low, high in (
         ("multiplier", multiplier, 2**30, 2**31 - 1),
-        ("shift", shift, -31, most),
+        ("shift", shift, -31, max_shift),
     ):
-        found = np.asarray(values)
-        if found.shape not in ((), (channels,)) or found.dtype.kind not in "iu":
+        numbers = np.asarray(values)
+        if numbers.shape not in ((), (channels,)) or numbers.dtype.kind not in "iu":
             raise ValueError(f"{name} must be an integer or {channels} of them, not {values!r}")
-        wrong = found[(found < low) | (found > high)].tolist()
+        wrong = numbers[(numbers < low) | (numbers > high)].tolist()
         if wrong:
             raise ValueError(f"{name} must be {low} to {high}, not {wrong[0]}")
-        pairs.append(np.broadcast_to(found, channels).tolist())
+        pairs.append(np.broadcast_to(numbers, channels).tolist())
     return tuple(factor * 2.0 ** (places - 31) for factor, places in zip(*pairs, strict=True))
 
 
@@ -453,9 +455,9 @@ def _graph(
     def integers(zero: int) -> Quantisation:
         return Quantisation(scale=(1.0,), zero_point=(zero,))
 
-    given = (1.0,) * len(filters) if scales is None else scales
-    weights = Quantisation(scale=given, zero_point=(0,) * len(given), axis=0)
-    made = (shape[0], *out, filters.shape[0])
+    channel_scales = (1.0,) * len(filters) if scales is None else scales
+    weights = Quantisation(scale=channel_scales, zero_point=(0,) * len(channel_scales), axis=0)
+    result_shape = (shape[0], *out, filters.shape[0])
     tensors = {
         0: Tensor(
             name="x",
@@ -469,7 +471,7 @@ def _graph(
         2: Tensor(name="bias", shape=bias.shape, dtype=bias.dtype.name, data=bias),
         3: Tensor(
             name="y",
-            shape=made,
+            shape=result_shape,
             dtype=result,
             quantisation=None if scales is None else integers(zeros["zero_point"]),
         ),
