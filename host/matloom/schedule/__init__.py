@@ -14,7 +14,7 @@ from matloom.schedule.emit import emit
 from matloom.schedule.fit import Candidate, candidates, fit, repeat_policies, resident_policies
 from matloom.schedule.options import CompileOptions
 from matloom.schedule.pairing import in_blocks
-from matloom.schedule.params import TilingParams
+from matloom.schedule.params import TilingParams, Weights
 from matloom.schedule.plan import PARAMS, TABLE, Plan, ScheduleParams
 from matloom.schedule.planner import make_plan
 from matloom.schedule.segment import Place, Segment
@@ -199,9 +199,14 @@ def _best_candidate(
     start = segment if whole else _start(segment)
     made = max(output_bytes, *(segment.sizes[name] for name in start.results))
     best: tuple[Candidate, Scheduled, Image] | None = None
+    plans: list[Plan] = []
     for candidate in tried:
+        plan = fit(start, config, options, candidate)
+        if any(plan is other for other in plans):
+            continue
+        plans.append(plan)
         grown = image.fork() if start is segment else Image()
-        found = _schedule(start, config, options, candidate, grown, arena_start, made)
+        found = _emitted(start, config, plan, grown, arena_start, made)
         if best is None or found.prediction.cycles < best[1].prediction.cycles:
             best = candidate, found, grown
     assert best is not None
@@ -229,7 +234,8 @@ def _scheduled(
         scheduled = _schedule(segment, config, options, candidate, first, arena_start, output_bytes)
     else:
         scheduled, first = known
-    if may_pin and options.resident is not False and _may_gain(scheduled, segment.machine, options):
+    may_pin = may_pin and options.resident is not False and _weights_fit(scheduled.plan, config)
+    if may_pin and _may_gain(scheduled, segment.machine, options):
         for policy in resident_policies(segment, scheduled.plan.policy, config):
             second = image.fork()
             pinned = _pinned(segment, config, policy, second, arena_start, output_bytes)
@@ -238,6 +244,16 @@ def _scheduled(
                 return pinned
     image.take(first)
     return scheduled
+
+
+def _weights_fit(plan: Plan, config: Config) -> bool:
+    """Return whether all weights fit the scratchpad at once, whatever lies beside them."""
+    if any(limits.weights is Weights.STREAMED for limits in plan.policy.limits):
+        return False
+    sizes = (
+        sum(tiling.chunk_bytes) for tiling in plan.tilings if isinstance(tiling.stage, ArrayStage)
+    )
+    return sum(sizes) <= config.spad_bytes
 
 
 def _may_gain(scheduled: Scheduled, machine: Machine, options: CompileOptions) -> bool:

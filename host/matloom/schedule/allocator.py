@@ -179,42 +179,44 @@ class Allocator:
         """
         first, align = firsts.start, max(self._align, boundary)
         quiet = max(0, first - rest)
-        free = self._earliest(size, range(quiet, firsts.stop), last, align)
+        free, around = self._earliest(size, range(quiet, firsts.stop), last, align)
         if free is None:
             return None
         begin, slot = (quiet, first) if free <= quiet else (max(first, free), max(first, free))
-        alive = self._alive(begin, last)
+        alive = [placed for placed in around if placed.last >= begin]
         candidates = self._candidates(size, self._gaps(alive), align)
         start = self._chosen(size, candidates, alive, high=high, reads=reads)
         self.reserve(start, size, begin, last, high=high, reads=reads)
         return start, slot
 
-    def _earliest(self, size: int, ticks: range, last: int, align: int) -> int | None:
-        """Return the first of some ticks from which on there is room; None for none.
+    def _earliest(
+        self, size: int, ticks: range, last: int, align: int
+    ) -> tuple[int | None, list[_Placed]]:
+        """Return the first of some ticks from which on there is room, None for none.
 
-        What is in the way can only grow towards earlier ticks. So the search goes back from the
-        last one in growing steps: its cost depends on the answer, not on how many ticks there are.
+        With it, in order of address, all that lives from it on, and more. What is in the way can
+        only grow towards earlier ticks. So the search goes back from the last one in growing
+        steps: its cost depends on the answer, not on how many ticks there are.
         """
         first, tried, free, step = ticks.start, ticks.stop - 1, ticks.stop, 1
-        if len(ticks) <= _SHORT and self._fits(size, self._alive(first, last), align):
-            return first
-        while True:
-            alive = self._alive(tried, last)
-            if not self._fits(size, alive, align):
-                break
+        if len(ticks) <= _SHORT:
+            tried = first
+        alive = self._alive(tried, last)
+        while self._fits(size, alive, align):
+            if tried == first:
+                return first, alive
             free, tried, step = tried, max(first, tried - step), _STRIDE * step
-            if free == first:
-                return first
-        if free == ticks.stop:
-            return None
-        # From behind the end of one of these on there is room.
+            alive = self._alive(tried, last)
+        # From behind the end of one of these on there may be room.
         ends = sorted({placed.last for placed in alive if placed.last < free - 1})
         index = bisect_left(
             ends,
             True,
             key=lambda end: self._fits(size, [item for item in alive if item.last > end], align),
         )
-        return ends[index] + 1 if index < len(ends) else free
+        if index < len(ends):
+            return ends[index] + 1, alive
+        return (free if free < ticks.stop else None), alive
 
     def _chosen(
         self,

@@ -476,7 +476,7 @@ def _random_policy(segment: Segment, config: Config, seed: int) -> ScheduleParam
             )
         )
     drawn = frozenset(name for name in segment.sizes if draw.random() < 0.4)
-    spilled = drawn - segment.on_chip - segment.views.keys()
+    spilled = frozenset(drawn - segment.on_chip - segment.views.keys())
     return ScheduleParams(limits=tuple(limits), spilled=spilled, seed=seed, in_place=sometimes())
 
 

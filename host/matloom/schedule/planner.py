@@ -12,13 +12,16 @@ from matloom.schedule.plan import PARAMS, TABLE, Buffer, Load, OutOfScratchpad, 
 from matloom.schedule.segment import Segment
 from matloom.schedule.sequence import Sequence, Slot, sequence
 from matloom.schedule.tiles import ArrayTile, input_box
-from matloom.schedule.tiling import InputRange, flat_input_range
+from matloom.schedule.tiling import InputRange, Tiling, flat_input_range
 from matloom.select.stage import ArrayStage, VectorStage
 
 __all__ = ["make_plan"]
 
 #: Ticks from which on a plan takes so long that it is first checked whether each tile fits alone.
 _MANY = 8000
+
+#: Plans that are remembered of a segment.
+_REMEMBERED = 8
 
 #: Ticks for which the room of an input tile is left alone behind its last, where there is more.
 _REST = 2
@@ -443,13 +446,35 @@ def _too_large(segment: Segment, plan: Plan, config: Config) -> list[OutOfScratc
 def make_plan(
     segment: Segment, policy: ScheduleParams, config: Config
 ) -> Plan | tuple[OutOfScratchpad, ...]:
-    """Return the plan of a segment under a policy, or why there is none: one reason a stage."""
+    """Return the plan of a segment under a policy, or why there is none: one reason a stage.
+
+    Choices that make no difference, which a search often tries where memory is short, have the
+    same plan.
+    """
     cuts = [
         segment.tilings.of(
             stage, limits, config, None if policy.seed is None else policy.seed + index
         )
         for index, (stage, limits) in enumerate(zip(segment.stages, policy.limits, strict=True))
     ]
+    # What a policy says of tiles is in the tilings; addresses of weights are large, and used once.
+    key = (tuple(cuts), replace(policy, limits=(), pinned_at=None))
+    if policy.pinned_at is not None:
+        return _planned(segment, policy, config, cuts)
+    known = segment.plans
+    if key not in known:
+        while len(known) >= _REMEMBERED:
+            del known[next(iter(known))]
+        known[key] = _planned(segment, policy, config, cuts)
+    found = known[key]
+    assert isinstance(found, Plan | tuple)
+    return found
+
+
+def _planned(
+    segment: Segment, policy: ScheduleParams, config: Config, cuts: list[Tiling]
+) -> Plan | tuple[OutOfScratchpad, ...]:
+    """Return the plan of tilings."""
     order = sequence(segment, cuts, policy.spilled, interleaved=not policy.plain)
     plan = Plan(policy, order, _tensor_buffers_of(segment, policy, order, config), cuts)
     seed = policy.seed if policy.avoid_conflicts else None

@@ -38,6 +38,8 @@ class Segment:
         Results of which only some bytes (half open) are stored; they have a home on chip.
     tilings:
         What is known of stages that were cut, shared with segments of the same stages.
+    plans:
+        What the last plans led to, by their choices.
     """
 
     stages: tuple[Stage, ...]
@@ -49,3 +51,4 @@ class Segment:
     on_chip: frozenset[str] = frozenset()
     views: dict[str, tuple[int, int]] = field(default_factory=dict)
     tilings: Tilings = field(default_factory=Tilings, repr=False, compare=False)
+    plans: dict[object, object] = field(default_factory=dict, init=False, repr=False, compare=False)

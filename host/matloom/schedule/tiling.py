@@ -206,17 +206,35 @@ class Tilings:
         self._known: dict[int, tuple[Stage, dict[_Key, Tiling]]] = {}
 
     def of(self, stage: Stage, limits: TilingParams, config: Config, seed: int | None) -> Tiling:
-        """Return a stage cut under limits, at random where there is a seed."""
+        """Return a stage cut under limits, at random where there is a seed.
+
+        Limits that make the same tiles have the same tiling.
+        """
         _stage, known = self._known.setdefault(id(stage), (stage, {}))
         key = (limits, config, seed)
-        found = known.pop(key, None) or Tiling(
-            stage=stage,
-            limits=limits,
-            config=config,
-            tiles=cut(stage, limits, config, seed),
-            chunks=chunks(stage, limits, config) if isinstance(stage, ArrayStage) else [],
-        )
+        found = known.pop(key, None)
+        if found is None:
+            made = Tiling(
+                stage=stage,
+                limits=limits,
+                config=config,
+                tiles=cut(stage, limits, config, seed),
+                chunks=chunks(stage, limits, config) if isinstance(stage, ArrayStage) else [],
+            )
+            found = next((other for other in known.values() if _same(made, other)), made)
         known[key] = found
         while len(known) > _MOST:
             del known[next(iter(known))]
         return found
+
+
+def _same(one: Tiling, other: Tiling) -> bool:
+    """Return whether two tilings of a stage are the same in all that is asked of them."""
+    left, right = one.limits, other.limits
+    asked = (left.weights, left.params_apart, left.tile_bytes)
+    return (
+        asked == (right.weights, right.params_apart, right.tile_bytes)
+        and one.config == other.config
+        and one.chunks == other.chunks
+        and one.tiles == other.tiles
+    )

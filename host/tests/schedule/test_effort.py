@@ -80,7 +80,7 @@ def test_results_placed_before_what_is_loaded(monkeypatch):
     def tight(segment, config, candidate):
         policy = first_policy(segment, config, candidate)
         made = frozenset(stage.output for stage in segment.stages)
-        inner = made - segment.results.keys() - segment.on_chip
+        inner = frozenset(made - segment.results.keys() - segment.on_chip)
         placed.append(inner)
         return replace(policy, spilled=inner, avoid_conflicts=False, results_first=True)
 
@@ -111,6 +111,30 @@ def test_a_tile_that_cannot_fit_is_found_before_a_plan_is_made(monkeypatch):
     )
     full = too_large(seen[-1], plan, tiny)[0]
     assert (full.stage, full.kind) == (0, "weights")
+
+
+def test_choices_that_make_the_same_tiles_have_the_same_plan(monkeypatch):
+    planner = sys.modules["matloom.schedule.planner"]
+    planned, seen = planner._planned, []
+
+    def noted(segment, *rest):
+        seen.append(segment)
+        return planned(segment, *rest)
+
+    monkeypatch.setattr(planner, "_planned", noted)
+    _digits_on_nano()
+    segment, before = seen[-1], len(seen)
+
+    def plan(**limits):
+        limit = TilingParams(weights=Weights.RESIDENT, **limits)
+        policy = ScheduleParams(limits=(limit,) * len(segment.stages))
+        return planner.make_plan(segment, policy, PRESETS["nano"])
+
+    # So few bytes that two tiles at least, or three, are no matter.
+    one, other, wide = plan(tiles=2, tile_bytes=200), plan(tiles=3, tile_bytes=200), plan(tiles=2)
+    assert one is other
+    assert [tiling.tiles for tiling in wide.tilings] != [tiling.tiles for tiling in one.tilings]
+    assert len(seen) == before + 2
 
 
 def _limits(segment):

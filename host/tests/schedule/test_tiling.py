@@ -3,7 +3,7 @@ import pytest
 
 from matloom.arch.config import PRESETS
 from matloom.schedule.params import TilingParams, Weights
-from matloom.schedule.tiles import cut
+from matloom.schedule.tiles import chunks, cut
 from matloom.schedule.tiling import Tilings
 from matloom.select.build import convolution_stage
 from matloom.select.requantisation import Requantisation
@@ -47,18 +47,32 @@ def test_a_tiling_is_remembered_for_equal_limits_of_the_same_stage(stage):
     )
     assert known.tiles == cut(stage, known.limits, CONFIG, None)
     for other in (
-        TilingParams(weights=Weights.ONCE, chunk_bytes=800),
-        TilingParams(weights=Weights.STREAMED),
+        TilingParams(weights=Weights.ONCE, chunk_bytes=1600),
+        TilingParams(weights=Weights.STREAMED, chunk_bytes=700),
+        TilingParams(weights=Weights.ONCE, chunk_bytes=700, tile_bytes=300),
     ):
         assert tilings.of(stage, other, CONFIG, None) is not known
     assert tilings.of(stage, known.limits, CONFIG, 3) is not known
 
 
+def test_limits_that_make_the_same_tiles_have_the_same_tiling(stage):
+    tilings = Tilings()
+    known, other = (
+        tilings.of(stage, TilingParams(weights=Weights.ONCE, chunk_bytes=size), CONFIG, None)
+        for size in (700, 800)
+    )
+    assert other is known
+    assert chunks(stage, known.limits, CONFIG) == known.chunks
+    assert cut(stage, TilingParams(weights=Weights.ONCE, chunk_bytes=800), CONFIG, None) == (
+        known.tiles
+    )
+
+
 def test_few_tilings_of_a_stage_are_kept(stage):
     tilings = Tilings()
-    first = tilings.of(stage, TilingParams(weights=Weights.ONCE, chunk_bytes=1), CONFIG, None)
+    first = tilings.of(stage, TilingParams(weights=Weights.ONCE, tile_bytes=1), CONFIG, None)
     for size in range(2, 30):
-        last = tilings.of(stage, TilingParams(weights=Weights.ONCE, chunk_bytes=size), CONFIG, None)
+        last = tilings.of(stage, TilingParams(weights=Weights.ONCE, tile_bytes=size), CONFIG, None)
     assert tilings.of(stage, last.limits, CONFIG, None) is last
     assert tilings.of(stage, first.limits, CONFIG, None) is not first
 
