@@ -17,6 +17,7 @@ RESULTS = ROOT / "docs" / "results"
 DRAWINGS = ROOT / "docs" / "drawings"
 SWEEPS = RESULTS / "sweeps.json"
 BENCH = RESULTS / "bench_reference.json"
+COMPILE = RESULTS / "compile_time.json"
 
 #: Text stays text, and the same reports give the same file.
 mpl.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "matloom", "font.size": 9})
@@ -60,6 +61,26 @@ def _sweep(sweep: str, label: str, names: tuple[str, ...]) -> Callable[[Axes, An
     return draw
 
 
+def _compilation(sweep: str, label: str) -> Callable[[Axes, Any], None]:
+    """Return what draws seconds of compilation against a parameter, with checks dashed."""
+
+    def draw(axes: Axes, report: Any) -> None:
+        points = [item for item in report["points"] if item["sweep"] == sweep]
+        for index, preset in enumerate(sorted({item["preset"] for item in points})):
+            chosen = [item for item in points if item["preset"] == preset and item["seconds"]]
+            values = [item[sweep] for item in chosen]
+            for key, line, name in (
+                ("seconds", "o-", preset),
+                ("checked_seconds", "o--", f"{preset}, with checks"),
+            ):
+                axes.plot(
+                    values, [item[key] for item in chosen], line, color=f"C{index}", label=name
+                )
+        axes.set(xlabel=label, ylabel="seconds of processor time", xlim=(0, None), ylim=(0, None))
+
+    return draw
+
+
 def _roofline(axes: Axes, report: Any) -> None:
     """Draw MACs a cycle against MACs a byte of the bus, under both roofs."""
     rows, columns = report["array"]
@@ -99,6 +120,16 @@ PLOTS = (
         name="cycles_array",
         source=SWEEPS,
         draw=_sweep("array", "rows and columns of the array", _NETWORKS),
+    ),
+    Plot(
+        name="compile_layers",
+        source=COMPILE,
+        draw=_compilation("layers", "convolutions, at 96x96"),
+    ),
+    Plot(
+        name="compile_size",
+        source=COMPILE,
+        draw=_compilation("size", "rows and columns of the input, 52 convolutions"),
     ),
     Plot(name="roofline", source=BENCH, draw=_roofline, legend="lower right"),
 )

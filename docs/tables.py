@@ -251,6 +251,31 @@ def _memories() -> str:
     return f"{text}\n{near} of {len(kept)} predictions are within 5 % or 50 cycles.\n"
 
 
+def _compile_time() -> str:
+    """Return the seconds that the family of networks takes to compile."""
+    points = json.loads((RESULTS / "compile_time.json").read_text())["points"]
+    rows = [
+        (
+            item["preset"],
+            str(item["layers"]),
+            f"{item['size']}x{item['size']}",
+            *(
+                ("not done",) * 4
+                if item["seconds"] is None
+                else (
+                    f"{item['instructions']:,}",
+                    f"{item['seconds']:.1f}",
+                    f"{item['checked_seconds']:.1f}",
+                    f"{1000 * item['seconds'] / item['instructions']:.2f}",
+                )
+            ),
+        )
+        for item in points
+    ]
+    headings = ("preset", "convolutions", "input", "instructions", "s", "with checks, s")
+    return _table((*headings, "ms an instruction"), rows)
+
+
 def _tools() -> str:
     names = ("ic", "matmul 512")
     report = _bench(PRESETS[0])
@@ -532,6 +557,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "peers": _peers,
     "scalesim": _scalesim,
     "vela": _vela,
+    "compile_time": _compile_time,
     "size": lambda: _sweep("size", "side of the matrices"),
     "bus": lambda: _sweep("bus", "bits of the bus"),
     "latency": lambda: _sweep("latency", "cycles of latency"),

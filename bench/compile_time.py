@@ -1,0 +1,103 @@
+"""How long networks take to compile: MobileNetV2's blocks, 10 to 160 layers, 48x48 to 224x224.
+
+    python bench/compile_time.py                   # all, into docs/results/compile_time.json
+    python bench/compile_time.py --presets nano    # adds to the report, or replaces in it
+
+Seconds are of processor time, in one process: of the compilation alone, then of the checks of the
+program (`matloom.compiler.Compiled.check`, mode sample) that `compile_network` makes by default.
+The report is written after each network, which takes at most --limit seconds.
+"""
+
+import argparse
+import json
+import signal
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import FrameType
+
+from matloom.arch.config import PRESETS
+from matloom.arch.instruction import unpack_all
+from matloom.compiler import CompileOptions, compiled
+from matloom.program import EngineStep
+from matloom.testing.mobilenet import mobilenet
+
+ROOT = Path(__file__).resolve().parents[1]
+REPORT = ROOT / "docs" / "results" / "compile_time.json"
+
+#: Layers at one size of the input, and sizes at one number of layers.
+LAYERS, SIZE = (10, 20, 40, 80, 160), 96
+SIZES, DEPTH = (48, 96, 160, 224), 52
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """A compilation: seconds without and with checks, what it made; None where it did not end."""
+
+    sweep: str
+    preset: str
+    layers: int
+    size: int
+    seconds: float | None = None
+    checked_seconds: float | None = None
+    instructions: int | None = None
+    cycles: int | None = None
+
+
+class _Limit(Exception):
+    """A compilation that takes too long."""
+
+
+def _stop(_number: int, _frame: FrameType | None) -> None:
+    raise _Limit
+
+
+def measured(sweep: str, preset: str, layers: int, size: int) -> Point:
+    """Compile a network and check its program."""
+    point = {"sweep": sweep, "preset": preset, "layers": layers, "size": size}
+    graph, config = mobilenet(layers, size), PRESETS[preset]
+    begin = time.process_time()
+    made = compiled(graph, config, CompileOptions())
+    seconds = time.process_time() - begin
+    made.check("sample")
+    program = made.program
+    steps = [step for step in program.steps if isinstance(step, EngineStep)]
+    return Point(
+        **point,
+        seconds=round(seconds, 2),
+        checked_seconds=round(time.process_time() - begin, 2),
+        instructions=sum(len(list(unpack_all(program.commands(step)))) for step in steps),
+        cycles=program.predicted_cycles,
+    )
+
+
+def main() -> None:
+    """Measure what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--presets", default="nano,reference", help="separated by commas")
+    parser.add_argument("--limit", type=float, default=60, help="seconds of processor time")
+    arguments = parser.parse_args()
+    points: dict[tuple[str, str, int, int], Point] = {}
+    if REPORT.exists():
+        known = [Point(**item) for item in json.loads(REPORT.read_text())["points"]]
+        points = {(item.sweep, item.preset, item.layers, item.size): item for item in known}
+    sweeps = [("layers", layers, SIZE) for layers in LAYERS]
+    sweeps += [("size", DEPTH, size) for size in SIZES]
+    signal.signal(signal.SIGPROF, _stop)
+    for preset in arguments.presets.split(","):
+        for sweep, layers, size in sweeps:
+            key = sweep, preset, layers, size
+            signal.setitimer(signal.ITIMER_PROF, arguments.limit)
+            try:
+                points[key] = measured(*key[:2], layers, size)
+            except _Limit:
+                points[key] = Point(sweep=sweep, preset=preset, layers=layers, size=size)
+            finally:
+                signal.setitimer(signal.ITIMER_PROF, 0)
+            print(points[key], flush=True)
+            report = {"points": [asdict(item) for _, item in sorted(points.items())]}
+            REPORT.write_text(json.dumps(report, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
