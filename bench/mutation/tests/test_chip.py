@@ -1,0 +1,34 @@
+"""The whole chip without a mutant, with one that streams see, and with one that is the same."""
+
+import pytest
+
+from mutation import chip
+from mutation.units import RTL
+
+UNIT = "memory/rotate"
+SOURCE = (RTL / f"{UNIT}.py").read_text()
+
+
+def changed(before, after):
+    assert before in SOURCE
+    return SOURCE.replace(before, after)
+
+
+@pytest.mark.slow
+def test_netlists_tell_other_hardware_apart():
+    sound = chip.digests_of(UNIT, None, {})
+    assert list(sound) == list(chip.CONFIGS)
+    assert len(set(sound.values())) == len(chip.CONFIGS)
+    assert chip.digests_of(UNIT, SOURCE + "\n# The same.\n", sound) == sound
+    other = chip.digests_of(UNIT, changed("value.rotate_left(", "value.rotate_right("), sound)
+    assert list(other) == [chip.CONFIGS[0]]
+    assert other[chip.CONFIGS[0]] not in ("", sound[chip.CONFIGS[0]])
+
+
+@pytest.mark.slow
+def test_streams_are_equal_without_a_mutant_alone():
+    assert chip.judge(UNIT, None, "nano", 10) == ("survived", "10 streams equal")
+    turned = changed("value.rotate_left(", "value.rotate_right(")
+    verdict, found = chip.judge(UNIT, turned, "nano", 10)
+    assert verdict == "killed"
+    assert found.startswith(("stream ", "after stream ", "bus rule "))
