@@ -492,7 +492,7 @@ def _mutation_survivors() -> str:
         for item in _mutants()
         if item["verdict"] == "survived"
     ]
-    return _table(["file", "line", "instead of", "the mutant has"], rows)
+    return _table(["file", "line", "instead of", "the mutant has"], rows) if rows else "None.\n"
 
 
 def _compiler_mutants() -> list[dict[str, Any]]:

@@ -36,7 +36,7 @@ LARGEST = {
     (Opcode.STORE, "dram_plane_step"): 500,
 }
 SMALLEST = {
-    (Opcode.EXEC, "first_row"): -500,
+    (Opcode.EXEC, "first_row"): -250,
     (Opcode.EXEC, "first_byte"): -250,
     (Opcode.EXEC, "pad_value"): -128,
     (Opcode.POST, "shift"): -30,
