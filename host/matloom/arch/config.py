@@ -70,6 +70,13 @@ class Config:
         and such operators run on the host.
     products:
         1: POST multiplies bytes by accumulators, which is MUL of two tensors; 0 likewise.
+    windows:
+        1: EXEC slides windows of 3 x 3 taps, where rows and columns let it; 0: it does not, and
+        depthwise layers take a step for each tap.
+    paired_windows:
+        1: at stride 2 such windows take four positions a cycle, where `weight_rows` is 4; 0: one.
+    maximum:
+        1: EXEC may keep maxima; 0: it may not, and MAX_POOL_2D runs on the host.
     bus_bits:
         Width of the AXI4 data bus.
     outstanding:
@@ -101,6 +108,9 @@ class Config:
     lanes: int = 16
     tables: int = 1
     products: int = 1
+    windows: int = 1
+    paired_windows: int = 1
+    maximum: int = 1
     bus_bits: int = 64
     outstanding: int = 8
     burst_beats: int = 32
@@ -155,6 +165,9 @@ class Config:
     def _check_units(self) -> None:
         self._require("tables", "0, 1 or 2", self.tables in (0, 1, 2))
         self._require("products", "0 or 1", self.products in (0, 1))
+        self._require("windows", "0 or 1", self.windows in (0, 1))
+        self._require("paired_windows", "0 or 1", self.paired_windows in (0, 1))
+        self._require("maximum", "0 or 1", self.maximum in (0, 1))
 
     def _check_modes(self) -> None:
         if not self.mac_modes:
@@ -316,7 +329,9 @@ class Config:
     @property
     def window_lines(self) -> int:
         """Kernel rows of three taps that a depthwise step covers; 0 where it cannot."""
-        return min(3, self.rows // WINDOW_TAPS) if self.columns <= self.rows else 0
+        if not self.windows or self.columns > self.rows:
+            return 0
+        return min(3, self.rows // WINDOW_TAPS)
 
     @property
     def has_windows(self) -> int:
@@ -326,7 +341,8 @@ class Config:
     @property
     def has_paired_windows(self) -> int:
         """1 where a window may take four positions a cycle, by the port of weights, else 0."""
-        return int(self.window_lines == WINDOW_TAPS and self.weight_rows == 4)
+        there = self.window_lines == WINDOW_TAPS and self.weight_rows == 4
+        return int(there and self.paired_windows)
 
     @property
     def paired_bytes(self) -> int:

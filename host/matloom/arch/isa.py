@@ -323,6 +323,7 @@ _EXEC = (
         doc="1: keep the larger of sum and entry instead of adding, by their 17 low bits as signed "
         "numbers; 0 but in mode 0",
         plain=True,
+        needs="maximum",
     ),
     Field(name="weights_fixed", bits=1, doc="1: one weight tile serves every step"),
     Field(

@@ -643,6 +643,7 @@ _NUMBERS = (
     *("rows", "columns", "hop", "float_rows", "weight_rows", "spad_bytes", "spad_banks"),
     *("acc_bytes", "lanes", "tables", "products", "bus_bits", "outstanding", "burst_beats"),
     *("queue_depth", "marks", "address_first", "counters"),
+    *("windows", "paired_windows", "maximum"),
 )
 CONFIGURATION = (
     Attribute(

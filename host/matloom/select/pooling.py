@@ -63,6 +63,8 @@ def _pooling_stage(
 
 def maximum_stage(context: Context, window: Window, low: int, high: int) -> ArrayStage:
     """Return a maximum pooling, clamped to ``low .. high``."""
+    if not context.config.maximum:
+        raise Unsupported("it keeps maxima, and the configuration has maximum = 0")
     scale = Requantisation(multiplier=2**30, shift=1, zero=0, low=low, high=high)
     regions = whole(window, window.out_width, scale.post())
     return _pooling_stage(context, window, regions, pad_value=-128, maximum=True)

@@ -160,7 +160,7 @@ def _exec(generator: random.Random, config: Config) -> dict[str, int]:
     values = {
         "mode": generator.choice((0, generator.choice(config.mode_numbers))),
         "accumulate": generator.randint(0, 1),
-        "maximum": int(generator.random() < 0.2),
+        "maximum": config.maximum * int(generator.random() < 0.2),
         "weights_fixed": int(generator.random() < 0.2),
         "input_rows": rows,
         "input_row_bytes": row_bytes,

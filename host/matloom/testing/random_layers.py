@@ -32,11 +32,14 @@ _OPERATORS = (
     Op.FULLY_CONNECTED,
     Op.ADD,
     Op.AVERAGE_POOL_2D,
-    Op.MAX_POOL_2D,
     Op.QUANTIZE,
 )
 #: Those that need a unit, by the field of the configuration that says whether it is there.
-_UNITS = {"tables": (Op.HARD_SWISH, Op.LOGISTIC), "products": (Op.MUL,)}
+_UNITS = {
+    "tables": (Op.HARD_SWISH, Op.LOGISTIC),
+    "products": (Op.MUL,),
+    "maximum": (Op.MAX_POOL_2D,),
+}
 
 
 class _Draw:

@@ -157,6 +157,17 @@ def test_reasons_say_what_is_missing():
         "it multiplies tensors, and the configuration has products = 0"
     )
 
+    assert reason(
+        made(Op.MAX_POOL_2D, pooled((2, 2)), (1, 4, 4, 1)), replace(PRESETS["small"], maximum=0)
+    ) == ("it keeps maxima, and the configuration has maximum = 0")
+
+
+@pytest.mark.parametrize("left_out", [{"windows": 0}, {"paired_windows": 0}], ids=str)
+def test_depthwise_layers_without_windows_equal_the_reference(left_out, seed):
+    check_many(
+        Op.DEPTHWISE_CONV_2D, seed, FEW, "int8", (replace(PRESETS["reference"], **left_out),)
+    )
+
 
 def pooled(window):
     return Pool2D(window=window, stride=(1, 1), padding=VALID, activation=Activation.NONE)

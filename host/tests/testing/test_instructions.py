@@ -219,7 +219,15 @@ def test_configurations_are_of_every_kind():
     assert {config.bus_bits for config in configs} == {32, 64, 128}
     assert {1, 8} < {config.spad_banks for config in configs}
     assert min(config.spad_bytes for config in configs) == 16384
-    for name in ("has_float", "has_narrow", "has_words", "tables", "products", "has_windows"):
+    for name in (
+        "has_float",
+        "has_narrow",
+        "has_words",
+        "tables",
+        "products",
+        "has_windows",
+        "maximum",
+    ):
         assert {bool(getattr(config, name)) for config in configs} == {False, True}, name
     assert any(config.has_paired_windows for config in configs)
     assert any(config.weight_rows == config.rows for config in configs)

@@ -36,6 +36,7 @@ class Accumulators(wiring.Component):
     sum_valid, sum_entry, sum_add, sum_maximum: in
         The array's update of all columns in the next cycle, as `AccUpdateSignature` without
         `ready`: known in time for registers beside the arbiter, which the whole unit hangs on.
+        Without `Config.maximum` that of a maximum counts for nothing.
     sums: in
         Of the update announced in the cycle before.
     sum_narrow, seconds: in
@@ -52,6 +53,7 @@ class Accumulators(wiring.Component):
         self._bank_entries = config.acc_entries // 2
         self._has_narrow = config.has_narrow
         self._has_float = config.has_float
+        self._has_maximum = config.maximum
         # Cycles from operands to their sum, in registers.
         self._sum_latency = FloatAdd.LATENCY if config.has_float else 1
         assert config.acc_update_latency == 3 + self._sum_latency
@@ -202,7 +204,8 @@ class Accumulators(wiring.Component):
         with m.Elif(fetched.update):
             m.d.sync += columns.eq(mask)
 
-        columns = columns & ~self._kept(m, index, fetched, fetch.data, operand)
+        if self._has_maximum:
+            columns = columns & ~self._kept(m, index, fetched, fetch.data, operand)
         for _cycle in range(self._sum_latency - 1):
             columns, address = delay(m, columns, reset=True), delay(m, address)
         m.d.sync += [store.en.eq(columns), store.addr.eq(address)]

@@ -91,14 +91,15 @@ _LOOP_FIELDS = (
 #: What the stages behind the loops need, from a cycle later on.
 _STAGE_FIELDS = (
     *("input_addr", "input_pitch", "input_rows", "input_row_bytes"),
-    *("acc_addr", "pad_value", "maximum", "mark", "window", "mode"),
+    *("acc_addr", "pad_value", "mark", "window", "mode"),
     *("first_output", "out_width", "out_height", "out_x_skip", "out_y_skip"),
 )
 
 
 def _stage_fields(config: Config) -> tuple[str, ...]:
     """Return those that a configuration has."""
-    return (*_STAGE_FIELDS, *(("paired",) if config.has_paired_windows else ()))
+    paired = ("paired",) if config.has_paired_windows else ()
+    return (*_STAGE_FIELDS, *paired, *(("maximum",) if config.maximum else ()))
 
 
 def _part_of(fields, config: Config) -> data.StructLayout:
@@ -327,10 +328,11 @@ class Walk(wiring.Component):
         m.d.comb += [
             s1.pad.eq(fixed.pad_value),
             s1.entry.eq(fixed.acc_addr),
-            s1.maximum.eq(fixed.maximum),
             s1.mark.eq(fixed.mark),
             *(s1[name].eq(known[name]) for name in ("switch", "add", "last", "first")),
         ]
+        if self._config.maximum:
+            m.d.comb += s1.maximum.eq(fixed.maximum)
         if self._config.has_windows:
             m.d.comb += s1.window.eq(fixed.window)
         if self._config.has_paired_windows:

@@ -256,6 +256,23 @@ def test_maximum_stores_the_larger_or_nothing():
     simulate(bench.dut, drive, cycles=400)
 
 
+def test_without_maxima():
+    """What is left out changes nothing else."""
+    bench = Bench(dataclasses.replace(PRESETS["nano"], maximum=0))
+
+    async def drive(ctx):
+        for add, values in ((False, [5, -6, 7, 2**31 - 1]), (True, [-1, -2, 3, 1])):
+            await bench.step(
+                ctx, array={"entry": 0, "add": add, "maximum": False, "values": values}
+            )
+            await bench.drain(ctx)
+        await bench.step(ctx, read=0)
+        await bench.drain(ctx)
+
+    simulate(bench.dut, drive, cycles=30)
+    assert bench.entries[0].tolist() == [4, -8, 10, -(2**31)]
+
+
 def test_reset_midway():
     """What is stored stays; an update under way is forgotten and the next ones are exact."""
     bench, reset = Bench(PRESETS["nano"]), Signal()

@@ -185,6 +185,22 @@ def _elements(mode: Mode) -> str:
     return {1: "`rows` / 2", 2: "`rows`", 4: "2 `rows`"}[mode.macs_of_two_cells]
 
 
+_PRICES_NOTE = """\
+Measured with Yosys 0.70 (`synth_ecp5`), of the units alone with the field at 1 and at 0: tables of
+four inputs, each carry of two bits and each table memory counted as nextpnr does (2 and 4).
+"""
+
+#: Tables, flip-flops and block RAMs that a unit loses where a field is 0, by preset.
+_PRICES = (
+    ("`windows`", "nano", "execute", 216, 326, 0),
+    ("`windows`", "small", "execute", 652, 951, 2),
+    ("`paired_windows`", "reference", "four of `array.windows`", "5,248", 644, 8),
+    ("`maximum`", "nano", "accumulators", 251, 141, 0),
+    ("`maximum`", "small", "accumulators", 499, 277, 0),
+    ("`maximum`", "reference", "accumulators", 938, 549, 0),
+)
+
+
 def configuration_page() -> str:
     """Return the page of the configuration."""
     parts = [
@@ -199,6 +215,9 @@ def configuration_page() -> str:
         for name in names
     ]
     parts.append(table(("field", *PRESETS, "meaning"), rows))
+    parts.append("## What leaving out saves\n")
+    parts.append(_PRICES_NOTE)
+    parts.append(table(("field", "preset", "units", "tables", "flip-flops", "block RAM"), _PRICES))
     parts.append("## Rules\n")
     parts.append(table(("field", "must"), _rules()))
     parts.append("## Modes\n")
