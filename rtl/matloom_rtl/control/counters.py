@@ -11,10 +11,14 @@ from matloom.arch.csr import COUNTERS, EXEC_CAUSES
 __all__ = ["SLOT_BITS", "Counters"]
 
 _NAMES = [name for name, _doc in COUNTERS]
+_CAUSES = [name for name, _doc in EXEC_CAUSES]
 assert _NAMES[0] == "cycles"
 
 #: Bits of the number of a counter.
 SLOT_BITS = (len(_NAMES) - 1).bit_length()
+
+#: Bits of the place of a counter in its memory.
+_PLACE_BITS = 4
 
 
 class Counters(wiring.Component):
@@ -22,11 +26,12 @@ class Counters(wiring.Component):
 
     A cycle's events count in the cycle after, so the last cycle of a run is part of the totals.
 
-    `cycles` is a register. Of every other counter a register holds the events since its last visit;
-    one counter is visited a cycle, in turn, and its events are added to its total, which is in a
-    memory. So 32 bits of adder serve all, and reading waits for a visit: `value` is the counter's
-    in a cycle with `shown`, a turn and two cycles (21) after `slot` changed at the latest. Events
-    of the two cycles before may be missing, which is none once a run has ended for four cycles.
+    `cycles` is a register, all others lie in two memories with an adder each. The causes, of which
+    a cycle has one at most, are counted where they lie. For each of the rest a register holds the
+    events since its last visit; one of them is visited a cycle, in turn, and its events are added
+    to its total. Reading waits for the memory: `value` is the counter's in a cycle with `shown`,
+    11 cycles after `slot` changed at the latest. Events of the cycles before may be missing, which
+    is none once a run has ended for four cycles.
 
     `Config.counters` chooses what is built; what is not reads as zero.
 
@@ -86,11 +91,9 @@ class Counters(wiring.Component):
             m.d.sync += self.cycles.eq(self.cycles + 1)
 
     def _events(self):
-        """Return the source of every counter but the first, by its name."""
-        causes = {name: self.exec_cause[index] for index, (name, _doc) in enumerate(EXEC_CAUSES)}
+        """Return the source of every counter that is visited, by its name."""
         return {
             "instructions": self.dispatched,
-            **causes,
             "load_busy": self.load_busy,
             "post_busy": self.post_busy,
             "store_busy": self.store_busy,
@@ -101,46 +104,81 @@ class Counters(wiring.Component):
         }
 
     def _count_events(self, m: Module):
-        count = len(_NAMES)
-        m.submodules.totals = totals = Memory(shape=32, depth=1 << SLOT_BITS, init=[])
+        """Find what is asked for: a cause by its number, another counter when it is visited."""
+        asked, is_cause = Signal(_PLACE_BITS), Signal()
+        with m.Switch(self.slot):
+            for number, name in enumerate(_NAMES):
+                with m.Case(number):
+                    for names, flag in ((_CAUSES, 1), (list(self._events()), 0)):
+                        if name in names:
+                            m.d.comb += [asked.eq(names.index(name)), is_cause.eq(flag)]
+        cause = self._count_causes(m, asked)
+        total, added = self._count_visits(m)
+        told, told_cause = Signal(_PLACE_BITS), Signal(_PLACE_BITS)
+        visit, found = Signal(32), Signal(32)
+        m.d.sync += [visit.eq(total), told.eq(added), found.eq(cause), told_cause.eq(asked)]
+        m.d.comb += [
+            self.value.eq(Mux(is_cause, found, visit)),
+            self.shown.eq(Mux(is_cause, told_cause, told) == asked),
+        ]
+
+    def _count_causes(self, m: Module, asked):
+        """Add one to the cause of every cycle that runs; return the count of the one asked for."""
+        m.submodules.causes = causes = Memory(shape=32, depth=1 << _PLACE_BITS, init=[])
+        write = causes.write_port()
+        read, look = causes.read_port(domain="comb"), causes.read_port(domain="comb")
+        event, place = Signal(), Signal(_PLACE_BITS)
+        # Causes of this run; the count of any other is one of the run before.
+        known = Signal(1 << _PLACE_BITS)
+        m.d.sync += event.eq(self.running & self.exec_cause.any())
+        for number in range(len(_CAUSES)):
+            with m.If(self.exec_cause[number]):
+                m.d.sync += place.eq(number)
+        count = Signal(32)
+        m.d.comb += [
+            *(read.addr.eq(place), write.addr.eq(place), look.addr.eq(asked)),
+            count.eq(Mux(known.bit_select(place, 1), read.data, 0)),
+            write.data.eq(count + 1),
+            write.en.eq(event),
+        ]
+        with m.If(event):
+            m.d.sync += known.bit_select(place, 1).eq(1)
+        with m.If(self.start):
+            m.d.sync += known.eq(0)
+        return Mux(known.bit_select(asked, 1), look.data, 0)
+
+    def _count_visits(self, m: Module):
+        """Visit the counters in turn; return the total of one and its place in `_events`."""
+        events = list(self._events().values())
+        turn = len(events)
+        m.submodules.totals = totals = Memory(shape=32, depth=1 << _PLACE_BITS, init=[])
         write, read = totals.write_port(), totals.read_port(domain="comb")
-        # The counter that is visited, and the one before it, whose events are added.
-        visited, adding = Signal(SLOT_BITS, init=1), Signal(SLOT_BITS)
-        # In the first turn after a start, totals are those of the run before; nothing is added of
-        # a counter that is visited in the cycle of the start.
+        visited, adding = Signal(range(turn)), Signal(range(turn))
+        # In the first turn after a start, totals are those of the run before.
         first, first_add = Signal(init=1), Signal(init=1)
-        since, events = [], self._events()
-        for number, name in enumerate(_NAMES[1:], start=1):
+        since = []
+        for number, source in enumerate(events):
             # As many as a turn has cycles.
-            event, recent = (
-                Signal(name=f"event_{name}"),
-                Signal(range(count), name=f"recent_{name}"),
-            )
-            m.d.sync += event.eq(events[name] & self.running)
+            event = Signal(name=f"event_{number}")
+            recent = Signal(range(turn + 1), name=f"recent_{number}")
+            m.d.sync += event.eq(source & self.running)
             m.d.sync += recent.eq(Mux(visited == number, 0, recent) + event)
             with m.If(self.start):
                 m.d.sync += recent.eq(0)
             since.append(recent)
-        amount = Signal(range(count))
+        amount = Signal(range(turn + 1))
         m.d.sync += [
-            amount.eq(Array([0, *since])[visited]),
-            adding.eq(visited),
-            first_add.eq(first),
+            *(amount.eq(Array(since)[visited]), adding.eq(visited), first_add.eq(first)),
+            visited.eq(Mux(visited == turn - 1, 0, visited + 1)),
         ]
-        with m.If(visited == count - 1):
-            m.d.sync += [visited.eq(1), first.eq(0)]
-        with m.Else():
-            m.d.sync += visited.eq(visited + 1)
+        with m.If(visited == turn - 1):
+            m.d.sync += first.eq(0)
         with m.If(self.start):
-            m.d.sync += [visited.eq(1), first.eq(1), amount.eq(0)]
-
-        total, told = Signal(32), Signal(SLOT_BITS)
+            m.d.sync += [visited.eq(0), first.eq(1), amount.eq(0)]
+        total = Signal(32)
         m.d.comb += [
-            read.addr.eq(adding),
+            *(read.addr.eq(adding), write.addr.eq(adding), write.en.eq(1)),
             total.eq(Mux(first_add, 0, read.data) + amount),
-            write.addr.eq(adding),
             write.data.eq(total),
-            write.en.eq(1),
-            self.shown.eq(told == self.slot),
         ]
-        m.d.sync += [self.value.eq(total), told.eq(adding)]
+        return total, adding

@@ -132,7 +132,10 @@ class Registers(wiring.Component):
         elif item.access is Access.WO:
             m.d.sync += port.eq(word & mask)
         else:
-            m.d.sync += port.eq((port & ~mask) | (word & mask))
+            # Byte by byte: a strobe enables registers, and no bit passes a gate.
+            for place in range(0, len(word), 8):
+                with m.If(mask[place]):
+                    m.d.sync += port[place : place + 8].eq(word[place : place + 8])
 
     def _read(self, m: Module):
         """Look into every row of registers at once, then choose the row."""

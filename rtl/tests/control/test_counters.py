@@ -34,7 +34,7 @@ async def values_of(ctx, dut):
         while not ctx.get(dut.shown):
             await ctx.tick()
             waited += 1
-        assert waited <= 21
+        assert waited <= 11
         values[name] = ctx.get(dut.value)
     return values
 
