@@ -105,7 +105,7 @@ class Load(wiring.Component):
 
         self._address(m, bursts.o, queue, head.o)
         granted_last = self._data(m, head.o)
-        self._complete(m, granted_last)
+        self._complete(m, granted_last, rows.o.valid)
         self._tell_source(m, head.o)
         return m
 
@@ -220,7 +220,7 @@ class Load(wiring.Component):
             ]
         return take, take & beat.last
 
-    def _complete(self, m: Module, granted_last):
+    def _complete(self, m: Module, granted_last, working):
         """Report completion when the last write is visible, and count what is under way."""
         done, mark = granted_last
         for _stage in range(SPAD_WRITE_LATENCY):
@@ -234,7 +234,7 @@ class Load(wiring.Component):
         m.d.comb += [
             self.unit.done.eq(done),
             self.unit.done_mark.eq(mark),
-            self.unit.busy.eq(under_way != 0),
+            self.unit.busy.eq((under_way != 0) | working),
         ]
 
     def _tell_source(self, m: Module, head):

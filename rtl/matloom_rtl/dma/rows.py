@@ -25,10 +25,11 @@ class Rows(wiring.Component):
 
     A fill touches no external memory: its rows lie at address 0, so that no beat is wasted.
 
-    Latency: an instruction taken in cycle t shows its first row in t + 1.
-    Throughput: one row a cycle, and a cycle between instructions, so that no path leads from the
-    counters to `i.ready`.
-    Stalls: `o` holds its row until taken; `i` is taken when the one before has no row left.
+    Instructions are not copied: `i` shows one until its last row is taken, and is taken with it.
+
+    Latency: an instruction shown in cycle t, when the one before has no row left, shows its first
+    row in t + 1. Throughput: one row a cycle, and a cycle between instructions. Stalls: `o` holds
+    its row until taken.
 
     Members
     -------
@@ -54,7 +55,6 @@ class Rows(wiring.Component):
         m = Module()
         command, row = self.i.payload, self.o.payload
         loads = self._opcode is Opcode.LOAD
-        current = Signal.like(command, reset_less=True)
         working, plane_end, end = Signal(), Signal(), Signal()
         rows_left = Signal.like(command.rows, reset_less=True)
         planes_left = Signal.like(command.planes, reset_less=True)
@@ -73,30 +73,30 @@ class Rows(wiring.Component):
             self.o.valid.eq(working),
             row.address.eq(address),
             row.spad.eq(spad),
-            row.bytes.eq(current.row_bytes),
+            row.bytes.eq(command.row_bytes),
             row.last.eq(end),
-            row.mark.eq(current.mark),
-            row.fill.eq(current.fill),
-            row.fill_value.eq(current.fill_value),
+            row.mark.eq(command.mark),
+            row.fill.eq(command.fill),
+            row.fill_value.eq(command.fill_value),
             # STORE has none of these; that its fields are so only its checks know.
-            row.constant.eq(reads_constants(current) if loads else 0),
-            row.spread.eq(current.spread if loads else 0),
-            self.i.ready.eq(~working),
+            row.constant.eq(reads_constants(command) if loads else 0),
+            row.spread.eq(command.spread if loads else 0),
+            self.i.ready.eq(working & end & self.o.ready),
         ]
 
         # Two adders each, so that the counters decide behind them, not before.
         next_plane_address, next_plane_spad = Signal.like(row.address), Signal.like(row.spad)
         next_address, next_spad = Signal.like(row.address), Signal.like(row.spad)
         m.d.comb += [
-            next_plane_address.eq(plane_address + current.dram_plane_step),
-            next_plane_spad.eq(plane_spad + current.spad_plane_step),
-            next_address.eq(Mux(plane_end, next_plane_address, address + current.dram_row_step)),
-            next_spad.eq(Mux(plane_end, next_plane_spad, spad + current.spad_row_step)),
+            next_plane_address.eq(plane_address + command.dram_plane_step),
+            next_plane_spad.eq(plane_spad + command.spad_plane_step),
+            next_address.eq(Mux(plane_end, next_plane_address, address + command.dram_row_step)),
+            next_spad.eq(Mux(plane_end, next_plane_spad, spad + command.spad_row_step)),
         ]
         with m.If(self.o.ready & working):
             m.d.sync += [
                 working.eq(~end),
-                address.eq(Mux(current.fill, 0, next_address)),
+                address.eq(Mux(command.fill, 0, next_address)),
                 spad.eq(next_spad),
                 rows_left.eq(rows_left - 1),
                 plane_end.eq(rows_left == 2),
@@ -105,8 +105,8 @@ class Rows(wiring.Component):
                 m.d.sync += [
                     plane_address.eq(next_plane_address),
                     plane_spad.eq(next_plane_spad),
-                    rows_left.eq(current.rows),
-                    plane_end.eq(current.rows == 1),
+                    rows_left.eq(command.rows),
+                    plane_end.eq(command.rows == 1),
                     planes_left.eq(planes_left - 1),
                     last_plane.eq(planes_left == 2),
                 ]
@@ -119,7 +119,6 @@ class Rows(wiring.Component):
         with m.If(~working):
             m.d.sync += [
                 working.eq(self.i.valid),
-                current.eq(command),
                 rows_left.eq(command.rows),
                 planes_left.eq(command.planes),
                 plane_end.eq(command.rows == 1),

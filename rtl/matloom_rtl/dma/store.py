@@ -101,7 +101,8 @@ class Store(wiring.Component):
         self._address(m, bursts.o, queue, responses)
         issued = self._read(m, data.View(layout, queue.r_data), queue)
         self._send(m, issued)
-        self._complete(m, data.View(awaited, responses.r_data), responses)
+        response = data.View(awaited, responses.r_data)
+        self._complete(m, response, responses, rows.o.valid)
         m.d.comb += [
             self.burst.eq(self.axi.aw.valid & self.axi.aw.ready),
             self.beat.eq(self.axi.w.valid & self.axi.w.ready),
@@ -224,7 +225,7 @@ class Store(wiring.Component):
         m.d.sync += addressed.eq(addressed + self.burst - ended)
         return addressed != 0
 
-    def _complete(self, m: Module, response, responses):
+    def _complete(self, m: Module, response, responses, working):
         """Count the responses off; report errors, completion, and what is under way."""
         b, unit = self.axi.b, self.unit
         fire = b.valid & b.ready
@@ -239,4 +240,4 @@ class Store(wiring.Component):
         started = unit.command.valid & unit.command.ready
         under_way = Signal(range(self._config.outstanding + _STAGES + 1))
         m.d.sync += under_way.eq(under_way + started - unit.done)
-        m.d.comb += unit.busy.eq(under_way != 0)
+        m.d.comb += unit.busy.eq((under_way != 0) | working)
