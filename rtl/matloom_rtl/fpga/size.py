@@ -55,6 +55,8 @@ def main() -> int:
     grown = False
     for preset in arguments.presets:
         path = REPORTS / f"{arguments.device}_{preset}_units.json"
+        if not arguments.keep and not path.is_file():
+            parser.error(f"{preset} must have a kept report at {path}: --keep writes one")
         found = measure(generate(load_config(preset)), DEVICES[arguments.device])
         print(preset, ", ".join(f"{count:,} {name}" for name, count in found["total"].items()))
         if arguments.keep:
