@@ -1,6 +1,7 @@
 """Which unit of a chip takes how much of a device, from the flattened netlist of Yosys."""
 
 import json
+import re
 from collections import Counter, defaultdict
 from pathlib import Path
 
@@ -37,9 +38,10 @@ def read_cells(netlist: Path) -> dict:
 def unit_of(name: str) -> str:
     """Return the unit of a register, memory or multiplier: two names below the core, or fewer.
 
-    Yosys begins the names of flattened cells with the path of their module.
+    Yosys begins the names of flattened cells with the path of their module, and adds ``$`` and a
+    number to a name that it has already.
     """
-    *path, _own = name.split(".")
+    *path, _own = re.sub(r"\$\d+", "", name).split(".")
     if _CORE not in path:
         return _OTHER
     return ".".join(path[path.index(_CORE) + 1 :][:_DEPTH]) or _CORE

@@ -21,6 +21,7 @@ def register(source, wire):
 def test_units_are_two_names_below_the_core():
     assert unit_of("chip.core.control.dispatch.bounds.total_TRELLIS_FF_Q") == "control.dispatch"
     assert unit_of("chip.core.load.ahead_TRELLIS_FF_Q") == "load"
+    assert unit_of("chip.core.post$7.results$144.level_TRELLIS_FF_Q") == "post.results"
     assert unit_of("chip.core.reset_TRELLIS_FF_Q") == "core"
     assert unit_of("out_shift_TRELLIS_FF_Q_3") == "other"
 
