@@ -123,6 +123,24 @@ class _Loads:
             self.free = self._ends[-1]
 
 
+def _ready(
+    instruction: Instruction, dispatch: int, done: dict[Opcode, list[int]], machine: Machine
+) -> int:
+    """Return when what an instruction waits for is done, from its dispatch on."""
+    ready = dispatch + _HANDOVER
+    for field, other in zip(_WAITS, UNITS, strict=True):
+        wait = instruction.values.get(field, 0)
+        if wait:
+            ready = max(ready, done[other][-wait] + _HANDOVER)
+    reads = machine.post_reads(instruction.values) if instruction.opcode is Opcode.POST else 0
+    if reads:
+        # Its first block is fetched as soon as the LOADs are there.
+        wait = instruction.values.get("wait_load", 0)
+        loaded = done[Opcode.LOAD][-wait] if wait else 0
+        ready = max(ready, max(dispatch, loaded) + _HANDOVER + reads + _POST_LEAD)
+    return ready
+
+
 def predict(
     instructions: list[Instruction], machine: Machine, *, resident: bool = False
 ) -> Prediction:
@@ -154,18 +172,7 @@ def predict(
         fetched.take(size, dispatch, loads)
         if len(queue) >= places:
             dispatch = max(dispatch, queue[-places])
-        ready = dispatch + _HANDOVER
-        for field, other in zip(_WAITS, UNITS, strict=True):
-            wait = instruction.values.get(field, 0)
-            if wait:
-                ready = max(ready, done[other][-wait] + _HANDOVER)
-        reads = machine.post_reads(instruction.values) if unit is Opcode.POST else 0
-        if reads:
-            # Its first block is fetched as soon as the LOADs are there.
-            wait = instruction.values.get("wait_load", 0)
-            loaded = done[Opcode.LOAD][-wait] if wait else 0
-            ready = max(ready, max(dispatch, loaded) + _HANDOVER + reads + _POST_LEAD)
-        taken_at = ready
+        taken_at = ready = _ready(instruction, dispatch, done, machine)
         if unit is Opcode.LOAD:
             ready += machine.load_latency
         free[Opcode.LOAD] = loads.free

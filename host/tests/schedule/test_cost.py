@@ -129,9 +129,9 @@ def test_marks_get_the_completion_of_their_instruction():
 @pytest.mark.parametrize(
     ("values", "cycles"),
     [
-        ({"source": Source.SPAD, "destination": Destination.ACC_SET, "pre_shift": 8}, 201),
-        ({"source": Source.ACC, "destination": Destination.SPAD, "pre_shift": 8}, 197),
-        ({"source": Source.ACC, "destination": Destination.SPAD, "pre_shift": 4}, 117),
+        ({"source": Source.SPAD, "destination": Destination.ACC_SET, "pre_shift": 8}, 198),
+        ({"source": Source.ACC, "destination": Destination.SPAD, "pre_shift": 8}, 194),
+        ({"source": Source.ACC, "destination": Destination.SPAD, "pre_shift": 4}, 114),
     ],
 )
 def test_floats_take_a_cycle_for_each_byte_of_a_column(values, cycles):
