@@ -59,7 +59,7 @@ async def the_digit_network_runs_through_the_driver(dut):
             if name in found:
                 assert (found[name] == array).all(), name
         assert counters[0].cycles > 0
-        marks = {layer.mark for layer in program.layers if layer.mark}
-        assert set(counters[0].marks) == marks
-        assert max(counters[0].marks.values()) <= counters[0].cycles
+        timestamps = {layer.timestamp for layer in program.layers if layer.timestamp}
+        assert set(counters[0].timestamps) == timestamps
+        assert max(counters[0].timestamps.values()) <= counters[0].cycles
         bench.check_traffic()

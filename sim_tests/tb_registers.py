@@ -6,7 +6,7 @@ from cocotb.triggers import ClockCycles
 from cocotbext.axi import AxiResp
 from jobs import Job, checkup
 
-from matloom.arch.csr import IDENTITY, MARKS_OFFSET, REGISTERS, WINDOW_BYTES, Access, register
+from matloom.arch.csr import IDENTITY, REGISTERS, TIMESTAMPS_OFFSET, WINDOW_BYTES, Access, register
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
@@ -29,21 +29,21 @@ async def read_only_registers_refuse_writes(dut):
             data = bench.random.randbytes(4)
             assert await bench.write_raw(item.offset, data) == AxiResp.SLVERR, item.name
             assert await bench.read(item.name) == before, item.name
-    assert await bench.write_raw(MARKS_OFFSET + 4, b"mark") == AxiResp.SLVERR
+    assert await bench.write_raw(TIMESTAMPS_OFFSET + 4, b"mark") == AxiResp.SLVERR
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
 async def offsets_without_a_register_answer_with_an_error(dut):
     bench = await Bench.open(dut)
     known = {item.offset for item in REGISTERS}
-    known |= {MARKS_OFFSET + 4 * slot for slot in range(bench.config.marks)}
+    known |= {TIMESTAMPS_OFFSET + 4 * slot for slot in range(bench.config.timestamps)}
     holes = [offset for offset in range(0, WINDOW_BYTES, 4) if offset not in known]
     holes = [*bench.random.sample(holes, 40), *range(WINDOW_BYTES, 4096, 508)]
     for offset in holes:
         assert (await bench.read_raw(offset))[1] == AxiResp.SLVERR, hex(offset)
         assert await bench.write_raw(offset, b"hole") == AxiResp.SLVERR, hex(offset)
-    for slot in range(0, bench.config.marks, 7):
-        assert (await bench.read_raw(MARKS_OFFSET + 4 * slot))[1] == AxiResp.OKAY
+    for slot in range(0, bench.config.timestamps, 7):
+        assert (await bench.read_raw(TIMESTAMPS_OFFSET + 4 * slot))[1] == AxiResp.OKAY
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")

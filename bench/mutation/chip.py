@@ -35,7 +35,7 @@ def _config(name: str):
     from matloom.arch.config import Config, load_config
 
     if name == "8x16":
-        return Config(rows=8, columns=16, hop=4, lanes=4, weight_rows=4, bus_bits=128)
+        return Config(rows=8, columns=16, broadcast_group=4, lanes=4, weight_rows=4, bus_bits=128)
     return load_config(name)
 
 

@@ -191,17 +191,17 @@ def _layers(program: Program, runs: list[Counters], resident: bool) -> tuple[Lay
     spent: dict[int, int] = {}
     for run in runs:
         before, last = 0, 0
-        for mark, cycle in sorted(run.marks.items(), key=lambda item: item[1]):
-            spent[mark] = spent.get(mark, 0) + cycle - before
-            before, last = cycle, mark
+        for timestamp, cycle in sorted(run.timestamps.items(), key=lambda item: item[1]):
+            spent[timestamp] = spent.get(timestamp, 0) + cycle - before
+            before, last = cycle, timestamp
         if last:
             spent[last] += run.cycles - before
     assert len(runs) in (0, sum(isinstance(step, EngineStep) for step in program.steps))
     predicted: dict[int, int] = {}
     for layer in program.layers:
         cycles = layer.repeat_cycles if resident else layer.predicted_cycles
-        predicted[layer.mark] = predicted.get(layer.mark, 0) + cycles
-    shared = program.shared_marks
+        predicted[layer.timestamp] = predicted.get(layer.timestamp, 0) + cycles
+    shared = program.shared_timestamps
     layers = []
     for layer in program.layers:
         # The first of those that share a slot takes what is known of all.
@@ -211,11 +211,11 @@ def _layers(program: Program, runs: list[Counters], resident: bool) -> tuple[Lay
                 operator=layer.operator,
                 where=layer.where,
                 macs=layer.macs,
-                cycles=spent.pop(layer.mark, None) if layer.mark else None,
-                predicted_cycles=predicted.pop(layer.mark, 0) if layer.mark else 0,
+                cycles=spent.pop(layer.timestamp, None) if layer.timestamp else None,
+                predicted_cycles=predicted.pop(layer.timestamp, 0) if layer.timestamp else 0,
                 reason=layer.reason,
                 mode=layer.mode,
-                together=layer.mark in shared,
+                together=layer.timestamp in shared,
             )
         )
     return tuple(layers)

@@ -57,11 +57,15 @@ def test_another_memory_than_predicted_is_named(program):
 
 
 def test_rows_sum_to_the_total(program):
-    assert PRESETS["small"].last_mark == LAST
+    assert PRESETS["small"].last_timestamp == LAST
     # Ten cycles for each operator, 40 for those that share the last slot, 3 for the end.
-    marks = {mark: 10 * mark for mark in range(1, LAST)} | {LAST: 10 * LAST + 30}
+    timestamps = {timestamp: 10 * timestamp for timestamp in range(1, LAST)} | {
+        LAST: 10 * LAST + 30
+    }
     total = 10 * LAST + 33
-    report = make_report(program, "rtl", [Counters(values={"cycles": total}, marks=marks)])
+    report = make_report(
+        program, "rtl", [Counters(values={"cycles": total}, timestamps=timestamps)]
+    )
     assert [layer.cycles for layer in report.layers] == [10] * 62 + [43, None, None, None]
     assert sum(layer.cycles or 0 for layer in report.layers) == report.cycles == total
     assert [layer.together for layer in report.layers] == [False] * 62 + [True] * 4
@@ -75,7 +79,7 @@ def test_rows_sum_to_the_total(program):
 def test_predicted_rows_say_what_is_joint(program):
     text = as_text(explain(program))
     assert text.count("together") == 4
-    joint = sum(layer.predicted_cycles for layer in program.layers if layer.mark == LAST)
+    joint = sum(layer.predicted_cycles for layer in program.layers if layer.timestamp == LAST)
     assert f"{joint:,} together" in text
 
 
@@ -84,8 +88,8 @@ def test_runs_share_the_last_slot(program):
     half = program.steps[0]
     twice = replace(program, steps=(half, half))
     counters = [
-        Counters(values={"cycles": 20}, marks={LAST: 20}),
-        Counters(values={"cycles": 35}, marks={LAST: 30}),
+        Counters(values={"cycles": 20}, timestamps={LAST: 20}),
+        Counters(values={"cycles": 35}, timestamps={LAST: 30}),
     ]
     report = make_report(twice, "rtl", counters)
     assert [layer.cycles for layer in report.layers if layer.together] == [55, None, None, None]

@@ -129,7 +129,7 @@ class Core(wiring.Component):
         connect(m, load.axi, read_port.load)
         connect(m, read_port.axi, flipped(self.axi_read))
         connect(m, store.axi, flipped(self.axi_write))
-        connect(m, fetch.o, control.granules)
+        connect(m, fetch.o, control.instruction_words)
         for name, unit in (("fetch", fetch), ("load", load), ("store", store)):
             # As with resets: a register close to each unit.
             halt = Signal(name=f"{name}_halt", attrs={"keep": 1})

@@ -57,8 +57,8 @@ class SpadReadSignature(wiring.Signature):
 
     The address is that of any byte, of weights and blocks a multiple of `Config.weight_boundary`.
 
-    `claims` has a bit for each of the scratchpad's banks that the bytes touch
-    (`memory.claims.claims_of`), so that its arbiter need not look at the address. Bytes at or
+    `bank_select` has a bit for each of the scratchpad's banks that the bytes touch
+    (`bank_select_of`), so that its arbiter need not look at the address. Bytes at or
     beyond the end of the scratchpad read as anything, and never block.
     """
 
@@ -69,7 +69,7 @@ class SpadReadSignature(wiring.Signature):
                 "valid": Out(1),
                 "ready": In(1),
                 "address": Out(SPAD_ADDRESS_BITS),
-                "claims": Out(banks),
+                "bank_select": Out(banks),
                 "data": In(8 * width),
             }
         )
@@ -79,7 +79,7 @@ class SpadWriteSignature(wiring.Signature):
     """Write those of `width` bytes at any byte address whose `mask` bit is set.
 
     `address` may be negative modulo 2**24, or beyond the end, where only masked-out bytes are.
-    `claims` as those of a read.
+    `bank_select` as those of a read.
     """
 
     def __init__(self, width: int, banks: int):
@@ -89,7 +89,7 @@ class SpadWriteSignature(wiring.Signature):
                 "valid": Out(1),
                 "ready": In(1),
                 "address": Out(SPAD_ADDRESS_BITS),
-                "claims": Out(banks),
+                "bank_select": Out(banks),
                 "data": Out(8 * width),
                 "mask": Out(width),
             }
@@ -138,16 +138,16 @@ def access_bits(config: Config) -> int:
 
 
 def mark_bits(config: Config) -> int:
-    """Return the bits of an instruction's mark."""
-    return next(item.width(config) for item in HEAD if item.name == "mark")
+    """Return the bits of an instruction's timestamp."""
+    return next(item.width(config) for item in HEAD if item.name == "timestamp")
 
 
 def body_layout(opcode: Opcode, config: Config) -> data.StructLayout:
-    """Return the fields of an opcode that its unit needs: the mark, and the body in ISA order.
+    """Return the fields of an opcode that its unit needs: the timestamp, and the body in ISA order.
 
     Each has the bits that its legal values have (`Field.width`).
     """
-    fields = {"mark": mark_bits(config)}
+    fields = {"timestamp": mark_bits(config)}
     for item in fields_of(opcode, config):
         width = item.width(config)
         fields[item.name] = signed(width) if item.signed else width

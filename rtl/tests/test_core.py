@@ -12,7 +12,7 @@ from matloom_rtl.top import Top
 NANO = PRESETS["nano"]
 SMALLEST = dataclasses.replace(
     NANO,
-    hop=1,
+    broadcast_group=1,
     weight_rows=1,
     # 16 lines of two words of four bytes.
     spad_bytes=128,
@@ -24,13 +24,15 @@ SMALLEST = dataclasses.replace(
     burst_beats=1,
     queue_depth=1,
     address_first=1,
-    marks=0,
+    timestamps=0,
     counters=0,
 )
 
 
 def shaped(rows, columns, **values):
-    return dataclasses.replace(NANO, **{"rows": rows, "columns": columns, "hop": columns, **values})
+    return dataclasses.replace(
+        NANO, **{"rows": rows, "columns": columns, "broadcast_group": columns, **values}
+    )
 
 
 def varied(**values):
@@ -49,27 +51,31 @@ CONFIGS = {
 MORE = {
     "8x8": PRESETS["small"],
     "16x8": shaped(16, 8, lanes=4),
-    "12x12": shaped(12, 12, hop=3, weight_rows=3, acc_bytes=48 * 1024, lanes=3),
+    "12x12": shaped(12, 12, broadcast_group=3, weight_rows=3, acc_bytes=48 * 1024, lanes=3),
     "64-bit bus": varied(bus_bits=64),
     "128-bit bus": varied(bus_bits=128),
     "all rows of weights": varied(weight_rows=4),
     "one row of weights": varied(weight_rows=1),
     "all lanes": varied(lanes=4),
     "three banks": varied(spad_banks=3, spad_bytes=3 * 8192),
-    "hop of one": varied(hop=1),
+    "groups of one": varied(broadcast_group=1),
     "16 entries": varied(acc_bytes=256),
     "long bursts": varied(burst_beats=256, outstanding=32),
     "single beats": varied(burst_beats=1, outstanding=1),
     "long queues": varied(queue_depth=32),
-    "marks": varied(marks=256),
-    "cycles alone": varied(counters=1, marks=2),
+    "timestamps": varied(timestamps=256),
+    "cycles alone": varied(counters=1, timestamps=2),
     "reference": PRESETS["reference"],
     "16x16, 32-bit bus": dataclasses.replace(Config(), bus_bits=32),
-    "8x16, 128-bit bus": dataclasses.replace(Config(), rows=8, hop=4, bus_bits=128),
+    "8x16, 128-bit bus": dataclasses.replace(Config(), rows=8, broadcast_group=4, bus_bits=128),
     "8x8, all rows of weights": dataclasses.replace(PRESETS["small"], weight_rows=8),
     "32x32": PRESETS["large"],
-    "64x4": dataclasses.replace(Config(), rows=64, columns=4, hop=4, weight_rows=8, lanes=4),
-    "4x64": dataclasses.replace(Config(), rows=4, columns=64, hop=8, weight_rows=1, lanes=16),
+    "64x4": dataclasses.replace(
+        Config(), rows=64, columns=4, broadcast_group=4, weight_rows=8, lanes=4
+    ),
+    "4x64": dataclasses.replace(
+        Config(), rows=4, columns=64, broadcast_group=8, weight_rows=1, lanes=16
+    ),
 }
 
 

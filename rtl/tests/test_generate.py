@@ -10,7 +10,7 @@ from matloom.toolchain.verilator import lint
 from matloom_rtl.generate import TOP_NAME, generate
 from matloom_rtl.lint import WAIVERS
 
-WIDE_BUS = dataclasses.replace(Config(), rows=8, columns=16, hop=4, bus_bits=128)
+WIDE_BUS = dataclasses.replace(Config(), rows=8, columns=16, broadcast_group=4, bus_bits=128)
 
 
 @pytest.fixture(scope="module")

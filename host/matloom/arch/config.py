@@ -48,7 +48,7 @@ class Config:
         Reduction elements that the array takes each cycle.
     columns:
         Output channels that the array makes each cycle.
-    hop:
+    broadcast_group:
         Columns that share one activation register. 1 is the classical systolic array, `columns`
         a pure broadcast; fewer registers and less latency against longer wires.
     mac_modes:
@@ -88,7 +88,7 @@ class Config:
         they may come before.
     queue_depth:
         Instructions that wait before each unit.
-    marks:
+    timestamps:
         Entries of the completion-time table; 0: there is none, and the cycles of layers are not
         known.
     counters:
@@ -98,7 +98,7 @@ class Config:
 
     rows: int = 16
     columns: int = 16
-    hop: int = 4
+    broadcast_group: int = 4
     mac_modes: tuple[str, ...] = ("i8xi8",)
     float_rows: int = 4
     weight_rows: int = 4
@@ -116,7 +116,7 @@ class Config:
     burst_beats: int = 32
     address_first: int = 0
     queue_depth: int = 4
-    marks: int = 64
+    timestamps: int = 64
     counters: int = 2
 
     def __post_init__(self) -> None:
@@ -147,9 +147,9 @@ class Config:
         self._require("columns", "4 to 64", 4 <= self.columns <= 64)
         self._require("columns", "a multiple of 4", self.columns % 4 == 0)
         self._require(
-            "hop",
+            "broadcast_group",
             f"a divisor of columns ({self.columns})",
-            self.hop >= 1 and self.columns % self.hop == 0,
+            self.broadcast_group >= 1 and self.columns % self.broadcast_group == 0,
         )
         self._require(
             "weight_rows",
@@ -233,12 +233,15 @@ class Config:
         self._require("address_first", "0 or 1", self.address_first in (0, 1))
         self._require("queue_depth", "1 to 32", 1 <= self.queue_depth <= 32)
         self._require(
-            "marks",
+            "timestamps",
             "0, or a power of two from 2 to 256",
-            self.marks == 0 or (_power_of_two(self.marks) and 2 <= self.marks <= 256),
+            self.timestamps == 0
+            or (_power_of_two(self.timestamps) and 2 <= self.timestamps <= 256),
         )
         self._require("counters", "0 to 2", 0 <= self.counters <= 2)
-        self._require("marks", "0 without `counters`", self.marks == 0 or self.counters > 0)
+        self._require(
+            "timestamps", "0 without `counters`", self.timestamps == 0 or self.counters > 0
+        )
 
     @property
     def bus_bytes(self) -> int:
@@ -422,9 +425,9 @@ class Config:
         return self.acc_entries // 4
 
     @property
-    def last_mark(self) -> int:
+    def last_timestamp(self) -> int:
         """Highest slot of the completion-time table."""
-        return max(0, self.marks - 1)
+        return max(0, self.timestamps - 1)
 
     @property
     def digest(self) -> int:
@@ -469,7 +472,7 @@ PRESETS = {
     "nano": Config(
         rows=4,
         columns=4,
-        hop=4,
+        broadcast_group=4,
         weight_rows=1,
         spad_bytes=32 * 1024,
         spad_banks=4,
@@ -485,7 +488,7 @@ PRESETS = {
     "small": Config(
         rows=8,
         columns=8,
-        hop=4,
+        broadcast_group=4,
         weight_rows=1,
         spad_bytes=64 * 1024,
         spad_banks=4,

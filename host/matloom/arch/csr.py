@@ -11,8 +11,8 @@ __all__ = [
     "COUNTERS_OFFSET",
     "EXEC_CAUSES",
     "IDENTITY",
-    "MARKS_OFFSET",
     "REGISTERS",
+    "TIMESTAMPS_OFFSET",
     "WINDOW_BYTES",
     "Access",
     "BitField",
@@ -27,8 +27,8 @@ IDENTITY = 0x4D4C_0000 | INTERFACE_VERSION
 #: Size of the register window.
 WINDOW_BYTES = 0x800
 
-#: The completion-time table: one 32-bit cycle number for each mark.
-MARKS_OFFSET = 0x400
+#: The completion-time table: one 32-bit cycle number for each timestamp.
+TIMESTAMPS_OFFSET = 0x400
 
 
 class Access(enum.Enum):

@@ -6,7 +6,15 @@ from functools import cache, lru_cache
 from typing import NamedTuple
 
 from matloom.arch.config import Config
-from matloom.arch.isa import BLOCK_STEPS, BYTES_ONLY, FORMATS, GRANULE_BYTES, Extent, Field, Opcode
+from matloom.arch.isa import (
+    BLOCK_STEPS,
+    BYTES_ONLY,
+    FORMATS,
+    INSTRUCTION_WORD_BYTES,
+    Extent,
+    Field,
+    Opcode,
+)
 from matloom.arch.modes import MAC_MODES
 from matloom.arch.numerics import Rounding
 
@@ -85,22 +93,22 @@ def pack(instruction: Instruction) -> bytes:
         raise IsaError(
             f"{opcode.name}.{name} must be {bits.smallest} to {bits.largest}, not {int(value)}"
         )
-    return word.to_bytes(FORMATS[opcode].granules * GRANULE_BYTES, "little")
+    return word.to_bytes(FORMATS[opcode].instruction_words * INSTRUCTION_WORD_BYTES, "little")
 
 
 def length_granules(first_byte: int) -> int:
-    """Return the granules of the instruction that starts with this byte."""
+    """Return the instruction words of the instruction that starts with this byte."""
     number = first_byte & 15
     if number not in FORMATS:
         raise IsaError(f"opcode must be one of {[int(op) for op in Opcode]}, not {number}")
-    return FORMATS[Opcode(number)].granules
+    return FORMATS[Opcode(number)].instruction_words
 
 
 def unpack(data: bytes, offset: int = 0) -> tuple[Instruction, int]:
     """Return the instruction at `offset` and the offset after it; raise `IsaError` if none."""
     if offset >= len(data):
         raise IsaError(f"an instruction must start inside the {len(data)} bytes, not at {offset}")
-    end = offset + length_granules(data[offset]) * GRANULE_BYTES
+    end = offset + length_granules(data[offset]) * INSTRUCTION_WORD_BYTES
     if end > len(data):
         raise IsaError(f"an instruction at {offset} must end by byte {len(data)}, not {end}")
     word = int.from_bytes(data[offset:end], "little")

@@ -17,8 +17,8 @@ __all__ = [
     "BLOCK_STEPS",
     "BYTES_ONLY",
     "FORMATS",
-    "GRANULE_BYTES",
     "HEAD",
+    "INSTRUCTION_WORD_BYTES",
     "NARROW",
     "UNITS",
     "WRITABLE_REGIONS",
@@ -37,8 +37,8 @@ __all__ = [
     "post_element_bytes",
 ]
 
-#: Instructions are one to three granules long; the opcode tells how many.
-GRANULE_BYTES = 16
+#: Instructions are one to three instruction words long; the opcode tells how many.
+INSTRUCTION_WORD_BYTES = 16
 
 
 #: Fields, and the values of each with which something applies.
@@ -205,20 +205,20 @@ class Format:
     """The fields of one opcode after the common head, and the memory it touches."""
 
     opcode: Opcode
-    granules: int
+    instruction_words: int
     doc: str
     fields: tuple[Field, ...] = ()
     extents: tuple[Extent, ...] = ()
 
     @cached_property
     def all_fields(self) -> tuple[Field, ...]:
-        """Head and body fields, from bit 0 up; what is left of the granules must be zero."""
+        """Head and body fields, from bit 0 up; what is left of the words must be zero."""
         return HEAD + self.fields
 
     @property
     def bits(self) -> int:
         """Bits of the instruction, reserved ones included."""
-        return self.granules * GRANULE_BYTES * 8
+        return self.instruction_words * INSTRUCTION_WORD_BYTES * 8
 
     @cached_property
     def used_bits(self) -> int:
@@ -231,7 +231,10 @@ _WAIT = "must have completed the instruction issued this many {} before; 0 waits
 HEAD = (
     Field(name="opcode", bits=4, doc="the operation", choices=tuple(Opcode)),
     Field(
-        name="mark", bits=8, high="last_mark", doc="slot of the completion-time table, 0 for none"
+        name="timestamp",
+        bits=8,
+        high="last_timestamp",
+        doc="slot of the completion-time table, 0 for none",
     ),
     Field(name="wait_load", bits=6, doc="LOAD " + _WAIT.format("LOADs")),
     Field(name="wait_exec", bits=6, doc="EXEC " + _WAIT.format("EXECs")),
@@ -675,31 +678,31 @@ _POST_EXTENTS = (
 FORMATS = {
     item.opcode: item
     for item in (
-        Format(opcode=Opcode.END, granules=1, doc="wait for every unit, then report done"),
+        Format(opcode=Opcode.END, instruction_words=1, doc="wait for every unit, then report done"),
         Format(
             opcode=Opcode.LOAD,
-            granules=2,
+            instruction_words=2,
             doc="external memory, or a constant byte, to the scratchpad",
             fields=(_LOAD_FILL, *_TRANSFER, _LOAD_SPREAD),
             extents=_transfer_extents(load=True),
         ),
         Format(
             opcode=Opcode.EXEC,
-            granules=3,
+            instruction_words=3,
             doc="stream an input through the array into accumulators",
             fields=_EXEC,
             extents=_EXEC_EXTENTS,
         ),
         Format(
             opcode=Opcode.POST,
-            granules=3,
+            instruction_words=3,
             doc="requantise accumulators or bytes",
             fields=_POST,
             extents=_POST_EXTENTS,
         ),
         Format(
             opcode=Opcode.STORE,
-            granules=2,
+            instruction_words=2,
             doc="scratchpad to external memory",
             fields=(_STORE_FILL, *_TRANSFER, _STORE_SPREAD),
             extents=_transfer_extents(load=False),

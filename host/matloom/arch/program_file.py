@@ -343,7 +343,7 @@ SECTIONS = (
             _text("name", "of its first output"),
             _text("operator", "its name"),
             _u32("where", "it runs", choices=PLACES),
-            _u32("mark", "slot in the completion-time table; 0 for none"),
+            _u32("timestamp", "slot in the completion-time table; 0 for none"),
             _u64("macs", "multiply-accumulates"),
             _u64("predicted_cycles", "of a first call"),
             _u64("repeat_cycles", "of later calls"),
@@ -640,9 +640,17 @@ OPERATORS = tuple(
 
 #: Fields of the configuration that are numbers, by key.
 _NUMBERS = (
-    *("rows", "columns", "hop", "float_rows", "weight_rows", "spad_bytes", "spad_banks"),
+    *(
+        "rows",
+        "columns",
+        "broadcast_group",
+        "float_rows",
+        "weight_rows",
+        "spad_bytes",
+        "spad_banks",
+    ),
     *("acc_bytes", "lanes", "tables", "products", "bus_bits", "outstanding", "burst_beats"),
-    *("queue_depth", "marks", "address_first", "counters"),
+    *("queue_depth", "timestamps", "address_first", "counters"),
     *("windows", "paired_windows", "maximum"),
 )
 CONFIGURATION = (

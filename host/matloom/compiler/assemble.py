@@ -8,7 +8,7 @@ import numpy as np
 
 from matloom.arch.config import Config
 from matloom.arch.instruction import Instruction, illegal_field, pack
-from matloom.arch.isa import GRANULE_BYTES, Region
+from matloom.arch.isa import INSTRUCTION_WORD_BYTES, Region
 from matloom.arch.machine import Machine
 from matloom.arch.program_file import ALIGNMENT, CONSTANT_ALIGNMENT
 from matloom.frontend.arithmetic import file_macs
@@ -63,11 +63,11 @@ def _packed(instructions: list[Instruction], config: Config) -> bytes:
     return b"".join(pack(instruction) for instruction in instructions)
 
 
-def _spent(marks: list[int], completions: dict[int, int]) -> list[int]:
-    """Return the cycles from each mark's predecessor to it."""
+def _spent(timestamps: list[int], completions: dict[int, int]) -> list[int]:
+    """Return the cycles from each timestamp's predecessor to it."""
     spent, before = [], 0
-    for mark in marks:
-        done = completions.get(mark, before)
+    for timestamp in timestamps:
+        done = completions.get(timestamp, before)
         spent.append(max(0, done - before))
         before = max(before, done)
     return spent
@@ -233,7 +233,7 @@ class _Lowering:
             sources=sources,
             results=_with_views(self._places(outputs, run.produced), views),
             views={name: (start, end) for name, (_output, start, end) in views.items()},
-            marks=self._marks(run),
+            timestamps=self._timestamps(run),
         )
 
     def _sizes(self, run: EngineRun) -> dict[str, int]:
@@ -273,13 +273,13 @@ class _Lowering:
             found = overwritten(instructions, before, self.config)
             self.overwritten.update(number for place, number in before.items() if place[0] in found)
 
-    def _marks(self, run: EngineRun) -> tuple[int, ...]:
-        """Return a mark for the last stage of each operator, and none for its others."""
-        marks: list[int] = []
+    def _timestamps(self, run: EngineRun) -> tuple[int, ...]:
+        """Return a timestamp for the last stage of each operator, and none for its others."""
+        timestamps: list[int] = []
         for number, stages in enumerate(run.stages, self.next_mark):
-            mark = min(number, self.config.last_mark)
-            marks.extend([0] * (len(stages) - 1) + [mark] * bool(stages))
-        return tuple(marks)
+            timestamp = min(number, self.config.last_timestamp)
+            timestamps.extend([0] * (len(stages) - 1) + [timestamp] * bool(stages))
+        return tuple(timestamps)
 
     def _commands(self, instructions: list[Instruction]) -> tuple[int, int]:
         """Keep a command buffer; return its number, which stands for its offset, and its size."""
@@ -287,22 +287,22 @@ class _Lowering:
         return len(self.commands) - 1, len(self.commands[-1])
 
     def _engine_layers(self, run: EngineRun, scheduled: Scheduled) -> None:
-        marks = [
-            min(number, self.config.last_mark) if stages else 0
+        timestamps = [
+            min(number, self.config.last_timestamp) if stages else 0
             for number, stages in enumerate(run.stages, self.next_mark)
         ]
-        self.next_mark += len(marks)
-        first = _spent(marks, scheduled.prediction.marks)
-        later = [0] * len(marks)
+        self.next_mark += len(timestamps)
+        first = _spent(timestamps, scheduled.prediction.timestamps)
+        later = [0] * len(timestamps)
         if scheduled.repeat is not None:
-            later = _spent(marks, scheduled.repeat.prediction.marks)
+            later = _spent(timestamps, scheduled.repeat.prediction.timestamps)
         for index, node in enumerate(run.nodes):
             self.layers.append(
                 LayerInfo(
                     name=self.names[node.outputs[0]],
                     operator=str(node.op),
                     where="engine",
-                    mark=marks[index],
+                    timestamp=timestamps[index],
                     macs=macs(self.graph, node),
                     predicted_cycles=first[index],
                     tensor_bytes=tensor_bytes(self.graph, node),
@@ -384,7 +384,7 @@ class _Lowering:
             image.extend(bytes(-len(image) % ALIGNMENT))
             offsets.append(len(image))
             image.extend(commands)
-        assert all(offset % GRANULE_BYTES == 0 for offset in offsets)
+        assert all(offset % INSTRUCTION_WORD_BYTES == 0 for offset in offsets)
         steps = tuple(
             _placed(step, offsets) if isinstance(step, EngineStep) else step for step in self.steps
         )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from matloom.arch.config import Config
-from matloom.arch.csr import COUNTERS, IDENTITY, MARKS_OFFSET, Fault, register
+from matloom.arch.csr import COUNTERS, IDENTITY, TIMESTAMPS_OFFSET, Fault, register
 from matloom.arch.isa import Region
 from matloom.device.errors import UNIT_NAMES, DeviceError, DeviceFault, DeviceTimeout
 from matloom.device.transport import Interruptible, Transport
@@ -23,10 +23,10 @@ _BUSY, _DONE, _FAULT, _RESETTING = 1, 2, 4, 8
 
 @dataclass(frozen=True, kw_only=True)
 class Counters:
-    """What one run cost: counters by name, and the completion cycle of each mark used."""
+    """What one run cost: counters by name, and the completion cycle of each timestamp used."""
 
     values: dict[str, int]
-    marks: dict[int, int]
+    timestamps: dict[int, int]
 
     @property
     def cycles(self) -> int:
@@ -220,10 +220,10 @@ class Driver:
 
     def counters(self) -> Counters:
         """Return the counters and marks of the last run."""
-        marks = {}
-        for slot in range(1, self.config.marks):
-            cycle = self.transport.read32(MARKS_OFFSET + 4 * slot)
+        timestamps = {}
+        for slot in range(1, self.config.timestamps):
+            cycle = self.transport.read32(TIMESTAMPS_OFFSET + 4 * slot)
             if cycle:
-                marks[slot] = cycle
+                timestamps[slot] = cycle
         values = {name: self.read(name.upper()) for name, _doc in COUNTERS}
-        return Counters(values=values, marks=marks)
+        return Counters(values=values, timestamps=timestamps)

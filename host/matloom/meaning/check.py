@@ -227,5 +227,5 @@ class _Check:
     def _layer(self, buffer: EngineStep | Repeat, number: int) -> str:
         """Return the name of the layer that ends next after an instruction."""
         instructions = list(unpack_all(self.program.commands(buffer)))
-        mark = next((item.mark for item in instructions[number:] if item.mark), 0)
-        return next((item.name for item in self.program.layers if item.mark == mark), "")
+        timestamp = next((item.timestamp for item in instructions[number:] if item.timestamp), 0)
+        return next((item.name for item in self.program.layers if item.timestamp == timestamp), "")

@@ -28,7 +28,11 @@ def disassemble(source: Program | bytes) -> str:
     """
     if isinstance(source, bytes):
         return "\n".join(_lines(source, {}))
-    layers = {layer.mark: f"{layer.operator} {layer.name}" for layer in source.layers if layer.mark}
+    layers = {
+        layer.timestamp: f"{layer.operator} {layer.name}"
+        for layer in source.layers
+        if layer.timestamp
+    }
     known = (
         sentence(source.verdict),
         f"cycles are predicted for memory {source.memory.name}",
@@ -71,8 +75,9 @@ def _text(instruction: Instruction, layers: dict[int, str]) -> str:
         if (value := getattr(instruction, item.name))
     )
     text = f"{instruction.opcode.name:<5}{' after' + waits if waits else ''} {fields}".rstrip()
-    if instruction.mark:
-        text += f"  ; completes {layers.get(instruction.mark, f'mark {instruction.mark}')}"
+    if instruction.timestamp:
+        slot = instruction.timestamp
+        text += f"  ; completes {layers.get(slot, f'timestamp {slot}')}"
     return text
 
 

@@ -110,10 +110,10 @@ class Program:
         return found
 
     @property
-    def shared_marks(self) -> frozenset[int]:
+    def shared_timestamps(self) -> frozenset[int]:
         """Slots of the completion-time table that several operators share."""
-        users = Counter(layer.mark for layer in self.layers if layer.mark)
-        return frozenset(mark for mark, count in users.items() if count > 1)
+        users = Counter(layer.timestamp for layer in self.layers if layer.timestamp)
+        return frozenset(timestamp for timestamp, count in users.items() if count > 1)
 
     def utilisation(self, cycles: int) -> float:
         """Return the share of cycles in which the array, each layer in its mode, were full."""

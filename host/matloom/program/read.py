@@ -292,7 +292,7 @@ class _Reader:
             name=self._texts[row["name"]],
             operator=self._texts[row["operator"]],
             where=PLACES[row["where"]],
-            mark=row["mark"],
+            timestamp=row["timestamp"],
             macs=row["macs"],
             predicted_cycles=row["predicted_cycles"],
             reason=self._texts[row["reason"]],

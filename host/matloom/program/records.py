@@ -134,7 +134,7 @@ class HostStep:
 class LayerInfo:
     """An operator of the network and what became of it.
 
-    `mark` is its slot in the completion-time table, 0 for none; `where` is ``"engine"``,
+    `timestamp` is its slot in the completion-time table, 0 for none; `where` is ``"engine"``,
     ``"host"`` or ``"none"`` for operators that cost nothing; `reason` says why not the engine;
     `tensor_bytes` are those of all that it reads and writes. `repeat_cycles` is the
     prediction for later calls, where weights stay on chip. `mode` is the number format of its
@@ -144,7 +144,7 @@ class LayerInfo:
     name: str
     operator: str
     where: str
-    mark: int = 0
+    timestamp: int = 0
     macs: int = 0
     predicted_cycles: int = 0
     reason: str = ""

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from matloom.arch.isa import GRANULE_BYTES, Region
+from matloom.arch.isa import INSTRUCTION_WORD_BYTES, Region
 from matloom.arch.program_file import (
     ALIGNMENT,
     CHECKS,
@@ -237,10 +237,12 @@ def _check_apart(name: str, side: Sequence[Binding]) -> None:
 def _check_commands(name: str, buffer: EngineStep | Repeat, program: Program) -> None:
     for what in ("command_offset", "command_bytes"):
         value = getattr(buffer, what)
-        if value % GRANULE_BYTES:
-            raise ProgramError(f"{name}: {what} must be a multiple of {GRANULE_BYTES}, not {value}")
+        if value % INSTRUCTION_WORD_BYTES:
+            raise ProgramError(
+                f"{name}: {what} must be a multiple of {INSTRUCTION_WORD_BYTES}, not {value}"
+            )
     end = buffer.command_offset + buffer.command_bytes
-    if buffer.command_bytes < GRANULE_BYTES or not 0 <= buffer.command_offset < end:
+    if buffer.command_bytes < INSTRUCTION_WORD_BYTES or not 0 <= buffer.command_offset < end:
         raise ProgramError(f"{name} must have commands, not {buffer.command_bytes} bytes")
     if end > len(program.image):
         raise ProgramError(
@@ -281,9 +283,10 @@ def _check_layer(layer: LayerInfo, program: Program) -> None:
     name = f"layer {layer.name!r}"
     if layer.where not in PLACES:
         raise ProgramError(f"{name} must run at one of {', '.join(PLACES)}, not {layer.where!r}")
-    if not 0 <= layer.mark <= program.config.last_mark:
+    if not 0 <= layer.timestamp <= program.config.last_timestamp:
         raise ProgramError(
-            f"{name} must have a mark of 0 to {program.config.last_mark}, not {layer.mark}"
+            f"{name} must have a timestamp slot of 0 to {program.config.last_timestamp}, "
+            f"not {layer.timestamp}"
         )
     for mode in layer.mode.split(", ") if layer.mode else ():
         if mode not in program.config.mac_modes:

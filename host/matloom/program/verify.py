@@ -9,7 +9,7 @@ from matloom.arch.config import Config
 from matloom.arch.footprint import StridedRange
 from matloom.arch.instruction import Instruction, IsaError, illegal_field, unpack, unpack_all
 from matloom.arch.isa import (
-    GRANULE_BYTES,
+    INSTRUCTION_WORD_BYTES,
     UNITS,
     WRITABLE_REGIONS,
     Destination,
@@ -59,8 +59,8 @@ def verify_program(program: Program) -> None:
 def _commands(program: Program, buffer: EngineStep | Repeat) -> bytes:
     for name in ("command_offset", "command_bytes"):
         value = getattr(buffer, name)
-        if value % GRANULE_BYTES:
-            raise VerifyError(f"{name} must be a multiple of {GRANULE_BYTES}, not {value}")
+        if value % INSTRUCTION_WORD_BYTES:
+            raise VerifyError(f"{name} must be a multiple of {INSTRUCTION_WORD_BYTES}, not {value}")
     return program.commands(buffer)
 
 

@@ -248,7 +248,7 @@ class _Writer:
                 self._text(layer.name),
                 self._text(layer.operator),
                 PLACES.index(layer.where),
-                layer.mark,
+                layer.timestamp,
                 layer.macs,
                 layer.predicted_cycles,
                 layer.repeat_cycles,

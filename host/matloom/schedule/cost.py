@@ -4,12 +4,12 @@ from bisect import bisect_right
 from dataclasses import dataclass
 
 from matloom.arch.instruction import Instruction
-from matloom.arch.isa import FORMATS, GRANULE_BYTES, UNITS, Opcode, Region
+from matloom.arch.isa import FORMATS, INSTRUCTION_WORD_BYTES, UNITS, Opcode, Region
 from matloom.arch.machine import Machine
 
 __all__ = ["Prediction", "predict"]
 
-#: Cycles that the dispatcher takes for an instruction: its granules, its extents, its verdict.
+#: Cycles that the dispatcher takes for an instruction: its words, its extents, its verdict.
 _DISPATCH = {Opcode.LOAD: 25, Opcode.EXEC: 30, Opcode.POST: 37, Opcode.STORE: 25}
 
 #: Bytes of a burst of commands; bytes that are read ahead.
@@ -37,13 +37,13 @@ class Prediction:
     cycles:
         From the doorbell to done.
     marks:
-        Completion time of each mark.
+        Completion time of each timestamp.
     busy:
         Cycles that each unit works, by its name in lower case.
     """
 
     cycles: int
-    marks: dict[int, int]
+    timestamps: dict[int, int]
     busy: dict[str, int]
 
 
@@ -152,8 +152,11 @@ def predict(
     started: dict[Opcode, list[int]] = {unit: [] for unit in UNITS}
     free = dict.fromkeys(UNITS, 0)
     busy = dict.fromkeys(UNITS, 0)
-    marks: dict[int, int] = {}
-    sizes = [FORMATS[instruction.opcode].granules * GRANULE_BYTES for instruction in instructions]
+    timestamps: dict[int, int] = {}
+    sizes = [
+        FORMATS[instruction.opcode].instruction_words * INSTRUCTION_WORD_BYTES
+        for instruction in instructions
+    ]
     first = machine.transfer_cycles(min(sum(sizes), _READ_AHEAD))
     fetched = _Commands(machine, sum(sizes))
     loads = _Loads(machine, machine.command_latency + round(first))
@@ -186,12 +189,12 @@ def predict(
             done[unit].append(start + hold + more)
         queue.append(start)
         busy[unit] += hold
-        mark = instruction.values.get("mark", 0)
-        if mark:
-            marks[mark] = done[unit][-1]
+        timestamp = instruction.values.get("timestamp", 0)
+        if timestamp:
+            timestamps[timestamp] = done[unit][-1]
     cycles = max((times[-1] for times in done.values() if times), default=dispatch) + _HANDOVER
     return Prediction(
         cycles=cycles,
-        marks=marks,
+        timestamps=timestamps,
         busy={unit.name.lower(): count for unit, count in busy.items()},
     )

@@ -99,9 +99,9 @@ class _Emitter:
     def slot(self, number: int, slot: Slot) -> None:
         """Issue the tile of a tick, and the STOREs of what it finishes."""
         stage, tile = self.segment.stages[slot.stage], slot.tile
-        mark = self.segment.marks[slot.stage] if slot.last else 0
+        timestamp = self.segment.timestamps[slot.stage] if slot.last else 0
         stores = self.stores.needed(number, slot)
-        post_mark = 0 if stores else mark
+        post_mark = 0 if stores else timestamp
         if isinstance(tile, ArrayTile):
             assert isinstance(stage, ArrayStage)
             self._array(number, stage, tile, post_mark)
@@ -109,7 +109,7 @@ class _Emitter:
             assert isinstance(stage, VectorStage)
             self._vector(number, stage, tile, post_mark)
         if stores:
-            self.stores.append(number, slot, mark)
+            self.stores.append(number, slot, timestamp)
 
     def _source(self, number: int, name: str, first_byte: int) -> int:
         """Return the scratchpad address of a byte of a tensor."""
@@ -149,7 +149,7 @@ class _Emitter:
             "first_byte": fields["first_byte"] - left,
         }
 
-    def _array(self, number: int, stage: ArrayStage, tile: ArrayTile, mark: int) -> None:
+    def _array(self, number: int, stage: ArrayStage, tile: ArrayTile, timestamp: int) -> None:
         entry = self._entry(stage, tile)
         weights, params = self._chunk_addresses(number, stage, tile)
         fields = {
@@ -166,7 +166,7 @@ class _Emitter:
             return
         looks_up = self._fill_table(number, stage)
         if stage.blocks is not None:
-            self._write_blocks(stage, tile, entry, params, looks_up, mark)
+            self._write_blocks(stage, tile, entry, params, looks_up, timestamp)
             return
         dest, x_step, pitch = self._destination(number, stage, tile)
         numbers = position_bytes(stage, tile) // stage.element_bytes
@@ -176,7 +176,7 @@ class _Emitter:
         for digit in range(stage.digits):
             self.order.append(
                 Opcode.POST,
-                mark=mark if digit + 1 == stage.digits else 0,
+                timestamp=timestamp if digit + 1 == stage.digits else 0,
                 source=Source.ACC,
                 destination=Destination.SPAD,
                 pairs=stage.halves - 1,
@@ -216,7 +216,7 @@ class _Emitter:
         entry: int,
         params: int,
         looks_up: dict[str, int],
-        mark: int,
+        timestamp: int,
     ) -> None:
         """Issue a POST for each plane, before the first of them those of the border."""
         blocks = stage.blocks
@@ -232,7 +232,7 @@ class _Emitter:
             last = plane + 1 == stage.oc_blocks
             self.order.append(
                 Opcode.POST,
-                mark=mark if plane + 1 == tile.end_block else 0,
+                timestamp=timestamp if plane + 1 == tile.end_block else 0,
                 source=Source.ACC,
                 destination=Destination.SPAD,
                 width=tile.end_x - tile.first_x,
@@ -321,7 +321,7 @@ class _Emitter:
         # Without parameters the address means nothing, and might be the end of the scratchpad.
         return weights, params if param_bytes else 0
 
-    def _vector(self, number: int, stage: VectorStage, tile: VectorTile, mark: int) -> None:
+    def _vector(self, number: int, stage: VectorStage, tile: VectorTile, timestamp: int) -> None:
         """Issue the POSTs of whole vectors, as positions of one block, then of what is left.
 
         Where inputs repeat, each repetition is a row.
@@ -336,18 +336,18 @@ class _Emitter:
                 "oc_blocks": blocks,
                 "tail": (period - (blocks - 1) * vector) // size,
             }
-            self._vectors(number, stage, tile, tile.start, rows, mark)
+            self._vectors(number, stage, tile, tile.start, rows, timestamp)
             return
         whole = (tile.end - tile.start) // vector
         middle = tile.start + whole * vector
         line = {"height": 1, "oc_blocks": 1}
         if whole:
-            last = mark if middle == tile.end else 0
+            last = timestamp if middle == tile.end else 0
             vectors = {**line, "width": whole, "tail": self.config.columns}
             self._vectors(number, stage, tile, tile.start, vectors, last)
         if middle < tile.end:
             rest = {**line, "width": 1, "tail": (tile.end - middle) // size}
-            self._vectors(number, stage, tile, middle, rest, mark)
+            self._vectors(number, stage, tile, middle, rest, timestamp)
 
     def _vectors(
         self,
@@ -356,7 +356,7 @@ class _Emitter:
         tile: VectorTile,
         start: int,
         shape: dict[str, int],
-        mark: int,
+        timestamp: int,
     ) -> None:
         entry = self.half * (self.config.acc_entries // 2)
         if number in self.plan.stagings:
@@ -377,7 +377,7 @@ class _Emitter:
                 places["source_pitch"] = 0 if once else pitch * ratio
             self.order.append(
                 Opcode.POST,
-                mark=mark if index + 1 == len(stage.posts) else 0,
+                timestamp=timestamp if index + 1 == len(stage.posts) else 0,
                 acc_addr=entry,
                 **shape,
                 **places,

@@ -47,7 +47,7 @@ class Segment:
     sizes: dict[str, int] = field(repr=False)
     sources: dict[str, Place]
     results: dict[str, Place]
-    marks: tuple[int, ...]
+    timestamps: tuple[int, ...]
     on_chip: frozenset[str] = frozenset()
     views: dict[str, tuple[int, int]] = field(default_factory=dict)
     tilings: Tilings = field(default_factory=Tilings, repr=False, compare=False)

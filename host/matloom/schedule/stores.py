@@ -77,27 +77,27 @@ class Stores:
         rows = (last.image, last.first_row, last.end_row)
         return (tile.image, tile.first_row, tile.end_row) == rows
 
-    def append(self, number: int, slot: Slot, mark: int) -> None:
-        """Issue the STOREs of a tick that needs them; the last one has the mark."""
+    def append(self, number: int, slot: Slot, timestamp: int) -> None:
+        """Issue the STOREs of a tick that needs them; the last one has the timestamp."""
         stage, tile = self.segment.stages[slot.stage], slot.tile
         staging = self.plan.stagings.get(number)
         if staging is None:
             if isinstance(tile, ArrayTile) and self._apart(slot):
                 assert isinstance(stage, ArrayStage)
-                self._blocks(stage, tile, self.stored_blocks[slot.stage], mark)
+                self._blocks(stage, tile, self.stored_blocks[slot.stage], timestamp)
                 self.stored_blocks[slot.stage] = tile.end_block
             else:
-                self._home(stage, tile, mark)
+                self._home(stage, tile, timestamp)
         elif isinstance(tile, ArrayTile):
             assert isinstance(stage, ArrayStage)
-            self._tile(stage, tile, staging.address, mark)
+            self._tile(stage, tile, staging.address, timestamp)
         else:
-            self._linear(stage.output, tile.start, tile.end, staging.address, mark)
+            self._linear(stage.output, tile.start, tile.end, staging.address, timestamp)
 
     def _place(self, name: str) -> Place:
         return self.segment.results.get(name) or self.places[name]
 
-    def _home(self, stage: Stage, tile: Tile, mark: int) -> None:
+    def _home(self, stage: Stage, tile: Tile, timestamp: int) -> None:
         """Store what is complete and not stored yet, digit by digit."""
         end = self._finished(stage, tile)
         start = self.stored[stage.output]
@@ -106,10 +106,10 @@ class Stores:
         for digit in range(digits):
             first = start + digit * apart
             address = self.plan.tensor_buffers[stage.output].address + first
-            last = mark if digit + 1 == digits else 0
+            last = timestamp if digit + 1 == digits else 0
             self._linear(stage.output, first, end + digit * apart, address, last)
 
-    def _blocks(self, stage: ArrayStage, tile: ArrayTile, first: int, mark: int) -> None:
+    def _blocks(self, stage: ArrayStage, tile: ArrayTile, first: int, timestamp: int) -> None:
         """Store the positions of a tile, of each from output block `first` to the tile's last."""
         start = stage.first_byte(tile.image, tile.first_row, tile.first_x, first)
         end = min(tile.end_block * stage.block_bytes, stage.position_bytes)
@@ -117,7 +117,7 @@ class Stores:
         step = stage.x_step if tile.positions > 1 else 0
         self.order.append(
             Opcode.STORE,
-            mark=mark,
+            timestamp=timestamp,
             region=place.region,
             dram_offset=place.offset + start,
             spad_addr=self.plan.tensor_buffers[stage.output].address + start,
@@ -128,14 +128,14 @@ class Stores:
             spad_row_step=step,
         )
 
-    def _linear(self, name: str, start: int, end: int, address: int, mark: int) -> None:
+    def _linear(self, name: str, start: int, end: int, address: int, timestamp: int) -> None:
         """Store bytes of a tensor that lie behind each other from an address on."""
         place = self._place(name)
         for done in range(start, end, LONGEST_ROW):
             size = min(LONGEST_ROW, end - done)
             self.order.append(
                 Opcode.STORE,
-                mark=mark if done + size == end else 0,
+                timestamp=timestamp if done + size == end else 0,
                 region=place.region,
                 dram_offset=place.offset + done,
                 spad_addr=address + done - start,
@@ -144,15 +144,15 @@ class Stores:
                 planes=1,
             )
 
-    def _tile(self, stage: ArrayStage, tile: ArrayTile, address: int, mark: int) -> None:
+    def _tile(self, stage: ArrayStage, tile: ArrayTile, address: int, timestamp: int) -> None:
         """Store a tile that lies by itself at an address."""
         apart = position_bytes(stage, tile) * tile.positions
         for digit in range(stage.digits):
-            last = mark if digit + 1 == stage.digits else 0
+            last = timestamp if digit + 1 == stage.digits else 0
             self._digit(stage, tile, digit, address + digit * apart, last)
 
     def _digit(
-        self, stage: ArrayStage, tile: ArrayTile, digit: int, address: int, mark: int
+        self, stage: ArrayStage, tile: ArrayTile, digit: int, address: int, timestamp: int
     ) -> None:
         width, height = tile.end_x - tile.first_x, tile.end_row - tile.first_row
         size = position_bytes(stage, tile)
@@ -161,7 +161,7 @@ class Stores:
         joined = size == stage.x_step
         if joined and width * size == stage.row_step:
             end = start + height * stage.row_step
-            self._linear(stage.output, start, end, address, mark)
+            self._linear(stage.output, start, end, address, timestamp)
             return
         rows, row_bytes, step = width, size, stage.x_step
         if joined:
@@ -169,7 +169,7 @@ class Stores:
         place = self._place(stage.output)
         self.order.append(
             Opcode.STORE,
-            mark=mark,
+            timestamp=timestamp,
             region=place.region,
             dram_offset=place.offset + start,
             spad_addr=address,

@@ -11,13 +11,13 @@ __all__ = ["WIDEST", "random_config"]
 WIDEST = Config(
     rows=16,
     columns=4,
-    hop=4,
+    broadcast_group=4,
     lanes=4,
     mac_modes=("i8xi8", "i8xi4", "i4xi4", "i16xi8"),
     spad_bytes=1 << 24,
     spad_banks=16,
     acc_bytes=(1 << 15) * 16,
-    marks=256,
+    timestamps=256,
 )
 
 #: Sides of the array that a random configuration has.
@@ -59,7 +59,7 @@ def _draw(generator: random.Random) -> Config:
     return Config(
         rows=rows,
         columns=columns,
-        hop=generator.choice(_divisors(columns)),
+        broadcast_group=generator.choice(_divisors(columns)),
         mac_modes=_modes(generator),
         float_rows=1 << generator.randint(0, 4),
         weight_rows=generator.choice((1, rows, generator.choice(_divisors(rows)))),
@@ -73,7 +73,7 @@ def _draw(generator: random.Random) -> Config:
         outstanding=generator.choice((1, 2, 8)),
         burst_beats=generator.choice((1, 4, 16, 32)),
         queue_depth=generator.choice((1, 2, 4, 8)),
-        marks=generator.choice((2, 64, 256)),
+        timestamps=generator.choice((2, 64, 256)),
         windows=int(generator.random() < 0.8),
         paired_windows=int(generator.random() < 0.8),
         maximum=int(generator.random() < 0.8),

@@ -15,7 +15,7 @@ from matloom.arch.instruction import (
     unpack,
     unpack_all,
 )
-from matloom.arch.isa import FORMATS, GRANULE_BYTES, Opcode, Region
+from matloom.arch.isa import FORMATS, INSTRUCTION_WORD_BYTES, Opcode, Region
 from matloom.device.model.engine import Engine
 from matloom.program.verify import VerifyError, verify_commands
 from matloom.testing.random_programs import Stream
@@ -54,18 +54,21 @@ def _corrupt(generator: random.Random, legal: bytes) -> bytes:
         at = generator.randrange(0, len(commands), 4)
         commands[at : at + 4] = generator.randbytes(4)
     elif kind == "cut":
-        del commands[generator.randrange(1, len(commands) // GRANULE_BYTES) * GRANULE_BYTES :]
+        del commands[
+            generator.randrange(1, len(commands) // INSTRUCTION_WORD_BYTES)
+            * INSTRUCTION_WORD_BYTES :
+        ]
     elif kind == "after":
         # Legal instructions, still at work when noise comes.
-        noise = bytearray(generator.randbytes(3 * GRANULE_BYTES))
+        noise = bytearray(generator.randbytes(3 * INSTRUCTION_WORD_BYTES))
         noise[0] = noise[0] & 0xF0 | generator.choice(tuple(Opcode))
         boundaries, at = [], 0
         while at < len(commands):
             boundaries.append(at)
-            at += length_granules(commands[at]) * GRANULE_BYTES
+            at += length_granules(commands[at]) * INSTRUCTION_WORD_BYTES
         commands[generator.choice(boundaries) :] = noise
     else:
-        commands = bytearray(generator.randbytes(GRANULE_BYTES * generator.randint(1, 12)))
+        commands = bytearray(generator.randbytes(INSTRUCTION_WORD_BYTES * generator.randint(1, 12)))
         if generator.random() < 0.5:
             commands[0] = commands[0] & 0xF0 | generator.choice(tuple(FORMATS))
     return bytes(commands)

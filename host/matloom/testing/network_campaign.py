@@ -65,7 +65,7 @@ def engine_of(seed: int) -> Config:
     return Config(
         rows=rows,
         columns=columns,
-        hop=draw.choice((columns, 4)),
+        broadcast_group=draw.choice((columns, 4)),
         weight_rows=weight_rows,
         lanes=draw.choice([n for n in (1, 2, 4, columns) if columns % n == 0]),
         spad_banks=banks,

@@ -9,8 +9,8 @@ from matloom.arch.config import Config
 from matloom.arch.instruction import Instruction, pack
 from matloom.arch.isa import (
     FORMATS,
-    GRANULE_BYTES,
     HEAD,
+    INSTRUCTION_WORD_BYTES,
     UNITS,
     WRITABLE_REGIONS,
     Destination,
@@ -174,18 +174,18 @@ class _Draw:
         self._append(opcode, values)
 
     def _mark(self) -> int:
-        last = self.config.last_mark
+        last = self.config.last_timestamp
         return self.random.choice((0, 0, last, self.random.randint(0, last)))
 
     def _append(self, opcode: Opcode, values: dict[str, int]) -> None:
         self.order.append(opcode, **values)
         self._strengthen_waits(opcode)
-        self.command_bytes += FORMATS[opcode].granules * GRANULE_BYTES
+        self.command_bytes += FORMATS[opcode].instruction_words * INSTRUCTION_WORD_BYTES
         self.issued[opcode] += 1
 
     def _strengthen_waits(self, opcode: Opcode, share: float = 0.1) -> None:
         """Let the last instruction now and then wait for more than it must."""
-        values = {"mark": self._mark(), **self.order.instructions.pop().values}
+        values = {"timestamp": self._mark(), **self.order.instructions.pop().values}
         for unit in UNITS:
             item = _WAITS[unit]
             longest = min(self.issued[unit], item.range[1])

@@ -21,7 +21,7 @@ def explain(program: Program) -> list[Table | str]:
         ("output", "operator", "where"),
         ("MACs", "bytes", "cycles", "MACs/cycle"),
     )
-    shared = program.shared_marks
+    shared = program.shared_timestamps
     for layer in program.layers:
         on_engine = layer.where == "engine"
         rate = layer.macs / layer.predicted_cycles if layer.predicted_cycles else 0.0
@@ -32,14 +32,14 @@ def explain(program: Program) -> list[Table | str]:
             macs_cell(layer.operator, layer.macs),
             f"{layer.tensor_bytes:,}",
             _cycles(program, layer) if on_engine else "",
-            f"{rate:.1f}" if on_engine and layer.macs and layer.mark not in shared else "",
+            f"{rate:.1f}" if on_engine and layer.macs and layer.timestamp not in shared else "",
         )
     return [table, *_reasons(program), *_totals(program)]
 
 
 def _cycles(program: Program, layer: LayerInfo) -> str:
     """Return an operator's predicted cycles; the first of those with a joint time has all."""
-    if layer.mark not in program.shared_marks:
+    if layer.timestamp not in program.shared_timestamps:
         return f"{layer.predicted_cycles:,}"
     return f"{layer.predicted_cycles:,} together" if layer.predicted_cycles else "together"
 

@@ -4,8 +4,8 @@ from matloom.arch.csr import (
     COUNTERS,
     EXEC_CAUSES,
     IDENTITY,
-    MARKS_OFFSET,
     REGISTERS,
+    TIMESTAMPS_OFFSET,
     WINDOW_BYTES,
     register,
 )
@@ -63,8 +63,8 @@ def test_offsets_are_pinned():
 def test_offsets_differ_and_fit():
     offsets = [item.offset for item in REGISTERS]
     assert len(set(offsets)) == len(offsets)
-    assert all(offset % 4 == 0 and offset < MARKS_OFFSET for offset in offsets)
-    assert MARKS_OFFSET + 4 * 256 <= WINDOW_BYTES
+    assert all(offset % 4 == 0 and offset < TIMESTAMPS_OFFSET for offset in offsets)
+    assert TIMESTAMPS_OFFSET + 4 * 256 <= WINDOW_BYTES
 
 
 def test_fields_do_not_overlap():

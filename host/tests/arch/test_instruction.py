@@ -16,7 +16,7 @@ from matloom.arch.instruction import (
 )
 from matloom.arch.isa import (
     FORMATS,
-    GRANULE_BYTES,
+    INSTRUCTION_WORD_BYTES,
     Opcode,
     fields_of,
 )
@@ -41,7 +41,7 @@ def test_round_trip(seed, opcode):
             if item.name != "opcode"
         }
         data = pack(Instruction(opcode, values))
-        assert len(data) == FORMATS[opcode].granules * GRANULE_BYTES
+        assert len(data) == FORMATS[opcode].instruction_words * INSTRUCTION_WORD_BYTES
         found, end = unpack(b"\xff" * 3 + data, 3)
         assert (found.opcode, found.values, end) == (opcode, values, 3 + len(data))
         assert hash(found) == hash(Instruction(opcode, values))
@@ -68,7 +68,7 @@ def test_a_buffer_ends_with_its_first_end():
     data = b"".join(pack(Instruction(opcode)) for opcode in opcodes)
     assert [each.opcode for each in unpack_all(data + data)] == opcodes
     with pytest.raises(IsaError, match="must start inside the 80 bytes, not at 80"):
-        list(unpack_all(data[:-GRANULE_BYTES]))
+        list(unpack_all(data[:-INSTRUCTION_WORD_BYTES]))
 
 
 def test_unknown_attribute():
@@ -90,7 +90,7 @@ def test_unknown_attribute():
             {"spread": 1, "row_bytes": 1, "rows": 1, "planes": 1},
             "STORE.spread must be one of 0, not 1",
         ),
-        (Opcode.END, {"mark": 64}, "END.mark must be 0 to 63, not 64"),
+        (Opcode.END, {"timestamp": 64}, "END.timestamp must be 0 to 63, not 64"),
     ],
 )
 def test_illegal_fields(opcode, values, sentence):

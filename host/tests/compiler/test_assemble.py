@@ -26,7 +26,9 @@ def test_programs_are_whole(seed):
         instructions = list(unpack_all(program.commands(step)))
         assert instructions[-1].opcode is Opcode.END
         assert not any(illegal_field(instruction, config) for instruction in instructions)
-        assert [instruction.mark for instruction in instructions if instruction.mark] == [1]
+        assert [instruction.timestamp for instruction in instructions if instruction.timestamp] == [
+            1
+        ]
         assert program.inputs == tuple(
             info for info in program.tensors if info.name in {t.name for t in program.inputs}
         )

@@ -193,8 +193,8 @@ def test_layers_tell_where_they_run():
     assert places["SOFTMAX"] == "host"
     softmax = next(layer for layer in program.layers if layer.where == "host")
     assert softmax.reason == "the engine has no SOFTMAX"
-    marks = [layer.mark for layer in program.layers if layer.where == "engine"]
-    assert marks == list(range(1, len(marks) + 1))
+    timestamps = [layer.timestamp for layer in program.layers if layer.where == "engine"]
+    assert timestamps == list(range(1, len(timestamps) + 1))
 
 
 #: Prints a digest of programs some of whose tensors, of one size, lie in external memory.

@@ -11,7 +11,7 @@ from matloom.testing.pair import MEMORY_BYTES, Pair
 CONFIGS = {
     "nano": PRESETS["nano"],
     "units": dataclasses.replace(PRESETS["nano"], tables=1, products=1),
-    "8x16": dataclasses.replace(Config(), rows=8, columns=16, hop=4, bus_bits=128),
+    "8x16": dataclasses.replace(Config(), rows=8, columns=16, broadcast_group=4, bus_bits=128),
     "reference": PRESETS["reference"],
     "float": dataclasses.replace(
         PRESETS["nano"],

@@ -340,8 +340,8 @@ def test_instructions_are_nested_loops(seed):
     "config",
     [
         PRESETS["small"],
-        Config(rows=12, columns=8, hop=8, lanes=4, weight_rows=3, acc_bytes=16384),
-        Config(rows=12, columns=8, hop=8, lanes=4, weight_rows=4, acc_bytes=16384),
+        Config(rows=12, columns=8, broadcast_group=8, lanes=4, weight_rows=3, acc_bytes=16384),
+        Config(rows=12, columns=8, broadcast_group=8, lanes=4, weight_rows=4, acc_bytes=16384),
     ],
     ids=["two lines", "three lines", "blocks"],
 )

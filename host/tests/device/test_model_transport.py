@@ -3,7 +3,15 @@
 import pytest
 
 from matloom.arch.config import PRESETS
-from matloom.arch.csr import COUNTERS, IDENTITY, MARKS_OFFSET, REGISTERS, Access, Fault, register
+from matloom.arch.csr import (
+    COUNTERS,
+    IDENTITY,
+    REGISTERS,
+    TIMESTAMPS_OFFSET,
+    Access,
+    Fault,
+    register,
+)
 from matloom.arch.instruction import Instruction, pack
 from matloom.arch.isa import Opcode, Region
 from matloom.device.model.transport import ModelTransport
@@ -45,8 +53,8 @@ def test_registers_after_power_on():
     expected = {item.name: item.reset for item in REGISTERS}
     expected |= {"ID": IDENTITY, "DIGEST": CONFIG.digest}
     assert {item.name: read(made, item.name) for item in REGISTERS} == expected
-    marks = [made.read32(MARKS_OFFSET + 4 * slot) for slot in range(CONFIG.marks)]
-    assert marks == [0] * CONFIG.marks
+    timestamps = [made.read32(TIMESTAMPS_OFFSET + 4 * slot) for slot in range(CONFIG.timestamps)]
+    assert timestamps == [0] * CONFIG.timestamps
 
 
 def test_a_run_copies_through_the_scratchpad(device):
@@ -96,11 +104,11 @@ def test_commands_end_with_their_region(device):
 
 
 def test_refused_addresses(device):
-    for address in (0x34, 2, MARKS_OFFSET + 4 * CONFIG.marks):
+    for address in (0x34, 2, TIMESTAMPS_OFFSET + 4 * CONFIG.timestamps):
         with pytest.raises(OSError, match=f"one of the offsets, not {address:#x}"):
             device.read32(address)
     fixed = [item.offset for item in REGISTERS if item.access is Access.R]
-    for address in (*fixed, 0x34, MARKS_OFFSET):
+    for address in (*fixed, 0x34, TIMESTAMPS_OFFSET):
         with pytest.raises(OSError, match=f"must be writable, not {address:#x}"):
             device.write32(address, 1)
     with pytest.raises(OSError, match=r"must hold 0xffff \+ 2: it has 65536"):

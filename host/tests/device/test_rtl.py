@@ -73,7 +73,7 @@ def fails(pair):
 def test_default_timing_moves_a_beat_a_cycle(pair):
     counters = copy(pair.rtl)
     beats = 8 * ROW_BYTES // pair.config.bus_bytes
-    # Commands are five granules.
+    # Commands are five instruction words.
     assert counters.values["read_beats"] == beats + 5 * 16 // pair.config.bus_bytes
     assert counters.values["write_beats"] == beats
     assert 2 * beats < counters.cycles < 2.3 * beats

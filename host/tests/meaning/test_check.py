@@ -185,7 +185,7 @@ def test_the_message_names_instruction_and_layer(compiled):
         if item.opcode is Opcode.POST and item.channel_scale
     )
     wrong = _edited(program, step, number, "output_zero", instructions[number].output_zero + 1)
-    layer = next(item.name for item in program.layers if item.mark)
+    layer = next(item.name for item in program.layers if item.timestamp)
     with pytest.raises(MeaningError) as error:
         check_meaning(graph, wrong, names)
     assert f"instruction {number} (POST) of layer {layer!r} is the first" in str(error.value)

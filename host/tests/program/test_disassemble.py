@@ -15,10 +15,10 @@ from matloom.testing.streaming import streaming_network
 
 
 def test_fields_and_waits():
-    load = Instruction(Opcode.LOAD, {"rows": 2, "spad_addr": 7, "wait_exec": 3, "mark": 5})
+    load = Instruction(Opcode.LOAD, {"rows": 2, "spad_addr": 7, "wait_exec": 3, "timestamp": 5})
     text = disassemble(pack(load) + pack(Instruction(Opcode.END)))
     first, second = text.splitlines()
-    wanted = "0 0 LOAD after exec-3 spad_addr=7 rows=2 ; completes mark 5"
+    wanted = "0 0 LOAD after exec-3 spad_addr=7 rows=2 ; completes timestamp 5"
     assert first.split() == wanted.split()
     assert second.split() == ["1", "32", "END"]
 

@@ -35,7 +35,7 @@ def test_round_trip_with_host_steps_and_layers():
     program = compile_network(load_tflite(NETWORK), PRESETS["small"])
     assert {step.kind for step in program.steps} == {"engine", "host"}
     assert any(tensor.quantised for tensor in program.tensors)
-    assert any(layer.mark for layer in program.layers)
+    assert any(layer.timestamp for layer in program.layers)
     data = program.to_bytes()
     assert Program.from_bytes(data) == program
     assert Program.from_bytes(data).to_bytes() == data

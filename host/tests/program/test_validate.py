@@ -211,7 +211,7 @@ def test_layers(digits):
         return replace(digits, layers=(replace(first, **values), *digits.layers[1:]))
 
     refused(changed(where="moon"), "must run at one of none, engine, host, not 'moon'")
-    refused(changed(mark=64), "must have a mark of 0 to 63, not 64")
+    refused(changed(timestamp=64), "must have a timestamp slot of 0 to 63, not 64")
     refused(changed(mode="bf16"), "must have modes of i8xi8, not 'bf16'")
 
 

@@ -215,11 +215,11 @@ def test_every_wait_of_random_streams(seed):
             "SPAD addresses must end by 32768, not 32831",
         ),
         (
-            [(Opcode.POST, {**POST, "param_addr": 32769})],
-            "SPAD addresses must end by 32768, not 32769",
+            [(Opcode.POST, {**POST, "channel_bias": 1, "param_addr": 32767})],
+            "SPAD addresses must end by 32768, not 32783",
         ),
         ([(Opcode.LOAD, {**LOAD, "dram_offset": 5999})], "DRAM addresses must end by 6000"),
-        ([(Opcode.EXEC, {**EXEC, "acc_addr": 256})], "ACC addresses must end by 256, not 257"),
+        ([(Opcode.EXEC, {**EXEC, "acc_addr": 255, "width": 2})], "must end by 256, not 257"),
         (
             [(Opcode.LOAD, LOAD), (Opcode.STORE, STORE)],
             r"instruction 1 \(STORE\) must wait for instruction 0 \(LOAD\), which writes SPAD",

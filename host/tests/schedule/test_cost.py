@@ -118,11 +118,11 @@ def test_a_look_up_takes_a_cycle_more():
 
 def test_marks_get_the_completion_of_their_instruction():
     order = DependencyTracker(CONFIG, {})
-    order.append(Opcode.EXEC, **_exec(100, 1), mark=3, input_rows=1, input_row_bytes=1)
-    order.append(Opcode.EXEC, **_exec(100, 1), mark=4, input_rows=1, input_row_bytes=1)
+    order.append(Opcode.EXEC, **_exec(100, 1), timestamp=3, input_rows=1, input_row_bytes=1)
+    order.append(Opcode.EXEC, **_exec(100, 1), timestamp=4, input_rows=1, input_row_bytes=1)
     order.end()
     prediction = predict(order.instructions, Machine(config=CONFIG))
-    assert prediction.marks[4] - prediction.marks[3] == 100
+    assert prediction.timestamps[4] - prediction.timestamps[3] == 100
     assert prediction.busy["exec"] == 200
 
 

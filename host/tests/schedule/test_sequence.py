@@ -40,7 +40,7 @@ def _order(*stages, spilled=()):
         sizes=sizes,
         sources={},
         results={},
-        marks=(0,) * len(stages),
+        timestamps=(0,) * len(stages),
     )
     tilings = [
         _tiling(

@@ -93,14 +93,14 @@ def test_convolutions_write_side_by_side(axis, config):
     joined = network.add(Op.CONCATENATION, parts, Axis(axis=axis))
     last = network.convolution(joined, 8, 1)
     layer = check(network.graph(last), config)
-    assert (layer.mark, layer.predicted_cycles) == (0, 0)
+    assert (layer.timestamp, layer.predicted_cycles) == (0, 0)
 
 
 def test_what_somebody_else_reads_is_copied():
     network = Network(5, (1, 4, 4, 16))
     first, second = network.convolution(0, 16), network.convolution(0, 16)
     joined = network.add(Op.CONCATENATION, (first, second), Axis(axis=3))
-    assert check(network.graph(joined, second)).mark > 0
+    assert check(network.graph(joined, second)).timestamp > 0
 
 
 def test_an_upsampled_map_beside_its_ancestor():
@@ -111,4 +111,4 @@ def test_an_upsampled_map_beside_its_ancestor():
     resize = Resize(size=(8, 8), align_corners=False, half_pixel_centers=True)
     up = network.add(Op.RESIZE_NEAREST_NEIGHBOR, (narrow,), resize)
     joined = network.add(Op.CONCATENATION, (up, wide), Axis(axis=3))
-    assert check(network.graph(network.convolution(joined, 9)), "nano").mark > 0
+    assert check(network.graph(network.convolution(joined, 9)), "nano").timestamp > 0

@@ -66,7 +66,7 @@ def test_a_clean_campaign_keeps_nothing(tmp_path):
 
 
 def test_kept_seeds_come_back(tmp_path):
-    config = dataclasses.replace(PRESETS["nano"], marks=2)
+    config = dataclasses.replace(PRESETS["nano"], timestamps=2)
     kept = [FailedSeed(check="layers", config=config, seed=seed) for seed in (3, 4)]
     for failed in (*kept, kept[0]):
         soak._keep(tmp_path / "failed.json", failed)

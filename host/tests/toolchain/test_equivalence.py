@@ -135,8 +135,8 @@ def proven(pairs, named, folder):
         [yosys, "-Q", "-T", "script.ys"], cwd=folder, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    marks = [match.end() for match in re.finditer(r"^PAIR \d+", done.stdout, re.MULTILINE)]
-    parts = [done.stdout[a:b] for a, b in pairwise([*marks, len(done.stdout)])]
+    timestamps = [match.end() for match in re.finditer(r"^PAIR \d+", done.stdout, re.MULTILINE)]
+    parts = [done.stdout[a:b] for a, b in pairwise([*timestamps, len(done.stdout)])]
     assert len(parts) == len(pairs)
     return ["Equivalence successfully proven!" in part for part in parts]
 

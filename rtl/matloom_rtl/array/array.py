@@ -22,7 +22,7 @@ class Array(wiring.Component):
     shadow registers for a vector with `switch` presented in cycle t + 1 or later; a switch in
     cycle t itself still activates what the shadow registers held before.
 
-    Activations, switches and weights pass from one group of `hop` columns to the next through one
+    Activations, switches and weights pass from one broadcast group to the next through one
     register, so group g works g cycles behind group 0 on the same order of events; earlier groups'
     sums wait for the last group. A cell is two weight registers and a multiplier with registers
     before and behind it; the products of a column meet in a binary tree with a register at each
@@ -113,7 +113,7 @@ class Array(wiring.Component):
 
     @property
     def _last_group(self) -> int:
-        return self._config.columns // self._config.hop - 1
+        return self._config.columns // self._config.broadcast_group - 1
 
     def elaborate(self, platform):
         m = Module()
@@ -143,8 +143,8 @@ class Array(wiring.Component):
                 held_words = Signal(name=f"words_{group}", reset_less=True)
                 with m.If(valid):
                     m.d.sync += held_words.eq(words)
-            for index in range(config.hop):
-                column = group * config.hop + index
+            for index in range(config.broadcast_group):
+                column = group * config.broadcast_group + index
                 active = self._weights(m, column, writes, weights, switch)
                 operands = [*windows[index], *activations[len(windows[index]) :]]
                 products = cells.products(m, column, operands, active, held_words)
@@ -164,7 +164,9 @@ class Array(wiring.Component):
                 words = held_words
                 writes = [delay(m, write, reset=True) for write in writes]
                 weights = [
-                    delay(m, byte) if index % config.columns >= (group + 1) * config.hop else None
+                    delay(m, byte)
+                    if index % config.columns >= (group + 1) * config.broadcast_group
+                    else None
                     for index, byte in enumerate(weights)
                 ]
         self._follow(m)
@@ -178,8 +180,8 @@ class Array(wiring.Component):
         config = self._config
         rows = WINDOW_TAPS * config.window_lines
         if not rows:
-            return [[]] * config.hop
-        windows = Windows(config, group * config.hop)
+            return [[]] * config.broadcast_group
+        windows = Windows(config, group * config.broadcast_group)
         m.submodules[f"windows_{group}"] = windows
         m.d.comb += [
             windows.valid.eq(valid),
@@ -188,7 +190,7 @@ class Array(wiring.Component):
             windows.position.eq(position),
         ]
         if config.has_paired_windows:
-            first, beyond = group * config.hop, (group + 1) * config.hop
+            first, beyond = group * config.broadcast_group, (group + 1) * config.broadcast_group
             m.d.comb += windows.block.eq(
                 Cat(
                     weights[row * config.columns + column][:8]
@@ -197,7 +199,8 @@ class Array(wiring.Component):
                 )
             )
         return [
-            [windows.operands[index][row] for row in range(rows)] for index in range(config.hop)
+            [windows.operands[index][row] for row in range(rows)]
+            for index in range(config.broadcast_group)
         ]
 
     def _weights(self, m: Module, column: int, writes, weights, switch):

@@ -11,7 +11,7 @@ from matloom_rtl.array.array import Array
 from matloom_rtl.array.cells import flags_layout
 from matloom_rtl.array.loader import Loader
 from matloom_rtl.array.walk import Walk, vector_layout
-from matloom_rtl.memory.claims import aligned, claims_of
+from matloom_rtl.memory.bank_select import aligned, bank_select_of
 from matloom_rtl.memory.credits import CreditQueue
 from matloom_rtl.ports import (
     SPAD_READ_LATENCY,
@@ -37,7 +37,7 @@ def _tag_layout(config: Config) -> data.StructLayout:
             "add": 1,
             "maximum": 1,
             "last": 1,
-            "mark": mark_bits(config),
+            "timestamp": mark_bits(config),
             **({"narrow": 1} if config.has_narrow else {}),
             **({"floating": 1} if config.has_float else {}),
         }
@@ -51,7 +51,7 @@ def _request_layout(config: Config) -> data.StructLayout:
             "valid": 1,
             "paused": 1,
             "switch": 1,
-            "claims": config.spad_banks,
+            "bank_select": config.spad_banks,
             **({"paired": 1} if config.has_paired_windows else {}),
             "vector": vector_layout(config),
         }
@@ -160,21 +160,23 @@ class Execute(wiring.Component):
         config, read = self._config, self.input_read
         paired = ("paired",) if config.has_paired_windows else ()
         m.submodules.vectors = vectors = CreditQueue(
-            _request_layout(config), at_hand=("valid", "paused", "switch", "claims", *paired)
+            _request_layout(config), at_hand=("valid", "paused", "switch", "bank_select", *paired)
         )
         shown, vector = vectors.o.payload, vectors.o.payload.vector
         allowed = ~shown.switch | loader.full
         address, arriving = walk.vector.address, vectors.w_data
-        wanted, claims = shown.valid & allowed, claims_of(address, config.rows, config)
+        wanted, bank_select = shown.valid & allowed, bank_select_of(address, config.rows, config)
         ready, fire = read.ready, read.valid & read.ready
         if paired:
             block = aligned(address, config.weight_boundary)
-            block_claims = claims_of(block, config.paired_bytes, config)
-            claims = Mux(walk.vector.paired, block_claims, claims)
+            block_claims = bank_select_of(block, config.paired_bytes, config)
+            bank_select = Mux(walk.vector.paired, block_claims, bank_select)
             m.d.comb += arriving.paired.eq(walk.vector.paired)
             ready = Mux(shown.paired, self.weight_read.ready, read.ready)
             fire = wanted & ready
-            self._share_weight_read(m, loader, wanted & shown.paired, vector.address, shown.claims)
+            self._share_weight_read(
+                m, loader, wanted & shown.paired, vector.address, shown.bank_select
+            )
             wanted = wanted & ~shown.paired
         m.d.comb += [
             walk.room.eq(vectors.room),
@@ -185,18 +187,18 @@ class Execute(wiring.Component):
             arriving.switch.eq(walk.vector.switch),
             arriving.vector.eq(walk.vector),
             # Padding claims nothing, and so waits for nobody.
-            arriving.claims.eq(Mux(walk.vector.row_valid, claims, 0)),
+            arriving.bank_select.eq(Mux(walk.vector.row_valid, bank_select, 0)),
             vectors.o.ready.eq(~shown.valid | (ready & allowed)),
             read.valid.eq(wanted),
             read.address.eq(vector.address),
-            read.claims.eq(shown.claims),
+            read.bank_select.eq(shown.bank_select),
             loader.release.eq(fire & shown.switch),
         ]
         m.d.sync += self.unit.progress.eq(fire | (self.weight_read.valid & self.weight_read.ready))
         self._name_cause(m, shown, allowed, fire, walk.active)
         return vector, fire
 
-    def _share_weight_read(self, m: Module, loader, taken, address, claims):
+    def _share_weight_read(self, m: Module, loader, taken, address, bank_select):
         """Let the blocks of paired windows go before the rows of the next tile.
 
         No block waits for a tile while it takes the port, so that the tile comes in the end.
@@ -206,7 +208,7 @@ class Execute(wiring.Component):
             loader.taken.eq(taken),
             port.valid.eq(taken | rows.valid),
             port.address.eq(Mux(taken, address, rows.address)),
-            port.claims.eq(Mux(taken, claims, rows.claims)),
+            port.bank_select.eq(Mux(taken, bank_select, rows.bank_select)),
             rows.ready.eq(port.ready),
             rows.data.eq(port.data),
         ]
@@ -323,18 +325,18 @@ class Execute(wiring.Component):
             m.d.comb += [self.sum_narrow.eq(array.next_tag.narrow), self.seconds.eq(seconds)]
         if self._config.has_float:
             m.d.comb += self.sum_floating.eq(array.next_tag.floating)
-        done, mark = Signal(), Signal(mark_bits(self._config))
-        m.d.comb += [done.eq(array.o_valid & array.o_tag.last), mark.eq(array.o_tag.mark)]
+        done, timestamp = Signal(), Signal(mark_bits(self._config))
+        m.d.comb += [done.eq(array.o_valid & array.o_tag.last), timestamp.eq(array.o_tag.timestamp)]
         for _stage in range(self._config.acc_update_latency):
-            done_next, mark_next = Signal(), Signal.like(mark, reset_less=True)
-            m.d.sync += [done_next.eq(done), mark_next.eq(mark)]
-            done, mark = done_next, mark_next
+            done_next, mark_next = Signal(), Signal.like(timestamp, reset_less=True)
+            m.d.sync += [done_next.eq(done), mark_next.eq(timestamp)]
+            done, timestamp = done_next, mark_next
         under_way = Signal(range(64))
         taken = self.unit.command.valid & self.unit.command.ready
         m.d.sync += under_way.eq(under_way + taken - done)
         m.d.comb += [
             self.unit.done.eq(done),
-            self.unit.done_mark.eq(mark),
+            self.unit.done_mark.eq(timestamp),
             self.unit.busy.eq(under_way != 0),
         ]
 

@@ -56,7 +56,7 @@ class FloatColumns(wiring.Component):
         """Return the cycles from a vector to its sums."""
         levels = config.float_rows.bit_length() - 1
         product = Unpack.LATENCY + 1 + FloatMultiply.latency_of(config.float_modes)
-        return product + levels * FloatAdd.LATENCY + config.columns // config.hop - 1
+        return product + levels * FloatAdd.LATENCY + config.columns // config.broadcast_group - 1
 
     def elaborate(self, platform):
         m = Module()
@@ -70,10 +70,10 @@ class FloatColumns(wiring.Component):
         for _cycle in range(Unpack.LATENCY - 1):
             valid, switch = delay(m, valid, reset=True), delay(m, switch, reset=True)
 
-        last_group = config.columns // config.hop - 1
+        last_group = config.columns // config.broadcast_group - 1
         for group in range(last_group + 1):
             valid = delay(m, valid, reset=True)
-            switches = beside(m, switch, config.hop, name=f"switch_{group}", reset=True)
+            switches = beside(m, switch, config.broadcast_group, name=f"switch_{group}", reset=True)
             switch = switches[0]
             operands = [
                 Signal(OPERAND, name=f"operand_{group}_{element}", reset_less=True)
@@ -82,7 +82,7 @@ class FloatColumns(wiring.Component):
             with m.If(valid):
                 m.d.sync += [held.eq(given) for held, given in zip(operands, vector, strict=True)]
             for place, switched in enumerate(switches):
-                column = group * config.hop + place
+                column = group * config.broadcast_group + place
                 active = self._weights(m, column, writes, weights[column], switched)
                 total = self._sum(m, column, operands, active)
                 for _group in range(group, last_group):
@@ -92,7 +92,7 @@ class FloatColumns(wiring.Component):
                 vector, writes = operands, [delay(m, write, reset=True) for write in writes]
                 weights = [
                     [delay(m, weight) for weight in column]
-                    if index >= (group + 1) * config.hop
+                    if index >= (group + 1) * config.broadcast_group
                     else None
                     for index, column in enumerate(weights)
                 ]

@@ -7,8 +7,8 @@ from amaranth.lib.wiring import In, Out
 from matloom.arch.config import Config
 from matloom.arch.isa import Opcode
 from matloom_rtl.array.cells import decode_flags, delay
-from matloom_rtl.memory.claims import aligned, claims_of
-from matloom_rtl.memory.slice import Slice
+from matloom_rtl.memory.bank_select import aligned, bank_select_of
+from matloom_rtl.memory.skid_buffer import SkidBuffer
 from matloom_rtl.ports import SPAD_READ_LATENCY, SpadReadSignature, access_bits, body_layout
 
 __all__ = ["Loader"]
@@ -73,23 +73,25 @@ class Loader(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config, read = self._config, self.read
-        m.submodules.requests = requests = Slice(
+        m.submodules.requests = requests = SkidBuffer(
             data.StructLayout(
                 {
                     "address": access_bits(config),
-                    "claims": config.spad_banks,
+                    "bank_select": config.spad_banks,
                     **({"narrow": 1} if config.has_narrow else {}),
                     **({"format": len(self.weight_format)} if config.has_float else {}),
                 }
             ),
-            at_hand=("claims",),
+            at_hand=("bank_select",),
         )
         working, all_end = Signal(), Signal()
         address, asked = Signal(access_bits(config), reset_less=True), Signal()
         m.d.comb += [
             requests.i.valid.eq(working),
             requests.i.payload.address.eq(address),
-            requests.i.payload.claims.eq(claims_of(address, read.signature.width, config)),
+            requests.i.payload.bank_select.eq(
+                bank_select_of(address, read.signature.width, config)
+            ),
             asked.eq(working & requests.i.ready),
             self.i.ready.eq(~working),
         ]
@@ -111,7 +113,7 @@ class Loader(wiring.Component):
         m.d.comb += [
             read.valid.eq(requests.o.valid & free),
             read.address.eq(requests.o.payload.address),
-            read.claims.eq(requests.o.payload.claims),
+            read.bank_select.eq(requests.o.payload.bank_select),
             requests.o.ready.eq(read.ready & free),
             fire.eq(read.valid & read.ready),
             tile_end.eq(fire & last),

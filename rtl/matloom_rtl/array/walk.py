@@ -69,7 +69,7 @@ def vector_layout(config: Config) -> data.StructLayout:
             "add": 1,
             "maximum": 1,
             "last": 1,
-            "mark": mark_bits(config),
+            "timestamp": mark_bits(config),
             "window": 1,
             "output": 1,
             "first": 1,
@@ -91,7 +91,7 @@ _LOOP_FIELDS = (
 #: What the stages behind the loops need, from a cycle later on.
 _STAGE_FIELDS = (
     *("input_addr", "input_pitch", "input_rows", "input_row_bytes"),
-    *("acc_addr", "pad_value", "mark", "window", "mode"),
+    *("acc_addr", "pad_value", "timestamp", "window", "mode"),
     *("first_output", "out_width", "out_height", "out_x_skip", "out_y_skip"),
 )
 
@@ -328,7 +328,7 @@ class Walk(wiring.Component):
         m.d.comb += [
             s1.pad.eq(fixed.pad_value),
             s1.entry.eq(fixed.acc_addr),
-            s1.mark.eq(fixed.mark),
+            s1.timestamp.eq(fixed.timestamp),
             *(s1[name].eq(known[name]) for name in ("switch", "add", "last", "first")),
         ]
         if self._config.maximum:

@@ -29,7 +29,7 @@ def slide_layout(config: Config) -> data.StructLayout:
 
 
 class Windows(wiring.Component):
-    """Hold an operand for each cell of ``WINDOW_TAPS * window_lines`` rows and `hop` columns.
+    """Hold an operand for each cell of ``WINDOW_TAPS * window_lines`` rows and a broadcast group.
 
     A dense vector puts its byte of the row into every column. A sliding one puts its byte of the
     *column* into the last row, what the line memories hold into the last row of the older lines,
@@ -80,8 +80,14 @@ class Windows(wiring.Component):
                 "valid": In(1),
                 "vector": In(8 * config.rows),
                 "slide": In(slide_layout(config)),
-                **({"block": In(8 * _POSITIONS * config.hop)} if config.has_paired_windows else {}),
-                "operands": Out(data.ArrayLayout(data.ArrayLayout(signed(8), rows), config.hop)),
+                **(
+                    {"block": In(8 * _POSITIONS * config.broadcast_group)}
+                    if config.has_paired_windows
+                    else {}
+                ),
+                "operands": Out(
+                    data.ArrayLayout(data.ArrayLayout(signed(8), rows), config.broadcast_group)
+                ),
             }
         )
 
@@ -95,7 +101,7 @@ class Windows(wiring.Component):
                 Signal(signed(8), name=f"operand_{column}_{row}", reset_less=True)
                 for row in range(rows)
             ]
-            for column in range(self._config.hop)
+            for column in range(self._config.broadcast_group)
         ]
         blocks = self._blocks(m) if self._paired else None
         remembered = self._memory(m, cells, blocks) if self._lines > 1 else None
@@ -121,7 +127,7 @@ class Windows(wiring.Component):
 
     def _byte(self, column: int, index: int):
         """Return one of a column's bytes of the block."""
-        return self.block.word_select(index * self._config.hop + column, 8)
+        return self.block.word_select(index * self._config.broadcast_group + column, 8)
 
     def _blocks(self, m: Module):
         """Return for each column the bytes 1, 2 and 3 of the last block, in registers."""
@@ -130,7 +136,7 @@ class Windows(wiring.Component):
                 Signal(8, name=f"block_{column}_{index}", reset_less=True)
                 for index in range(1, _POSITIONS)
             ]
-            for column in range(self._config.hop)
+            for column in range(self._config.broadcast_group)
         ]
         with m.If(self.valid):
             for column, held in enumerate(blocks):
@@ -167,7 +173,7 @@ class Windows(wiring.Component):
         older = self._lines - 1
         kept = _POSITIONS if self._paired else older
         m.submodules.lines = memory = Memory(
-            shape=data.ArrayLayout(data.ArrayLayout(8, kept), self._config.hop),
+            shape=data.ArrayLayout(data.ArrayLayout(8, kept), self._config.broadcast_group),
             depth=1 << LINE_BITS,
             init=[],
             attrs={"no_rw_check": 1},

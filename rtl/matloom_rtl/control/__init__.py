@@ -1,1 +1,1 @@
-"""From command granules and registers to instructions at the units, and back to faults."""
+"""From command words and registers to instructions at the units, and back to faults."""

@@ -6,15 +6,15 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from matloom.arch.config import Config
 from matloom.arch.csr import EXEC_CAUSES
-from matloom.arch.isa import GRANULE_BYTES, UNITS, Opcode, Region
+from matloom.arch.isa import INSTRUCTION_WORD_BYTES, UNITS, Opcode, Region
 from matloom_rtl.bus.axi_lite import AxiLiteSignature
 from matloom_rtl.control.counters import Counters
 from matloom_rtl.control.csr import Registers
 from matloom_rtl.control.dispatch import Dispatch
 from matloom_rtl.control.layouts import GRANULE_BITS, count_bits
-from matloom_rtl.control.marks import Marks
 from matloom_rtl.control.queue import UnitQueue
 from matloom_rtl.control.supervisor import Supervisor
+from matloom_rtl.control.timestamps import Timestamps
 from matloom_rtl.ports import LOADS_AHEAD, CommandSignature, FaultSignature
 
 __all__ = ["Control"]
@@ -32,10 +32,10 @@ class Control(wiring.Component):
     irq: out
     fetch_start, fetch_address, fetch_bytes: out
         Begin to fetch a command buffer: bus address and size, cut at the end of the region.
-    granules: stream, in
+    instruction_words: stream, in
         Commands in order.
     exhausted: in
-        All granules have been delivered.
+        All instruction words have been delivered.
     load, exec, post, store: CommandSignature, out
         The units; `exec.command` is not gated.
     post_fetch: out
@@ -65,7 +65,7 @@ class Control(wiring.Component):
                 "fetch_start": Out(1),
                 "fetch_address": Out(32),
                 "fetch_bytes": Out(32),
-                "granules": In(stream.Signature(GRANULE_BITS)),
+                "instruction_words": In(stream.Signature(GRANULE_BITS)),
                 "exhausted": In(1),
                 **{unit.name.lower(): Out(CommandSignature(unit, config)) for unit in UNITS},
                 "exec_met": Out(len(UNITS)),
@@ -106,7 +106,7 @@ class Control(wiring.Component):
         self._fetch(m, registers, supervisor, dispatch)
         self._supervise(m, registers, supervisor, dispatch, completed)
         self._count(m, supervisor, counters, dispatch)
-        if self._config.marks:
+        if self._config.timestamps:
             self._mark(m, registers, counters)
         return m
 
@@ -166,12 +166,12 @@ class Control(wiring.Component):
 
     def _fetch(self, m: Module, registers, supervisor, dispatch):
         """Begin to fetch while everything of the last run is forgotten."""
-        connect(m, flipped(self.granules), dispatch.i)
+        connect(m, flipped(self.instruction_words), dispatch.i)
         m.d.sync += self.fetch_start.eq(supervisor.begin)
         starting = Signal()
-        granule_bits = GRANULE_BYTES.bit_length() - 1
+        granule_bits = INSTRUCTION_WORD_BYTES.bit_length() - 1
         # Nothing is fetched from outside the region, of which `room` bytes are left, and nothing of
-        # what is no run of granules.
+        # what is no run of instruction words.
         room, inside = Signal(32), Signal()
         m.d.sync += [
             room.eq(registers.program_bytes - registers.command_offset),
@@ -201,7 +201,7 @@ class Control(wiring.Component):
             progress.eq(
                 Cat(
                     dispatch.dispatched,
-                    self.granules.valid & self.granules.ready,
+                    self.instruction_words.valid & self.instruction_words.ready,
                     *(unit.progress | unit.done for unit in units.values()),
                 )
             ),
@@ -271,15 +271,15 @@ class Control(wiring.Component):
 
     def _mark(self, m: Module, registers, counters):
         units = self._units()
-        m.submodules.marks = marks = Marks(self._config)
+        m.submodules.timestamps = timestamps = Timestamps(self._config)
         m.d.comb += [
-            marks.start.eq(self.fetch_start),
-            marks.slot.eq(registers.mark_slot),
-            registers.mark_cycle.eq(marks.stored),
+            timestamps.start.eq(self.fetch_start),
+            timestamps.slot.eq(registers.mark_slot),
+            registers.mark_cycle.eq(timestamps.stored),
         ]
         # Completions and their cycle, both a cycle late.
         m.d.sync += [
-            marks.cycle.eq(counters.cycles),
-            marks.done.eq(Cat(unit.done for unit in units.values())),
-            marks.done_mark.eq(Cat(unit.done_mark for unit in units.values())),
+            timestamps.cycle.eq(counters.cycles),
+            timestamps.done.eq(Cat(unit.done for unit in units.values())),
+            timestamps.done_mark.eq(Cat(unit.done_mark for unit in units.values())),
         ]

@@ -5,7 +5,14 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
-from matloom.arch.csr import COUNTERS, COUNTERS_OFFSET, IDENTITY, MARKS_OFFSET, REGISTERS, Access
+from matloom.arch.csr import (
+    COUNTERS,
+    COUNTERS_OFFSET,
+    IDENTITY,
+    REGISTERS,
+    TIMESTAMPS_OFFSET,
+    Access,
+)
 from matloom_rtl.bus.axi_lite import AxiLiteSignature
 from matloom_rtl.control.counters import SLOT_BITS
 
@@ -65,7 +72,7 @@ class Registers(wiring.Component):
             {
                 "bus": In(AxiLiteSignature()),
                 "running": In(1),
-                "mark_slot": Out(range(max(2, config.marks))),
+                "mark_slot": Out(range(max(2, config.timestamps))),
                 "mark_cycle": In(32),
                 "counter": Out(SLOT_BITS),
                 "counter_value": In(32),
@@ -141,8 +148,8 @@ class Registers(wiring.Component):
         """Look into every row of registers at once, then choose the row."""
         bus = self.bus
         address, looking, looked = Signal(12), Signal(), Signal()
-        marks_end = MARKS_OFFSET + 4 * self._config.marks
-        in_marks, aligned, in_counters = Signal(), Signal(), Signal()
+        timestamps_end = TIMESTAMPS_OFFSET + 4 * self._config.timestamps
+        in_timestamps, aligned, in_counters = Signal(), Signal(), Signal()
         first_counter, beyond = COUNTERS_OFFSET + 4, COUNTERS_OFFSET + 4 * len(COUNTERS)
         m.d.comb += [
             bus.ar.ready.eq(~looking & ~looked & ~bus.r.valid),
@@ -150,7 +157,7 @@ class Registers(wiring.Component):
             self.counter.eq(address[2:]),
         ]
         m.d.sync += [
-            in_marks.eq((address >= MARKS_OFFSET) & (address < marks_end)),
+            in_timestamps.eq((address >= TIMESTAMPS_OFFSET) & (address < timestamps_end)),
             in_counters.eq((address >= first_counter) & (address < beyond)),
             aligned.eq(address[:2] == 0),
         ]
@@ -167,7 +174,7 @@ class Registers(wiring.Component):
             m.d.sync += [
                 bus.r.valid.eq(1),
                 bus.r.payload.data.eq(self.mark_cycle),
-                bus.r.payload.resp.eq(Mux(in_marks & aligned, _OKAY, _SLAVE_ERROR)),
+                bus.r.payload.resp.eq(Mux(in_timestamps & aligned, _OKAY, _SLAVE_ERROR)),
             ]
             with m.Switch(address[_ROW_BYTES.bit_length() - 1 :]):
                 for row, word, known in rows:

@@ -1,4 +1,4 @@
-"""Takes command granules, checks each instruction, and hands it to the queue of its unit."""
+"""Takes command words, checks each instruction, and hands it to the queue of its unit."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -31,15 +31,15 @@ class Dispatch(wiring.Component):
     A wait of k on a unit becomes the number that unit's completions must be beyond: issued - k,
     modulo ``2**count_bits(config)``.
 
-    Throughput: one instruction in the cycles that `Bounds` takes for it, one for each granule, and
+    Throughput: one instruction in the cycles that `Bounds` takes for it, one for each word, and
     one: 16 to 43, mostly 23 to 35, which is less than what LOAD, EXEC and POST spend on tiles worth
     having. Latency: one more. A full queue stalls everything behind it.
 
     Members
     -------
-    i: stream of granules, in
+    i: stream of instruction words, in
     exhausted: in
-        Every granule of the command buffer has been delivered.
+        Every instruction word of the command buffer has been delivered.
     region_bytes: in
         Size of each region, 32 bits each.
     completed: in
@@ -98,7 +98,7 @@ class Dispatch(wiring.Component):
             bounds.opcode.eq(opcode),
             bounds.region_bytes.eq(self.region_bytes),
         ]
-        # The granule that is awaited, if any: what is there is written until it is the one.
+        # The word that is awaited, if any: what is there is written until it is the one.
         place, awaiting = Signal(LONGEST, init=1), Signal(init=1)
         m.d.comb += self.i.ready.eq(awaiting)
         for index in range(LONGEST):
@@ -175,13 +175,13 @@ class Dispatch(wiring.Component):
         return m
 
     def _assemble(self, m: Module, word, place, awaiting):
-        """Collect as many granules as the opcode has; faults are shown a cycle later."""
+        """Collect as many instruction words as the opcode has; faults are shown a cycle later."""
         opcode = Mux(place[0], self.i.payload[:4], word[:4])
         known, last = Signal(), Signal()
         with m.Switch(opcode):
             for layout in FORMATS.values():
                 with m.Case(layout.opcode):
-                    m.d.comb += [known.eq(1), last.eq(place[layout.granules - 1])]
+                    m.d.comb += [known.eq(1), last.eq(place[layout.instruction_words - 1])]
         with m.If(self.i.valid):
             m.d.sync += place.eq(place << 1)
             with m.If(~known):

@@ -1,10 +1,10 @@
-"""Where the fields of an instruction lie in its granules."""
+"""Where the fields of an instruction lie in its instruction words."""
 
 from amaranth.hdl import Cat, Const, Value
 from amaranth.lib import data
 
 from matloom.arch.config import Config
-from matloom.arch.isa import FORMATS, GRANULE_BYTES, UNITS, Opcode, fields_of
+from matloom.arch.isa import FORMATS, INSTRUCTION_WORD_BYTES, UNITS, Opcode, fields_of
 from matloom_rtl.ports import body_layout
 
 __all__ = [
@@ -20,10 +20,10 @@ __all__ = [
     "view_body",
 ]
 
-GRANULE_BITS = 8 * GRANULE_BYTES
+GRANULE_BITS = 8 * INSTRUCTION_WORD_BYTES
 
-#: Granules of the longest instruction.
-LONGEST = max(layout.granules for layout in FORMATS.values())
+#: Instruction words of the longest instruction.
+LONGEST = max(layout.instruction_words for layout in FORMATS.values())
 
 #: Instructions that may be issued while the oldest one of a queue stays.
 AHEAD = 32
@@ -88,8 +88,8 @@ def reserved_bits(word: Value, opcode: Opcode, config: Config) -> Value:
 
 
 def view_body(word: Value, opcode: Opcode, config: Config) -> Value:
-    """Return the bits of `body_layout` in order: the mark, and all that follows the head."""
-    names = ("mark", *(item.name for item in fields_of(opcode, config)))
+    """Return the bits of `body_layout` in order: the timestamp, and all that follows the head."""
+    names = ("timestamp", *(item.name for item in fields_of(opcode, config)))
     return Cat(slice_field(word, opcode, name, config) for name in names)
 
 

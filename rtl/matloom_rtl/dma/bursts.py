@@ -22,7 +22,7 @@ def _companion(config: Config) -> dict:
     """What the two sides of a transfer have to know of its instruction."""
     return {
         "last": 1,
-        "mark": mark_bits(config),
+        "timestamp": mark_bits(config),
         "constant": 1,
         "fill": 1,
         "fill_value": 8,
@@ -34,7 +34,7 @@ def row_layout(config: Config, byte_bits: int | None = None) -> data.StructLayou
     """Return the layout of one contiguous row, of a LOAD or STORE where no `byte_bits` are given.
 
     `bytes` (at least 1) from byte `address` of external memory go with those from byte `spad` of
-    the scratchpad on, 1 << `spread` apart; `last` marks the last row of an instruction, `mark`,
+    the scratchpad on, 1 << `spread` apart; `last` is of an instruction's last row, `timestamp`,
     `fill`, `fill_value` and `spread` are the instruction's, which reads what is `constant`.
     """
     return data.StructLayout(

@@ -7,27 +7,27 @@ from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
 from matloom.arch.csr import Fault
-from matloom.arch.isa import GRANULE_BYTES
+from matloom.arch.isa import INSTRUCTION_WORD_BYTES
 from matloom_rtl.bus.axi import AxiReadSignature
 from matloom_rtl.dma.bursts import Bursts
-from matloom_rtl.memory.slice import Slice
+from matloom_rtl.memory.skid_buffer import SkidBuffer
 from matloom_rtl.ports import FaultSignature
 
 __all__ = ["Fetch"]
 
 #: Bytes read ahead, and of the longest burst: half of it, so that one is read while one is used.
-_AHEAD_BYTES = 32 * GRANULE_BYTES
+_AHEAD_BYTES = 32 * INSTRUCTION_WORD_BYTES
 _BURST_BYTES = _AHEAD_BYTES // 2
 
 
 class Fetch(wiring.Component):
-    """Read a run of granules and deliver them in order, up to 32 ahead.
+    """Read a run of instruction words and deliver them in order, up to 32 ahead.
 
     A start forgets what an earlier one left: what it delivers is withdrawn at once, beats still on
     their way are awaited and dropped first.
 
-    Latency: `ar` follows `start` by 4 cycles if none are; a granule its last beat by 3 at most.
-    Throughput: what the bus gives, at most a granule a cycle.
+    Latency: `ar` follows `start` by 4 cycles if none are; a word its last beat by 3 at most.
+    Throughput: what the bus gives, at most an instruction word a cycle.
     Stalls: beats are always taken, so LOAD's behind them are never kept; addresses wait until the
     longest burst has room, and come in every other cycle at most.
 
@@ -36,11 +36,11 @@ class Fetch(wiring.Component):
     start: in
         Begin, one cycle.
     address, bytes: in
-        Bus address of the first granule and size of all; multiples of 16; taken with `start`.
+        Bus address of the first word and size of all; multiples of 16; taken with `start`.
     o: stream of 128 bits, out
-        Granules.
+        Instruction words.
     exhausted: out
-        All granules have been taken; falls in the cycle after `start`.
+        All instruction words have been taken; falls in the cycle after `start`.
     axi: AxiReadSignature, out
         Id 0.
     halt: in
@@ -62,7 +62,7 @@ class Fetch(wiring.Component):
                 "start": In(1),
                 "address": In(32),
                 "bytes": In(32),
-                "o": Out(stream.Signature(8 * GRANULE_BYTES)),
+                "o": Out(stream.Signature(8 * INSTRUCTION_WORD_BYTES)),
                 "exhausted": Out(1, init=1),
                 "axi": Out(AxiReadSignature(config.bus_bits)),
                 "halt": In(1),
@@ -159,47 +159,51 @@ class Fetch(wiring.Component):
         return came
 
     def _deliver(self, m: Module, beats, waiting, address):
-        """Make granules of beats: several, one, or half of one.
+        """Make instruction words of beats: several, one, or half of one.
 
         They go through a slice: who takes them is far away.
         """
-        m.submodules.granules = granules = ResetInserter(waiting)(Slice(8 * GRANULE_BYTES))
-        o, shown, taken = granules.i, Signal(), Signal()
+        m.submodules.instruction_words = instruction_words = ResetInserter(waiting)(
+            SkidBuffer(8 * INSTRUCTION_WORD_BYTES)
+        )
+        o, shown, taken = instruction_words.i, Signal(), Signal()
         m.d.comb += [
             o.valid.eq(shown & ~waiting),
             taken.eq(o.valid & o.ready),
-            self.o.valid.eq(granules.o.valid & ~waiting & ~self.exhausted),
-            self.o.payload.eq(granules.o.payload),
-            granules.o.ready.eq(self.o.ready),
+            self.o.valid.eq(instruction_words.o.valid & ~waiting & ~self.exhausted),
+            self.o.payload.eq(instruction_words.o.payload),
+            instruction_words.o.ready.eq(self.o.ready),
         ]
-        if self._width == GRANULE_BYTES:
+        if self._width == INSTRUCTION_WORD_BYTES:
             m.d.comb += [
                 shown.eq(beats.r_rdy),
                 o.payload.eq(beats.r_data),
                 beats.r_en.eq(taken),
             ]
-        elif self._width < GRANULE_BYTES:
-            count = Signal(range(GRANULE_BYTES // self._width))
-            granule = Signal.like(o.payload, reset_less=True)
-            m.d.comb += [beats.r_en.eq(~shown | taken), o.payload.eq(granule)]
+        elif self._width < INSTRUCTION_WORD_BYTES:
+            count = Signal(range(INSTRUCTION_WORD_BYTES // self._width))
+            instruction_word = Signal.like(o.payload, reset_less=True)
+            m.d.comb += [beats.r_en.eq(~shown | taken), o.payload.eq(instruction_word)]
             with m.If(taken):
                 m.d.sync += shown.eq(0)
             with m.If(beats.r_en & beats.r_rdy):
                 m.d.sync += [
-                    granule.eq(Cat(granule, beats.r_data)[8 * self._width :]),
+                    instruction_word.eq(Cat(instruction_word, beats.r_data)[8 * self._width :]),
                     count.eq(count + 1),
                     shown.eq(count.all()),
                 ]
             with m.If(waiting):
                 m.d.sync += [shown.eq(0), count.eq(0)]
         else:
-            granule = Signal(range(self._width // GRANULE_BYTES))
+            instruction_word = Signal(range(self._width // INSTRUCTION_WORD_BYTES))
             m.d.comb += [
                 shown.eq(beats.r_rdy),
-                o.payload.eq(beats.r_data.word_select(granule, 8 * GRANULE_BYTES)),
-                beats.r_en.eq(taken & granule.all()),
+                o.payload.eq(
+                    beats.r_data.word_select(instruction_word, 8 * INSTRUCTION_WORD_BYTES)
+                ),
+                beats.r_en.eq(taken & instruction_word.all()),
             ]
             with m.If(taken):
-                m.d.sync += granule.eq(granule + 1)
+                m.d.sync += instruction_word.eq(instruction_word + 1)
             with m.If(waiting):
-                m.d.sync += granule.eq(address[4 : self._width.bit_length() - 1])
+                m.d.sync += instruction_word.eq(address[4 : self._width.bit_length() - 1])

@@ -12,8 +12,8 @@ from matloom_rtl.bus.axi import AxiReadSignature
 from matloom_rtl.dma.bursts import Bursts, beat_address_bits, burst_layout
 from matloom_rtl.dma.rows import REGION_BASES, Rows, reads_constants
 from matloom_rtl.dma.spread import Spread, piece_layout
-from matloom_rtl.memory.claims import claims_of
-from matloom_rtl.memory.slice import Slice
+from matloom_rtl.memory.bank_select import bank_select_of
+from matloom_rtl.memory.skid_buffer import SkidBuffer
 from matloom_rtl.ports import (
     LOADS_AHEAD,
     SPAD_WRITE_LATENCY,
@@ -93,7 +93,7 @@ class Load(wiring.Component):
         layout = burst_layout(config)
         m.submodules.queue = queue = SyncFIFO(width=layout.size, depth=config.outstanding)
         # The head of the queue in registers: much is worked out from it.
-        m.submodules.head = head = Slice(layout, at_hand=("fill", "spread"))
+        m.submodules.head = head = SkidBuffer(layout, at_hand=("fill", "spread"))
         connect(m, flipped(self.unit.command), rows.i)
         connect(m, rows.o, bursts.i)
         m.d.comb += [
@@ -135,26 +135,29 @@ class Load(wiring.Component):
             ]
 
     def _data(self, m: Module, head):
-        """Turn beats into writes; return the grant of an instruction's last, and its mark."""
+        """Turn beats into writes; return the grant of an instruction's last, and its timestamp."""
         beats, write = self.axi.r, self.spad_write
         config, piece = self._config, piece_layout(self._config)
         # The way of a beat ends here: which banks it needs is found out from registers.
-        m.submodules.made = made = Slice(piece)
+        m.submodules.made = made = SkidBuffer(piece)
         # The scratchpad's arbiter is far away.
-        m.submodules.writes = writes = Slice(
-            data.StructLayout({**piece.members, "claims": config.spad_banks}), at_hand=("claims",)
+        m.submodules.writes = writes = SkidBuffer(
+            data.StructLayout({**piece.members, "bank_select": config.spad_banks}),
+            at_hand=("bank_select",),
         )
         m.d.comb += [
             writes.i.valid.eq(made.o.valid),
             made.o.ready.eq(writes.i.ready),
             *(writes.i.payload[name].eq(made.o.payload[name]) for name in piece.members),
-            writes.i.payload.claims.eq(claims_of(made.o.payload.address, config.bus_bytes, config)),
+            writes.i.payload.bank_select.eq(
+                bank_select_of(made.o.payload.address, config.bus_bytes, config)
+            ),
         ]
         o = writes.o
         m.d.comb += [
             write.valid.eq(o.valid & ~self.halt),
             write.address.eq(o.payload.address.as_signed()),
-            write.claims.eq(o.payload.claims),
+            write.bank_select.eq(o.payload.bank_select),
             write.data.eq(o.payload.data),
             write.mask.eq(o.payload.mask),
             o.ready.eq(write.ready | self.halt),
@@ -170,7 +173,7 @@ class Load(wiring.Component):
             self.fault.address.eq(head.payload.address),
         ]
         m.d.sync += self.unit.progress.eq(take | (write.valid & write.ready))
-        return write.valid & write.ready & o.payload.last, o.payload.mark
+        return write.valid & write.ready & o.payload.last, o.payload.timestamp
 
     def _beat(self, m: Module, head, i):
         """Offer a write for each beat, or those of its pieces.
@@ -201,7 +204,7 @@ class Load(wiring.Component):
                 )
             ),
             beat.last.eq(burst.last & final),
-            beat.mark.eq(burst.mark),
+            beat.timestamp.eq(burst.timestamp),
             beat.begin.eq(burst.begin & begins),
             beat.spread.eq(burst.spread),
             beat.top.eq(Mux(final, burst.final, width - 1)),
@@ -222,18 +225,18 @@ class Load(wiring.Component):
 
     def _complete(self, m: Module, granted_last, working):
         """Report completion when the last write is visible, and count what is under way."""
-        done, mark = granted_last
+        done, timestamp = granted_last
         for _stage in range(SPAD_WRITE_LATENCY):
-            done_next, mark_next = Signal(), Signal.like(mark, reset_less=True)
-            m.d.sync += [done_next.eq(done), mark_next.eq(mark)]
-            done, mark = done_next, mark_next
+            done_next, mark_next = Signal(), Signal.like(timestamp, reset_less=True)
+            m.d.sync += [done_next.eq(done), mark_next.eq(timestamp)]
+            done, timestamp = done_next, mark_next
         command = self.unit.command
         started = command.valid & command.ready
         under_way = Signal(range(self._config.outstanding + _STAGES + 1))
         m.d.sync += under_way.eq(under_way + started - done)
         m.d.comb += [
             self.unit.done.eq(done),
-            self.unit.done_mark.eq(mark),
+            self.unit.done_mark.eq(timestamp),
             self.unit.busy.eq((under_way != 0) | working),
         ]
 

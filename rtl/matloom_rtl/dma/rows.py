@@ -75,7 +75,7 @@ class Rows(wiring.Component):
             row.spad.eq(spad),
             row.bytes.eq(command.row_bytes),
             row.last.eq(end),
-            row.mark.eq(command.mark),
+            row.timestamp.eq(command.timestamp),
             row.fill.eq(command.fill),
             row.fill_value.eq(command.fill_value),
             # STORE has none of these; that its fields are so only its checks know.

@@ -12,14 +12,14 @@ __all__ = ["Spread", "beat_layout", "piece_layout"]
 
 
 def piece_layout(config: Config) -> data.StructLayout:
-    """Return the layout of a masked write of a beat's width; `last` and `mark` go with it."""
+    """Return the layout of a masked write of a beat's width; `last` and `timestamp` go with it."""
     return data.StructLayout(
         {
             "address": beat_address_bits(config),
             "data": config.bus_bits,
             "mask": config.bus_bytes,
             "last": 1,
-            "mark": mark_bits(config),
+            "timestamp": mark_bits(config),
         }
     )
 
@@ -94,7 +94,7 @@ class Spread(wiring.Component):
                 )
             ),
             piece.last.eq(current.last & end),
-            piece.mark.eq(current.mark),
+            piece.timestamp.eq(current.timestamp),
         ]
         with m.Switch(current.spread):
             for spread in spreads:

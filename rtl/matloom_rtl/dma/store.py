@@ -11,9 +11,9 @@ from matloom.arch.isa import Opcode
 from matloom_rtl.bus.axi import AxiWriteSignature
 from matloom_rtl.dma.bursts import Bursts, beat_address_bits, burst_layout
 from matloom_rtl.dma.rows import REGION_BASES, Rows
-from matloom_rtl.memory.claims import claims_of
-from matloom_rtl.memory.reserved import Reserved
-from matloom_rtl.memory.slice import Slice
+from matloom_rtl.memory.bank_select import bank_select_of
+from matloom_rtl.memory.credit_fifo import CreditFIFO
+from matloom_rtl.memory.skid_buffer import SkidBuffer
 from matloom_rtl.ports import (
     SPAD_READ_LATENCY,
     CommandSignature,
@@ -32,7 +32,7 @@ _STAGES = 3
 
 
 def _response_layout(config: Config) -> data.StructLayout:
-    return data.StructLayout({"address": 32, "last": 1, "mark": mark_bits(config)})
+    return data.StructLayout({"address": 32, "last": 1, "timestamp": mark_bits(config)})
 
 
 class Store(wiring.Component):
@@ -120,7 +120,7 @@ class Store(wiring.Component):
             queue.w_en.eq(move),
             queue.w_data.eq(burst.payload),
             responses.w_en.eq(move),
-            *(response[name].eq(burst.payload[name]) for name in ("address", "last", "mark")),
+            *(response[name].eq(burst.payload[name]) for name in ("address", "last", "timestamp")),
             self.quiet.eq(~aw.valid & (responses.level == 0)),
             aw.payload.eq(address),
         ]
@@ -138,20 +138,20 @@ class Store(wiring.Component):
     def _read(self, m: Module, burst, queue):
         """Request beats while there is room for them; return the grant of one."""
         read, width = self.spad_read, self._config.bus_bytes
-        m.submodules.strobes = strobes = Reserved(width=width + 1, depth=_BEATS)
+        m.submodules.strobes = strobes = CreditFIFO(width=width + 1, depth=_BEATS)
         number, begins = Signal(8), Signal(init=1)
         address = Signal(beat_address_bits(self._config), reset_less=True)
         # The scratchpad's arbiter is far away.
-        m.submodules.requests = requests = Slice(
+        m.submodules.requests = requests = SkidBuffer(
             data.StructLayout(
                 {
                     "address": beat_address_bits(self._config),
-                    "claims": self._config.spad_banks,
+                    "bank_select": self._config.spad_banks,
                     "mask": width,
                     "last": 1,
                 }
             ),
-            at_hand=("claims",),
+            at_hand=("bank_select",),
         )
         ask, request = requests.i, requests.o
         issued, take, final = Signal(), Signal(), Signal()
@@ -162,7 +162,7 @@ class Store(wiring.Component):
         m.d.comb += [
             read.valid.eq(request.valid & room & ~self.halt),
             read.address.eq(request.payload.address.as_signed()),
-            read.claims.eq(request.payload.claims),
+            read.bank_select.eq(request.payload.bank_select),
             request.ready.eq(room & (read.ready | self.halt)),
             issued.eq(request.valid & request.ready),
             take.eq(queue.r_rdy & ask.ready),
@@ -170,7 +170,7 @@ class Store(wiring.Component):
             queue.r_en.eq(take & final),
             ask.valid.eq(queue.r_rdy),
             ask.payload.address.eq(Mux(begins, burst.spad, address)),
-            ask.payload.claims.eq(claims_of(ask.payload.address, width, self._config)),
+            ask.payload.bank_select.eq(bank_select_of(ask.payload.address, width, self._config)),
             ask.payload.last.eq(final),
             ask.payload.mask.eq(
                 Cat(
@@ -198,7 +198,7 @@ class Store(wiring.Component):
     def _send(self, m: Module, issued):
         """Catch the data `SPAD_READ_LATENCY` after the grant and show them to the bus."""
         w = self.axi.w
-        m.submodules.beats = beats = Reserved(width=self._config.bus_bits, depth=_BEATS)
+        m.submodules.beats = beats = CreditFIFO(width=self._config.bus_bits, depth=_BEATS)
         arrived = arriving = issued
         for _stage in range(SPAD_READ_LATENCY):
             arrived_next, arriving = Signal(), arrived
@@ -232,7 +232,7 @@ class Store(wiring.Component):
         m.d.comb += [b.ready.eq(responses.r_rdy), responses.r_en.eq(fire)]
         m.d.sync += [
             unit.done.eq(fire & response.last),
-            unit.done_mark.eq(response.mark),
+            unit.done_mark.eq(response.timestamp),
             self.fault.valid.eq(fire & b.payload.resp[1]),
             self.fault.cause.eq(Fault.AXI_WRITE),
             self.fault.address.eq(response.address),

@@ -90,19 +90,19 @@ class Commands:
         self._random = random.Random(seed)
 
     async def issue(self, ctx):
-        """Offer the instructions in order and await the last; keep cycle and mark of each."""
+        """Offer the instructions in order and await the last; keep cycle and timestamp of each."""
         unit, waiting, offered = self._unit, deque(self._bodies), False
         while len(self.done) < len(self._bodies):
             if waiting and not offered and self._random.random() >= self._stall:
                 ctx.set(unit.command.payload, waiting[0])
                 offered = True
             ctx.set(unit.command.valid, offered)
-            _, _, ready, done, mark, busy = await ctx.tick().sample(
+            _, _, ready, done, timestamp, busy = await ctx.tick().sample(
                 unit.command.ready, unit.done, unit.done_mark, unit.busy
             )
             if done:
                 assert busy, "done while not busy"
-                self.done.append((self.cycle, mark))
+                self.done.append((self.cycle, timestamp))
             if offered and ready:
                 self.taken.append(self.cycle)
                 waiting.popleft()

@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In
 
 from matloom.arch.config import Config
 from matloom_rtl.memory.bank import Bank
-from matloom_rtl.memory.claims import aligned, crosses_bank
+from matloom_rtl.memory.bank_select import aligned, crosses_bank
 from matloom_rtl.memory.gather import Gather
 from matloom_rtl.memory.scatter import Scatter
 from matloom_rtl.memory.select import Select, span_of
@@ -123,12 +123,12 @@ class Scratchpad(wiring.Component):
 
         for number, (bank, select) in enumerate(zip(banks, selects, strict=True)):
             granted = Cat(
-                grant & port.claims[number] for grant, port in zip(grants, ports, strict=True)
+                grant & port.bank_select[number] for grant, port in zip(grants, ports, strict=True)
             )
             m.d.comb += bank.read_valid.eq(granted.any())
             # The address is that of the first claim, granted or not: a shorter path.
             for port, place in reversed(list(zip(ports, places, strict=True))):
-                with m.If(port.valid & port.claims[number]):
+                with m.If(port.valid & port.bank_select[number]):
                     m.d.comb += [
                         bank.read_line.eq(place.line),
                         bank.read_carry.eq(place.carry),
@@ -235,7 +235,9 @@ def _locate(m: Module, address, width: int, config: Config) -> _Place:
 def _arbitrate(m: Module, ports):
     """Set `ready` of the ports; return whether each is granted."""
     for index, port in enumerate(ports):
-        blocked = Cat(other.valid & (other.claims & port.claims).any() for other in ports[:index])
+        blocked = Cat(
+            other.valid & (other.bank_select & port.bank_select).any() for other in ports[:index]
+        )
         m.d.comb += port.ready.eq(~blocked.any())
     return [port.valid & port.ready for port in ports]
 

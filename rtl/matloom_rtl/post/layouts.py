@@ -12,14 +12,14 @@ __all__ = ["ParametersSignature", "position_layout", "table_row_signature", "vec
 def position_layout(config: Config) -> data.StructLayout:
     """Return a vector's place in the scratchpad and in the accumulators.
 
-    `claims`: the banks that its first `columns` bytes touch; `block_end`: it is the last of its
+    `bank_select`: banks that its first `columns` bytes touch; `block_end`: it is the last of its
     block of channels; `last_block`: of the last block; `end`: both.
     """
     return data.StructLayout(
         {
             # One more than addresses have: bytes beyond the end lie in no bank.
             "address": config.spad_size_bits,
-            "claims": config.spad_banks,
+            "bank_select": config.spad_banks,
             "entry": config.acc_addr_bits,
             "block_end": 1,
             "last_block": 1,

@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Out
 from matloom.arch.config import Config
 from matloom.arch.isa import Opcode
 from matloom_rtl.arith.stages import delay
-from matloom_rtl.memory.claims import claims_of
+from matloom_rtl.memory.bank_select import bank_select_of
 from matloom_rtl.ports import SpadReadSignature, body_layout
 from matloom_rtl.post.lane import Lane
 from matloom_rtl.post.layouts import ParametersSignature
@@ -117,7 +117,7 @@ class Parameters(wiring.Component):
         read, address = self.read, Signal(self._config.spad_size_bits, reset_less=True)
         m.d.comb += [
             read.address.eq(address),
-            read.claims.eq(claims_of(address, self._columns, self._config)),
+            read.bank_select.eq(bank_select_of(address, self._columns, self._config)),
         ]
         wanted, missing = Signal(range(10)), Signal(range(10))
         arrived, fetched = Signal(), Signal()

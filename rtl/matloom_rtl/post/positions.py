@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
 from matloom.arch.isa import Opcode
-from matloom_rtl.memory.claims import claims_of
+from matloom_rtl.memory.bank_select import bank_select_of
 from matloom_rtl.ports import body_layout
 from matloom_rtl.post.layouts import position_layout
 
@@ -69,12 +69,16 @@ class Positions(wiring.Component):
         column = self._counter(m, "column", len(self.width))
         row = self._counter(m, "row", len(self.height))
         block = self._counter(m, "block", len(self.blocks))
-        row_end, block_end, claims = column["last"], Signal(), Signal.like(self.position.claims)
+        row_end, block_end, bank_select = (
+            column["last"],
+            Signal(),
+            Signal.like(self.position.bank_select),
+        )
         m.d.comb += [
             block_end.eq(row_end & row["last"]),
             target.eq(base + step),
             self.position.address.eq(address),
-            self.position.claims.eq(claims),
+            self.position.bank_select.eq(bank_select),
             self.position.entry.eq(entry),
             self.position.block_end.eq(block_end),
             self.position.last_block.eq(block["last"]),
@@ -89,7 +93,11 @@ class Positions(wiring.Component):
             m.d.comb += [base.eq(block_start), step.eq(width)]
 
         with m.If(self.advance):
-            m.d.sync += [address.eq(target), claims.eq(self._claims(target)), entry.eq(entry + 1)]
+            m.d.sync += [
+                address.eq(target),
+                bank_select.eq(self._claims(target)),
+                entry.eq(entry + 1),
+            ]
             self._count(m, column, self.width, 1)
             self._count(m, row, self.height, row_end)
             self._count(m, block, self.blocks, block_end)
@@ -99,7 +107,7 @@ class Positions(wiring.Component):
                 m.d.sync += block_start.eq(target)
         with m.If(self.start):
             m.d.sync += [each.eq(self.address) for each in (address, row_start, block_start)]
-            m.d.sync += [entry.eq(self.entry), claims.eq(self._claims(self.address))]
+            m.d.sync += [entry.eq(self.entry), bank_select.eq(self._claims(self.address))]
             for counter, total in ((column, self.width), (row, self.height), (block, self.blocks)):
                 m.d.sync += [counter["left"].eq(total - 1), counter["last"].eq(total == 1)]
         if self._pair_bits is not None:
@@ -107,7 +115,7 @@ class Positions(wiring.Component):
         return m
 
     def _claims(self, address):
-        return claims_of(address, self._columns, self._config)
+        return bank_select_of(address, self._columns, self._config)
 
     def _take_turns(self, m: Module, entry, block_end):
         """Go over the entries of a block a second time, and choose between those of the pairs."""

@@ -6,9 +6,9 @@ from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
 from matloom.arch.isa import Opcode, Source
-from matloom_rtl.memory.claims import claims_of
-from matloom_rtl.memory.reserved import Reserved
-from matloom_rtl.memory.slice import Slice
+from matloom_rtl.memory.bank_select import bank_select_of
+from matloom_rtl.memory.credit_fifo import CreditFIFO
+from matloom_rtl.memory.skid_buffer import SkidBuffer
 from matloom_rtl.ports import (
     ACC_READ_LATENCY,
     SPAD_READ_LATENCY,
@@ -33,7 +33,7 @@ def _request_layout(config: Config) -> data.StructLayout:
             "of_vector": 1,
             "ends_block": 1,
             "address": config.spad_size_bits,
-            "claims": config.spad_banks,
+            "bank_select": config.spad_banks,
             **({"completes": 1} if config.element_size_bits else {}),
         }
     )
@@ -91,7 +91,7 @@ class Reader(wiring.Component):
         m = Module()
         config = self._config
         read_ahead = _READ_AHEAD + config.products * Products.LATENCY
-        m.submodules.queue = queue = Reserved(width=vector_layout(config).size, depth=read_ahead)
+        m.submodules.queue = queue = CreditFIFO(width=vector_layout(config).size, depth=read_ahead)
         m.d.comb += [
             self.vectors.valid.eq(queue.r_rdy),
             self.vectors.payload.eq(queue.r_data),
@@ -117,19 +117,19 @@ class Reader(wiring.Component):
         asked for in the same cycle.
         """
         acc, spad, wanted, position = self.acc, self.spad, self.parameters, self.position
-        m.submodules.byte_requests = requests = Slice(
-            _request_layout(self._config), at_hand=("of_vector", "claims")
+        m.submodules.byte_requests = requests = SkidBuffer(
+            _request_layout(self._config), at_hand=("of_vector", "bank_select")
         )
         ask, shown = requests.i, requests.o
         from_acc, bytes_ready = self.command.source == Source.ACC, ask.ready & ~wanted.valid
         acc_valid, bytes_valid = asking & from_acc, asking & ~from_acc
-        address, claims = position.address, position.claims
+        address, bank_select = position.address, position.bank_select
         part_taken = bytes_ready
         if self._config.element_size_bits:
             taken = bytes_valid & bytes_ready
             part, last_part = count_parts(m, self.numbers.size, taken, "read")
             address = (address + part * self._config.columns)[: len(address)]
-            claims = claims_of(address, self._config.columns, self._config)
+            bank_select = bank_select_of(address, self._config.columns, self._config)
             m.d.comb += ask.payload.completes.eq(last_part)
             part_taken = bytes_ready & last_part
         taken = Mux(from_acc, acc.ready, part_taken)
@@ -145,13 +145,13 @@ class Reader(wiring.Component):
             ask.payload.of_vector.eq(~wanted.valid),
             ask.payload.ends_block.eq(position.block_end),
             ask.payload.address.eq(Mux(wanted.valid, wanted.address, address)),
-            ask.payload.claims.eq(Mux(wanted.valid, wanted.claims, claims)),
+            ask.payload.bank_select.eq(Mux(wanted.valid, wanted.bank_select, bank_select)),
             wanted.ready.eq(ask.ready),
             wanted.data.eq(spad.data),
             self.advance.eq(asking & taken),
             spad.valid.eq(shown.valid),
             spad.address.eq(shown.payload.address),
-            spad.claims.eq(shown.payload.claims),
+            spad.bank_select.eq(shown.payload.bank_select),
             shown.ready.eq(spad.ready),
         ]
         return shown.payload

@@ -95,7 +95,7 @@ class Sequencer(wiring.Component):
             with m.State("Settle"):
                 m.d.sync += settling.eq(settling - 1)
                 with m.If(settling == 1):
-                    m.d.comb += [unit.done.eq(1), unit.done_mark.eq(command.mark)]
+                    m.d.comb += [unit.done.eq(1), unit.done_mark.eq(command.timestamp)]
                     m.d.sync += idle.eq(1)
                     m.next = "Idle"
         m.d.comb += unit.busy.eq(~states.ongoing("Idle"))

@@ -7,8 +7,8 @@ from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
 from matloom.arch.isa import Destination, Opcode, Table
-from matloom_rtl.memory.claims import claims_of
-from matloom_rtl.memory.slice import Slice
+from matloom_rtl.memory.bank_select import bank_select_of
+from matloom_rtl.memory.skid_buffer import SkidBuffer
 from matloom_rtl.ports import (
     AccUpdateSignature,
     SpadWriteSignature,
@@ -147,15 +147,15 @@ class Writer(wiring.Component):
             m.d.comb += [
                 spad.valid.eq(writes),
                 spad.address.eq(address),
-                spad.claims.eq(self.position.claims),
+                spad.bank_select.eq(self.position.bank_select),
                 spad.data.eq(_narrowed(values, 8, columns)),
                 spad.mask.eq(mask),
             ]
             return spad.ready, 0
         # In parts, of which each is known a cycle before the arbiter sees it.
-        request = {"address": len(address), "claims": config.spad_banks}
+        request = {"address": len(address), "bank_select": config.spad_banks}
         layout = data.StructLayout({**request, "data": 8 * columns, "mask": columns})
-        m.submodules.parts = parts = Slice(layout, at_hand=tuple(request))
+        m.submodules.parts = parts = SkidBuffer(layout, at_hand=tuple(request))
         ask, shown = parts.i, parts.o
         part, last = count_parts(m, self.numbers.size, ask.valid & ask.ready, "written")
         part_address = Signal.like(address)
@@ -163,7 +163,7 @@ class Writer(wiring.Component):
             part_address.eq(address + part * columns),
             ask.valid.eq(writes),
             ask.payload.address.eq(part_address),
-            ask.payload.claims.eq(claims_of(part_address, columns, config)),
+            ask.payload.bank_select.eq(bank_select_of(part_address, columns, config)),
             spad.valid.eq(shown.valid),
             shown.ready.eq(spad.ready),
             *(getattr(spad, name).eq(shown.payload[name]) for name in layout.members),

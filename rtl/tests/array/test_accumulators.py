@@ -14,7 +14,7 @@ from matloom_rtl.testing import simulate
 
 CONFIGS = {
     "nano": PRESETS["nano"],
-    "few": Config(rows=4, columns=4, hop=4, lanes=4, acc_bytes=16 * 16),
+    "few": Config(rows=4, columns=4, broadcast_group=4, lanes=4, acc_bytes=16 * 16),
     "8x16": Config(rows=8, columns=16, bus_bits=128, acc_bytes=16 * 64),
     "narrow": dataclasses.replace(PRESETS["nano"], mac_modes=("i8xi8", "i8xi4"), acc_bytes=64 * 16),
 }

@@ -12,16 +12,18 @@ MEMORIES = {"spad_bytes": 16384, "spad_banks": 1, "acc_bytes": 16 * 4 * 16}
 CONFIGS = {
     "nano": PRESETS["nano"],
     "small": PRESETS["small"],
-    "systolic": Config(rows=4, columns=4, hop=1, weight_rows=4, lanes=4, **MEMORIES),
+    "systolic": Config(rows=4, columns=4, broadcast_group=1, weight_rows=4, lanes=4, **MEMORIES),
     "rows12": Config(
-        rows=12, columns=8, hop=2, weight_rows=3, lanes=4, spad_bytes=16384, spad_banks=1,
+        rows=12, columns=8, broadcast_group=2, weight_rows=3, lanes=4, spad_bytes=16384,
+        spad_banks=1,
         acc_bytes=8 * 4 * 16,
     ),
     "blocks": Config(
-        rows=12, columns=8, hop=2, weight_rows=4, lanes=4, spad_bytes=16384, spad_banks=1,
+        rows=12, columns=8, broadcast_group=2, weight_rows=4, lanes=4, spad_bytes=16384,
+        spad_banks=1,
         acc_bytes=8 * 4 * 16,
     ),
-    "8x16": Config(rows=8, columns=16, hop=8, bus_bits=128),
+    "8x16": Config(rows=8, columns=16, broadcast_group=8, bus_bits=128),
 }  # fmt: skip
 
 

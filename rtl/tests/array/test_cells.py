@@ -19,9 +19,10 @@ CONFIGS = {
     "nano": dataclasses.replace(PRESETS["nano"], mac_modes=MODES),
     "words": dataclasses.replace(PRESETS["small"], mac_modes=("i8xi8", "i16xi8")),
     "all": dataclasses.replace(PRESETS["nano"], mac_modes=(*MODES, "i16xi8")),
-    "8x16": Config(rows=8, columns=16, hop=8, bus_bits=128, mac_modes=MODES),
+    "8x16": Config(rows=8, columns=16, broadcast_group=8, bus_bits=128, mac_modes=MODES),
     "rows12": Config(
-        rows=12, columns=8, hop=2, weight_rows=3, lanes=4, spad_bytes=16384, spad_banks=1,
+        rows=12, columns=8, broadcast_group=2, weight_rows=3, lanes=4, spad_bytes=16384,
+        spad_banks=1,
         acc_bytes=8 * 4 * 16, mac_modes=("i8xi8", "i8xi4", "i16xi8"),
     ),
 }  # fmt: skip

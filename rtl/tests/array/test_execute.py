@@ -15,15 +15,22 @@ from matloom_rtl.ports import ACC_UPDATE_LATENCY, SPAD_READ_LATENCY, body_layout
 from matloom_rtl.testing import simulate
 
 CONFIG = Config(
-    rows=8, columns=4, hop=2, weight_rows=2, lanes=4, acc_bytes=16384, spad_bytes=4096, spad_banks=1
+    rows=8,
+    columns=4,
+    broadcast_group=2,
+    weight_rows=2,
+    lanes=4,
+    acc_bytes=16384,
+    spad_bytes=4096,
+    spad_banks=1,
 )
 #: Windows of one line, two and three.
 SHAPES = {
     "4x4": dataclasses.replace(CONFIG, rows=4),
     "8x4": CONFIG,
-    "16x8": dataclasses.replace(CONFIG, rows=16, columns=8, hop=4, acc_bytes=16384),
+    "16x8": dataclasses.replace(CONFIG, rows=16, columns=8, broadcast_group=4, acc_bytes=16384),
     "blocks": dataclasses.replace(
-        CONFIG, rows=12, columns=8, hop=4, weight_rows=4, acc_bytes=16384
+        CONFIG, rows=12, columns=8, broadcast_group=4, weight_rows=4, acc_bytes=16384
     ),
 }
 CAUSES = [name for name, _doc in EXEC_CAUSES]
@@ -31,7 +38,7 @@ MODES = ("i8xi8", "i8xi4", "i4xi4", "i16xi8")
 NARROW = dataclasses.replace(CONFIG, mac_modes=MODES, acc_bytes=16384)
 
 PLAIN = {
-    "mark": 5,
+    "timestamp": 5,
     "input_addr": 1000,
     "input_pitch": 40,
     "input_rows": 6,
@@ -223,7 +230,7 @@ def run(commands, *, config=CONFIG, refuse=0.0, unmet=0.0, seed=0, reset_at=None
     generator = random.Random(seed)
     spad = np.random.default_rng(seed).integers(-128, 128, config.spad_bytes, np.int8)
     dut, reset = Execute(config), Signal()
-    entries, marks, causes = {}, [], dict.fromkeys(CAUSES, 0)
+    entries, timestamps, causes = {}, [], dict.fromkeys(CAUSES, 0)
     phase = {"started": reset_at is None}
 
     async def feed(ctx):
@@ -263,7 +270,7 @@ def run(commands, *, config=CONFIG, refuse=0.0, unmet=0.0, seed=0, reset_at=None
         ports = (dut.input_read, dut.weight_read)
         pipelines = [[0] * (SPAD_READ_LATENCY - 1) for _ in ports]
         announced = []
-        while len(marks) < len(commands):
+        while len(timestamps) < len(commands):
             for port in ports:
                 ctx.set(port.ready, generator.random() >= refuse)
             samples = await ctx.tick().sample(
@@ -284,7 +291,7 @@ def run(commands, *, config=CONFIG, refuse=0.0, unmet=0.0, seed=0, reset_at=None
                 *((dut.sum_narrow, dut.seconds) if config.has_narrow else ()),
             )
             in_valid, in_ready, in_address, w_valid, w_ready, w_address = samples[2:8]
-            sum_valid, entry, add, sums, done, mark, cause, resetting = samples[8:16]
+            sum_valid, entry, add, sums, done, timestamp, cause, resetting = samples[8:16]
             narrow, seconds = samples[16:] or (0, 0)
             granted = ((in_valid and in_ready, in_address), (w_valid and w_ready, w_address))
             for port, pipeline, (valid, address) in zip(ports, pipelines, granted, strict=True):
@@ -301,10 +308,10 @@ def run(commands, *, config=CONFIG, refuse=0.0, unmet=0.0, seed=0, reset_at=None
                     entries[place] = vector.astype(np.int64) + (entries[place] if added else 0)
             announced[:] = [(places({"mode": narrow}, entry, config), add)] if sum_valid else []
             if done:
-                marks.append(mark)
+                timestamps.append(timestamp)
 
     simulate(ResetInserter(reset)(dut), feed, memory, cycles=30000)
-    return spad, entries, marks, causes
+    return spad, entries, timestamps, causes
 
 
 def check(entries, wanted):
@@ -321,10 +328,10 @@ def vectors_of(command):
 
 
 def test_sums_and_no_idle_cycle_between_tiles():
-    second = PLAIN | {"mark": 6, "acc_addr": 100, "input_addr": 1200}
-    spad, entries, marks, causes = run([PLAIN, second])
+    second = PLAIN | {"timestamp": 6, "acc_addr": 100, "input_addr": 1200}
+    spad, entries, timestamps, causes = run([PLAIN, second])
     check(entries, expected_sums(spad, PLAIN) | expected_sums(spad, second))
-    assert marks == [5, 6]
+    assert timestamps == [5, 6]
     assert causes["exec_stream"] == 2 * vectors_of(PLAIN)
     # Steps of 12 vectors hide the 4 cycles of a tile's weights; nothing waits once running.
     assert causes["exec_wait_weights"] <= 10
@@ -335,7 +342,7 @@ def test_short_steps_wait_for_weights_only():
     """A dense layer at one position takes `tile_load_cycles` for each tile."""
     dense = PLAIN | {"width": 1, "height": 1, "kernel_rows": 1, "blocks": 8, "first_row": 0}
     dense |= {"first_byte": 0, "input_row_bytes": 64, "input_rows": 1}
-    spad, entries, _marks, causes = run([dense])
+    spad, entries, _timestamps, causes = run([dense])
     check(entries, expected_sums(spad, dense))
     tiles = 16
     assert causes["exec_stream"] == tiles
@@ -347,19 +354,19 @@ def test_cycles_that_keep_updates_apart_are_no_setup():
     """Steps of one vector, repeated weights: all but the first cycle of a step is such a cycle."""
     short = PLAIN | {"width": 1, "height": 1, "weights_fixed": 1}
     again = short | {"accumulate": 1, "oc_blocks": 1}
-    spad, entries, _marks, causes = run([short, again])
+    spad, entries, _timestamps, causes = run([short, again])
     check(entries, expected_all(spad, [short, again]))
     steps = vectors_of(short) + vectors_of(again)
     # The last step waits for its full time, and what accumulates for that of the one before.
     assert causes["exec_wait_sums"] == 3 * steps + ACC_UPDATE_LATENCY
-    _spad, _entries, _marks, causes = run([PLAIN])
+    _spad, _entries, _timestamps, causes = run([PLAIN])
     assert causes["exec_wait_sums"] == 0
 
 
 def test_waits_are_named_after_their_unit():
     late = [(Opcode.LOAD, 0)] * 7 + [(Opcode.LOAD, 1)] * 5 + [(Opcode.POST, 0)] * 3
     late += [(Opcode.STORE, 1)] * 4 + [(Opcode.EXEC, 0)] * 6
-    spad, entries, _marks, causes = run([PLAIN], late=late)
+    spad, entries, _timestamps, causes = run([PLAIN], late=late)
     check(entries, expected_sums(spad, PLAIN))
     waits = ("input", "constants", "post", "store", "self")
     assert [causes[f"exec_wait_{name}"] for name in waits] == [7, 5, 3, 4, 6]
@@ -368,8 +375,9 @@ def test_waits_are_named_after_their_unit():
 def test_modes_follow_each_other_without_a_gap():
     """A pair of output blocks takes the vectors of one, whatever mode comes before it."""
     commands = [
-        PLAIN | {"mode": mode, "acc_addr": address, "mark": mark, "accumulate": accumulate}
-        for mark, (mode, address, accumulate) in enumerate(
+        PLAIN
+        | {"mode": mode, "acc_addr": address, "timestamp": timestamp, "accumulate": accumulate}
+        for timestamp, (mode, address, accumulate) in enumerate(
             [
                 (0, 7, 0),
                 (1, 7, 0),
@@ -381,9 +389,9 @@ def test_modes_follow_each_other_without_a_gap():
             ]
         )
     ]
-    spad, entries, marks, causes = run(commands, config=NARROW)
+    spad, entries, timestamps, causes = run(commands, config=NARROW)
     check(entries, expected_all(spad, commands, NARROW))
-    assert marks == list(range(7))
+    assert timestamps == list(range(7))
     assert causes["exec_stream"] == 7 * vectors_of(PLAIN)
     assert causes["exec_wait_weights"] <= 10
 
@@ -392,66 +400,66 @@ def test_modes_follow_each_other_without_a_gap():
 def test_modes_with_refused_reads_and_late_dependencies(seed, refuse, unmet):
     generator = random.Random(seed)
     commands = [
-        PLAIN | {"mode": generator.randint(0, 3), "acc_addr": 30 * number, "mark": number}
+        PLAIN | {"mode": generator.randint(0, 3), "acc_addr": 30 * number, "timestamp": number}
         for number in range(6)
     ]
-    spad, entries, marks, _causes = run(
+    spad, entries, timestamps, _causes = run(
         commands, config=NARROW, refuse=refuse, unmet=unmet, seed=seed
     )
     check(entries, expected_all(spad, commands, NARROW))
-    assert marks == list(range(6))
+    assert timestamps == list(range(6))
 
 
 def test_blocks_among_modes(seed):
     """Tiles of other modes come in the gaps of blocks."""
     config = dataclasses.replace(
-        NARROW, rows=12, columns=8, hop=4, weight_rows=4, acc_bytes=16384, lanes=8
+        NARROW, rows=12, columns=8, broadcast_group=4, weight_rows=4, acc_bytes=16384, lanes=8
     )
     generator = random.Random(seed)
     commands = [
         (BLOCKS if number % 2 else PLAIN | {"mode": generator.randint(0, 3)})
-        | {"acc_addr": 60 * number, "mark": number}
+        | {"acc_addr": 60 * number, "timestamp": number}
         for number in range(7)
     ]
-    spad, entries, marks, _causes = run(commands, config=config, refuse=0.2, seed=seed)
+    spad, entries, timestamps, _causes = run(commands, config=config, refuse=0.2, seed=seed)
     check(entries, expected_all(spad, commands, config))
-    assert marks == list(range(7))
+    assert timestamps == list(range(7))
 
 
 def test_one_fixed_tile():
     pool = PLAIN | {"weights_fixed": 1, "blocks": 1, "oc_step": 4}
-    spad, entries, _marks, _causes = run([pool])
+    spad, entries, _timestamps, _causes = run([pool])
     check(entries, expected_sums(spad, pool))
 
 
 @pytest.mark.parametrize(("refuse", "unmet"), [(0.5, 0), (0, 0.9), (0.4, 0.5)])
 def test_refused_reads_and_late_dependencies(seed, refuse, unmet):
-    commands = [PLAIN | {"acc_addr": 40 * i, "mark": i} for i in range(3)]
-    spad, entries, marks, _causes = run(commands, refuse=refuse, unmet=unmet, seed=seed)
+    commands = [PLAIN | {"acc_addr": 40 * i, "timestamp": i} for i in range(3)]
+    spad, entries, timestamps, _causes = run(commands, refuse=refuse, unmet=unmet, seed=seed)
     wanted = {}
     for command in commands:
         wanted |= expected_sums(spad, command)
     check(entries, wanted)
-    assert marks == [0, 1, 2]
+    assert timestamps == [0, 1, 2]
 
 
 def test_windows_take_a_cycle_a_vector():
-    commands = [SLIDING, PLAIN | {"acc_addr": 100}, SLIDING | {"acc_addr": 200, "mark": 6}]
-    spad, entries, marks, causes = run(commands)
+    commands = [SLIDING, PLAIN | {"acc_addr": 100}, SLIDING | {"acc_addr": 200, "timestamp": 6}]
+    spad, entries, timestamps, causes = run(commands)
     check(entries, expected_all(spad, commands))
-    assert marks == [5, 5, 6]
+    assert timestamps == [5, 5, 6]
     assert causes["exec_stream"] == sum(vectors_of(command) for command in commands)
     assert causes["exec_wait_weights"] <= 10
 
 
 def test_blocks_take_a_cycle_each_and_a_tile_waits_for_them():
     """Tiles come between steps, by the port that the blocks have."""
-    commands = [BLOCKS, PLAIN | {"acc_addr": 100}, BLOCKS | {"acc_addr": 200, "mark": 6}]
+    commands = [BLOCKS, PLAIN | {"acc_addr": 100}, BLOCKS | {"acc_addr": 200, "timestamp": 6}]
     config = SHAPES["blocks"]
-    spad, entries, marks, causes = run(commands, config=config)
+    spad, entries, timestamps, causes = run(commands, config=config)
     check(entries, expected_all(spad, commands, config))
     assert len(expected_sums(spad, BLOCKS, config=config)) == 2 * 5 * 5
-    assert marks == [5, 5, 6]
+    assert timestamps == [5, 5, 6]
     assert causes["exec_stream"] == sum(vectors_of(command) for command in commands)
     # The first tile of all, the second one of each instruction of blocks, and that of PLAIN.
     assert causes["exec_wait_weights"] <= 10 + 3 * config.tile_load_cycles
@@ -465,19 +473,23 @@ def test_windows_at_random(seed, name, refuse):
     generator = random.Random(seed + int(10 * refuse))
     config = SHAPES[name]
     commands = []
-    for mark in range(8):
+    for timestamp in range(8):
         command = random_window(generator) if generator.random() < 0.75 else PLAIN
         if config.has_paired_windows and generator.random() < 0.7:
             # Of no account in PLAIN.
             command = command | {"paired": 1, "x_step": generator.choice((32, 32, 64))}
             command |= {"input_row_bytes": 160, "first_byte": generator.choice((0, -32, 32))}
             command |= {"input_addr": 992, "input_pitch": 160, "oc_step": 32}
-        commands.append(command | {"mark": mark, "acc_addr": 150 * (mark // 2)})
-        if mark % 2 and generator.random() < 0.5:
-            commands[-1] = commands[-2] | {"mark": mark, "accumulate": 1, "first_byte": 64}
-    spad, entries, marks, causes = run(commands, config=config, refuse=refuse, seed=seed)
+        commands.append(command | {"timestamp": timestamp, "acc_addr": 150 * (timestamp // 2)})
+        if timestamp % 2 and generator.random() < 0.5:
+            commands[-1] = commands[-2] | {
+                "timestamp": timestamp,
+                "accumulate": 1,
+                "first_byte": 64,
+            }
+    spad, entries, timestamps, causes = run(commands, config=config, refuse=refuse, seed=seed)
     check(entries, expected_all(spad, commands, config))
-    assert marks == list(range(8))
+    assert timestamps == list(range(8))
     assert causes["exec_stream"] == sum(vectors_of(command) for command in commands)
 
 
@@ -501,8 +513,8 @@ def random_window(generator):
 
 
 def test_an_instruction_without_outputs_completes():
-    _spad, entries, marks, _causes = run([SLIDING | {"out_width": 0}])
-    assert (entries, marks) == ({}, [5])
+    _spad, entries, timestamps, _causes = run([SLIDING | {"out_width": 0}])
+    assert (entries, timestamps) == ({}, [5])
 
 
 @pytest.mark.parametrize(
@@ -511,9 +523,9 @@ def test_an_instruction_without_outputs_completes():
     ids=["dense", "sliding", "blocks"],
 )
 def test_reset_midway(command, config):
-    spad, entries, marks, _causes = run([command], reset_at=60, config=config)
+    spad, entries, timestamps, _causes = run([command], reset_at=60, config=config)
     check(entries, expected_sums(spad, command, config=config))
-    assert marks == [5]
+    assert timestamps == [5]
 
 
 @pytest.mark.parametrize("name", ["8x4", "blocks"])

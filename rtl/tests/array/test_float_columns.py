@@ -13,9 +13,11 @@ from matloom_rtl.testing import simulate
 ALL = ("i8xi8", "bf16", "fp16", "fp8_e4m3", "fp8_e5m2")
 CONFIGS = {
     "one": dataclasses.replace(PRESETS["nano"], weight_rows=2, mac_modes=ALL[:3:2], float_rows=1),
-    "two": dataclasses.replace(PRESETS["nano"], weight_rows=2, mac_modes=ALL, float_rows=2, hop=1),
+    "two": dataclasses.replace(PRESETS["nano"], weight_rows=2, mac_modes=ALL, float_rows=2,
+                               broadcast_group=1),
     "four": Config(
-        rows=8, columns=4, hop=2, weight_rows=4, lanes=4, spad_bytes=16384, spad_banks=1,
+        rows=8, columns=4, broadcast_group=2, weight_rows=4, lanes=4, spad_bytes=16384,
+        spad_banks=1,
         acc_bytes=4 * 4 * 16, mac_modes=ALL[:2], float_rows=4,
     ),
     "bytes": dataclasses.replace(

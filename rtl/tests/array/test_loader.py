@@ -14,8 +14,12 @@ from matloom_rtl.ports import SPAD_READ_LATENCY
 from matloom_rtl.testing import simulate
 
 CONFIGS = {
-    "two_rows": Config(rows=8, columns=4, hop=4, weight_rows=2, lanes=4, acc_bytes=1024),
-    "whole_tile": Config(rows=4, columns=4, hop=4, weight_rows=4, lanes=4, acc_bytes=1024),
+    "two_rows": Config(
+        rows=8, columns=4, broadcast_group=4, weight_rows=2, lanes=4, acc_bytes=1024
+    ),
+    "whole_tile": Config(
+        rows=4, columns=4, broadcast_group=4, weight_rows=4, lanes=4, acc_bytes=1024
+    ),
 }
 LOOPS = ("oc_blocks", "kernel_rows", "kernel_cols", "blocks")
 
@@ -175,7 +179,7 @@ def test_reset_midway():
 MODES = Config(
     rows=12,
     columns=8,
-    hop=4,
+    broadcast_group=4,
     weight_rows=4,
     lanes=8,
     acc_bytes=8192,

@@ -23,10 +23,10 @@ LARGEST = dataclasses.replace(CONFIG, spad_bytes=2**24, spad_banks=16, acc_bytes
 LATENCY = 4
 
 #: What a vector shows as it is.
-SIMPLE = ("add", "maximum", "switch", "pad", "last", "mark", "window", "output", "first")
+SIMPLE = ("add", "maximum", "switch", "pad", "last", "timestamp", "window", "output", "first")
 
 PLAIN = {
-    "mark": 3,
+    "timestamp": 3,
     "input_addr": 100,
     "input_pitch": 40,
     "input_rows": 5,
@@ -106,7 +106,7 @@ def expected_vectors(command, rows=CONFIG.rows):
                                     "switch": int(switch),
                                     "pad": c["pad_value"] % 256,
                                     "last": 0,
-                                    "mark": c["mark"],
+                                    "timestamp": c["timestamp"],
                                 }
                             )
     found[-1]["last"] = 1
@@ -314,7 +314,7 @@ def test_every_bit_of_rows_and_addresses(row):
     command = PLAIN | {
         **{"input_rows": 4095, "first_row": row, "input_pitch": 2**20 - 3, "first_byte": 1},
         **{"input_addr": 2**24 - 5, "kernel_rows": 1, "kernel_cols": 1, "oc_blocks": 1},
-        **{"acc_addr": 2**15 - 7, "input_row_bytes": 2**16 - 1, "mark": 63},
+        **{"acc_addr": 2**15 - 7, "input_row_bytes": 2**16 - 1, "timestamp": 63},
     }
     vectors, _cycles = run([command], config=LARGEST)
     assert vectors == expected_vectors(command)
@@ -338,7 +338,7 @@ def test_what_is_beyond_the_input_stays_there(step):
 MODES = Config(
     rows=12,
     columns=8,
-    hop=4,
+    broadcast_group=4,
     weight_rows=4,
     lanes=8,
     acc_bytes=8192,

@@ -15,8 +15,8 @@ from matloom_rtl.testing import simulate
 CONFIGS = {
     "4x4": PRESETS["nano"],
     "8x8": PRESETS["small"],
-    "16x8": dataclasses.replace(PRESETS["small"], rows=16, hop=2),
-    "12x8": dataclasses.replace(PRESETS["small"], rows=12, hop=2, weight_rows=4),
+    "16x8": dataclasses.replace(PRESETS["small"], rows=16, broadcast_group=2),
+    "12x8": dataclasses.replace(PRESETS["small"], rows=12, broadcast_group=2, weight_rows=4),
     "16x16": Config(),
 }
 
@@ -84,7 +84,7 @@ def present(ctx, dut, event, following, config, first_column):
         if config.has_paired_windows:
             slide["paired"] = event["paired"]
             starts = range(first_column, 4 * config.columns, config.columns)
-            own = [byte for at in starts for byte in past[-1][at : at + config.hop]]
+            own = [byte for at in starts for byte in past[-1][at : at + config.broadcast_group]]
             ctx.set(dut.block, pack(own) if event["paired"] else 0x5A5A)
         ctx.set(dut.vector, pack([event["pad"]] * config.rows if event["paired"] else past[-1]))
         ctx.set(dut.slide, slide)
@@ -104,7 +104,7 @@ def play(config, events, *, first_column=0, reset_after=None):
             wanted = event or wanted
             if wanted is None or (reset_after is not None and number <= reset_after):
                 continue
-            for column in range(config.hop):
+            for column in range(config.broadcast_group):
                 actual = [ctx.get(dut.operands[column][row]) for row in range(len(dut.operands[0]))]
                 assert actual == [
                     expected(wanted, config, first_column + column, row)
@@ -119,7 +119,7 @@ def play(config, events, *, first_column=0, reset_after=None):
 def test_operands_of_mixed_steps(name, gaps, seed):
     config, generator = CONFIGS[name], random.Random(seed)
     events = draw(generator, config, steps=14, gaps=gaps)[:700]
-    play(config, events, first_column=config.columns - config.hop)
+    play(config, events, first_column=config.columns - config.broadcast_group)
 
 
 def test_shortest_lines_without_a_gap(seed):

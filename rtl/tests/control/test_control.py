@@ -5,7 +5,7 @@ import random
 import pytest
 
 from matloom.arch.config import PRESETS
-from matloom.arch.csr import COUNTERS, EXEC_CAUSES, MARKS_OFFSET, Fault, register
+from matloom.arch.csr import COUNTERS, EXEC_CAUSES, TIMESTAMPS_OFFSET, Fault, register
 from matloom.arch.instruction import Instruction, pack
 from matloom.arch.isa import UNITS, Opcode, Region, fields_of
 from matloom.testing.random_programs import random_stream
@@ -24,14 +24,14 @@ class Unit:
     """Takes instructions in order, some at a time, and completes them after random times."""
 
     def __init__(self, bench, opcode, seed, longest):
-        self.opcode, self.taken, self.completed, self.marks = opcode, [], 0, []
+        self.opcode, self.taken, self.completed, self.timestamps = opcode, [], 0, []
         self._bench, self._random = bench, random.Random(seed)
         self._longest = longest
 
     async def run(self, ctx):
         port = getattr(self._bench.dut, self.opcode.name.lower())
         exec_met = self._bench.dut.exec_met
-        left, mark, starts = [], [], 0
+        left, timestamp, starts = [], [], 0
         while True:
             may_take = len(left) < 2
             if self.opcode is Opcode.EXEC:
@@ -40,23 +40,23 @@ class Unit:
             ctx.set(port.command.ready, may_take)
             ctx.set(port.busy, bool(left))
             ctx.set(port.done, done)
-            ctx.set(port.done_mark, mark[0] if done else self._random.randrange(256))
+            ctx.set(port.done_mark, timestamp[0] if done else self._random.randrange(256))
             _clk, _reset, valid, payload, halted = await ctx.tick().sample(
                 port.command.valid, port.command.payload, self._bench.dut.core_reset
             )
             if halted:
-                left, mark, starts = [], [], self._bench.starts + 1
+                left, timestamp, starts = [], [], self._bench.starts + 1
                 continue
             assert not valid or self._bench.starts >= starts, "an instruction from before the reset"
             left = [max(0, time - 1) for time in left]
             if done:
                 left.pop(0)
-                self.marks.append((self._bench.cycle, mark.pop(0)))
+                self.timestamps.append((self._bench.cycle, timestamp.pop(0)))
                 self.completed += 1
             if valid and may_take:
                 self._bench.check_start(self, payload)
                 left.append(self._longest and self._random.randrange(1, self._longest))
-                mark.append(payload.mark)
+                timestamp.append(payload.timestamp)
 
 
 class Bench:
@@ -75,7 +75,7 @@ class Bench:
     def restart(self, instructions):
         self.instructions = [each for each in instructions if each.opcode is not Opcode.END]
         for unit in self.units.values():
-            unit.taken, unit.completed, unit.marks = [], 0, []
+            unit.taken, unit.completed, unit.timestamps = [], 0, []
         self.begun = None
 
     def check_start(self, unit, payload):
@@ -102,12 +102,14 @@ class Bench:
         ctx.set(dut.exec_cause, 1)
         while True:
             valid = place < end and self._random.random() >= self._stall
-            ctx.set(dut.granules.valid, valid)
+            ctx.set(dut.instruction_words.valid, valid)
             at = place - PROGRAM_BASE - COMMAND_OFFSET
-            ctx.set(dut.granules.payload, int.from_bytes(self.data[at : at + 16], "little"))
+            ctx.set(
+                dut.instruction_words.payload, int.from_bytes(self.data[at : at + 16], "little")
+            )
             ctx.set(dut.exhausted, place >= end)
             _clk, _rst, ready, start, address, size, reset = await ctx.tick().sample(
-                dut.granules.ready,
+                dut.instruction_words.ready,
                 dut.fetch_start,
                 dut.fetch_address,
                 dut.fetch_bytes,
@@ -205,16 +207,16 @@ def test_random_streams_run_in_order_behind_their_waits(seed, stall, longest):
     async def check_marks(ctx):
         last, lost = {}, set()
         for unit in bench.units.values():
-            marked = [(cycle, mark) for cycle, mark in unit.marks if mark]
-            for number, (cycle, mark) in enumerate(marked):
-                last[mark] = max(cycle, last.get(mark, 0))
+            marked = [(cycle, timestamp) for cycle, timestamp in unit.timestamps if timestamp]
+            for number, (cycle, timestamp) in enumerate(marked):
+                last[timestamp] = max(cycle, last.get(timestamp, 0))
                 # While the table is cleared, and in four cycles else, the next takes its place.
-                waits = max(cycle + 4, bench.begun + CONFIG.marks + 4)
+                waits = max(cycle + 4, bench.begun + CONFIG.timestamps + 4)
                 if number + 1 < len(marked) and marked[number + 1][0] <= waits:
-                    lost.add(mark)
+                    lost.add(timestamp)
         offset = None
-        for slot in sorted(set(range(1, CONFIG.marks)) - lost):
-            cycle = await bench.read(ctx, MARKS_OFFSET + 4 * slot)
+        for slot in sorted(set(range(1, CONFIG.timestamps)) - lost):
+            cycle = await bench.read(ctx, TIMESTAMPS_OFFSET + 4 * slot)
             assert (cycle != 0) == (slot in last), slot
             if slot in last:
                 # The same number of cycles from start for all, give or take none.
@@ -441,7 +443,7 @@ def test_start_and_reset_in_one_write_is_a_reset():
 
 
 def test_commands_end_with_their_region():
-    """Granules beyond the PROGRAM region are not fetched: the buffer ends before END."""
+    """Instruction words beyond the PROGRAM region are not fetched: the buffer ends before END."""
     bench = Bench([GOOD, GOOD, END])
 
     async def main(ctx):
@@ -499,7 +501,7 @@ def test_nothing_is_fetched_from_beyond_the_region(offset, size, region, fetched
     ],
 )
 def test_commands_begin_and_end_with_a_granule(offset, size):
-    """Else nothing of them is fetched, even if END lies in what whole granules there are."""
+    """Else nothing of them is fetched, even if END lies in what whole words there are."""
     bench = Bench([GOOD, GOOD, END])
 
     async def main(ctx):

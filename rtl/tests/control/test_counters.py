@@ -41,7 +41,7 @@ async def values_of(ctx, dut):
 
 @pytest.mark.parametrize("counters", [0, 1])
 def test_what_is_not_built_reads_as_zero(counters):
-    dut = Counters(dataclasses.replace(CONFIG, counters=counters, marks=0))
+    dut = Counters(dataclasses.replace(CONFIG, counters=counters, timestamps=0))
 
     async def main(ctx):
         ctx.set(dut.running, 1)

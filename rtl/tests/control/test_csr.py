@@ -8,8 +8,8 @@ from matloom.arch.config import PRESETS
 from matloom.arch.csr import (
     COUNTERS,
     IDENTITY,
-    MARKS_OFFSET,
     REGISTERS,
+    TIMESTAMPS_OFFSET,
     WINDOW_BYTES,
     Access,
     register,
@@ -158,10 +158,12 @@ def test_a_counter_is_read_when_it_is_shown(turn):
 def test_offsets_without_a_register(seed):
     bench = Bench()
     known = {item.offset for item in REGISTERS}
-    marks = range(MARKS_OFFSET, MARKS_OFFSET + 4 * CONFIG.marks)
-    unknown = [at for at in range(WINDOW_BYTES) if at not in known and (at not in marks or at % 4)]
+    timestamps = range(TIMESTAMPS_OFFSET, TIMESTAMPS_OFFSET + 4 * CONFIG.timestamps)
+    unknown = [
+        at for at in range(WINDOW_BYTES) if at not in known and (at not in timestamps or at % 4)
+    ]
     beyond = [0x800, 0x808, 0xFFC, 0x800 + register("TIMEOUT").offset]
-    beyond += [marks.start - 4, marks.stop, marks.stop + 4, 0x800 + marks.start]
+    beyond += [timestamps.start - 4, timestamps.stop, timestamps.stop + 4, 0x800 + timestamps.start]
     assert known.isdisjoint(beyond)
     chosen = random.Random(seed).sample(unknown, 60) + beyond
 
@@ -257,8 +259,8 @@ def test_marks_are_read_through_their_port():
             ctx.set(dut.mark_cycle, 1000 + slot)
 
     async def main(ctx):
-        for slot in range(CONFIG.marks):
-            offset = MARKS_OFFSET + 4 * slot
+        for slot in range(CONFIG.timestamps):
+            offset = TIMESTAMPS_OFFSET + 4 * slot
             assert await bench.read(ctx, offset) == (1000 + slot, OKAY)
             assert await bench.write(ctx, offset, 1) == ERROR
 

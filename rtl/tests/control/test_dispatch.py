@@ -18,7 +18,7 @@ from matloom.arch.instruction import (
 )
 from matloom.arch.isa import (
     FORMATS,
-    GRANULE_BYTES,
+    INSTRUCTION_WORD_BYTES,
     UNITS,
     WRITABLE_REGIONS,
     Memory,
@@ -65,10 +65,10 @@ def verdict(instruction, issued, config=CONFIG):
     return Fault.NONE, None
 
 
-def granules(data):
+def instruction_words(data):
     return [
-        int.from_bytes(data[at : at + GRANULE_BYTES], "little")
-        for at in range(0, len(data), GRANULE_BYTES)
+        int.from_bytes(data[at : at + INSTRUCTION_WORD_BYTES], "little")
+        for at in range(0, len(data), INSTRUCTION_WORD_BYTES)
     ]
 
 
@@ -81,10 +81,10 @@ def run(data, *, gaps=0.0, stalls=0.0, seed=0):
 
     async def feed(ctx):
         ctx.set(dut.region_bytes, for_regions)
-        for granule in granules(data):
+        for instruction_word in instruction_words(data):
             while generator.random() < gaps:
                 await ctx.tick()
-            ctx.set(dut.i.payload, granule)
+            ctx.set(dut.i.payload, instruction_word)
             ctx.set(dut.i.valid, 1)
             while not outcome:
                 _c, _r, ready = await ctx.tick().sample(dut.i.ready)
@@ -202,8 +202,8 @@ def test_spoilt_instructions_fault_as_the_tables_say(seed, config):
     async def send(ctx, data):
         """Return the unit that the instruction reaches, or the fault and its address."""
         taken = [(queue.valid & queue.ready) for queue in queues.values()]
-        sent = granules(data)
-        # Fewer granules are asked for where the opcode is none.
+        sent = instruction_words(data)
+        # Fewer instruction words are asked for where the opcode is none.
         while True:
             ctx.set(dut.i.valid, bool(sent))
             ctx.set(dut.i.payload, sent[0] if sent else 0)
@@ -309,15 +309,17 @@ def test_end_awaits_every_unit(last):
         Opcode.STORE: row,
     }
     sent = [
-        granule for unit in UNITS for granule in granules(pack(Instruction(unit, values[unit])))
+        instruction_word
+        for unit in UNITS
+        for instruction_word in instruction_words(pack(Instruction(unit, values[unit])))
     ]
 
     async def main(ctx):
         ctx.set(dut.region_bytes, sum(size << 32 * n for n, size in enumerate(REGION_BYTES)))
         for unit in UNITS:
             ctx.set(getattr(dut, unit.name.lower()).ready, 1)
-        for granule in [*sent, *granules(pack(Instruction(Opcode.END)))]:
-            ctx.set(dut.i.payload, granule)
+        for instruction_word in [*sent, *instruction_words(pack(Instruction(Opcode.END)))]:
+            ctx.set(dut.i.payload, instruction_word)
             ctx.set(dut.i.valid, 1)
             await ctx.tick().until(dut.i.ready)
         ctx.set(dut.i.valid, 0)

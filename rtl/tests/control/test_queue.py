@@ -18,7 +18,7 @@ NUMBERS = 1 << count_bits(CONFIG)
 def entry(number, targets):
     """An instruction that waits for `targets`, None where it waits for nothing."""
     return {
-        "body": {"mark": number % 256, "spad_addr": number},
+        "body": {"timestamp": number % 256, "spad_addr": number},
         "waits": sum(1 << index for index, target in enumerate(targets) if target is not None),
         "targets": [(target or 0) % NUMBERS for target in targets],
     }

@@ -14,7 +14,7 @@ def config(bus_bytes, burst_beats):
     """Return a configuration whose addresses have every bit."""
     return Config(
         **{"bus_bits": 8 * bus_bytes, "burst_beats": burst_beats},
-        **{"spad_bytes": 2**24, "spad_banks": 16, "marks": 256},
+        **{"spad_bytes": 2**24, "spad_banks": 16, "timestamps": 256},
     )
 
 
@@ -127,7 +127,10 @@ def split(row, bus_bytes, burst_beats):
             else bus_bytes - 1,
             "begin": int(number == 0),
             "last": int(row["last"] and number == len(bursts) - 1),
-            **{name: row[name] for name in ("mark", "constant", "fill", "fill_value", "spread")},
+            **{
+                name: row[name]
+                for name in ("timestamp", "constant", "fill", "fill_value", "spread")
+            },
         }
         for number, beats in enumerate(bursts)
     ]
@@ -149,7 +152,7 @@ def test_every_field_of_every_burst(seed, bus_bytes, burst_beats, stall):
             "spad": chance.randrange(2**24),
             "bytes": chance.choice((1, bus_bytes, chance.randrange(1, longest))),
             "last": chance.randrange(2),
-            "mark": chance.randrange(256),
+            "timestamp": chance.randrange(256),
             "constant": chance.randrange(2),
             "fill": chance.randrange(2),
             "fill_value": chance.randrange(256),

@@ -1,4 +1,4 @@
-"""Granules against the bytes of the memory: every width, how far ahead, restarts, errors, halt."""
+"""Instruction words against the memory: every width, how far ahead, restarts, errors, halt."""
 
 import random
 
@@ -15,7 +15,7 @@ BUSES = [32, 64, 128, 256]
 DRAM = random.Random(11).randbytes(0x4000)
 
 
-def granules(address, size):
+def instruction_words(address, size):
     return [
         int.from_bytes(DRAM[at : at + 16], "little") for at in range(address, address + size, 16)
     ]
@@ -60,7 +60,7 @@ class Bench:
     async def deliver(self, ctx, address, size):
         await self.start(ctx, address, size)
         assert ctx.get(self.dut.exhausted) == (size == 0)
-        assert await self.collect(ctx, size // 16) == granules(address, size)
+        assert await self.collect(ctx, size // 16) == instruction_words(address, size)
         await ctx.delay(1e-9)
         assert ctx.get(self.dut.exhausted)
         assert not ctx.get(self.dut.o.valid)
@@ -98,7 +98,7 @@ def test_any_length_of_burst(burst_beats):
 def test_sustains_a_burst_for_each_latency(bus_bits):
     size = 16 * 128
     cycles = Bench(bus_bits, burst_beats=8).run(0x1000, size)
-    # 32 granules ahead: four round trips, or the beats themselves where these take longer.
+    # 32 instruction words ahead: four round trips, or the beats themselves where these take longer.
     assert cycles <= 12 + max(5 * 44, 44 + size // (bus_bits // 8))
 
 
@@ -109,7 +109,7 @@ def test_reads_at_most_32_granules_ahead():
         await bench.start(ctx, 0x1000, 0x2000)
         await ctx.tick().repeat(300)
         assert sum(beats for _, _, beats in bench.memory.bursts) == 32 * 2
-        assert await bench.collect(ctx, 512) == granules(0x1000, 0x2000)
+        assert await bench.collect(ctx, 512) == instruction_words(0x1000, 0x2000)
 
     bench.simulate(wait)
 
@@ -148,9 +148,9 @@ def test_error_is_reported_with_the_address_of_its_burst():
 
 @pytest.mark.parametrize("bus_bits", BUSES)
 @pytest.mark.parametrize("granule", [0, 14, 15, 29])
-def test_error_of_any_one_beat_is_reported_a_cycle_after_it(bus_bits, granule):
+def test_error_of_any_one_beat_is_reported_a_cycle_after_it(bus_bits, instruction_word):
     """In the first, a middle or the last burst, which begin at multiples of their longest."""
-    place = 0x10F0 + 16 * granule
+    place = 0x10F0 + 16 * instruction_word
     longest = 8 * bus_bits // 8
     bench = Bench(bus_bits, burst_beats=8, broken_beats=[place // (bus_bits // 8) * bus_bits // 8])
     first_beat, taken, seen = 0x10F0 * 8 // bus_bits, [], []

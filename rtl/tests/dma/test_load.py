@@ -82,8 +82,8 @@ class Bench:
             background=(self.memory.read, self.spad.write),
         )
         assert self.spad.contents == reference(self.bodies, self.dram, bytearray(self.before))
-        assert [mark for _, mark in self.commands.done] == [
-            body.get("mark", 0) for body in self.bodies
+        assert [timestamp for _, timestamp in self.commands.done] == [
+            body.get("timestamp", 0) for body in self.bodies
         ]
         return cycles
 
@@ -93,7 +93,7 @@ def random_body(chance, last_spread=0):
     rows, planes = chance.randrange(1, 5), chance.randrange(1, 4)
     spread = chance.randint(0, last_spread)
     return {
-        "mark": chance.randrange(64),
+        "timestamp": chance.randrange(64),
         "region": chance.randrange(4),
         "fill": chance.random() < 0.15,
         "fill_value": chance.randrange(256),
@@ -198,7 +198,7 @@ def test_long_linear_load_takes_a_beat_a_cycle():
 
 
 def test_instructions_follow_without_a_gap():
-    bodies = [linear(256 * index, 256, 256 * index, mark=index) for index in range(16)]
+    bodies = [linear(256 * index, 256, 256 * index, timestamp=index) for index in range(16)]
     bench = Bench(make_config(), bodies)
     assert bench.run() <= 32 + 16 * 32 + 10
     assert bench.spad.grants == list(range(bench.spad.grants[0], bench.spad.grants[0] + 512))
@@ -363,19 +363,22 @@ def test_halt_then_reset_then_again(when, stall, spread):
     bodies = [linear(8 * index, 300, 1500 * index, spread=spread) for index in range(4)]
     bench = Bench(make_config(), bodies, memory_stall=stall, spad_stall=stall)
     dut, reset = bench.dut, Signal()
-    marks = {}
+    timestamps = {}
 
     async def stop(ctx):
         await ctx.tick().repeat(when)
         ctx.set(dut.halt, 1)
         # Grants and bursts of the cycle before are noted in this instant.
         await ctx.delay(1e-9)
-        marks["writes"], marks["bursts"] = len(bench.spad.grants), len(bench.memory.bursts)
+        timestamps["writes"], timestamps["bursts"] = (
+            len(bench.spad.grants),
+            len(bench.memory.bursts),
+        )
         await ctx.tick()
         await ctx.tick().until(dut.quiet)
         assert bench.memory.outstanding == 0
-        assert len(bench.spad.grants) == marks["writes"]
-        assert len(bench.memory.bursts) <= marks["bursts"] + 1
+        assert len(bench.spad.grants) == timestamps["writes"]
+        assert len(bench.memory.bursts) <= timestamps["bursts"] + 1
         ctx.set(dut.unit.command.valid, 0)
         ctx.set(reset, 1)
         await ctx.tick()

@@ -45,7 +45,7 @@ class Bench:
         self.spad = SpadPort(self.dut.load.spad_write, bytearray(0x2000), stall=spad_stall)
         self.commands = Commands(self.dut.load.unit, bodies)
         self.stall, self.random = stall, random.Random(3)
-        self.granules, self.events = [], [0, 0]
+        self.instruction_words, self.events = [], [0, 0]
 
     async def fetch(self, ctx):
         fetch = self.dut.fetch
@@ -54,12 +54,12 @@ class Bench:
         ctx.set(fetch.bytes, 16 * 100)
         await ctx.tick()
         ctx.set(fetch.start, 0)
-        while len(self.granules) < 100:
+        while len(self.instruction_words) < 100:
             ready = self.random.random() >= self.stall
             ctx.set(fetch.o.ready, ready)
             _, _, valid, payload = await ctx.tick().sample(fetch.o.valid, fetch.o.payload)
             if valid and ready:
-                self.granules.append(payload)
+                self.instruction_words.append(payload)
 
     async def count(self, ctx):
         port = self.dut.port

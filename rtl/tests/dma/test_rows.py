@@ -10,13 +10,13 @@ from matloom_rtl.dma.rows import Rows
 from matloom_rtl.testing import simulate
 
 #: With every bit that the format has.
-CONFIG = Config(spad_bytes=2**24, spad_banks=16, marks=256)
+CONFIG = Config(spad_bytes=2**24, spad_banks=16, timestamps=256)
 BASES = [0x1000_0000, 0x2000_0000, 0x3000_0040, 0xF000_0000]
 
 
 def instruction(chance):
     return {
-        "mark": chance.randrange(256),
+        "timestamp": chance.randrange(256),
         "fill": chance.random() < 0.2,
         "region": chance.randrange(4),
         "fill_value": chance.randrange(256),
@@ -52,7 +52,7 @@ def expected(body):
                     "bytes": body["row_bytes"],
                     "last": last,
                     "constant": int(body["region"] == 0 and not body["fill"]),
-                    **{name: body[name] for name in ("mark", "fill", "fill_value", "spread")},
+                    **{name: body[name] for name in ("timestamp", "fill", "fill_value", "spread")},
                 }
             )
     return rows

@@ -13,7 +13,7 @@ WIDTHS = [(4, 2), (8, 3), (16, 3), (32, 3)]
 
 
 def make_config(width):
-    return Config(bus_bits=8 * width, burst_beats=16, marks=256)
+    return Config(bus_bits=8 * width, burst_beats=16, timestamps=256)
 
 
 def rows_of(chance, width, last_spread, count):
@@ -29,7 +29,7 @@ def rows_of(chance, width, last_spread, count):
 def beats_of(rows, width, values):
     """Return the fields of every beat, its bytes from an iterator."""
     beats = []
-    for mark, (spread, address, first, size) in enumerate(rows):
+    for timestamp, (spread, address, first, size) in enumerate(rows):
         stop = first + size
         for begin in range(0, stop, width):
             inside = [first <= begin + index < stop for index in range(width)]
@@ -42,7 +42,7 @@ def beats_of(rows, width, values):
                     "mask": sum(each << index for index, each in enumerate(inside)),
                     "top": min(stop - begin, width) - 1,
                     "last": stop <= begin + width,
-                    "mark": mark % 256,
+                    "timestamp": timestamp % 256,
                 }
             )
     return beats
@@ -91,7 +91,7 @@ def drive(dut, beats, width, *, stall=0.0):
                         byte = piece.data >> 8 * index & 255
                         written[-1].append((piece.address + index, byte))
                 if piece.last:
-                    assert piece.mark == (len(written) - 1) % 256
+                    assert piece.timestamp == (len(written) - 1) % 256
                     written.append([])
 
     return feed, collect, written

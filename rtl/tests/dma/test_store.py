@@ -85,14 +85,14 @@ class Bench:
     def check(self):
         expected = reference(self.bodies, bytearray(self.before), self.spad.contents)
         assert self.memory.contents == expected
-        marks = [body.get("mark", 0) for body in self.bodies]
-        assert [mark for _, mark in self.commands.done] == marks
+        timestamps = [body.get("timestamp", 0) for body in self.bodies]
+        assert [timestamp for _, timestamp in self.commands.done] == timestamps
 
 
 def random_body(chance):
     """Return rows inside memories of the sizes above, with strides in both."""
     return {
-        "mark": chance.randrange(64),
+        "timestamp": chance.randrange(64),
         "region": chance.randrange(4),
         "dram_offset": chance.randrange(0x1000),
         "spad_addr": chance.choice((0, 1, chance.randrange(0x800))),
@@ -177,7 +177,7 @@ def test_long_linear_store_takes_a_beat_a_cycle():
 
 
 def test_instructions_follow_without_a_gap():
-    bodies = [linear(256 * index, 256, 256 * index, mark=index) for index in range(16)]
+    bodies = [linear(256 * index, 256, 256 * index, timestamp=index) for index in range(16)]
     assert Bench(make_config(), bodies).run() <= 32 + 16 * 32 + 14
 
 

@@ -16,15 +16,17 @@ CONFIGS = {
     "small": PRESETS["small"],
     "8x16": Config(rows=8, columns=16, bus_bits=128),
     "one bank": Config(
-        rows=4, columns=4, hop=4, lanes=4, bus_bits=32, spad_bytes=16384, spad_banks=1,
+        rows=4, columns=4, broadcast_group=4, lanes=4, bus_bits=32, spad_bytes=16384, spad_banks=1,
         acc_bytes=4096,
     ),
     "wide bus": Config(
-        rows=4, columns=4, hop=4, lanes=4, bus_bits=256, spad_bytes=3 * 4096, spad_banks=3,
+        rows=4, columns=4, broadcast_group=4, lanes=4, bus_bits=256, spad_bytes=3 * 4096,
+        spad_banks=3,
         acc_bytes=4096,
     ),
     "12 rows": Config(
-        rows=12, columns=8, hop=8, lanes=4, weight_rows=3, spad_bytes=2 * 2048, spad_banks=2,
+        rows=12, columns=8, broadcast_group=8, lanes=4, weight_rows=3, spad_bytes=2 * 2048,
+        spad_banks=2,
         acc_bytes=4096,
     ),
     # Weights of 64, 48 and 60 bytes: lines of 64, 64 and 128.
@@ -35,7 +37,8 @@ CONFIGS = {
         rows=12, columns=16, weight_rows=3, spad_bytes=3 * 2048, spad_banks=3, acc_bytes=4096,
     ),
     "wide weights": Config(
-        rows=20, columns=12, hop=4, lanes=4, weight_rows=5, spad_bytes=2 * 2048, spad_banks=2,
+        rows=20, columns=12, broadcast_group=4, lanes=4, weight_rows=5, spad_bytes=2 * 2048,
+        spad_banks=2,
         acc_bytes=16 * 48,
     ),
 }  # fmt: skip
@@ -94,7 +97,7 @@ class Bench:
                         ctx.set(getattr(port, name), value % 2**24 if name == "address" else value)
                     width = (self.reads if kind == "read" else self.writes)[index]
                     touched = self.banks(request["address"], width)
-                    ctx.set(port.claims, sum(1 << bank for bank in touched))
+                    ctx.set(port.bank_select, sum(1 << bank for bank in touched))
         self.check_data(ctx)
         granted = self.granted(ctx, "read", reads, self.reads)
         for index, request in enumerate(granted):

@@ -16,11 +16,16 @@ from matloom_rtl.post.tables import Tables
 from matloom_rtl.testing import simulate
 
 CONFIGS = {
-    "4_by_2": Config(rows=4, columns=4, hop=4, lanes=2, acc_bytes=1024),
-    "8_by_1": Config(rows=8, columns=8, hop=8, lanes=1, acc_bytes=2048),
-    "8_by_8": Config(rows=8, columns=8, hop=8, lanes=8, acc_bytes=2048),
+    "4_by_2": Config(rows=4, columns=4, broadcast_group=4, lanes=2, acc_bytes=1024),
+    "8_by_1": Config(rows=8, columns=8, broadcast_group=8, lanes=1, acc_bytes=2048),
+    "8_by_8": Config(rows=8, columns=8, broadcast_group=8, lanes=8, acc_bytes=2048),
     "12_by_3": Config(
-        rows=12, columns=12, hop=4, lanes=3, acc_bytes=768, mac_modes=("i8xi8", "i16xi8")
+        rows=12,
+        columns=12,
+        broadcast_group=4,
+        lanes=3,
+        acc_bytes=768,
+        mac_modes=("i8xi8", "i16xi8"),
     ),
 }
 #: Cycles between two vectors that enter while `parameters.ready` is low behind a block.

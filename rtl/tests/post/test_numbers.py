@@ -12,7 +12,7 @@ from matloom_rtl.arith.widen import Widen
 from matloom_rtl.post.numbers import Numbers
 from matloom_rtl.testing import simulate
 
-SMALL = {"rows": 4, "columns": 4, "hop": 4, "lanes": 2, "acc_bytes": 1024}
+SMALL = {"rows": 4, "columns": 4, "broadcast_group": 4, "lanes": 2, "acc_bytes": 1024}
 CONFIGS = {
     "bytes": Config(**SMALL),
     "words": Config(**SMALL, mac_modes=("i8xi8", "i16xi8")),

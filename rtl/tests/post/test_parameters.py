@@ -13,10 +13,10 @@ from matloom_rtl.testing import simulate
 
 CONFIGS = {
     "nano": PRESETS["nano"],
-    "8x8": Config(rows=8, columns=8, hop=8, lanes=8, acc_bytes=2048),
+    "8x8": Config(rows=8, columns=8, broadcast_group=8, lanes=8, acc_bytes=2048),
     # Four rows, in two memories for a lane; three lanes and four words a read.
-    "8_by_1": Config(rows=8, columns=8, hop=8, lanes=1, acc_bytes=2048),
-    "12_by_2": Config(rows=12, columns=12, hop=4, lanes=2, acc_bytes=768),
+    "8_by_1": Config(rows=8, columns=8, broadcast_group=8, lanes=1, acc_bytes=2048),
+    "12_by_2": Config(rows=12, columns=12, broadcast_group=4, lanes=2, acc_bytes=768),
     "16_by_4": Config(rows=16, columns=16, lanes=4),
 }
 SPAD = random.Random(3).randbytes(4096)

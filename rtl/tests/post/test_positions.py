@@ -43,7 +43,7 @@ def expected(config, geometry):
     return found
 
 
-def claims(config, address):
+def bank_select(config, address):
     """Return a bit for each bank in which a vector's first bytes lie."""
     ends = address, (address + config.columns - 1) % 2**config.spad_size_bits
     banks = {end // config.bank_bytes for end in ends}
@@ -75,7 +75,7 @@ def check(config, geometries, *, stall=0.0, seed=0):
             for position in wanted[:count]:
                 while True:
                     assert tuple(map(ctx.get, outputs)) == position
-                    assert ctx.get(dut.position.claims) == claims(config, position[0])
+                    assert ctx.get(dut.position.bank_select) == bank_select(config, position[0])
                     advance = chance.random() >= stall
                     ctx.set(dut.advance, advance)
                     await ctx.tick()

@@ -18,24 +18,24 @@ from matloom_rtl.post.post import Post
 from matloom_rtl.testing import simulate
 
 CONFIGS = {
-    "4_by_2": Config(rows=4, columns=4, hop=4, lanes=2, acc_bytes=1024),
-    "8_by_2": Config(rows=8, columns=8, hop=8, lanes=2, acc_bytes=2048),
-    "8_by_8": Config(rows=8, columns=8, hop=8, lanes=8, acc_bytes=2048),
+    "4_by_2": Config(rows=4, columns=4, broadcast_group=4, lanes=2, acc_bytes=1024),
+    "8_by_2": Config(rows=8, columns=8, broadcast_group=8, lanes=2, acc_bytes=2048),
+    "8_by_8": Config(rows=8, columns=8, broadcast_group=8, lanes=8, acc_bytes=2048),
     "narrow": Config(
-        rows=4, columns=4, hop=4, lanes=2, acc_bytes=2048, mac_modes=("i8xi8", "i8xi4")
+        rows=4, columns=4, broadcast_group=4, lanes=2, acc_bytes=2048, mac_modes=("i8xi8", "i8xi4")
     ),
 }
 WORDS = {
     "4_by_2": Config(
-        rows=4, columns=4, hop=4, lanes=2, acc_bytes=1024, mac_modes=("i8xi8", "i16xi8")
+        rows=4, columns=4, broadcast_group=4, lanes=2, acc_bytes=1024, mac_modes=("i8xi8", "i16xi8")
     ),
     "8_by_8": Config(
-        rows=8, columns=8, hop=4, lanes=8, acc_bytes=2048, mac_modes=("i8xi8", "i16xi8")
+        rows=8, columns=8, broadcast_group=4, lanes=8, acc_bytes=2048, mac_modes=("i8xi8", "i16xi8")
     ),
     "with_fp16": Config(
         rows=4,
         columns=4,
-        hop=4,
+        broadcast_group=4,
         lanes=2,
         float_rows=2,
         acc_bytes=1024,
@@ -45,7 +45,7 @@ WORDS = {
 FLOATS = Config(
     rows=4,
     columns=4,
-    hop=4,
+    broadcast_group=4,
     lanes=2,
     float_rows=2,
     acc_bytes=1024,
@@ -65,7 +65,7 @@ def draw(generator, config, **fixed):
     step = ((blocks - 1) * config.columns + tail << words) + generator.choice((0, 2))
     values = {item.name: 0 for item in FORMATS[Opcode.POST].fields}
     values |= {
-        "mark": generator.randrange(64),
+        "timestamp": generator.randrange(64),
         "source": generator.choice(tuple(Source)),
         "destination": generator.choice(tuple(Destination)),
         "rounding": generator.choice(SUPPORTED_ROUNDINGS),
@@ -105,12 +105,12 @@ def draw(generator, config, **fixed):
     return values | fixed
 
 
-def fill(config, address, mark=1):
+def fill(config, address, timestamp=1):
     """Return the fields of a POST that fills the table with 256 bytes."""
     values = {item.name: 0 for item in FORMATS[Opcode.POST].fields}
     size = config.table_row_bytes
     return values | {
-        "mark": mark,
+        "timestamp": timestamp,
         "source": Source.SPAD,
         "multiplier": 2**30,
         "shift": 1,
@@ -156,7 +156,7 @@ def run(config, instructions, spad, sums, *, refuse=0.0, gaps=0.0, seed=0, reset
     generator = random.Random(seed)
     spad, sums = spad.copy(), sums.copy()
     start_spad, start_sums = spad.copy(), sums.copy()
-    marks, taken, state = [], [], {"live": reset_at is None}
+    timestamps, taken, state = [], [], {"live": reset_at is None}
     names = [name for name, _field in body_layout(Opcode.POST, config)]
 
     async def feed(ctx):
@@ -173,7 +173,7 @@ def run(config, instructions, spad, sums, *, refuse=0.0, gaps=0.0, seed=0, reset
             ctx.set(reset, 0)
             await ctx.tick().repeat(10)
             spad[:], sums[:] = start_spad, start_sums
-            marks.clear()
+            timestamps.clear()
             state["live"] = True
         for values in instructions:
             while generator.random() < gaps:
@@ -193,7 +193,7 @@ def run(config, instructions, spad, sums, *, refuse=0.0, gaps=0.0, seed=0, reset
         sums_later = [0] * (ACC_READ_LATENCY - 1)
         columns, cycle = config.columns, 0
         ports = (dut.spad_read, dut.acc_read, dut.spad_write, dut.acc_update)
-        while len(marks) < len(instructions) or not state["live"]:
+        while len(timestamps) < len(instructions) or not state["live"]:
             for port in ports:
                 ctx.set(port.ready, generator.random() >= refuse)
             sample = await ctx.tick().sample(
@@ -209,7 +209,7 @@ def run(config, instructions, spad, sums, *, refuse=0.0, gaps=0.0, seed=0, reset
             grants = [
                 (sample[2 + 3 * k] and sample[3 + 3 * k], sample[4 + 3 * k]) for k in range(4)
             ]
-            data, mask, update, update_mask, add, done, mark = sample[14:]
+            data, mask, update, update_mask, add, done, timestamp = sample[14:]
             read, address = grants[0]
             picked = np.take(spad, range(address, address + columns), mode="wrap").tobytes()
             bytes_later.append(int.from_bytes(picked, "little") if read else 0)
@@ -227,25 +227,27 @@ def run(config, instructions, spad, sums, *, refuse=0.0, gaps=0.0, seed=0, reset
                     word = (update >> 32 * index & 0xFFFFFFFF) + int(sums[entry, index]) * add
                     sums[entry, index] = np.uint32(word % 2**32).astype(np.int32)
             if done:
-                marks.append(mark)
+                timestamps.append(timestamp)
                 taken.append(cycle)
             cycle += 1
 
     simulate(ResetInserter(reset)(dut), feed, memories, cycles=20000)
-    return spad, sums, marks, taken
+    return spad, sums, timestamps, taken
 
 
 def check(config, instructions, seed, **options):
     spad, sums = initial_state(config, seed)
     for values in instructions:
         put_parameters(spad, values, config, seed)
-    got_spad, got_sums, marks, taken = run(config, instructions, spad, sums, seed=seed, **options)
+    got_spad, got_sums, timestamps, taken = run(
+        config, instructions, spad, sums, seed=seed, **options
+    )
     table = np.zeros(256, np.uint8)
     for values in instructions:
         post(Instruction(Opcode.POST, values), spad, sums, table, config)
     assert np.array_equal(got_spad, spad)
     assert np.array_equal(got_sums, sums)
-    assert marks == [values["mark"] for values in instructions]
+    assert timestamps == [values["timestamp"] for values in instructions]
     return taken
 
 
@@ -391,7 +393,7 @@ def test_words_lie_one_behind_the_other(seed):
     # -32768 + 5 and 20 * 256 + 7: neither is a whole number of 256.
     values |= {"clamp_low": -128, "low_byte": 5, "clamp_high": 20, "high_byte": 7}
     drawn = draw(random.Random(seed), config, **values, bias=0, output_zero=0)
-    got, _sums, _marks, _taken = run(config, [drawn], spad, sums)
+    got, _sums, _timestamps, _taken = run(config, [drawn], spad, sums)
     expected = np.clip((sums[:16].astype(np.int64) + 8) >> 4, -32768 + 5, 20 * 256 + 7)
     assert np.array_equal(got[1000:1128].view("<i2"), expected.ravel())
     assert len(set(expected.ravel().tolist())) > 20
@@ -433,7 +435,7 @@ def test_floats(seed, source, refuse):
             fixed |= {"x_step": 50, "source_pitch": 270, "dest_pitch": 251}
             instructions.append(draw(generator, config, **fixed))
     table, sums = np.zeros(256, np.uint8), normal.view(np.int32)
-    found, found_sums, _marks, _taken = run(
+    found, found_sums, _timestamps, _taken = run(
         config, instructions, spad, sums, seed=seed, refuse=refuse
     )
     expected, expected_sums = spad.copy(), sums.copy()

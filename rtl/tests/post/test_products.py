@@ -9,7 +9,7 @@ from matloom.arch.config import Config
 from matloom_rtl.post.products import Products
 from matloom_rtl.testing import simulate
 
-CONFIG = Config(rows=8, columns=8, hop=8, lanes=8, acc_bytes=2048)
+CONFIG = Config(rows=8, columns=8, broadcast_group=8, lanes=8, acc_bytes=2048)
 DEPTH = 12
 
 

@@ -12,7 +12,7 @@ from matloom_rtl.post.products import Products
 from matloom_rtl.post.reader import Reader
 from matloom_rtl.testing import simulate
 
-SMALL = {"rows": 4, "columns": 4, "hop": 4, "lanes": 2, "acc_bytes": 1024}
+SMALL = {"rows": 4, "columns": 4, "broadcast_group": 4, "lanes": 2, "acc_bytes": 1024}
 BYTES = Config(**SMALL)
 WORDS = Config(**SMALL, mac_modes=("i8xi8", "i16xi8"))
 MEMORY = random.Random(5).randbytes(4096)
@@ -57,7 +57,7 @@ def run(kind, count, seed, *, refuse=0.0, lazy=0.0, parameters=0.0, reset_at=Non
         {
             "address": chance.randrange(3000),
             "entry": chance.randrange(64),
-            "claims": 1,
+            "bank_select": 1,
             "block_end": chance.randint(0, 1),
         }
         for _ in range(count)

@@ -26,7 +26,7 @@ async def begin(ctx, dut, command, idle=3):
     await ctx.tick()
     ctx.set(dut.fetched, 0)
     # What is offered after it is another one.
-    ctx.set(dut.unit.command.payload, {"mark": 63, "oc_blocks": 9})
+    ctx.set(dut.unit.command.payload, {"timestamp": 63, "oc_blocks": 9})
 
 
 async def pause(ctx, cycles):
@@ -73,7 +73,7 @@ async def execute(ctx, dut, command, generator, written_first):
         assert not ctx.get(dut.unit.done)
         await ctx.tick()
     assert ctx.get(dut.unit.done)
-    assert ctx.get(dut.unit.done_mark) == command["mark"]
+    assert ctx.get(dut.unit.done_mark) == command["timestamp"]
     assert ctx.get(dut.unit.busy)
     ctx.set(dut.unit.command.valid, 0)
     await ctx.tick()
@@ -86,7 +86,7 @@ def test_commands_one_after_the_other(seed):
 
     async def bench(ctx):
         for number in range(12):
-            command = {"mark": generator.randrange(63), "oc_blocks": generator.randint(1, 4)}
+            command = {"timestamp": generator.randrange(63), "oc_blocks": generator.randint(1, 4)}
             await execute(ctx, dut, command, generator, written_first=number % 3 == 1)
 
     simulate(dut, bench, cycles=1000)
@@ -96,7 +96,7 @@ def test_as_many_blocks_as_the_field_counts():
     dut, blocks = Sequencer(WIDEST), 4095
 
     async def bench(ctx):
-        await begin(ctx, dut, {"mark": 5, "oc_blocks": blocks})
+        await begin(ctx, dut, {"timestamp": 5, "oc_blocks": blocks})
         await pause(ctx, 2)
         await pulse(ctx, dut.finished)
         ctx.set(dut.block_left, 1)
@@ -118,7 +118,7 @@ def test_reset_midway(seed, cycles):
     generator, dut, reset = random.Random(seed), Sequencer(CONFIG), Signal()
 
     async def bench(ctx):
-        await begin(ctx, dut, {"mark": 1, "oc_blocks": 1})
+        await begin(ctx, dut, {"timestamp": 1, "oc_blocks": 1})
         for cycle in range(cycles):
             ctx.set(dut.block_left, cycle == 3)
             ctx.set(dut.finished, cycle == 5)
@@ -128,6 +128,6 @@ def test_reset_midway(seed, cycles):
         await pulse(ctx, reset)
         assert not ctx.get(dut.unit.busy)
         assert not ctx.get(dut.streaming)
-        await execute(ctx, dut, {"mark": 7, "oc_blocks": 2}, generator, written_first=False)
+        await execute(ctx, dut, {"timestamp": 7, "oc_blocks": 2}, generator, written_first=False)
 
     simulate(ResetInserter(reset)(dut), bench, cycles=200)

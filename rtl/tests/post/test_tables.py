@@ -10,12 +10,16 @@ from matloom_rtl.post.tables import Tables
 from matloom_rtl.testing import simulate
 
 CONFIGS = {
-    "4_by_2": Config(rows=4, columns=4, hop=4, lanes=2, acc_bytes=1024),
-    "12_by_3": Config(rows=12, columns=12, hop=4, lanes=3, acc_bytes=768),
+    "4_by_2": Config(rows=4, columns=4, broadcast_group=4, lanes=2, acc_bytes=1024),
+    "12_by_3": Config(rows=12, columns=12, broadcast_group=4, lanes=3, acc_bytes=768),
     "16_by_16": Config(),
     "32_by_8": Config(rows=32, columns=32, lanes=8, acc_bytes=2**15),
-    "4_by_2_in_blocks": Config(rows=4, columns=4, hop=4, lanes=2, acc_bytes=1024, tables=2),
-    "12_by_3_in_blocks": Config(rows=12, columns=12, hop=4, lanes=3, acc_bytes=768, tables=2),
+    "4_by_2_in_blocks": Config(
+        rows=4, columns=4, broadcast_group=4, lanes=2, acc_bytes=1024, tables=2
+    ),
+    "12_by_3_in_blocks": Config(
+        rows=12, columns=12, broadcast_group=4, lanes=3, acc_bytes=768, tables=2
+    ),
 }
 
 

@@ -12,7 +12,7 @@ from matloom_rtl.post.lanes import PLACES
 from matloom_rtl.post.writer import Writer
 from matloom_rtl.testing import simulate
 
-SMALL = {"rows": 4, "columns": 4, "hop": 4, "lanes": 2, "acc_bytes": 1024}
+SMALL = {"rows": 4, "columns": 4, "broadcast_group": 4, "lanes": 2, "acc_bytes": 1024}
 BYTES = Config(**SMALL)
 WORDS = Config(**SMALL, mac_modes=("i8xi8", "i16xi8"))
 FLOATS = Config(**SMALL, float_rows=2, mac_modes=("i8xi8", "bf16"))
@@ -103,7 +103,7 @@ def run(kind, count, seed, *, lanes=4, refuse=0.0, scarce=0.0, reset_at=None, bu
         """Show where the oldest result goes."""
         names = ("address", "entry", "last_block", "end")
         position = {name: item[name] for name in names}
-        ctx.set(dut.position, position | {"claims": item["address"] % 16})
+        ctx.set(dut.position, position | {"bank_select": item["address"] % 16})
 
     def took(address, data, mask, bits):
         found = {}
@@ -129,7 +129,7 @@ def run(kind, count, seed, *, lanes=4, refuse=0.0, scarce=0.0, reset_at=None, bu
             offered = ctx.get(dut.spad.valid) | ctx.get(dut.acc.valid)
             assert ctx.get(dut.waiting) >= offered
             if ctx.get(dut.spad.valid) and not config.element_size_bits:
-                assert ctx.get(dut.spad.claims) == ctx.get(dut.position.claims)
+                assert ctx.get(dut.spad.bank_select) == ctx.get(dut.position.bank_select)
             sample = await ctx.tick().sample(
                 *(
                     each

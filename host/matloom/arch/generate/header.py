@@ -3,8 +3,8 @@
 import enum
 
 from matloom.arch.config import INTERFACE_VERSION
-from matloom.arch.csr import COUNTERS, IDENTITY, MARKS_OFFSET, REGISTERS, WINDOW_BYTES, Fault
-from matloom.arch.isa import FORMATS, GRANULE_BYTES, Destination, Region, Source, Table
+from matloom.arch.csr import COUNTERS, IDENTITY, REGISTERS, TIMESTAMPS_OFFSET, WINDOW_BYTES, Fault
+from matloom.arch.isa import FORMATS, INSTRUCTION_WORD_BYTES, Destination, Region, Source, Table
 from matloom.arch.numerics import Rounding
 
 __all__ = ["header"]
@@ -29,7 +29,7 @@ def header() -> str:
         f"#define MATLOOM_IDENTITY {IDENTITY:#010x}u",
         f"#define MATLOOM_INTERFACE_VERSION {INTERFACE_VERSION}u",
         f"#define MATLOOM_WINDOW_BYTES {WINDOW_BYTES:#x}u",
-        f"#define MATLOOM_MARKS_OFFSET {MARKS_OFFSET:#x}u",
+        f"#define MATLOOM_MARKS_OFFSET {TIMESTAMPS_OFFSET:#x}u",
         f"#define MATLOOM_COUNTERS {len(COUNTERS)}u",
         "",
         "/* Registers: byte offsets, and masks of fields in place. */",
@@ -49,7 +49,7 @@ def header() -> str:
     for layout in FORMATS.values():
         prefix, position = f"MATLOOM_{layout.opcode.name}", 0
         lines.append(f"#define {prefix}_OPCODE {int(layout.opcode)}u")
-        lines.append(f"#define {prefix}_BYTES {layout.granules * GRANULE_BYTES}u")
+        lines.append(f"#define {prefix}_BYTES {layout.instruction_words * INSTRUCTION_WORD_BYTES}u")
         for field in layout.all_fields:
             lines.append(f"#define {prefix}_{field.name.upper()}_BIT {position}u")
             lines.append(f"#define {prefix}_{field.name.upper()}_WIDTH {field.bits}u")

@@ -17,7 +17,7 @@ from matloom.arch.instruction import (
 )
 from matloom.arch.isa import (
     FORMATS,
-    GRANULE_BYTES,
+    INSTRUCTION_WORD_BYTES,
     UNITS,
     WRITABLE_REGIONS,
     Memory,
@@ -74,9 +74,9 @@ class Engine:
     def run(self, commands: bytes) -> None:
         """Execute until END; raise `EngineFault` where the chip would stop.
 
-        Bytes after the last whole granule are ignored.
+        Bytes after the last whole instruction word are ignored.
         """
-        commands = commands[: len(commands) // GRANULE_BYTES * GRANULE_BYTES]
+        commands = commands[: len(commands) // INSTRUCTION_WORD_BYTES * INSTRUCTION_WORD_BYTES]
         sizes = tuple((region, bytes_.size) for region, bytes_ in self.regions.items())
         known = self._passed.get((commands, sizes))
         if known is not None:
@@ -111,10 +111,10 @@ class Engine:
             raise EngineFault(Fault.COMMAND_RANGE, index, 0)
         number = commands[offset] & 15
         try:
-            granules = length_granules(commands[offset])
+            instruction_words = length_granules(commands[offset])
         except IsaError:
             raise EngineFault(Fault.ILLEGAL_OPCODE, index, number) from None
-        if offset + granules * GRANULE_BYTES > len(commands):
+        if offset + instruction_words * INSTRUCTION_WORD_BYTES > len(commands):
             raise EngineFault(Fault.COMMAND_RANGE, index, number)
         try:
             return unpack(commands, offset)

@@ -4,9 +4,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matloom.arch.config import Config
-from matloom.arch.csr import COUNTERS, IDENTITY, MARKS_OFFSET, WINDOW_BYTES, Access, Fault, register
+from matloom.arch.csr import (
+    COUNTERS,
+    IDENTITY,
+    TIMESTAMPS_OFFSET,
+    WINDOW_BYTES,
+    Access,
+    Fault,
+    register,
+)
 from matloom.arch.csr import REGISTERS as _REGISTERS
-from matloom.arch.isa import GRANULE_BYTES, Region
+from matloom.arch.isa import INSTRUCTION_WORD_BYTES, Region
 from matloom.device.model.engine import Engine, EngineFault
 
 __all__ = ["ModelTransport"]
@@ -39,7 +47,7 @@ class ModelTransport:
 
     def read32(self, address: int) -> int:
         """Return a register; raise OSError where there is none."""
-        if MARKS_OFFSET <= address < MARKS_OFFSET + 4 * self.config.marks:
+        if TIMESTAMPS_OFFSET <= address < TIMESTAMPS_OFFSET + 4 * self.config.timestamps:
             return 0
         if address not in self._registers:
             raise OSError(f"a register must be at one of the offsets, not {address:#x}")
@@ -81,9 +89,9 @@ class ModelTransport:
         self._set("INSTRUCTIONS", self.engine.executed)
 
     def _commands(self) -> bytes:
-        """Return what is fetched: nothing where offset or size is no multiple of a granule."""
+        """Return what is fetched: nothing where offset or size is no multiple of a word."""
         start, size = self._get("COMMAND_OFFSET"), self._get("COMMAND_BYTES")
-        if (start | size) % GRANULE_BYTES:
+        if (start | size) % INSTRUCTION_WORD_BYTES:
             return b""
         return self.engine.regions[Region.PROGRAM][start : start + size].tobytes()
 

@@ -4,7 +4,7 @@ from amaranth.hdl import C, Cat, Value
 
 from matloom.arch.config import Config
 
-__all__ = ["aligned", "claims_of", "crosses_bank"]
+__all__ = ["aligned", "bank_select_of", "crosses_bank"]
 
 
 def aligned(address: Value, boundary: int) -> Value:
@@ -24,7 +24,7 @@ def crosses_bank(address: Value, width: int, config: Config) -> Value:
     return at_end & (address[:span_bits] > (1 << span_bits) - width)
 
 
-def claims_of(address: Value, width: int, config: Config) -> Value:
+def bank_select_of(address: Value, width: int, config: Config) -> Value:
     """Return a bit for each bank that `width` bytes at an address touch, bank 0 lowest.
 
     Bank numbers wrap at 2**24, as negative addresses do; what lies in no bank claims none.
@@ -32,8 +32,8 @@ def claims_of(address: Value, width: int, config: Config) -> Value:
     bank_bits = (config.bank_bytes - 1).bit_length()
     bank = address[bank_bits:]
     crosses = crosses_bank(address, width, config)
-    claims = []
+    bank_select = []
     for number in range(config.spad_banks):
         before = (number - 1) % (1 << len(bank))
-        claims.append((bank == number) | (crosses & (bank == before)))
-    return Cat(claims)
+        bank_select.append((bank == number) | (crosses & (bank == before)))
+    return Cat(bank_select)

@@ -6,14 +6,14 @@ import pytest
 from amaranth.hdl import ResetInserter, Signal
 from amaranth.lib import data
 
-from matloom_rtl.memory.slice import Slice
+from matloom_rtl.memory.skid_buffer import SkidBuffer
 from matloom_rtl.testing import simulate
 
 PAYLOAD = data.StructLayout({"low": 4, "high": 4})
 
 
 def run(items, *, gaps=0.0, refuse=0.0, seed=0, at_hand=()):
-    dut, generator, seen = Slice(PAYLOAD, at_hand=at_hand), random.Random(seed), []
+    dut, generator, seen = SkidBuffer(PAYLOAD, at_hand=at_hand), random.Random(seed), []
 
     async def feed(ctx):
         for item in items:
@@ -52,7 +52,7 @@ def test_stalls(seed, gaps, refuse, at_hand):
 @pytest.mark.parametrize("at_hand", [(), ("low",)], ids=["chosen", "at_hand"])
 def test_two_items_wait_and_no_third(at_hand):
     """Cycle by cycle: `i.ready` falls with the second item, and what `o` shows does not change."""
-    dut = Slice(PAYLOAD, at_hand=at_hand)
+    dut = SkidBuffer(PAYLOAD, at_hand=at_hand)
 
     async def step(ctx, item, ready):
         """Offer an item; return what the cycle shows."""
@@ -80,7 +80,7 @@ def test_two_items_wait_and_no_third(at_hand):
 
 def test_reset_forgets_both_items():
     reset = Signal()
-    dut = Slice(8)
+    dut = SkidBuffer(8)
 
     async def bench(ctx):
         ctx.set(dut.i.valid, 1)

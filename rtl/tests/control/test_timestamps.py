@@ -6,7 +6,7 @@ import pytest
 
 from matloom.arch.config import PRESETS
 from matloom.arch.isa import UNITS
-from matloom_rtl.control.marks import Marks
+from matloom_rtl.control.timestamps import Timestamps
 from matloom_rtl.testing import simulate
 
 CONFIG = PRESETS["nano"]
@@ -14,7 +14,7 @@ CONFIG = PRESETS["nano"]
 
 class Bench:
     def __init__(self, first_cycle=0):
-        self.dut, self.cycle, self.expected = Marks(CONFIG), first_cycle, {}
+        self.dut, self.cycle, self.expected = Timestamps(CONFIG), first_cycle, {}
 
     async def step(self, ctx, completions=(), start=0):
         """Complete (unit, mark) pairs in this cycle."""
@@ -22,15 +22,15 @@ class Bench:
         ctx.set(dut.start, start)
         ctx.set(dut.cycle, self.cycle)
         ctx.set(dut.done, sum(1 << unit for unit, _mark in completions))
-        for unit, mark in completions:
-            ctx.set(dut.done_mark[unit], mark)
-            if mark:
-                self.expected[mark] = self.cycle
+        for unit, timestamp in completions:
+            ctx.set(dut.done_mark[unit], timestamp)
+            if timestamp:
+                self.expected[timestamp] = self.cycle
         await ctx.tick()
         self.cycle += 1
 
     async def check(self, ctx):
-        for slot in range(1, CONFIG.marks):
+        for slot in range(1, CONFIG.timestamps):
             ctx.set(self.dut.slot, slot)
             await self.step(ctx)
             assert ctx.get(self.dut.stored) == self.expected.get(slot, 0), slot
@@ -46,10 +46,10 @@ def test_random_completions(seed):
     async def main(ctx):
         for _run in range(3):
             await bench.start(ctx)
-            for _cycle in range(CONFIG.marks):
+            for _cycle in range(CONFIG.timestamps):
                 await bench.step(ctx)
             for _number in range(40):
-                slots = chance.sample(range(CONFIG.marks), len(UNITS))
+                slots = chance.sample(range(CONFIG.timestamps), len(UNITS))
                 at_once = chance.randrange(1, len(UNITS) + 1)
                 units = chance.sample(range(len(UNITS)), at_once)
                 await bench.step(ctx, list(zip(units, slots, strict=False)))
@@ -67,7 +67,7 @@ def test_completion_while_the_table_is_cleared():
     async def main(ctx):
         await bench.start(ctx)
         await bench.step(ctx, [(0, 5), (1, 6), (2, 7), (3, 0)])
-        for _cycle in range(CONFIG.marks + len(UNITS)):
+        for _cycle in range(CONFIG.timestamps + len(UNITS)):
             await bench.step(ctx)
         await bench.check(ctx)
 
@@ -79,7 +79,7 @@ def test_every_unit_a_completion_each_four_cycles():
 
     async def main(ctx):
         await bench.start(ctx)
-        for _cycle in range(CONFIG.marks):
+        for _cycle in range(CONFIG.timestamps):
             await bench.step(ctx)
         slots = iter(range(1, 61))
         for _round in range(15):
@@ -100,13 +100,13 @@ def test_no_mark_of_the_last_run_survives_a_start(early):
 
     async def main(ctx):
         await bench.start(ctx)
-        for _cycle in range(CONFIG.marks):
+        for _cycle in range(CONFIG.timestamps):
             await bench.step(ctx)
         await bench.step(ctx, [(0, 8), (1, 20), (2, 40), (3, 63)])
         for _cycle in range(early):
             await bench.step(ctx)
         await bench.start(ctx)
-        for _cycle in range(CONFIG.marks):
+        for _cycle in range(CONFIG.timestamps):
             await bench.step(ctx)
         await bench.step(ctx, [(2, 1)])
         for _cycle in range(3):
@@ -121,15 +121,15 @@ def test_a_start_while_the_table_is_cleared_begins_again():
 
     async def main(ctx):
         await bench.start(ctx)
-        for _cycle in range(CONFIG.marks + 2):
+        for _cycle in range(CONFIG.timestamps + 2):
             await bench.step(ctx)
         await bench.step(ctx, [(1, 3)])
         await bench.start(ctx)
-        for _cycle in range(CONFIG.marks // 2):
+        for _cycle in range(CONFIG.timestamps // 2):
             await bench.step(ctx)
         await bench.start(ctx)
         await bench.step(ctx, [(3, 2)])
-        for _cycle in range(CONFIG.marks + 1):
+        for _cycle in range(CONFIG.timestamps + 1):
             await bench.step(ctx)
         await bench.check(ctx)
 

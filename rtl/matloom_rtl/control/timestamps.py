@@ -9,11 +9,11 @@ from matloom.arch.config import Config
 from matloom.arch.isa import UNITS
 from matloom_rtl.ports import mark_bits
 
-__all__ = ["Marks"]
+__all__ = ["Timestamps"]
 
 
-class Marks(wiring.Component):
-    """Store the cycle of every completion whose mark is not 0.
+class Timestamps(wiring.Component):
+    """Store the cycle of every completion whose timestamp is not 0.
 
     Each unit's completion is latched with its cycle and written when the one write port is free,
     four cycles later at the most. Two marked completions of one unit within four cycles lose the
@@ -32,28 +32,29 @@ class Marks(wiring.Component):
     """
 
     def __init__(self, config: Config):
-        self._marks = config.marks
+        self._timestamps = config.timestamps
         super().__init__(
             {
                 "start": In(1),
                 "cycle": In(32),
                 "done": In(len(UNITS)),
                 "done_mark": In(data.ArrayLayout(mark_bits(config), len(UNITS))),
-                "slot": In(range(config.marks)),
+                "slot": In(range(config.timestamps)),
                 "stored": Out(32),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.table = table = Memory(shape=32, depth=self._marks, init=[])
+        m.submodules.table = table = Memory(shape=32, depth=self._timestamps, init=[])
         write, read = table.write_port(), table.read_port()
         m.d.comb += [read.addr.eq(self.slot), self.stored.eq(read.data)]
 
-        clearing, clear_slot = Signal(), Signal(range(self._marks))
+        clearing, clear_slot = Signal(), Signal(range(self._timestamps))
         pending = Signal(len(UNITS))
         slots = Array(
-            Signal(range(self._marks), name=f"slot_{n}", reset_less=True) for n in range(len(UNITS))
+            Signal(range(self._timestamps), name=f"slot_{n}", reset_less=True)
+            for n in range(len(UNITS))
         )
         cycles = Array(Signal(32, name=f"cycle_{n}", reset_less=True) for n in range(len(UNITS)))
         for number in range(len(UNITS)):
@@ -73,7 +74,7 @@ class Marks(wiring.Component):
         with m.If(clearing):
             m.d.comb += [write.en.eq(1), write.addr.eq(clear_slot), write.data.eq(0)]
             m.d.sync += clear_slot.eq(clear_slot + 1)
-            with m.If(clear_slot == self._marks - 1):
+            with m.If(clear_slot == self._timestamps - 1):
                 m.d.sync += clearing.eq(0)
         with m.If(self.start):
             m.d.sync += [clearing.eq(1), clear_slot.eq(0), pending.eq(0)]

@@ -6,7 +6,7 @@ import pytest
 from amaranth.hdl import Module, Signal
 
 from matloom.arch.config import PRESETS, Config
-from matloom_rtl.memory.claims import claims_of, crosses_bank
+from matloom_rtl.memory.bank_select import bank_select_of, crosses_bank
 from matloom_rtl.ports import SPAD_ADDRESS_BITS
 from matloom_rtl.testing import simulate
 
@@ -30,10 +30,10 @@ def banks_of(config, address, width):
 def test_accesses_around_every_border(name, width):
     config = CONFIGS[name]
     address = Signal(SPAD_ADDRESS_BITS)
-    claims, crosses = Signal(config.spad_banks), Signal()
+    bank_select, crosses = Signal(config.spad_banks), Signal()
     m = Module()
     m.d.comb += [
-        claims.eq(claims_of(address, width, config)),
+        bank_select.eq(bank_select_of(address, width, config)),
         crosses.eq(crosses_bank(address, width, config)),
     ]
 
@@ -45,6 +45,6 @@ def test_accesses_around_every_border(name, width):
                 banks = banks_of(config, place, width)
                 assert ctx.get(crosses) == (len(banks) == 2), hex(place)
                 wanted = sum(1 << bank for bank in banks if bank < config.spad_banks)
-                assert ctx.get(claims) == wanted, hex(place)
+                assert ctx.get(bank_select) == wanted, hex(place)
 
     simulate(m, check, cycles=1)

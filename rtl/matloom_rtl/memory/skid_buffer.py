@@ -4,10 +4,10 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["Slice"]
+__all__ = ["SkidBuffer"]
 
 
-class Slice(wiring.Component):
+class SkidBuffer(wiring.Component):
     """Pass a stream on, with no path from one side to the other.
 
     Latency: one cycle. Throughput: one item a cycle. Stalls: holds two items, so that `i.ready`,

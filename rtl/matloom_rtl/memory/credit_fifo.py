@@ -5,10 +5,10 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["Reserved"]
+__all__ = ["CreditFIFO"]
 
 
-class Reserved(wiring.Component):
+class CreditFIFO(wiring.Component):
     """Hand items on in order.
 
     Who writes knows that there is a place, who takes that there is an item: no gate stands before
