@@ -384,7 +384,8 @@ def _exactness(item: dict[str, Any]) -> str:
 
 
 def _devices() -> str:
-    reports = sorted((ROOT / "bitstreams/reports").glob("*.json"))
+    placed = (ROOT / "bitstreams/reports").glob("*.json")
+    reports = sorted(path for path in placed if not path.stem.endswith("_units"))
     if not reports:
         return "No report of a placed and routed chip is committed yet.\n"
     rows = []

@@ -219,7 +219,7 @@ class Driver:
         )
 
     def counters(self) -> Counters:
-        """Return the counters and marks of the last run."""
+        """Return the counters and timestamps of the last run."""
         timestamps = {}
         for slot in range(1, self.config.timestamps):
             cycle = self.transport.read32(TIMESTAMPS_OFFSET + 4 * slot)

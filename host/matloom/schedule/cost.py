@@ -36,7 +36,7 @@ class Prediction:
     -------
     cycles:
         From the doorbell to done.
-    marks:
+    timestamps:
         Completion time of each timestamp.
     busy:
         Cycles that each unit works, by its name in lower case.

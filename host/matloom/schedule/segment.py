@@ -30,7 +30,7 @@ class Segment:
         Tensors that are in external memory before the segment starts.
     results:
         Tensors that must be there when it ends.
-    marks:
+    timestamps:
         For each stage its slot of the completion-time table, 0 for none.
     on_chip:
         Tensors that must not be kept in external memory.

@@ -19,9 +19,9 @@ _INSTRUCTIONS = """\
 Instructions consist of words of 16 bytes, little-endian; bits above the last field must be zero.
 A wait of k on a unit means: the k-th last instruction issued to it before this one must have
 completed. Instructions of a unit take effect in order; units know of each other by waits alone.
-EXEC fetches its weights, and POST its parameters, as soon as its wait on LOAD is met, so neither another wait
-nor the order of the unit protects them: they come from LOAD, or from what a LOAD that it waits for
-had waited for.
+EXEC fetches its weights, and POST its parameters, as soon as its wait on LOAD is met, so neither
+another wait nor the order of the unit protects them: they come from LOAD, or from what a LOAD that
+it waits for had waited for.
 
 A field that needs a unit exists where the configuration has it; elsewhere its bits must be zero.
 Where a limit names a property of the configuration, the bits above must be zero, in a signed field
