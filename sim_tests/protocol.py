@@ -97,6 +97,8 @@ class Monitor:
         self._unanswered = self._answerable = 0
         self._lite = {name: deque() for name in ("aw", "w")}
         self._lite_owed = {"s_axil_r": 0, "s_axil_b": 0}
+        #: Writes of registers that await their answer.
+        self._unsure = deque()
         self._registers = {}
 
     def _require(self, holds, rule, channel, value=0, limit=0):
@@ -249,6 +251,11 @@ class Monitor:
     def _lite_step(self, taken):
         """Check answers of the registers, and follow what places the regions."""
         owed = self._lite_owed
+        # A register that refuses a write, as those of regions do while the engine runs, keeps its value.
+        if taken["s_axil_b"] is not None and self._unsure:
+            offset, word = self._unsure.popleft()
+            if taken["s_axil_b"]["resp"] == 0:
+                self._write(offset, word)
         for name in owed:
             if taken[name] is not None:
                 self._code(name, taken[name])
@@ -261,7 +268,9 @@ class Monitor:
         while all(self._lite.values()):
             address, word = (queue.popleft() for queue in self._lite.values())
             owed["s_axil_b"] += 1
-            offset = address["addr"] // 4 * 4
-            mask = sum(255 << 8 * byte for byte in range(4) if word["strb"] >> byte & 1)
-            kept = self._registers.get(offset, 0) & ~mask
-            self._registers[offset] = kept | word["data"] & mask
+            self._unsure.append((address["addr"] // 4 * 4, word))
+
+    def _write(self, offset, word):
+        mask = sum(255 << 8 * byte for byte in range(4) if word["strb"] >> byte & 1)
+        kept = self._registers.get(offset, 0) & ~mask
+        self._registers[offset] = kept | word["data"] & mask

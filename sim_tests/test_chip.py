@@ -38,7 +38,7 @@ def _cases():
     return [
         pytest.param("nano", 0, id="nano"),
         *(
-            pytest.param(name, seed, id=f"{name}-{seed}", timestamps=pytest.mark.slow)
+            pytest.param(name, seed, id=f"{name}-{seed}", marks=pytest.mark.slow)
             for name, seed in more
         ),
     ]

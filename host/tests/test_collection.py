@@ -142,7 +142,7 @@ def test_first_labelled_samples_on_the_chip(models, devices, samples):
 
 
 @pytest.mark.parametrize(
-    ("device", "count"), [("model", 360), ("rtl", 20), pytest.param("rtl", 360, timestamps=slow)]
+    ("device", "count"), [("model", 360), ("rtl", 20), pytest.param("rtl", 360, marks=slow)]
 )
 def test_digits_equal_the_reference(devices, device, count):
     pytest.importorskip("sklearn", reason="the digits come with scikit-learn, which is absent")

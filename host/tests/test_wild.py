@@ -135,7 +135,7 @@ def test_a_wake_word_frame_by_frame_on_the_model(wild, preset):
     follow(wild, Session(program, open_device("model", preset), "model"), 100)
 
 
-@pytest.mark.parametrize("preset", ["nano", pytest.param("small", timestamps=slow)])
+@pytest.mark.parametrize("preset", ["nano", pytest.param("small", marks=slow)])
 def test_a_wake_word_frame_by_frame_on_the_chip(wild, preset):
     program = compiled(wild, STREAMING, preset)
     driver = open_device("rtl", preset)
@@ -154,7 +154,7 @@ def test_every_network_of_the_collection_is_here(wild):
 
 
 @pytest.mark.parametrize(
-    "network", [*SHORT, *(pytest.param(network, timestamps=slow) for network in LONG)]
+    "network", [*SHORT, *(pytest.param(network, marks=slow) for network in LONG)]
 )
 def test_recorded_outputs_on_the_model(wild, network):
     program = compiled(wild, network, "reference")

@@ -23,7 +23,7 @@ __all__ = [
     "IsaError",
     "extent_end",
     "illegal_field",
-    "length_granules",
+    "length_words",
     "pack",
     "unpack",
     "unpack_all",
@@ -96,7 +96,7 @@ def pack(instruction: Instruction) -> bytes:
     return word.to_bytes(FORMATS[opcode].instruction_words * INSTRUCTION_WORD_BYTES, "little")
 
 
-def length_granules(first_byte: int) -> int:
+def length_words(first_byte: int) -> int:
     """Return the instruction words of the instruction that starts with this byte."""
     number = first_byte & 15
     if number not in FORMATS:
@@ -108,7 +108,7 @@ def unpack(data: bytes, offset: int = 0) -> tuple[Instruction, int]:
     """Return the instruction at `offset` and the offset after it; raise `IsaError` if none."""
     if offset >= len(data):
         raise IsaError(f"an instruction must start inside the {len(data)} bytes, not at {offset}")
-    end = offset + length_granules(data[offset]) * INSTRUCTION_WORD_BYTES
+    end = offset + length_words(data[offset]) * INSTRUCTION_WORD_BYTES
     if end > len(data):
         raise IsaError(f"an instruction at {offset} must end by byte {len(data)}, not {end}")
     word = int.from_bytes(data[offset:end], "little")

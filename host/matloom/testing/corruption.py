@@ -10,7 +10,7 @@ from matloom.arch.config import Config
 from matloom.arch.instruction import (
     Instruction,
     IsaError,
-    length_granules,
+    length_words,
     pack,
     unpack,
     unpack_all,
@@ -65,7 +65,7 @@ def _corrupt(generator: random.Random, legal: bytes) -> bytes:
         boundaries, at = [], 0
         while at < len(commands):
             boundaries.append(at)
-            at += length_granules(commands[at]) * INSTRUCTION_WORD_BYTES
+            at += length_words(commands[at]) * INSTRUCTION_WORD_BYTES
         commands[generator.choice(boundaries) :] = noise
     else:
         commands = bytearray(generator.randbytes(INSTRUCTION_WORD_BYTES * generator.randint(1, 12)))

@@ -16,7 +16,7 @@ CHOSEN = 5
 @pytest.mark.parametrize("pair", ["nano", "8x16", "reference", "narrow"], indirect=True)
 @pytest.mark.parametrize(
     "numbers",
-    [range(100), pytest.param(range(100, 1000), timestamps=pytest.mark.slow)],
+    [range(100), pytest.param(range(100, 1000), marks=pytest.mark.slow)],
     ids=["100", "1000"],
 )
 def test_layers(pair, numbers, seed):

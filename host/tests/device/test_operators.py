@@ -46,8 +46,8 @@ def check(pair, graph, number, seed):
     [
         ("nano", range(32)),
         ("8x16", range(20)),
-        pytest.param("units", range(1000), timestamps=pytest.mark.slow),
-        pytest.param("reference", range(200), timestamps=pytest.mark.slow),
+        pytest.param("units", range(1000), marks=pytest.mark.slow),
+        pytest.param("reference", range(200), marks=pytest.mark.slow),
     ],
     ids=["nano-32", "8x16-20", "units-1000", "reference-200"],
     indirect=["pair"],
@@ -71,9 +71,9 @@ def test_operators_of_words(pair, seed):
     ("pair", "numbers"),
     [
         ("nano", range(30)),
-        pytest.param("units", range(30, 600), timestamps=pytest.mark.slow),
-        pytest.param("8x16", range(600, 900), timestamps=pytest.mark.slow),
-        pytest.param("reference", range(900, 1000), timestamps=pytest.mark.slow),
+        pytest.param("units", range(30, 600), marks=pytest.mark.slow),
+        pytest.param("8x16", range(600, 900), marks=pytest.mark.slow),
+        pytest.param("reference", range(900, 1000), marks=pytest.mark.slow),
     ],
     ids=["nano-30", "units-570", "8x16-300", "reference-100"],
     indirect=["pair"],

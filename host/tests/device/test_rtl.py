@@ -197,7 +197,7 @@ def test_read_error_counts_the_loads_that_are_under_way(pair):
         (96, 16, 0, 0, 0),
     ],
 )
-def test_commands_that_are_no_run_of_granules(pair, offset, size, room, index, opcode):
+def test_commands_that_are_no_run_of_words(pair, offset, size, room, index, opcode):
     """Chip and model leave the same record; `room` cuts the region behind the offset."""
     load = Instruction(Opcode.LOAD, {"row_bytes": 4, "rows": 1, "planes": 1, "fill": 1})
     end = pack(Instruction(Opcode.END))

@@ -10,7 +10,7 @@ every_config = pytest.mark.parametrize(
 )
 a_tenth_of = pytest.mark.parametrize(
     "numbers",
-    [range(100), pytest.param(range(100, 1000), timestamps=pytest.mark.slow)],
+    [range(100), pytest.param(range(100, 1000), marks=pytest.mark.slow)],
     ids=["100", "1000"],
 )
 
@@ -47,12 +47,12 @@ def test_state_is_what_the_model_holds(pair, seed):
 
 @pytest.mark.parametrize(
     "pair",
-    ["nano", "8x16", "narrow", "float", pytest.param("reference", timestamps=pytest.mark.slow)],
+    ["nano", "8x16", "narrow", "float", pytest.param("reference", marks=pytest.mark.slow)],
     indirect=True,
 )
 @pytest.mark.parametrize(
     "numbers",
-    [range(40), pytest.param(range(40, 1000), timestamps=pytest.mark.slow)],
+    [range(40), pytest.param(range(40, 1000), marks=pytest.mark.slow)],
     ids=["40", "1000"],
 )
 def test_corrupted_streams(pair, numbers, seed):

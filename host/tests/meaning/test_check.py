@@ -117,12 +117,12 @@ def test_edits_of_instructions_that_change_a_result_are_noticed(compiled, layer)
     (step,) = program.steps
     instructions = list(unpack_all(program.commands(step)))
     right, noticed = _outputs(program, arrays), 0
-    for _ in range(60):
+    for _ in range(120):
         number = int(generator.integers(len(instructions) - 1))
         fields = FORMATS[instructions[number].opcode].fields
         item = fields[generator.integers(len(fields))]
         value = instructions[number].values[item.name] + int(generator.choice([-1, 1, 16]))
-        low, high = item.range
+        low, high = item.limits(PRESETS["small"])
         edited = _edited(program, step, number, item.name, min(max(low, value), high))
         if edited is None:
             continue
@@ -160,7 +160,7 @@ def test_a_repeated_call_may_rely_on_what_is_kept_alone(compiled):
 
 def test_an_instruction_beyond_its_memory_is_named(compiled):
     graph, program, names = compiled(product_graph(3, 20, 10), PRESETS["nano"])
-    wrong = _edited(program, program.steps[0], 0, "spad_addr", 2**24 - 1)
+    wrong = _edited(program, program.steps[0], 0, "spad_addr", 2**15 - 1)
     with pytest.raises(MeaningError, match=r"an extent must end by \d+, not \d+, by instruction 0"):
         check_meaning(graph, wrong, names)
 

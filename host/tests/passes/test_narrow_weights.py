@@ -124,7 +124,7 @@ def real(image, weights, scales, bias):
     return np.einsum("nyxcij,oijc->nyxo", windows, numbers) + bias
 
 
-@pytest.mark.parametrize("device", ["model", pytest.param("rtl", timestamps=pytest.mark.slow)])
+@pytest.mark.parametrize("device", ["model", pytest.param("rtl", marks=pytest.mark.slow)])
 def test_results_are_those_of_the_numbers(device):
     """A layer's output is the nearest integer to a sum in floating point, or the one beside it."""
     graph = dataclasses.replace(network(), outputs=(3,), nodes=network().nodes[:1])

@@ -333,7 +333,7 @@ def test_foreign_bytes():
         verify_commands(pack(Instruction(Opcode.LOAD, LOAD)), CONFIG, SIZES)
 
 
-def test_command_buffers_begin_on_granules(digits):
+def test_command_buffers_begin_on_words(digits):
     steps = [
         type(step)(**{**vars(step), "command_offset": step.command_offset + 8})
         for step in digits.steps

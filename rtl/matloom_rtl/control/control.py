@@ -169,7 +169,7 @@ class Control(wiring.Component):
         connect(m, flipped(self.instruction_words), dispatch.i)
         m.d.sync += self.fetch_start.eq(supervisor.begin)
         starting = Signal()
-        granule_bits = INSTRUCTION_WORD_BYTES.bit_length() - 1
+        word_bits = INSTRUCTION_WORD_BYTES.bit_length() - 1
         # Nothing is fetched from outside the region, of which `room` bytes are left, and nothing of
         # what is no run of instruction words.
         room, inside = Signal(32), Signal()
@@ -177,7 +177,7 @@ class Control(wiring.Component):
             room.eq(registers.program_bytes - registers.command_offset),
             inside.eq(
                 (registers.command_offset <= registers.program_bytes)
-                & ~(registers.command_offset | registers.command_bytes)[:granule_bits].any()
+                & ~(registers.command_offset | registers.command_bytes)[:word_bits].any()
             ),
             self.fetch_address.eq(registers.program_base + registers.command_offset),
             self.fetch_bytes.eq(

@@ -500,7 +500,7 @@ def test_nothing_is_fetched_from_beyond_the_region(offset, size, region, fetched
         *((COMMAND_OFFSET, n) for n in (8, 81)),
     ],
 )
-def test_commands_begin_and_end_with_a_granule(offset, size):
+def test_commands_begin_and_end_with_a_word(offset, size):
     """Else nothing of them is fetched, even if END lies in what whole words there are."""
     bench = Bench([GOOD, GOOD, END])
 

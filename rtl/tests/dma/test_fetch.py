@@ -79,7 +79,7 @@ class Bench:
 
 @pytest.mark.parametrize("bus_bits", BUSES)
 @pytest.mark.parametrize(("stall", "memory_stall"), [(0, 0), (0.7, 0), (0, 0.4), (0.5, 0.3)])
-def test_delivers_every_granule(bus_bits, stall, memory_stall):
+def test_delivers_every_word(bus_bits, stall, memory_stall):
     bench = Bench(bus_bits, stall=stall, memory_stall=memory_stall)
 
     async def starts(ctx):
@@ -102,7 +102,7 @@ def test_sustains_a_burst_for_each_latency(bus_bits):
     assert cycles <= 12 + max(5 * 44, 44 + size // (bus_bits // 8))
 
 
-def test_reads_at_most_32_granules_ahead():
+def test_reads_at_most_32_words_ahead():
     bench = Bench(64, burst_beats=32)
 
     async def wait(ctx):
@@ -147,7 +147,7 @@ def test_error_is_reported_with_the_address_of_its_burst():
 
 
 @pytest.mark.parametrize("bus_bits", BUSES)
-@pytest.mark.parametrize("granule", [0, 14, 15, 29])
+@pytest.mark.parametrize("instruction_word", [0, 14, 15, 29])
 def test_error_of_any_one_beat_is_reported_a_cycle_after_it(bus_bits, instruction_word):
     """In the first, a middle or the last burst, which begin at multiples of their longest."""
     place = 0x10F0 + 16 * instruction_word

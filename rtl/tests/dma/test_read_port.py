@@ -101,7 +101,7 @@ def test_both_receive_what_is_theirs(bus_bits, stall, memory_stall, spad_stall):
         start, target = body["dram_offset"], body["spad_addr"]
         assert bench.spad.contents[target : target + 600] == DRAM[start : start + 600]
     expected = [DRAM[0x30 + 16 * index :][:16] for index in range(100)]
-    assert [item.to_bytes(16, "little") for item in bench.granules] == expected
+    assert [item.to_bytes(16, "little") for item in bench.instruction_words] == expected
     assert bench.memory.most_outstanding <= 5
     assert bench.events == [
         len(bench.memory.bursts),

@@ -24,7 +24,7 @@ def quiet(_line):
 @pytest.mark.parametrize(
     "family",
     [
-        family if family == "ecp5" else pytest.param(family, timestamps=pytest.mark.slow)
+        family if family == "ecp5" else pytest.param(family, marks=pytest.mark.slow)
         for family in FAMILIES
     ],
 )

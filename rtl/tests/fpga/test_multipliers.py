@@ -144,8 +144,8 @@ def test_products_of_lanes_take_their_registers_into_the_blocks(tmp_path):
     [
         ("ecp5", "MULT18X18D", 16),
         # Bytes alone take smaller blocks, or halves of them.
-        pytest.param("gowin", "MULT18X18", 0, timestamps=pytest.mark.slow),
-        pytest.param("ice40 -dsp", "SB_MAC16", 8, timestamps=pytest.mark.slow),
+        pytest.param("gowin", "MULT18X18", 0, marks=pytest.mark.slow),
+        pytest.param("ice40 -dsp", "SB_MAC16", 8, marks=pytest.mark.slow),
         ("xilinx -flatten", "DSP48E1", 16),
     ],
 )

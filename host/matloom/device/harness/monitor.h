@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <utility>
 
 #include "bus_rules.h"
 
@@ -63,7 +64,7 @@ class Monitor {
  private:
   // Data, and all else of a payload: every bit that must stay.
   static constexpr uint32_t kDataWords = (kBusBytes + 7) / 8, kWords = kDataWords + 2;
-  static constexpr uint64_t kIncr = 1, kExclusiveOkay = 1, kCache = 3, kPage = 4096;
+  static constexpr uint64_t kIncr = 1, kOkay = 0, kExclusiveOkay = 1, kCache = 3, kPage = 4096;
   static constexpr uint64_t kSize = __builtin_ctz(kBusBytes);
 
   struct Held {
@@ -93,6 +94,7 @@ class Monitor {
     unanswered_ = answerable_ = 0;
     addresses_.clear();
     words_.clear();
+    unsure_.clear();
     lite_reads_ = lite_writes_ = 0;
     std::memset(registers_, 0, sizeof registers_);
   }
@@ -291,6 +293,11 @@ class Monitor {
     }
     if (p.s_axil_bvalid && p.s_axil_bready) {
       answer(kSAxilB, lite_writes_, p.s_axil_bresp);
+      // A register that refuses a write, as those of regions do while the engine runs, keeps its value.
+      if (!unsure_.empty()) {
+        if (p.s_axil_bresp == kOkay) write_register(unsure_.front().first, unsure_.front().second);
+        unsure_.pop_front();
+      }
     }
     if (p.s_axil_arvalid && p.s_axil_arready) ++lite_reads_;
     if (p.s_axil_awvalid && p.s_axil_awready) addresses_.push_back(p.s_axil_awaddr);
@@ -298,7 +305,7 @@ class Monitor {
       words_.push_back({uint32_t(p.s_axil_wdata), uint32_t(p.s_axil_wstrb)});
     }
     while (!addresses_.empty() && !words_.empty()) {
-      write_register(addresses_.front(), words_.front());
+      unsure_.emplace_back(addresses_.front(), words_.front());
       addresses_.pop_front();
       words_.pop_front();
       ++lite_writes_;
@@ -340,6 +347,7 @@ class Monitor {
   uint32_t unanswered_ = 0, answerable_ = 0;
   std::deque<uint32_t> addresses_;
   std::deque<Word> words_;
+  std::deque<std::pair<uint32_t, Word>> unsure_;  // writes that await their answer
   uint32_t lite_reads_ = 0, lite_writes_ = 0;
   uint32_t registers_[2 * kRegions] = {};  // base and size of each region
 };

@@ -12,7 +12,7 @@ from matloom.arch.instruction import (
     IsaError,
     extent_end,
     illegal_field,
-    length_granules,
+    length_words,
     unpack,
 )
 from matloom.arch.isa import (
@@ -111,7 +111,7 @@ class Engine:
             raise EngineFault(Fault.COMMAND_RANGE, index, 0)
         number = commands[offset] & 15
         try:
-            instruction_words = length_granules(commands[offset])
+            instruction_words = length_words(commands[offset])
         except IsaError:
             raise EngineFault(Fault.ILLEGAL_OPCODE, index, number) from None
         if offset + instruction_words * INSTRUCTION_WORD_BYTES > len(commands):
