@@ -251,7 +251,7 @@ class Monitor:
     def _lite_step(self, taken):
         """Check answers of the registers, and follow what places the regions."""
         owed = self._lite_owed
-        # A register that refuses a write, as those of regions do while the engine runs, keeps its value.
+        # A register that refuses a write, as a region's does in a run, keeps its value.
         if taken["s_axil_b"] is not None and self._unsure:
             offset, word = self._unsure.popleft()
             if taken["s_axil_b"]["resp"] == 0:
