@@ -30,6 +30,7 @@ from matloom.program import (
 from matloom.schedule import (
     CompileError,
     CompileOptions,
+    DoesNotFit,
     Image,
     Place,
     Scheduled,
@@ -175,6 +176,8 @@ class _Lowering:
             output_bytes=self.region_bytes[Region.OUTPUT],
             may_pin=sum(isinstance(other, EngineRun) for other in self.parts.runs) == 1,
         )
+        if isinstance(scheduled, DoesNotFit):
+            raise CompileError(scheduled.reason)
         self._find_overwritten(scheduled)
         arena = max(self.region_bytes.get(Region.ARENA, 0), scheduled.arena_end)
         self.region_bytes[Region.ARENA] = arena

@@ -8,11 +8,10 @@ from matloom.arch.config import Config
 from matloom.arch.machine import Machine
 from matloom.schedule.options import CompileOptions
 from matloom.schedule.params import Prologue, TilingParams, Weights
-from matloom.schedule.plan import OutOfScratchpad, Plan, ScheduleParams
+from matloom.schedule.plan import DoesNotFit, OutOfScratchpad, Plan, ScheduleParams
 from matloom.schedule.planner import make_plan
 from matloom.schedule.segment import Segment
 from matloom.schedule.tiles import BLOCK_ENTRIES
-from matloom.select.errors import CompileError
 from matloom.select.space_to_depth import PolyphaseWindow
 from matloom.select.stage import ArrayStage, LoopNest, Stage, VectorStage
 
@@ -56,6 +55,16 @@ class Candidate:
     ramp_up: bool = False
     streamed: bool = False
     prologue: Prologue | None = None
+
+    @property
+    def text(self) -> str:
+        """What is chosen, for people."""
+        text = f"at least {self.tiles} tiles"
+        if self.prologue is not None:
+            rows, blocks, steps = self.prologue.rows, self.prologue.blocks, self.prologue.steps
+            text += f", panels of {rows} rows, {blocks} blocks and {steps} steps first"
+        text += ", small ones first" if self.ramp_up else ""
+        return text + (", weights again for each tile" if self.streamed else "")
 
 
 #: What is tried where all weights fit, and where some do not; of equals the first is taken.
@@ -480,8 +489,10 @@ def _random_policy(segment: Segment, config: Config, seed: int) -> ScheduleParam
     return ScheduleParams(limits=tuple(limits), spilled=spilled, seed=seed, in_place=sometimes())
 
 
-def fit(segment: Segment, config: Config, options: CompileOptions, candidate: Candidate) -> Plan:
-    """Return a plan that fits; raise `CompileError` where even the smallest does not."""
+def fit(
+    segment: Segment, config: Config, options: CompileOptions, candidate: Candidate
+) -> Plan | DoesNotFit:
+    """Return a plan that fits, or why even the smallest does not."""
     policy = _first_policy(segment, config, candidate)
     if options.plain:
         policy = _plain_policy(segment, config)
@@ -494,10 +505,10 @@ def fit(segment: Segment, config: Config, options: CompileOptions, candidate: Ca
         tighter = _all_tightened(segment, policy, plan, config, candidate)
         if tighter is None:
             full = plan[0]
-            raise CompileError(
-                f"stage {segment.stages[full.stage].name} needs {full.size} bytes of "
+            return DoesNotFit(
+                reason=f"stage {segment.stages[full.stage].name} needs {full.size} bytes of "
                 f"scratchpad for {full.kind} beside its other buffers, more than the "
                 f"{config.spad_bytes} bytes there are leave free"
             )
         policy = tighter
-    raise CompileError(f"no plan in {_ATTEMPTS} attempts fits {config.spad_bytes} bytes")
+    return DoesNotFit(reason=f"no plan in {_ATTEMPTS} attempts fits {config.spad_bytes} bytes")

@@ -7,7 +7,16 @@ from matloom.schedule.params import TilingParams
 from matloom.schedule.sequence import Sequence, Slot
 from matloom.schedule.tiling import InputRange, Tiling
 
-__all__ = ["PARAMS", "TABLE", "Buffer", "Load", "OutOfScratchpad", "Plan", "ScheduleParams"]
+__all__ = [
+    "PARAMS",
+    "TABLE",
+    "Buffer",
+    "DoesNotFit",
+    "Load",
+    "OutOfScratchpad",
+    "Plan",
+    "ScheduleParams",
+]
 
 #: The number that stands for a stage's parameters where they are no part of its chunks.
 PARAMS = -1
@@ -86,6 +95,13 @@ class OutOfScratchpad:
     stage: int
     kind: str
     size: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class DoesNotFit:
+    """Why there is no schedule: what does not fit the engine, in a sentence for people."""
+
+    reason: str
 
 
 @dataclass

@@ -5,7 +5,6 @@ import random
 import numpy as np
 import pytest
 
-from matloom import schedule
 from matloom.arch.config import PRESETS
 from matloom.arch.instruction import unpack_all
 from matloom.arch.isa import UNITS, Region
@@ -14,6 +13,7 @@ from matloom.data.matrix_products import product_graph
 from matloom.device.model import Engine
 from matloom.kernels.interpreter import interpret
 from matloom.program.verify import verify_program
+from matloom.schedule import search
 from matloom.schedule.fit import Candidate
 from matloom.schedule.params import Prologue
 from matloom.testing.random_layers import random_layer
@@ -85,7 +85,7 @@ def test_products_that_arrive_slab_by_slab(shape, prologue, monkeypatch, seed):
     """Exact, in whatever order the waits allow, and verified, the repetition too."""
     rows, blocks, steps = prologue
     candidate = Candidate(prologue=Prologue(rows=rows, blocks=blocks, steps=steps))
-    monkeypatch.setattr(schedule, "candidates", lambda _segment, _config: (candidate,))
+    monkeypatch.setattr(search, "candidates", lambda _segment, _config: (candidate,))
     graph = product_graph(*shape)
     program = compile_network(graph, PRESETS["nano"], CompileOptions(resident=True))
     verify_program(program)

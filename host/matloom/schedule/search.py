@@ -1,0 +1,412 @@
+"""One search for the fastest schedule of a segment: what it tries, and what came of each.
+
+Three decisions follow each other, each over a list of candidates: how the first stage starts,
+whether weights stay on chip between calls, and whether tensors lie in 2 x 2 blocks. A candidate
+goes through all steps (`fit`: tiles, order, transfers, addresses; then `emit` and `predict`) and
+is a `Scheduled`, or the reason why it does not fit; nothing is thrown. All of them are in `tried`.
+"""
+
+from dataclasses import dataclass, field, replace
+
+from matloom.arch.config import Config
+from matloom.arch.instruction import Instruction
+from matloom.arch.isa import Region
+from matloom.schedule.allocator import Allocator
+from matloom.schedule.constants import Image
+from matloom.schedule.cost import Prediction, predict
+from matloom.schedule.emit import emit
+from matloom.schedule.fit import Candidate, candidates, fit, repeat_policies, resident_policies
+from matloom.schedule.options import CompileOptions
+from matloom.schedule.pairing import in_blocks
+from matloom.schedule.params import TilingParams, Weights
+from matloom.schedule.plan import PARAMS, TABLE, DoesNotFit, Plan, ScheduleParams
+from matloom.schedule.planner import make_plan
+from matloom.schedule.segment import Place, Segment
+from matloom.schedule.tiles import Chunk
+from matloom.select.stage import ArrayStage
+
+__all__ = ["Repetition", "Scheduled", "Tried", "schedule_segment"]
+
+_ARENA_LIMIT = 2**31
+
+#: By how much weights that stay may slow the first call down, and must speed later ones up.
+_SLOWER, _FASTER = 1.005, 0.98
+
+#: The same of an estimate, which does not know of tiles that fit a call without weights better.
+_GAINING = 0.99
+
+#: Stages by whose predicted cycles the start is chosen.
+_STAGES_TRIED = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tried:
+    """A candidate of a decision, and what came of it.
+
+    Members
+    -------
+    cycles:
+        Predicted; None for a candidate that was not scheduled.
+    outcome:
+        Why it was dropped, or that it was chosen.
+    """
+
+    decision: str
+    candidate: str
+    cycles: int | None
+    outcome: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repetition:
+    """A segment's instructions where weights are in the scratchpad already.
+
+    Members
+    -------
+    kept:
+        The bytes of the scratchpad (half open) that hold them.
+    """
+
+    instructions: list[Instruction]
+    plan: Plan
+    prediction: Prediction
+    kept: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scheduled:
+    """A segment's instructions, how they came about, and what they need.
+
+    Members
+    -------
+    segment:
+        What was scheduled: the given stages, some of their tensors in 2 x 2 blocks.
+    arena_end:
+        First byte of the ARENA window that the segment does not use.
+    repeat:
+        How to do it again without the transfers of weights; None where they do not stay.
+    tried:
+        All candidates, in the order of the search.
+    """
+
+    segment: Segment
+    instructions: list[Instruction]
+    plan: Plan
+    prediction: Prediction
+    arena_end: int
+    repeat: Repetition | None = None
+    tried: tuple[Tried, ...] = ()
+
+
+def _slots_of(segment: Segment, plan: Plan) -> dict[str, tuple[int, int]]:
+    """Return the first and the last slot of the schedule that uses each tensor."""
+    uses: dict[str, tuple[int, int]] = {}
+    for stage, (begin, end) in zip(segment.stages, plan.order.spans, strict=True):
+        for name in (*stage.inputs, stage.output):
+            first, last = uses.get(name, (begin, end))
+            uses[name] = (min(first, begin), max(last, end))
+    return uses
+
+
+def _arena_places(
+    segment: Segment, plan: Plan, config: Config, arena_start: int
+) -> tuple[dict[str, Place], int]:
+    """Give the tensors that the plan keeps in external memory a place in the arena.
+
+    A tensor lives from the first slot of the schedule that stores a tile of it to the last that
+    loads one: slots of different stages are interleaved.
+    """
+    space = Allocator(_ARENA_LIMIT, config, avoid_conflicts=False)
+    places = dict(segment.sources)
+    uses = _slots_of(segment, plan)
+    for name in sorted(plan.policy.spilled, key=lambda item: (-segment.sizes[item], item)):
+        if name in segment.sources or name in segment.results:
+            continue
+        first, last = uses[name]
+        offset = space.place(segment.sizes[name], first, last, high=False)
+        assert offset is not None
+        places[name] = Place(region=Region.ARENA, offset=arena_start + offset)
+    return {**places, **segment.results}, arena_start + space.peak
+
+
+def _chunk_data(stage: ArrayStage, chunk: Chunk, limits: TilingParams, config: Config) -> bytes:
+    """Return weights, block by block, and the parameters where they belong to the last steps."""
+    blocks, last = slice(chunk.first_block, chunk.end_block), chunk.end_block
+    if stage.loop_nest.weights_fixed:
+        last = chunk.first_block + 1
+    size = config.tile_bytes
+    steps = slice(chunk.first_step * size, chunk.end_step * size)
+    weights = stage.weights[chunk.first_block : last, steps].tobytes()
+    if limits.params_apart or chunk.end_step < stage.loop_nest.steps:
+        return weights
+    return weights + stage.params[blocks].tobytes()
+
+
+def _chunk_offsets(
+    segment: Segment, plan: Plan, image: Image, config: Config
+) -> dict[tuple[int, int], int]:
+    offsets = {}
+    for index, stage in enumerate(segment.stages):
+        if stage.table is not None:
+            offsets[index, TABLE] = image.add(stage.table.tobytes())
+        if not isinstance(stage, ArrayStage):
+            continue
+        for number, chunk in enumerate(plan.tilings[index].chunks):
+            limits = plan.policy.limits[index]
+            offsets[index, number] = image.add(_chunk_data(stage, chunk, limits, config))
+        if index in plan.params:
+            offsets[index, PARAMS] = image.add(stage.params.tobytes())
+    return offsets
+
+
+def schedule_segment(
+    segment: Segment,
+    config: Config,
+    options: CompileOptions,
+    image: Image,
+    *,
+    arena_start: int,
+    output_bytes: int,
+    may_pin: bool = True,
+) -> Scheduled | DoesNotFit:
+    """Return the instructions of a segment, or why none fit; its constants go into `image`.
+
+    What paired windows read lies in blocks where that is possible and predicted to be faster.
+    With `may_pin` nothing else uses the scratchpad between two times that it runs.
+    """
+    search = _Search(
+        config=config,
+        options=options,
+        arena_start=arena_start,
+        output_bytes=output_bytes,
+        may_pin=may_pin,
+    )
+    found = search.run(segment, image)
+    if isinstance(found, DoesNotFit):
+        return found
+    return replace(found, tried=tuple(search.tried))
+
+
+@dataclass(kw_only=True)
+class _Search:
+    """What every candidate is asked for, and those that were tried."""
+
+    config: Config
+    options: CompileOptions
+    arena_start: int
+    output_bytes: int
+    may_pin: bool
+    tried: list[Tried] = field(default_factory=list)
+
+    def run(self, segment: Segment, image: Image) -> Scheduled | DoesNotFit:
+        """Return the best schedule; its constants go into `image`."""
+        best = self._best_start(segment, image)
+        if isinstance(best, DoesNotFit):
+            return best
+        candidate, known = best
+        plain = image.fork()
+        scheduled = self._resident(segment, plain, candidate, known)
+        if isinstance(scheduled, DoesNotFit):
+            return scheduled
+        chosen, grown = self._layout(segment, image, candidate, scheduled, plain)
+        image.take(grown)
+        return chosen
+
+    def _note(self, decision: str, candidate: str, cycles: int | None, outcome: str) -> None:
+        self.tried.append(
+            Tried(decision=decision, candidate=candidate, cycles=cycles, outcome=outcome)
+        )
+
+    def _layout(
+        self,
+        segment: Segment,
+        image: Image,
+        candidate: Candidate,
+        scheduled: Scheduled,
+        plain: Image,
+    ) -> tuple[Scheduled, Image]:
+        """Return the faster of a schedule and that of the same segment in blocks; its image."""
+        options = self.options
+        blocks = None if options.plain or not options.effort else in_blocks(segment, self.config)
+        if blocks is None:
+            return scheduled, plain
+        paired = image.fork()
+        # The candidates within this one are those of its own weights.
+        other = self._resident(blocks, paired, candidate, None)
+        if isinstance(other, DoesNotFit):
+            self._note("layout", "2 x 2 blocks", None, other.reason)
+            return scheduled, plain
+        # At random it is blocks wherever they are possible.
+        better = options.tiling_seed is not None or _calls(other) < _calls(scheduled)
+        self._note("layout", "rows", _calls(scheduled), "slower" if better else "chosen")
+        self._note("layout", "2 x 2 blocks", _calls(other), "chosen" if better else "not faster")
+        return (other, paired) if better else (scheduled, plain)
+
+    def _best_start(
+        self, segment: Segment, image: Image
+    ) -> tuple[Candidate, tuple[Scheduled, Image] | None] | DoesNotFit:
+        """Return the start with the fewest predicted cycles; where known, all it leads to.
+
+        Where the first does not fit, neither do others, which differ in the first stage alone.
+        """
+        options = self.options
+        if options.tiling_seed is not None or options.plain or not options.effort:
+            return Candidate(), None
+        tried = candidates(segment, self.config)
+        whole = options.effort > 1 or any(item.streamed for item in tried)
+        start = segment if whole else _start(segment)
+        made = max(self.output_bytes, *(segment.sizes[name] for name in start.results))
+        results: dict[Candidate, tuple[Scheduled, Image]] = {}
+        for candidate in tried:
+            plan = fit(start, self.config, options, candidate)
+            if isinstance(plan, DoesNotFit):
+                if not results:
+                    return plan
+                self._note("start", candidate.text, None, plan.reason)
+                continue
+            same = next((each for each, (had, _) in results.items() if had.plan is plan), None)
+            if same is not None:
+                self._note("start", candidate.text, None, f"the same plan as {same.text}")
+                continue
+            grown = image.fork() if start is segment else Image()
+            results[candidate] = self._emitted(start, plan, grown, made), grown
+        best = min(results, key=lambda each: results[each][0].prediction.cycles)
+        for candidate, (found, _) in results.items():
+            outcome = "chosen" if candidate is best else "not faster"
+            self._note("start", candidate.text, found.prediction.cycles, outcome)
+        return best, results[best] if start is segment else None
+
+    def _resident(
+        self,
+        segment: Segment,
+        image: Image,
+        candidate: Candidate,
+        known: tuple[Scheduled, Image] | None,
+    ) -> Scheduled | DoesNotFit:
+        """Return the schedule of a segment, with its weights on chip where that is better.
+
+        Without residency it is `known`, with the image that goes with it, or found now.
+        """
+        if known is None:
+            first = image.fork()
+            plan = fit(segment, self.config, self.options, candidate)
+            if isinstance(plan, DoesNotFit):
+                return plan
+            scheduled = self._emitted(segment, plan, first, self.output_bytes)
+        else:
+            scheduled, first = known
+        for number, policy in enumerate(self._resident_policies(segment, scheduled)):
+            second = image.fork()
+            pinned = self._pinned(segment, policy, second)
+            if self._takes(scheduled, pinned, f"weights stay on chip, way {number + 1}"):
+                assert pinned is not None
+                image.take(second)
+                return pinned
+        image.take(first)
+        return scheduled
+
+    def _resident_policies(
+        self, segment: Segment, scheduled: Scheduled
+    ) -> tuple[ScheduleParams, ...]:
+        """Return the ways to keep weights on chip that may be worth a plan."""
+        if not self.may_pin or self.options.resident is False:
+            return ()
+        if not _weights_fit(scheduled.plan, self.config):
+            self._note("residency", "weights stay on chip", None, "they do not fit at once")
+            return ()
+        if not self._may_gain(scheduled):
+            self._note("residency", "weights stay on chip", None, "estimated to gain too little")
+            return ()
+        return resident_policies(segment, scheduled.plan.policy, self.config)
+
+    def _may_gain(self, scheduled: Scheduled) -> bool:
+        """Return whether later calls may become shorter if weights stay: estimated without them."""
+        if self.options.resident or self.options.effort > 1:
+            return True
+        machine = scheduled.segment.machine
+        without = predict(scheduled.instructions, machine, resident=True)
+        return without.cycles <= _GAINING * scheduled.prediction.cycles
+
+    def _takes(self, scheduled: Scheduled, pinned: Scheduled | None, way: str) -> bool:
+        """Return whether weights should stay this way."""
+        if pinned is None:
+            self._note("residency", way, None, "no room")
+            return False
+        taken = bool(self.options.resident) or _worth(scheduled, pinned)
+        self._note("residency", way, _calls(pinned), "chosen" if taken else "gains too little")
+        return taken
+
+    def _pinned(self, segment: Segment, policy: ScheduleParams, image: Image) -> Scheduled | None:
+        """Return a schedule with weights that stay for the next time; None for no room."""
+        plan = make_plan(segment, policy, self.config)
+        if not isinstance(plan, Plan):
+            return None
+        first = self._emitted(segment, plan, image, self.output_bytes)
+        again = self._again(segment, plan, image)
+        if again is None:
+            return None
+        return replace(
+            first,
+            arena_end=max(first.arena_end, again.arena_end),
+            repeat=Repetition(
+                instructions=again.instructions,
+                plan=again.plan,
+                prediction=again.prediction,
+                kept=plan.resident_bytes,
+            ),
+        )
+
+    def _again(self, segment: Segment, first: Plan, image: Image) -> Scheduled | None:
+        """Return the fastest way to run a plan again with its weights where they are."""
+        made = []
+        for policy in repeat_policies(segment, first, self.config):
+            plan = make_plan(segment, policy, self.config)
+            if isinstance(plan, Plan):
+                made.append(self._emitted(segment, plan, image, self.output_bytes))
+        return min(made, key=lambda item: item.prediction.cycles, default=None)
+
+    def _emitted(self, segment: Segment, plan: Plan, image: Image, output_bytes: int) -> Scheduled:
+        """Return the instructions of a plan."""
+        places, arena_end = _arena_places(segment, plan, self.config, self.arena_start)
+        dram_bytes = {Region.OUTPUT: max(1, output_bytes), Region.ARENA: max(1, arena_end)}
+        offsets = _chunk_offsets(segment, plan, image, self.config)
+        instructions = emit(segment, plan, self.config, places, offsets, dram_bytes)
+        return Scheduled(
+            segment=segment,
+            instructions=instructions,
+            plan=plan,
+            prediction=predict(instructions, segment.machine),
+            arena_end=arena_end,
+        )
+
+
+def _calls(scheduled: Scheduled) -> int:
+    """Return the cycles of a first call and a later one."""
+    later = scheduled if scheduled.repeat is None else scheduled.repeat
+    return scheduled.prediction.cycles + later.prediction.cycles
+
+
+def _weights_fit(plan: Plan, config: Config) -> bool:
+    """Return whether all weights fit the scratchpad at once, whatever lies beside them."""
+    if any(limits.weights is Weights.STREAMED for limits in plan.policy.limits):
+        return False
+    sizes = (
+        sum(tiling.chunk_bytes) for tiling in plan.tilings if isinstance(tiling.stage, ArrayStage)
+    )
+    return sum(sizes) <= config.spad_bytes
+
+
+def _worth(scheduled: Scheduled, pinned: Scheduled) -> bool:
+    """Return whether weights that stay cost the first call little, and save later ones more."""
+    assert pinned.repeat is not None
+    before, again = scheduled.prediction.cycles, pinned.repeat.prediction.cycles
+    return pinned.prediction.cycles <= _SLOWER * before and again <= _FASTER * before
+
+
+def _start(segment: Segment) -> Segment:
+    """Return the first stages, for choices that concern the start."""
+    stages = segment.stages[:_STAGES_TRIED]
+    if len(stages) == len(segment.stages):
+        return segment
+    made = stages[-1].output
+    return replace(segment, stages=stages, results={made: Place(region=Region.OUTPUT, offset=0)})
