@@ -17,9 +17,9 @@ from pathlib import Path
 from types import FrameType
 
 from matloom.arch.config import PRESETS
-from matloom.arch.instruction import unpack_all
 from matloom.compiler import CompileOptions, compiled
 from matloom.program import EngineStep
+from matloom.program.instruction_table import unpack_all
 from matloom.testing.mobilenet import mobilenet
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 from matloom.arch.config import PRESETS, Config
-from matloom.arch.instruction import Instruction, unpack_all
+from matloom.arch.instruction import Instruction
 from matloom.arch.isa import FORMATS, Opcode
 from matloom.arch.machine import Machine
 from matloom.compiler import compile_network
@@ -20,6 +20,7 @@ from matloom.ir.text import to_text
 from matloom.passes import run_passes
 from matloom.program import EngineStep, Program
 from matloom.program.disassemble import disassemble
+from matloom.program.instruction_table import unpack_all
 from matloom.select.partition import EngineRun, partition
 from matloom.select.stage import ArrayStage
 

@@ -1,8 +1,7 @@
 """Instructions: values for the fields of a format, packed and unpacked, legal or not."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import NamedTuple
 
 from matloom.arch.config import Config
@@ -26,7 +25,6 @@ __all__ = [
     "length_words",
     "pack",
     "unpack",
-    "unpack_all",
 ]
 
 
@@ -122,15 +120,6 @@ def unpack(data: bytes, offset: int = 0) -> tuple[Instruction, int]:
     return Instruction(opcode, values), end
 
 
-def unpack_all(commands: bytes) -> Iterator[Instruction]:
-    """Yield the instructions of a command buffer, END the last; raise `IsaError` as `unpack`."""
-    opcode, offset = None, 0
-    while opcode is not Opcode.END:
-        instruction, offset = unpack(commands, offset)
-        yield instruction
-        opcode = instruction.opcode
-
-
 class _Legal(NamedTuple):
     """What a field may hold in a configuration."""
 
@@ -221,43 +210,7 @@ def _bytes_fault(instruction: Instruction, names: tuple[str, ...], when: str) ->
     return None
 
 
-@cache
-def _parsed(factor: str) -> tuple[str, str | int]:
-    """Return what a factor of an extent does, and the name or number that it is about."""
-    if factor.startswith("@"):
-        return "@", factor[1:]
-    if factor.isdigit():
-        return "number", int(factor)
-    for ending in ("-1", "/2", "%2"):
-        if factor.endswith(ending):
-            return ending, factor.removesuffix(ending)
-    return "", factor
-
-
-def _factor(text: str, values: dict[str, int], config: Config) -> int:
-    what, name = _parsed(text)
-    if isinstance(name, int):
-        return name
-    if what == "@":
-        return int(getattr(config, name))
-    value = values.get(name, 0)
-    if not what:
-        return value
-    if what == "-1":
-        return value - 1
-    return value // 2 if what == "/2" else value % 2
-
-
 def extent_end(extent: Extent, instruction: Instruction, config: Config) -> int | None:
     """Return the first address after an extent, or None where it does not apply."""
-    values = instruction.values
-    for name, allowed in extent.only:
-        if values.get(name, 0) not in allowed:
-            return None
-    end = values.get(extent.base, 0)
-    for term in extent.terms:
-        product = 1
-        for factor in term:
-            product *= _factor(factor, values, config)
-        end += product
-    return int(end)
+    end = extent.end(instruction.values.get, config)
+    return None if end is None else int(end)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from matloom.arch.config import Config
+from matloom.arch.extents import EndFunction, end_function
 from matloom.arch.modes import FP32_FORMAT, MAC_MODES, MODES, NARROW_MODES
 from matloom.arch.numerics import SUPPORTED_ROUNDINGS, Rounding
 
@@ -198,6 +199,11 @@ class Extent:
     base: str
     terms: tuple[tuple[str, ...], ...]
     only: _Only = ()
+
+    @cached_property
+    def end(self) -> EndFunction:
+        """The first address after it, as a function of fields and configuration."""
+        return end_function(self.base, self.terms, self.only)
 
 
 @dataclass(frozen=True, kw_only=True)

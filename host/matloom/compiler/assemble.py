@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from matloom.arch.config import Config
-from matloom.arch.instruction import Instruction, illegal_field, pack
+from matloom.arch.instruction import Instruction
 from matloom.arch.isa import INSTRUCTION_WORD_BYTES, Region
 from matloom.arch.machine import Machine
 from matloom.arch.program_file import ALIGNMENT, CONSTANT_ALIGNMENT
@@ -27,6 +27,7 @@ from matloom.program import (
     TensorInfo,
     VariableInfo,
 )
+from matloom.program.instruction_table import InstructionTable
 from matloom.schedule import (
     CompileError,
     CompileOptions,
@@ -57,11 +58,11 @@ def _tensor_info(name: str, tensor: Tensor) -> TensorInfo:
 
 def _packed(instructions: list[Instruction], config: Config) -> bytes:
     """Return the command buffer; raise `CompileError` where a field is out of range."""
-    for instruction in instructions:
-        problem = illegal_field(instruction, config)
-        if problem is not None:
-            raise CompileError(f"the network does not fit the instruction set: {problem}")
-    return b"".join(pack(instruction) for instruction in instructions)
+    table = InstructionTable(instructions)
+    problem = table.illegal(config)
+    if problem is not None:
+        raise CompileError(f"the network does not fit the instruction set: {problem}")
+    return table.packed()
 
 
 def _spent(timestamps: list[int], completions: dict[int, int]) -> list[int]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from matloom.arch.instruction import Instruction, unpack_all
+from matloom.arch.instruction import Instruction
 from matloom.arch.isa import Opcode, Region
 from matloom.arch.numerics import Rounding
 from matloom.ir.graph import RESHAPES, Graph
@@ -18,6 +18,7 @@ from matloom.meaning.places import Places
 from matloom.meaning.state import State
 from matloom.meaning.terms import is_known, split_words
 from matloom.program import Binding, EngineStep, HostStep, Program, Repeat
+from matloom.program.instruction_table import unpack_all
 
 __all__ = ["check_meaning"]
 

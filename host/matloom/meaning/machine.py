@@ -6,13 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matloom.arch.config import Config
-from matloom.arch.instruction import Instruction, IsaError, extent_end, unpack_all
+from matloom.arch.instruction import Instruction, IsaError, extent_end
 from matloom.arch.isa import FORMATS, Memory, Opcode, Region
 from matloom.meaning.errors import MeaningError
 from matloom.meaning.post import post
 from matloom.meaning.products import accumulate
 from matloom.meaning.state import State, view
 from matloom.meaning.terms import FREE, mixed
+from matloom.program.instruction_table import unpack_all
 
 __all__ = ["name_of", "new_state", "run", "unwritten"]
 

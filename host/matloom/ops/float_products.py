@@ -9,11 +9,11 @@ import numpy.typing as npt
 
 from matloom.arch.config import Config
 from matloom.arch.floats import FLOAT_FORMATS, FP32, FloatFormat, narrow, widen
-from matloom.arch.instruction import pack
 from matloom.arch.isa import Destination, Opcode, Region, Source, largest
 from matloom.arch.modes import FP32_FORMAT, MAC_MODES, MODES
 from matloom.arch.numerics import Rounding
 from matloom.device.driver import Driver
+from matloom.program.instruction_table import pack_all
 from matloom.program.verify import verify_commands
 from matloom.schedule.dependencies import DependencyTracker
 
@@ -180,7 +180,7 @@ def _instructions(plan: _Plan, limits: tuple[int, int], has_bias: bool) -> bytes
             _sums(order, plan, block, (first, rows), half)
             _results(order, plan, block, (first, rows), half, limits, has_bias)
     order.end()
-    return b"".join(pack(instruction) for instruction in order.instructions)
+    return pack_all(order.instructions)
 
 
 def _sums(

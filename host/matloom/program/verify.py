@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from matloom.arch.config import Config
 from matloom.arch.footprint import StridedRange
-from matloom.arch.instruction import Instruction, IsaError, illegal_field, unpack, unpack_all
+from matloom.arch.instruction import Instruction, IsaError, illegal_field, unpack
 from matloom.arch.isa import (
     INSTRUCTION_WORD_BYTES,
     UNITS,
@@ -20,6 +20,7 @@ from matloom.arch.isa import (
 )
 from matloom.program import EngineStep, Program, Repeat
 from matloom.program.accesses import Access, Space, accesses, strided_view
+from matloom.program.instruction_table import unpack_all
 from matloom.program.residency import repeat_problem
 
 __all__ = ["VerifyError", "overlaps_itself", "verify_commands", "verify_program"]

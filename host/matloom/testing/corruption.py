@@ -7,16 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matloom.arch.config import Config
-from matloom.arch.instruction import (
-    Instruction,
-    IsaError,
-    length_words,
-    pack,
-    unpack,
-    unpack_all,
-)
+from matloom.arch.instruction import Instruction, IsaError, length_words, pack, unpack
 from matloom.arch.isa import FORMATS, INSTRUCTION_WORD_BYTES, Opcode, Region
 from matloom.device.model.engine import Engine
+from matloom.program.instruction_table import unpack_all
 from matloom.program.verify import VerifyError, verify_commands
 from matloom.testing.random_programs import Stream
 

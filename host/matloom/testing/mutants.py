@@ -20,11 +20,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from matloom.arch.config import Config
-from matloom.arch.instruction import Instruction, unpack_all
+from matloom.arch.instruction import Instruction
 from matloom.arch.isa import Opcode
 from matloom.compiler import CheckError, Compiled, CompileOptions, compiled
 from matloom.ir.graph import Graph
 from matloom.program import EngineStep, Program, Repeat
+from matloom.program.instruction_table import unpack_all
 from matloom.program.verify import VerifyError, verify_program
 from matloom.selfcheck import check_program
 from matloom.testing.mutant_rules import RULES, Changer

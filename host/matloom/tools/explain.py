@@ -2,12 +2,12 @@
 
 from rich.table import Table
 
-from matloom.arch.instruction import unpack_all
 from matloom.arch.isa import Opcode, Region
 from matloom.arch.machine import Machine
 from matloom.ir.graph import short_name
 from matloom.program import EngineStep, LayerInfo, Program
 from matloom.program.describe_state import describe_state
+from matloom.program.instruction_table import unpack_all
 from matloom.program.verdict import sentence
 from matloom.terminal.tables import layer_table, macs_cell
 

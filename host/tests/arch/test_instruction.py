@@ -6,20 +6,14 @@ import random
 import pytest
 
 from matloom.arch.config import PRESETS
-from matloom.arch.instruction import (
-    Instruction,
-    IsaError,
-    illegal_field,
-    pack,
-    unpack,
-    unpack_all,
-)
+from matloom.arch.instruction import Instruction, IsaError, illegal_field, pack, unpack
 from matloom.arch.isa import (
     FORMATS,
     INSTRUCTION_WORD_BYTES,
     Opcode,
     fields_of,
 )
+from matloom.program.instruction_table import unpack_all
 
 CONFIG = PRESETS["small"]
 NARROW = dataclasses.replace(CONFIG, mac_modes=("i8xi8", "i8xi4"))

@@ -1,13 +1,14 @@
 import numpy as np
 
 from matloom.arch.config import PRESETS
-from matloom.arch.instruction import illegal_field, unpack_all
+from matloom.arch.instruction import illegal_field
 from matloom.arch.isa import Opcode, Region
 from matloom.compiler import CompileOptions, compile_network
 from matloom.ir.attributes import Activation, Arithmetic
 from matloom.ir.graph import Graph, Node, Op
 from matloom.kernels.interpreter import interpret
 from matloom.program import EngineStep, Program
+from matloom.program.instruction_table import unpack_all
 from matloom.runtime import load
 from matloom.testing.random_layers import random_layer
 from matloom.testing.random_operators import Instances

@@ -7,7 +7,7 @@ import pytest
 
 from matloom import compiler
 from matloom.arch.config import PRESETS, load_config
-from matloom.arch.instruction import illegal_field, pack, unpack_all
+from matloom.arch.instruction import illegal_field, pack
 from matloom.arch.isa import FORMATS, Opcode, Region
 from matloom.compiler import CompileOptions, compile_network
 from matloom.data.digits import NETWORK
@@ -17,6 +17,7 @@ from matloom.frontend.tflite import load_tflite
 from matloom.ir.attributes import Activation, Arithmetic
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.meaning import MeaningError, check_meaning, network
+from matloom.program.instruction_table import unpack_all
 from matloom.testing.mutant_cases import cases
 from matloom.testing.random_layers import random_layer
 from matloom.testing.random_operators import KINDS, Instances

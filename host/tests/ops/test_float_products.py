@@ -8,9 +8,10 @@ import pytest
 
 from matloom import ops
 from matloom.arch.config import PRESETS
-from matloom.arch.instruction import pack, unpack_all
+from matloom.arch.instruction import pack
 from matloom.arch.modes import FLOAT_MODES
 from matloom.ops import float_products
+from matloom.program.instruction_table import unpack_all
 from matloom.program.verify import VerifyError
 
 DTYPES = {

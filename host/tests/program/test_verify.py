@@ -9,13 +9,14 @@ import pytest
 
 from matloom.arch.config import PRESETS
 from matloom.arch.footprint import footprint
-from matloom.arch.instruction import Instruction, extent_end, pack, unpack_all
+from matloom.arch.instruction import Instruction, extent_end, pack
 from matloom.arch.isa import FORMATS, UNITS, Memory, Opcode, Region
 from matloom.compiler import compile_network
 from matloom.data.digits import NETWORK
 from matloom.device.model.engine import Engine, EngineFault
 from matloom.frontend.tflite import load_tflite
 from matloom.program.accesses import strided_view
+from matloom.program.instruction_table import unpack_all
 from matloom.program.verify import VerifyError, verify_commands, verify_program
 from matloom.testing.random_programs import random_stream
 

@@ -1,10 +1,10 @@
 """Which accumulator entries tiles have, and what that makes them wait for."""
 
 from matloom.arch.config import PRESETS
-from matloom.arch.instruction import unpack_all
 from matloom.arch.isa import Opcode, Region
 from matloom.compiler import compile_network
 from matloom.data.matrix_products import product_graph
+from matloom.program.instruction_table import unpack_all
 
 CONFIG = PRESETS["reference"]
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from matloom.arch.config import PRESETS, Config
-from matloom.arch.instruction import unpack_all
 from matloom.arch.isa import Opcode
 from matloom.compiler import CompileOptions, compile_network
 from matloom.device.open import open_device
@@ -14,6 +13,7 @@ from matloom.ir.attributes import Activation, Conv2D, DepthwiseConv2D, Padding
 from matloom.ir.graph import Graph, Node, Op
 from matloom.ir.shapes import same_padding
 from matloom.kernels.interpreter import interpret
+from matloom.program.instruction_table import unpack_all
 from matloom.program.verify import verify_program
 from matloom.runtime import load
 from matloom.testing.random_operators import VALID, Instances

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from matloom.arch.config import PRESETS
-from matloom.arch.instruction import unpack_all
 from matloom.arch.isa import Opcode
 from matloom.compiler import compile_network
 from matloom.data.matrix_products import product_graph
+from matloom.program.instruction_table import unpack_all
 from matloom.schedule.options import CompileOptions
 
 CONFIG = PRESETS["small"]

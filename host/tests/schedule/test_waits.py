@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from matloom.arch.config import PRESETS
-from matloom.arch.instruction import unpack_all
 from matloom.arch.isa import UNITS, Region
 from matloom.compiler import CompileOptions, compile_network
 from matloom.data.matrix_products import product_graph
 from matloom.device.model import Engine
 from matloom.kernels.interpreter import interpret
+from matloom.program.instruction_table import unpack_all
 from matloom.program.verify import verify_program
 from matloom.schedule import search
 from matloom.schedule.fit import Candidate

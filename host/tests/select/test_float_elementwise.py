@@ -8,13 +8,13 @@ import pytest
 
 import matloom
 from matloom.arch.config import PRESETS
-from matloom.arch.instruction import unpack_all
 from matloom.arch.isa import Destination, Opcode, Source
 from matloom.arch.modes import FLOAT_MODES
 from matloom.compiler import CompileOptions, compile_network
 from matloom.ir.attributes import Activation, Arithmetic, Attributes, Conv2D, Padding, Pool2D
 from matloom.ir.graph import Graph, Node, Op, Tensor
 from matloom.program import EngineStep
+from matloom.program.instruction_table import unpack_all
 
 DTYPES = {"bf16": ml_dtypes.bfloat16, "fp16": np.float16}
 CONFIG = dataclasses.replace(

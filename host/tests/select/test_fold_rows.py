@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from matloom.arch.config import PRESETS
-from matloom.arch.instruction import unpack_all
 from matloom.arch.isa import Opcode, Region
 from matloom.arch.machine import Machine
 from matloom.compiler import CompileOptions, compile_network
 from matloom.device.model import Engine
 from matloom.ir.graph import Op
 from matloom.kernels.interpreter import interpret
+from matloom.program.instruction_table import unpack_all
 from matloom.program.verify import verify_program
 from matloom.select import fold_rows
 from matloom.select.build import convolution_stage

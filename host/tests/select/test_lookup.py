@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from matloom.arch.config import PRESETS
-from matloom.arch.instruction import unpack_all
 from matloom.arch.isa import Opcode, Table
 from matloom.compiler import CompileOptions, compile_network
 from matloom.ir.attributes import Activation, Arithmetic, Attributes, Conv2D
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.kernels.interpreter import interpret
+from matloom.program.instruction_table import unpack_all
 from matloom.runtime import load
 from matloom.select.lookup import table_of
 from matloom.testing.random_operators import VALID, Instances

@@ -5,11 +5,11 @@ from collections import defaultdict
 import pytest
 
 from matloom.arch.config import load_config
-from matloom.arch.instruction import unpack_all
 from matloom.arch.isa import Opcode, fields_of
 from matloom.compiler import CompileOptions, compile_network
 from matloom.ir.graph import Op
 from matloom.program import EngineStep
+from matloom.program.instruction_table import unpack_all
 from matloom.testing.wide_operators import WINDOWED, WideOperators
 
 SMALL = "nano+tables=1+products=1"

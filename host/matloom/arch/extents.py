@@ -1,0 +1,41 @@
+"""Where extents end, as functions made of their terms."""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+__all__ = ["EndFunction", "end_function"]
+
+#: From `get`, of a mapping of fields, and a configuration to the end; None where it does not apply.
+EndFunction = Callable[[Callable[[str, int], int], Any], int | None]
+
+
+def _source(factor: str) -> str:
+    """Return a factor as an expression of `get` and `config`."""
+    if factor.startswith("@"):
+        return f"config.{factor[1:]}"
+    if factor.isdigit():
+        return factor
+    for ending, operation in (("-1", " - 1"), ("/2", " // 2"), ("%2", " % 2")):
+        if factor.endswith(ending):
+            return f"(get({factor.removesuffix(ending)!r}, 0){operation})"
+    return f"get({factor!r}, 0)"
+
+
+@cache
+def end_function(
+    base: str, terms: tuple[tuple[str, ...], ...], only: tuple[tuple[str, tuple[int, ...]], ...]
+) -> EndFunction:
+    """Return the function of an extent (`isa.Extent`).
+
+    It is asked several times for each instruction of a program. To interpret the terms each time
+    took a sixth of the time of emitting and verifying one.
+    """
+    end = " + ".join((f"get({base!r}, 0)", *(" * ".join(map(_source, term)) for term in terms)))
+    applies = " and ".join(
+        f"get({name!r}, 0) in {tuple(map(int, allowed))}" for name, allowed in only
+    )
+    condition = f" if {applies} else None" if only else ""
+    # The texts are those of the tables in `isa`.
+    function: EndFunction = eval(f"lambda get, config: {end}{condition}")
+    return function

@@ -1,0 +1,211 @@
+"""Many instructions at a time: packed, unpacked and checked in arrays, a row for each.
+
+What each instruction alone must be is in `matloom.arch.instruction`. Errors are raised there: here
+is found quickly which instructions have none.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from operator import itemgetter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from matloom.arch.config import Config
+from matloom.arch.instruction import (
+    Instruction,
+    illegal_field,
+    length_words,
+    pack,
+    unpack,
+)
+from matloom.arch.isa import FORMATS, INSTRUCTION_WORD_BYTES, Opcode
+from matloom.arch.numerics import Rounding
+
+__all__ = ["InstructionTable", "pack_all", "unpack_all"]
+
+_Rows = NDArray[np.int64]
+
+#: Bits of the words in which instructions are put together.
+_WORD = 64
+
+
+class _Layout:
+    """Fields of a format but the opcode: names, and where each lies in 64-bit words."""
+
+    def __init__(self, opcode: Opcode) -> None:
+        fields = FORMATS[opcode].all_fields
+        assert fields[0].name == "opcode"
+        self.opcode = opcode
+        self.names = tuple(item.name for item in fields[1:])
+        self.zeros = dict.fromkeys(self.names, 0)
+        self.words = FORMATS[opcode].instruction_words * INSTRUCTION_WORD_BYTES * 8 // _WORD
+        bits = [item.bits for item in fields]
+        self.places = [sum(bits[:number]) for number in range(1, len(bits))]
+        self.masks = [(1 << size) - 1 for size in bits[1:]]
+        self.low, self.high = np.array([item.range for item in fields[1:]], np.int64).T
+        self.of = itemgetter(*self.names)
+
+    def row(self, instruction: Instruction) -> tuple[int, ...]:
+        """Return the values of all fields; raise `IsaError` where one is no field."""
+        values = {**self.zeros, **instruction.values}
+        if len(values) > len(self.zeros):
+            pack(instruction)
+        found: tuple[int, ...] = self.of(values)
+        return found
+
+    def encoded(self, rows: _Rows) -> NDArray[np.uint64]:
+        """Return (instructions, words) of values that fit their bits."""
+        made = np.zeros((len(rows), self.words), np.uint64)
+        made[:, 0] = int(self.opcode)
+        for column, (place, mask) in enumerate(zip(self.places, self.masks, strict=True)):
+            values = rows[:, column].astype(np.uint64) & np.uint64(mask)
+            word, shift = divmod(place, _WORD)
+            made[:, word] |= values << np.uint64(shift)
+            if shift and (mask << shift) >> _WORD:
+                made[:, word + 1] |= values >> np.uint64(_WORD - shift)
+        return made
+
+    def decoded(self, words: NDArray[np.uint64]) -> _Rows:
+        """Return (instructions, fields) of words."""
+        rows = np.zeros((len(words), len(self.names)), np.int64)
+        for column, (place, mask) in enumerate(zip(self.places, self.masks, strict=True)):
+            word, shift = divmod(place, _WORD)
+            values = words[:, word] >> np.uint64(shift)
+            if shift and (mask << shift) >> _WORD:
+                values |= words[:, word + 1] << np.uint64(_WORD - shift)
+            rows[:, column] = (values & np.uint64(mask)).astype(np.int64)
+        return np.where(rows > self.high, rows + 2 * self.low, rows)
+
+    def reserved(self, words: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Return which instructions have a bit that belongs to no field."""
+        used = (1 << FORMATS[self.opcode].used_bits) - 1
+        masks = [~(used >> _WORD * word) & (2**_WORD - 1) for word in range(self.words)]
+        return np.asarray((words & np.array(masks, np.uint64)).any(axis=1))
+
+
+@cache
+def _layout(opcode: Opcode) -> _Layout:
+    return _Layout(opcode)
+
+
+class InstructionTable:
+    """Instructions as arrays of their fields' values, by opcode."""
+
+    def __init__(self, instructions: Sequence[Instruction]) -> None:
+        self.instructions = instructions
+        opcodes = np.array([int(item.opcode) for item in instructions], np.int64)
+        #: Of each opcode the numbers of its instructions and (instructions, fields) values.
+        self._groups: dict[Opcode, tuple[NDArray[np.int64], _Rows]] = {}
+        for opcode in Opcode:
+            numbers = np.flatnonzero(opcodes == opcode)
+            if len(numbers):
+                layout = _layout(opcode)
+                rows = [layout.row(instructions[number]) for number in numbers.tolist()]
+                self._groups[opcode] = numbers, np.array(rows, np.int64)
+
+    def packed(self) -> bytes:
+        """Return the bytes of all; raise `IsaError` where one does not fit its format."""
+        sizes = np.zeros(len(self.instructions), np.int64)
+        for opcode, (numbers, rows) in self._groups.items():
+            layout = _layout(opcode)
+            for number in numbers[((rows < layout.low) | (rows > layout.high)).any(axis=1)]:
+                pack(self.instructions[number])
+            sizes[numbers] = layout.words
+        ends = np.cumsum(sizes)
+        words = np.zeros(ends[-1] if len(ends) else 0, np.uint64)
+        for opcode, (numbers, rows) in self._groups.items():
+            layout = _layout(opcode)
+            starts = ends[numbers] - layout.words
+            words[starts[:, None] + np.arange(layout.words)] = layout.encoded(rows)
+        return words.astype("<u8").tobytes()
+
+    def suspects(self, config: Config) -> list[int]:
+        """Return the instructions that may have an illegal field, in order: no other has one."""
+        found = []
+        for opcode, (numbers, rows) in self._groups.items():
+            columns = dict(zip(_layout(opcode).names, rows.T, strict=True))
+            wrong = _outside(opcode, columns, len(rows), config)
+            # Fields that go together or not at all.
+            if opcode is Opcode.EXEC:
+                wrong |= (columns["window"] != 0) & (columns["paired"] != 0)
+            elif opcode is Opcode.POST:
+                wrong |= (columns["rounding"] == int(Rounding.FLOAT)) | (columns["words"] != 0)
+            found += numbers[wrong].tolist()
+        return sorted(found)
+
+    def illegal(self, config: Config) -> str | None:
+        """Return a sentence on the first illegal field of the first instruction with one."""
+        for number in self.suspects(config):
+            problem = illegal_field(self.instructions[number], config)
+            if problem is not None:
+                return problem
+        return None
+
+
+def _outside(
+    opcode: Opcode, columns: dict[str, NDArray[np.int64]], count: int, config: Config
+) -> NDArray[np.bool_]:
+    """Return which instructions have a field outside of its own legal values."""
+    wrong = np.zeros(count, bool)
+    mode = columns.get("mode", np.zeros(count, np.int64))
+    for item in FORMATS[opcode].all_fields[1:]:
+        values = columns[item.name]
+        low, high = item.limits(config)
+        wrong |= (values < low) | (values > high)
+        choices, unit = item.allowed(config), item.unit(config)
+        if choices is not None:
+            wrong |= ~np.isin(values, np.array(choices, np.int64))
+        if unit > 1:
+            wrong |= values % unit != 0
+        if item.plain:
+            wrong |= (values != 0) & (mode != 0)
+    return wrong
+
+
+def pack_all(instructions: Sequence[Instruction]) -> bytes:
+    """Return the bytes of a command buffer; raise `IsaError` where one does not fit its format."""
+    return InstructionTable(instructions).packed()
+
+
+def unpack_all(commands: bytes) -> Iterator[Instruction]:
+    """Yield the instructions of a command buffer, END the last; raise `IsaError` as `unpack`."""
+    opcodes, offsets, offset = _scanned(commands)
+    words = np.frombuffer(commands, "<u8", len(commands) // 8)
+    made: list[Instruction | None] = [None] * len(opcodes)
+    kinds, starts = np.array(opcodes, np.int64), np.array(offsets, np.int64) // 8
+    for opcode in Opcode:
+        numbers = np.flatnonzero(kinds == opcode)
+        if not len(numbers):
+            continue
+        layout = _layout(opcode)
+        raw = words[starts[numbers][:, None] + np.arange(layout.words)]
+        names, bad = layout.names, layout.reserved(raw)
+        for number, row, wrong in zip(
+            numbers.tolist(), layout.decoded(raw).tolist(), bad.tolist(), strict=True
+        ):
+            if not wrong:
+                made[number] = Instruction(opcode, dict(zip(names, row, strict=True)))
+    for number, instruction in enumerate(made):
+        yield instruction or unpack(commands, offsets[number])[0]
+    if not opcodes or opcodes[-1] != Opcode.END:
+        unpack(commands, offset)
+
+
+def _scanned(commands: bytes) -> tuple[list[int], list[int], int]:
+    """Return opcodes and offsets of the instructions up to END, and where it ends or goes wrong."""
+    opcodes: list[int] = []
+    offsets: list[int] = []
+    offset, end = 0, len(commands)
+    sizes = {int(opcode): length_words(int(opcode)) * INSTRUCTION_WORD_BYTES for opcode in Opcode}
+    while offset < end:
+        opcode = commands[offset] & 15
+        size = sizes.get(opcode)
+        if size is None or offset + size > end:
+            break
+        opcodes.append(opcode)
+        offsets.append(offset)
+        offset += size
+        if opcode == Opcode.END:
+            break
+    return opcodes, offsets, offset

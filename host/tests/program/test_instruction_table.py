@@ -1,0 +1,93 @@
+"""Instructions in arrays against each of them alone."""
+
+import random
+
+import pytest
+
+from matloom.arch.config import PRESETS
+from matloom.arch.instruction import Instruction, IsaError, illegal_field, pack, unpack
+from matloom.arch.isa import FORMATS, Opcode
+from matloom.program.instruction_table import InstructionTable, pack_all, unpack_all
+
+
+def _drawn(draw, opcode):
+    """Return an instruction with some fields at random, often at the ends of their bits."""
+    values = {}
+    for item in FORMATS[opcode].all_fields[1:]:
+        low, high = item.range
+        if draw.random() < 0.7:
+            values[item.name] = draw.choice((low, high, 0, draw.randint(low, high)))
+    return Instruction(opcode, values)
+
+
+@pytest.fixture
+def drawn(seed):
+    draw = random.Random(seed)
+    opcodes = [opcode for opcode in Opcode if opcode is not Opcode.END]
+    return [_drawn(draw, draw.choice(opcodes)) for _ in range(300)]
+
+
+def test_many_are_packed_as_each_alone(drawn):
+    assert pack_all(drawn) == b"".join(pack(each) for each in drawn)
+    assert pack_all([]) == b""
+
+
+def test_many_are_unpacked_as_each_alone(drawn):
+    data = b"".join(pack(each) for each in (*drawn, Instruction(Opcode.END)))
+    offset, expected = 0, []
+    while offset < len(data):
+        instruction, offset = unpack(data, offset)
+        expected.append(instruction)
+    found = list(unpack_all(data + b"\xff" * 16))
+    assert [(each.opcode, each.values) for each in found] == [
+        (each.opcode, each.values) for each in expected
+    ]
+    assert all(type(value) is int for each in found for value in each.values.values())
+
+
+def test_a_reserved_bit_stops_after_what_is_before_it(drawn):
+    position = next(at for at, each in enumerate(drawn) if at > 3 and each.opcode is Opcode.EXEC)
+    parts = [bytearray(pack(each)) for each in drawn]
+    assert FORMATS[Opcode.EXEC].used_bits < FORMATS[Opcode.EXEC].bits
+    parts[position][-1] |= 0x80
+    found = unpack_all(b"".join(parts))
+    for each in drawn[:position]:
+        assert pack(next(found)) == pack(each)
+    with pytest.raises(IsaError, match="reserved bits of EXEC"):
+        next(found)
+
+
+def test_a_value_that_its_bits_do_not_hold_is_refused(drawn):
+    large = Instruction(Opcode.LOAD, {"rows": 1 << 40})
+    with pytest.raises(IsaError, match=r"LOAD\.rows must be"):
+        pack_all([*drawn, large])
+    with pytest.raises(IsaError, match="no field 'colour'"):
+        pack_all([*drawn, Instruction(Opcode.LOAD, {"colour": 1})])
+
+
+@pytest.mark.parametrize("preset", ["nano", "reference"])
+def test_what_is_no_suspect_is_legal(drawn, preset):
+    config = PRESETS[preset]
+    draw = random.Random(str(drawn[0]))
+    few = []
+    for _ in range(600):
+        opcode = draw.choice(list(Opcode))
+        legal = {}
+        for item in FORMATS[opcode].all_fields[1:]:
+            choices, (low, high) = item.allowed(config), item.limits(config)
+            unit = item.unit(config)
+            value = draw.choice(choices) if choices else draw.randint(low, high) // unit * unit
+            legal[item.name] = value * (draw.random() < 0.3)
+        if draw.random() < 0.3 and legal:
+            name = draw.choice(list(legal))
+            legal[name] = draw.randint(*next(
+                item.range for item in FORMATS[opcode].all_fields if item.name == name
+            ))  # fmt: skip
+        few.append(Instruction(opcode, legal))
+    problems = [illegal_field(each, config) for each in few]
+    table = InstructionTable(few)
+    wrong = {number for number, problem in enumerate(problems) if problem is not None}
+    assert wrong, "some must be illegal"
+    assert len(wrong) < len(few), "some must be legal"
+    assert wrong <= set(table.suspects(config))
+    assert table.illegal(config) == problems[min(wrong)]
