@@ -10,7 +10,6 @@ from matloom.arch.csr import Fault
 from matloom.arch.isa import INSTRUCTION_WORD_BYTES
 from matloom_rtl.bus.axi import AxiReadSignature
 from matloom_rtl.dma.bursts import Bursts
-from matloom_rtl.memory.skid_buffer import SkidBuffer
 from matloom_rtl.ports import FaultSignature
 
 __all__ = ["Fetch"]
@@ -159,51 +158,30 @@ class Fetch(wiring.Component):
         return came
 
     def _deliver(self, m: Module, beats, waiting, address):
-        """Make instruction words of beats: several, one, or half of one.
-
-        They go through a slice: who takes them is far away.
-        """
-        m.submodules.instruction_words = instruction_words = ResetInserter(waiting)(
-            SkidBuffer(8 * INSTRUCTION_WORD_BYTES)
-        )
-        o, shown, taken = instruction_words.i, Signal(), Signal()
+        """Make instruction words of beats in one register: of several, one, or half of one."""
+        parts = INSTRUCTION_WORD_BYTES // self._width
+        o, shown, found = self.o, Signal(), Signal()
+        instruction_word = Signal.like(o.payload, reset_less=True)
         m.d.comb += [
-            o.valid.eq(shown & ~waiting),
-            taken.eq(o.valid & o.ready),
-            self.o.valid.eq(instruction_words.o.valid & ~waiting & ~self.exhausted),
-            self.o.payload.eq(instruction_words.o.payload),
-            instruction_words.o.ready.eq(self.o.ready),
+            o.valid.eq(shown & ~waiting & ~self.exhausted),
+            o.payload.eq(instruction_word),
+            found.eq((~shown | (o.valid & o.ready)) & beats.r_rdy),
         ]
-        if self._width == INSTRUCTION_WORD_BYTES:
-            m.d.comb += [
-                shown.eq(beats.r_rdy),
-                o.payload.eq(beats.r_data),
-                beats.r_en.eq(taken),
-            ]
-        elif self._width < INSTRUCTION_WORD_BYTES:
-            count = Signal(range(INSTRUCTION_WORD_BYTES // self._width))
-            instruction_word = Signal.like(o.payload, reset_less=True)
-            m.d.comb += [beats.r_en.eq(~shown | taken), o.payload.eq(instruction_word)]
-            with m.If(taken):
-                m.d.sync += shown.eq(0)
-            with m.If(beats.r_en & beats.r_rdy):
-                m.d.sync += [
-                    instruction_word.eq(Cat(instruction_word, beats.r_data)[8 * self._width :]),
-                    count.eq(count + 1),
-                    shown.eq(count.all()),
-                ]
-            with m.If(waiting):
-                m.d.sync += [shown.eq(0), count.eq(0)]
+        if parts:
+            count = Signal(range(parts))
+            word = Cat(instruction_word, beats.r_data)[8 * self._width :]
+            whole, used = count == parts - 1, found
+            first = 0
         else:
-            instruction_word = Signal(range(self._width // INSTRUCTION_WORD_BYTES))
-            m.d.comb += [
-                shown.eq(beats.r_rdy),
-                o.payload.eq(
-                    beats.r_data.word_select(instruction_word, 8 * INSTRUCTION_WORD_BYTES)
-                ),
-                beats.r_en.eq(taken & instruction_word.all()),
-            ]
-            with m.If(taken):
-                m.d.sync += instruction_word.eq(instruction_word + 1)
-            with m.If(waiting):
-                m.d.sync += instruction_word.eq(address[4 : self._width.bit_length() - 1])
+            # The place of the word in its beat.
+            count = Signal(range(self._width // INSTRUCTION_WORD_BYTES))
+            word = beats.r_data.word_select(count, len(o.payload))
+            whole, used = 1, found & count.all()
+            first = address[4 : self._width.bit_length() - 1]
+        m.d.comb += beats.r_en.eq(used)
+        with m.If(o.valid & o.ready):
+            m.d.sync += shown.eq(0)
+        with m.If(found):
+            m.d.sync += [instruction_word.eq(word), count.eq(count + 1), shown.eq(whole)]
+        with m.If(waiting):
+            m.d.sync += [shown.eq(0), count.eq(first)]

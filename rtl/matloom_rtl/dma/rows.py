@@ -55,6 +55,7 @@ class Rows(wiring.Component):
         m = Module()
         command, row = self.i.payload, self.o.payload
         loads = self._opcode is Opcode.LOAD
+        fill = command.fill if loads else 0
         working, plane_end, end = Signal(), Signal(), Signal()
         rows_left = Signal.like(command.rows, reset_less=True)
         planes_left = Signal.like(command.planes, reset_less=True)
@@ -76,9 +77,9 @@ class Rows(wiring.Component):
             row.bytes.eq(command.row_bytes),
             row.last.eq(end),
             row.timestamp.eq(command.timestamp),
-            row.fill.eq(command.fill),
-            row.fill_value.eq(command.fill_value),
             # STORE has none of these; that its fields are so only its checks know.
+            row.fill.eq(fill),
+            row.fill_value.eq(command.fill_value if loads else 0),
             row.constant.eq(reads_constants(command) if loads else 0),
             row.spread.eq(command.spread if loads else 0),
             self.i.ready.eq(working & end & self.o.ready),
@@ -96,7 +97,7 @@ class Rows(wiring.Component):
         with m.If(self.o.ready & working):
             m.d.sync += [
                 working.eq(~end),
-                address.eq(Mux(command.fill, 0, next_address)),
+                address.eq(Mux(fill, 0, next_address)),
                 spad.eq(next_spad),
                 rows_left.eq(rows_left - 1),
                 plane_end.eq(rows_left == 2),
@@ -112,9 +113,7 @@ class Rows(wiring.Component):
                 ]
 
         start = Signal.like(row.address)
-        m.d.comb += start.eq(
-            Mux(command.fill, 0, self.region_base[command.region] + command.dram_offset)
-        )
+        m.d.comb += start.eq(Mux(fill, 0, self.region_base[command.region] + command.dram_offset))
         # What is taken while nothing is valid is never worked on.
         with m.If(~working):
             m.d.sync += [
