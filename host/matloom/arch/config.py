@@ -87,7 +87,7 @@ class Config:
         1: data of a write burst wait until its address was taken, as some memories need it; 0:
         they may come before.
     queue_depth:
-        Instructions that wait before each unit.
+        Instructions that wait before each unit, if not too many do at once: they share a memory.
     timestamps:
         Entries of the completion-time table; 0: there is none, and the cycles of layers are not
         known.

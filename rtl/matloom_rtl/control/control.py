@@ -12,7 +12,7 @@ from matloom_rtl.control.counters import Counters
 from matloom_rtl.control.csr import Registers
 from matloom_rtl.control.dispatch import Dispatch
 from matloom_rtl.control.layouts import GRANULE_BITS, count_bits
-from matloom_rtl.control.queue import UnitQueue
+from matloom_rtl.control.queues import Queues
 from matloom_rtl.control.supervisor import Supervisor
 from matloom_rtl.control.timestamps import Timestamps
 from matloom_rtl.ports import LOADS_AHEAD, CommandSignature, FaultSignature
@@ -114,7 +114,7 @@ class Control(wiring.Component):
         return {unit: getattr(self, unit.name.lower()) for unit in UNITS}
 
     def _queues(self, m: Module, fresh, dispatch, supervisor):
-        """Put a queue before each unit, and count completions.
+        """Put the queues before the units, and count completions.
 
         LOAD's and STORE's are counted as far as a fault record tells their numbers.
         """
@@ -122,28 +122,33 @@ class Control(wiring.Component):
         completed = Signal(data.ArrayLayout(_RECORD_BITS, len(UNITS)))
         counts = Signal(data.ArrayLayout(bits, len(UNITS)))
         m.d.comb += [counts[n].eq(completed[n]) for n in range(len(UNITS))]
-        issued, old = Signal(), Signal(len(UNITS))
-        m.d.comb += issued.eq(Cat(getattr(dispatch, u.name.lower()).valid for u in UNITS).any())
         for number, unit in enumerate(self._units().values()):
             with board.If(unit.done):
                 board.d.sync += completed[number].eq(completed[number] + 1)
         m.submodules.scoreboard = fresh(board)
-        m.d.comb += [
-            dispatch.completed.eq(counts),
-            dispatch.halt.eq(supervisor.halt | old.any()),
-        ]
-        for number, (opcode, unit) in enumerate(self._units().items()):
+        queues = Queues(self._config)
+        m.submodules.queues = fresh(queues)
+        for opcode, unit in self._units().items():
             name = opcode.name.lower()
-            queue = UnitQueue(self._config, opcode, gated=opcode is not Opcode.EXEC)
-            m.submodules[f"{name}_queue"] = fresh(queue)
-            connect(m, getattr(dispatch, name), queue.i)
-            connect(m, queue.o, flipped(unit.command))
-            m.d.comb += [queue.completed.eq(counts), queue.issued.eq(issued)]
-            m.d.sync += old[number].eq(queue.old)
-            if opcode is Opcode.EXEC:
-                m.d.comb += self.exec_met.eq(queue.met)
-            if opcode is Opcode.POST:
-                m.d.comb += self.post_fetch.eq(queue.met[UNITS.index(Opcode.LOAD)])
+            connect(m, getattr(dispatch, name), getattr(queues, name))
+            connect(m, getattr(queues, f"o_{name}"), flipped(unit.command))
+        # What the dispatcher takes is stored.
+        words = self.instruction_words
+        load, execute, post = (
+            UNITS.index(unit) for unit in (Opcode.LOAD, Opcode.EXEC, Opcode.POST)
+        )
+        m.d.comb += [
+            words.ready.eq(dispatch.i.ready & queues.i.ready),
+            *(each.payload.eq(words.payload) for each in (dispatch.i, queues.i)),
+            dispatch.i.valid.eq(words.valid & queues.i.ready),
+            queues.i.valid.eq(words.valid & dispatch.i.ready),
+            queues.issue.eq(dispatch.issue),
+            queues.completed.eq(counts),
+            dispatch.completed.eq(counts),
+            dispatch.halt.eq(supervisor.halt | queues.old),
+            self.exec_met.eq(queues.met[execute]),
+            self.post_fetch.eq(queues.met[post][load]),
+        ]
         return completed
 
     def _registers(self, m: Module, registers, supervisor, counters):
@@ -166,7 +171,6 @@ class Control(wiring.Component):
 
     def _fetch(self, m: Module, registers, supervisor, dispatch):
         """Begin to fetch while everything of the last run is forgotten."""
-        connect(m, flipped(self.instruction_words), dispatch.i)
         m.d.sync += self.fetch_start.eq(supervisor.begin)
         starting = Signal()
         word_bits = INSTRUCTION_WORD_BYTES.bit_length() - 1

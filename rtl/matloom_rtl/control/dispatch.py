@@ -12,9 +12,8 @@ from matloom_rtl.control.layouts import (
     GRANULE_BITS,
     LONGEST,
     count_bits,
-    queue_layout,
+    notes_layout,
     slice_field,
-    view_body,
 )
 from matloom_rtl.control.legality import Legality
 
@@ -24,9 +23,12 @@ __all__ = ["Dispatch"]
 class Dispatch(wiring.Component):
     """Assemble, check and issue instructions in program order.
 
+    An instruction goes into the queue of its unit as soon as there is room, and is issued when it
+    has been found good, so that the unit's queue reads it meanwhile.
+
     Checks, the first that fails wins: opcode, fields, read-only region, dependencies on what was
     never issued, extents in the order of the instruction set's table. An instruction that fails
-    reaches no unit; `fault` is shown for one cycle and nothing more is taken until a reset.
+    is never issued; `fault` is shown for one cycle and nothing more is taken until a reset.
 
     A wait of k on a unit becomes the number that unit's completions must be beyond: issued - k,
     modulo ``2**count_bits(config)``.
@@ -46,8 +48,10 @@ class Dispatch(wiring.Component):
         Completions of each unit, `count_bits` each.
     halt: in
         Issue nothing from the next cycle on.
-    load, exec, post, store: streams of `queue_layout`, out
-        `ready` stays until an instruction is taken.
+    load, exec, post, store: streams of `notes_layout`, out
+        What is noted of the instruction whose last word was taken last.
+    issue: out
+        For each unit: what was given to it last is good.
     issued: out
         Instructions issued to each unit, `count_bits` each.
     index: out
@@ -63,8 +67,7 @@ class Dispatch(wiring.Component):
     def __init__(self, config: Config):
         self._config = config
         queues = {
-            opcode.name.lower(): Out(stream.Signature(queue_layout(opcode, config)))
-            for opcode in UNITS
+            opcode.name.lower(): Out(stream.Signature(notes_layout(config))) for opcode in UNITS
         }
         counts = data.ArrayLayout(count_bits(config), len(UNITS))
         super().__init__(
@@ -75,6 +78,7 @@ class Dispatch(wiring.Component):
                 "completed": In(counts),
                 "halt": In(1),
                 **queues,
+                "issue": Out(len(UNITS)),
                 "issued": Out(counts),
                 "index": Out(32),
                 "dispatched": Out(1),
@@ -105,8 +109,10 @@ class Dispatch(wiring.Component):
             with m.If(place[index]):
                 m.d.sync += word.word_select(index, GRANULE_BITS).eq(self.i.payload)
         m.d.sync += self.fault.eq(0)
-        room, offered = self._queues(m, word, issue)
-        with m.If(offered):
+        # All words of an instruction are there, from when it is looked at until it is issued.
+        whole = Signal()
+        given, issued = self._queues(m, word, whole, issue)
+        with m.If(issued):
             m.d.comb += self.dispatched.eq(1)
             m.d.sync += self.index.eq(self.index + 1)
         unissued = self._unissued(m, word)
@@ -118,7 +124,7 @@ class Dispatch(wiring.Component):
 
         def offer():
             m.next = "Issue"
-            with m.If(room & ~self.halt):
+            with m.If(given & ~self.halt):
                 m.d.comb += issue.eq(1)
                 m.d.sync += [place.eq(1), awaiting.eq(1)]
                 m.next = "Assemble"
@@ -133,7 +139,7 @@ class Dispatch(wiring.Component):
 
         with m.FSM():
             with m.State("Assemble"):
-                self._assemble(m, word, place, awaiting)
+                self._assemble(m, word, place, awaiting, whole)
             with m.State("Unknown"):
                 fail(Fault.ILLEGAL_OPCODE)
             with m.State("Cut-Short"):
@@ -174,7 +180,7 @@ class Dispatch(wiring.Component):
                 pass
         return m
 
-    def _assemble(self, m: Module, word, place, awaiting):
+    def _assemble(self, m: Module, word, place, awaiting, whole):
         """Collect as many instruction words as the opcode has; faults are shown a cycle later."""
         opcode = Mux(place[0], self.i.payload[:4], word[:4])
         known, last = Signal(), Signal()
@@ -188,7 +194,7 @@ class Dispatch(wiring.Component):
                 m.d.sync += awaiting.eq(0)
                 m.next = "Unknown"
             with m.Elif(last):
-                m.d.sync += [place.eq(0), awaiting.eq(0)]
+                m.d.sync += [place.eq(0), awaiting.eq(0), whole.eq(1)]
                 m.next = "Look"
         with m.Elif(self.exhausted):
             m.d.sync += awaiting.eq(0)
@@ -199,12 +205,11 @@ class Dispatch(wiring.Component):
     def _unissued(self, m: Module, word):
         """Register whether a wait reaches back before the first instruction."""
         unissued, early = Signal(), []
-        for unit in UNITS:
+        for number, unit in enumerate(UNITS):
             wait = self._wait(word, unit)
             # Beyond the longest wait the count does not matter; the numbers themselves wrap.
             count = Signal(len(wait), name=f"issued_ever_{unit.name.lower()}")
-            queue = getattr(self, unit.name.lower())
-            with m.If(queue.valid & ~count.all()):
+            with m.If(self.issue[number] & ~count.all()):
                 m.d.sync += count.eq(count + 1)
             early.append(wait > count)
         m.d.sync += unissued.eq(Cat(early).any())
@@ -214,41 +219,36 @@ class Dispatch(wiring.Component):
         # The head is the same for all opcodes.
         return slice_field(word, Opcode.END, f"wait_{unit.name.lower()}")
 
-    def _queues(self, m: Module, word, issue):
-        """Put the instruction into its queue in the cycle after `issue`.
+    def _queues(self, m: Module, word, whole, issue):
+        """Give a whole instruction to its queue, and issue it in the cycle after `issue`.
 
-        Returns whether there is room for it, known a cycle late because only this makes it less,
-        and whether one goes into its queue now.
+        Returns whether the queue has it, and whether one is issued now.
         """
-        room, mine, into = Signal(), Signal(len(UNITS)), Signal(len(UNITS))
-        m.d.sync += [
-            mine.eq(Cat(word[:4] == unit for unit in UNITS)),
-            into.eq(Mux(issue, mine, 0)),
-            room.eq(
-                Cat(
-                    getattr(self, unit.name.lower()).ready & mine[number]
-                    for number, unit in enumerate(UNITS)
-                ).any()
-            ),
-        ]
-        # Long known when the instruction is issued: decoded and subtracted a cycle before.
+        mine, given = Signal(len(UNITS)), Signal()
+        queues = [getattr(self, unit.name.lower()) for unit in UNITS]
+        # Long known when the instruction is whole, and needs to be: decoded and subtracted a cycle
+        # before, of the first of its words.
         waits = Signal(len(UNITS))
         targets = Signal.like(self.issued, reset_less=True)
         m.d.sync += [
+            mine.eq(Cat(word[:4] == unit for unit in UNITS)),
+            self.issue.eq(Mux(issue, mine, 0)),
             waits.eq(Cat(self._wait(word, unit) != 0 for unit in UNITS)),
             *(
                 targets[other].eq(self.issued[other] - self._wait(word, waited))
                 for other, waited in enumerate(UNITS)
             ),
         ]
-        for number, unit in enumerate(UNITS):
-            queue = getattr(self, unit.name.lower())
+        with m.If(Cat(queue.valid & queue.ready for queue in queues).any()):
+            m.d.sync += given.eq(1)
+        with m.If(issue):
+            m.d.sync += [given.eq(0), whole.eq(0)]
+        for number, queue in enumerate(queues):
             m.d.comb += [
-                queue.valid.eq(into[number]),
-                queue.payload.body.eq(view_body(word, unit, self._config)),
+                queue.valid.eq(whole & ~given & mine[number]),
                 queue.payload.waits.eq(waits),
                 queue.payload.targets.eq(targets),
             ]
-            with m.If(into[number]):
+            with m.If(self.issue[number]):
                 m.d.sync += self.issued[number].eq(self.issued[number] + 1)
-        return room, into.any()
+        return given, self.issue.any()

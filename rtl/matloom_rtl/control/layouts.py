@@ -5,7 +5,6 @@ from amaranth.lib import data
 
 from matloom.arch.config import Config
 from matloom.arch.isa import FORMATS, INSTRUCTION_WORD_BYTES, UNITS, Opcode, fields_of
-from matloom_rtl.ports import body_layout
 
 __all__ = [
     "AHEAD",
@@ -13,7 +12,8 @@ __all__ = [
     "LONGEST",
     "count_bits",
     "field_place",
-    "queue_layout",
+    "notes_layout",
+    "place_bits",
     "queue_places",
     "reserved_bits",
     "slice_field",
@@ -93,15 +93,19 @@ def view_body(word: Value, opcode: Opcode, config: Config) -> Value:
     return Cat(slice_field(word, opcode, name, config) for name in names)
 
 
-def queue_layout(opcode: Opcode, config: Config) -> data.StructLayout:
-    """Return what waits in a unit's queue: the body, and for each unit whether it waits for it.
+def notes_layout(config: Config) -> data.StructLayout:
+    """Return what is noted of an instruction: for each unit whether it waits for it, and for what.
 
     It may start when the unit's completions are beyond the target, by numbers of `count_bits`.
     """
     return data.StructLayout(
-        {
-            "body": body_layout(opcode, config),
-            "waits": len(UNITS),
-            "targets": data.ArrayLayout(count_bits(config), len(UNITS)),
-        }
+        {"waits": len(UNITS), "targets": data.ArrayLayout(count_bits(config), len(UNITS))}
     )
+
+
+def place_bits(config: Config) -> int:
+    """Return the bits of the place of an instruction word in the memory of instructions.
+
+    It has room for what the queues hold, of words as many as instructions have on the average.
+    """
+    return (len(UNITS) * queue_places(config) * LONGEST).bit_length() - 1

@@ -6,34 +6,54 @@ from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
-from matloom.arch.isa import UNITS, Opcode
-from matloom_rtl.control.layouts import AHEAD, count_bits, queue_layout, queue_places
+from matloom.arch.isa import FORMATS, UNITS, Opcode
+from matloom_rtl.control.layouts import (
+    AHEAD,
+    GRANULE_BITS,
+    LONGEST,
+    count_bits,
+    notes_layout,
+    place_bits,
+    queue_places,
+    view_body,
+)
 from matloom_rtl.ports import body_layout
 
 __all__ = ["UnitQueue"]
 
 
 class UnitQueue(wiring.Component):
-    """Hold up to `queue_depth` instructions of a unit in order (three at least).
+    """Keep the places of up to `queue_depth` instructions of a unit in order (three at least).
 
-    `met` tells for the head which of its dependencies have completed: the completions of a unit
-    are beyond the target, in the order of numbers of `count_bits`. With `gated`, `o` is valid only
-    when all have; EXEC gates itself, because it fetches weights earlier.
+    Instructions come before the dispatcher has checked them; the one that came last is shown once
+    it is `issued`, all others are. The first is read from `InstructionMemory` into a register, from
+    which its unit works. `met` tells for it which of its dependencies have completed: the
+    completions of a unit are beyond the target, in the order of numbers of `count_bits`. With
+    `gated`, `o` is valid only when all have; EXEC gates itself, because it fetches weights earlier.
 
-    The head is in a register: units compute with its fields at once, and reading the memory of the
-    queue would come on top. Latency: three cycles from `i` to `o`, one from `completed` to `met`.
-    Throughput: an instruction in three cycles. Stalls: `o` holds.
+    Latency: two cycles from `issued` to `o`, where the instruction could be read before; from one
+    that leaves to the next in `o` three cycles and one for each instruction word, if no other unit
+    reads meanwhile; from `completed` to `met` one. Stalls: `o` holds.
 
     Members
     -------
-    i: stream of `queue_layout`, in
+    i: stream of places, in
+        An instruction, known by the place of its last word. No further one may come before it is
+        issued.
+    issued: in
+        The instruction that came last is sound.
+    asks, place: out
+        To `InstructionMemory`: what is to be read.
+    brings, index, word, notes: in
+        From it: a word and its place in the instruction, the last one first, and what is noted,
+        with the first that comes.
     completed: in
         Completions of each unit.
     o: stream of `body_layout`, out
     met: out
         One bit for each unit.
-    issued: in
-        An instruction goes into this or another queue.
+    issues: in
+        An instruction was issued to this or another queue.
     old: out
         `AHEAD` were issued since the one before the head left, or since the queue was empty: no
         more may be, or the order of numbers is lost.
@@ -43,46 +63,81 @@ class UnitQueue(wiring.Component):
         self._config, self._opcode, self._gated = config, opcode, gated
         super().__init__(
             {
-                "i": In(stream.Signature(queue_layout(opcode, config))),
+                "i": In(stream.Signature(place_bits(config))),
+                "issued": In(1),
+                "asks": Out(1),
+                "place": Out(place_bits(config)),
+                "brings": In(1),
+                "index": In(range(LONGEST)),
+                "word": In(GRANULE_BITS),
+                "notes": In(notes_layout(config)),
                 "completed": In(data.ArrayLayout(count_bits(config), len(UNITS))),
                 "o": Out(stream.Signature(body_layout(opcode, config))),
                 "met": Out(len(UNITS)),
-                "issued": In(1),
+                "issues": In(1),
                 "old": Out(1),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
-        layout = queue_layout(self._opcode, self._config)
-        m.submodules.fifo = fifo = SyncFIFO(width=layout.size, depth=queue_places(self._config))
-        head, present = Signal(layout, reset_less=True), Signal()
+        places = queue_places(self._config)
+        m.submodules.fifo = fifo = SyncFIFO(width=len(self.place), depth=places)
+        present, checked = Signal(), Signal(init=1)
         m.d.comb += [
             fifo.w_data.eq(self.i.payload),
             fifo.w_en.eq(self.i.valid),
             self.i.ready.eq(fifo.w_rdy),
-            fifo.r_en.eq(~present),
-            self.o.payload.eq(head.body),
+            fifo.r_en.eq(self.brings & (self.index == 0)),
+            self.asks.eq(fifo.r_rdy & ~present),
+            self.place.eq(fifo.r_data),
         ]
-        with m.If(~present):
-            m.d.sync += [head.eq(fifo.r_data), present.eq(fifo.r_rdy)]
-        # What is met stays met, until the next head.
-        stays, judged = Signal(), Signal()
+        with m.If(self.issued):
+            m.d.sync += checked.eq(1)
+        with m.Elif(self.i.valid & self.i.ready):
+            m.d.sync += checked.eq(0)
+        notes = self._take(m, present)
+
+        # What is met stays met, until the next head. The head is the one that came last if none
+        # comes behind it.
+        stays, shown, judged = Signal(), Signal(), Signal()
         m.d.comb += [
             self.o.valid.eq(self.met.all() if self._gated else judged),
             stays.eq(present & ~(self.o.valid & self.o.ready)),
+            shown.eq(stays & (checked | fifo.r_rdy)),
         ]
         with m.If(present & ~stays):
             m.d.sync += present.eq(0)
-        m.d.sync += judged.eq(stays)
+        m.d.sync += judged.eq(shown)
+        self._age(m, stays)
+        for index in range(len(UNITS)):
+            target = notes.targets[index]
+            beyond = (target - self.completed[index])[len(target) - 1]
+            met = self.met[index] | ~notes.waits[index] | beyond
+            m.d.sync += self.met[index].eq(shown & met)
+        return m
+
+    def _take(self, m: Module, present):
+        """Put the words that come into the register of the head; return what is noted of it."""
+        count = FORMATS[self._opcode].instruction_words
+        head = Signal(count * GRANULE_BITS, reset_less=True)
+        notes = Signal(notes_layout(self._config), reset_less=True)
+        with m.If(self.brings):
+            for index in range(count):
+                with m.If(self.index == index):
+                    m.d.sync += head.word_select(index, GRANULE_BITS).eq(self.word)
+            with m.If(self.index == count - 1):
+                m.d.sync += notes.eq(self.notes)
+            with m.If(self.index == 0):
+                m.d.sync += present.eq(1)
+        m.d.comb += self.o.payload.eq(view_body(head, self._opcode, self._config))
+        return notes
+
+    def _age(self, m: Module, stays):
+        """Count what is issued while the head stays."""
         age = Signal(range(AHEAD + 1))
         m.d.comb += self.old.eq(age == AHEAD)
         with m.If(~stays):
             m.d.sync += age.eq(0)
-        with m.Elif(self.issued & ~self.old):
+        with m.Elif(self.issues & ~self.old):
             m.d.sync += age.eq(age + 1)
-        for index in range(len(UNITS)):
-            target = head.targets[index]
-            beyond = (target - self.completed[index])[len(target) - 1]
-            m.d.sync += self.met[index].eq(stays & (self.met[index] | ~head.waits[index] | beyond))
-        return m

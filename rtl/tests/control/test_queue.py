@@ -6,8 +6,9 @@ import pytest
 from amaranth.hdl import ResetInserter, Signal
 
 from matloom.arch.config import PRESETS
+from matloom.arch.instruction import Instruction, pack
 from matloom.arch.isa import UNITS, Opcode
-from matloom_rtl.control.layouts import AHEAD, count_bits
+from matloom_rtl.control.layouts import AHEAD, count_bits, place_bits
 from matloom_rtl.control.queue import UnitQueue
 from matloom_rtl.testing import simulate
 
@@ -15,13 +16,57 @@ CONFIG = PRESETS["small"]
 NUMBERS = 1 << count_bits(CONFIG)
 
 
-def entry(number, targets):
-    """An instruction that waits for `targets`, None where it waits for nothing."""
-    return {
-        "body": {"timestamp": number % 256, "spad_addr": number},
-        "waits": sum(1 << index for index, target in enumerate(targets) if target is not None),
-        "targets": [(target or 0) % NUMBERS for target in targets],
-    }
+class Bench:
+    """A queue beside a memory that brings what it asks for, as `InstructionMemory` does."""
+
+    def __init__(self, opcode, *, gated=True, seed=0, busy=0.0):
+        self.dut = UnitQueue(CONFIG, opcode, gated=gated)
+        self.opcode, self._chance, self._busy = opcode, random.Random(seed), busy
+        self._kept, self._place = {}, 0
+
+    def entry(self, fields, targets):
+        """Keep an instruction that waits for `targets`, None for nothing; return its place."""
+        self._place = (self._place + 1) % (1 << place_bits(CONFIG))
+        notes = {
+            "waits": sum(1 << index for index, each in enumerate(targets) if each is not None),
+            "targets": [(target or 0) % NUMBERS for target in targets],
+        }
+        self._kept[self._place] = (pack(Instruction(self.opcode, fields)), notes)
+        return self._place
+
+    async def memory(self, ctx):
+        dut = self.dut
+        while True:
+            while not ctx.get(dut.asks) or self._chance.random() < self._busy:
+                await ctx.tick()
+            data, notes = self._kept[ctx.get(dut.place)]
+            await ctx.tick()
+            ctx.set(dut.brings, 1)
+            for index in reversed(range(len(data) // 16)):
+                ctx.set(dut.index, index)
+                ctx.set(dut.word, int.from_bytes(data[16 * index : 16 * index + 16], "little"))
+                # Nothing is noted but beside the last word.
+                ctx.set(dut.notes, notes if index == len(data) // 16 - 1 else {"waits": 15})
+                await ctx.tick()
+            ctx.set(dut.brings, 0)
+
+    async def put(self, ctx, fields, targets, *, checked=0):
+        """Give an instruction; `checked` cycles later it is found good, with None never."""
+        dut = self.dut
+        ctx.set(dut.i.payload, self.entry(fields, targets))
+        ctx.set(dut.i.valid, 1)
+        await ctx.tick().until(dut.i.ready)
+        ctx.set(dut.i.valid, 0)
+        if checked is not None:
+            for _cycle in range(checked):
+                await ctx.tick()
+            ctx.set(dut.issued, 1)
+            await ctx.tick()
+            ctx.set(dut.issued, 0)
+
+    def simulate(self, *benches, cycles, background=(), reset=None):
+        top = self.dut if reset is None else ResetInserter(reset)(self.dut)
+        simulate(top, *benches, cycles=cycles, background=[self.memory, *background])
 
 
 def reached(completed, targets):
@@ -29,17 +74,11 @@ def reached(completed, targets):
     return [target is None or count > target for count, target in pairs]
 
 
-async def put(ctx, dut, item):
-    ctx.set(dut.i.payload, item)
-    ctx.set(dut.i.valid, 1)
-    await ctx.tick().until(dut.i.ready)
-    ctx.set(dut.i.valid, 0)
-
-
 @pytest.mark.parametrize(("gaps", "stalls"), [(0, 0), (0.6, 0), (0, 0.6), (0.4, 0.4)])
 @pytest.mark.parametrize("start", [0, NUMBERS - 40])
 def test_instructions_leave_in_order_when_their_targets_are_reached(seed, start, gaps, stalls):
-    dut, chance = UnitQueue(CONFIG, Opcode.LOAD), random.Random(seed)
+    bench, chance = Bench(Opcode.LOAD, seed=seed, busy=stalls), random.Random(seed)
+    dut = bench.dut
     completed = [start] * len(UNITS)
     wanted = []
     for number in range(80):
@@ -50,7 +89,8 @@ def test_instructions_leave_in_order_when_their_targets_are_reached(seed, start,
         for number, targets in wanted:
             while chance.random() < gaps:
                 await ctx.tick()
-            await put(ctx, dut, entry(number, targets))
+            checked = chance.choice((0, 3, 20)) if gaps else 0
+            await bench.put(ctx, {"spad_addr": number}, targets, checked=checked)
 
     async def complete(ctx):
         while True:
@@ -74,92 +114,133 @@ def test_instructions_leave_in_order_when_their_targets_are_reached(seed, start,
             assert payload.spad_addr == number
             assert all(reached(completed, targets))
 
-    simulate(dut, feed, take, cycles=3000, background=[complete])
+    bench.simulate(feed, take, cycles=6000, background=[complete])
 
 
 def test_head_of_an_ungated_queue_is_shown_with_what_is_met():
-    dut = UnitQueue(CONFIG, Opcode.EXEC, gated=False)
-    targets = [4, None, 6, 8]
+    bench = Bench(Opcode.EXEC, gated=False)
+    dut, targets = bench.dut, [4, None, 6, 8]
 
     async def main(ctx):
-        await put(ctx, dut, entry(0, targets) | {"body": {"weight_addr": 77}})
-        await ctx.tick().repeat(2)
+        await bench.put(ctx, {"weight_addr": 77, "oc_step": 5}, targets)
+        await ctx.tick().repeat(5)
         for completed in ([0, 0, 0, 0], [4, 9, 7, 8], [5, 9, 7, 8], [5, 9, 7, 9]):
             ctx.set(dut.completed, completed)
             await ctx.tick().repeat(2)
             assert ctx.get(dut.o.valid)
             assert ctx.get(dut.o.payload.weight_addr) == 77
+            assert ctx.get(dut.o.payload.oc_step) == 5
             met = [bool(ctx.get(dut.met) >> index & 1) for index in range(len(UNITS))]
             assert met == reached(completed, targets)
         assert all(met)
 
-    simulate(dut, main, cycles=100)
+    bench.simulate(main, cycles=100)
 
 
-def test_depth_and_cycles():
-    dut, free = UnitQueue(CONFIG, Opcode.STORE), (None,) * 4
+@pytest.mark.parametrize("gated", [True, False])
+def test_what_is_not_issued_is_not_shown(gated):
+    """Be it the first that came or the second; the one before it is shown."""
+    bench = Bench(Opcode.LOAD, gated=gated)
+    dut, free = bench.dut, (None,) * 4
+
+    async def main(ctx):
+        await bench.put(ctx, {"spad_addr": 1}, free, checked=None)
+        for _cycle in range(20):
+            await ctx.tick()
+            assert not ctx.get(dut.o.valid)
+            assert ctx.get(dut.met) == 0
+        ctx.set(dut.issued, 1)
+        await ctx.tick()
+        ctx.set(dut.issued, 0)
+        # It was read meanwhile.
+        await ctx.tick()
+        assert ctx.get(dut.o.valid)
+        await bench.put(ctx, {"spad_addr": 2}, free, checked=None)
+        await ctx.tick().repeat(5)
+        assert ctx.get(dut.o.payload.spad_addr) == 1
+        ctx.set(dut.o.ready, 1)
+        await ctx.tick().until(dut.o.valid)
+        for _cycle in range(20):
+            await ctx.tick()
+            assert not ctx.get(dut.o.valid)
+
+    bench.simulate(main, cycles=100)
+
+
+@pytest.mark.parametrize(("opcode", "words"), [(Opcode.STORE, 2), (Opcode.POST, 3)])
+def test_depth_and_cycles(opcode, words):
+    bench = Bench(opcode)
+    dut, field = bench.dut, {Opcode.STORE: "spad_addr", Opcode.POST: "dest_addr"}[opcode]
 
     async def main(ctx):
         taken = 0
         for number in range(10):
-            ctx.set(dut.i.payload, entry(number, free))
-            ctx.set(dut.i.valid, 1)
-            taken += ctx.get(dut.i.ready)
-            await ctx.tick()
+            if not ctx.get(dut.i.ready):
+                break
+            await bench.put(ctx, {field: number}, (None,) * 4, checked=10)
+            taken += 1
         assert taken == CONFIG.queue_depth
-        ctx.set(dut.i.valid, 0)
         ctx.set(dut.o.ready, 1)
-        shown = []
-        while len(shown) < 3 * CONFIG.queue_depth:
-            shown.append((ctx.get(dut.o.valid), ctx.get(dut.o.payload.spad_addr)))
+        shown, pause = [], 3 + words
+        while len(shown) < pause * CONFIG.queue_depth:
+            shown.append((ctx.get(dut.o.valid), ctx.get(dut.o.payload[field])))
             await ctx.tick()
-        assert shown[::3] == [(1, number) for number in range(CONFIG.queue_depth)]
-        assert not any(valid for valid, _number in shown[1::3] + shown[2::3])
+        assert shown[::pause] == [(1, number) for number in range(CONFIG.queue_depth)]
+        assert sum(valid for valid, _number in shown) == CONFIG.queue_depth
         await ctx.tick()
         assert not ctx.get(dut.o.valid)
 
-    simulate(dut, main, cycles=100)
+    bench.simulate(main, cycles=200)
 
 
 def test_an_instruction_that_stays_grows_old():
-    dut = UnitQueue(CONFIG, Opcode.STORE)
+    bench = Bench(Opcode.STORE)
+    dut = bench.dut
 
     async def main(ctx):
-        await put(ctx, dut, entry(0, (0, None, None, None)))
-        await put(ctx, dut, entry(0, (None,) * 4))
-        await ctx.tick().repeat(3)
-        ctx.set(dut.issued, 1)
+        await bench.put(ctx, {}, (0, None, None, None), checked=10)
+        await bench.put(ctx, {}, (None,) * 4, checked=10)
+        ctx.set(dut.issues, 1)
         for _number in range(AHEAD):
             assert not ctx.get(dut.old)
             await ctx.tick()
         assert ctx.get(dut.old)
         # One leaves, and the next is as young as the first was.
-        ctx.set(dut.issued, 0)
+        ctx.set(dut.issues, 0)
         ctx.set(dut.completed[0], 1)
         ctx.set(dut.o.ready, 1)
         await ctx.tick().until(dut.o.valid)
         await ctx.tick()
         assert not ctx.get(dut.old)
 
-    simulate(dut, main, cycles=100)
+    bench.simulate(main, cycles=100)
 
 
-def test_reset_midway_empties_it():
-    dut, reset = UnitQueue(CONFIG, Opcode.LOAD), Signal()
+@pytest.mark.parametrize("checked", [0, 10, None])
+def test_reset_midway_empties_it(checked):
+    bench, reset = Bench(Opcode.LOAD), Signal()
+    dut = bench.dut
 
     async def main(ctx):
         for _number in range(3):
-            await put(ctx, dut, entry(0, (None,) * 4))
+            await bench.put(ctx, {}, (None,) * 4, checked=10)
+        ctx.set(dut.o.ready, 1)
+        await ctx.tick().until(dut.o.valid)
+        ctx.set(dut.o.ready, 0)
+        await bench.put(ctx, {}, (None,) * 4, checked=checked)
+        # The memory is reset with it, and brings nothing more.
+        await ctx.tick().until(~dut.brings)
         ctx.set(reset, 1)
         await ctx.tick()
         ctx.set(reset, 0)
         assert not ctx.get(dut.o.valid)
-        await put(ctx, dut, entry(9, (0, None, None, None)))
-        await ctx.tick().repeat(5)
-        assert not ctx.get(dut.o.valid)
+        await bench.put(ctx, {"spad_addr": 9}, (0, None, None, None))
+        for _cycle in range(10):
+            await ctx.tick()
+            assert not ctx.get(dut.o.valid)
         ctx.set(dut.completed[0], 1)
         ctx.set(dut.o.ready, 1)
         (payload,) = await ctx.tick().sample(dut.o.payload).until(dut.o.valid)
         assert payload.spad_addr == 9
 
-    simulate(ResetInserter(reset)(dut), main, cycles=100)
+    bench.simulate(main, cycles=300, reset=reset)

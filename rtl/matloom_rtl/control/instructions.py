@@ -1,0 +1,99 @@
+"""The memory of instructions: each is stored once, and read into the register of its unit."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from matloom.arch.config import Config
+from matloom.arch.isa import FORMATS, UNITS
+from matloom_rtl.control.layouts import GRANULE_BITS, LONGEST, notes_layout, place_bits
+
+__all__ = ["InstructionMemory"]
+
+
+class InstructionMemory(wiring.Component):
+    """Hold instruction words from the dispatcher's first look until the unit's queue has read them.
+
+    Words are stored in the order in which they come, around and around. A place is free again when
+    its word was read, in whatever order that happens. An instruction is known by the place of its
+    last word; what is noted of it lies beside that word.
+
+    Latency: a reader that asks in cycle t has its words in t + 1 and the cycles behind it, the last
+    word first. Throughput: a word stored and a word read each cycle, and a cycle between readers;
+    the unit first in `UNITS` goes first. Stalls: `i` waits for a free place. A reset empties it.
+
+    Members
+    -------
+    i: stream of instruction words, in
+    last: out
+        Place of the word that was stored last.
+    note, notes: in
+        Note this of the instruction that ends at `last`.
+    asks, places: in
+        For each unit: it wants the instruction that ends at its place. It asks until it has got
+        word 0.
+    word, word_notes: out
+        The word that is read, and what was noted of an instruction with its last word.
+    brings, index: out
+        For each unit: the word is for it; and which word of its instruction it is.
+    """
+
+    def __init__(self, config: Config):
+        self._notes = notes_layout(config)
+        self._bits = place_bits(config)
+        super().__init__(
+            {
+                "i": In(stream.Signature(GRANULE_BITS)),
+                "last": Out(self._bits, init=-1),
+                "note": In(1),
+                "notes": In(self._notes),
+                "asks": In(len(UNITS)),
+                "places": In(data.ArrayLayout(self._bits, len(UNITS))),
+                "word": Out(GRANULE_BITS),
+                "word_notes": Out(self._notes),
+                "brings": Out(len(UNITS)),
+                "index": Out(range(LONGEST)),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        depth = 1 << self._bits
+        m.submodules.words = words = Memory(shape=GRANULE_BITS, depth=depth, init=[])
+        m.submodules.noted = noted = Memory(shape=self._notes, depth=depth, init=[])
+        store, note = words.write_port(), noted.write_port()
+        read, read_note = words.read_port(domain="comb"), noted.read_port(domain="comb")
+        occupied, following, place = Signal(depth), Signal(self._bits), Signal(self._bits)
+        m.d.comb += [
+            following.eq(self.last + 1),
+            self.i.ready.eq(~occupied.bit_select(following, 1)),
+            *(store.addr.eq(following), store.data.eq(self.i.payload)),
+            store.en.eq(self.i.valid & self.i.ready),
+            *(note.addr.eq(self.last), note.data.eq(self.notes), note.en.eq(self.note)),
+            *(read.addr.eq(place), read_note.addr.eq(place)),
+            *(self.word.eq(read.data), self.word_notes.eq(read_note.data)),
+        ]
+        reading = self._read(m, place)
+        with m.If(reading):
+            m.d.sync += occupied.bit_select(place, 1).eq(0)
+        # What is stored lies in a free place, and so in none that is read.
+        with m.If(store.en):
+            m.d.sync += [occupied.bit_select(following, 1).eq(1), self.last.eq(following)]
+        return m
+
+    def _read(self, m: Module, place):
+        """Choose a unit, and go from the last word of its instruction to the first."""
+        reading = self.brings.any()
+        m.d.sync += [place.eq(place - 1), self.index.eq(self.index - 1)]
+        with m.If(self.index == 0):
+            m.d.sync += self.brings.eq(0)
+        with m.If(~reading):
+            for number, unit in reversed(list(enumerate(UNITS))):
+                with m.If(self.asks[number]):
+                    m.d.sync += [
+                        self.brings.eq(1 << number),
+                        place.eq(self.places[number]),
+                        self.index.eq(FORMATS[unit].instruction_words - 1),
+                    ]
+        return reading

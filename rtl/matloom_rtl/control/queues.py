@@ -1,0 +1,92 @@
+"""The queues of all units, around the memory of the instructions that wait in them."""
+
+from amaranth.hdl import Cat, Module, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from matloom.arch.config import Config
+from matloom.arch.isa import UNITS, Opcode
+from matloom_rtl.control.instructions import InstructionMemory
+from matloom_rtl.control.layouts import GRANULE_BITS, count_bits, notes_layout
+from matloom_rtl.control.queue import UnitQueue
+from matloom_rtl.ports import body_layout
+
+__all__ = ["Queues"]
+
+
+class Queues(wiring.Component):
+    """Keep instructions from their first word until their units take them.
+
+    Latency and stalls as those of `InstructionMemory` and `UnitQueue`. A reset empties all.
+
+    Members
+    -------
+    i: stream of instruction words, in
+        Stored as they come.
+    load, exec, post, store: streams of `notes_layout`, in
+        The instruction whose last word came last goes into this queue.
+    issue: in
+        For each unit: what its queue was given last is good.
+    completed: in
+        Completions of each unit.
+    o_load, o_exec, o_post, o_store: streams of `body_layout`, out
+        Instructions whose dependencies are met; of EXEC that of the head, whatever is met.
+    met: array of bits for each unit, out
+        Which dependencies of each unit's head are met.
+    old: out
+        As `UnitQueue.old`, a cycle late: of any queue.
+    """
+
+    def __init__(self, config: Config):
+        self._config = config
+        names = {unit.name.lower(): unit for unit in UNITS}
+        notes = stream.Signature(notes_layout(config))
+        super().__init__(
+            {
+                "i": In(stream.Signature(GRANULE_BITS)),
+                **{name: In(notes) for name in names},
+                "issue": In(len(UNITS)),
+                "completed": In(data.ArrayLayout(count_bits(config), len(UNITS))),
+                **{
+                    f"o_{name}": Out(stream.Signature(body_layout(unit, config)))
+                    for name, unit in names.items()
+                },
+                "met": Out(data.ArrayLayout(len(UNITS), len(UNITS))),
+                "old": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        given = [getattr(self, unit.name.lower()) for unit in UNITS]
+        m.submodules.instructions = memory = InstructionMemory(self._config)
+        connect(m, flipped(self.i), memory.i)
+        m.d.comb += [
+            memory.note.eq(Cat(each.valid for each in given).any()),
+            # All queues are told the same.
+            memory.notes.eq(given[0].payload),
+        ]
+        old = Signal(len(UNITS))
+        m.d.comb += self.old.eq(old.any())
+        for number, unit in enumerate(UNITS):
+            name = unit.name.lower()
+            queue = UnitQueue(self._config, unit, gated=unit is not Opcode.EXEC)
+            m.submodules[name] = queue
+            connect(m, queue.o, flipped(getattr(self, f"o_{name}")))
+            m.d.comb += [
+                queue.i.valid.eq(given[number].valid),
+                queue.i.payload.eq(memory.last),
+                given[number].ready.eq(queue.i.ready),
+                memory.asks[number].eq(queue.asks),
+                memory.places[number].eq(queue.place),
+                queue.brings.eq(memory.brings[number]),
+                queue.index.eq(memory.index),
+                queue.word.eq(memory.word),
+                queue.notes.eq(memory.word_notes),
+                queue.completed.eq(self.completed),
+                queue.issued.eq(self.issue[number]),
+                queue.issues.eq(self.issue.any()),
+                self.met[number].eq(queue.met),
+            ]
+            m.d.sync += old[number].eq(queue.old)
+        return m
