@@ -25,7 +25,7 @@ from matloom.arch.modes import FLOAT_MODES
 from matloom_rtl.array.accumulators import Accumulators
 from matloom_rtl.array.array import Array
 from matloom_rtl.array.cells import delay
-from matloom_rtl.fpga.flow import DEVICES, SEED, place_and_route, tool_versions
+from matloom_rtl.fpga.flow import DEVICES, SEED, Effort, build, tool_versions
 from matloom_rtl.fpga.pinsaver import wrap
 from matloom_rtl.fpga.tools import FlowError
 from matloom_rtl.ports import ACC_ADDRESS_BITS, AccReadSignature, AccUpdateSignature
@@ -33,7 +33,7 @@ from matloom_rtl.ports import ACC_ADDRESS_BITS, AccReadSignature, AccUpdateSigna
 REPORT = Path(__file__).resolve().parents[1] / "docs" / "results" / "modes.json"
 
 #: With the clock pin of most boards with this package, which leads to the clock tree.
-DEVICE = dataclasses.replace(DEVICES["ecp5-85k"], clock_site="G2")
+DEVICE = dataclasses.replace(DEVICES["ecp5-85k"], pins={"clk": "G2"})
 TOP = "array_with_accumulators"
 
 #: Modes besides `i8xi8`, which every configuration has.
@@ -125,14 +125,14 @@ def measure(config: Config, seed: int) -> dict[str, Any]:
     wrapped = wrap(text, TOP)
     wrapper = wrapped.removeprefix(text)
     # ABC9 fails on large arrays of floating point; the older mapper takes more tables.
-    mapper = "abc9"
+    mapper, effort = "abc9", Effort(seeds=(seed,))
     try:
-        found = place_and_route(wrapped, DEVICE, print, seed)
+        found = build(wrapped, DEVICE, print, effort)
     except FlowError as error:
         if "yosys" not in str(error):
             raise
         print(f"  {error}; without ABC9:", flush=True)
-        mapper, found = "abc", place_and_route(wrapped, DEVICE, print, seed, abc9=False)
+        mapper, found = "abc", build(wrapped, DEVICE, print, effort, abc9=False)
     used = {name: item["used"] for name, item in found["routed"]["area"].items()}
     return {
         "modes": list(config.mac_modes),

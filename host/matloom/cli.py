@@ -350,11 +350,20 @@ def compare(network: Path) -> None:
 @_config
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
 @click.option("--fpga-report", "fpga", metavar="DEVICE", help="Also synthesise, place and route.")
-@click.option("--seed", type=int, help="Of the placement; else one that suits the presets.")
-def generate(config: str, output: Path, fpga: str | None, seed: int | None) -> None:
-    """Write the chip as Verilog with a JSON description, and the C header of its registers."""
+@click.option("--seed", type=int, default=4, show_default=True, help="First of the placement.")
+@click.option("--seeds", type=click.IntRange(1), default=1, help="How many, from --seed upward.")
+@click.option("--jobs", type=click.IntRange(1), help="Processes at a time; else one a core.")
+def generate(
+    config: str, output: Path, fpga: str | None, seed: int, seeds: int, jobs: int | None
+) -> None:
+    """Write the chip as Verilog with a JSON description, and the C header of its registers.
+
+    With --fpga-report also its area and clock on a device, the fastest of the seeds and the
+    median. Netlist, placements and routings stay in the folder `fpga` of the output: the same
+    call goes on where it was ended, and another seed begins at the netlist.
+    """
     from matloom.arch.config import load_config
-    from matloom_rtl.fpga.flow import DEVICES
+    from matloom_rtl.fpga.devices import DEVICES
     from matloom_rtl.generate import generate as make_chip
 
     if fpga is not None and fpga not in DEVICES:
@@ -366,7 +375,12 @@ def generate(config: str, output: Path, fpga: str | None, seed: int | None) -> N
     for path in (*written, header):
         click.echo(path)
     if fpga is not None:
-        _fpga_report(chip, fpga, output, Path(config).stem, seed)
+        from matloom_rtl.fpga.flow import Effort, cores
+
+        effort = Effort(
+            seeds=tuple(range(seed, seed + seeds)), jobs=jobs or cores(), folder=output / "fpga"
+        )
+        _fpga_report(chip, fpga, output, Path(config).stem, effort)
 
 
 def _header() -> str:
@@ -375,20 +389,24 @@ def _header() -> str:
     return header()
 
 
-def _fpga_report(chip: Any, device: str, output: Path, name: str, seed: int | None) -> None:
+def _fpga_report(chip: Any, device: str, output: Path, name: str, effort: Any) -> None:
     import json
 
-    from matloom_rtl.fpga.flow import DEVICES, SEED, build_report
+    from matloom_rtl.fpga.flow import DEVICES, build_report
 
-    report, units = build_report(
-        chip, DEVICES[device], say=click.echo, seed=SEED if seed is None else seed
-    )
+    report, units = build_report(chip, DEVICES[device], click.echo, effort)
     path = output / f"{device}_{name}.json"
     path.write_text(json.dumps(report, indent=2) + "\n")
     breakdown = output / f"{device}_{name}_units.json"
     breakdown.write_text(json.dumps(units, indent=2) + "\n")
     click.echo(breakdown)
-    click.echo(f"{path}: {report['fmax_mhz']} MHz")
+    if report["fmax_mhz"] is None:
+        click.echo(path)
+        raise ValueError(f"a seed must be routed for a clock: none of {len(effort.seeds)} was")
+    clocks = f"{report['fmax_mhz']} MHz by seed {report['seed']}"
+    if len(effort.seeds) > 1:
+        clocks += f", median {report['median_mhz']}"
+    click.echo(f"{path}: {clocks}")
 
 
 @cli.command()

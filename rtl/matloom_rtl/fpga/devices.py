@@ -1,0 +1,123 @@
+"""The devices that a chip can be placed on, and what the tools call their parts."""
+
+from dataclasses import dataclass, field
+
+from matloom_rtl.fpga.tools import NEXTPNR_ECP5, NEXTPNR_GOWIN, Tool
+
+__all__ = ["DEVICES", "FAMILIES", "Device"]
+
+#: Yosys' synthesis command for each family, without the top and the output.
+FAMILIES = {
+    "ecp5": "synth_ecp5",
+    "ice40": "synth_ice40 -dsp",
+    "gowin": "synth_gowin -family gw2a",
+    "xilinx": "synth_xilinx -flatten",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Device:
+    """A device that `build_report` can fill.
+
+    Members
+    -------
+    options:
+        Of nextpnr, beside design, seed, pins and report.
+    capacity, cells:
+        What a report counts, how much of it there is, and how much of it each kind of cell takes,
+        by nextpnr's names.
+    pins:
+        Where pins of the wrapper lie. ECP5: nextpnr finds places for the others, but from there
+        perhaps no way into the clock tree. Gowin: all must be told.
+    pin_line, pin_file, pin_options:
+        How nextpnr is told.
+    continues:
+        Whether nextpnr routes what it placed and wrote earlier.
+    soft_multiplier:
+        Whether columns of the array can multiply in lookup tables where blocks do not suffice.
+    """
+
+    name: str
+    family: str
+    nextpnr: Tool
+    options: tuple[str, ...]
+    capacity: dict[str, int]
+    cells: dict[str, dict[str, float]]
+    pins: dict[str, str] = field(default_factory=dict)
+    pin_line: str
+    pin_file: str
+    pin_options: tuple[str, ...]
+    continues: bool
+    soft_multiplier: bool
+
+    def constraints(self) -> str:
+        """Return the text of the file that says where the pins lie."""
+        places = self.pins.items()
+        return "".join(self.pin_line.format(pin=pin, site=site) + "\n" for pin, site in places)
+
+
+#: router2: the default router does not finish on large arrays. `static`: it spreads what the
+#: default placer packs until wires are short of room (decision 0003). A clock that can be reached.
+_ECP5_OPTIONS = (
+    *("--package", "CABGA381", "--speed", "6", "--router", "router2"),
+    *("--placer", "static", "--freq", "85"),
+)
+
+
+def _ecp5(name: str, option: str, capacity: dict[str, int]) -> Device:
+    return Device(
+        name=name,
+        family="ecp5",
+        nextpnr=NEXTPNR_ECP5,
+        options=(option, *_ECP5_OPTIONS),
+        capacity=capacity,
+        cells={
+            "LUT4": {"TRELLIS_COMB": 1},
+            "FF": {"TRELLIS_FF": 1},
+            "DSP": {"MULT18X18D": 1},
+            "BRAM": {"DP16KD": 1},
+        },
+        pin_line='LOCATE COMP "{pin}" SITE "{site}";',
+        pin_file="pins.lpf",
+        pin_options=("--lpf", "pins.lpf", "--lpf-allow-unconstrained"),
+        continues=True,
+        soft_multiplier=True,
+    )
+
+
+_GW2AR_18 = Device(
+    name="gw2ar-18",
+    family="gowin",
+    nextpnr=NEXTPNR_GOWIN,
+    # The device of the Tang Nano 20K; its database lies under the name of the plain GW2A.
+    options=(
+        *("--device", "GW2AR-LV18QN88C8/I7", "--vopt", "family=GW2A-18C"),
+        *("--freq", "54"),
+    ),
+    capacity={"LUT4": 20736, "FF": 15552, "DSP": 48, "BRAM": 46, "LUTRAM": 648},
+    cells={
+        # A carry cell stands where a table could.
+        "LUT4": {"LUT4": 1, "ALU": 1},
+        "FF": {"DFF": 1},
+        "DSP": {"MULT18X18": 1, "MULT9X9": 0.5},
+        "BRAM": {"BSRAM": 1},
+        "LUTRAM": {"RAM16SDP4": 1},
+    },
+    # Oscillator, first button, and the two wires to the board's USB bridge.
+    pins={"clk": "4", "rst": "88", "si": "70", "so": "69"},
+    pin_line='IO_LOC "{pin}" {site};',
+    pin_file="pins.cst",
+    pin_options=("--vopt", "cst=pins.cst"),
+    # nextpnr 0.11 ends with an exception where it reads such a design.
+    continues=False,
+    soft_multiplier=False,
+)
+
+DEVICES = {
+    device.name: device
+    for device in (
+        _ecp5("ecp5-85k", "--85k", {"LUT4": 83640, "FF": 83640, "DSP": 156, "BRAM": 208}),
+        _ecp5("ecp5-25k", "--25k", {"LUT4": 24288, "FF": 24288, "DSP": 28, "BRAM": 56}),
+        _GW2AR_18,
+    )
+}

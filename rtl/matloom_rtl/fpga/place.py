@@ -1,0 +1,181 @@
+"""Places and routes a netlist with several seeds, and goes on from what an earlier run left."""
+
+import json
+import os
+import re
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from math import ceil
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from matloom_rtl.fpga.devices import Device
+from matloom_rtl.fpga.progress import Unrouted, rounds_of
+from matloom_rtl.fpga.tools import find, run
+
+__all__ = ["Netlist", "cores", "place_and_route", "summary"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Netlist:
+    """What Yosys made for a device: a file of the folder that the work is done in."""
+
+    folder: Path
+    name: str
+    device: Device
+
+    def command(self, seed: int, design: str, *options: str) -> list[str]:
+        """Return the call of nextpnr that reads a design of the folder."""
+        (self.folder / self.device.pin_file).write_text(self.device.constraints())
+        return [
+            find(self.device.nextpnr).path,
+            *self.device.options,
+            *self.device.pin_options,
+            *("--json", design, "--seed", str(seed)),
+            # The clock is as fast as it comes out.
+            "--timing-allow-fail",
+            *options,
+        ]
+
+    def kept(self, seed: int, step: str) -> Path:
+        """Return where the result of a step is kept."""
+        return self.folder / f"seed_{seed}_{step}.json"
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def place_and_route(
+    netlist: Netlist, seeds: list[int], say: Callable[[str], None], jobs: int
+) -> list[dict[str, Any]]:
+    """Place and route with each seed, so many processes at a time; return what came of each.
+
+    Each run has its `seed`, `estimated_mhz` after placement, the `rounds` of its routing with the
+    `shared_wires` left after the last, and `fmax_mhz` and nextpnr's `report`, which are None
+    where the routing was given up. What the folder holds already is not done again.
+    """
+    with ThreadPoolExecutor(max(1, jobs)) as pool:
+        runs = [pool.submit(partial(_one, netlist, seed, say)) for seed in seeds]
+        try:
+            return [each.result() for each in runs]
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _one(netlist: Netlist, seed: int, say: Callable[[str], None]) -> dict[str, Any]:
+    told = partial(_tell, say, seed)
+    routed = netlist.kept(seed, "routed")
+    if routed.exists():
+        told(f"routed already, {routed}")
+    try:
+        if not routed.exists():
+            _route(netlist, seed, told)
+    except Unrouted as error:
+        told(str(error))
+    placing, routing = (_log(netlist, seed, step) for step in ("placed", "routed"))
+    report = json.loads(routed.read_text()) if routed.exists() else None
+    rounds = rounds_of(routing)
+    return {
+        "seed": seed,
+        "estimated_mhz": _first_clock(placing or routing),
+        "rounds": len(rounds),
+        "shared_wires": rounds[-1] if rounds else None,
+        "fmax_mhz": _slowest_clock(report) if report else None,
+        "report": report,
+    }
+
+
+def _tell(say: Callable[[str], None], seed: int, what: str) -> None:
+    say(f"seed {seed}: {what}")
+
+
+def _log(netlist: Netlist, seed: int, step: str) -> str:
+    path = netlist.kept(seed, step).with_suffix(".log")
+    return path.read_text() if path.exists() else ""
+
+
+def _route(netlist: Netlist, seed: int, say: Callable[[str], None]) -> None:
+    """Route from the checkpoint after placement, which is made where there is none.
+
+    A file takes its name when it is whole, so that a run that was ended leaves none.
+    """
+    placed, routed = netlist.kept(seed, "placed"), netlist.kept(seed, "routed")
+    design, options = netlist.name, []
+    if netlist.device.continues:
+        if placed.exists():
+            say(f"placed already, {placed}")
+        else:
+            part = placed.with_suffix(".part")
+            command = netlist.command(seed, netlist.name, "--no-route", "--write", part.name)
+            run(command, netlist.folder, placed.with_suffix(".log").name, say)
+            part.replace(placed)
+        design, options = placed.name, ["--no-pack", "--no-place"]
+    part = routed.with_suffix(".part")
+    command = netlist.command(seed, design, *options, "--report", part.name)
+    run(command, netlist.folder, routed.with_suffix(".log").name, say)
+    part.replace(routed)
+
+
+def _first_clock(log: str) -> float | None:
+    """Return the clock in MHz that nextpnr tells first, which is its estimate after placement."""
+    found = re.search(r"Max frequency for clock\s+'[^']*':\s*([\d.]+) MHz", log)
+    return float(found[1]) if found else None
+
+
+def _slowest_clock(report: dict[str, Any]) -> float:
+    return round(min(clock["achieved"] for clock in report["fmax"].values()), 2)
+
+
+def summary(runs: list[dict[str, Any]], device: Device) -> dict[str, Any]:
+    """Return area, clock and path of the fastest run, the median clock, and each run in short.
+
+    Where no run was routed, clock and path are None, and the area is missing.
+    """
+    routed = [item for item in runs if item["fmax_mhz"]]
+    clocks = [item["fmax_mhz"] for item in routed]
+    best = max(routed, key=lambda item: item["fmax_mhz"], default=None)
+    return {
+        "area": _area(best["report"], device) if best else None,
+        "fmax_mhz": best["fmax_mhz"] if best else None,
+        "median_mhz": round(median(clocks), 2) if clocks else None,
+        "critical_path": _critical_path(best["report"]) if best else None,
+        "seed": best["seed"] if best else None,
+        "runs": [{key: item[key] for key in item if key != "report"} for item in runs],
+    }
+
+
+def _area(report: dict[str, Any], device: Device) -> dict[str, dict[str, int]]:
+    used = report["utilization"]
+    return {
+        name: {
+            "used": ceil(
+                sum(each * used.get(cell, {}).get("used", 0) for cell, each in cells.items())
+            ),
+            "available": device.capacity[name],
+        }
+        for name, cells in device.cells.items()
+    }
+
+
+def _critical_path(report: dict[str, Any]) -> dict[str, Any]:
+    """Return the slowest path between registers: its ends, and how its time divides."""
+    paths = [path for path in report["critical_paths"] if path["from"] == path["to"]]
+    if not paths:
+        return {}
+    path = max(paths, key=lambda item: sum(part["delay"] for part in item["path"]))
+    parts = path["path"]
+    logic = sum(part["delay"] for part in parts if part["type"] != "routing")
+    routing = sum(part["delay"] for part in parts if part["type"] == "routing")
+    return {
+        "from": parts[0]["from"]["cell"],
+        "to": parts[-1]["to"]["cell"],
+        "logic_ns": round(logic, 2),
+        "routing_ns": round(routing, 2),
+    }

@@ -1,0 +1,66 @@
+"""Follows what Yosys and nextpnr print: phases, and the rounds of a routing."""
+
+import re
+from collections.abc import Callable
+
+__all__ = ["FlowError", "Progress", "Unrouted", "rounds_of"]
+
+#: What a line begins, by what it says.
+_PHASES = {
+    re.compile(r"Executing SYNTH_\w+ pass"): "synthesis",
+    re.compile(r"Executing MEMORY_LIBMAP pass"): "synthesis: memories",
+    re.compile(r"Executing ABC9? pass"): "synthesis: tables",
+    re.compile(r"Info: (Pack IOBs|Packing IOs)"): "packing",
+    re.compile(r"Info: (Running Static placer|Creating initial \w+ placement)"): "placement",
+    re.compile(r"Info: Strict legalising"): "placement: sites",
+    re.compile(r"Info: Running simulated annealing placer"): "placement: refinement",
+    re.compile(r"Info: (Routing globals|Running router)"): "routing",
+}
+
+#: A round of nextpnr's `router2`, and the wires that nets still share after it.
+_ROUND = re.compile(r"iter=(\d+) wires=\d+ overused=(\d+)")
+
+#: Rounds after which a routing will not come to an end: those that did took 20 to 140.
+_MOST_ROUNDS = 250
+
+#: Every so many rounds are told.
+_TOLD_ROUNDS = 10
+
+
+class FlowError(RuntimeError):
+    """A tool of the flow is missing or failed; the message carries its error."""
+
+
+class Unrouted(FlowError):
+    """A routing does not come to an end."""
+
+
+class Progress:
+    """Tells a phase where it begins, and every tenth round of a routing."""
+
+    def __init__(self, say: Callable[[str], None]):
+        self._say = say
+        self._phase = ""
+
+    def read(self, line: str) -> None:
+        """Take a line; raise `Unrouted` where it shows that a routing will not end."""
+        phase = next((name for found, name in _PHASES.items() if found.search(line)), self._phase)
+        if phase != self._phase:
+            self._phase = phase
+            self._say(phase)
+        found = _ROUND.search(line)
+        if not found:
+            return
+        rounds, shared = map(int, found.groups())
+        if rounds % _TOLD_ROUNDS == 0:
+            self._say(f"routing, round {rounds}: nets share {shared} wires")
+        if rounds >= _MOST_ROUNDS and shared:
+            raise Unrouted(
+                f"routing must end within {_MOST_ROUNDS} rounds, and nets still share {shared} "
+                f"wires: another seed places them elsewhere"
+            )
+
+
+def rounds_of(log: str) -> list[int]:
+    """Return how many wires nets shared after each round of a routing."""
+    return [int(shared) for _number, shared in _ROUND.findall(log)]

