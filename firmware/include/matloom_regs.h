@@ -129,6 +129,58 @@ enum matloom_rounding {
   MATLOOM_ROUNDING_FLOAT = 5,
 };
 
+/* Kinds of requests of the host link. */
+enum matloom_link_request {
+  MATLOOM_LINK_REQUEST_READ_REGISTERS = 0,
+  MATLOOM_LINK_REQUEST_WRITE_REGISTERS = 1,
+  MATLOOM_LINK_REQUEST_READ_MEMORY = 2,
+  MATLOOM_LINK_REQUEST_WRITE_MEMORY = 3,
+  MATLOOM_LINK_REQUEST_HELLO = 4,
+  MATLOOM_LINK_REQUEST_WAIT = 6,
+};
+
+/* Statuses of its replies. */
+enum matloom_link_status {
+  MATLOOM_LINK_STATUS_OKAY = 0,
+  MATLOOM_LINK_STATUS_BAD_FRAME = 1,
+  MATLOOM_LINK_STATUS_SEQUENCE = 2,
+  MATLOOM_LINK_STATUS_NO_SESSION = 3,
+  MATLOOM_LINK_STATUS_BAD_REQUEST = 4,
+  MATLOOM_LINK_STATUS_BUS_ERROR = 5,
+  MATLOOM_LINK_STATUS_TIMEOUT = 6,
+};
+
+/* The host link: limits, checksum, byte offsets of the fields of frames. */
+#define MATLOOM_LINK_IDENTITY 0x4d4c4c01u
+#define MATLOOM_LINK_BAUD 0x2dc6c0u
+#define MATLOOM_LINK_DELIMITER 0x0u
+#define MATLOOM_LINK_SYNC 0xa5u
+#define MATLOOM_LINK_MAX_DATA_BYTES 0x400u
+#define MATLOOM_LINK_WINDOW_REQUESTS 0x10u
+#define MATLOOM_LINK_BUFFER_BYTES 0x800u
+#define MATLOOM_LINK_CRC_POLYNOMIAL 0xedb88320u
+#define MATLOOM_LINK_CRC_INITIAL 0xffffffffu
+#define MATLOOM_LINK_CRC_BYTES 0x4u
+#define MATLOOM_LINK_CRC_RESIDUE 0xdebb20e3u
+#define MATLOOM_LINK_REQUEST_KIND_OFFSET 0u /* 1 bytes: what is asked, and the attempt in the high four bits */
+#define MATLOOM_LINK_REQUEST_SEQUENCE_OFFSET 1u /* 1 bytes: one more than that of the request before */
+#define MATLOOM_LINK_REQUEST_LENGTH_OFFSET 2u /* 2 bytes: bytes that are read or written */
+#define MATLOOM_LINK_REQUEST_ADDRESS_OFFSET 4u /* 4 bytes: byte offset of a register, bus address, or cycles of a WAIT */
+#define MATLOOM_LINK_REQUEST_HEADER_BYTES 8u
+#define MATLOOM_LINK_REPLY_SYNC_OFFSET 0u /* 1 bytes: constant */
+#define MATLOOM_LINK_REPLY_KIND_OFFSET 1u /* 1 bytes: as in the request */
+#define MATLOOM_LINK_REPLY_SEQUENCE_OFFSET 2u /* 1 bytes: as in the request */
+#define MATLOOM_LINK_REPLY_LENGTH_OFFSET 3u /* 2 bytes: bytes of data */
+#define MATLOOM_LINK_REPLY_HEADER_BYTES 5u
+#define MATLOOM_LINK_HELLO_IDENTITY_OFFSET 0u /* 4 bytes: identity and version of the link */
+#define MATLOOM_LINK_HELLO_CLOCK_HZ_OFFSET 4u /* 4 bytes: clock of the engine */
+#define MATLOOM_LINK_HELLO_CONFIG_DIGEST_OFFSET 8u /* 4 bytes: digest of the engine's configuration */
+#define MATLOOM_LINK_HELLO_MEMORY_BASE_OFFSET 12u /* 4 bytes: bus address of external memory */
+#define MATLOOM_LINK_HELLO_MEMORY_BYTES_OFFSET 16u /* 4 bytes: size of external memory */
+#define MATLOOM_LINK_HELLO_FRESH_OFFSET 20u /* 4 bytes: 1 for the first hello since a restart, and its repetitions; else 0 */
+#define MATLOOM_LINK_HELLO_BOARD_OFFSET 24u /* 16 bytes: name of the board */
+#define MATLOOM_LINK_HELLO_BYTES 40u
+
 /* Instructions: opcode, bytes, and position and width of each field. */
 #define MATLOOM_END_OPCODE 0u
 #define MATLOOM_END_BYTES 16u

@@ -2,6 +2,7 @@
 
 import enum
 
+from matloom.arch import link
 from matloom.arch.config import INTERFACE_VERSION
 from matloom.arch.csr import COUNTERS, IDENTITY, REGISTERS, TIMESTAMPS_OFFSET, WINDOW_BYTES, Fault
 from matloom.arch.isa import FORMATS, INSTRUCTION_WORD_BYTES, Destination, Region, Source, Table
@@ -17,6 +18,35 @@ _NUMBERS: tuple[tuple[type[enum.IntEnum], str], ...] = (
     (Table, "What POST does with the table."),
     (Rounding, "Rounding rules of POST; some are reserved."),
 )
+
+
+def _enum(name: str, numbers: type[enum.IntEnum], doc: str) -> list[str]:
+    """Return the lines of an enumeration."""
+    lines = ["", f"/* {doc} */", f"enum matloom_{name} {{"]
+    lines += [f"  MATLOOM_{name.upper()}_{item.name} = {item.value}," for item in numbers]
+    return [*lines, "};"]
+
+
+def _link() -> list[str]:
+    """Return the lines of the host link: its constants, and where fields of its frames begin."""
+    lines = [
+        *_enum("link_request", link.Request, "Kinds of requests of the host link."),
+        *_enum("link_status", link.Status, "Statuses of its replies."),
+    ]
+    lines += ["", "/* The host link: limits, checksum, byte offsets of the fields of frames. */"]
+    for name in (
+        *("LINK_IDENTITY", "BAUD", "DELIMITER", "SYNC", "MAX_DATA_BYTES", "WINDOW_REQUESTS"),
+        *("BUFFER_BYTES", "CRC_POLYNOMIAL", "CRC_INITIAL", "CRC_BYTES", "CRC_RESIDUE"),
+    ):
+        lines.append(f"#define MATLOOM_LINK_{name.removeprefix('LINK_')} {getattr(link, name):#x}u")
+    for frame in ("REQUEST_HEADER", "REPLY_HEADER", "HELLO"):
+        start = 0
+        for item in getattr(link, frame):
+            name = f"MATLOOM_LINK_{frame.removesuffix('_HEADER')}_{item.name.upper()}"
+            lines.append(f"#define {name}_OFFSET {start}u /* {item.bytes} bytes: {item.doc} */")
+            start += item.bytes
+        lines.append(f"#define MATLOOM_LINK_{frame}_BYTES {start}u")
+    return lines
 
 
 def header() -> str:
@@ -41,10 +71,8 @@ def header() -> str:
             lines.append(f"#define {name}_SHIFT {bits.shift}u")
             lines.append(f"#define {name}_MASK {bits.mask:#x}u")
     for numbers, doc in _NUMBERS:
-        kind = numbers.__name__.lower()
-        lines += ["", f"/* {doc} */", f"enum matloom_{kind} {{"]
-        lines += [f"  MATLOOM_{kind.upper()}_{item.name} = {item.value}," for item in numbers]
-        lines += ["};"]
+        lines += _enum(numbers.__name__.lower(), numbers, doc)
+    lines += _link()
     lines += ["", "/* Instructions: opcode, bytes, and position and width of each field. */"]
     for layout in FORMATS.values():
         prefix, position = f"MATLOOM_{layout.opcode.name}", 0

@@ -1,0 +1,135 @@
+"""The host link's numbers: kinds of requests, statuses, fields of frames, checksum, limits."""
+
+import enum
+from dataclasses import dataclass
+
+__all__ = [
+    "BAUD",
+    "BOARD_BYTES",
+    "BUFFER_BYTES",
+    "CRC_BYTES",
+    "CRC_INITIAL",
+    "CRC_POLYNOMIAL",
+    "CRC_RESIDUE",
+    "DELIMITER",
+    "HELLO",
+    "HELLO_BYTES",
+    "LINK_IDENTITY",
+    "LINK_VERSION",
+    "MAX_DATA_BYTES",
+    "REPLY_HEADER",
+    "REPLY_HEADER_BYTES",
+    "REQUEST_HEADER",
+    "REQUEST_HEADER_BYTES",
+    "SYNC",
+    "WINDOW_REQUESTS",
+    "LinkField",
+    "Request",
+    "Status",
+]
+
+#: Version of all that is in this file; a host refuses a board of another one.
+LINK_VERSION = 1
+
+#: First word of the answer to a hello: "ML", "L", and the version.
+LINK_IDENTITY = 0x4D4C_4C00 | LINK_VERSION
+
+#: Bits a second where nobody names another rate: 8 data bits, no parity, one stop bit.
+BAUD = 3_000_000
+
+#: Byte between requests, which are stuffed so that none has it inside.
+DELIMITER = 0x00
+
+#: First byte of a reply.
+SYNC = 0xA5
+
+#: Bytes of data that one frame has at most, either way.
+MAX_DATA_BYTES = 1024
+
+#: Requests that may be unanswered; the device keeps the statuses of as many.
+WINDOW_REQUESTS = 16
+
+#: Bytes of unstuffed requests that the device holds before it drops one.
+BUFFER_BYTES = 2048
+
+#: CRC-32 as Ethernet and zlib have it: 0x04C11DB7, least significant bit first, complemented.
+CRC_POLYNOMIAL = 0xEDB8_8320
+CRC_INITIAL = 0xFFFF_FFFF
+CRC_BYTES = 4
+
+#: What the register of the checksum holds, not complemented, after a frame and its checksum.
+CRC_RESIDUE = 0xDEBB_20E3
+
+
+class Request(enum.IntEnum):
+    """What a request asks for: low four bits of its first byte. The high four count attempts."""
+
+    READ_REGISTERS = 0
+    WRITE_REGISTERS = 1
+    READ_MEMORY = 2
+    WRITE_MEMORY = 3
+    HELLO = 4
+    WAIT = 6
+
+
+class Status(enum.IntEnum):
+    """What became of a request."""
+
+    OKAY = 0
+    BAD_FRAME = 1
+    SEQUENCE = 2
+    NO_SESSION = 3
+    BAD_REQUEST = 4
+    BUS_ERROR = 5
+    TIMEOUT = 6
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkField:
+    """Bytes of a frame, little-endian where they are a number."""
+
+    name: str
+    bytes: int
+    doc: str
+
+
+def _fields(*rows: tuple[str, int, str]) -> tuple[LinkField, ...]:
+    return tuple(LinkField(name=name, bytes=size, doc=doc) for name, size, doc in rows)
+
+
+def _size(fields: tuple[LinkField, ...]) -> int:
+    return sum(item.bytes for item in fields)
+
+
+#: Before the data of a request.
+REQUEST_HEADER = _fields(
+    ("kind", 1, "what is asked, and the attempt in the high four bits"),
+    ("sequence", 1, "one more than that of the request before"),
+    ("length", 2, "bytes that are read or written"),
+    ("address", 4, "byte offset of a register, bus address, or cycles of a WAIT"),
+)
+REQUEST_HEADER_BYTES = _size(REQUEST_HEADER)
+
+#: Before the data of a reply; after the data come a byte of status and the checksum.
+REPLY_HEADER = _fields(
+    ("sync", 1, "constant"),
+    ("kind", 1, "as in the request"),
+    ("sequence", 1, "as in the request"),
+    ("length", 2, "bytes of data"),
+)
+REPLY_HEADER_BYTES = _size(REPLY_HEADER)
+
+#: Bytes of the board's name, in ASCII, filled with zeros.
+BOARD_BYTES = 16
+
+#: The data that answer a hello.
+HELLO = _fields(
+    ("identity", 4, "identity and version of the link"),
+    ("clock_hz", 4, "clock of the engine"),
+    ("config_digest", 4, "digest of the engine's configuration"),
+    ("memory_base", 4, "bus address of external memory"),
+    ("memory_bytes", 4, "size of external memory"),
+    ("fresh", 4, "1 for the first hello since a restart, and its repetitions; else 0"),
+    ("board", BOARD_BYTES, "name of the board"),
+)
+HELLO_BYTES = _size(HELLO)
