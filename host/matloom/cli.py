@@ -37,7 +37,9 @@ _config = click.option(
     metavar="PRESET[+CHANGE...]|FILE",
     help="The engine.",
 )
-_device = click.option("--device", default="rtl", show_default=True, help="rtl or model.")
+_device = click.option(
+    "--device", default="rtl", show_default=True, help="rtl, model or uart:PORT[@BAUD]."
+)
 _precision = click.option(
     "--precision",
     multiple=True,

@@ -17,7 +17,7 @@ from matloom.device.model.transport import ModelTransport
 __all__ = ["DEVICES", "memory_for", "open_device"]
 
 #: Names that `open_device` knows.
-DEVICES = ("rtl", "model")
+DEVICES = ("rtl", "model", "uart:PORT[@BAUD]")
 
 #: External memory of a device that nobody asked for more of.
 _MEMORY_BYTES = 1 << 24
@@ -39,6 +39,26 @@ def _building() -> Iterator[None]:
         yield
 
 
+def _open_board(name: str, config: Config, timeout: float) -> Driver:
+    """Return the driver of a board on a serial port."""
+    from matloom.device.link import Link, LinkTransport
+    from matloom.device.serial_port import SerialStream, parse_address
+
+    stream = SerialStream(*parse_address(name))
+    try:
+        transport = LinkTransport(Link(stream))
+        hello = transport.hello
+        if hello.config_digest != config.digest:
+            raise DeviceError(
+                f"the bitstream of board {hello.board} must be of configuration "
+                f"{config.digest:08x}, as the program, not {hello.config_digest:08x}"
+            )
+        return Driver(transport, config, timeout)
+    except BaseException:
+        stream.close()
+        raise
+
+
 def open_device(
     name: str,
     config: Config | str | Path = "reference",
@@ -55,11 +75,12 @@ def open_device(
     Parameters
     ----------
     name:
-        ``"rtl"``, the generated chip in Verilator, or ``"model"``, the functional model.
+        ``"rtl"``, the generated chip in Verilator, ``"model"``, the functional model, or
+        ``"uart:PORT[@BAUD]"``, a board on a serial port, such as ``"uart:/dev/ttyUSB0"``.
     config:
         A preset, a JSON file or a Config.
     memory_bytes:
-        External memory of the device.
+        External memory of the device; a board has what it has.
     waves, timing:
         For ``"rtl"``: a VCD file to write, and a `matloom.device.rtl.MemoryTiming`.
     memory:
@@ -74,14 +95,15 @@ def open_device(
     Errors
     ------
     DeviceError
-        No such device.
+        No such device; a port that cannot be used, or where nothing answers; a board that is
+        configured otherwise.
     ValueError
-        No memory, or waves, timing or checks of the functional model, which has no bus.
+        No memory; waves, timing or checks of a device that is not simulated, or has no bus.
     """
     config = load_config(config)
     if memory_bytes < 1:
         raise ValueError(f"memory_bytes must be 1 or more, not {memory_bytes}")
-    if name == "model":
+    if name == "model" or name.startswith("uart:"):
         for option, given in (
             ("waves", waves),
             ("timing", timing),
@@ -89,8 +111,11 @@ def open_device(
             ("check_bus", check_bus),
         ):
             if given:
-                raise ValueError(f"{option} must go with device 'rtl', not 'model'")
+                raise ValueError(f"{option} must go with device 'rtl', not {name!r}")
+    if name == "model":
         return Driver(ModelTransport(config, memory_bytes), config, timeout)
+    if name.startswith("uart:"):
+        return _open_board(name, config, timeout)
     if name != "rtl":
         raise DeviceError(f"a device must be one of {', '.join(DEVICES)}, not {name!r}")
     from matloom.device.rtl import MemoryTiming, RtlTransport

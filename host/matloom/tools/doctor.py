@@ -104,6 +104,7 @@ def examine() -> list[Finding]:
         *(_package(name, "sim") for name in ("cocotb", "cocotbext-axi")),
         *(_package(name, "reference") for name in ("tflite-micro", "ml-dtypes")),
         _package("ai-edge-litert", "litert"),
+        _package("pyserial", "uart"),
         _package("scikit-learn", "demo"),
         _attempt("cache folder", _cache, "set MATLOOM_CACHE to a folder that can be written"),
     ]

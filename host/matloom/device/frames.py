@@ -1,0 +1,144 @@
+"""Frames of the host link: requests as bytes, and replies found among the bytes that come."""
+
+import zlib
+from dataclasses import dataclass
+
+from matloom.arch.link import (
+    CRC_BYTES,
+    DELIMITER,
+    HELLO,
+    HELLO_BYTES,
+    REPLY_HEADER_BYTES,
+    SYNC,
+    Request,
+    Status,
+)
+
+__all__ = ["Hello", "Reply", "ReplyParser", "request_frame"]
+
+#: Bytes of a group of stuffed bytes that no zero ends.
+_GROUP_BYTES = 254
+
+_END = bytes([DELIMITER])
+
+_ATTEMPTS = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hello:
+    """Who is at the other end; the members are those of `matloom.arch.link.HELLO`."""
+
+    identity: int
+    clock_hz: int
+    config_digest: int
+    memory_base: int
+    memory_bytes: int
+    fresh: int
+    board: str
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "Hello":
+        """Return the answer to a hello; `ValueError` where it has another size."""
+        if len(data) != HELLO_BYTES:
+            raise ValueError(f"a hello must be answered by {HELLO_BYTES} bytes, not {len(data)}")
+        values: dict[str, bytes] = {}
+        for item in HELLO:
+            values[item.name], data = data[: item.bytes], data[item.bytes :]
+        board = values.pop("board").rstrip(b"\0").decode("ascii", "replace")
+        numbers = {name: int.from_bytes(value, "little") for name, value in values.items()}
+        return cls(board=board, **numbers)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reply:
+    """One reply whose checksum is right; `attempt` is that of the request it answers."""
+
+    kind: int
+    attempt: int
+    sequence: int
+    data: bytes
+    status: int
+
+
+def _stuffed(data: bytes) -> bytes:
+    """Return bytes without a zero (COBS): each group begins with where its zero would be."""
+    stuffed = bytearray()
+    for run in data.split(_END):
+        while len(run) >= _GROUP_BYTES:
+            stuffed.append(_GROUP_BYTES + 1)
+            stuffed += run[:_GROUP_BYTES]
+            run = run[_GROUP_BYTES:]
+        stuffed.append(len(run) + 1)
+        stuffed += run
+    return bytes(stuffed)
+
+
+def request_frame(
+    kind: Request, sequence: int, length: int, address: int, data: bytes = b"", attempt: int = 0
+) -> bytes:
+    """Return a request as it goes over the line, between delimiters."""
+    body = bytes([kind | attempt % _ATTEMPTS << 4, sequence])
+    body += length.to_bytes(2, "little") + address.to_bytes(4, "little") + data
+    body += zlib.crc32(body).to_bytes(CRC_BYTES, "little")
+    return _END + _stuffed(body) + _END
+
+
+class ReplyParser:
+    """Finds replies among bytes of which some may be lost, wrong, or nobody's.
+
+    Members
+    -------
+    lengths:
+        Lengths of data that a reply may have now; what claims another one is no reply.
+    """
+
+    def __init__(self) -> None:
+        self.lengths: frozenset[int] = frozenset({0})
+        self._bytes = bytearray()
+
+    def feed(self, data: bytes) -> None:
+        """Take bytes from the line."""
+        self._bytes += data
+
+    def clear(self) -> None:
+        """Forget the bytes of replies that are not complete."""
+        self._bytes.clear()
+
+    def skip(self) -> bool:
+        """Give up the reply that is not complete; return whether there was one."""
+        started = bool(self._bytes)
+        del self._bytes[:1]
+        return started
+
+    def next(self) -> Reply | None:
+        """Return the next reply, or None before it is complete."""
+        while True:
+            start = self._bytes.find(SYNC)
+            del self._bytes[: start if start >= 0 else len(self._bytes)]
+            if len(self._bytes) < REPLY_HEADER_BYTES:
+                return None
+            length = int.from_bytes(self._bytes[3:5], "little")
+            if length in self.lengths:
+                end = REPLY_HEADER_BYTES + length + 1
+                if len(self._bytes) < end + CRC_BYTES:
+                    return None
+                reply = self._checked(end)
+                if reply is not None:
+                    del self._bytes[: end + CRC_BYTES]
+                    return reply
+            del self._bytes[:1]
+
+    def _checked(self, end: int) -> Reply | None:
+        """Return the reply that ends before byte `end` and its checksum, or None."""
+        frame = bytes(self._bytes[: end + CRC_BYTES])
+        if zlib.crc32(frame[1:end]) != int.from_bytes(frame[end:], "little"):
+            return None
+        if frame[end - 1] not in {int(status) for status in Status}:
+            return None
+        return Reply(
+            kind=frame[1] & 15,
+            attempt=frame[1] >> 4,
+            sequence=frame[2],
+            data=frame[REPLY_HEADER_BYTES : end - 1],
+            status=frame[end - 1],
+        )

@@ -1,0 +1,284 @@
+"""The host's side of the link (docs/link.md): requests that are answered exactly once, or an error.
+
+It asks of the line only that bytes come in the order in which they were sent, if they come.
+"""
+
+import random
+import threading
+from collections.abc import Sequence
+from typing import Protocol
+
+from matloom.arch.link import (
+    HELLO_BYTES,
+    LINK_IDENTITY,
+    MAX_DATA_BYTES,
+    WINDOW_REQUESTS,
+    Request,
+    Status,
+)
+from matloom.device.errors import DeviceError, DeviceTimeout
+from matloom.device.frames import Hello, Reply, ReplyParser
+from matloom.device.window import Asked, Window
+
+__all__ = ["Link", "LinkTransport", "Stream"]
+
+#: Attempts that nothing at all answers, each of them waiting twice as long as the one before.
+_ATTEMPTS = 6
+
+#: Attempts of a hello: whoever waits for it may have named the wrong port.
+_HELLO_ATTEMPTS = 4
+
+#: So many times more attempts are made where something is heard, if no answer: a line is bad.
+_NOISY = 8
+
+#: Replies without an answer among them: they are somebody else's.
+_FRUITLESS_REPLIES = 5000
+
+#: Seconds that a bridge, an operating system and a busy machine may take for an answer.
+_SILENCE = 0.25
+
+#: Bits on the line of all requests or replies that may be under way.
+_WINDOW_BITS = 10 * WINDOW_REQUESTS * (MAX_DATA_BYTES + 32)
+
+_REASONS = {
+    Status.BAD_REQUEST: "the link does not know such a request",
+    Status.BUS_ERROR: "the bus answered with an error",
+    Status.TIMEOUT: "the bus did not answer",
+}
+
+
+class Stream(Protocol):
+    """Bytes to and from a device.
+
+    Members
+    -------
+    name:
+        For messages.
+    baud:
+        Bits a second.
+    """
+
+    name: str
+    baud: int
+
+    def write(self, data: bytes) -> None:
+        """Send bytes."""
+
+    def read(self, timeout: float) -> bytes:
+        """Return what has come, after `timeout` seconds at the latest."""
+
+    def now(self) -> float:
+        """Return the time in seconds."""
+
+    def close(self) -> None:
+        """Give the line back."""
+
+
+class Link:
+    """Requests and their answers over a stream.
+
+    After an error or an interruption the next exchange begins with a hello, so that both ends
+    agree on the number of the next request; what was under way was executed once or not at all.
+
+    Parameters
+    ----------
+    stream:
+        The line.
+    silence:
+        Seconds without an answer after which a request is sent again; where None, a time that suits
+        the line.
+
+    Errors
+    ------
+    DeviceTimeout
+        Nothing answers.
+    DeviceError
+        A request was refused, or the device was restarted meanwhile.
+    """
+
+    def __init__(self, stream: Stream, silence: float | None = None) -> None:
+        self.stream = stream
+        self._silence = _SILENCE + _WINDOW_BITS / stream.baud if silence is None else silence
+        self._parser = ReplyParser()
+        self._sequence = random.randrange(256)
+        self._session = self._restarted = False
+        self._lock = threading.RLock()
+        #: Whether anything came while the last reply was awaited.
+        self._heard = False
+        #: Requests that were sent again, because they or their answers were lost.
+        self.repeats = 0
+
+    def hello(self) -> Hello:
+        """Begin a session; return who answers."""
+        with self._lock:
+            self._restarted = False
+            self._session = False
+            # Answers to what was asked before must not be taken for new ones.
+            self._sequence = self._sequence + 4 * WINDOW_REQUESTS & 255
+            window = Window(
+                Request.HELLO, [Asked(length=HELLO_BYTES, address=0)], self._take_numbers(1)
+            )
+            data = self._run(window, _HELLO_ATTEMPTS)[0]
+            self._session = True
+        return Hello.from_bytes(data)
+
+    def _take_numbers(self, count: int) -> int:
+        first = self._sequence
+        self._sequence = first + count & 255
+        return first
+
+    def exchange(self, kind: Request, asked: Sequence[Asked], seconds: float = 0.0) -> list[bytes]:
+        """Return the data of the answers; `seconds` is what the device itself may take for one."""
+        with self._lock:
+            self._resume()
+            self._session = False
+            first = self._sequence
+            window = Window(kind, asked, first)
+            answers = self._run(window, _ATTEMPTS, seconds)
+            self._sequence = first + len(answers) & 255
+            self._session = True
+        if window.error is not None:
+            item, status = window.error
+            raise DeviceError(
+                f"{kind.name} of {item.length} bytes at {item.address:#x} must end with OKAY, "
+                f"not {status.name}: {_REASONS[status]}"
+            )
+        return answers
+
+    def _resume(self) -> None:
+        """Begin a session anew after an error, with the same device in the same state."""
+        if not self._session and not self._restarted:
+            self._restarted = bool(self.hello().fresh)
+        if self._restarted:
+            raise self._lost()
+
+    def _lost(self) -> DeviceError:
+        return DeviceError(
+            f"the device at {self.stream.name} was restarted: what it held is lost, open it again"
+        )
+
+    def _run(self, window: Window, attempts: int, seconds: float = 0.0) -> list[bytes]:
+        """Send and receive until every request has its answer."""
+        self._parser.lengths = window.lengths
+        silent = noisy = fruitless = 0
+        while not window.complete:
+            frames = window.frames()
+            if frames:
+                self.stream.write(frames)
+            reply = self._receive(seconds + self._silence * 2**silent)
+            if reply is None:
+                noisy += self._heard
+                silent = 0 if self._heard else silent + 1
+                window.lose_all()
+            elif reply.status == Status.NO_SESSION and window.kind is not Request.HELLO:
+                self._restarted = True
+                raise self._lost()
+            elif window.take(reply):
+                silent = noisy = fruitless = 0
+            else:
+                fruitless += 1
+            if silent == attempts or noisy == _NOISY * attempts or fruitless == _FRUITLESS_REPLIES:
+                raise self._unanswered(window.kind, attempts, silent == attempts)
+        self.repeats += window.repeats
+        return [answer for answer in window.answers if answer is not None]
+
+    def _unanswered(self, kind: Request, attempts: int, silent: bool) -> DeviceTimeout:
+        heard = "nothing answers" if silent else "what comes is no answer"
+        return DeviceTimeout(
+            f"{self.stream.name} must answer a {kind.name} within {attempts} attempts at "
+            f"{self.stream.baud} bits a second, and {heard}"
+        )
+
+    def _receive(self, timeout: float) -> Reply | None:
+        """Return the next reply, or None when none has come in time."""
+        deadline = self.stream.now() + timeout
+        self._heard = False
+        while True:
+            reply = self._parser.next()
+            if reply is not None:
+                return reply
+            left = deadline - self.stream.now()
+            data = self.stream.read(left) if left > 0 else b""
+            self._heard = self._heard or bool(data)
+            self._parser.feed(data)
+            # What looked like a reply may have swallowed one.
+            if not data and not self._parser.skip():
+                return None
+
+    def close(self) -> None:
+        """Give the line back."""
+        self._session = False
+        self.stream.close()
+
+
+class LinkTransport:
+    """The driver's calls over a link; waits for the interrupt at the far end of it.
+
+    Members
+    -------
+    hello:
+        Who answered.
+
+    Errors
+    ------
+    DeviceError
+        What answers is no such device, or has another version of the link.
+    """
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self.hello = link.hello()
+        if self.hello.identity != LINK_IDENTITY:
+            raise DeviceError(
+                f"the device at {link.stream.name} must have link {LINK_IDENTITY:#010x}, not "
+                f"{self.hello.identity:#010x}"
+            )
+        if not self.hello.clock_hz:
+            raise DeviceError(f"the device at {link.stream.name} must have a clock, not of 0 Hz")
+        self.memory_base = self.hello.memory_base
+        self.memory_bytes = self.hello.memory_bytes
+
+    def read32(self, address: int) -> int:
+        """Return the register at a byte offset."""
+        asked = [Asked(length=4, address=address)]
+        return int.from_bytes(self._link.exchange(Request.READ_REGISTERS, asked)[0], "little")
+
+    def write32(self, address: int, value: int) -> None:
+        """Write the register at a byte offset."""
+        asked = [Asked(length=4, address=address, data=value.to_bytes(4, "little"))]
+        self._link.exchange(Request.WRITE_REGISTERS, asked)
+
+    def read_block(self, address: int, size: int) -> bytes:
+        """Return bytes of external memory from a bus address on."""
+        self._require_inside(address, size)
+        asked = [
+            Asked(length=min(MAX_DATA_BYTES, size - start), address=address + start)
+            for start in range(0, size, MAX_DATA_BYTES)
+        ]
+        return b"".join(self._link.exchange(Request.READ_MEMORY, asked))
+
+    def write_block(self, address: int, data: bytes) -> None:
+        """Write bytes of external memory from a bus address on."""
+        self._require_inside(address, len(data))
+        asked = []
+        for start in range(0, len(data), MAX_DATA_BYTES):
+            part = bytes(data[start : start + MAX_DATA_BYTES])
+            asked.append(Asked(length=len(part), address=address + start, data=part))
+        self._link.exchange(Request.WRITE_MEMORY, asked)
+
+    def _require_inside(self, address: int, size: int) -> None:
+        if not 0 <= address - self.memory_base <= self.memory_bytes - size:
+            raise DeviceError(
+                f"external memory must hold {address:#x} + {size}: it has "
+                f"{self.memory_base:#x} + {self.memory_bytes}"
+            )
+
+    def wait_interrupt(self, cycles: int) -> int:
+        """Return after the interrupt rose or `cycles` cycles passed, with the cycles that did."""
+        asked = [Asked(length=4, address=cycles)]
+        seconds = cycles / self.hello.clock_hz
+        return int.from_bytes(self._link.exchange(Request.WAIT, asked, seconds)[0], "little")
+
+    def close(self) -> None:
+        """Give the line back."""
+        self._link.close()

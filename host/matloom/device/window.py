@@ -1,0 +1,118 @@
+"""Requests under way on the host link: which to send, which are lost, and what they answered."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from matloom.arch.link import WINDOW_REQUESTS, Request, Status
+from matloom.device.frames import Reply, request_frame
+
+__all__ = ["Asked", "Window"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """One request without its numbers: bytes to read or write, where, and the data of a write."""
+
+    length: int
+    address: int
+    data: bytes = b""
+
+
+class Window:
+    """Requests of one kind, of which `WINDOW_REQUESTS` are under way at a time.
+
+    The line keeps its order in both directions: whatever was sent before a request that has an
+    answer, and has none itself, was lost, as a request or as an answer. Then it is sent again,
+    under its number, so that nothing is executed twice. A request that the device refuses because
+    one before it was lost is sent again, too.
+
+    Members
+    -------
+    answers:
+        The data of each reply; None where it has not come.
+    error:
+        The first request that failed, and its status.
+    """
+
+    def __init__(self, kind: Request, asked: Sequence[Asked], first: int) -> None:
+        self.kind, self._asked, self._first = kind, list(asked), first
+        self.answers: list[bytes | None] = [None] * len(asked)
+        self.error: tuple[Asked, Status] | None = None
+        self._attempts = [0] * len(asked)
+        self._sent: dict[int, int] = {}
+        self._clock, self._base, self._reached = 0, 0, 0
+        #: Requests that were taken as lost.
+        self.repeats = 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether every request has its answer."""
+        return self._base == len(self.answers)
+
+    @property
+    def lengths(self) -> frozenset[int]:
+        """Lengths of data that replies to these requests may have."""
+        reads = self.kind not in (Request.WRITE_REGISTERS, Request.WRITE_MEMORY)
+        return frozenset({0, *(item.length for item in self._asked if reads)})
+
+    def frames(self) -> bytes:
+        """Return what is to be sent now: requests not sent yet, or lost."""
+        frames = bytearray()
+        for index in range(self._base, min(self._base + WINDOW_REQUESTS, len(self.answers))):
+            if self.answers[index] is None and index not in self._sent:
+                item = self._asked[index]
+                number = self._first + index & 255
+                attempt = self._attempts[index]
+                frames += request_frame(
+                    self.kind, number, item.length, item.address, item.data, attempt
+                )
+                self._sent[index] = self._clock
+                self._clock += 1
+                self._reached = max(self._reached, index + 1)
+        return bytes(frames)
+
+    def lose_all(self) -> None:
+        """Take every request without an answer as lost: nothing has come for long."""
+        self._lose(list(self._sent))
+
+    def _lose(self, indices: Sequence[int]) -> None:
+        self.repeats += len(indices)
+        for index in indices:
+            del self._sent[index]
+            self._attempts[index] = (self._attempts[index] + 1) % 16
+
+    def take(self, reply: Reply) -> bool:
+        """Take a reply; return whether it is an answer."""
+        if reply.status == Status.BAD_FRAME:
+            # It says of no request that it was the one: the oldest under way it is, most likely.
+            self._lose(sorted(self._sent, key=self._sent.__getitem__)[:1])
+            return False
+        index = self._base + ((reply.sequence - self._first - self._base) & 255)
+        if reply.kind != self.kind or index not in self._sent:
+            return False
+        current = reply.attempt == self._attempts[index]
+        if reply.status == Status.SEQUENCE and not current:
+            return False
+        if current:
+            order = self._sent[index]
+            self._lose([other for other in self._sent if self._sent[other] < order])
+        if reply.status == Status.SEQUENCE:
+            self._lose([index])
+            return False
+        if reply.status == Status.OKAY and len(reply.data) != self._answer_bytes(index):
+            return False
+        self._answer(index, reply)
+        return True
+
+    def _answer_bytes(self, index: int) -> int:
+        return 0 if self._asked[index].data else self._asked[index].length
+
+    def _answer(self, index: int, reply: Reply) -> None:
+        del self._sent[index]
+        self.answers[index] = reply.data
+        if reply.status != Status.OKAY and self.error is None:
+            self.error = (self._asked[index], Status(reply.status))
+            # What was not sent is not wanted any more.
+            del self.answers[self._reached :]
+        while self._base < len(self.answers) and self.answers[self._base] is not None:
+            self._base += 1

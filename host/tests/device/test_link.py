@@ -1,0 +1,325 @@
+"""The host's side of the link against a device in Python that was written from the page."""
+
+import random
+import re
+import zlib
+
+import pytest
+
+from matloom.arch import link as numbers
+from matloom.arch.config import PRESETS
+from matloom.arch.link import Request, Status
+from matloom.device.driver import Driver
+from matloom.device.errors import DeviceError, DeviceTimeout
+from matloom.device.frames import ReplyParser, request_frame
+from matloom.device.link import Link, LinkTransport
+from matloom.device.model.transport import ModelTransport
+from matloom.device.window import Asked
+from matloom.runtime import Session, compile
+from matloom.testing.link_device import LinkDevice
+from matloom.testing.noisy_line import Noise
+
+BAUD = 1_000_000
+
+
+class Target:
+    """Four kilobytes of registers and sixteen of memory, and a count of everything written."""
+
+    memory_base, memory_bytes = 0x1000, 0x4000
+
+    def __init__(self):
+        self.registers, self.memory = {}, bytearray(self.memory_bytes)
+        self.register_writes = []
+
+    def read32(self, address):
+        if address >= 0x800:
+            raise OSError("no register")
+        return self.registers.get(address, 0)
+
+    def write32(self, address, value):
+        self.registers[address] = value
+        self.register_writes.append((address, value))
+
+    def read_block(self, address, size):
+        return bytes(self.memory[address - self.memory_base :][:size])
+
+    def write_block(self, address, data):
+        start = address - self.memory_base
+        self.memory[start : start + len(data)] = data
+
+
+class Line:
+    """A device at the end of a line, with a clock that the reader moves."""
+
+    name, baud = "line", BAUD
+
+    def __init__(self, device, there=None, back=None):
+        self.device, self.there, self.back = device, there or Noise(), back or Noise()
+        self.time, self.waiting, self.sent = 0.0, bytearray(), 0
+        self.closed = False
+
+    def write(self, data):
+        self.sent += len(data)
+        self.waiting += self.back.pass_on(self.device.feed(self.there.pass_on(data)))
+
+    def read(self, timeout):
+        if not self.waiting:
+            self.time += timeout
+            return b""
+        # In pieces, as they come.
+        size = 1 + len(self.waiting) // 2
+        data = bytes(self.waiting[:size])
+        del self.waiting[:size]
+        self.time += size * 10 / self.baud
+        return data
+
+    def now(self):
+        return self.time
+
+    def close(self):
+        self.closed = True
+
+
+def opened(there=None, back=None, target=None, **details):
+    line = Line(LinkDevice(target or Target(), **details), there, back)
+    return line, LinkTransport(Link(line, silence=0.03))
+
+
+def test_a_request_is_what_the_page_says():
+    frame = request_frame(Request.WRITE_MEMORY, 7, 3, 0x80000001, b"\1\0\2", attempt=5)
+    body = bytes([0x53, 7, 3, 0, 1, 0, 0, 0x80, 1, 0, 2])
+    body += zlib.crc32(body).to_bytes(4, "little")
+    stuffed = bytes([4]) + body[:3] + bytes([2, 1, 1, 3, 0x80, 1])
+    assert frame[:10] == bytes([0]) + stuffed[:4] + bytes([2, 1, 1, 3, 0x80])
+    assert frame[-1] == 0
+    assert 0 not in frame[1:-1]
+
+
+@pytest.mark.parametrize("size", [0, 1, 240, 241, 242, 243, 253, 254, 255, 508, 1024])
+@pytest.mark.parametrize("fill", [b"\0", b"\xff", b"\xa5"])
+def test_data_of_any_size_arrive(size, fill):
+    line, transport = opened()
+    transport.write_block(0x1003, fill * size)
+    assert transport.read_block(0x1003, size) == fill * size
+    assert bytes(line.device._target.memory[3 : 3 + size + 1]) == fill * size + b"\0"
+
+
+def test_hello_says_who_answers():
+    _, transport = opened(clock_hz=85_000_000, config_digest=0x12345678, board="ulx3s-85f")
+    hello = transport.hello
+    assert (hello.clock_hz, hello.config_digest, hello.board) == (
+        85_000_000,
+        0x12345678,
+        "ulx3s-85f",
+    )
+    assert (transport.memory_base, transport.memory_bytes, hello.fresh) == (0x1000, 0x4000, 1)
+
+
+def test_registers_and_errors():
+    line, transport = opened()
+    transport.write32(0x44, 0xDEADBEEF)
+    assert transport.read32(0x44) == 0xDEADBEEF
+    with pytest.raises(DeviceError, match="must end with OKAY, not BUS_ERROR: the bus answered"):
+        transport.read32(0x900)
+    # The session goes on.
+    assert transport.read32(0x44) == 0xDEADBEEF
+    assert line.time < 0.01
+    with pytest.raises(DeviceError, match=re.escape("external memory must hold 0x4fff + 2")):
+        transport.write_block(0x4FFF, b"ab")
+
+
+def test_blocks_use_nine_tenths_of_the_line():
+    line, transport = opened()
+    before = line.sent
+    transport.write_block(0x1000, random.Random(1).randbytes(0x4000))
+    assert 0x4000 / (line.sent - before) > 0.97
+
+
+def _campaign(transport, device, rounds, seed):
+    """Write, read back, set registers; return what must have been written, in order."""
+    chooser, expected = random.Random(seed), []
+    shadow = bytearray(device._target.memory)
+    for count in range(rounds):
+        start = chooser.randrange(0x3800)
+        data = chooser.randbytes(chooser.randrange(1, 0x700))
+        transport.write_block(0x1000 + start, data)
+        shadow[start : start + len(data)] = data
+        for place in range(0, len(data), 1024):
+            part = data[place : place + 1024]
+            expected.append((Request.WRITE_MEMORY, 0x1000 + start + place, part))
+        transport.write32(8, count)
+        expected.append((Request.WRITE_REGISTERS, 8, count.to_bytes(4, "little")))
+        first = chooser.randrange(0x3800)
+        assert transport.read_block(0x1000 + first, 0x600) == shadow[first : first + 0x600]
+        assert transport.read32(8) == count
+    return expected
+
+
+NOISES = {
+    "quiet": {},
+    "changed": {"changed": 1e-3},
+    "dropped": {"dropped": 1e-3},
+    "repeated": {"repeated": 1e-3},
+    "all": {"changed": 4e-4, "dropped": 3e-4, "repeated": 3e-4},
+}
+
+
+@pytest.mark.parametrize("name", NOISES)
+def test_nothing_is_lost_and_nothing_twice(name, seed):
+    line, transport = opened(
+        Noise(seed=seed + 1, **NOISES[name]), Noise(seed=seed + 2, **NOISES[name])
+    )
+    assert _campaign(transport, line.device, 40, seed) == line.device.writes
+    assert (transport._link.repeats > 0) == (name != "quiet")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NOISES)
+def test_ten_thousand_frames(name, seed):
+    line, transport = opened(
+        Noise(seed=seed + 1, **NOISES[name]), Noise(seed=seed + 2, **NOISES[name])
+    )
+    assert _campaign(transport, line.device, 1700, seed) == line.device.writes
+    assert len(line.device.writes) > 3400
+
+
+def test_a_host_that_begins_in_the_middle_of_a_frame(seed):
+    line, transport = opened()
+    chooser = random.Random(seed)
+    for count in range(50):
+        frame = request_frame(Request.WRITE_MEMORY, count, 40, 0x1000, chooser.randbytes(40))
+        line.write(frame[: chooser.randrange(len(frame) - 1)])
+        transport = LinkTransport(Link(line, silence=0.03))
+        transport.write32(0, count)
+        assert transport.read32(0) == count
+    assert all(kind is Request.WRITE_REGISTERS for kind, *_ in line.device.writes)
+
+
+def test_garbage_is_no_request(seed):
+    line, transport = opened()
+    for _ in range(50):
+        line.write(random.Random(seed).randbytes(3000))
+        transport.write32(0, 1)
+    assert len(line.device.writes) == 50
+
+
+def test_a_restarted_device_is_an_error_until_it_is_opened_again():
+    line, transport = opened()
+    transport.write32(0, 1)
+    line.device.restart()
+    line.device.feed(b"\0")
+    for _ in range(2):
+        with pytest.raises(DeviceError, match="the device at line was restarted"):
+            transport.write32(0, 2)
+    assert len(line.device.writes) == 1
+    LinkTransport(Link(line, silence=0.03)).write32(0, 2)
+    assert len(line.device.writes) == 2
+
+
+def test_a_restart_while_nobody_answers_is_noticed():
+    line, transport = opened()
+    line.back.dropped = 1.0
+    with pytest.raises(DeviceTimeout):
+        transport.write32(0, 1)
+    line.device.restart()
+    line.back.dropped = 0.0
+    with pytest.raises(DeviceError, match="restarted"):
+        transport.read32(0)
+
+
+def test_contact_lost_and_found():
+    line, transport = opened()
+    line.back.dropped = 1.0
+    with pytest.raises(DeviceTimeout, match="line must answer a WRITE_REGISTERS within 6 attempts"):
+        transport.write32(0, 1)
+    assert len(line.device.writes) == 1
+    line.back.dropped = 0.0
+    assert transport.read32(0) == 1
+    assert line.time < 60
+
+
+def test_a_hello_whose_first_reply_is_lost_still_says_fresh():
+    device = LinkDevice(Target())
+    hello = request_frame(Request.HELLO, 9, numbers.HELLO_BYTES, 0)
+    first, again = device.feed(hello), device.feed(hello)
+    assert first == again
+    assert device.feed(request_frame(Request.HELLO, 99, numbers.HELLO_BYTES, 0)) != first
+
+
+def test_nothing_answers():
+    line = Line(LinkDevice(Target()), back=Noise(dropped=1.0))
+    with pytest.raises(DeviceTimeout, match="line must answer a HELLO within 4 attempts"):
+        LinkTransport(Link(line))
+    assert line.time < 10
+
+
+def test_a_line_that_babbles_ends_in_time():
+    class Babbler(Line):
+        def read(self, timeout):
+            self.time += 1e-2
+            return bytes([numbers.SYNC] * 100)
+
+    line = Babbler(LinkDevice(Target()))
+    with pytest.raises(DeviceTimeout):
+        LinkTransport(Link(line))
+    assert line.time < 20
+
+
+def test_somebody_else_answers():
+    class Other(LinkDevice):
+        def _answer(self, kind, sequence, request):
+            data, status = super()._answer(kind, sequence, request)
+            return b"\2" + data[1:], status
+
+    with pytest.raises(DeviceError, match="must have link 0x4d4c4c01, not 0x4d4c4c02"):
+        LinkTransport(Link(Line(Other(Target()))))
+
+
+def test_a_request_that_is_late_is_not_done_twice():
+    line, transport = opened()
+    link = transport._link
+    number = link._sequence
+    for value in range(20):
+        transport.write32(0, value)
+    late = request_frame(Request.WRITE_REGISTERS, number + 10 & 255, 4, 0, b"late")
+    line.write(late)
+    assert transport.read32(0) == 19
+    assert len(line.device.writes) == 20
+
+
+def test_the_kept_status_is_that_of_the_write():
+    device = LinkDevice(Target())
+    device.feed(b"\0" + request_frame(Request.HELLO, 0, 40, 0))
+    wrong = request_frame(Request.WRITE_REGISTERS, 1, 3, 0, b"abc")
+    parser = ReplyParser()
+    parser.feed(device.feed(wrong) + device.feed(wrong))
+    assert [parser.next().status for _ in range(2)] == [Status.BAD_REQUEST] * 2
+    ahead = request_frame(Request.WRITE_REGISTERS, 3, 4, 0, b"abcd")
+    parser.feed(device.feed(ahead))
+    assert parser.next().status == Status.SEQUENCE
+
+
+def test_a_driver_runs_a_network_through_noise(small_product, small_inputs, seed):
+    config = PRESETS["nano"]
+    program = compile(small_product, "nano")
+    expected = Session(program, Driver(ModelTransport(config), config), "model").run(small_inputs)
+    noise = {"changed": 2e-4, "dropped": 2e-4}
+    _, transport = opened(
+        Noise(seed=seed + 1, **noise),
+        Noise(seed=seed + 2, **noise),
+        ModelTransport(config),
+        config_digest=config.digest,
+    )
+    outputs = Session(program, Driver(transport, config), "uart").run(small_inputs)
+    assert {name: value.tolist() for name, value in outputs.items()} == {
+        name: value.tolist() for name, value in expected.items()
+    }
+
+
+def test_windows_hold_what_the_device_keeps():
+    line, transport = opened()
+    line.back.dropped = 1.0
+    asked = [Asked(length=4, address=0, data=bytes(4)) for _ in range(100)]
+    with pytest.raises(DeviceTimeout):
+        transport._link.exchange(Request.WRITE_REGISTERS, asked)
+    assert len(line.device.writes) == numbers.WINDOW_REQUESTS
