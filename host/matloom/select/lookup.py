@@ -1,8 +1,4 @@
-"""Functions of one byte as tables: the stage that looks up, and LUT fusion into its producer."""
-
-from collections import Counter
-from collections.abc import Collection
-from dataclasses import replace
+"""Functions of one byte as tables: the stage that looks up."""
 
 import numpy as np
 
@@ -11,9 +7,9 @@ from matloom.kernels.kernels import kernel_of
 from matloom.select.byte_posts import requantise_posts
 from matloom.select.context import SAME, Context, Unsupported
 from matloom.select.requantisation import Requantisation
-from matloom.select.stage import Stage, VectorStage
+from matloom.select.stage import VectorStage
 
-__all__ = ["fuse_tables", "table_of", "table_stage"]
+__all__ = ["table_of", "table_stage"]
 
 
 def table_of(graph: Graph, node: Node) -> Array:
@@ -41,52 +37,3 @@ def table_stage(context: Context) -> VectorStage:
         table=table_of(context.graph, context.node),
         passes_on=True,
     )
-
-
-def fuse_tables(
-    stages: tuple[tuple[Stage, ...], ...], kept: Collection[str]
-) -> tuple[tuple[Stage, ...], ...]:
-    """Return the stages of operators with tables fused into their only producers (LUT fusion).
-
-    A producer that has a table already gets the composition of both.
-
-    Parameters
-    ----------
-    kept:
-        Tensors that must not change: those that enter or leave the run.
-    """
-    groups = [list(group) for group in stages]
-    readers = Counter(name for group in groups for stage in group for name in stage.inputs)
-    producers = Counter(stage.output for group in groups for stage in group)
-    places: dict[str, tuple[int, int]] = {}
-    fused: set[tuple[int, int]] = set()
-    for number, group in enumerate(groups):
-        for at, stage in enumerate(group):
-            name = stage.inputs[0]
-            if _only_looks_up(stage) and name in places and name not in kept:
-                first, index = places[name]
-                if readers[name] == producers[name] == 1:
-                    producer = _with_table(groups[first][index], stage)
-                    groups[first][index] = producer
-                    fused.add((number, at))
-                    places[producer.output] = (first, index)
-                    continue
-            places[stage.output] = (number, at)
-    return tuple(
-        tuple(stage for at, stage in enumerate(group) if (number, at) not in fused)
-        for number, group in enumerate(groups)
-    )
-
-
-def _only_looks_up(stage: Stage) -> bool:
-    """Return whether a stage is a table and nothing else."""
-    return isinstance(stage, VectorStage) and stage.table is not None and stage.passes_on
-
-
-def _with_table(producer: Stage, stage: Stage) -> Stage:
-    """Return the producer with the table of its consumer, and that one's output."""
-    table = stage.table
-    assert table is not None
-    if producer.table is not None:
-        table = table[producer.table]
-    return replace(producer, output=stage.output, table=table)

@@ -1,6 +1,6 @@
 """Which operators the engine runs, and the stages of each; the host runs the rest, with reason."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from matloom.arch.config import Config
 from matloom.arch.isa import Opcode, largest
@@ -168,7 +168,7 @@ def _builder(node: Node, graph: Graph) -> Callable[[Context], Stage | tuple[Stag
 
 
 def stages_of(
-    node: Node, graph: Graph, names: dict[int, str], machine: Machine
+    node: Node, graph: Graph, names: Mapping[int, str], machine: Machine
 ) -> tuple[Stage, ...]:
     """Return the stages of a node; raise `Unsupported` with the reason where the host must run it.
 

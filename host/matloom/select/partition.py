@@ -87,7 +87,7 @@ def _host_tensors(graph: Graph, stages: dict[int, tuple[Stage, ...]]) -> set[int
 
 
 def _stages(
-    graph: Graph, machine: Machine, names: dict[int, str], refused: Mapping[int, str]
+    graph: Graph, machine: Machine, names: Mapping[int, str], refused: Mapping[int, str]
 ) -> tuple[dict[int, tuple[Stage, ...]], dict[int, str]]:
     """Return by a node's identity its stages, or else the reason for the host to run it."""
     stages: dict[int, tuple[Stage, ...]] = {}
@@ -110,7 +110,7 @@ def _stages(
 def partition(
     graph: Graph,
     machine: Machine,
-    names: dict[int, str],
+    names: Mapping[int, str],
     refused: Mapping[int, str] | None = None,
 ) -> Partition:
     """Return the runs of a graph; `names` differ between its tensors.

@@ -10,7 +10,7 @@ import pytest
 
 from matloom.arch.config import PRESETS
 from matloom.arch.isa import Region
-from matloom.compiler import CompileError, CompileOptions, assemble, compile_network
+from matloom.compiler import CompileOptions, compile_network, schedule_runs
 from matloom.data.digits import NETWORK
 from matloom.device.model import Engine
 from matloom.frontend.tflite import load_tflite
@@ -20,7 +20,7 @@ from matloom.ir.text import to_text
 from matloom.kernels.interpreter import interpret
 from matloom.kernels.step import HostSteps
 from matloom.program import EngineStep, Program
-from matloom.schedule import schedule_segment
+from matloom.schedule import DoesNotFit, schedule_segment
 from matloom.testing.random_layers import random_layer
 from matloom.testing.random_operators import KINDS, Instances
 from matloom.tools.compare import random_inputs
@@ -144,10 +144,10 @@ def test_constants_are_added_on_the_engine(seed):
 def test_what_cannot_fit_runs_on_the_host(monkeypatch):
     def schedule(segment, *rest, **more):
         if any(stage.name == "CONV_2D_1" for stage in segment.stages):
-            raise CompileError("CONV_2D_1 needs more than there is")
+            return DoesNotFit(reason="CONV_2D_1 needs more than there is")
         return schedule_segment(segment, *rest, **more)
 
-    monkeypatch.setattr(assemble, "schedule_segment", schedule)
+    monkeypatch.setattr(schedule_runs, "schedule_segment", schedule)
     graph = load_tflite(NETWORK)
     program = compile_network(graph, PRESETS["small"])
     (layer,) = (layer for layer in program.layers if layer.where == "host" and layer.macs)
@@ -167,10 +167,10 @@ def test_what_does_not_fit_together_runs_stage_by_stage(monkeypatch):
     def schedule(segment, config, options, *rest, **more):
         plain.append(options.plain)
         if len(segment.stages) > 1 and not options.plain:
-            raise CompileError("the stages need more than there is")
+            return DoesNotFit(reason="the stages need more than there is")
         return schedule_segment(segment, config, options, *rest, **more)
 
-    monkeypatch.setattr(assemble, "schedule_segment", schedule)
+    monkeypatch.setattr(schedule_runs, "schedule_segment", schedule)
     graph = load_tflite(NETWORK)
     program = compile_network(graph, PRESETS["small"], CompileOptions(tiling_seed=1))
     assert (plain[0], plain[-1]) == (False, True)

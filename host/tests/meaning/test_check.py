@@ -9,7 +9,7 @@ from matloom import compiler
 from matloom.arch.config import PRESETS, load_config
 from matloom.arch.instruction import illegal_field, pack
 from matloom.arch.isa import FORMATS, Opcode, Region
-from matloom.compiler import CompileOptions, compile_network
+from matloom.compiler import CompileOptions
 from matloom.data.digits import NETWORK
 from matloom.data.matrix_products import product_graph
 from matloom.device.model import Engine, EngineFault
@@ -31,33 +31,20 @@ WORDS = (
 )
 
 
-@pytest.fixture
-def compiled(monkeypatch):
-    """Return what compiles a network to (graph behind the passes, program, names)."""
-    kept = {}
-    lower = compiler.lower
-
-    def lowered(graph, parts, names, *rest):
-        kept["graph"], kept["names"] = graph, names
-        return lower(graph, parts, names, *rest)
-
-    monkeypatch.setattr(compiler, "lower", lowered)
-
-    def make(*arguments):
-        program = compile_network(*arguments)
-        return kept["graph"], program, kept["names"]
-
-    return make
+def compiled(graph, config, options=None):
+    """Return (graph behind the passes, program, names) of a network."""
+    made = compiler.compiled(graph, load_config(config), options or CompileOptions())
+    return made.prepared, made.program, {number: name for name, number in made.numbers.items()}
 
 
 @pytest.mark.parametrize("preset", list(PRESETS))
-def test_a_network_is_proven_as_a_whole(compiled, preset):
+def test_a_network_is_proven_as_a_whole(preset):
     proven, operators = check_meaning(*compiled(load_tflite(NETWORK), PRESETS[preset]))
     assert proven == operators == 7
 
 
 @pytest.mark.parametrize("preset", list(PRESETS))
-def test_random_layers_with_random_tilings_are_proven(compiled, preset, seed):
+def test_random_layers_with_random_tilings_are_proven(preset, seed):
     for number in range(seed, seed + 8):
         options = CompileOptions(tiling_seed=number if number % 4 else None)
         graph, _ = random_layer(number, PRESETS[preset])
@@ -72,7 +59,7 @@ def test_random_layers_with_random_tilings_are_proven(compiled, preset, seed):
         *(("int16", op) for op in WORDS),
     ],
 )
-def test_every_operator_of_the_engine_is_proven(compiled, dtype, op, seed):
+def test_every_operator_of_the_engine_is_proven(dtype, op, seed):
     graph = Instances([seed, *op.encode()], dtype).make(op)
     for config in (EVERYTHING, load_config("nano+tables=0+products=1")):
         proven, operators = check_meaning(*compiled(graph, config))
@@ -110,7 +97,7 @@ def _outputs(program, inputs):
 
 
 @pytest.mark.parametrize("layer", [3, 5, 7, 11])
-def test_edits_of_instructions_that_change_a_result_are_noticed(compiled, layer):
+def test_edits_of_instructions_that_change_a_result_are_noticed(layer):
     given, inputs = random_layer(layer, PRESETS["small"])
     arrays = [inputs[tensor] for tensor in given.inputs]
     graph, program, names = compiled(given, PRESETS["small"], CompileOptions(tiling_seed=layer))
@@ -135,7 +122,7 @@ def test_edits_of_instructions_that_change_a_result_are_noticed(compiled, layer)
     assert noticed >= 5
 
 
-def test_a_wrong_weight_is_noticed(compiled):
+def test_a_wrong_weight_is_noticed():
     graph, program, names = compiled(product_graph(3, 20, 10), PRESETS["nano"])
     image = bytearray(program.image)
     image[0] ^= 1
@@ -144,7 +131,7 @@ def test_a_wrong_weight_is_noticed(compiled):
         check_meaning(graph, wrong, names)
 
 
-def test_a_repeated_call_may_rely_on_what_is_kept_alone(compiled):
+def test_a_repeated_call_may_rely_on_what_is_kept_alone():
     options = CompileOptions(resident=True)
     graph, program, names = compiled(product_graph(3, 20, 10), PRESETS["nano"], options)
     assert check_meaning(graph, program, names) == (1, 1)
@@ -159,14 +146,14 @@ def test_a_repeated_call_may_rely_on_what_is_kept_alone(compiled):
         check_meaning(graph, wrong, names)
 
 
-def test_an_instruction_beyond_its_memory_is_named(compiled):
+def test_an_instruction_beyond_its_memory_is_named():
     graph, program, names = compiled(product_graph(3, 20, 10), PRESETS["nano"])
     wrong = _edited(program, program.steps[0], 0, "spad_addr", 2**15 - 1)
     with pytest.raises(MeaningError, match=r"an extent must end by \d+, not \d+, by instruction 0"):
         check_meaning(graph, wrong, names)
 
 
-def test_commands_without_an_end_are_no_program(compiled):
+def test_commands_without_an_end_are_no_program():
     graph, program, names = compiled(product_graph(3, 20, 10), PRESETS["nano"])
     (step,) = program.steps
     image = program.image[: step.command_offset + step.command_bytes - 16]
@@ -176,7 +163,7 @@ def test_commands_without_an_end_are_no_program(compiled):
         check_meaning(graph, wrong, names)
 
 
-def test_the_message_names_instruction_and_layer(compiled):
+def test_the_message_names_instruction_and_layer():
     graph, program, names = compiled(load_tflite(NETWORK), PRESETS["small"])
     (step,) = [step for step in program.steps if step.kind == "engine"]
     instructions = list(unpack_all(program.commands(step)))
@@ -192,7 +179,7 @@ def test_the_message_names_instruction_and_layer(compiled):
     assert f"instruction {number} (POST) of layer {layer!r} is the first" in str(error.value)
 
 
-def test_an_output_from_elsewhere_is_named(compiled):
+def test_an_output_from_elsewhere_is_named():
     quantisation = Quantisation(scale=(0.5,), zero_point=(3,))
     tensors = {
         number: Tensor(name=name, shape=(1, 4, 4, 8), dtype="int8", quantisation=quantisation)
@@ -211,7 +198,7 @@ def test_an_output_from_elsewhere_is_named(compiled):
         check_meaning(graph, wrong, names)
 
 
-def test_tables_in_a_row_are_proven_joined_and_apart(compiled):
+def test_tables_in_a_row_are_proven_joined_and_apart():
     quantisation = Quantisation(scale=(1 / 256,), zero_point=(-128,))
     tensors = {
         number: Tensor(
@@ -228,7 +215,7 @@ def test_tables_in_a_row_are_proven_joined_and_apart(compiled):
 
 
 @pytest.mark.parametrize(("field", "change"), [("oc_blocks", 1), ("tail", -1), ("width", -1)])
-def test_a_table_filled_otherwise_is_noticed(compiled, field, change):
+def test_a_table_filled_otherwise_is_noticed(field, change):
     (case,) = (case for case in cases() if case.name == "branches")
     graph, program, names = compiled(case.graph, case.config, case.options)
     (step,) = program.steps
@@ -240,7 +227,7 @@ def test_a_table_filled_otherwise_is_noticed(compiled, field, change):
         check_meaning(graph, wrong, names)
 
 
-def test_operators_without_a_rule_are_not_counted_as_proven(compiled, monkeypatch):
+def test_operators_without_a_rule_are_not_counted_as_proven(monkeypatch):
     rules = {op: rule for op, rule in network._RULES.items() if op is not Op.FULLY_CONNECTED}
     monkeypatch.setattr(network, "_RULES", rules)
     assert check_meaning(*compiled(product_graph(3, 20, 10), PRESETS["nano"])) == (0, 1)

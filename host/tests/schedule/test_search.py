@@ -5,28 +5,18 @@ from dataclasses import replace
 import pytest
 
 from matloom.arch.config import PRESETS
-from matloom.compiler import CompileOptions, compile_network
+from matloom.compiler import CompileOptions, Job, run_phases
 from matloom.data.digits import NETWORK
-from matloom.frontend.tflite import load_tflite
 from matloom.schedule import DoesNotFit, Scheduled, schedule_segment, search
 from matloom.schedule.constants import Image
 
 
 @pytest.fixture
-def segment(monkeypatch):
+def segment():
     """Return the one segment of the network of digits."""
-    from matloom.compiler import assemble
-
-    kept = []
-
-    def noted(segment, *rest, **more):
-        kept.append(segment)
-        return schedule_segment(segment, *rest, **more)
-
-    monkeypatch.setattr(assemble, "schedule_segment", noted)
-    compile_network(load_tflite(NETWORK), "small", check="none")
-    (segment,) = kept
-    return segment
+    job = Job(config=PRESETS["small"], options=CompileOptions())
+    (run, _host) = run_phases(NETWORK, job, "bind").values["bind"].runs
+    return run.segment
 
 
 def scheduled(segment, config, options=None):

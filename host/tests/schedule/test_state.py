@@ -7,7 +7,7 @@ import pytest
 from matloom.arch.config import PRESETS
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import Opcode, Region
-from matloom.compiler import CheckError, CompileOptions, assemble, compiled
+from matloom.compiler import CheckError, CompileOptions, compiled, schedule_runs
 from matloom.ir.attributes import Activation, Arithmetic, Softmax
 from matloom.ir.graph import Op
 from matloom.meaning import MeaningError, check_meaning
@@ -74,7 +74,7 @@ def test_what_is_read_again_after_it_is_replaced(height, pinned):
 
 
 def test_a_wrong_place_is_found_by_both_checks(monkeypatch):
-    monkeypatch.setattr(assemble, "overwritten", lambda *_arguments: set())
+    monkeypatch.setattr(schedule_runs, "overwritten", lambda *_arguments: set())
     wrong = made(two_readers(64))
     with pytest.raises(CheckError, match="tensor 't3'"):
         check_program(wrong.program, wrong.graph, wrong.numbers)

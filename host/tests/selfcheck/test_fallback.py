@@ -9,13 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from matloom import compiler
-from matloom.compiler import CheckError, CompilerWarning, compile_network
+from matloom.compiler import CheckError, CompilerWarning, compile_network, values
 from matloom.kernels.interpreter import interpret
 from matloom.program import Verdict
 from matloom.runtime import load
-from matloom.select import lookup
-from matloom.select.rewrites import elide_copies
+from matloom.select.rewrites import elide_copies, fuse_tables
 from matloom.selfcheck import machine
 from matloom.selfcheck.definition import Definition
 from matloom.tools.compare import random_inputs
@@ -51,13 +49,13 @@ def require_right(program, graph):
 
 def test_a_wrong_table(monkeypatch, branches, config):
     """The producer of a tensor looks up another table; a plain schedule does without that."""
-    right = lookup._with_table
+    right = fuse_tables._with_table
 
     def wrong(maker, stage):
         made = right(maker, stage)
         return dataclasses.replace(made, table=np.roll(made.table, 1))
 
-    monkeypatch.setattr(lookup, "_with_table", wrong)
+    monkeypatch.setattr(fuse_tables, "_with_table", wrong)
     program = compile_with_warning(branches, config)
     assert all(layer.where == "engine" for layer in program.layers)
     require_right(program, branches)
@@ -132,7 +130,7 @@ def test_what_only_the_proof_of_meaning_sees(monkeypatch, branches, config):
             made, placement=dataclasses.replace(made.placement, offset=made.placement.offset ^ 1)
         )
 
-    monkeypatch.setattr(compiler, "check_program", blind)
+    monkeypatch.setattr(values, "check_program", blind)
     monkeypatch.setattr(elide_copies, "_moved", wrong)
     program = compile_with_warning(branches, config)
     assert "of output 'y' holds" in program.verdict.fallback

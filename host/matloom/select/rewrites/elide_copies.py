@@ -1,10 +1,10 @@
 """Concatenation elision: a producer writes its part of a joined tensor in place, without a copy."""
 
 from collections import Counter
-from collections.abc import Collection
 from dataclasses import replace
 
 from matloom.arch.isa import Opcode, largest
+from matloom.select.rewrites.staged_run import StagedRun
 from matloom.select.stage import ArrayStage, Stage
 
 __all__ = ["elide_copies"]
@@ -14,16 +14,9 @@ _LONGEST_X = largest(Opcode.POST, "x_step")
 _LONGEST_ROW = largest(Opcode.POST, "dest_pitch")
 
 
-def elide_copies(
-    stages: tuple[tuple[Stage, ...], ...], kept: Collection[str]
-) -> tuple[tuple[Stage, ...], ...]:
-    """Return the stages of operators, in order, without copies that their producers can replace.
-
-    Parameters
-    ----------
-    kept:
-        Tensors that must not change: those that enter or leave the run.
-    """
+def elide_copies(staged: StagedRun) -> StagedRun:
+    """Return a run without copies that their producers can replace."""
+    stages, kept = staged.stages, staged.kept | staged.views.keys()
     readers = Counter(name for group in stages for stage in group for name in stage.inputs)
     makers: dict[str, list[Stage]] = {}
     for stage in (stage for group in stages for stage in group):
@@ -39,9 +32,10 @@ def elide_copies(
         if maker is not None:
             changed[id(makers[name][0])], changed[id(copy)] = maker, None
     if not changed:
-        return stages
+        return staged
     groups = [[changed.get(id(stage), stage) for stage in group] for group in stages]
-    return _finished([[stage for stage in group if stage is not None] for group in groups])
+    present = [[stage for stage in group if stage is not None] for group in groups]
+    return staged.with_stages(_finished(present))
 
 
 def _moved(maker: Stage, copy: ArrayStage) -> ArrayStage | None:
@@ -63,7 +57,7 @@ def _moved(maker: Stage, copy: ArrayStage) -> ArrayStage | None:
     return replace(maker, output=copy.output, placement=place)
 
 
-def _finished(groups: list[list[Stage]]) -> tuple[tuple[Stage, ...], ...]:
+def _finished(groups: list[list[Stage]]) -> list[list[Stage]]:
     """Return the stages, the last writer of each tensor marked as the one that finishes it."""
     sizes: dict[str, int] = {}
     for stage in (stage for group in groups for stage in group):
@@ -76,4 +70,4 @@ def _finished(groups: list[list[Stage]]) -> tuple[tuple[Stage, ...], ...]:
                 finished = sizes.get(stage.output, 0)
                 group[at] = replace(stage, placement=replace(stage.placement, finished=finished))
                 sizes[stage.output] = 0
-    return tuple(tuple(group) for group in groups)
+    return groups

@@ -1,46 +1,33 @@
 """Variables stored out of the tensors that hold them, instead of being copied on chip first."""
 
 import math
-from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from matloom.ir.attributes import Slice
 from matloom.ir.graph import Graph, Node, Op
 from matloom.select.partition import EngineRun
+from matloom.select.rewrites.staged_run import StagedRun, View
 from matloom.select.stage import Stage
 
-__all__ = ["View", "store_slices"]
-
-#: A tensor's name, and the bytes of another (half open) that it is.
-View = tuple[str, int, int]
+__all__ = ["store_slices"]
 
 
-def store_slices(
-    graph: Graph, run: EngineRun, names: Mapping[int, str], placed: Collection[int]
-) -> tuple[EngineRun, dict[str, View]]:
-    """Return a run without slices that only leave it, and by the sliced tensor what they are.
-
-    Parameters
-    ----------
-    names:
-        Of the tensors; those that share bytes share a name.
-    placed:
-        Numbers of the tensors that leave by themselves, to places of their own.
-    """
-    outside = {names[number] for number in (*run.consumed, *run.produced)}
+def store_slices(staged: StagedRun) -> StagedRun:
+    """Return a run without slices that only leave it; they are views of what they are slices of."""
+    run, names, outside = staged.run, staged.names, staged.kept
     made = {stage.output for stages in run.stages for stage in stages}
     groups: list[tuple[Stage, ...]] = []
     views: dict[str, View] = {}
     for node, stages in zip(run.nodes, run.stages, strict=True):
         source, output = names[node.inputs[0]], names[node.outputs[0]]
-        leaves = node.outputs[0] in placed and not _is_read(run, output)
-        span = _span(graph, node) if leaves else None
+        leaves = node.outputs[0] in staged.placed and not _is_read(run, output)
+        span = _span(staged.graph, node) if leaves else None
         if span is None or source in (*views, *outside) or source not in made:
             groups.append(stages)
             continue
         views[source] = (output, *span)
         groups.append(())
-    return replace(run, stages=tuple(groups)), views
+    return replace(staged.with_stages(groups), views={**staged.views, **views})
 
 
 def _is_read(run: EngineRun, name: str) -> bool:

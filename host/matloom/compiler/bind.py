@@ -1,0 +1,188 @@
+"""Places in external memory: of what enters and leaves each run of the engine."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from matloom.arch.isa import Region
+from matloom.arch.program_file import ALIGNMENT
+from matloom.compiler.values import Bound, BoundRun, Job, Rewritten
+from matloom.program import Binding
+from matloom.schedule import Place, Segment
+from matloom.select.context import BROADCASTING, source_name
+from matloom.select.partition import HostRun
+from matloom.select.rewrites.staged_run import StagedRun, View
+from matloom.select.stage import ArrayStage
+
+__all__ = ["bind", "binding"]
+
+
+def bind(rewritten: Rewritten, job: Job) -> Bound:
+    """Return the runs with places for their inputs and outputs, ready to be scheduled."""
+    binder = _Binder(rewritten, job)
+    runs = tuple(run if isinstance(run, HostRun) else binder.bound(run) for run in rewritten.runs)
+    return Bound(
+        rewritten=rewritten,
+        runs=runs,
+        input_bytes=binder.region_bytes[Region.INPUT],
+        output_bytes=binder.region_bytes[Region.OUTPUT],
+    )
+
+
+def binding(rewritten: Rewritten, number: int, place: Place) -> Binding:
+    """Return what a step says of a tensor at a place in external memory."""
+    prepared = rewritten.selected.prepared
+    return Binding(
+        name=prepared.names[number],
+        region=place.region,
+        offset=place.offset,
+        shape=prepared.graph.tensors[number].shape,
+        dtype=prepared.graph.tensors[number].dtype,
+    )
+
+
+@dataclass
+class _Binder:
+    """What grows from run to run: the regions, and the number of operators with a timestamp."""
+
+    rewritten: Rewritten
+    job: Job
+    region_bytes: dict[Region, int] = field(
+        default_factory=lambda: {Region.INPUT: 0, Region.OUTPUT: 0}
+    )
+    operators: int = 0
+
+    def bound(self, staged: StagedRun) -> BoundRun:
+        """Return a run with its places."""
+        inputs = self._bindings(staged, Region.INPUT, staged.run.consumed)
+        outputs = self._bindings(staged, Region.OUTPUT, staged.run.produced)
+        last = self.job.config.last_timestamp
+        timestamps = tuple(
+            min(number, last) if stages else 0
+            for number, stages in enumerate(staged.stages, self.operators + 1)
+        )
+        self.operators += len(timestamps)
+        constants = _constants(staged, self.rewritten.selected.prepared.names)
+        sources = _places(staged, inputs, staged.run.consumed)
+        results = _places(staged, outputs, staged.run.produced)
+        return BoundRun(
+            staged=staged,
+            inputs=inputs,
+            outputs=outputs,
+            segment=self._segment(staged, sources, results, constants, timestamps),
+            constants=constants,
+            output_bytes=self.region_bytes[Region.OUTPUT],
+            timestamps=timestamps,
+        )
+
+    def _bindings(
+        self, staged: StagedRun, region: Region, numbers: tuple[int, ...]
+    ) -> tuple[Binding, ...]:
+        """Give tensors places in a region; those that share bytes share their place.
+
+        Variables that stay in external memory have theirs.
+        """
+        state = self.rewritten.state
+        offsets: dict[str, int] = {}
+        end = 0
+        for number in numbers:
+            name = staged.names[number]
+            if number not in state and name not in offsets:
+                offsets[name] = end
+                end += -(-staged.graph.tensors[number].size_bytes // ALIGNMENT) * ALIGNMENT
+        self.region_bytes[region] = max(self.region_bytes[region], end)
+        places = (
+            state[number]
+            if number in state
+            else Place(region=region, offset=offsets[staged.names[number]])
+            for number in numbers
+        )
+        return tuple(
+            binding(self.rewritten, number, place)
+            for number, place in zip(numbers, places, strict=True)
+        )
+
+    def _segment(
+        self,
+        staged: StagedRun,
+        sources: dict[str, Place],
+        results: dict[str, Place],
+        constants: Mapping[str, bytes],
+        timestamps: tuple[int, ...],
+    ) -> Segment:
+        """Return what is scheduled of a run; its constants have no places yet."""
+        sizes = _sizes(staged)
+        sizes.update({name: len(values) for name, values in constants.items()})
+        stages = tuple(stage for stages in staged.stages for stage in stages)
+        for stage in stages:
+            if isinstance(stage, ArrayStage) and stage.row_folding is not None:
+                assert stage.inputs[0] not in sizes
+                sizes[stage.inputs[0]] = stage.row_folding.size
+                sources[stage.inputs[0]] = sources[stage.row_folding.source]
+            sizes.setdefault(stage.output, stage.size)
+        used = {name for stage in stages for name in (*stage.inputs, stage.output)}
+        return Segment(
+            stages=stages,
+            machine=self.job.machine,
+            sizes={name: size for name, size in sizes.items() if name in used},
+            sources=sources,
+            results=_with_views(results, staged.views),
+            views={name: (start, end) for name, (_output, start, end) in staged.views.items()},
+            timestamps=_stage_timestamps(staged, timestamps),
+        )
+
+
+def _places(
+    staged: StagedRun, bindings: tuple[Binding, ...], numbers: tuple[int, ...]
+) -> dict[str, Place]:
+    return {
+        staged.names[number]: Place(region=binding.region, offset=binding.offset)
+        for number, binding in zip(numbers, bindings, strict=True)
+    }
+
+
+def _constants(staged: StagedRun, names: Mapping[int, str]) -> dict[str, bytes]:
+    """Return constants that stages read as tensors, broadcast to the result."""
+    found: dict[str, bytes] = {}
+    read = {name for stages in staged.stages for stage in stages for name in stage.inputs}
+    for node in staged.run.nodes:
+        for number in node.inputs:
+            data = staged.graph.tensors[number].data
+            name = source_name(staged.graph, node, number, names)
+            if name in read and data is not None:
+                wide = node.op in BROADCASTING
+                shape = staged.graph.tensors[node.outputs[0]].shape if wide else data.shape
+                found[name] = np.broadcast_to(data, shape).tobytes()
+    return found
+
+
+def _sizes(staged: StagedRun) -> dict[str, int]:
+    """Return the bytes of the tensors that are not constant, by their roots' names."""
+    sizes = {}
+    for node in staged.run.nodes:
+        for number in (*node.inputs, *node.outputs):
+            tensor = staged.graph.tensors[number]
+            if tensor.data is None:
+                sizes[staged.names[number]] = tensor.size_bytes
+    return sizes
+
+
+def _stage_timestamps(staged: StagedRun, timestamps: tuple[int, ...]) -> tuple[int, ...]:
+    """Return an operator's timestamp for its last stage, and none for its others."""
+    by_stage: list[int] = []
+    for timestamp, stages in zip(timestamps, staged.stages, strict=True):
+        by_stage.extend([0] * (len(stages) - 1) + [timestamp] * bool(stages))
+    return tuple(by_stage)
+
+
+def _with_views(results: dict[str, Place], views: Mapping[str, View]) -> dict[str, Place]:
+    """Return the places of results, for views those of the tensors that hold them.
+
+    Such a place is where the tensor would begin, of which only the view is stored.
+    """
+    places = dict(results)
+    for name, (output, start, _end) in views.items():
+        place = places.pop(output)
+        places[name] = replace(place, offset=place.offset - start)
+    return places

@@ -1,0 +1,91 @@
+"""Programs that are checked before anybody gets them, and what is done where one fails."""
+
+import warnings
+from dataclasses import replace
+
+from matloom.arch.config import Config, load_config
+from matloom.compiler.pipeline import compiled
+from matloom.compiler.values import Compiled
+from matloom.ir.graph import RESHAPES, Graph
+from matloom.passes.choose_modes import Precision
+from matloom.program import Program
+from matloom.schedule import CompileOptions
+from matloom.selfcheck import CheckError, CompilerWarning, check_mode, write_reproducer
+
+__all__ = ["compile_network"]
+
+
+def compile_network(
+    graph: Graph,
+    config: Config | str,
+    options: CompileOptions | None = None,
+    precision: Precision | None = None,
+    check: str | None = None,
+) -> Program:
+    """Return the program that runs a network on an engine of this configuration.
+
+    Operators that do not fit the engine's memory run on the host. `precision` gives layers
+    products of another format (`passes.lower_precision`), where the engine runs them. `check`
+    is how much of the program is run against the operators' definitions before it is returned
+    (`selfcheck.check_program`): ``"full"``, ``"sample"``, whose cost is bounded, or ``"none"``; by
+    default `MATLOOM_CHECK` of the environment, else ``"sample"``. But for ``"none"``, every
+    instruction's meaning is proven, too (`meaning.check_meaning`). A program that fails is a defect
+    of the compiler: a `CompilerWarning` says so and names what repeats it, and a plainer one that
+    passes is returned.
+
+    Raises
+    ------
+    CompileError
+        Where operators fit the memory alone, but not one after another, or weights that the
+        options want resident are too large.
+    CheckError
+        Where even a program that runs everything on the host fails its check.
+    """
+    config, mode = load_config(config), check_mode(check)
+    options = options or CompileOptions()
+    candidate = compiled(graph, config, options, precision)
+    try:
+        return replace(candidate.program, verdict=candidate.check(mode))
+    except CheckError as error:
+        folder = write_reproducer(graph, config, options, precision, str(error), seed=0)
+        reason = f"the program of {graph.name!r} fails its check: {error}; to repeat it: {folder}"
+        return _plainer(graph, config, options, precision, error, reason)
+
+
+def _plainer(
+    graph: Graph,
+    config: Config,
+    options: CompileOptions,
+    precision: Precision | None,
+    error: CheckError,
+    reason: str,
+) -> Program:
+    """Return a program of a plainer schedule that passes, with a warning.
+
+    First without what makes schedules fast; then with one operator after another on the host, the
+    one whose result is wrong; at last with all of them there.
+    """
+    refused: dict[int, str] = {}
+    plain = replace(options, tiling_seed=None, resident=options.resident or False, plain=True)
+    for _ in range(len(graph.nodes) + 2):
+        candidate = compiled(graph, config, plain, precision, refused)
+        try:
+            verdict = candidate.check("full")
+        except CheckError as problem:
+            error = problem
+            _refuse(candidate, error, refused)
+            continue
+        warnings.warn(f"{reason}; a plainer program passes", CompilerWarning, stacklevel=4)
+        return replace(candidate.program, verdict=replace(verdict, fallback=reason))
+    raise CheckError(f"{reason}; so does a program of the host alone: {error}", error.tensor)
+
+
+def _refuse(candidate: Compiled, error: CheckError, refused: dict[int, str]) -> None:
+    """Add the operator that makes a wrong tensor to those of the host, else all operators."""
+    at = candidate.graph.producers.get(candidate.numbers.get(error.tensor, -1))
+    while at is not None and candidate.graph.nodes[at].op in RESHAPES:
+        at = candidate.graph.producers.get(candidate.graph.nodes[at].inputs[0])
+    wrong = {candidate.graph.nodes[at].index} if at is not None else set()
+    if not wrong or wrong <= refused.keys():
+        wrong = {node.index for node in candidate.graph.nodes}
+    refused.update(dict.fromkeys(wrong, "its program fails the check"))

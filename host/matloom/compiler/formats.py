@@ -1,0 +1,39 @@
+"""Number formats of layers, as a precision asks for them, where the engine can run them."""
+
+from matloom.arch.config import Config
+from matloom.compiler.values import Job
+from matloom.ir.graph import Graph
+from matloom.passes.choose_modes import MODES
+from matloom.passes.lower_precision import lower_precision
+from matloom.schedule import CompileError
+from matloom.select.partition import HostRun, Partition
+
+__all__ = ["choose_formats", "left_to_the_host"]
+
+
+def choose_formats(graph: Graph, job: Job) -> Graph:
+    """Return the graph in the precision that is asked for.
+
+    Raises `CompileError` where the engine is not built with it: it would be lost for nothing.
+    """
+    if job.precision is None:
+        return graph
+    graph = lower_precision(graph, job.precision, job.unlowered)
+    _require_modes(graph, job.config)
+    return graph
+
+
+def left_to_the_host(parts: Partition) -> frozenset[int]:
+    """Return the outputs of layers in another format that the engine cannot run."""
+    nodes = [run.node for run in parts.runs if isinstance(run, HostRun)]
+    lowered = (node for node in nodes if getattr(node.attributes, "mode", None) in MODES)
+    return frozenset(node.output for node in lowered)
+
+
+def _require_modes(graph: Graph, config: Config) -> None:
+    modes = {getattr(node.attributes, "mode", None) for node in graph.nodes}
+    for mode in [mode for mode in MODES if mode in modes - set(config.mac_modes)]:
+        raise CompileError(
+            f"a precision must be one the configuration is built with "
+            f"({', '.join(config.mac_modes)}), not {mode}"
+        )

@@ -1,0 +1,169 @@
+"""The whole way from a model file to a program: phases with names, from one value to the next.
+
+    read       a model file becomes a graph                                  frontend/tflite.py
+    formats    layers get the number formats that a precision asks for       compiler/formats.py
+    passes     graph passes, none of which changes a result                  passes/
+    select     operators become stages of the engine, or stay with the host  select/
+    rewrite    stage passes over each run of the engine                      select/rewrites/
+    bind       what enters or leaves a run gets a place in external memory   compiler/bind.py
+    schedule   the search: tiles, order, addresses on chip, instructions     schedule/search.py
+    assemble   image, steps and layers become a program                      compiler/assemble.py
+
+Values are immutable (`compiler.values`), and each knows the one that it was made of. A phase that
+has none returns a `Retry`: why, what is tried next, and from which phase on. With
+``MATLOOM_VERIFY=1`` the value of each phase is checked (`compiler.verify`).
+"""
+
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from matloom.arch.config import Config
+from matloom.compiler.assemble import assemble
+from matloom.compiler.bind import bind
+from matloom.compiler.formats import choose_formats, left_to_the_host
+from matloom.compiler.relax import relaxed
+from matloom.compiler.rewrite import rewrite
+from matloom.compiler.schedule_runs import schedule_runs
+from matloom.compiler.values import (
+    Bound,
+    Compiled,
+    Job,
+    Prepared,
+    Retry,
+    ScheduledNetwork,
+    Selected,
+)
+from matloom.frontend.tflite import load_tflite
+from matloom.ir.graph import Graph
+from matloom.passes import run_passes
+from matloom.passes.choose_modes import Precision
+from matloom.schedule import CompileError, CompileOptions, DoesNotFit
+from matloom.select.partition import partition
+
+__all__ = ["PHASES", "Phase", "Run", "compiled", "run_phases"]
+
+
+def read(source: str | Path | Graph, job: Job) -> Graph:
+    """Return the graph of a model file; a graph is one already."""
+    return source if isinstance(source, Graph) else load_tflite(source)
+
+
+def prepare(meaning: Graph, job: Job) -> Prepared:
+    """Return the graph after all passes, its tensors with names that differ."""
+    graph = run_passes(meaning)
+    return Prepared(meaning=meaning, graph=graph, names=_names(graph))
+
+
+def select(prepared: Prepared, job: Job) -> Selected | Retry:
+    """Return stages; layers in another format that the engine cannot run get theirs back."""
+    parts = partition(prepared.graph, job.machine, prepared.names, job.refused)
+    unfit = frozenset() if job.precision is None else left_to_the_host(parts)
+    if unfit:
+        again = replace(job, unlowered=job.unlowered | unfit)
+        layers = ", ".join(prepared.names[number] for number in sorted(unfit))
+        reason = f"the engine cannot run {layers} in another number format"
+        return Retry(reason=reason, remedy="their own format", phase="formats", job=again)
+    return Selected(prepared=prepared, parts=parts)
+
+
+def schedule(bound: Bound, job: Job) -> ScheduledNetwork | Retry:
+    """Return the instructions of all runs."""
+    found = schedule_runs(bound, job)
+    if isinstance(found, DoesNotFit):
+        return relaxed(bound.rewritten.selected, job, found.reason)
+    if found.overwritten:
+        again = replace(job, host_variables=job.host_variables | found.overwritten)
+        reason = f"{len(found.overwritten)} variables would be read after they are written"
+        return Retry(reason=reason, remedy="they are the host's", phase="rewrite", job=again)
+    return found
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A function from the value before, and what is asked for, to its value or a `Retry`."""
+
+    name: str
+    run: Callable[[Any, Job], Any]
+
+
+PHASES = (
+    Phase("read", read),
+    Phase("formats", choose_formats),
+    Phase("passes", prepare),
+    Phase("select", select),
+    Phase("rewrite", rewrite),
+    Phase("bind", bind),
+    Phase("schedule", schedule),
+    Phase("assemble", assemble),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """The values of phases, by their names, and the tries that failed before."""
+
+    values: Mapping[str, Any]
+    retries: tuple[Retry, ...]
+
+
+def run_phases(source: str | Path | Graph, job: Job, last: str = PHASES[-1].name) -> Run:
+    """Run the phases up to one of them.
+
+    Raises
+    ------
+    CompileError
+        Where nothing is left to try.
+    """
+    names = [phase.name for phase in PHASES]
+    checked = os.environ.get("MATLOOM_VERIFY") == "1"
+    values: list[Any] = [source]
+    retries: list[Retry] = []
+    while len(values) <= names.index(last) + 1:
+        phase = PHASES[len(values) - 1]
+        found = phase.run(values[-1], job)
+        if isinstance(found, Retry):
+            retries.append(found)
+            if found.job is None:
+                raise CompileError(found.reason)
+            job = found.job
+            del values[names.index(found.phase) + 1 :]
+            continue
+        if checked:
+            from matloom.compiler.verify import verify_value
+
+            verify_value(phase.name, found, job)
+        values.append(found)
+    return Run(values=dict(zip(names, values[1:], strict=False)), retries=tuple(retries))
+
+
+def compiled(
+    graph: Graph,
+    config: Config,
+    options: CompileOptions,
+    precision: Precision | None = None,
+    refused: Mapping[int, str] | None = None,
+) -> Compiled:
+    """Return the program of a network, unchecked; errors are `compile_network`'s.
+
+    `refused` are reasons to leave operators to the host, by their places in the model file.
+    """
+    job = Job(config=config, options=options, precision=precision, refused=dict(refused or {}))
+    run = run_phases(graph, job)
+    result = run.values["assemble"]
+    assert isinstance(result, Compiled)
+    return replace(result, retries=run.retries)
+
+
+def _names(graph: Graph) -> dict[int, str]:
+    """Return names that differ: the model file's, with the number where one occurs twice."""
+    fixed = {number: graph.tensors[number].name for number in (*graph.outputs, *graph.inputs)}
+    times = Counter(tensor.name for tensor in graph.tensors.values())
+    names = {}
+    for number, tensor in graph.tensors.items():
+        unique = times[tensor.name] == 1 or fixed.get(number) == tensor.name
+        names[number] = tensor.name if unique else f"{tensor.name}:{number}"
+    return names

@@ -1,0 +1,72 @@
+"""What is tried next where a network does not fit the engine."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from matloom.compiler.bind import bind
+from matloom.compiler.rewrite import rewrite
+from matloom.compiler.schedule_runs import schedule_runs
+from matloom.compiler.values import Job, Retry, Selected
+from matloom.schedule import DoesNotFit
+from matloom.select.partition import EngineRun, HostRun
+
+__all__ = ["relaxed"]
+
+
+def relaxed(selected: Selected, job: Job, reason: str) -> Retry:
+    """Return what to try after the runs did not fit for this reason.
+
+    First variables that are copied; then operators that do not fit even alone on the host; then
+    one stage after another; at last nothing.
+    """
+    if job.slices and selected.prepared.graph.variables:
+        # Tensors that variables are stored out of stay on chip, which may be too much.
+        remedy = "copies of what variables hold"
+        return Retry(reason=reason, remedy=remedy, phase="rewrite", job=replace(job, slices=False))
+    too_large = dict(_too_large(selected, job))
+    if too_large:
+        remedy = f"{len(too_large)} operators that do not fit even alone on the host"
+        again = job.again(refused={**job.refused, **too_large})
+    elif not job.options.plain:
+        remedy = "one stage after another"
+        again = job.again(options=replace(job.options, plain=True, tiling_seed=None))
+    else:
+        return Retry(reason=reason)
+    return Retry(reason=reason, remedy=remedy, phase="select", job=again)
+
+
+def _too_large(selected: Selected, job: Job) -> Iterator[tuple[int, str]]:
+    """Yield the operators of the engine that do not fit even alone, each with the reason."""
+    for run in selected.parts.runs:
+        if isinstance(run, HostRun):
+            continue
+        for at in range(len(run.nodes)):
+            reason = _misfit(_alone(selected, run, at), job.again())
+            if reason is not None:
+                yield run.nodes[at].index, reason
+
+
+def _alone(selected: Selected, run: EngineRun, at: int) -> Selected:
+    """Return one operator of a run as a network of its own."""
+    node, parts = run.nodes[at], selected.parts
+    tensors = selected.prepared.graph.tensors
+    inputs = [number for number in node.inputs if tensors[number].data is None]
+    alone = EngineRun(
+        nodes=(node,),
+        stages=(run.stages[at],),
+        consumed=tuple(dict.fromkeys(parts.roots[number] for number in inputs)),
+        produced=node.outputs,
+    )
+    return replace(selected, parts=replace(parts, runs=(alone,)))
+
+
+def _misfit(selected: Selected, job: Job) -> str | None:
+    """Return why a network does not fit, with or without slices of variables; None if it does."""
+    reason = None
+    for slices in (True, False) if selected.prepared.graph.variables else (False,):
+        tried = replace(job, slices=slices)
+        found = schedule_runs(bind(rewrite(selected, tried), tried), tried)
+        if not isinstance(found, DoesNotFit):
+            return None
+        reason = found.reason
+    return reason

@@ -1,0 +1,31 @@
+"""Stage passes over each run of the engine."""
+
+from matloom.compiler.values import Job, Rewritten, Selected
+from matloom.schedule.state import state_places
+from matloom.select.partition import EngineRun, HostRun
+from matloom.select.rewrites.stage_passes import STAGE_PASSES
+from matloom.select.rewrites.staged_run import StagedRun
+
+__all__ = ["rewrite"]
+
+
+def rewrite(selected: Selected, job: Job) -> Rewritten:
+    """Return the runs after the stage passes, of which a plain schedule has none."""
+    graph, parts = selected.prepared.graph, selected.parts
+    state, state_bytes = state_places(graph, parts, job.host_variables)
+    names = {number: selected.prepared.names[root] for number, root in parts.roots.items()}
+    runs: list[StagedRun | HostRun] = []
+    for run in parts.runs:
+        if isinstance(run, EngineRun):
+            placed = frozenset(state) if job.slices else frozenset()
+            staged = StagedRun(graph=graph, run=run, names=names, placed=placed)
+            runs.append(staged if job.options.plain else _passed(staged))
+        else:
+            runs.append(run)
+    return Rewritten(selected=selected, runs=tuple(runs), state=state, state_bytes=state_bytes)
+
+
+def _passed(staged: StagedRun) -> StagedRun:
+    for change in STAGE_PASSES:
+        staged = change(staged)
+    return staged

@@ -1,0 +1,93 @@
+"""Instructions of each run of the engine, one run after another: they share the image."""
+
+from dataclasses import replace
+
+from matloom.arch.config import Config
+from matloom.arch.instruction import Instruction
+from matloom.arch.isa import Region
+from matloom.compiler.values import (
+    Bound,
+    BoundRun,
+    Job,
+    Rewritten,
+    ScheduledNetwork,
+    ScheduledRun,
+)
+from matloom.program.instruction_table import InstructionTable
+from matloom.schedule import DoesNotFit, Image, Place, Scheduled, schedule_segment
+from matloom.schedule.state import overwritten
+from matloom.select.partition import HostRun
+
+__all__ = ["schedule_runs"]
+
+
+def schedule_runs(bound: Bound, job: Job) -> ScheduledNetwork | DoesNotFit:
+    """Return all instructions, or why a run does not fit the engine."""
+    image = Image()
+    runs: list[ScheduledRun | HostRun] = []
+    found: set[int] = set()
+    for run in bound.runs:
+        if isinstance(run, HostRun):
+            runs.append(run)
+            continue
+        scheduled = _scheduled(bound, run, job, image)
+        if isinstance(scheduled, DoesNotFit):
+            return scheduled
+        runs.append(scheduled)
+        found |= _overwritten(bound.rewritten, scheduled.scheduled, job.config)
+    return ScheduledNetwork(
+        bound=bound, runs=tuple(runs), image=bytes(image), overwritten=frozenset(found)
+    )
+
+
+def _scheduled(bound: Bound, run: BoundRun, job: Job, image: Image) -> ScheduledRun | DoesNotFit:
+    """Return the instructions of a run; its constants go into the image."""
+    constants = {
+        name: Place(region=Region.PROGRAM, offset=image.add(values))
+        for name, values in run.constants.items()
+    }
+    segment = replace(run.segment, sources={**run.segment.sources, **constants})
+    found = schedule_segment(
+        segment,
+        job.config,
+        job.options,
+        image,
+        arena_start=bound.rewritten.state_bytes,
+        output_bytes=run.output_bytes,
+        may_pin=sum(not isinstance(other, HostRun) for other in bound.runs) == 1,
+    )
+    if isinstance(found, DoesNotFit):
+        return found
+    commands = _packed(found.instructions, job.config)
+    again = None if found.repeat is None else _packed(found.repeat.instructions, job.config)
+    for packed in (commands, again):
+        if isinstance(packed, DoesNotFit):
+            return packed
+    assert isinstance(commands, bytes)
+    assert again is None or isinstance(again, bytes)
+    return ScheduledRun(bound=run, scheduled=found, commands=commands, repeat_commands=again)
+
+
+def _packed(instructions: list[Instruction], config: Config) -> bytes | DoesNotFit:
+    """Return the command buffer, or which field is out of range."""
+    table = InstructionTable(instructions)
+    problem = table.illegal(config)
+    if problem is not None:
+        return DoesNotFit(reason=f"the network does not fit the instruction set: {problem}")
+    return table.packed()
+
+
+def _overwritten(rewritten: Rewritten, scheduled: Scheduled, config: Config) -> set[int]:
+    """Return the variables that a command buffer would read after they are written."""
+    graph, state = rewritten.selected.prepared.graph, rewritten.state
+    before = {
+        (place.offset, place.offset + graph.tensors[variable.before].size_bytes): variable.before
+        for variable in graph.variables
+        if (place := state.get(variable.before)) is not None
+    }
+    again = [] if scheduled.repeat is None else scheduled.repeat.instructions
+    numbers: set[int] = set()
+    for instructions in (scheduled.instructions, again):
+        found = overwritten(instructions, before, config)
+        numbers.update(number for place, number in before.items() if place[0] in found)
+    return numbers

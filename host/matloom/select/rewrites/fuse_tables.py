@@ -1,0 +1,52 @@
+"""LUT fusion: a lookup becomes part of the POSTs of the stage that makes its input."""
+
+from collections import Counter
+from dataclasses import replace
+
+from matloom.select.rewrites.staged_run import StagedRun
+from matloom.select.stage import Stage, VectorStage
+
+__all__ = ["fuse_tables"]
+
+
+def fuse_tables(staged: StagedRun) -> StagedRun:
+    """Return a run with tables fused into their only producers.
+
+    A producer that has a table already gets the composition of both.
+    """
+    kept = staged.kept
+    groups = [list(group) for group in staged.stages]
+    readers = Counter(name for group in groups for stage in group for name in stage.inputs)
+    producers = Counter(stage.output for group in groups for stage in group)
+    places: dict[str, tuple[int, int]] = {}
+    fused: set[tuple[int, int]] = set()
+    for number, group in enumerate(groups):
+        for at, stage in enumerate(group):
+            name = stage.inputs[0]
+            if _only_looks_up(stage) and name in places and name not in kept:
+                first, index = places[name]
+                if readers[name] == producers[name] == 1:
+                    producer = _with_table(groups[first][index], stage)
+                    groups[first][index] = producer
+                    fused.add((number, at))
+                    places[producer.output] = (first, index)
+                    continue
+            places[stage.output] = (number, at)
+    return staged.with_stages(
+        [stage for at, stage in enumerate(group) if (number, at) not in fused]
+        for number, group in enumerate(groups)
+    )
+
+
+def _only_looks_up(stage: Stage) -> bool:
+    """Return whether a stage is a table and nothing else."""
+    return isinstance(stage, VectorStage) and stage.table is not None and stage.passes_on
+
+
+def _with_table(producer: Stage, stage: Stage) -> Stage:
+    """Return the producer with the table of its consumer, and that one's output."""
+    table = stage.table
+    assert table is not None
+    if producer.table is not None:
+        table = table[producer.table]
+    return replace(producer, output=stage.output, table=table)

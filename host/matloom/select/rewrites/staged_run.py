@@ -1,0 +1,49 @@
+"""What a stage pass changes: the stages of a run of the engine, and what it must know of them."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from matloom.ir.graph import Graph
+from matloom.select.partition import EngineRun
+from matloom.select.stage import Stage
+
+__all__ = ["StagedRun", "View"]
+
+#: A tensor's name, and the bytes of another (half open) that it is.
+View = tuple[str, int, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StagedRun:
+    """A run of the engine between two stage passes.
+
+    Members
+    -------
+    names:
+        Of the graph's tensors by their numbers; those that share bytes share a name.
+    placed:
+        Numbers of the tensors that leave by themselves, to places of their own.
+    views:
+        By the tensor that is stored in part: which tensor that is, and its bytes.
+    """
+
+    graph: Graph = field(repr=False)
+    run: EngineRun
+    names: Mapping[int, str] = field(repr=False)
+    placed: Collection[int] = frozenset()
+    views: Mapping[str, View] = field(default_factory=dict)
+
+    @property
+    def stages(self) -> tuple[tuple[Stage, ...], ...]:
+        """The stages of each operator, in order."""
+        return self.run.stages
+
+    @cached_property
+    def kept(self) -> frozenset[str]:
+        """Tensors that must not change: those that enter or leave the run."""
+        return frozenset(self.names[at] for at in (*self.run.consumed, *self.run.produced))
+
+    def with_stages(self, groups: Iterable[Iterable[Stage]]) -> "StagedRun":
+        """Return the run with other stages of its operators."""
+        return replace(self, run=replace(self.run, stages=tuple(map(tuple, groups))))
