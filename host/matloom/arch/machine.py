@@ -9,7 +9,7 @@ from functools import cached_property
 from matloom.arch.bursts import Channel, Rows, stream_cycles
 from matloom.arch.config import Config
 from matloom.arch.instruction import Instruction
-from matloom.arch.isa import Destination, Opcode, Table, post_element_bytes
+from matloom.arch.isa import Opcode, Source, Table, post_element_bytes
 from matloom.arch.memory import REFERENCE_MEMORY, Memory
 from matloom.arch.numerics import Rounding
 
@@ -48,11 +48,11 @@ _EXEC_LATENCY = 20
 _FLOAT_LATENCY, _FLOAT_LEVEL = 9, 7
 
 #: Cycles of a POST besides its results and the time in which updates settle: of each, of one that
-#: looks up, of floating-point numbers, of one that makes sums; and between its output blocks.
+#: looks up, of floating-point numbers, of one that reads bytes; and between its output blocks.
 _POST_LATENCY = 20
 _POST_LOOK_UP = 1
 _POST_FLOAT = 3
-_POST_SUMS = 5
+_POST_BYTES = 5
 _POST_BLOCK = 1
 
 #: Reads of a block's biases, and of its multipliers and shifts; cycles to fetch them besides the
@@ -154,18 +154,30 @@ class Machine:
 
     def post_cycles(self, values: dict[str, int]) -> int:
         """Return the cycles for which a POST makes results."""
-        # Each write is of one byte for each column.
-        writes = post_element_bytes(values)
-        beats = max(self.config.columns // self.config.lanes, writes)
-        vectors = values["width"] * values["height"] * beats
+        vectors = values["width"] * values["height"] * self.post_beats(values)
         # Parameters of the next block are fetched while this one streams.
-        block = max(vectors + _POST_BLOCK, _POST_FETCH + self.post_reads(values))
+        block = max(vectors + self.post_turn, self.post_fetch + self.post_reads(values))
         cycles = vectors + block * (values["oc_blocks"] - 1)
         if values.get("table", 0) == Table.FILL and self.config.tables > 1:
             # An entry a cycle.
             rows = values["width"] * values["height"] * values["oc_blocks"]
             cycles = max(cycles, rows * (self.config.table_row_bytes + 1))
         return cycles
+
+    def post_beats(self, values: dict[str, int]) -> int:
+        """Return the cycles of a vector of a POST."""
+        # Each write is of one byte for each column.
+        return max(self.config.columns // self.config.lanes, post_element_bytes(values))
+
+    @property
+    def post_turn(self) -> int:
+        """Cycles between the blocks of a POST."""
+        return _POST_BLOCK
+
+    @property
+    def post_fetch(self) -> int:
+        """Cycles of fetching a block's parameters besides the reads."""
+        return _POST_FETCH
 
     @staticmethod
     def post_reads(values: dict[str, int]) -> int:
@@ -177,7 +189,7 @@ class Machine:
         cycles = self.post_cycles(values) + _POST_LATENCY + self.config.acc_update_latency
         cycles += _POST_LOOK_UP * (values.get("table", 0) == Table.LOOK_UP)
         cycles += _POST_FLOAT * (values.get("rounding") == Rounding.FLOAT)
-        return cycles + _POST_SUMS * (values.get("destination", 0) != Destination.SPAD)
+        return cycles + _POST_BYTES * (values.get("source", 0) == Source.SPAD)
 
     def load_cycles(self, values: dict[str, int], *, behind: bool = False) -> int:
         """Return the cycles of a LOAD's beats; `behind` others, the outstanding are taken."""

@@ -1,20 +1,18 @@
-"""Predicted cycles of a command buffer: decoupled units, their queues and their waits."""
+"""Predicted cycles of a command buffer: decoupled units, their queues, waits and banks."""
 
-from bisect import bisect_right
+from collections import deque
 from dataclasses import dataclass
 
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import FORMATS, INSTRUCTION_WORD_BYTES, UNITS, Opcode, Region
 from matloom.arch.machine import Machine
+from matloom.schedule.arrivals import READ_AHEAD, Commands, Loads
+from matloom.schedule.bank_waits import BankWaits
 
 __all__ = ["Prediction", "predict"]
 
 #: Cycles that the dispatcher takes for an instruction: its words, its extents, its verdict.
 _DISPATCH = {Opcode.LOAD: 25, Opcode.EXEC: 30, Opcode.POST: 37, Opcode.STORE: 25}
-
-#: Bytes of a burst of commands; bytes that are read ahead.
-_BURST = 256
-_READ_AHEAD = 2 * _BURST
 
 #: Places of a queue, however shallow it should be.
 _QUEUE_PLACES = 3
@@ -26,6 +24,8 @@ _POST_LEAD = 5
 _HANDOVER = 3
 
 _WAITS = ("wait_load", "wait_exec", "wait_post", "wait_store")
+
+_NEVER = 1 << 60
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,98 +47,181 @@ class Prediction:
     busy: dict[str, int]
 
 
-class _Commands:
-    """When commands arrive at the dispatcher: bursts, each asked for when there is room for it."""
+@dataclass(frozen=True, slots=True)
+class _Queued:
+    """An instruction in a queue: since when, and the number of what it awaits of each unit."""
 
-    def __init__(self, machine: Machine, size: int) -> None:
-        self._machine, self._left = machine, size - _READ_AHEAD
-        self._burst = machine.transfer_cycles(_BURST)
-        #: When each burst begins to arrive.
-        self._begins = [machine.command_latency, machine.command_latency + self._burst]
-        self._taken = 0
-
-    def arrival(self, size: int) -> int:
-        """Return when the next command, of so many bytes, has arrived."""
-        number, place = divmod(self._taken + size - 1, _BURST)
-        beats = self._machine.transfer_cycles(place + 1) - self._machine.beat_cycles + 1
-        return round(self._begins[number] + beats)
-
-    def take(self, size: int, time: int, loads: "_Loads") -> None:
-        """Make room at a time, and ask for the bursts that it is enough for."""
-        self._taken += size
-        while self._left > 0 and self._taken >= (len(self._begins) - 1) * _BURST:
-            place = time + loads.under_way(time)
-            begins = max(time + self._machine.command_latency, place, self._begins[-1])
-            self._begins.append(max(begins, self._begins[-1] + self._burst))
-            beats = round(self._machine.transfer_cycles(min(self._left, _BURST)))
-            loads.make_way(round(begins), beats)
-            self._left -= _BURST
+    instruction: Instruction
+    since: int
+    awaited: tuple[tuple[Opcode, int], ...]
 
 
-class _Loads:
-    """When beats of LOADs come.
+class _Engine:
+    """The units, at a time that advances with the instructions that they begin.
 
-    Members
-    -------
-    done:
-        When each is done.
+    Of all heads of queues the one that can begin first does, as `BankWaits` asks for.
     """
 
-    def __init__(self, machine: Machine, free: int) -> None:
-        self.done: list[int] = []
-        self.free = free
-        self._machine = machine
-        self._starts: list[int] = []
-        self._ends: list[int] = []
+    def __init__(self, instructions: list[Instruction], machine: Machine, *, resident: bool):
+        self._machine, self._resident = machine, resident
+        self._left = deque(instructions)
+        size = sum(_size(instruction) for instruction in instructions)
+        first = machine.transfer_cycles(min(size, READ_AHEAD))
+        self._commands = Commands(machine, size)
+        self._loads = Loads(machine, machine.command_latency + round(first))
+        self._banks = BankWaits(machine, self._loads)
+        self.done: dict[Opcode, list[int]] = {unit: [] for unit in UNITS}
+        self.done[Opcode.LOAD] = self._loads.done
+        self._started: dict[Opcode, list[int]] = {unit: [] for unit in UNITS}
+        self._queues: dict[Opcode, deque[_Queued]] = {unit: deque() for unit in UNITS}
+        self._issued = dict.fromkeys(UNITS, 0)
+        #: When each unit is free, and what then passes until its last instruction completes.
+        self._free, self._more = dict.fromkeys(UNITS, 0), dict.fromkeys(UNITS, 0)
+        self.busy = dict.fromkeys(UNITS, 0)
+        self._dispatched = 0
+        self._places = max(machine.config.queue_depth, _QUEUE_PLACES)
+        self.marks: dict[int, tuple[Opcode, int]] = {}
+        #: When the heads of queues have what they wait for, where that is settled.
+        self._ready: dict[Opcode, int] = {}
 
-    def append(self, start: int, hold: int, more: int) -> None:
-        """Note the beats of the next LOAD, and what passes until it completes."""
-        self._starts.append(start)
-        self._ends.append(start + hold)
-        self.done.append(start + hold + more)
-        self.free = start + hold
+    @property
+    def end(self) -> int:
+        """When everything is done."""
+        return max((times[-1] for times in self.done.values() if times), default=self._dispatched)
 
-    def skip(self) -> None:
-        """Note a LOAD that is left out."""
-        self._starts.append(self._starts[-1] if self._starts else 0)
-        self._ends.append(self._ends[-1] if self._ends else 0)
-        self.done.append(0)
+    def run(self) -> None:
+        """Dispatch and begin one instruction after another until there is none."""
+        while True:
+            unit, start = self._next()
+            dispatch = self._next_dispatch()
+            if dispatch < _NEVER and dispatch <= start:
+                self._dispatch(dispatch)
+            elif unit is None:
+                return
+            else:
+                self._begin(unit, start)
 
-    def under_way(self, time: int) -> float:
-        """Return the cycles of the beats that have been asked for at a time."""
-        asked = time + self._machine.load_latency
-        at = bisect_right(self._starts, asked) - 1
-        return min(self._machine.window_cycles, self._ends[at] - time) if at >= 0 else 0.0
+    def _next(self) -> tuple[Opcode | None, int]:
+        """Return the unit whose head can begin first, and when."""
+        best: Opcode | None = None
+        first = _NEVER
+        for unit, queue in self._queues.items():
+            if not queue:
+                continue
+            if unit not in self._ready:
+                self._ready[unit] = self._ready_at(queue[0])
+            start = self._ready[unit]
+            if unit is not Opcode.LOAD:
+                start = max(start, self._free[unit])
+            if start < first:
+                best, first = unit, start
+        return best, first
 
-    def make_way(self, time: int, beats: int) -> None:
-        """Let beats of commands come at a time: those of LOADs behind it come later."""
-        at = len(self._ends) - 1
-        while at >= 0 and self._ends[at] > time:
-            self._ends[at] += beats
-            self.done[at] += beats
-            if self._starts[at] >= time:
-                self._starts[at] += beats
-            at -= 1
-        if self._ends and self.free > time:
-            self.free = self._ends[-1]
+    def _ready_at(self, head: _Queued) -> int:
+        """Return when what an instruction waits for is done; `_NEVER` where not known yet."""
+        ready = loaded = head.since
+        for other, number in head.awaited:
+            times = self.done[other]
+            if number >= len(times):
+                return _NEVER
+            ready = max(ready, times[number])
+            if other is Opcode.LOAD:
+                loaded = max(loaded, times[number])
+        values, ready = head.instruction.values, ready + _HANDOVER
+        if head.instruction.opcode is Opcode.POST and self._machine.post_reads(values):
+            # Its first block is fetched as soon as the LOADs are there.
+            ready = max(ready, self._banks.fetch(loaded + _HANDOVER, values) + _POST_LEAD)
+        return ready
+
+    def _next_dispatch(self) -> int:
+        """Return when the next instruction is dispatched, `_NEVER` before its queue has room."""
+        if not self._left or self._left[0].opcode is Opcode.END:
+            return _NEVER
+        instruction = self._left[0]
+        unit = instruction.opcode
+        if self._skips(instruction):
+            return self._dispatched
+        if self._issued[unit] - self._places >= len(self._started[unit]):
+            return _NEVER
+        arrived = self._commands.arrival(_size(instruction))
+        return max(self._dispatched, arrived) + _DISPATCH[unit]
+
+    def _skips(self, instruction: Instruction) -> bool:
+        region = instruction.values.get("region")
+        return self._resident and instruction.opcode is Opcode.LOAD and region == Region.PROGRAM
+
+    def _dispatch(self, time: int) -> None:
+        """Put the next instruction into its queue."""
+        instruction = self._left.popleft()
+        unit, values = instruction.opcode, instruction.values
+        number = self._issued[unit]
+        self._issued[unit] = number + 1
+        if self._skips(instruction):
+            self._queues[unit].append(_Queued(instruction, 0, ()))
+            return
+        self._commands.take(_size(instruction), time, self._loads)
+        if number >= self._places:
+            time = max(time, self._started[unit][number - self._places])
+        self._dispatched = time
+        awaited = tuple(
+            (other, self._issued[other] - values[name])
+            for name, other in zip(_WAITS, UNITS, strict=True)
+            if values.get(name, 0)
+        )
+        self._queues[unit].append(_Queued(instruction, time, awaited))
+        if values.get("timestamp", 0):
+            self.marks[values["timestamp"]] = unit, number
+
+    def _begin(self, unit: Opcode, start: int) -> None:
+        """Let the head of a queue begin."""
+        instruction = self._queues[unit].popleft().instruction
+        self._ready.pop(unit)
+        if unit is Opcode.LOAD:
+            self._begin_load(instruction, start)
+            self._settle(unit)
+            return
+        behind = bool(self._started[unit]) and self._free[unit] >= start
+        work, self._more[unit] = self._machine.duration(instruction, behind=behind)
+        self._started[unit].append(start)
+        self.done[unit].append(0)
+        self._free[unit] = start
+        if self._banks.begin(start, work, instruction):
+            self._settle(Opcode.LOAD)
+        for other, end in self._banks.ends():
+            if self._free[other] != end:
+                self.busy[other] += end - self._free[other]
+                self._free[other] = end
+            if self.done[other][-1] != end + self._more[other]:
+                self.done[other][-1] = end + self._more[other]
+                self._settle(other)
+        if unit is Opcode.EXEC:
+            # It may be in the way of the next parameters.
+            self._ready.pop(Opcode.POST, None)
+
+    def _begin_load(self, instruction: Instruction, ready: int) -> None:
+        loads, machine, started = self._loads, self._machine, self._started[Opcode.LOAD]
+        if self._skips(instruction):
+            started.append(0)
+            self._banks.load(0, 0, None)
+            loads.skip()
+            return
+        arrives = ready + machine.load_latency
+        start = max(arrives, loads.free)
+        behind = bool(started) and loads.free >= arrives
+        work, more = machine.duration(instruction, behind=behind)
+        loads.append(start, self._banks.load(start, work, instruction), more)
+        started.append(max(ready, start - machine.load_latency))
+        self.busy[Opcode.LOAD] += work
+
+    def _settle(self, unit: Opcode) -> None:
+        """Ask again of the heads that wait for a unit when they are ready."""
+        for other, queue in self._queues.items():
+            if other in self._ready and any(awaited is unit for awaited, _ in queue[0].awaited):
+                del self._ready[other]
 
 
-def _ready(
-    instruction: Instruction, dispatch: int, done: dict[Opcode, list[int]], machine: Machine
-) -> int:
-    """Return when what an instruction waits for is done, from its dispatch on."""
-    ready = dispatch + _HANDOVER
-    for field, other in zip(_WAITS, UNITS, strict=True):
-        wait = instruction.values.get(field, 0)
-        if wait:
-            ready = max(ready, done[other][-wait] + _HANDOVER)
-    reads = machine.post_reads(instruction.values) if instruction.opcode is Opcode.POST else 0
-    if reads:
-        # Its first block is fetched as soon as the LOADs are there.
-        wait = instruction.values.get("wait_load", 0)
-        loaded = done[Opcode.LOAD][-wait] if wait else 0
-        ready = max(ready, max(dispatch, loaded) + _HANDOVER + reads + _POST_LEAD)
-    return ready
+def _size(instruction: Instruction) -> int:
+    return FORMATS[instruction.opcode].instruction_words * INSTRUCTION_WORD_BYTES
 
 
 def predict(
@@ -148,53 +231,10 @@ def predict(
 
     With `resident`, the LOADs of constants are left out, as if these were in the scratchpad.
     """
-    done: dict[Opcode, list[int]] = {unit: [] for unit in UNITS}
-    started: dict[Opcode, list[int]] = {unit: [] for unit in UNITS}
-    free = dict.fromkeys(UNITS, 0)
-    busy = dict.fromkeys(UNITS, 0)
-    timestamps: dict[int, int] = {}
-    sizes = [
-        FORMATS[instruction.opcode].instruction_words * INSTRUCTION_WORD_BYTES
-        for instruction in instructions
-    ]
-    first = machine.transfer_cycles(min(sum(sizes), _READ_AHEAD))
-    fetched = _Commands(machine, sum(sizes))
-    loads = _Loads(machine, machine.command_latency + round(first))
-    done[Opcode.LOAD] = loads.done
-    dispatch, places = 0, max(machine.config.queue_depth, _QUEUE_PLACES)
-    for instruction, size in zip(instructions, sizes, strict=True):
-        unit = instruction.opcode
-        if unit is Opcode.END:
-            break
-        queue = started[unit]
-        if resident and unit is Opcode.LOAD and instruction.values.get("region") == Region.PROGRAM:
-            queue.append(0)
-            loads.skip()
-            continue
-        dispatch = max(dispatch, fetched.arrival(size)) + _DISPATCH[unit]
-        fetched.take(size, dispatch, loads)
-        if len(queue) >= places:
-            dispatch = max(dispatch, queue[-places])
-        taken_at = ready = _ready(instruction, dispatch, done, machine)
-        if unit is Opcode.LOAD:
-            ready += machine.load_latency
-        free[Opcode.LOAD] = loads.free
-        start = max(ready, free[unit])
-        hold, more = machine.duration(instruction, behind=bool(queue) and free[unit] >= ready)
-        free[unit] = start + hold
-        if unit is Opcode.LOAD:
-            loads.append(start, hold, more)
-            start = max(taken_at, start - machine.load_latency)
-        else:
-            done[unit].append(start + hold + more)
-        queue.append(start)
-        busy[unit] += hold
-        timestamp = instruction.values.get("timestamp", 0)
-        if timestamp:
-            timestamps[timestamp] = done[unit][-1]
-    cycles = max((times[-1] for times in done.values() if times), default=dispatch) + _HANDOVER
+    engine = _Engine(instructions, machine, resident=resident)
+    engine.run()
     return Prediction(
-        cycles=cycles,
-        timestamps=timestamps,
-        busy={unit.name.lower(): count for unit, count in busy.items()},
+        cycles=engine.end + _HANDOVER,
+        timestamps={mark: engine.done[unit][at] for mark, (unit, at) in engine.marks.items()},
+        busy={unit.name.lower(): count for unit, count in engine.busy.items()},
     )

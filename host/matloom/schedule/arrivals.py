@@ -1,0 +1,118 @@
+"""When commands and what LOADs bring arrive over the bus that they share."""
+
+from bisect import bisect_right
+from collections.abc import Callable
+
+from matloom.arch.machine import Machine
+
+__all__ = ["READ_AHEAD", "Commands", "Loads"]
+
+#: Bytes of a burst of commands; bytes that are read ahead.
+_BURST = 256
+READ_AHEAD = 2 * _BURST
+
+
+class Commands:
+    """When commands arrive at the dispatcher: bursts, each asked for when there is room for it."""
+
+    def __init__(self, machine: Machine, size: int) -> None:
+        self._machine, self._left = machine, size - READ_AHEAD
+        self._burst = machine.transfer_cycles(_BURST)
+        #: When each burst begins to arrive.
+        self._begins = [machine.command_latency, machine.command_latency + self._burst]
+        self._taken = 0
+
+    def arrival(self, size: int) -> int:
+        """Return when the next command, of so many bytes, has arrived."""
+        number, place = divmod(self._taken + size - 1, _BURST)
+        beats = self._machine.transfer_cycles(place + 1) - self._machine.beat_cycles + 1
+        return round(self._begins[number] + beats)
+
+    def take(self, size: int, time: int, loads: "Loads") -> None:
+        """Make room at a time, and ask for the bursts that it is enough for."""
+        self._taken += size
+        while self._left > 0 and self._taken >= (len(self._begins) - 1) * _BURST:
+            place = time + loads.under_way(time)
+            begins = max(time + self._machine.command_latency, place, self._begins[-1])
+            self._begins.append(max(begins, self._begins[-1] + self._burst))
+            beats = round(self._machine.transfer_cycles(min(self._left, _BURST)))
+            loads.make_way(round(begins), beats)
+            self._left -= _BURST
+
+
+class Loads:
+    """When beats of LOADs come.
+
+    Members
+    -------
+    done:
+        When each is done.
+    free:
+        When the beats of a next one could begin.
+    """
+
+    def __init__(self, machine: Machine, free: int) -> None:
+        self.done: list[int] = []
+        self.free = free
+        self._machine = machine
+        #: When the beats of each begin and end; cycles of commands between them.
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        self._between: list[int] = []
+
+    def append(self, start: int, end: int, more: int) -> None:
+        """Note the beats of the next LOAD, and what passes until it completes."""
+        self._starts.append(start)
+        self._ends.append(end)
+        self._between.append(0)
+        self.done.append(end + more)
+        self.free = end
+
+    def skip(self) -> None:
+        """Note a LOAD that is left out."""
+        self._starts.append(self._starts[-1] if self._starts else 0)
+        self._ends.append(self._ends[-1] if self._ends else 0)
+        self._between.append(0)
+        self.done.append(0)
+
+    def under_way(self, time: int) -> float:
+        """Return the cycles of the beats that have been asked for at a time."""
+        asked = time + self._machine.load_latency
+        at = bisect_right(self._starts, asked) - 1
+        return min(self._machine.window_cycles, self._ends[at] - time) if at >= 0 else 0.0
+
+    def make_way(self, time: int, beats: int) -> None:
+        """Let beats of commands come at a time: those of LOADs behind it come later."""
+        at = len(self._ends) - 1
+        while at >= 0 and self._ends[at] > time:
+            whole = self._starts[at] >= time
+            self._delay(at, beats, whole=whole)
+            self._between[at] += 0 if whole else beats
+            at -= 1
+        if self._ends and self.free > time:
+            self.free = self._ends[-1]
+
+    def hold_up(self, time: int, end_of: Callable[[int, int], int]) -> bool:
+        """Delay those whose beats are still to come at a time; return whether there are any.
+
+        `end_of` gives, for the number of one and the start of its beats, when they end if no
+        commands come between them.
+        """
+        changed, before = False, 0
+        for number in range(bisect_right(self._ends, time), len(self._ends)):
+            behind = before - self._starts[number]
+            if behind > 0:
+                self._delay(number, behind, whole=True)
+            end = end_of(number, self._starts[number]) + self._between[number]
+            more = max(0, end - self._ends[number])
+            self._delay(number, more, whole=False)
+            before = self._ends[number]
+            changed |= behind > 0 or more > 0
+        self.free = max(self.free, before)
+        return changed
+
+    def _delay(self, at: int, cycles: int, *, whole: bool) -> None:
+        self._ends[at] += cycles
+        self.done[at] += cycles
+        if whole:
+            self._starts[at] += cycles

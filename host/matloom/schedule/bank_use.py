@@ -1,0 +1,119 @@
+"""Which banks of the scratchpad an instruction reads and writes, and how often."""
+
+from dataclasses import dataclass
+
+from matloom.arch.instruction import Instruction
+from matloom.arch.isa import Destination, Opcode, Source, Table, post_element_bytes
+from matloom.arch.machine import Machine
+
+__all__ = ["BankUse", "Use", "bank_use"]
+
+#: Parts of a transfer, in the order in which they are moved: bank, share of the whole.
+Parts = tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What an instruction reads, or writes, bank after bank.
+
+    Members
+    -------
+    parts:
+        Banks, and the share of the whole that lies in each.
+    rate:
+        Accesses in a cycle, where none waits.
+    """
+
+    parts: Parts = ()
+    rate: float = 0.0
+
+    def by_bank(self) -> dict[int, float]:
+        """Return the accesses in a cycle to each bank, on average."""
+        return {bank: share * self.rate for bank, share in self.parts}
+
+
+_NONE = Use()
+
+
+@dataclass(frozen=True, slots=True)
+class BankUse:
+    """What an instruction does to the banks.
+
+    Members
+    -------
+    reads, writes:
+        Of EXEC inputs, of POST vectors.
+    weights:
+        What EXEC reads besides.
+    params:
+        The bank of POST's parameters, -1 where it has none.
+    """
+
+    reads: Use = _NONE
+    writes: Use = _NONE
+    weights: Use = _NONE
+    params: int = -1
+
+
+def _parts(start: int, end: int, bank_bytes: int) -> Parts:
+    """Return the banks of a range of bytes."""
+    first, last = start // bank_bytes, (end - 1) // bank_bytes
+    if first >= last:
+        return ((first, 1.0),)
+    size, found = end - start, []
+    for bank in range(first, last + 1):
+        low, high = max(start, bank * bank_bytes), min(end, (bank + 1) * bank_bytes)
+        found.append((bank, (high - low) / size))
+    return tuple(found)
+
+
+def bank_use(instruction: Instruction, machine: Machine) -> BankUse:
+    """Return what an instruction does to the banks."""
+    values = instruction.values
+    if instruction.opcode is Opcode.EXEC:
+        return _of_exec(values, machine)
+    if instruction.opcode is Opcode.POST:
+        return _of_post(values, machine)
+    moved = _moved(values, machine)
+    return BankUse(writes=moved) if instruction.opcode is Opcode.LOAD else BankUse(reads=moved)
+
+
+def _of_exec(values: dict[str, int], machine: Machine) -> BankUse:
+    config, get = machine.config, values.get
+    steps = values["kernel_rows"] * values["kernel_cols"] * values["blocks"] * values["oc_blocks"]
+    cycles = machine.exec_cycles(values)
+    start = get("input_addr", 0)
+    end = start + (get("input_rows", 1) - 1) * get("input_pitch", 0) + get("input_row_bytes", 1)
+    rate = values["width"] * values["height"] * steps / cycles
+    reads = Use(_parts(start, max(end, start + 1), config.bank_bytes), rate)
+    if get("weights_fixed"):
+        return BankUse(reads=reads)
+    first = get("weight_addr", 0)
+    weights = _parts(first, first + steps * config.tile_bytes, config.bank_bytes)
+    return BankUse(reads=reads, weights=Use(weights, steps * config.tile_load_cycles / cycles))
+
+
+def _of_post(values: dict[str, int], machine: Machine) -> BankUse:
+    get = values.get
+    vectors = values["width"] * values["height"] * values["oc_blocks"]
+    rate = vectors * post_element_bytes(values) / machine.post_cycles(values)
+
+    def side(name: str) -> Use:
+        start = get(f"{name}_addr", 0)
+        rows = (values["height"] - 1) * get(f"{name}_pitch", 0)
+        end = start + rows + max(1, values["width"] * get("x_step", 0))
+        return Use(_parts(start, end, machine.config.bank_bytes), rate)
+
+    reads = side("source") if get("source", 0) == Source.SPAD else _NONE
+    written = get("destination", 0) == Destination.SPAD and get("table", 0) != Table.FILL
+    params = get("param_addr", 0) // machine.config.bank_bytes if machine.post_reads(values) else -1
+    return BankUse(reads=reads, writes=side("dest") if written else _NONE, params=params)
+
+
+def _moved(values: dict[str, int], machine: Machine) -> Use:
+    get = values.get
+    start = get("spad_addr", 0)
+    planes = (values["planes"] - 1) * get("spad_plane_step", 0)
+    rows = (values["rows"] - 1) * get("spad_row_step", 0)
+    end = start + planes + rows + values["row_bytes"]
+    return Use(_parts(start, end, machine.config.bank_bytes), 1 / machine.beat_cycles)
