@@ -10,6 +10,7 @@ from click.testing import CliRunner
 import matloom
 from matloom import cli, runtime
 from matloom.arch.memory import Memory
+from matloom.compiler.describe import STOPS
 from matloom.data.digits import NETWORK
 from matloom.program import Program
 from matloom.tools import doctor
@@ -152,3 +153,33 @@ def test_check(tmp_path, monkeypatch, capsys):
     assert "checked when compiled: nothing" in capsys.readouterr().out
     assert run_main(monkeypatch, "explain", str(program), "--check", "none") == 2
     assert "--check must go with a network, not the program" in capsys.readouterr().err
+
+
+def test_compile_stops_after_a_phase():
+    arguments = ["compile", str(NETWORK), "--config", "nano", "--stop-after", "select"]
+    result = CliRunner().invoke(cli.cli, arguments)
+    assert result.exit_code == 0
+    assert "CONV_2D_0: stem = image" in result.stdout
+
+
+def test_compile_writes_or_prints(tmp_path, monkeypatch, capsys):
+    for more in ([], ["--stop-after", "read", "-o", str(tmp_path / "a.mloom")]):
+        assert run_main(monkeypatch, "compile", str(NETWORK), *more) == 2
+        assert "either --output or --stop-after must be given" in capsys.readouterr().err
+
+
+def test_compile_refuses_unknown_phases_and_lists_all(monkeypatch, capsys):
+    assert run_main(monkeypatch, "compile", str(NETWORK), "--stop-after", "link") == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"matloom: --stop-after must be one of {', '.join(STOPS)}, not 'link'")
+    help_text = " ".join(CliRunner().invoke(cli.cli, ["compile", "-h"]).output.split())
+    *names, last = STOPS
+    assert f"{', '.join(names)} or {last}." in help_text
+
+
+def test_what_does_not_go_with_stop_after(tmp_path, monkeypatch, capsys):
+    stop = ("--stop-after", "read")
+    assert run_main(monkeypatch, "compile", str(NETWORK), *stop, "--check", "full") == 2
+    assert "--check must go with --output" in capsys.readouterr().err
+    assert run_main(monkeypatch, "compile", str(tmp_path / "a.mloom"), *stop) == 2
+    assert "--stop-after must go with a network" in capsys.readouterr().err

@@ -18,7 +18,7 @@ ROOMS = (
     *("ops", "data", "tools", "testing", "cli"),
 )
 #: The only host files that ask for hardware: the simulated device and the command line.
-GENERATORS = {"device/rtl.py", "cli.py"}
+GENERATORS = {"device/rtl.py", "cli/chips.py"}
 
 
 def imported(path):

@@ -257,23 +257,26 @@ class _Search:
         start = segment if whole else _start(segment)
         made = max(self.output_bytes, *(segment.sizes[name] for name in start.results))
         results: dict[Candidate, tuple[Scheduled, Image]] = {}
+        dropped: dict[Candidate, str] = {}
         for candidate in tried:
             plan = fit(start, self.config, options, candidate)
             if isinstance(plan, DoesNotFit):
                 if not results:
                     return plan
-                self._note("start", candidate.text, None, plan.reason)
+                dropped[candidate] = plan.reason
                 continue
             same = next((each for each, (had, _) in results.items() if had.plan is plan), None)
             if same is not None:
-                self._note("start", candidate.text, None, f"the same plan as {same.text}")
+                dropped[candidate] = f"the same plan as {same.text}"
                 continue
             grown = image.fork() if start is segment else Image()
             results[candidate] = self._emitted(start, plan, grown, made), grown
         best = min(results, key=lambda each: results[each][0].prediction.cycles)
-        for candidate, (found, _) in results.items():
-            outcome = "chosen" if candidate is best else "not faster"
-            self._note("start", candidate.text, found.prediction.cycles, outcome)
+        decision = "start" if start is segment else f"start, by {len(start.stages)} stages"
+        for candidate in tried:
+            outcome = "chosen" if candidate is best else dropped.get(candidate, "not faster")
+            cycles = results[candidate][0].prediction.cycles if candidate in results else None
+            self._note(decision, candidate.text, cycles, outcome)
         return best, results[best] if start is segment else None
 
     def _resident(

@@ -59,4 +59,4 @@ def test_a_candidate_that_does_not_fit_is_dropped_with_its_reason(segment, monke
     found = scheduled(segment, PRESETS["small"])
     assert isinstance(found, Scheduled)
     (dropped,) = (each for each in found.tried if each.outcome == reason)
-    assert (dropped.decision, dropped.cycles) == ("start", None)
+    assert (dropped.decision, dropped.cycles) == ("start, by 3 stages", None)

@@ -1,0 +1,132 @@
+"""Verbs of the chip and of this installation: doctor, generate, demo, bench."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from matloom.cli.group import cli
+from matloom.cli.options import CONFIG, DEVICE, MEMORY, console
+
+
+@cli.command()
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+def doctor(as_json: bool) -> None:
+    """Report the state of each tool, with the remedy."""
+    from matloom.tools import doctor as clinic
+
+    findings = clinic.examine()
+    click.echo(clinic.to_json(findings) if as_json else clinic.to_table(findings), nl=as_json)
+    sys.exit(0 if clinic.healthy(findings) else 1)
+
+
+@cli.command()
+@CONFIG
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
+@click.option("--fpga-report", "fpga", metavar="DEVICE", help="Also synthesise, place and route.")
+@click.option("--seed", type=int, default=4, show_default=True, help="First of the placement.")
+@click.option("--seeds", type=click.IntRange(1), default=1, help="How many, from --seed upward.")
+@click.option("--jobs", type=click.IntRange(1), help="Processes at a time; else one a core.")
+def generate(
+    config: str, output: Path, fpga: str | None, seed: int, seeds: int, jobs: int | None
+) -> None:
+    """Write the chip as Verilog with a JSON description, and the C header of its registers.
+
+    With --fpga-report also its area and clock on a device, the fastest of the seeds and the
+    median. Netlist, placements and routings stay in the folder `fpga` of the output: the same
+    call goes on where it was ended, and another seed begins at the netlist.
+    """
+    from matloom.arch.config import load_config
+    from matloom_rtl.fpga.devices import DEVICES
+    from matloom_rtl.generate import generate as make_chip
+
+    if fpga is not None and fpga not in DEVICES:
+        raise ValueError(f"--fpga-report must be one of {', '.join(DEVICES)}, not {fpga!r}")
+    chip = make_chip(load_config(config))
+    written = chip.write(output)
+    header = output / "matloom_regs.h"
+    header.write_text(_header())
+    for path in (*written, header):
+        click.echo(path)
+    if fpga is not None:
+        from matloom_rtl.fpga.flow import Effort, cores
+
+        effort = Effort(
+            seeds=tuple(range(seed, seed + seeds)), jobs=jobs or cores(), folder=output / "fpga"
+        )
+        _fpga_report(chip, fpga, output, Path(config).stem, effort)
+
+
+def _header() -> str:
+    from matloom.arch.generate.header import header
+
+    return header()
+
+
+def _fpga_report(chip: Any, device: str, output: Path, name: str, effort: Any) -> None:
+    import json
+
+    from matloom_rtl.fpga.flow import DEVICES, build_report
+
+    report, units = build_report(chip, DEVICES[device], click.echo, effort)
+    path = output / f"{device}_{name}.json"
+    path.write_text(json.dumps(report, indent=2) + "\n")
+    breakdown = output / f"{device}_{name}_units.json"
+    breakdown.write_text(json.dumps(units, indent=2) + "\n")
+    click.echo(breakdown)
+    if report["fmax_mhz"] is None:
+        click.echo(path)
+        raise ValueError(f"a seed must be routed for a clock: none of {len(effort.seeds)} was")
+    clocks = f"{report['fmax_mhz']} MHz by seed {report['seed']}"
+    if len(effort.seeds) > 1:
+        clocks += f", median {report['median_mhz']}"
+    click.echo(f"{path}: {clocks}")
+
+
+@cli.command()
+@DEVICE
+@CONFIG
+def demo(device: str, config: str) -> None:
+    """Classify 360 handwritten digits with a trained network on the chip."""
+    from matloom.tools.demo import run_demo
+
+    sys.exit(0 if run_demo(console(markup=True), device, config) else 1)
+
+
+@cli.command()
+@CONFIG
+@click.option("--check", is_flag=True, help="Compare with the kept report; exit 1 where worse.")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="Where the report is kept; docs/results/bench_CONFIG.json here.",
+)
+@MEMORY
+def bench(config: str, check: bool, output: Path | None, memory: str | None) -> None:
+    """Measure cycles on the chip, compare them with the targets, and keep or check the report."""
+    from matloom.arch.config import load_config
+    from matloom.arch.memory import load_memory
+    from matloom.tools import bench as benchmark
+
+    chosen, behind = load_config(config), load_memory(memory)
+    name = Path(config).stem if memory is None else f"{Path(config).stem}_{Path(memory).stem}"
+    path = output or Path("docs/results") / f"bench_{name}.json"
+    kept = path.read_text() if check else ""
+    results, skipped = benchmark.run_bench(
+        chosen, name, say=lambda line: click.echo(line, err=True), memory=behind
+    )
+    screen = console()
+    screen.width = screen.width if screen.is_terminal else 160
+    screen.print(benchmark.table(results, name))
+    for line in skipped:
+        click.echo(line)
+    if check:
+        problems = benchmark.check(results, kept)
+        for line in problems:
+            click.echo(line, err=True)
+        sys.exit(1 if problems else 0)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(benchmark.to_json(results, chosen, name))
+    click.echo(path)

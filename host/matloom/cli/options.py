@@ -1,0 +1,138 @@
+"""Options that several verbs share, and those that belong together as one argument."""
+
+import functools
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import click
+
+__all__ = [
+    "CONFIG",
+    "DEVICE",
+    "MEMORY",
+    "NETWORK",
+    "Compilation",
+    "Target",
+    "compilation",
+    "console",
+    "require_place",
+    "target",
+]
+
+CONFIG = click.option(
+    "--config",
+    default="reference",
+    show_default=True,
+    metavar="PRESET[+CHANGE...]|FILE",
+    help="The engine.",
+)
+DEVICE = click.option(
+    "--device", default="rtl", show_default=True, help="rtl, model or uart:PORT[@BAUD]."
+)
+_PRECISION = click.option(
+    "--precision",
+    multiple=True,
+    metavar="[LAYER=]MODE",
+    help="bf16 or fp16 for layers of float32, i8xi4 for those of int8; float32 or i8xi8 leaves "
+    "one as it is. All others where no LAYER is named.",
+)
+_CHECK = click.option(
+    "--check",
+    type=click.Choice(["full", "sample", "none"]),
+    help="How much of the program is run against the operators' definitions (sample, or "
+    "MATLOOM_CHECK).",
+)
+_EFFORT = click.option(
+    "--effort",
+    type=click.IntRange(0, 2),
+    default=1,
+    show_default=True,
+    help="How long to look for a fast program: 0 takes the first, 2 compares whole programs.",
+)
+MEMORY = click.option(
+    "--memory",
+    metavar="NAME|FILE.json",
+    help="What the bus leads to (reference, on-chip, sdram-16); the program's own for a .mloom.",
+)
+NETWORK = click.argument("network", metavar="NET", type=click.Path(path_type=Path))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compilation:
+    """How a network is compiled, as the options of that name say."""
+
+    config: str = "reference"
+    precision: tuple[str, ...] = ()
+    check: str | None = None
+    effort: int = 1
+    memory: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """What a network runs on, and how it is watched."""
+
+    device: str
+    waves: Path | None
+    check_bus: bool
+
+
+_OPTIONS = {
+    "config": CONFIG,
+    "precision": _PRECISION,
+    "check": _CHECK,
+    "effort": _EFFORT,
+    "memory": MEMORY,
+    "device": DEVICE,
+    "waves": click.option(
+        "--waves", type=click.Path(path_type=Path), help="Write a VCD (device rtl)."
+    ),
+    "check_bus": click.option(
+        "--check-bus", is_flag=True, help="Hold every cycle against AXI (device rtl)."
+    ),
+}
+
+
+def _together(argument: str, kind: type, names: tuple[str, ...]) -> Callable[[Any], Any]:
+    """Return a decorator that gives a verb some options as one argument."""
+
+    def decorate(verb: Callable[..., Any]) -> Any:
+        @functools.wraps(verb)
+        def called(**values: Any) -> Any:
+            given = {name: values.pop(name) for name in names}
+            return verb(**{argument: kind(**given)}, **values)
+
+        for name in reversed(names):
+            called = _OPTIONS[name](called)
+        return called
+
+    return decorate
+
+
+def compilation(*names: str) -> Callable[[Any], Any]:
+    """Return a decorator for options of a `Compilation`, the argument `how`; all where no names."""
+    every = tuple(item.name for item in fields(Compilation))
+    return _together("how", Compilation, names or every)
+
+
+#: A decorator for the options of a `Target`, the argument `target`.
+target = _together("target", Target, tuple(item.name for item in fields(Target)))
+
+
+def console(*, markup: bool = False) -> Any:
+    """Return what prints; `markup` for texts without names, which come from files."""
+    from rich.console import Console
+
+    return Console(highlight=False, markup=markup, emoji=markup)
+
+
+def require_place(option: str, path: Path | None) -> None:
+    """Raise `ValueError` where no file can be written; before the work, not after it."""
+    if path is None:
+        return
+    written = path if path.exists() else path.absolute().parent
+    if path.is_dir() or not os.access(written, os.W_OK):
+        raise ValueError(f"{option} must be a file that can be written, not {str(path)!r}")

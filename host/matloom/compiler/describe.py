@@ -1,0 +1,112 @@
+"""What the phases make, as text: what `matloom compile NET --stop-after PHASE` prints.
+
+`schedule` is one phase: a candidate of its search goes through all its steps before it is compared.
+The steps of the candidate that was chosen can be looked at one by one.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from matloom.compiler.pipeline import run_phases
+from matloom.compiler.values import Bound, BoundRun, Job, Rewritten, ScheduledNetwork, Selected
+from matloom.ir.graph import Graph
+from matloom.ir.text import to_text
+from matloom.program.disassemble import disassemble
+from matloom.schedule import Scheduled
+from matloom.schedule.text import allocation_lines, order_lines, search_lines, tile_lines
+from matloom.select.partition import HostRun
+from matloom.select.text import run_lines
+
+__all__ = ["STOPS", "describe"]
+
+
+def _selected(selected: Selected) -> Iterator[str]:
+    for run in selected.parts.runs:
+        yield from run_lines(run, selected.prepared.names)
+
+
+def _rewritten(rewritten: Rewritten) -> Iterator[str]:
+    names = rewritten.selected.prepared.names
+    for run in rewritten.runs:
+        yield from run_lines(run if isinstance(run, HostRun) else run.run, names)
+        views = {} if isinstance(run, HostRun) else run.views
+        for name, (output, start, end) in views.items():
+            yield f"  {output} is bytes {start}..{end} of {name}"
+
+
+def _bound(bound: Bound) -> Iterator[str]:
+    for run in bound.runs:
+        yield from ("host",) if isinstance(run, HostRun) else _places(run)
+
+
+def _places(run: BoundRun) -> Iterator[str]:
+    yield "engine"
+    for kind, places in (("reads", run.segment.sources), ("writes", run.segment.results)):
+        for name, place in places.items():
+            size = run.segment.sizes.get(name, 0)
+            yield f"  {kind} {name}: {size} bytes from {place.region.name} {place.offset}"
+    for name, values in run.constants.items():
+        yield f"  constant {name}: {len(values)} bytes"
+    for name, size in run.segment.sizes.items():
+        if name not in (*run.segment.sources, *run.segment.results, *run.constants):
+            yield f"  makes {name}: {size} bytes"
+
+
+def _runs(lines: Callable[[Scheduled], Iterable[str]]) -> Callable[[ScheduledNetwork], Any]:
+    """Return what describes a step of the schedules of all runs."""
+
+    def each(network: ScheduledNetwork) -> Iterator[str]:
+        for number, run in enumerate(network.runs):
+            if isinstance(run, HostRun):
+                yield f"run {number}: host"
+                continue
+            yield f"run {number}: engine, {run.scheduled.prediction.cycles:,} cycles predicted"
+            yield from (f"  {line}" for line in lines(run.scheduled))
+
+    return each
+
+
+def _instructions(network: ScheduledNetwork) -> Iterator[str]:
+    for number, run in enumerate(network.runs):
+        if isinstance(run, HostRun):
+            yield f"run {number}: host"
+            continue
+        yield f"run {number}: engine"
+        yield disassemble(run.commands)
+        if run.repeat_commands is not None:
+            yield f"run {number}, weights on chip: engine"
+            yield disassemble(run.repeat_commands)
+
+
+#: By its name, where one can stop: the phase whose value it is, and that value's lines.
+STOPS: dict[str, tuple[str, Callable[[Any], Iterable[str]]]] = {
+    "read": ("read", lambda graph: [to_text(graph).rstrip()]),
+    "formats": ("formats", lambda graph: [to_text(graph).rstrip()]),
+    "passes": ("passes", lambda prepared: [to_text(prepared.graph).rstrip()]),
+    "select": ("select", _selected),
+    "rewrite": ("rewrite", _rewritten),
+    "bind": ("bind", _bound),
+    "search": ("schedule", _runs(search_lines)),
+    "tile": ("schedule", _runs(tile_lines)),
+    "order": ("schedule", _runs(order_lines)),
+    "allocate": ("schedule", _runs(allocation_lines)),
+    "emit": ("schedule", _instructions),
+    "assemble": ("assemble", lambda compiled: [disassemble(compiled.program)]),
+}
+
+
+def describe(source: str | Path | Graph, job: Job, stop: str) -> str:
+    """Return what the phases make of a network up to one of `STOPS`, and what was tried before.
+
+    Raises
+    ------
+    ValueError
+        For another name than those of `STOPS`.
+    """
+    if stop not in STOPS:
+        raise ValueError(f"--stop-after must be one of {', '.join(STOPS)}, not {stop!r}")
+    phase, lines = STOPS[stop]
+    run = run_phases(source, job, phase)
+    tried = (f"; dropped: {each.reason}; next: {each.remedy}" for each in run.retries)
+    return "\n".join([*tried, *lines(run.values[phase])])

@@ -1,0 +1,87 @@
+"""The steps of a schedule as text, for people: the search, tiles, their order, addresses."""
+
+from collections.abc import Iterator
+
+from matloom.schedule.plan import Buffer, Load, Plan
+from matloom.schedule.search import Scheduled, Tried
+from matloom.schedule.tiles import ArrayTile, Tile
+
+__all__ = ["allocation_lines", "order_lines", "search_lines", "tile_lines"]
+
+
+def search_lines(scheduled: Scheduled) -> Iterator[str]:
+    """Yield a line for each candidate: its cycles, and why it was dropped."""
+    for each in scheduled.tried:
+        yield _tried(each)
+    if not scheduled.tried:
+        yield "one candidate: nothing to choose"
+
+
+def _tried(each: Tried) -> str:
+    cycles = "" if each.cycles is None else f" ({each.cycles:,} cycles predicted)"
+    return f"{each.decision}: {each.candidate}{cycles}: {each.outcome}"
+
+
+def _tile(tile: Tile) -> str:
+    """Return the outputs of a tile; ends are half open."""
+    if not isinstance(tile, ArrayTile):
+        return f"bytes {tile.start}..{tile.end}"
+    return (
+        f"image {tile.image} rows {tile.first_row}..{tile.end_row} "
+        f"x {tile.first_x}..{tile.end_x} blocks {tile.first_block}..{tile.end_block} "
+        f"steps {tile.first_step}..{tile.end_step} chunk {tile.chunk}"
+    )
+
+
+def tile_lines(scheduled: Scheduled) -> Iterator[str]:
+    """Yield for each stage its weights' way on chip, and its tiles."""
+    plan = scheduled.plan
+    for tiling, params in zip(plan.tilings, plan.policy.limits, strict=True):
+        count = f"{len(tiling.tiles)} tiles, {len(tiling.chunks)} chunks of weights"
+        yield f"{tiling.stage.name}: {count}, {params.weights.name}"
+        for number, tile in enumerate(tiling.tiles):
+            yield f"  {number}: {_tile(tile)}; {tiling.cycles[number]} cycles"
+
+
+def order_lines(scheduled: Scheduled) -> Iterator[str]:
+    """Yield each slot of the schedule: the stage, and which of its tiles."""
+    stages = scheduled.segment.stages
+    for number, slot in enumerate(scheduled.plan.slots):
+        last = ", its last" if slot.last else ""
+        yield f"{number}: {stages[slot.stage].name} tile {slot.number}{last}"
+
+
+def allocation_lines(scheduled: Scheduled) -> Iterator[str]:
+    """Yield buffers with addresses and live ranges in slots, then LOADs with their slots."""
+    plan, stages = scheduled.plan, scheduled.segment.stages
+    for name in sorted(plan.policy.spilled):
+        yield f"tensor {name}: in external memory"
+    for kind, buffer in sorted(_named(plan), key=lambda item: (item[1].first, item[1].address)):
+        end = buffer.address + buffer.size
+        live = f"slots {buffer.first}..{buffer.last}"
+        yield f"{buffer.address}..{end}: {kind} of {stages[buffer.stage].name}, {live}"
+    for load in plan.loads:
+        yield f"before slot {load.slot}: LOAD {_source(load)}, used in slot {load.use}"
+
+
+def _source(load: Load) -> str:
+    kind, of, at = load.what
+    what = f"bytes of {of} from {at}" if kind == "tensor" else f"chunk {at} of stage {of}"
+    return f"{load.rows * load.size} bytes, {what}, to {load.buffer.address + load.offset}"
+
+
+def _named(plan: Plan) -> Iterator[tuple[str, Buffer]]:
+    """Yield each buffer once, with what it holds."""
+    kinds = (
+        *((f"tensor {name}", buffer) for name, buffer in plan.tensor_buffers.items()),
+        *(("weights", buffer) for buffer in plan.weights.values()),
+        *(("parameters", buffer) for buffer in plan.params.values()),
+        *(("table", buffer) for buffer in plan.tables.values()),
+        *(("input tile", buffer) for buffer, _range in plan.input_ranges.values()),
+        *(("output tile", buffer) for buffer in plan.stagings.values()),
+    )
+    seen = set[int]()
+    for kind, buffer in kinds:
+        if id(buffer) not in seen:
+            seen.add(id(buffer))
+            yield kind, buffer

@@ -1,0 +1,103 @@
+"""The phases of the compiler: their values can be had, printed and told apart."""
+
+import dataclasses
+import inspect
+from pathlib import Path
+
+import pytest
+
+from matloom.arch.config import PRESETS
+from matloom.compiler import (
+    PHASES,
+    CompileError,
+    CompileOptions,
+    Job,
+    compiled,
+    pipeline,
+    run_phases,
+    schedule_runs,
+)
+from matloom.compiler.describe import STOPS, describe
+from matloom.data.digits import NETWORK
+from matloom.frontend.tflite import load_tflite
+from matloom.ir.graph import Graph
+from matloom.schedule import DoesNotFit, schedule_segment
+
+SMALL = Job(config=PRESETS["small"], options=CompileOptions())
+
+
+def test_the_whole_way_is_in_one_file():
+    assert len(Path(inspect.getfile(pipeline)).read_text().splitlines()) < 200
+
+
+def test_every_phase_has_a_value_that_cannot_be_changed():
+    run = run_phases(NETWORK, SMALL)
+    assert list(run.values) == [phase.name for phase in PHASES]
+    for name, value in run.values.items():
+        first = dataclasses.fields(value)[0].name
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(value, first, None)
+        assert value is not None, name
+    assert isinstance(run.values["read"], Graph)
+    assert run.values["assemble"].program == compiled(load_tflite(NETWORK), **given()).program
+
+
+def given():
+    return {"config": SMALL.config, "options": SMALL.options}
+
+
+def test_a_run_ends_with_the_phase_that_is_asked_for():
+    assert list(run_phases(NETWORK, SMALL, "passes").values) == ["read", "formats", "passes"]
+
+
+def test_every_phase_can_be_looked_at():
+    assert {phase for phase, _lines in STOPS.values()} == {phase.name for phase in PHASES}
+
+
+@pytest.mark.parametrize(
+    ("stop", "sentence"),
+    [
+        ("read", "input %0:int8[1x8x8x1]{0.00392157, -128}"),
+        ("select", "CONV_2D_0: stem = image; LoopNest of 3 steps, 2 output blocks"),
+        ("rewrite", "ADD_3: joined = stem, outer; 3 POSTs over 1024 bytes"),
+        ("bind", "reads image: 64 bytes from INPUT 0"),
+        ("search", "start, by 3 stages: at least 4 tiles"),
+        ("tile", "x 0..8 blocks 0..2 steps 0..3 chunk 0; "),
+        ("order", "0: CONV_2D_0 tile 0"),
+        ("allocate", "tensor stem of CONV_2D_0, slots 0.."),
+        ("emit", "EXEC  after load-"),
+        ("assemble", "step 0: engine,"),
+    ],
+)
+def test_what_is_printed(stop, sentence):
+    assert sentence in describe(NETWORK, SMALL, stop)
+
+
+def test_an_unknown_phase_is_refused_with_the_names_of_all():
+    with pytest.raises(ValueError, match=r"stop-after must be one of read, .*'link'") as no:
+        describe(NETWORK, SMALL, "link")
+    assert all(name in str(no.value) for name in STOPS)
+
+
+def test_tries_that_failed_are_told(monkeypatch):
+    def schedule(segment, config, options, *rest, **more):
+        if len(segment.stages) > 1 and not options.plain:
+            return DoesNotFit(reason="the stages need more than there is")
+        return schedule_segment(segment, config, options, *rest, **more)
+
+    monkeypatch.setattr(schedule_runs, "schedule_segment", schedule)
+    (retry,) = compiled(load_tflite(NETWORK), **given()).retries
+    assert (retry.phase, retry.remedy) == ("select", "one stage after another")
+    line = "; dropped: the stages need more than there is; next: one stage after another"
+    assert describe(NETWORK, SMALL, "search").splitlines()[0] == line
+
+
+def test_what_never_fits_is_an_error_with_the_last_reason(monkeypatch):
+    def schedule(segment, *rest, **more):
+        if len(segment.stages) > 1:
+            return DoesNotFit(reason="the stages need more than there is")
+        return schedule_segment(segment, *rest, **more)
+
+    monkeypatch.setattr(schedule_runs, "schedule_segment", schedule)
+    with pytest.raises(CompileError, match=r"^the stages need more than there is$"):
+        compiled(load_tflite(NETWORK), **given())
