@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matloom.arch.config import Config
-from matloom.arch.instruction import Instruction, IsaError, extent_end
+from matloom.arch.instruction import Instruction, IsaError
 from matloom.arch.isa import FORMATS, Memory, Opcode, Region
 from matloom.meaning.errors import MeaningError
 from matloom.meaning.post import post
@@ -75,17 +75,18 @@ def name_of(number: int, instruction: Instruction) -> str:
 
 
 def _check_extents(state: State, instruction: Instruction) -> None:
+    get, config = instruction.values.get, state.config
     for extent in FORMATS[instruction.opcode].extents:
-        end = extent_end(extent, instruction, state.config)
+        end = extent.end(get, config)
         if end is None:
             continue
         if extent.memory is Memory.DRAM:
             region = Region(instruction.values["region"])
             size = len(state.regions.get(region, ()))
         elif extent.memory is Memory.ACC:
-            size = state.config.acc_entries
+            size = config.acc_entries
         else:
-            size = state.config.spad_bytes
+            size = config.spad_bytes
         if end > size:
             raise MeaningError(f"an extent must end by {size}, not {end}")
 

@@ -1,6 +1,9 @@
 """EXEC over probes: the walk over the input, and sums of products into accumulators."""
 
+import itertools
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -142,8 +145,8 @@ def _float_tiles(tiles: _Floats, mode: str, config: Config) -> _Floats:
 
 def _slide(state: State, fields: _Fields) -> None:
     """Run an EXEC with sliding windows (decision 0002)."""
-    outputs = _outputs(fields)
-    entry = fields["acc_addr"]
+    taps = _taps(fields, state.config)
+    outputs, entry = taps.outputs, fields["acc_addr"]
     for block in range(fields["oc_blocks"]):
         if fields["paired"]:
             vectors = _paired_vectors(state, fields, block)
@@ -153,7 +156,7 @@ def _slide(state: State, fields: _Fields) -> None:
         places = np.arange(entry, entry + len(outputs))
         entry += len(outputs)
         steps = [
-            _windows(vectors[:, step], tiles[step % len(tiles)], outputs, fields, state.config)
+            _windows(vectors[:, step], tiles[step % len(tiles)], taps, fields, state.config)
             for step in range(vectors.shape[1])
         ]
         if fields["maximum"]:
@@ -181,40 +184,73 @@ def _paired_vectors(state: State, fields: _Fields, block: int) -> _Floats:
     return found.reshape(fields["height"] * fields["width"], -1, size)
 
 
-def _outputs(fields: _Fields) -> Integers:
-    """Return the numbers of the vectors with which an output is complete."""
+@dataclass(frozen=True)
+class _Taps:
+    """Which vectors the windows of an EXEC read, the same in each of its steps.
+
+    Members
+    -------
+    vectors:
+        (outputs, taps), the number of the vector under each tap; one behind the last for padding.
+    firsts:
+        The first byte of a vector that each tap reads.
+    outputs:
+        The numbers of the vectors with which each output is complete.
+    """
+
+    vectors: Integers
+    firsts: tuple[int, ...]
+    outputs: Integers
+
+
+def _taps(fields: _Fields, config: Config) -> _Taps:
+    """Return the taps of an EXEC with sliding windows."""
     line = max(fields["line"], WINDOW_TAPS)
-    rows = np.arange(fields["out_height"]) * (fields["out_y_skip"] + 1) * line
-    columns = np.arange(fields["out_width"]) * (fields["out_x_skip"] + 1)
-    numbers = fields["first_output"] + np.add.outer(rows, columns)
+    shape = (fields["out_height"], fields["out_width"], fields["out_y_skip"], fields["out_x_skip"])
+    last = (fields["first_output"], fields["width"] * fields["height"])
+    return _taps_of(line, shape, last, config.window_lines, config.columns * fields["paired"])
+
+
+@lru_cache(maxsize=256)
+def _taps_of(
+    line: int, shape: tuple[int, int, int, int], last: tuple[int, int], lines: int, paired: int
+) -> _Taps:
+    height, width, y_skip, x_skip = shape
+    first, count = last
+    columns = np.arange(width) * (x_skip + 1)
+    numbers = first + np.add.outer(np.arange(height) * (y_skip + 1) * line, columns)
     # What lies beyond a line is no output of it.
     kept = numbers[:, columns < line].reshape(-1)
-    return np.asarray(kept[kept < fields["width"] * fields["height"]])
+    outputs = kept[kept < count]
+    back, firsts = [], []
+    for y, x in itertools.product(range(lines), range(WINDOW_TAPS)):
+        if paired:
+            back.append((1 - y // 2) * line + 1 - x // 2)
+            firsts.append((2 * (x % 2) + y % 2) * paired)
+        else:
+            back.append((lines - 1 - y) * line + WINDOW_TAPS - 1 - x)
+            firsts.append(0)
+    vectors = np.subtract.outer(outputs, back)
+    return _Taps(np.where(vectors < 0, count, vectors), tuple(firsts), outputs)
 
 
 def _windows(
-    vectors: _Floats, tile: _Floats, outputs: Integers, fields: _Fields, config: Config
+    vectors: _Floats, tile: _Floats, taps: _Taps, fields: _Fields, config: Config
 ) -> Integers:
     """Return (outputs, columns): each column's sum over the taps of its own byte of vectors."""
-    columns, line = config.columns, max(fields["line"], WINDOW_TAPS)
-    total = np.zeros((len(outputs), columns))
-    taps = WINDOW_TAPS * config.window_lines
-    for tap in range(taps):
-        if not tile[tap].any():
-            continue
-        y, x = divmod(tap, WINDOW_TAPS)
-        if fields["paired"]:
-            back, first = (1 - y // 2) * line + 1 - x // 2, (2 * (x % 2) + y % 2) * columns
-        else:
-            back, first = (config.window_lines - 1 - y) * line + WINDOW_TAPS - 1 - x, 0
-        numbers = outputs - back
-        found = vectors[np.maximum(numbers, 0), first : first + columns]
-        found[numbers < 0] = fields["pad_value"]
-        total += found * tile[tap]
-    rest = slice(taps, config.rows)
+    columns, count = config.columns, len(taps.firsts)
+    padded = np.full((len(vectors) + 1, vectors.shape[1]), float(fields["pad_value"]))
+    padded[:-1] = vectors
+    if fields["paired"]:
+        bytes_of = np.add.outer(taps.firsts, np.arange(columns))
+        found = padded[taps.vectors[:, :, None], bytes_of]
+    else:
+        found = padded[:, :columns][taps.vectors]
+    total = np.einsum("otc,tc->oc", found, tile[:count])
+    rest = slice(count, config.rows)
     if tile[rest].any():
         if fields["paired"]:
             total += fields["pad_value"] * tile[rest].sum(axis=0)
         else:
-            total += vectors[outputs, rest] @ tile[rest]
-    return total.astype(np.int64)
+            total += vectors[taps.outputs, rest] @ tile[rest]
+    return np.asarray(total.astype(np.int64))

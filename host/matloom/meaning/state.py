@@ -55,5 +55,8 @@ def view(
     memory: NDArray[np.float64], first: int, shape: Sequence[int], steps: Sequence[int]
 ) -> NDArray[np.float64]:
     """Return a view of a flat memory from `first` on; it must lie within."""
-    strides = tuple(step * memory.itemsize for step in steps)
-    return np.lib.stride_tricks.as_strided(memory[first:], tuple(shape), strides)
+    assert first >= 0
+    size = memory.itemsize
+    strides = [step * size for step in steps]
+    # Raises where a positive step leaves the memory; `as_strided` would not, and takes longer.
+    return np.ndarray(shape, memory.dtype, memory, first * memory.strides[0], strides)

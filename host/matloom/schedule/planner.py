@@ -20,8 +20,8 @@ __all__ = ["make_plan"]
 #: Ticks from which on a plan takes so long that it is first checked whether each tile fits alone.
 _MANY = 8000
 
-#: Plans that are remembered of a segment.
-_REMEMBERED = 8
+#: Plans that are remembered of a segment, and policies of which it is known why there is none.
+_REMEMBERED, _REMEMBERED_FAILURES = 8, 200
 
 #: Ticks for which the room of an input tile is left alone behind its last, where there is more.
 _REST = 2
@@ -461,14 +461,22 @@ def make_plan(
     key = (tuple(cuts), replace(policy, limits=(), pinned_at=None))
     if policy.pinned_at is not None:
         return _planned(segment, policy, config, cuts)
-    known = segment.plans
-    if key not in known:
-        while len(known) >= _REMEMBERED:
-            del known[next(iter(known))]
-        known[key] = _planned(segment, policy, config, cuts)
-    found = known[key]
+    found = segment.plans.get(key) or segment.failures.get(key)
+    if found is None:
+        found = _planned(segment, policy, config, cuts)
+        if isinstance(found, Plan):
+            _remember(segment.plans, key, found, _REMEMBERED)
+        else:
+            _remember(segment.failures, key, found, _REMEMBERED_FAILURES)
     assert isinstance(found, Plan | tuple)
     return found
+
+
+def _remember(known: dict[object, object], key: object, found: object, most: int) -> None:
+    """Add to what is known, and forget the oldest of too many."""
+    while len(known) >= most:
+        del known[next(iter(known))]
+    known[key] = found
 
 
 def _planned(

@@ -38,8 +38,8 @@ class Segment:
         Results of which only some bytes (half open) are stored; they have a home on chip.
     tilings:
         What is known of stages that were cut, shared with segments of the same stages.
-    plans:
-        What the last plans led to, by their choices.
+    plans, failures:
+        The last plans, by their choices, and for which choices there are none, with the reasons.
     """
 
     stages: tuple[Stage, ...]
@@ -52,3 +52,6 @@ class Segment:
     views: dict[str, tuple[int, int]] = field(default_factory=dict)
     tilings: Tilings = field(default_factory=Tilings, repr=False, compare=False)
     plans: dict[object, object] = field(default_factory=dict, init=False, repr=False, compare=False)
+    failures: dict[object, object] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )

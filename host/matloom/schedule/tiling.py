@@ -24,7 +24,7 @@ __all__ = ["InputRange", "Tiling", "Tilings", "flat_input_range"]
 _NARROWER = 64
 
 #: Tilings of a stage that are remembered: those of a search, which changes few limits at a time.
-_MOST = 8
+_MOST = 32
 
 
 _Key = tuple[TilingParams, Config, int | None]
@@ -231,10 +231,33 @@ class Tilings:
 def _same(one: Tiling, other: Tiling) -> bool:
     """Return whether two tilings of a stage are the same in all that is asked of them."""
     left, right = one.limits, other.limits
-    asked = (left.weights, left.params_apart, left.tile_bytes)
     return (
-        asked == (right.weights, right.params_apart, right.tile_bytes)
+        left.params_apart == right.params_apart
         and one.config == other.config
         and one.chunks == other.chunks
         and one.tiles == other.tiles
+        and (left.weights is right.weights or _loads_once(one, other))
+        and (left.tile_bytes == right.tile_bytes or not _in_parts(one))
+    )
+
+
+def _loads_once(one: Tiling, other: Tiling) -> bool:
+    """Return whether two tilings with the same tiles load each chunk once, whatever they are for.
+
+    Weights that are resident are so by choice: it is known of a plan (`search`).
+    """
+    if Weights.RESIDENT in (one.limits.weights, other.limits.weights):
+        return False
+    used = [tile.chunk for tile in one.tiles if isinstance(tile, ArrayTile)]
+    return len([chunk for chunk, _same_chunk in itertools.groupby(used)]) == len(set(used))
+
+
+def _in_parts(tiling: Tiling) -> bool:
+    """Return whether some tile has not all steps: what it reads then depends on the bounds."""
+    if not isinstance(tiling.stage, ArrayStage):
+        return False
+    every = (0, tiling.stage.loop_nest.steps)
+    return any(
+        isinstance(tile, ArrayTile) and (tile.first_step, tile.end_step) != every
+        for tile in tiling.tiles
     )
