@@ -15,7 +15,7 @@ from matloom.schedule.tiles import BLOCK_ENTRIES
 from matloom.select.space_to_depth import PolyphaseWindow
 from matloom.select.stage import ArrayStage, LoopNest, Stage, VectorStage
 
-__all__ = ["Candidate", "candidates", "fit", "repeat_policies", "resident_policies"]
+__all__ = ["Candidate", "candidates", "fit", "is_large", "repeat_policies", "resident_policies"]
 
 _ATTEMPTS = 400
 _SMALLEST_TILE = 16
@@ -34,6 +34,10 @@ _PAIRED_TILES = 2
 
 #: Cycles that POST takes for a block of one position.
 _RESULT_CYCLES = 24
+
+#: How many times the bytes may be loaded if weights come again, by an estimate that leaves out
+#: what inputs cost besides their bytes: halos, short rows, and transfers that nothing hides.
+_STREAMED_BYTES = 1.4
 
 _UNBOUNDED = 1 << 30
 
@@ -81,19 +85,27 @@ _RESIDENT_CANDIDATES = (
 _PROLOGUES = ((128, 4, 32), (128, 4, 64), (128, 8, 32), (128, 8, 48), (80, 8, 32))
 #: How many of these are tried, from the first on, where weights do not stay.
 _LARGE_PROLOGUES = 2
-_LARGE_CANDIDATES = (Candidate(), Candidate(streamed=True))
 
 
-def candidates(segment: Segment, config: Config) -> tuple[Candidate, ...]:
-    """Return the choices between which prediction decides."""
+def is_large(segment: Segment, config: Config) -> bool:
+    """Return whether the weights of some stage cannot stay on chip while it runs."""
+    return any(_weights(stage, config) is not Weights.RESIDENT for stage in segment.stages)
+
+
+def candidates(segment: Segment, config: Config, *, effort: int = 1) -> tuple[Candidate, ...]:
+    """Return the choices between which prediction decides.
+
+    What large stages load twice is estimated (`_streams`); with `effort` 2 it is tried, too.
+    """
     prologues = _prologues(config) if _has_prologue(segment, config) else ()
-    if any(_weights(stage, config) is not Weights.RESIDENT for stage in segment.stages):
+    if is_large(segment, config):
         # Those of few weights, beside an input that stays.
         first = segment.stages[0]
         fits = (
             isinstance(first, ArrayStage) and _beside(first, _PROLOGUES[0][1]) < config.spad_bytes
         )
-        return (*_LARGE_CANDIDATES, *(prologues[:_LARGE_PROLOGUES] if fits else ()))
+        streamed = (Candidate(streamed=True),) if effort > 1 else ()
+        return (Candidate(), *streamed, *(prologues[:_LARGE_PROLOGUES] if fits else ()))
     if not prologues:
         return _RESIDENT_CANDIDATES
     return (*(Candidate(tiles=tiles) for tiles in (4, 3, 8, 16)), *prologues)
@@ -307,7 +319,7 @@ def _first_policy(segment: Segment, config: Config, candidate: Candidate) -> Sch
     by_blocks = [_by_blocks(segment, index, config) for index in range(len(segment.stages))]
     for index, stage in enumerate(segment.stages):
         weights = _weights(stage, config)
-        if candidate.streamed and weights is Weights.ONCE:
+        if weights is Weights.ONCE and (candidate.streamed or _streams(stage, config)):
             weights = Weights.STREAMED
         small = weights is Weights.RESIDENT
         chunk_bytes = min(_CHUNK_BYTES, config.spad_bytes // 8)
@@ -391,6 +403,26 @@ def _weights(stage: Stage, config: Config) -> Weights:
         return Weights.RESIDENT
     block_bytes = stage.weights.shape[1]
     return Weights.ONCE if block_bytes <= config.spad_bytes // 4 else Weights.STREAMED
+
+
+def _streams(stage: Stage, config: Config) -> bool:
+    """Return whether weights should come again for each tile of positions.
+
+    Otherwise an input that is too large to stay comes again for each chunk of weights. Estimated
+    of tiles and chunks as large as may be.
+    """
+    if isinstance(stage, VectorStage):
+        return False
+    positions = stage.images * stage.out_rows * stage.width
+    inputs = stage.images * stage.in_rows * stage.in_row_bytes
+    both, most = inputs + positions * stage.position_bytes, config.spad_bytes // 2
+    tiles = max(-(-positions // stage.entries(config)), -(-both // most))
+    if both <= most:
+        return False
+    weights, block_bytes = stage.weights.nbytes, stage.weights.shape[1] + stage.params.shape[1]
+    chunk_blocks = max(1, min(_CHUNK_BYTES, config.spad_bytes // 8) // block_bytes)
+    once = weights + inputs * -(-stage.oc_blocks // chunk_blocks)
+    return bool(weights * tiles + inputs < _STREAMED_BYTES * once)
 
 
 def _waits_for_weights(stage: Stage, machine: Machine) -> bool:

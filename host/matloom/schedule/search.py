@@ -15,7 +15,14 @@ from matloom.schedule.allocator import Allocator
 from matloom.schedule.constants import Image
 from matloom.schedule.cost import Prediction, predict
 from matloom.schedule.emit import emit
-from matloom.schedule.fit import Candidate, candidates, fit, repeat_policies, resident_policies
+from matloom.schedule.fit import (
+    Candidate,
+    candidates,
+    fit,
+    is_large,
+    repeat_policies,
+    resident_policies,
+)
 from matloom.schedule.options import CompileOptions
 from matloom.schedule.pairing import in_blocks
 from matloom.schedule.params import TilingParams, Weights
@@ -252,8 +259,8 @@ class _Search:
         options = self.options
         if options.tiling_seed is not None or options.plain or not options.effort:
             return Candidate(), None
-        tried = candidates(segment, self.config)
-        whole = options.effort > 1 or any(item.streamed for item in tried)
+        tried = candidates(segment, self.config, effort=options.effort)
+        whole = options.effort > 1 or is_large(segment, self.config)
         start = segment if whole else _start(segment)
         made = max(self.output_bytes, *(segment.sizes[name] for name in start.results))
         results: dict[Candidate, tuple[Scheduled, Image]] = {}

@@ -7,8 +7,10 @@ import pytest
 from matloom.arch.config import PRESETS
 from matloom.compiler import CompileOptions, Job, run_phases
 from matloom.data.digits import NETWORK
-from matloom.schedule import DoesNotFit, Scheduled, schedule_segment, search
+from matloom.data.matrix_products import product_graph
+from matloom.schedule import DoesNotFit, Scheduled, fit, schedule_segment, search
 from matloom.schedule.constants import Image
+from matloom.schedule.params import Weights
 
 
 @pytest.fixture
@@ -28,7 +30,7 @@ def test_each_decision_has_one_candidate_chosen_and_a_reason_for_all_others(segm
     found = scheduled(segment, PRESETS["small"], CompileOptions(effort=2))
     assert isinstance(found, Scheduled)
     starts = [each for each in found.tried if each.decision == "start"]
-    assert len(starts) == len(search.candidates(segment, PRESETS["small"]))
+    assert len(starts) == len(search.candidates(segment, PRESETS["small"], effort=2))
     chosen = [each for each in starts if each.outcome == "chosen"]
     assert len(chosen) == 1
     assert chosen[0].cycles == min(each.cycles for each in starts if each.cycles is not None)
@@ -60,3 +62,23 @@ def test_a_candidate_that_does_not_fit_is_dropped_with_its_reason(segment, monke
     assert isinstance(found, Scheduled)
     (dropped,) = (each for each in found.tried if each.outcome == reason)
     assert (dropped.decision, dropped.cycles) == ("start, by 3 stages", None)
+
+
+def product_segment(rows, inner, outputs):
+    """Return the stage of a matrix product at nano, and nano."""
+    job = Job(config=PRESETS["nano"], options=CompileOptions())
+    (run,) = run_phases(product_graph(rows, inner, outputs), job, "bind").values["bind"].runs
+    return run.segment, job.config
+
+
+def test_what_loads_fewer_bytes_comes_again():
+    # 100 KB of input, 18 KB of weights in five chunks or more: weights, for each of eight tiles.
+    segment, config = product_segment(1000, 100, 180)
+    plan = fit.fit(segment, config, CompileOptions(), fit.Candidate())
+    assert plan.policy.limits[0].weights is Weights.STREAMED
+    # A few rows: the input stays while all weights pass.
+    segment, config = product_segment(8, 100, 2000)
+    plan = fit.fit(segment, config, CompileOptions(), fit.Candidate())
+    assert plan.policy.limits[0].weights is Weights.ONCE
+    assert len(fit.candidates(segment, config)) == 1
+    assert len(fit.candidates(segment, config, effort=2)) == 2

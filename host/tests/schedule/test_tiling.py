@@ -70,11 +70,29 @@ def test_limits_that_make_the_same_tiles_have_the_same_tiling(stage):
 
 def test_few_tilings_of_a_stage_are_kept(stage):
     tilings = Tilings()
-    first = tilings.of(stage, TilingParams(weights=Weights.ONCE, tile_bytes=1), CONFIG, None)
-    for size in range(2, 30):
-        last = tilings.of(stage, TilingParams(weights=Weights.ONCE, tile_bytes=size), CONFIG, None)
-    assert tilings.of(stage, last.limits, CONFIG, None) is last
-    assert tilings.of(stage, first.limits, CONFIG, None) is not first
+    limits = TilingParams(weights=Weights.ONCE)
+    first = tilings.of(stage, limits, CONFIG, 0)
+    for seed in range(1, 100):
+        last = tilings.of(stage, limits, CONFIG, seed)
+    assert tilings.of(stage, limits, CONFIG, 99) is last
+    assert tilings.of(stage, limits, CONFIG, 0) is not first
+
+
+def test_weights_that_come_again_are_others_only_where_they_do(stage):
+    tilings = Tilings()
+
+    def both(**more):
+        return (
+            tilings.of(stage, TilingParams(weights=weights, **more), CONFIG, None)
+            for weights in (Weights.ONCE, Weights.STREAMED)
+        )
+
+    once, streamed = both()
+    assert len(once.chunks) == 1
+    assert once is streamed
+    once, streamed = both(chunk_bytes=700)
+    assert len(once.chunks) > 1
+    assert once is not streamed
 
 
 def test_what_is_said_of_the_tiles_adds_up_to_the_stage(stage):
