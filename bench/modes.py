@@ -32,8 +32,7 @@ from matloom_rtl.ports import ACC_ADDRESS_BITS, AccReadSignature, AccUpdateSigna
 
 REPORT = Path(__file__).resolve().parents[1] / "docs" / "results" / "modes.json"
 
-#: With the clock pin of most boards with this package, which leads to the clock tree.
-DEVICE = dataclasses.replace(DEVICES["ecp5-85k"], pins={"clk": "G2"})
+DEVICE = DEVICES["ecp5-85k"]
 TOP = "array_with_accumulators"
 
 #: Modes besides `i8xi8`, which every configuration has.

@@ -27,8 +27,8 @@ class Device:
         What a report counts, how much of it there is, and how much of it each kind of cell takes,
         by nextpnr's names.
     pins:
-        Where pins of the wrapper lie. ECP5: nextpnr finds places for the others, but from there
-        perhaps no way into the clock tree. Gowin: all must be told.
+        Where pins of the wrapper lie. ECP5: nextpnr finds places for the others, but for a clock
+        perhaps one from which no way leads into the clock tree. Gowin: all must be told.
     pin_line, pin_file, pin_options:
         How nextpnr is told.
     continues:
@@ -77,6 +77,8 @@ def _ecp5(name: str, option: str, capacity: dict[str, int]) -> Device:
             "DSP": {"MULT18X18D": 1},
             "BRAM": {"DP16KD": 1},
         },
+        # The clock pin of most boards with this package, which leads to the clock tree.
+        pins={"clk": "G2"},
         pin_line='LOCATE COMP "{pin}" SITE "{site}";',
         pin_file="pins.lpf",
         pin_options=("--lpf", "pins.lpf", "--lpf-allow-unconstrained"),
