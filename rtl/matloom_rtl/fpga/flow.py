@@ -13,7 +13,7 @@ from typing import Any
 from matloom_rtl.fpga.devices import DEVICES, FAMILIES, Device
 from matloom_rtl.fpga.multipliers import (
     REGISTERED_PRODUCT,
-    REGISTERED_PRODUCT_BLOCK,
+    REGISTERED_PRODUCT_BLOCKS,
     SOFT_MULTIPLIER,
     columns_in_tables,
     select_columns,
@@ -66,8 +66,8 @@ def synthesise(
     """
     (folder / "chip.v").write_text(verilog)
     steps = ["read_verilog chip.v"]
-    if family == "ecp5":
-        steps = _place_products(top, folder, soft_columns)
+    if family in REGISTERED_PRODUCT_BLOCKS:
+        steps = _place_products(top, family, folder, soft_columns)
     netlist = f"{family}.json"
     make, rest = f"{FAMILIES[family]} -top {top}", f"-json {netlist}"
     if not abc9:
@@ -85,8 +85,8 @@ def synthesise(
     }
 
 
-def _place_products(top: str, folder: Path, soft_columns: int) -> list[str]:
-    """Return Yosys' steps that read a chip and choose what becomes of its products on an ECP5.
+def _place_products(top: str, family: str, folder: Path, soft_columns: int) -> list[str]:
+    """Return Yosys' steps that read a chip and choose what becomes of its products.
 
     Pattern and chip must have the widths of the operands, not of the result. What the registers
     hold at first does not matter, but would hide them from the pattern.
@@ -94,7 +94,7 @@ def _place_products(top: str, folder: Path, soft_columns: int) -> list[str]:
     for name, text in (
         ("soft_multiplier.v", SOFT_MULTIPLIER),
         ("registered_product.v", REGISTERED_PRODUCT),
-        ("registered_product_block.v", REGISTERED_PRODUCT_BLOCK),
+        ("registered_product_block.v", REGISTERED_PRODUCT_BLOCKS[family]),
     ):
         (folder / name).write_text(text)
     simplify = ["proc -latches error", "wreduce", "opt_clean"]

@@ -1,4 +1,4 @@
-"""Puts the array's products into an ECP5's multiplier blocks, registers and all, or in tables."""
+"""Puts the array's products into multiplier blocks, registers and all, or an ECP5's in tables."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ from matloom.arch.config import Config
 
 __all__ = [
     "REGISTERED_PRODUCT",
-    "REGISTERED_PRODUCT_BLOCK",
+    "REGISTERED_PRODUCT_BLOCKS",
     "SOFT_MULTIPLIER",
     "columns_in_tables",
     "select_columns",
@@ -46,8 +46,8 @@ endmodule
 """
 
     @property
-    def block(self) -> str:
-        """The module that `techmap` puts in its place."""
+    def ecp5_block(self) -> str:
+        """The module that `techmap` puts in its place on an ECP5."""
         (a, b), (a_sign, b_sign) = self.bits, self.signs
         return f"""\
 module {self.name} (
@@ -68,6 +68,31 @@ module {self.name} (
   );
 endmodule
 """
+
+    @property
+    def gowin_block(self) -> str:
+        """The module that `techmap` puts in its place on a Gowin; small ones take half a block."""
+        (a, b), (a_sign, b_sign) = self.bits, self.signs
+        size = 9 if max(self.bits) <= 9 else 18
+        return f"""\
+module {self.name} (
+  input clk, input [{a - 1}:0] a, input [{b - 1}:0] b, output [{self.result - 1}:0] p
+);
+  wire [{2 * size - 1}:0] product;
+  assign p = product[{self.result - 1}:0];
+  MULT{size}X{size} #(.AREG(1'b1), .BREG(1'b1), .OUT_REG(1'b1)) _TECHMAP_REPLACE_ (
+    .A({_widened("a", a, size, a_sign)}), .B({_widened("b", b, size, b_sign)}),
+    .SIA({size}'b0), .SIB({size}'b0), .ASEL(1'b0), .BSEL(1'b0), .ASIGN(1'b1), .BSIGN(1'b1),
+    .CLK(clk), .CE(1'b1), .RESET(1'b0), .DOUT(product)
+  );
+endmodule
+"""
+
+
+def _widened(name: str, bits: int, size: int, sign: bool) -> str:
+    """Return a number at so many bits, its sign repeated, or zeros before it."""
+    above = f"{name}[{bits - 1}]" if sign else "1'b0"
+    return f"{{{{{size - bits}{{{above}}}}}, {name}}}" if size > bits else name
 
 
 def _factor(port: str, name: str, bits: int, sign: bool) -> str:
@@ -93,9 +118,12 @@ _PRODUCTS = (
 #: A product and its registers, for Yosys' `extract`.
 REGISTERED_PRODUCT = "".join(product.pattern for product in _PRODUCTS)
 
-#: The block that it becomes, for `techmap`. Generic synthesis leaves the registers outside, a long
-#: way from the block, and takes as many flip-flops for them as they have bits.
-REGISTERED_PRODUCT_BLOCK = "".join(product.block for product in _PRODUCTS)
+#: The block that it becomes, for `techmap`, by family. Generic synthesis leaves the registers
+#: outside, a long way from the block, and takes as many flip-flops for them as they have bits.
+REGISTERED_PRODUCT_BLOCKS = {
+    "ecp5": "".join(product.ecp5_block for product in _PRODUCTS),
+    "gowin": "".join(product.gowin_block for product in _PRODUCTS),
+}
 
 #: Multiplier blocks of a lane, beside that of its product where products are built, and of
 #: everything outside the array and the lanes.

