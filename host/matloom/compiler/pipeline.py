@@ -37,6 +37,7 @@ from matloom.compiler.values import (
     ScheduledNetwork,
     Selected,
 )
+from matloom.compiler.verify import verify_value
 from matloom.frontend.tflite import load_tflite
 from matloom.ir.graph import Graph
 from matloom.passes import run_passes
@@ -133,8 +134,6 @@ def run_phases(source: str | Path | Graph, job: Job, last: str = PHASES[-1].name
             del values[names.index(found.phase) + 1 :]
             continue
         if checked:
-            from matloom.compiler.verify import verify_value
-
             verify_value(phase.name, found, job)
         values.append(found)
     return Run(values=dict(zip(names, values[1:], strict=False)), retries=tuple(retries))

@@ -1,7 +1,10 @@
 """Stage passes over each run of the engine."""
 
+import os
+
 from matloom.compiler.values import Job, Rewritten, Selected
 from matloom.schedule.state import state_places
+from matloom.select.check import check_staged
 from matloom.select.partition import EngineRun, HostRun
 from matloom.select.rewrites.stage_passes import STAGE_PASSES
 from matloom.select.rewrites.staged_run import StagedRun
@@ -19,13 +22,17 @@ def rewrite(selected: Selected, job: Job) -> Rewritten:
         if isinstance(run, EngineRun):
             placed = frozenset(state) if job.slices else frozenset()
             staged = StagedRun(graph=graph, run=run, names=names, placed=placed)
-            runs.append(staged if job.options.plain else _passed(staged))
+            runs.append(staged if job.options.plain else _passed(staged, job))
         else:
             runs.append(run)
     return Rewritten(selected=selected, runs=tuple(runs), state=state, state_bytes=state_bytes)
 
 
-def _passed(staged: StagedRun) -> StagedRun:
+def _passed(staged: StagedRun, job: Job) -> StagedRun:
+    """Return a run after all passes; with ``MATLOOM_VERIFY=1`` check it after each."""
+    checked = os.environ.get("MATLOOM_VERIFY") == "1"
     for change in STAGE_PASSES:
         staged = change(staged)
+        if checked:
+            check_staged(staged, job.config, change.__name__)
     return staged

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from matloom.schedule.plan import Buffer, Load, Plan
+from matloom.schedule.check import buffers_of
+from matloom.schedule.plan import Load
 from matloom.schedule.search import Scheduled, Tried
 from matloom.schedule.tiles import ArrayTile, Tile
 
@@ -56,7 +57,7 @@ def allocation_lines(scheduled: Scheduled) -> Iterator[str]:
     plan, stages = scheduled.plan, scheduled.segment.stages
     for name in sorted(plan.policy.spilled):
         yield f"tensor {name}: in external memory"
-    for kind, buffer in sorted(_named(plan), key=lambda item: (item[1].first, item[1].address)):
+    for kind, buffer in sorted(buffers_of(plan), key=lambda item: (item[1].first, item[1].address)):
         end = buffer.address + buffer.size
         live = f"slots {buffer.first}..{buffer.last}"
         yield f"{buffer.address}..{end}: {kind} of {stages[buffer.stage].name}, {live}"
@@ -68,20 +69,3 @@ def _source(load: Load) -> str:
     kind, of, at = load.what
     what = f"bytes of {of} from {at}" if kind == "tensor" else f"chunk {at} of stage {of}"
     return f"{load.rows * load.size} bytes, {what}, to {load.buffer.address + load.offset}"
-
-
-def _named(plan: Plan) -> Iterator[tuple[str, Buffer]]:
-    """Yield each buffer once, with what it holds."""
-    kinds = (
-        *((f"tensor {name}", buffer) for name, buffer in plan.tensor_buffers.items()),
-        *(("weights", buffer) for buffer in plan.weights.values()),
-        *(("parameters", buffer) for buffer in plan.params.values()),
-        *(("table", buffer) for buffer in plan.tables.values()),
-        *(("input tile", buffer) for buffer, _range in plan.input_ranges.values()),
-        *(("output tile", buffer) for buffer in plan.stagings.values()),
-    )
-    seen = set[int]()
-    for kind, buffer in kinds:
-        if id(buffer) not in seen:
-            seen.add(id(buffer))
-            yield kind, buffer

@@ -1,0 +1,148 @@
+"""Whether a schedule is right, step by step: its tiles, their order, and addresses on chip."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+import numpy as np
+
+from matloom.arch.config import Config
+from matloom.schedule.plan import Buffer, Plan
+from matloom.schedule.tiles import ArrayTile, Tile, VectorTile
+from matloom.schedule.tiling import Tiling
+from matloom.select.errors import PhaseError
+from matloom.select.stage import ArrayStage, Stage, VectorStage
+
+__all__ = ["buffers_of", "check_addresses", "check_order", "check_plan", "check_tiles"]
+
+
+def check_plan(plan: Plan, config: Config) -> None:
+    """Check all steps of a plan.
+
+    Raises
+    ------
+    PhaseError
+        The first rule that is broken: phase, stage or buffer, and what is wrong.
+    """
+    for tiling in plan.tilings:
+        check_tiles(tiling.stage, tiling.tiles)
+    check_order(plan)
+    check_addresses(buffers_of(plan), config)
+
+
+def check_tiles(stage: Stage, tiles: Iterable[Tile]) -> None:
+    """Check that tiles make each output exactly once, of all steps of the reduction in order."""
+    if isinstance(stage, ArrayStage):
+        _check_array(stage, [tile for tile in tiles if isinstance(tile, ArrayTile)])
+    else:
+        _check_vector(stage, [tile for tile in tiles if isinstance(tile, VectorTile)])
+
+
+def _check_array(stage: ArrayStage, tiles: list[ArrayTile]) -> None:
+    """Count the steps that each output has had: a tile begins where the one before ended."""
+    shape = (stage.images, stage.out_rows, stage.width, stage.oc_blocks)
+    done = np.zeros(shape, np.int32)
+    for number, tile in enumerate(tiles):
+        part = done[
+            tile.image,
+            tile.first_row : tile.end_row : tile.row_step,
+            tile.first_x : tile.end_x,
+            tile.first_block : tile.end_block,
+        ]
+        if not part.size or not (part == tile.first_step).all():
+            had = sorted(set(part.ravel().tolist()))
+            raise PhaseError(
+                f"tile: tile {number} of {stage.name} must begin with a step that all of its "
+                f"outputs wait for, {had}, not {tile.first_step}"
+            )
+        part[...] = tile.end_step
+    if not (done == stage.loop_nest.steps).all():
+        at = tuple(int(each[0]) for each in np.nonzero(done != stage.loop_nest.steps))
+        raise PhaseError(
+            f"tile: tiles of {stage.name} must make every output: (image, row, x, block) {at} has "
+            f"{done[at]} of {stage.loop_nest.steps} steps"
+        )
+
+
+def _check_vector(stage: VectorStage, tiles: list[VectorTile]) -> None:
+    end = 0
+    for tile in sorted(tiles, key=lambda each: each.start):
+        if tile.start != end or tile.end <= tile.start:
+            raise PhaseError(
+                f"tile: tiles of {stage.name} must make every byte once: after byte {end} "
+                f"{tile.start}..{tile.end} follows"
+            )
+        end = tile.end
+    if end != stage.size:
+        raise PhaseError(f"tile: tiles of {stage.name} must make {stage.size} bytes, not {end}")
+
+
+def check_order(plan: Plan) -> None:
+    """Check that each tile has one slot, and each stage its tiles in order."""
+    following = Counter[int]()
+    for number, slot in enumerate(plan.slots):
+        tiles = plan.tilings[slot.stage].tiles
+        if slot.number != following[slot.stage] or slot.tile is not tiles[slot.number]:
+            raise PhaseError(
+                f"order: slot {number} must have tile {following[slot.stage]} of "
+                f"{plan.tilings[slot.stage].stage.name}, not {slot.number}"
+            )
+        following[slot.stage] += 1
+    for index, tiling in enumerate(plan.tilings):
+        _check_complete(index, tiling, following[index], plan)
+
+
+def _check_complete(index: int, tiling: Tiling, slots: int, plan: Plan) -> None:
+    """Check that a stage has all of its slots, within the span that is known of it."""
+    if slots != len(tiling.tiles):
+        raise PhaseError(
+            f"order: {tiling.stage.name} must have {len(tiling.tiles)} slots, not {slots}"
+        )
+    own = [number for number, slot in enumerate(plan.slots) if slot.stage == index]
+    if plan.order.spans[index] != (own[0], own[-1]):
+        raise PhaseError(
+            f"order: {tiling.stage.name} must have slots {own[0]}..{own[-1]}, "
+            f"not {plan.order.spans[index]}"
+        )
+
+
+def buffers_of(plan: Plan) -> list[tuple[str, Buffer]]:
+    """Return each buffer of a plan once, with what it holds."""
+    kinds = (
+        *((f"tensor {name}", buffer) for name, buffer in plan.tensor_buffers.items()),
+        *(("weights", buffer) for buffer in plan.weights.values()),
+        *(("parameters", buffer) for buffer in plan.params.values()),
+        *(("table", buffer) for buffer in plan.tables.values()),
+        *(("input tile", buffer) for buffer, _range in plan.input_ranges.values()),
+        *(("output tile", buffer) for buffer in plan.stagings.values()),
+    )
+    return list({id(buffer): (kind, buffer) for kind, buffer in reversed(kinds)}.values())[::-1]
+
+
+def check_addresses(buffers: Iterable[tuple[str, Buffer]], config: Config) -> None:
+    """Check that buffers lie in the scratchpad, at their boundary, and none over another.
+
+    Two may have the same bytes where no slot is in the live ranges of both. Weights that stay
+    between calls have theirs in every slot.
+    """
+    alive: list[tuple[str, Buffer]] = []
+    for kind, buffer in sorted(buffers, key=lambda item: (not item[1].pinned, item[1].first)):
+        end = buffer.address + buffer.size
+        if not 0 <= buffer.address <= end <= config.spad_bytes or buffer.last < buffer.first:
+            raise PhaseError(
+                f"allocate: {kind} must lie in the {config.spad_bytes} bytes of scratchpad, "
+                f"not at {buffer.address}..{end} in slots {buffer.first}..{buffer.last}"
+            )
+        if buffer.address % buffer.boundary:
+            raise PhaseError(
+                f"allocate: {kind} must begin at a multiple of {buffer.boundary}, "
+                f"not at {buffer.address}"
+            )
+        alive = [each for each in alive if each[1].last >= buffer.first or each[1].pinned]
+        for other_kind, other in alive:
+            if other.address < end and buffer.address < other.address + other.size:
+                raise PhaseError(
+                    f"allocate: {kind} at {buffer.address}..{end} from slot {buffer.first} on must "
+                    f"not lie over {other_kind} at {other.address}..{other.address + other.size}, "
+                    f"which lives until slot {other.last}"
+                )
+        alive.append((kind, buffer))

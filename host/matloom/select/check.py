@@ -1,0 +1,120 @@
+"""Whether stages are legal: what instruction selection and stage passes must not break."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from matloom.arch.config import Config
+from matloom.arch.isa import Opcode, largest
+from matloom.select.errors import PhaseError
+from matloom.select.rewrites.staged_run import StagedRun
+from matloom.select.stage import ArrayStage, Stage, VectorStage
+
+__all__ = ["check_staged", "check_stages"]
+
+#: Fields of EXEC that a loop nest has for every tile: a tile has no more rows or columns.
+_LOOPS = ("kernel_rows", "kernel_row_step", "kernel_cols", "kernel_col_step", "blocks")
+_STEPS = ("x_step", "y_step", "oc_step")
+
+
+def check_staged(staged: StagedRun, config: Config, phase: str) -> None:
+    """Check a run between two passes; `phase` is what made it.
+
+    Raises
+    ------
+    PhaseError
+        The first rule that is broken, with the stage.
+    """
+    constants = (
+        name
+        for node in staged.run.nodes
+        for number in node.inputs
+        if staged.graph.tensors[number].data is not None
+        for name in (staged.names[number],)
+    )
+    outside = {*constants, *(staged.names[number] for number in staged.run.consumed)}
+    stages = [stage for group in staged.stages for stage in group]
+    check_stages(stages, outside, config, phase)
+    made = {*outside, *(stage.output for stage in stages)}
+    views = {output for output, _start, _end in staged.views.values()}
+    for number in staged.run.produced:
+        name = staged.names[number]
+        _require(name in made or name in views, phase, "the run", "make every result", name)
+    for name, (_output, start, end) in staged.views.items():
+        _require(name in made, phase, f"the view of {name}", "be of a tensor that is made", name)
+        _require(0 <= start < end, phase, f"the view of {name}", "have bytes", (start, end))
+
+
+def check_stages(
+    stages: Iterable[Stage], outside: Iterable[str], config: Config, phase: str
+) -> None:
+    """Check stages in order, which may read tensors from `outside` or of stages before.
+
+    Raises
+    ------
+    PhaseError
+        The first rule that is broken, with the stage.
+    """
+    known, complete = set(outside), set[str]()
+    for stage in stages:
+        for name in stage.inputs:
+            folded = isinstance(stage, ArrayStage) and stage.row_folding is not None
+            # A constant that is broadcast has a name of its own: tensor "as" shape.
+            there = name in known or folded or name.partition(" as (")[0] in known
+            _require(there, phase, stage.name, "read a tensor that is made before", name)
+        again = stage.output in complete
+        _require(not again, phase, stage.name, "write no tensor that is complete", stage.output)
+        if not isinstance(stage, ArrayStage) or stage.placement is None:
+            complete.add(stage.output)
+        known.add(stage.output)
+        _check_table(stage, config, phase)
+        if isinstance(stage, ArrayStage):
+            _check_array(stage, config, phase)
+        else:
+            _check_vector(stage, phase)
+
+
+def _require(holds: bool, phase: str, thing: str, rule: str, value: object) -> None:
+    if not holds:
+        raise PhaseError(f"{phase}: {thing} must {rule}, not {value}")
+
+
+def _check_table(stage: Stage, config: Config, phase: str) -> None:
+    if stage.table is not None:
+        shape = stage.table.shape
+        _require(config.tables > 0, phase, stage.name, "have no table in this configuration", shape)
+        _require(shape == (256,), phase, stage.name, "have a table of 256 entries", shape)
+
+
+def _check_array(stage: ArrayStage, config: Config, phase: str) -> None:
+    """Check that shapes agree, that each position has one POST, and that fields hold the loops."""
+    name, nest = stage.name, stage.loop_nest
+    _require(stage.mode in config.mac_modes, phase, name, "have a mode of the engine", stage.mode)
+    whole = (stage.oc_blocks - 1) * stage.block_bytes + stage.tail
+    _require(whole == stage.position_bytes, phase, name, "have blocks that are a position", whole)
+    steps = 1 if nest.weights_fixed else nest.steps
+    expected = (stage.oc_blocks, steps * config.tile_bytes)
+    shape = stage.weights.shape
+    _require(shape == expected, phase, name, f"have weights of shape {expected}", shape)
+    blocks = stage.params.shape[0]
+    _require(blocks == stage.oc_blocks, phase, name, "have parameters for each block", blocks)
+    covered = np.zeros((stage.out_rows, stage.width), np.uint8)
+    for region in stage.regions:
+        covered[region.first_row : region.end_row, region.first_x : region.end_x] += 1
+    once = bool((covered == 1).all())
+    _require(once, phase, name, "have each output in one region", stage.regions)
+    fields = nest.fields((0, 1), (0, 1), 0)
+    for field in (*_LOOPS, *_STEPS):
+        limit, value = largest(Opcode.EXEC, field), fields.get(field, 0)
+        _require(0 <= value <= limit, phase, name, f"have {field} up to {limit}", value)
+
+
+def _check_vector(stage: VectorStage, phase: str) -> None:
+    rest = stage.size % stage.element_bytes
+    _require(stage.size > 0 and not rest, phase, stage.name, "make whole elements", stage.size)
+    period = stage.period
+    repeats = not period or stage.size % period == 0
+    _require(repeats, phase, stage.name, "have a period that divides its bytes", period)
+    read = {at for at, _fields in stage.posts if at is not None} | set(stage.repeated)
+    known = read <= set(range(len(stage.inputs)))
+    _require(known, phase, stage.name, "have POSTs that read its inputs", sorted(read))
