@@ -1,0 +1,61 @@
+"""Bytes from a serial line: 8 data bits, no parity, one stop bit."""
+
+from amaranth.hdl import Cat, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.cdc import FFSynchronizer
+from amaranth.lib.wiring import In, Out
+
+__all__ = ["Receiver"]
+
+_STOP = 9
+
+
+class Receiver(wiring.Component):
+    """Sample each bit in its middle; drop a byte without its stop bit.
+
+    A start bit that is over in its middle was a glitch. After a missing stop bit the line must
+    rise before the next start bit counts, so that a break is one dropped byte.
+
+    Latency: `valid` follows the middle of the stop bit by three cycles, of which two are the
+    synchroniser's. Nothing can stall it: who listens takes a byte in the cycle in which it comes.
+
+    Members
+    -------
+    rx: in
+        The line; may change at any time.
+    data, valid: out
+        A byte, for one cycle.
+    broken: out
+        A byte without its stop bit, for one cycle.
+
+    Parameters
+    ----------
+    divisor:
+        Cycles of a bit, 2 or more.
+    """
+
+    def __init__(self, divisor: int):
+        self._divisor = divisor
+        super().__init__({"rx": In(1, init=1), "data": Out(8), "valid": Out(1), "broken": Out(1)})
+
+    def elaborate(self, platform):
+        m = Module()
+        line = Signal(init=1)
+        m.submodules.synchronizer = FFSynchronizer(self.rx, line, init=1)
+
+        busy, waits = Signal(), Signal()
+        timer, bit = Signal(range(self._divisor)), Signal(range(_STOP + 1))
+        m.d.sync += [self.valid.eq(0), self.broken.eq(0), timer.eq(timer - 1)]
+        with m.If(~busy):
+            m.d.sync += [timer.eq(self._divisor // 2 - 1), bit.eq(0), waits.eq(waits & ~line)]
+            m.d.sync += busy.eq(~line & ~waits)
+        with m.Elif(timer == 0):
+            m.d.sync += [timer.eq(self._divisor - 1), bit.eq(bit + 1)]
+            with m.If(bit == 0):
+                m.d.sync += busy.eq(~line)
+            with m.Elif(bit == _STOP):
+                m.d.sync += [busy.eq(0), waits.eq(~line)]
+                m.d.sync += [self.valid.eq(line), self.broken.eq(~line)]
+            with m.Else():
+                m.d.sync += self.data.eq(Cat(self.data[1:], line))
+        return m

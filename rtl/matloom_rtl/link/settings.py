@@ -1,0 +1,58 @@
+"""What a board tells its link: clock, rate of the line, memory, name."""
+
+from dataclasses import dataclass
+
+from matloom.arch.link import BAUD, BOARD_BYTES
+
+__all__ = ["LinkSettings"]
+
+#: Cycles of a bit, at least: a byte then takes as long as its bits in the checksum, and more.
+_SHORTEST_BIT = 2
+
+#: By how much a bit may be too long or too short: a tenth of one is left after ten.
+_TOLERANCE = 0.02
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkSettings:
+    """The settings of a link.
+
+    Members
+    -------
+    clock_hz:
+        Clock of the link and the engine.
+    board:
+        Name of the board, up to 16 characters of ASCII.
+    memory_base, memory_bytes:
+        External memory on the bus.
+    baud:
+        Bits a second.
+
+    Errors
+    ------
+    ValueError
+        The clock has no divisor for the rate within 2 %, or the name is too long.
+    """
+
+    clock_hz: int
+    board: str
+    memory_base: int
+    memory_bytes: int
+    baud: int = BAUD
+
+    def __post_init__(self):
+        made = self.clock_hz / self.divisor
+        if self.divisor < _SHORTEST_BIT or abs(made / self.baud - 1) > _TOLERANCE:
+            raise ValueError(
+                f"baud must be the clock ({self.clock_hz} Hz) divided by an integer of "
+                f"{_SHORTEST_BIT} or more, within 2 %, not {self.baud}"
+            )
+        if not self.board.isascii() or len(self.board) > BOARD_BYTES:
+            raise ValueError(
+                f"board must have up to {BOARD_BYTES} characters of ASCII, not {self.board!r}"
+            )
+
+    @property
+    def divisor(self) -> int:
+        """Cycles of a bit."""
+        return max(1, round(self.clock_hz / self.baud))
