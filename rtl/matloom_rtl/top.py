@@ -1,18 +1,14 @@
-"""The chip: the core behind flat AXI names. The only file with foreign names; no logic."""
+"""The chip: the core behind flat AXI names. Foreign names, as in `flat`; no logic."""
 
-from amaranth.hdl import ClockDomain, ClockSignal, Const, Module
+from amaranth.hdl import ClockDomain, ClockSignal, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
 from matloom_rtl.core import Core
+from matloom_rtl.flat import connect_memory, memory_ports
 
 __all__ = ["Top"]
-
-#: INCR bursts of normal, non-cacheable, bufferable memory; unprivileged secure data.
-_BURST_INCR = 1
-_CACHE = 0b0011
-_PROT = 0
 
 
 def _axil_ports() -> dict:
@@ -39,42 +35,6 @@ def _axil_ports() -> dict:
     }
 
 
-def _address_ports(channel: str) -> dict:
-    return {
-        f"m_axi_{channel}id": Out(1),
-        f"m_axi_{channel}addr": Out(32),
-        f"m_axi_{channel}len": Out(8),
-        f"m_axi_{channel}size": Out(3),
-        f"m_axi_{channel}burst": Out(2),
-        f"m_axi_{channel}lock": Out(1),
-        f"m_axi_{channel}cache": Out(4),
-        f"m_axi_{channel}prot": Out(3),
-        f"m_axi_{channel}qos": Out(4),
-        f"m_axi_{channel}valid": Out(1),
-        f"m_axi_{channel}ready": In(1),
-    }
-
-
-def _data_ports(config: Config) -> dict:
-    return {
-        "m_axi_wdata": Out(config.bus_bits),
-        "m_axi_wstrb": Out(config.bus_bytes),
-        "m_axi_wlast": Out(1),
-        "m_axi_wvalid": Out(1),
-        "m_axi_wready": In(1),
-        "m_axi_bid": In(1),
-        "m_axi_bresp": In(2),
-        "m_axi_bvalid": In(1),
-        "m_axi_bready": Out(1),
-        "m_axi_rid": In(1),
-        "m_axi_rdata": In(config.bus_bits),
-        "m_axi_rresp": In(2),
-        "m_axi_rlast": In(1),
-        "m_axi_rvalid": In(1),
-        "m_axi_rready": Out(1),
-    }
-
-
 class Top(wiring.Component):
     """The generated chip: clock, synchronous reset, AXI4-Lite slave, AXI4 master, interrupt.
 
@@ -96,9 +56,7 @@ class Top(wiring.Component):
                 "clk": In(1),
                 "rst": In(1),
                 **_axil_ports(),
-                **_address_ports("ar"),
-                **_address_ports("aw"),
-                **_data_ports(config),
+                **memory_ports(config),
                 "irq": Out(1),
             }
         )
@@ -113,7 +71,7 @@ class Top(wiring.Component):
             self.irq.eq(core.irq),
         ]
         self._connect_registers(m, core.axi_lite)
-        self._connect_memory(m, core)
+        connect_memory(m, self, self._config, core.axi_read, core.axi_write)
         return m
 
     def _connect_registers(self, m: Module, bus):
@@ -135,42 +93,4 @@ class Top(wiring.Component):
             self.s_axil_rresp.eq(bus.r.payload.resp),
             self.s_axil_rvalid.eq(bus.r.valid),
             bus.r.ready.eq(self.s_axil_rready),
-        ]
-
-    def _connect_memory(self, m: Module, core):
-        read, write = core.axi_read, core.axi_write
-        self._connect_address(m, "ar", read.ar)
-        self._connect_address(m, "aw", write.aw)
-        m.d.comb += [
-            read.r.payload.id.eq(self.m_axi_rid),
-            read.r.payload.data.eq(self.m_axi_rdata),
-            read.r.payload.resp.eq(self.m_axi_rresp),
-            read.r.payload.last.eq(self.m_axi_rlast),
-            read.r.valid.eq(self.m_axi_rvalid),
-            self.m_axi_rready.eq(read.r.ready),
-            self.m_axi_wdata.eq(write.w.payload.data),
-            self.m_axi_wstrb.eq(write.w.payload.strb),
-            self.m_axi_wlast.eq(write.w.payload.last),
-            self.m_axi_wvalid.eq(write.w.valid),
-            write.w.ready.eq(self.m_axi_wready),
-            write.b.payload.id.eq(self.m_axi_bid),
-            write.b.payload.resp.eq(self.m_axi_bresp),
-            write.b.valid.eq(self.m_axi_bvalid),
-            self.m_axi_bready.eq(write.b.ready),
-        ]
-
-    def _connect_address(self, m: Module, channel: str, bus):
-        def port(name):
-            return getattr(self, f"m_axi_{channel}{name}")
-
-        m.d.comb += [
-            port("id").eq(bus.payload.id),
-            port("addr").eq(bus.payload.addr),
-            port("len").eq(bus.payload.len),
-            port("size").eq(Const(self._config.bus_bytes.bit_length() - 1, 3)),
-            port("burst").eq(_BURST_INCR),
-            port("cache").eq(_CACHE),
-            port("prot").eq(_PROT),
-            port("valid").eq(bus.valid),
-            bus.ready.eq(port("ready")),
         ]

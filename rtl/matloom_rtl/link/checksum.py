@@ -1,0 +1,62 @@
+"""CRC-32 of a row of bytes, a bit a cycle."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from matloom.arch.link import CRC_INITIAL, CRC_POLYNOMIAL, CRC_RESIDUE
+
+__all__ = ["CYCLES_A_BYTE", "Checksum"]
+
+#: A byte may follow another by so many cycles.
+CYCLES_A_BYTE = 9
+
+
+class Checksum(wiring.Component):
+    """Divide bytes by the link's polynomial.
+
+    A bit a cycle is enough, for a byte on the line takes 20 cycles or more, and is a quarter of
+    the size of a byte a cycle. The value includes a byte nine cycles after it was taken.
+
+    Members
+    -------
+    clear: in
+        Begin anew; a byte of the same cycle is lost.
+    data, valid: in
+        A byte, for one cycle, when `busy` is low.
+    busy: out
+        The value does not yet include the last byte.
+    value: out
+        The register; its complement is the checksum.
+    good: out
+        The bytes ended with the checksum of those before.
+    """
+
+    def __init__(self):
+        super().__init__(
+            {
+                "clear": In(1),
+                "data": In(8),
+                "valid": In(1),
+                "busy": Out(1),
+                "value": Out(32, init=CRC_INITIAL),
+                "good": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        bits, left = Signal(8), Signal(range(9))
+        divided = Signal(32)
+        m.d.comb += [
+            divided.eq((self.value >> 1) ^ Mux(self.value[0] ^ bits[0], CRC_POLYNOMIAL, 0)),
+            self.busy.eq(left != 0),
+            self.good.eq(self.value == CRC_RESIDUE),
+        ]
+        with m.If(self.clear):
+            m.d.sync += [self.value.eq(CRC_INITIAL), left.eq(0)]
+        with m.Elif(self.busy):
+            m.d.sync += [self.value.eq(divided), bits.eq(bits >> 1), left.eq(left - 1)]
+        with m.Elif(self.valid):
+            m.d.sync += [bits.eq(self.data), left.eq(8)]
+        return m

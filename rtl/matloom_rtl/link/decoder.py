@@ -1,0 +1,117 @@
+"""Requests out of the bytes of the line: unstuffed, checked, and kept until they are done."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal, unsigned
+from amaranth.lib import data, memory, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from matloom.arch.link import BUFFER_BYTES, CRC_BYTES, DELIMITER, REQUEST_HEADER_BYTES
+from matloom_rtl.link.checksum import Checksum
+
+__all__ = ["Decoder", "FrameByte"]
+
+_SHORTEST = REQUEST_HEADER_BYTES + CRC_BYTES
+
+#: First byte of a group that no zero follows.
+_FULL = 255
+
+
+class FrameByte(data.Struct):
+    """A byte of a frame, and whether it is its last."""
+
+    data: unsigned(8)
+    last: unsigned(1)
+
+
+class Decoder(wiring.Component):
+    """Give whole requests with a right checksum, and a single byte for each that is not.
+
+    A request is written into the buffer as it comes, and given when its checksum was right; else
+    what was written is forgotten and one byte with `last` stands in its place, which no request
+    is. Checksums are given, too: they are the last four bytes of a request.
+
+    Until the first delimiter after a reset bytes are dropped, for they may be the rest of a
+    request. A request that finds the buffer full is dropped like one that is damaged, and where
+    its stand-in has no room, nothing is left of it.
+
+    Latency: a request's first byte is given two cycles after its delimiter. Throughput: a byte each
+    two cycles. Stalls: none of the line; `o` waits for who takes it.
+
+    Members
+    -------
+    data, valid: in
+        Bytes from the line, `CYCLES_A_BYTE` apart or more.
+    o: stream of FrameByte, out
+        Requests.
+
+    Parameters
+    ----------
+    buffer_bytes:
+        Bytes that are kept, a power of two; one fewer is used.
+    """
+
+    def __init__(self, buffer_bytes: int = BUFFER_BYTES):
+        self._depth = buffer_bytes
+        super().__init__({"data": In(8), "valid": In(1), "o": Out(stream.Signature(FrameByte))})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.checksum = checksum = Checksum()
+        m.submodules.buffer = buffer = memory.Memory(shape=9, depth=self._depth, init=[])
+        # Where the next byte is written, the next request begins, the next byte is read.
+        write, begin, read = (Signal(range(self._depth), name=n) for n in ("w", "b", "r"))
+        self._take(m, buffer.write_port(), checksum, (write, begin, read))
+        self._give(m, buffer.read_port(), begin, read)
+        return m
+
+    def _take(self, m: Module, port, checksum, places):
+        write, begin, read = places
+        deaf, bad, started = Signal(init=1), Signal(), Signal()
+        left, full = Signal(8), Signal()
+        held, holds, count = Signal(8), Signal(), Signal(range(_SHORTEST + 1))
+        delimiter, code, emits, byte = Signal(), Signal(), Signal(), Signal(8)
+        good, room, stored = Signal(), Signal(), Signal()
+        after = Signal.like(write)
+        m.d.comb += [
+            delimiter.eq(self.valid & (self.data == DELIMITER)),
+            code.eq(self.valid & ~delimiter & (left == 0)),
+            # A group but the first brings the zero that the one before stands for.
+            emits.eq(Mux(left == 0, code & started & ~full, self.valid & ~delimiter)),
+            byte.eq(Mux(left == 0, 0, self.data)),
+            checksum.data.eq(byte),
+            checksum.valid.eq(emits),
+            checksum.clear.eq(delimiter),
+            good.eq(checksum.good & ~bad & (left == 0) & (count == _SHORTEST)),
+            after.eq(port.addr + 1),
+            room.eq(after != read),
+            # A byte is stored when the next has come, and so is known not to be the last.
+            stored.eq(emits & holds & ~bad),
+            port.addr.eq(Mux(delimiter & ~good, begin, write)),
+            port.data.eq(Cat(held, delimiter)),
+            port.en.eq(room & (stored | (delimiter & started & ~deaf))),
+        ]
+        with m.If(code):
+            m.d.sync += [left.eq(self.data - 1), full.eq(self.data == _FULL), started.eq(1)]
+        with m.Elif(emits):
+            m.d.sync += left.eq(left - 1)
+        with m.If(emits):
+            m.d.sync += [held.eq(byte), holds.eq(1)]
+            with m.If(count != _SHORTEST):
+                m.d.sync += count.eq(count + 1)
+        with m.If(stored):
+            m.d.sync += [write.eq(write + room), bad.eq(~room)]
+        with m.If(delimiter):
+            m.d.sync += [deaf.eq(0), bad.eq(0), started.eq(0), left.eq(0), full.eq(0)]
+            m.d.sync += [holds.eq(0), count.eq(0), write.eq(begin)]
+            with m.If(port.en):
+                m.d.sync += [write.eq(after), begin.eq(after)]
+
+    def _give(self, m: Module, port, begin, read):
+        m.d.comb += [
+            port.addr.eq(read),
+            port.en.eq((read != begin) & ~self.o.valid),
+            self.o.payload.eq(port.data),
+        ]
+        with m.If(port.en):
+            m.d.sync += [read.eq(read + 1), self.o.valid.eq(1)]
+        with m.Elif(self.o.ready):
+            m.d.sync += self.o.valid.eq(0)
