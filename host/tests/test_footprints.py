@@ -15,7 +15,7 @@ import pytest
 from matloom.arch import footprint, isa
 from matloom.arch.config import PRESETS, load_config
 from matloom.arch.instruction import Instruction, extent_end, pack
-from matloom.arch.isa import WRITABLE_REGIONS, Memory, Opcode, Region
+from matloom.arch.isa import WRITABLE_REGIONS, AddressSpace, Opcode, Region
 from matloom.device.model import execute
 from matloom.device.model.engine import Engine
 from matloom.program import verify
@@ -102,12 +102,12 @@ def traced(instruction, config, generator):
     """Execute an instruction; return the addresses it touched, by memory and whether written."""
     engine = Engine(config)
     noise = np.random.default_rng(generator.getrandbits(32))
-    logs = {memory: {"read": [], "write": []} for memory in Memory}
-    engine.spad = noted(noise.integers(0, 64, config.spad_bytes, np.uint8), logs[Memory.SPAD])
+    logs = {memory: {"read": [], "write": []} for memory in AddressSpace}
+    engine.spad = noted(noise.integers(0, 64, config.spad_bytes, np.uint8), logs[AddressSpace.SPAD])
     sums = noise.integers(-99, 99, (config.acc_entries, config.columns), np.int32)
-    engine.accumulators = noted(sums, logs[Memory.ACC])
+    engine.accumulators = noted(sums, logs[AddressSpace.ACC])
     contents = noise.integers(0, 256, REGION_BYTES, np.uint8)
-    engine.regions = {region: noted(contents.copy(), logs[Memory.DRAM]) for region in Region}
+    engine.regions = {region: noted(contents.copy(), logs[AddressSpace.DRAM]) for region in Region}
     engine.run(pack(instruction) + pack(Instruction(Opcode.END)))
     return {
         (memory, kind == "write"): np.unique(np.concatenate([np.empty(0, int), *found]))
@@ -173,7 +173,7 @@ def may_be_loose(extent, instruction):
     window = instruction.opcode is Opcode.EXEC and instruction.window
     paired = instruction.opcode is Opcode.POST and instruction.pairs
     narrow = instruction.opcode is Opcode.EXEC and instruction.mode in isa.NARROW
-    return extent.memory is Memory.ACC and bool(window or paired or narrow)
+    return extent.memory is AddressSpace.ACC and bool(window or paired or narrow)
 
 
 def problems(runs, table=isa.FORMATS, footprint=footprint.footprint):
@@ -192,7 +192,7 @@ def problems(runs, table=isa.FORMATS, footprint=footprint.footprint):
             yield from _tight(extent, instruction, found, start, end, reached)
         for (memory, write), addresses in found.items():
             parts = inside[memory, write]
-            if memory is Memory.ACC and not write:
+            if memory is AddressSpace.ACC and not write:
                 # What is written in part is read first.
                 parts = parts + inside[memory, True]
             known = np.concatenate([np.empty(0, int), *parts])
@@ -231,15 +231,15 @@ def test_the_verifier_knows_all_that_is_touched(runs):
             known = [
                 np.arange(item.start, item.end) if item.lines is None else lines_of(item.lines)
                 for item in accesses(instruction, config)
-                if item.space[0] is memory and (item.write == write or memory is Memory.ACC)
+                if item.space[0] is memory and (item.write == write or memory is AddressSpace.ACC)
             ]
             assert np.isin(addresses, np.concatenate([np.empty(0, int), *known])).all()
 
 
 def conflict(one, other, regions):
     """Return whether two instructions touch an address that one of them writes."""
-    for memory in Memory:
-        if memory is Memory.DRAM and regions[0] != regions[1]:
+    for memory in AddressSpace:
+        if memory is AddressSpace.DRAM and regions[0] != regions[1]:
             continue
         writes = one[memory, True], other[memory, True]
         reads = one[memory, False], other[memory, False]

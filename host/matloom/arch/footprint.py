@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from matloom.arch.config import Config
 from matloom.arch.instruction import Instruction
-from matloom.arch.isa import NARROW, Extent, Memory, Opcode, post_element_bytes
+from matloom.arch.isa import NARROW, AddressSpace, Extent, Opcode, post_element_bytes
 
 __all__ = ["StridedRange", "footprint"]
 
@@ -31,9 +31,9 @@ class StridedRange:
 
 def footprint(extent: Extent, instruction: Instruction, config: Config) -> StridedRange | None:
     """Return the bytes or entries of an extent on chip; None where they are the whole box."""
-    if extent.memory is Memory.ACC:
+    if extent.memory is AddressSpace.ACC:
         return _pairs(instruction, config)
-    if extent.memory is not Memory.SPAD:
+    if extent.memory is not AddressSpace.SPAD:
         return None
     values = instruction.values
     if extent.base == "input_addr":

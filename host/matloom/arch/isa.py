@@ -23,11 +23,11 @@ __all__ = [
     "NARROW",
     "UNITS",
     "WRITABLE_REGIONS",
+    "AddressSpace",
     "Destination",
     "Extent",
     "Field",
     "Format",
-    "Memory",
     "Opcode",
     "Region",
     "Source",
@@ -107,7 +107,7 @@ class Table(enum.IntEnum):
     FILL = 2
 
 
-class Memory(enum.IntEnum):
+class AddressSpace(enum.IntEnum):
     """What an `Extent` lies in; capacities are in bytes, for ACC in entries."""
 
     SPAD = 0
@@ -194,7 +194,7 @@ class Extent:
     names.
     """
 
-    memory: Memory
+    memory: AddressSpace
     write: bool
     base: str
     terms: tuple[tuple[str, ...], ...]
@@ -296,7 +296,7 @@ def _transfer_extents(load: bool) -> tuple[Extent, ...]:
 
     def spad(row: tuple[tuple[str, ...], ...], only: _Only) -> Extent:
         return Extent(
-            memory=Memory.SPAD,
+            memory=AddressSpace.SPAD,
             write=load,
             base="spad_addr",
             terms=(*terms("spad"), *row),
@@ -304,7 +304,7 @@ def _transfer_extents(load: bool) -> tuple[Extent, ...]:
         )
 
     dram = Extent(
-        memory=Memory.DRAM,
+        memory=AddressSpace.DRAM,
         write=not load,
         base="dram_offset",
         terms=(*terms("dram"), ("row_bytes",)),
@@ -434,34 +434,34 @@ _EXEC_STEPS = ("oc_blocks", "kernel_rows", "kernel_cols", "blocks")
 
 _EXEC_EXTENTS = (
     Extent(
-        memory=Memory.SPAD,
+        memory=AddressSpace.SPAD,
         write=False,
         base="input_addr",
         terms=(("input_rows-1", "input_pitch"), ("input_row_bytes",)),
     ),
     Extent(
-        memory=Memory.SPAD,
+        memory=AddressSpace.SPAD,
         write=False,
         base="weight_addr",
         terms=((*_EXEC_STEPS, "@tile_bytes"),),
         only=(("weights_fixed", (0,)),),
     ),
     Extent(
-        memory=Memory.SPAD,
+        memory=AddressSpace.SPAD,
         write=False,
         base="weight_addr",
         terms=(("@tile_bytes",),),
         only=(("weights_fixed", (1,)),),
     ),
     Extent(
-        memory=Memory.ACC,
+        memory=AddressSpace.ACC,
         write=True,
         base="acc_addr",
         terms=(("oc_blocks", "height", "width"),),
         only=(("window", (0,)), ("mode", _WIDE)),
     ),
     Extent(
-        memory=Memory.ACC,
+        memory=AddressSpace.ACC,
         write=True,
         base="acc_addr",
         terms=(("oc_blocks", "out_height", "out_width"),),
@@ -469,7 +469,7 @@ _EXEC_EXTENTS = (
     ),
     Extent(
         # Half of the entries stand beside those that pairs are numbered by.
-        memory=Memory.ACC,
+        memory=AddressSpace.ACC,
         write=True,
         base="acc_addr",
         terms=(("oc_blocks", "height", "width"), ("@acc_pairs",)),
@@ -611,7 +611,7 @@ def _post_elements(side: str, write: bool, only: _Only) -> tuple[Extent, ...]:
     def extent(size: int, of_size: _Only) -> Extent:
         times = () if size == 1 else (str(size),)
         return Extent(
-            memory=Memory.SPAD,
+            memory=AddressSpace.SPAD,
             write=write,
             base=f"{side}_addr",
             terms=(
@@ -650,7 +650,7 @@ def _post_entries(write: bool, only: _Only) -> tuple[Extent, ...]:
     )
     return tuple(
         Extent(
-            memory=Memory.ACC,
+            memory=AddressSpace.ACC,
             write=write,
             base="acc_addr",
             terms=terms,
@@ -671,7 +671,7 @@ _POST_EXTENTS = (
     *_post_entries(False, (("source", (Source.SPAD,)), ("product", (1,)))),
     *_post_entries(True, (("destination", (Destination.ACC_SET, Destination.ACC_ADD)),)),
     Extent(
-        memory=Memory.SPAD,
+        memory=AddressSpace.SPAD,
         write=False,
         base="param_addr",
         terms=(

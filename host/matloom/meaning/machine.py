@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from matloom.arch.config import Config
 from matloom.arch.instruction import Instruction, IsaError
-from matloom.arch.isa import FORMATS, Memory, Opcode, Region
+from matloom.arch.isa import FORMATS, AddressSpace, Opcode, Region
 from matloom.meaning.errors import MeaningError
 from matloom.meaning.post import post
 from matloom.meaning.products import accumulate
@@ -80,10 +80,10 @@ def _check_extents(state: State, instruction: Instruction) -> None:
         end = extent.end(get, config)
         if end is None:
             continue
-        if extent.memory is Memory.DRAM:
+        if extent.memory is AddressSpace.DRAM:
             region = Region(instruction.values["region"])
             size = len(state.regions.get(region, ()))
-        elif extent.memory is Memory.ACC:
+        elif extent.memory is AddressSpace.ACC:
             size = config.acc_entries
         else:
             size = config.spad_bytes

@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 from matloom.arch.config import Config
 from matloom.arch.footprint import StridedRange, footprint
 from matloom.arch.instruction import Instruction, extent_end
-from matloom.arch.isa import FORMATS, Memory, Region
+from matloom.arch.isa import FORMATS, AddressSpace, Region
 
 __all__ = ["Access", "Space", "accesses", "strided_view"]
 
 _Entry = TypeVar("_Entry", bound=np.generic)
 
 #: A memory, and the region of external memory.
-Space = tuple[Memory, Region | None]
+Space = tuple[AddressSpace, Region | None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,7 +46,7 @@ def accesses(instruction: Instruction, config: Config) -> Iterator[Access]:
         end = extent_end(extent, instruction, config)
         if end is not None:
             start = int(instruction.values.get(extent.base, 0))
-            region = Region(instruction.region) if extent.memory is Memory.DRAM else None
+            region = Region(instruction.region) if extent.memory is AddressSpace.DRAM else None
             yield Access(
                 space=(extent.memory, region),
                 base=extent.base,

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from matloom.arch.config import Config
 from matloom.arch.footprint import StridedRange
 from matloom.arch.instruction import Instruction
-from matloom.arch.isa import Memory, Opcode, Region, Table
+from matloom.arch.isa import AddressSpace, Opcode, Region, Table
 from matloom.program import Repeat
 from matloom.program.accesses import Access, accesses, strided_view
 
@@ -83,7 +83,7 @@ def _constant(access: Access, instruction: Instruction) -> bool:
 
 def _on_chip(instruction: Instruction, config: Config) -> Iterator[Access]:
     for access in accesses(instruction, config):
-        if access.space[0] is Memory.SPAD and access.start < access.end:
+        if access.space[0] is AddressSpace.SPAD and access.start < access.end:
             yield access
 
 

@@ -12,8 +12,8 @@ from matloom.arch.isa import (
     INSTRUCTION_WORD_BYTES,
     UNITS,
     WRITABLE_REGIONS,
+    AddressSpace,
     Destination,
-    Memory,
     Opcode,
     Region,
     Table,
@@ -97,7 +97,7 @@ def overlaps_itself(instruction: Instruction, config: Config) -> bool:
 
 
 def _overlaps(instruction: Instruction, given: Iterable[Access], config: Config) -> bool:
-    found = [item for item in given if item.space[0] is Memory.SPAD and item.start < item.end]
+    found = [item for item in given if item.space[0] is AddressSpace.SPAD and item.start < item.end]
     for write in (item for item in found if item.write):
         for read in (item for item in found if not item.write):
             apart = read.end <= write.start or write.end <= read.start
@@ -179,7 +179,7 @@ def _check_bounds(
         if region is not None:
             capacity = region_bytes.get(region, 0)
         else:
-            capacity = config.spad_bytes if memory is Memory.SPAD else config.acc_entries
+            capacity = config.spad_bytes if memory is AddressSpace.SPAD else config.acc_entries
         if access.end > capacity:
             raise VerifyError(
                 f"{_name(number, instruction)}: {memory.name} addresses must end by {capacity}, "

@@ -5,7 +5,7 @@ import numpy as np
 from matloom.arch.config import Config
 from matloom.arch.footprint import StridedRange, footprint
 from matloom.arch.instruction import Instruction, extent_end
-from matloom.arch.isa import FORMATS, UNITS, Extent, Memory, Opcode, Region, largest
+from matloom.arch.isa import FORMATS, UNITS, AddressSpace, Extent, Opcode, Region, largest
 from matloom.program.accesses import strided_view
 
 __all__ = ["DependencyTracker"]
@@ -58,13 +58,13 @@ class DependencyTracker:
         self.instructions: list[Instruction] = []
         self._issued = [0] * len(UNITS)
         self._on_chip = {
-            Memory.SPAD: _Accesses(config.spad_bytes),
-            Memory.ACC: _Accesses(config.acc_entries),
+            AddressSpace.SPAD: _Accesses(config.spad_bytes),
+            AddressSpace.ACC: _Accesses(config.acc_entries),
         }
         self._dram = {region: _Accesses(size, _DRAM_LINE) for region, size in dram_bytes.items()}
 
     def _accesses(self, extent: Extent, instruction: Instruction) -> _Accesses | None:
-        if extent.memory is Memory.DRAM:
+        if extent.memory is AddressSpace.DRAM:
             return self._dram.get(Region(instruction.values["region"]))
         return self._on_chip[extent.memory]
 

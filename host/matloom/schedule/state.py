@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable
 
 from matloom.arch.config import Config
 from matloom.arch.instruction import Instruction
-from matloom.arch.isa import Memory, Opcode, Region
+from matloom.arch.isa import AddressSpace, Opcode, Region
 from matloom.arch.program_file import ALIGNMENT
 from matloom.ir.graph import Graph
 from matloom.program.accesses import accesses
@@ -81,7 +81,7 @@ def overwritten(
         if instruction.opcode not in (Opcode.LOAD, Opcode.STORE):
             continue
         for access in accesses(instruction, config):
-            if access.space != (Memory.DRAM, Region.ARENA):
+            if access.space != (AddressSpace.DRAM, Region.ARENA):
                 continue
             for start, end in written:
                 if access.start < end and start < access.end:

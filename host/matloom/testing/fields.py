@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from matloom.arch.config import Config
 from matloom.arch.instruction import Instruction, extent_end
-from matloom.arch.isa import Extent, Field, Memory, Opcode, extents_of, fields_of
+from matloom.arch.isa import AddressSpace, Extent, Field, Opcode, extents_of, fields_of
 
 __all__ = ["body_fields", "boundary_value", "count_names", "extent_sizes", "largest", "sized_names"]
 
@@ -60,11 +60,11 @@ def boundary_value(generator: random.Random, item: Field, config: Config) -> int
 
 def extent_sizes(
     opcode: Opcode, values: Mapping[str, int], config: Config
-) -> dict[tuple[Memory, str], int]:
+) -> dict[tuple[AddressSpace, str], int]:
     """Return the size of each extent that applies, by memory and base; the largest of each."""
     extents = _extents(opcode, config)
     instruction = Instruction(opcode, {**values, **{extent.base: 0 for extent in extents}})
-    sizes: dict[tuple[Memory, str], int] = {}
+    sizes: dict[tuple[AddressSpace, str], int] = {}
     for extent in extents:
         end = extent_end(extent, instruction, config)
         if end is not None:

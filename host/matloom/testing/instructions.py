@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from matloom.arch.config import Config
 from matloom.arch.instruction import Instruction, illegal_field
-from matloom.arch.isa import BLOCK_STEPS, FORMATS, Memory, Opcode, Region
+from matloom.arch.isa import BLOCK_STEPS, FORMATS, AddressSpace, Opcode, Region
 from matloom.program.verify import overlaps_itself
 from matloom.testing.draws import draw, settle, steps
 from matloom.testing.fields import (
@@ -51,11 +51,11 @@ class Space:
     fetched: tuple[int, int]
     results: tuple[int, int]
 
-    def bounds(self, memory: Memory, base: str, values: Mapping[str, int]) -> tuple[int, int]:
+    def bounds(self, memory: AddressSpace, base: str, values: Mapping[str, int]) -> tuple[int, int]:
         """Return the first address that an extent may have, and the end."""
-        if memory is Memory.DRAM:
+        if memory is AddressSpace.DRAM:
             return 0, self.regions.get(Region(values["region"]), 0)
-        if memory is Memory.ACC:
+        if memory is AddressSpace.ACC:
             return 0, self.config.acc_entries
         if base in _FETCHED:
             return self.fetched
@@ -165,7 +165,7 @@ def _place(generator: random.Random, space: Space, opcode: Opcode, values: dict[
         values[base] = place // (unit := _boundary(base, values, config)) * unit
         if values[base] < low:
             return False
-    both = {(Memory.SPAD, "source_addr"), (Memory.SPAD, "dest_addr")} <= sizes.keys()
+    both = {(AddressSpace.SPAD, "source_addr"), (AddressSpace.SPAD, "dest_addr")} <= sizes.keys()
     if both and generator.random() < 0.3:
         values |= {"source_addr": values["dest_addr"], "source_pitch": values["dest_pitch"]}
     instruction = Instruction(opcode, values)
@@ -180,12 +180,12 @@ def _boundary(base: str, values: Mapping[str, int], config: Config) -> int:
     return 1
 
 
-def _unit(config: Config, memory: Memory) -> int:
+def _unit(config: Config, memory: AddressSpace) -> int:
     """Return the bytes or entries of a bank, or of a page."""
     return {
-        Memory.SPAD: config.bank_bytes,
-        Memory.ACC: config.acc_entries // 2,
-        Memory.DRAM: _DRAM_PAGE,
+        AddressSpace.SPAD: config.bank_bytes,
+        AddressSpace.ACC: config.acc_entries // 2,
+        AddressSpace.DRAM: _DRAM_PAGE,
     }[memory]
 
 

@@ -14,7 +14,7 @@ from matloom.arch.instruction import (
 )
 from matloom.arch.isa import (
     FORMATS,
-    Memory,
+    AddressSpace,
     Opcode,
     Source,
     extents_of,
@@ -106,14 +106,14 @@ def test_every_output_block_has_entries_of_its_own(window, end):
     """Windows keep `out_height * out_width` sums of each block, other EXECs all positions."""
     values = {**dict.fromkeys(_ONES, 1), "oc_blocks": 3, "height": 4, "width": 5, "acc_addr": 10}
     values |= {"window": window, "out_height": 2, "out_width": 7}
-    extents = [each for each in FORMATS[Opcode.EXEC].extents if each.memory is Memory.ACC]
+    extents = [each for each in FORMATS[Opcode.EXEC].extents if each.memory is AddressSpace.ACC]
     found = [extent_end(each, Instruction(Opcode.EXEC, values), CONFIG) for each in extents]
     assert [each for each in found if each is not None] == [end]
 
 
 def test_a_pair_of_entries_counts_twice():
     values = {**dict.fromkeys(_ONES, 1), "oc_blocks": 3, "width": 5, "acc_addr": 10}
-    extents = [each for each in FORMATS[Opcode.EXEC].extents if each.memory is Memory.ACC]
+    extents = [each for each in FORMATS[Opcode.EXEC].extents if each.memory is AddressSpace.ACC]
     ends = {}
     for mode in range(4):
         each = Instruction(Opcode.EXEC, {**values, "mode": mode})
@@ -204,7 +204,7 @@ def test_blocks_of_pairs_are_counted_by_two(blocks, pairs):
     ends = [
         extent_end(extent, post, NARROW)
         for extent in FORMATS[Opcode.POST].extents
-        if extent.memory is Memory.ACC and not extent.write
+        if extent.memory is AddressSpace.ACC and not extent.write
     ]
     assert [end for end in ends if end] == [NARROW.acc_entries // 2 + 10 + 35 * pairs]
     assert illegal_field(Instruction(Opcode.POST, {**values, "tail": 1}), NARROW) is None

@@ -9,7 +9,7 @@ import pytest
 from matloom.arch.config import PRESETS, Config
 from matloom.arch.csr import Fault
 from matloom.arch.instruction import Instruction, extent_end, pack, unpack
-from matloom.arch.isa import FORMATS, Destination, Memory, Opcode, Region, Source
+from matloom.arch.isa import FORMATS, AddressSpace, Destination, Opcode, Region, Source
 from matloom.arch.numerics import Rounding
 from matloom.device.model.engine import Engine, EngineFault
 from matloom.testing.random_programs import random_stream
@@ -290,7 +290,7 @@ def touches_parameters(instruction):
     return any(
         end is not None and end > 20000
         for extent in FORMATS[Opcode.POST].extents
-        if extent.memory is Memory.SPAD and extent.base != "param_addr"
+        if extent.memory is AddressSpace.SPAD and extent.base != "param_addr"
         for end in [extent_end(extent, instruction, CONFIG)]
     )
 

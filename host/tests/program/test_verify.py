@@ -10,7 +10,7 @@ import pytest
 from matloom.arch.config import PRESETS
 from matloom.arch.footprint import footprint
 from matloom.arch.instruction import Instruction, extent_end, pack
-from matloom.arch.isa import FORMATS, UNITS, Memory, Opcode, Region
+from matloom.arch.isa import FORMATS, UNITS, AddressSpace, Opcode, Region
 from matloom.compiler import compile_network
 from matloom.data.digits import NETWORK
 from matloom.device.model.engine import Engine, EngineFault
@@ -80,7 +80,7 @@ def accesses(instruction):
         end = extent_end(extent, instruction, CONFIG)
         start = getattr(instruction, extent.base)
         if end is not None and end > start:
-            region = instruction.region if extent.memory is Memory.DRAM else None
+            region = instruction.region if extent.memory is AddressSpace.DRAM else None
             early = extent.base in ("weight_addr", "param_addr")
             lines = footprint(extent, instruction, CONFIG)
             addresses = np.arange(start, end)

@@ -13,7 +13,7 @@ from matloom.arch.isa import (
     HEAD,
     UNITS,
     WRITABLE_REGIONS,
-    Memory,
+    AddressSpace,
     Opcode,
     Region,
     extents_of,
@@ -79,9 +79,9 @@ def minimum(opcode, config, **flags):
 
 def capacity(extent, config):
     return {
-        Memory.SPAD: config.spad_bytes,
-        Memory.ACC: config.acc_entries,
-        Memory.DRAM: SMALL,
+        AddressSpace.SPAD: config.spad_bytes,
+        AddressSpace.ACC: config.acc_entries,
+        AddressSpace.DRAM: SMALL,
     }[extent.memory]
 
 
@@ -129,9 +129,9 @@ def parts(opcode, values, config):
     """Yield base, first address and end of each extent that is not empty, and its memory's size."""
     instruction = Instruction(opcode, values)
     units = {
-        Memory.SPAD: config.bank_bytes,
-        Memory.ACC: config.acc_entries // 2,
-        Memory.DRAM: 4096,
+        AddressSpace.SPAD: config.bank_bytes,
+        AddressSpace.ACC: config.acc_entries // 2,
+        AddressSpace.DRAM: 4096,
     }
     for extent in extents_of(opcode, config):
         start, end = values[extent.base], extent_end(extent, instruction, config)

@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
 from matloom.arch.csr import Fault
-from matloom.arch.isa import FORMATS, Extent, Memory, Opcode, Region, extents_of
+from matloom.arch.isa import FORMATS, AddressSpace, Extent, Opcode, Region, extents_of
 from matloom_rtl.control.layouts import GRANULE_BITS, LONGEST, field_place, slice_field
 
 __all__ = ["Bounds"]
@@ -27,9 +27,9 @@ _LOW_BITS = 18
 _SUM_BITS = 32
 
 _CAUSES = {
-    Memory.SPAD: Fault.SPAD_RANGE,
-    Memory.ACC: Fault.ACC_RANGE,
-    Memory.DRAM: Fault.DRAM_RANGE,
+    AddressSpace.SPAD: Fault.SPAD_RANGE,
+    AddressSpace.ACC: Fault.ACC_RANGE,
+    AddressSpace.DRAM: Fault.DRAM_RANGE,
 }
 
 
@@ -156,7 +156,7 @@ def _step_fields(turns: int) -> dict:
     flags = ("minus_one", "first_factor", "last_factor", "waits", "first", "last")
     return {
         **dict.fromkeys(flags, 1),
-        "memory": Memory,
+        "memory": AddressSpace,
         "group": 4,
         "member": range(_GROUP),
         "turn": max(4, (turns - 1).bit_length()),
@@ -358,10 +358,10 @@ class Bounds(wiring.Component):
         capacity, cause = Signal(_SUM_BITS), Signal(4)
         with m.Switch(add.memory):
             for memory, value in (
-                (Memory.SPAD, self._config.spad_bytes),
-                (Memory.ACC, self._config.acc_entries),
+                (AddressSpace.SPAD, self._config.spad_bytes),
+                (AddressSpace.ACC, self._config.acc_entries),
                 # LOAD and STORE have the same fields.
-                (Memory.DRAM, self.region_bytes.word_select(region, 32)),
+                (AddressSpace.DRAM, self.region_bytes.word_select(region, 32)),
             ):
                 with m.Case(memory):
                     m.d.sync += [capacity.eq(value), cause.eq(_CAUSES[memory])]

@@ -8,7 +8,7 @@ import pytest
 from matloom.arch.config import PRESETS
 from matloom.arch.csr import Fault
 from matloom.arch.instruction import Instruction, extent_end, pack
-from matloom.arch.isa import FORMATS, Memory, Opcode, Region
+from matloom.arch.isa import FORMATS, AddressSpace, Opcode, Region
 from matloom_rtl.control.bounds import Bounds
 from matloom_rtl.testing import simulate
 
@@ -16,17 +16,19 @@ CONFIG = dataclasses.replace(PRESETS["reference"], mac_modes=("i8xi8", "i8xi4", 
 REGION_BYTES = [1 << 20, 100_000, 0xFFFF_FFFF, 1 << 31]
 OPCODES = [opcode for opcode in FORMATS if FORMATS[opcode].extents]
 CAUSES = {
-    Memory.SPAD: Fault.SPAD_RANGE,
-    Memory.ACC: Fault.ACC_RANGE,
-    Memory.DRAM: Fault.DRAM_RANGE,
+    AddressSpace.SPAD: Fault.SPAD_RANGE,
+    AddressSpace.ACC: Fault.ACC_RANGE,
+    AddressSpace.DRAM: Fault.DRAM_RANGE,
 }
 
 
 def capacity(extent, instruction):
     return {
-        Memory.SPAD: CONFIG.spad_bytes,
-        Memory.ACC: CONFIG.acc_entries,
-        Memory.DRAM: REGION_BYTES[instruction.region] if extent.memory == Memory.DRAM else 0,
+        AddressSpace.SPAD: CONFIG.spad_bytes,
+        AddressSpace.ACC: CONFIG.acc_entries,
+        AddressSpace.DRAM: REGION_BYTES[instruction.region]
+        if extent.memory == AddressSpace.DRAM
+        else 0,
     }[extent.memory]
 
 

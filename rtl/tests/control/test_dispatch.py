@@ -21,7 +21,7 @@ from matloom.arch.isa import (
     INSTRUCTION_WORD_BYTES,
     UNITS,
     WRITABLE_REGIONS,
-    Memory,
+    AddressSpace,
     Opcode,
     Region,
 )
@@ -34,9 +34,9 @@ CONFIG = PRESETS["nano"]
 WORDS = load_config("nano+i16xi8+fp16+float_rows=2+weight_rows=2+tables=1+products=1")
 REGION_BYTES = (4096, 6000, 2**32 - 1, 6000)
 _CAUSES = {
-    Memory.SPAD: Fault.SPAD_RANGE,
-    Memory.ACC: Fault.ACC_RANGE,
-    Memory.DRAM: Fault.DRAM_RANGE,
+    AddressSpace.SPAD: Fault.SPAD_RANGE,
+    AddressSpace.ACC: Fault.ACC_RANGE,
+    AddressSpace.DRAM: Fault.DRAM_RANGE,
 }
 
 
@@ -52,10 +52,10 @@ def verdict(instruction, issued, config=CONFIG):
     for extent in FORMATS[instruction.opcode].extents:
         end = extent_end(extent, instruction, config)
         capacity = {
-            Memory.SPAD: config.spad_bytes,
-            Memory.ACC: config.acc_entries,
+            AddressSpace.SPAD: config.spad_bytes,
+            AddressSpace.ACC: config.acc_entries,
         }
-        if extent.memory is Memory.DRAM:
+        if extent.memory is AddressSpace.DRAM:
             limit = REGION_BYTES[instruction.region]
         else:
             limit = capacity[extent.memory]

@@ -20,7 +20,7 @@ from matloom.arch.isa import (
     INSTRUCTION_WORD_BYTES,
     UNITS,
     WRITABLE_REGIONS,
-    Memory,
+    AddressSpace,
     Opcode,
     Region,
 )
@@ -35,9 +35,9 @@ _REMEMBERED = 16
 _Sizes = tuple[tuple[Region, int], ...]
 
 _RANGE_FAULTS = {
-    Memory.SPAD: Fault.SPAD_RANGE,
-    Memory.ACC: Fault.ACC_RANGE,
-    Memory.DRAM: Fault.DRAM_RANGE,
+    AddressSpace.SPAD: Fault.SPAD_RANGE,
+    AddressSpace.ACC: Fault.ACC_RANGE,
+    AddressSpace.DRAM: Fault.DRAM_RANGE,
 }
 
 
@@ -135,10 +135,10 @@ class Engine:
             if end is not None and end > self._capacity(extent.memory, instruction):
                 raise EngineFault(_RANGE_FAULTS[extent.memory], index, opcode, end & 0xFFFFFFFF)
 
-    def _capacity(self, memory: Memory, instruction: Instruction) -> int:
-        if memory is Memory.SPAD:
+    def _capacity(self, memory: AddressSpace, instruction: Instruction) -> int:
+        if memory is AddressSpace.SPAD:
             return self.config.spad_bytes
-        if memory is Memory.ACC:
+        if memory is AddressSpace.ACC:
             return self.config.acc_entries
         region = self.regions.get(Region(instruction.region))
         return 0 if region is None else region.size
