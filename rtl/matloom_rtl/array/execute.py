@@ -75,7 +75,8 @@ class Execute(wiring.Component):
     unit: CommandSignature(EXEC), in
         `command` is the head of the queue, valid whether or not it may start.
     met: in
-        For each unit of `isa.UNITS`, the head's wait on it is satisfied.
+        For each unit of `isa.UNITS`, the head's wait on it is satisfied, from then on until the
+        head is taken.
     constants: in
         LOAD brings constants.
     cause: out
@@ -134,7 +135,7 @@ class Execute(wiring.Component):
         return m
 
     def _take_commands(self, m: Module, walk, loader):
-        """Show the head to the loader first, then hand it to the walk, which has a place for it."""
+        """Show the head to the loader first, then to the walk, which takes it once it has begun."""
         command = self.unit.command
         prefetched, load_met = Signal(), self.met[UNITS.index(Opcode.LOAD)]
         may_walk = Signal()
@@ -142,7 +143,8 @@ class Execute(wiring.Component):
             may_walk.eq(self.met.all() & prefetched),
             loader.i.payload.eq(command.payload),
             loader.i.valid.eq(command.valid & load_met & ~prefetched),
-            command.ready.eq(walk.i.ready & may_walk),
+            # What is met stays met.
+            command.ready.eq(walk.i.ready),
             walk.i.payload.eq(command.payload),
             walk.i.valid.eq(command.valid & may_walk),
         ]

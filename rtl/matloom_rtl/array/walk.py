@@ -112,9 +112,9 @@ class Walk(wiring.Component):
     """Walk the six loops of an EXEC, one vector a cycle.
 
     Loops, outermost first: output block, kernel row, kernel column, block, output row, output
-    column. The next command waits in a register and begins with the last vector's move, so that
-    instructions follow each other without a gap. Entries are counted beside the later stages
-    (`Outputs`): until there `entry` is the instruction's first.
+    column. The next command waits at `i`, which must hold it, and begins with the last vector's
+    move, so that instructions follow each other without a gap; it is taken a move later. Entries
+    are counted beside the later stages (`Outputs`): until there `entry` is the instruction's first.
 
     Latency: 6 cycles from the command to its first vector. Throughput: one vector a cycle, but a
     step (one weight tile) takes `acc_update_latency` cycles at least, and a command with
@@ -156,13 +156,12 @@ class Walk(wiring.Component):
         advance = Signal()
         m.d.comb += advance.eq(self.room)
 
-        # One of three: the place for the next command is free; the command waits there; its loops
-        # have begun, and what later stages need of it follows with the next move.
-        free, waiting, begun = Signal(init=1), Signal(), Signal()
-        following = Signal(body_layout(Opcode.EXEC, self._config), reset_less=True)
-        m.d.comb += self.i.ready.eq(free)
-        with m.If(free):
-            m.d.sync += [following.eq(self.i.payload), free.eq(~self.i.valid)]
+        # One of three: a command is awaited; it waits at `i`; its loops have begun, and what later
+        # stages need of it follows with the next move.
+        waiting, begun = Signal(), Signal()
+        following = self.i.payload
+        m.d.comb += self.i.ready.eq(begun & advance)
+        with m.If(~waiting & ~begun):
             m.d.sync += waiting.eq(self.i.valid)
 
         walking = Signal()
@@ -181,8 +180,8 @@ class Walk(wiring.Component):
         with m.If(begun & advance):
             m.d.sync += [fixed[name].eq(following[name]) for name in fields]
             m.d.sync += fixed.penultimate.eq(penultimate(following.line))
-            m.d.sync += [begun.eq(0), free.eq(1)]
-        busy = walking | ~free
+            m.d.sync += begun.eq(0)
+        busy = walking | waiting | begun
         self._addresses(m, command, following, fixed, advance, busy, step)
         return m
 
