@@ -24,6 +24,7 @@ SMALLEST = dataclasses.replace(
     burst_beats=1,
     queue_depth=1,
     address_first=1,
+    checks=0,
     timestamps=0,
     counters=0,
 )

@@ -86,6 +86,10 @@ class Config:
     address_first:
         1: data of a write burst wait until its address was taken, as some memories need it; 0:
         they may come before.
+    checks:
+        1: all that an instruction touches is checked before it is issued; 0: of addresses those in
+        external memory alone. Beyond the end of a memory on chip then reads as anything, and what
+        is written there is lost, or lands elsewhere in that memory.
     queue_depth:
         Instructions that wait before each unit, if not too many do at once: they share a memory.
     timestamps:
@@ -115,6 +119,7 @@ class Config:
     outstanding: int = 8
     burst_beats: int = 32
     address_first: int = 0
+    checks: int = 1
     queue_depth: int = 4
     timestamps: int = 64
     counters: int = 2
@@ -231,6 +236,7 @@ class Config:
             self.burst_beats * self.bus_bytes <= 4096,
         )
         self._require("address_first", "0 or 1", self.address_first in (0, 1))
+        self._require("checks", "0 or 1", self.checks in (0, 1))
         self._require("queue_depth", "1 to 32", 1 <= self.queue_depth <= 32)
         self._require(
             "timestamps",

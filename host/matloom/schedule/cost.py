@@ -11,8 +11,12 @@ from matloom.schedule.bank_waits import BankWaits
 
 __all__ = ["Prediction", "predict"]
 
-#: Cycles that the dispatcher takes for an instruction: its words, its extents, its verdict.
-_DISPATCH = {Opcode.LOAD: 25, Opcode.EXEC: 30, Opcode.POST: 37, Opcode.STORE: 25}
+#: Cycles that the dispatcher takes for an instruction, its words, its extents and its verdict: by
+#: `Config.checks`, without which EXEC and POST have no extents to judge.
+_DISPATCH = (
+    {Opcode.LOAD: 18, Opcode.EXEC: 6, Opcode.POST: 6, Opcode.STORE: 18},
+    {Opcode.LOAD: 25, Opcode.EXEC: 30, Opcode.POST: 37, Opcode.STORE: 25},
+)
 
 #: Places of a queue, however shallow it should be.
 _QUEUE_PLACES = 3
@@ -144,7 +148,7 @@ class _Engine:
         if self._issued[unit] - self._places >= len(self._started[unit]):
             return _NEVER
         arrived = self._commands.arrival(_size(instruction))
-        return max(self._dispatched, arrived) + _DISPATCH[unit]
+        return max(self._dispatched, arrived) + _DISPATCH[self._machine.config.checks][unit]
 
     def _skips(self, instruction: Instruction) -> bool:
         region = instruction.values.get("region")

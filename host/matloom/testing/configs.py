@@ -77,4 +77,5 @@ def _draw(generator: random.Random) -> Config:
         windows=int(generator.random() < 0.8),
         paired_windows=int(generator.random() < 0.8),
         maximum=int(generator.random() < 0.8),
+        checks=int(generator.random() < 0.8),
     )

@@ -7,14 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matloom.arch.config import Config
+from matloom.arch.csr import Fault
 from matloom.arch.instruction import Instruction, IsaError, length_words, pack, unpack
 from matloom.arch.isa import FORMATS, INSTRUCTION_WORD_BYTES, Opcode, Region
-from matloom.device.model.engine import Engine
+from matloom.device.model.engine import Engine, EngineFault
 from matloom.program.instruction_table import unpack_all
 from matloom.program.verify import VerifyError, verify_commands
 from matloom.testing.random_programs import Stream
 
-__all__ = ["corrupt", "defined"]
+__all__ = ["corrupt", "defined", "leaves_chip"]
 
 #: Streams that would take longer than this many steps are not run.
 _MOST_STEPS = 60_000
@@ -105,6 +106,20 @@ def defined(stream: Stream, config: Config) -> bool:
         bare = {name: v for name, v in instruction.values.items() if not name.startswith("wait_")}
         engine.run(pack(Instruction(instruction.opcode, bare)) + pack(Instruction(Opcode.END)))
     return True
+
+
+def leaves_chip(stream: Stream, config: Config) -> bool:
+    """Return whether an instruction goes beyond a memory on chip, before anything else is wrong."""
+    engine = Engine(config)
+    contents = {**stream.regions, Region.PROGRAM: stream.commands}
+    engine.regions = {
+        region: np.frombuffer(data, np.uint8).copy() for region, data in contents.items()
+    }
+    try:
+        engine.run(stream.commands)
+    except EngineFault as fault:
+        return fault.cause in (Fault.SPAD_RANGE, Fault.ACC_RANGE)
+    return False
 
 
 def _legal_scales(instruction: Instruction, spad: NDArray[np.uint8], config: Config) -> bool:

@@ -44,6 +44,7 @@ RULES = [
     ({"counters": 3}, "counters must be 0 to 2, not 3"),
     ({"counters": 0}, "timestamps must be 0 without `counters`, not 64"),
     ({"address_first": 2}, "address_first must be 0 or 1, not 2"),
+    ({"checks": 2}, "checks must be 0 or 1, not 2"),
     ({"rows": "16"}, "rows must be an integer, not '16'"),
     ({"lanes": True}, "lanes must be an integer, not True"),
 ]
@@ -105,6 +106,7 @@ def test_every_field_changes_the_digest():
         "queue_depth": 2,
         "timestamps": 32,
         "address_first": 1,
+        "checks": 0,
         "counters": 1,
     }
     base = Config()

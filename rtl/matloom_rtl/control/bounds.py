@@ -106,11 +106,17 @@ def _terms(extent: Extent, opcode: Opcode, config: Config) -> list[dict]:
     return known
 
 
+def _extents(opcode: Opcode, config: Config) -> tuple[Extent, ...]:
+    """Return those extents of an opcode that are checked."""
+    extents = extents_of(opcode, config)
+    return tuple(each for each in extents if config.checks or each.memory is AddressSpace.DRAM)
+
+
 def _program(config: Config) -> tuple[list[_Step], dict[Opcode, tuple[int, ...]]]:
     """Return the steps of all opcodes in one row, and where the extents of each begin."""
     steps, entries = [], {}
     for opcode in FORMATS:
-        extents = extents_of(opcode, config)
+        extents = _extents(opcode, config)
         tables = [_terms(extent, opcode, config) for extent in extents]
         begins = list(itertools.accumulate(map(len, tables), initial=len(steps)))
         entries[opcode] = tuple(begins[:-1])
@@ -166,11 +172,13 @@ def _step_fields(turns: int) -> dict:
 class Bounds(wiring.Component):
     """Compare the end of every extent of `arch/isa.py` with the capacity of its memory.
 
+    Without `Config.checks` of those in external memory alone.
+
     Latency: of the extents that apply, the first factor of every term takes a cycle, each further
     one two, because it waits for the product before it. The base takes the first such wait, or a
     cycle of its own where there is none. A check takes as many, and 7. Extents are judged in the
-    table's order, the first that fails wins. Numbers are exact modulo 2**32, and none is so large
-    that it passes. No stalls; one check at a time.
+    table's order, the first that fails wins. Where none applies, a check takes one cycle. Numbers
+    are exact modulo 2**32, and none is so large that it passes. No stalls; one check at a time.
 
     Members
     -------
@@ -218,7 +226,7 @@ class Bounds(wiring.Component):
         ]
         m.d.sync += [after.eq(before) for before, after in itertools.pairwise(stages)]
         step = Signal(data.StructLayout(self._fields), reset_less=True)
-        self._walk(m, step, begin)
+        none = self._walk(m, step, begin)
         exact = Signal(_FIRST_BITS)
         m.d.comb += exact.eq(self._look_up(m, begin, subtract) - subtract.minus_one)
 
@@ -254,10 +262,11 @@ class Bounds(wiring.Component):
             beyond.eq((beyond & ~add.first) | (too_large & add.last_factor) | result[_SUM_BITS]),
         ]
         self._judge(m, add, judge, total, beyond)
+        m.d.sync += self.done.eq((judge.valid & judge.final) | none)
         return m
 
     def _walk(self, m: Module, step, begin):
-        """Step through the extents that apply; every opcode has one that always does.
+        """Step through the extents that apply; return whether at the start there are none.
 
         What is known of a step and of the one behind it is kept in registers, and of that behind
         these it is looked up: a table between the number of a step and the decision to go on
@@ -265,7 +274,7 @@ class Bounds(wiring.Component):
         """
         ahead = Signal.like(step, reset_less=True)
         number, count = Signal(range(len(self._program)), reset_less=True), len(self._program)
-        final, running, waited, go = Signal(), Signal(), Signal(), Signal()
+        final, running, waited, go, none = (Signal() for _ in range(5))
 
         def enter(entries):
             # The first that applies is assigned last, and wins.
@@ -296,11 +305,15 @@ class Bounds(wiring.Component):
                             enter(entries)
         with m.Elif(~running):
             # Whether it begins or not.
-            m.d.sync += running.eq(self.start)
+            # Of all memories there is always one that is touched.
+            if not self._config.checks:
+                m.d.comb += none.eq(self.start & final)
+            m.d.sync += running.eq(self.start & ~none)
             with m.Switch(self.opcode):
                 for opcode, entries in self._entries.items():
                     with m.Case(opcode):
                         enter(entries)
+        return none
 
     def _applies(self, step: _Step) -> Value:
         conditions = []
@@ -363,9 +376,10 @@ class Bounds(wiring.Component):
                 # LOAD and STORE have the same fields.
                 (AddressSpace.DRAM, self.region_bytes.word_select(region, 32)),
             ):
+                if not self._config.checks and memory is not AddressSpace.DRAM:
+                    continue
                 with m.Case(memory):
                     m.d.sync += [capacity.eq(value), cause.eq(_CAUSES[memory])]
-        m.d.sync += self.done.eq(judge.valid & judge.final)
         with m.If(self.start):
             m.d.sync += self.fault.eq(Fault.NONE)
         with m.Elif(

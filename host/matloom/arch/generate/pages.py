@@ -196,6 +196,8 @@ _PRICES = (
     ("`windows`", "nano", "execute", 216, 326, 0),
     ("`windows`", "small", "execute", 652, 951, 2),
     ("`paired_windows`", "reference", "four of `array.windows`", "5,248", 644, 8),
+    ("`checks`", "nano", "control.dispatch.bounds", 686, 106, 0),
+    ("`checks`", "small", "control.dispatch.bounds", 722, 98, 0),
     ("`maximum`", "nano", "accumulators", 251, 141, 0),
     ("`maximum`", "small", "accumulators", 499, 277, 0),
     ("`maximum`", "reference", "accumulators", 938, 549, 0),

@@ -55,7 +55,8 @@ class Engine:
 
     Instructions run one after another in program order, which is what any order that obeys the
     waits of a hazard-free program comes to. Checks come before execution, in the order of the
-    dispatcher: opcode, fields, read-only region, waits, extents.
+    dispatcher: opcode, fields, read-only region, waits, extents; those on chip also where the
+    configuration has no checks of them.
     """
 
     config: Config
