@@ -27,7 +27,7 @@ _SPAD_KIB = (16, 16, 16, 32, 64, 128)
 
 
 def random_config(generator: random.Random) -> Config:
-    """Draw a configuration: any shape of array, units and modes on and off, 1 to 8 banks."""
+    """Draw a configuration: any shape of array, 1 to 8 banks, optional parts on and off."""
     while True:
         try:
             return _draw(generator)
@@ -73,9 +73,11 @@ def _draw(generator: random.Random) -> Config:
         outstanding=generator.choice((1, 2, 8)),
         burst_beats=generator.choice((1, 4, 16, 32)),
         queue_depth=generator.choice((1, 2, 4, 8)),
-        timestamps=generator.choice((2, 64, 256)),
+        timestamps=generator.choice((0, 2, 64, 256)),
         windows=int(generator.random() < 0.8),
         paired_windows=int(generator.random() < 0.8),
         maximum=int(generator.random() < 0.8),
         checks=int(generator.random() < 0.8),
+        counters=generator.choice((0, 1, 2, 2)),
+        address_first=int(generator.random() < 0.3),
     )

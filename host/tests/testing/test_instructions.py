@@ -227,8 +227,17 @@ def test_configurations_are_of_every_kind():
         "products",
         "has_windows",
         "maximum",
+        "timestamps",
+        "address_first",
     ):
         assert {bool(getattr(config, name)) for config in configs} == {False, True}, name
-    assert any(config.has_paired_windows for config in configs)
+    assert {config.counters for config in configs} == {0, 1, 2}
+    assert {config.tables for config in configs} == {0, 1, 2}
+    pairs = {
+        config.has_paired_windows
+        for config in configs
+        if config.weight_rows == 4 and config.window_lines == 3
+    }
+    assert pairs == {0, 1}
     assert any(config.weight_rows == config.rows for config in configs)
     assert any(config.weight_rows == 1 < config.rows for config in configs)
