@@ -28,14 +28,21 @@ def doctor(as_json: bool) -> None:
 @click.option("--seed", type=int, default=4, show_default=True, help="First of the placement.")
 @click.option("--seeds", type=click.IntRange(1), default=1, help="How many, from --seed upward.")
 @click.option("--jobs", type=click.IntRange(1), help="Processes at a time; else one a core.")
+@click.option("--checkpoints", is_flag=True, help="Keep placements, at the price of some clock.")
 def generate(
-    config: str, output: Path, fpga: str | None, seed: int, seeds: int, jobs: int | None
+    config: str,
+    output: Path,
+    fpga: str | None,
+    checkpoints: bool,
+    seed: int,
+    seeds: int,
+    jobs: int | None,
 ) -> None:
     """Write the chip as Verilog with a JSON description, and the C header of its registers.
 
     With --fpga-report also its area and clock on a device, the fastest of the seeds and the
-    median. Netlist, placements and routings stay in the folder `fpga` of the output: the same
-    call goes on where it was ended, and another seed begins at the netlist.
+    median. Netlist and routings stay in the folder `fpga` of the output, with --checkpoints the
+    placements, too: the same call goes on where it was ended, another seed begins at the netlist.
     """
     from matloom.arch.config import load_config
     from matloom_rtl.fpga.devices import DEVICES
@@ -53,7 +60,10 @@ def generate(
         from matloom_rtl.fpga.flow import Effort, cores
 
         effort = Effort(
-            seeds=tuple(range(seed, seed + seeds)), jobs=jobs or cores(), folder=output / "fpga"
+            seeds=tuple(range(seed, seed + seeds)),
+            jobs=jobs or cores(),
+            folder=output / "fpga",
+            checkpoints=checkpoints,
         )
         _fpga_report(chip, fpga, output, Path(config).stem, effort)
 

