@@ -62,7 +62,8 @@ def place_and_route(
 
     Each run has its `seed`, `estimated_mhz` after placement, the `rounds` of its routing with the
     `shared_wires` left after the last, and `fmax_mhz` and nextpnr's `report`, which are None
-    where the routing was given up. What the folder holds already is not done again.
+    where the routing was given up, or nextpnr told no clock. What the folder holds already is not
+    done again.
     """
     with ThreadPoolExecutor(max(1, jobs)) as pool:
         runs = [pool.submit(partial(_one, netlist, seed, say)) for seed in seeds]
@@ -133,8 +134,10 @@ def _first_clock(log: str) -> float | None:
     return float(found[1]) if found else None
 
 
-def _slowest_clock(report: dict[str, Any]) -> float:
-    return round(min(clock["achieved"] for clock in report["fmax"].values()), 2)
+def _slowest_clock(report: dict[str, Any]) -> float | None:
+    """Return the slowest clock in MHz; None where nextpnr tells none, as for some Gowin designs."""
+    clocks = [clock["achieved"] for clock in report["fmax"].values()]
+    return round(min(clocks), 2) if clocks else None
 
 
 def summary(runs: list[dict[str, Any]], device: Device) -> dict[str, Any]:
