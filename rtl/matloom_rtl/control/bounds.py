@@ -177,8 +177,9 @@ class Bounds(wiring.Component):
     Latency: of the extents that apply, the first factor of every term takes a cycle, each further
     one two, because it waits for the product before it. The base takes the first such wait, or a
     cycle of its own where there is none. A check takes as many, and 7. Extents are judged in the
-    table's order, the first that fails wins. Where none applies, a check takes one cycle. Numbers
-    are exact modulo 2**32, and none is so large that it passes. No stalls; one check at a time.
+    table's order, the first that fails wins. Where none applies, a check takes three cycles.
+    Numbers are exact modulo 2**32, and none is so large that it passes. No stalls; one check at a
+    time.
 
     Members
     -------
@@ -193,7 +194,8 @@ class Bounds(wiring.Component):
     done: out
         For one cycle: `fault` and `address` are the verdict.
     fault, address: out
-        A `csr.Fault` or 0, and the low 32 bits of the extent's end. Kept until the next start.
+        A `csr.Fault`, and the low 32 bits of the extent's end; 0 without one. Kept until the next
+        start.
     """
 
     def __init__(self, config: Config):
@@ -262,7 +264,9 @@ class Bounds(wiring.Component):
             beyond.eq((beyond & ~add.first) | (too_large & add.last_factor) | result[_SUM_BITS]),
         ]
         self._judge(m, add, judge, total, beyond)
-        m.d.sync += self.done.eq((judge.valid & judge.final) | none)
+        # Who asks looks for the verdict from the third cycle on.
+        told = Signal(2)
+        m.d.sync += [told.eq(Cat(none, told)), self.done.eq((judge.valid & judge.final) | told[1])]
         return m
 
     def _walk(self, m: Module, step, begin):
@@ -381,7 +385,7 @@ class Bounds(wiring.Component):
                 with m.Case(memory):
                     m.d.sync += [capacity.eq(value), cause.eq(_CAUSES[memory])]
         with m.If(self.start):
-            m.d.sync += self.fault.eq(Fault.NONE)
+            m.d.sync += [self.fault.eq(Fault.NONE), self.address.eq(0)]
         with m.Elif(
             judge.valid & judge.last & (self.fault == Fault.NONE) & (beyond | (total > capacity))
         ):

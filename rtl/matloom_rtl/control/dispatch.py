@@ -129,12 +129,11 @@ class Dispatch(wiring.Component):
                 m.d.sync += [place.eq(1), awaiting.eq(1)]
                 m.next = "Assemble"
 
-        def fail(cause, opcode=opcode, address=0):
-            m.d.sync += [
-                self.fault.eq(cause),
-                self.fault_opcode.eq(opcode),
-                self.fault_address.eq(address),
-            ]
+        # No check of extents has an end while anything else fails.
+        m.d.comb += self.fault_address.eq(bounds.address)
+
+        def fail(cause, opcode=opcode):
+            m.d.sync += [self.fault.eq(cause), self.fault_opcode.eq(opcode)]
             m.next = "Halted"
 
         with m.FSM():
@@ -170,7 +169,7 @@ class Dispatch(wiring.Component):
                 with m.If(bounds.fault != 0):
                     m.d.comb += issue.eq(0)
                     m.d.sync += [place.eq(0), awaiting.eq(0)]
-                    fail(bounds.fault, address=bounds.address)
+                    fail(bounds.fault)
             with m.State("Issue"):
                 offer()
             with m.State("Settle"), m.If(settled):

@@ -107,7 +107,7 @@ def test_without_checks_external_memory_alone_counts():
     took = check(instructions, config)
     touches = [each.opcode in (Opcode.LOAD, Opcode.STORE) for each in instructions]
     for instruction, cycles, transfer in zip(instructions, took, touches, strict=True):
-        assert cycles == (7 + 7 if transfer and not instruction.values["fill"] else 1)
+        assert cycles == (7 + 7 if transfer and not instruction.values["fill"] else 3)
 
 
 def test_random_extents():
