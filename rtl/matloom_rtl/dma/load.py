@@ -14,6 +14,7 @@ from matloom_rtl.dma.rows import REGION_BASES, Rows, reads_constants
 from matloom_rtl.dma.spread import Spread, piece_layout
 from matloom_rtl.memory.bank_select import bank_select_of
 from matloom_rtl.memory.skid_buffer import SkidBuffer
+from matloom_rtl.memory.stream_register import StreamRegister
 from matloom_rtl.ports import (
     LOADS_AHEAD,
     SPAD_WRITE_LATENCY,
@@ -24,9 +25,9 @@ from matloom_rtl.ports import (
 
 __all__ = ["Load"]
 
-#: Bursts that the pipeline holds besides those on their way: row, burst, pieces, two of a write
-#: made and two of one shown, and its latency.
-_STAGES = 7 + SPAD_WRITE_LATENCY
+#: Bursts that the pipeline holds besides those on their way: row, burst, pieces, a write made, two
+#: of one shown, and its latency.
+_STAGES = 6 + SPAD_WRITE_LATENCY
 
 
 class Load(wiring.Component):
@@ -92,8 +93,8 @@ class Load(wiring.Component):
         m.submodules.bursts = bursts = Bursts(config)
         layout = burst_layout(config)
         m.submodules.queue = queue = SyncFIFO(width=layout.size, depth=config.outstanding)
-        # The head of the queue in registers: much is worked out from it.
-        m.submodules.head = head = SkidBuffer(layout, at_hand=("fill", "spread"))
+        # The head of the queue in a register: much is worked out from it.
+        m.submodules.head = head = StreamRegister(layout)
         connect(m, flipped(self.unit.command), rows.i)
         connect(m, rows.o, bursts.i)
         m.d.comb += [
@@ -139,7 +140,7 @@ class Load(wiring.Component):
         beats, write = self.axi.r, self.spad_write
         config, piece = self._config, piece_layout(self._config)
         # The way of a beat ends here: which banks it needs is found out from registers.
-        m.submodules.made = made = SkidBuffer(piece)
+        m.submodules.made = made = StreamRegister(piece)
         # The scratchpad's arbiter is far away.
         m.submodules.writes = writes = SkidBuffer(
             data.StructLayout({**piece.members, "bank_select": config.spad_banks}),

@@ -1,0 +1,35 @@
+"""A stream with one register, for what is near."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+__all__ = ["StreamRegister"]
+
+
+class StreamRegister(wiring.Component):
+    """Pass a stream on through one place.
+
+    Latency: one cycle. Throughput: one item a cycle. Stalls: holds one item; `i.ready` depends on
+    `o.ready`, which must come from near (`SkidBuffer` else). A reset forgets the item.
+
+    Parameters
+    ----------
+    payload:
+        Shape of an item.
+
+    Members
+    -------
+    i, o: streams of the payload, in and out
+    """
+
+    def __init__(self, payload):
+        super().__init__({"i": In(stream.Signature(payload)), "o": Out(stream.Signature(payload))})
+
+    def elaborate(self, platform):
+        m = Module()
+        item = Signal.like(self.i.payload, name="item", reset_less=True)
+        m.d.comb += [self.i.ready.eq(~self.o.valid | self.o.ready), self.o.payload.eq(item)]
+        with m.If(self.i.ready):
+            m.d.sync += [item.eq(self.i.payload), self.o.valid.eq(self.i.valid)]
+        return m
