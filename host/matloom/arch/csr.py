@@ -85,6 +85,11 @@ class Register:
     #: Keeps its value while the engine runs: a write then answers with an error.
     locked: bool = False
 
+    @property
+    def width(self) -> int:
+        """Bits from bit 0 on; those above the last field do not exist and read as zero."""
+        return max((item.shift + item.bits for item in self.fields), default=32)
+
 
 def _bits(*rows: tuple[str, int, int, str]) -> tuple[BitField, ...]:
     return tuple(BitField(name=n, shift=s, bits=b, doc=d) for n, s, b, d in rows)

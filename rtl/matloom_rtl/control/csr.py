@@ -35,11 +35,11 @@ def _members() -> dict:
     for item in REGISTERS:
         name = item.name.lower()
         if item.access is Access.RW:
-            members[name] = Out(32, init=item.reset)
+            members[name] = Out(item.width, init=item.reset)
         elif item.access is Access.WO:
-            members[name] = Out(32)
+            members[name] = Out(item.width)
         elif item.access is Access.W1C:
-            members |= {name: Out(32), f"{name}_set": In(32)}
+            members |= {name: Out(item.width), f"{name}_set": In(item.width)}
         elif item.name not in (*_CONSTANTS, *_COUNTERS):
             members[name] = In(32)
     return members
@@ -140,7 +140,7 @@ class Registers(wiring.Component):
             m.d.sync += port.eq(word & mask)
         else:
             # Byte by byte: a strobe enables registers, and no bit passes a gate.
-            for place in range(0, len(word), 8):
+            for place in range(0, len(port), 8):
                 with m.If(mask[place]):
                     m.d.sync += port[place : place + 8].eq(word[place : place + 8])
 

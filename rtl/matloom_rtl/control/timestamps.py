@@ -1,6 +1,6 @@
 """The completion-time table: in which cycle each marked instruction completed."""
 
-from amaranth.hdl import Array, Module, Signal
+from amaranth.hdl import Array, Cat, Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -24,7 +24,7 @@ class Timestamps(wiring.Component):
     -------
     start: in
     cycle: in
-        The cycle counter.
+        The cycle counter; it counts every cycle, or stands still.
     done, done_mark: in
         Completions, by unit.
     slot, stored: in, out
@@ -56,13 +56,18 @@ class Timestamps(wiring.Component):
             Signal(range(self._timestamps), name=f"slot_{n}", reset_less=True)
             for n in range(len(UNITS))
         )
-        cycles = Array(Signal(32, name=f"cycle_{n}", reset_less=True) for n in range(len(UNITS)))
+        # Of the cycle the lower bits: it is not long ago when it is written.
+        bits = (self._timestamps + 2 * len(UNITS)).bit_length()
+        cycles = Array(Signal(bits, name=f"cycle_{n}", reset_less=True) for n in range(len(UNITS)))
+        low = Signal(bits)
+        upper = self.cycle[bits:] - (low > self.cycle[:bits])
+        m.d.comb += write.data.eq(Cat(low, upper[: 32 - bits]))
         for number in range(len(UNITS)):
             with m.If(~clearing & pending[number] & ~pending[:number].any()):
                 m.d.comb += [
                     write.en.eq(1),
                     write.addr.eq(slots[number]),
-                    write.data.eq(cycles[number]),
+                    low.eq(cycles[number]),
                 ]
                 m.d.sync += pending[number].eq(0)
             with m.If(self.done[number] & (self.done_mark[number] != 0)):

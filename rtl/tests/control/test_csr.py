@@ -85,11 +85,24 @@ def test_read_write_registers_keep_what_strobes_select(seed, order, stall):
             item, strb = chance.choice(RW), chance.choice((15, 15, chance.randrange(16)))
             value = chance.getrandbits(32)
             mask = sum(255 << 8 * byte for byte in range(4) if strb >> byte & 1)
+            # Bits above the last field do not exist.
+            mask &= (1 << item.width) - 1
             held[item] = held[item] & ~mask | value & mask
             assert await bench.write(ctx, item.offset, value, strb, order) == OKAY
             item = chance.choice(RW)
             assert await bench.read(ctx, item.offset) == (held[item], OKAY)
             assert ctx.get(getattr(bench.dut, item.name.lower())) == held[item]
+
+    bench.run(main)
+
+
+def test_bits_above_the_last_field_do_not_exist():
+    assert [item.name for item in RW if item.width < 32] == ["IRQ_ENABLE"]
+    bench, item = Bench(), register("IRQ_ENABLE")
+
+    async def main(ctx):
+        assert await bench.write(ctx, item.offset, 0xFFFF_FFFF) == OKAY
+        assert await bench.read(ctx, item.offset) == (3, OKAY)
 
     bench.run(main)
 
@@ -106,7 +119,7 @@ def test_locked_registers_keep_their_values_while_running():
             ctx.set(bench.dut.running, running)
             for item in RW:
                 before, _okay = await bench.read(ctx, item.offset)
-                value = before ^ 0xA5A5_A5A5
+                value = (before ^ 0xA5A5_A5A5) & ((1 << item.width) - 1)
                 refused = item in locked and answer == ERROR
                 assert await bench.write(ctx, item.offset, value) == (ERROR if refused else OKAY)
                 kept = before if refused else value

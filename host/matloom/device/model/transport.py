@@ -63,7 +63,7 @@ class ModelTransport:
         elif found.access is Access.W1C:
             self._registers[address] &= ~value
         else:
-            self._registers[address] = value
+            self._registers[address] = value & ((1 << found.width) - 1)
 
     def _control(self, value: int) -> None:
         if value & _RESET:
