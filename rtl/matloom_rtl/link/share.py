@@ -1,0 +1,109 @@
+"""Joins the engine and the host link on one port of external memory."""
+
+from amaranth.hdl import Module, Mux, Signal, signed
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from matloom.arch.config import Config
+from matloom_rtl.bus.axi import AxiReadSignature, AxiWriteSignature
+
+__all__ = ["Share"]
+
+
+class Share(wiring.Component):
+    """Pass the engine's bursts on, and stop them for each access of the link.
+
+    The link asks seldom, a beat at a time, and mostly when the engine is idle. So it waits until
+    nothing of the engine's is under way, has the bus alone, and gives it back with its answer:
+    beats and responses need no further bits in their ids. Reads and writes are shared apart.
+
+    Latency: none for the engine; a cycle for the link where the engine is idle. Throughput:
+    the engine's, less what the link takes. Stalls: the engine begins no burst while the
+    link waits, but ends those that it began: what is shown stays until taken, and an
+    address and its data, whichever comes first, are passed on both.
+
+    Members
+    -------
+    engine_read, engine_write, link_read, link_write: in
+        The initiators; those of the link ask for one burst of one beat at a time.
+    axi_read, axi_write: out
+        External memory.
+    """
+
+    def __init__(self, config: Config):
+        self._most = config.outstanding + 1
+        read, write = AxiReadSignature(config.bus_bits), AxiWriteSignature(config.bus_bits)
+        super().__init__(
+            {
+                "engine_read": In(read),
+                "engine_write": In(write),
+                "link_read": In(read),
+                "link_write": In(write),
+                "axi_read": Out(read),
+                "axi_write": Out(write),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        self._read(m)
+        self._write(m)
+        return m
+
+    def _offer(self, m: Module, engine, link, out, may_begin, owned):
+        """Pass on one channel to memory; return whether the engine shows something now."""
+        waits, shows = Signal(), Signal()
+        m.d.comb += [
+            shows.eq(engine.valid & ~owned & (may_begin | waits)),
+            out.valid.eq(Mux(owned, link.valid, shows)),
+            out.payload.eq(Mux(owned, link.payload, engine.payload)),
+            engine.ready.eq(out.ready & shows),
+            link.ready.eq(out.ready & owned),
+        ]
+        m.d.sync += waits.eq(shows & ~out.ready)
+        return shows
+
+    def _answer(self, m: Module, engine, link, out, owned):
+        """Pass on one channel from memory to whom it answers; return whether it passes."""
+        m.d.comb += [
+            engine.payload.eq(out.payload),
+            link.payload.eq(out.payload),
+            engine.valid.eq(out.valid & ~owned),
+            link.valid.eq(out.valid & owned),
+            out.ready.eq(Mux(owned, link.ready, engine.ready)),
+        ]
+        return out.valid & out.ready
+
+    def _read(self, m: Module):
+        engine, link, out = self.engine_read, self.link_read, self.axi_read
+        owned, wants, under_way = Signal(), link.ar.valid, Signal(range(self._most + 1))
+        shows = self._offer(m, engine.ar, link.ar, out.ar, ~wants, owned)
+        beat = self._answer(m, engine.r, link.r, out.r, owned)
+        ends = beat & out.r.payload.last
+        m.d.sync += under_way.eq(under_way + (shows & out.ar.ready) - (ends & ~owned))
+        with m.If(owned):
+            m.d.sync += owned.eq(~ends)
+        with m.Else():
+            m.d.sync += owned.eq(wants & ~shows & (under_way == 0))
+
+    def _write(self, m: Module):
+        engine, link, out = self.engine_write, self.link_write, self.axi_write
+        owned, wants = Signal(), link.aw.valid | link.w.valid
+        # Bursts without a response, addresses that are ahead of their data, and data that go on.
+        under_way, ahead = Signal(range(self._most + 1)), Signal(signed(8))
+        inside = Signal()
+        addresses = self._offer(m, engine.aw, link.aw, out.aw, ~wants | (ahead < 0), owned)
+        data = self._offer(m, engine.w, link.w, out.w, ~wants | inside | (ahead > 0), owned)
+        ends = self._answer(m, engine.b, link.b, out.b, owned)
+        address, beat = addresses & out.aw.ready, data & out.w.ready
+        m.d.sync += [
+            under_way.eq(under_way + address - (ends & ~owned)),
+            ahead.eq(ahead + address - (beat & ~inside)),
+        ]
+        with m.If(beat):
+            m.d.sync += inside.eq(~out.w.payload.last)
+        quiet = (under_way == 0) & (ahead == 0) & ~inside & ~addresses & ~data
+        with m.If(owned):
+            m.d.sync += owned.eq(~ends)
+        with m.Else():
+            m.d.sync += owned.eq(wants & quiet)
