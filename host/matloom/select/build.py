@@ -1,6 +1,7 @@
 """Stages of dense and depthwise convolutions, from window, filters, bias and scales."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from matloom.select.weights import (
 )
 from matloom.select.window import Window, tap_loop_nest, whole
 
-__all__ = ["convolution_stage", "depthwise_stage"]
+__all__ = ["Convolution", "convolution_stage", "depthwise_stage"]
 
 
 def _pack(window: Window, channels: int, columns: int, config: Config) -> int:
@@ -44,41 +45,100 @@ def _columns(values: np.ndarray | int, channels: int, pack: int) -> np.ndarray:
     return np.tile(np.broadcast_to(np.asarray(values), (channels,)), pack)
 
 
-def convolution_stage(
-    *,
-    name: str,
-    nodes: tuple[int, ...],
-    tensors: tuple[str, str],
-    window: Window,
-    filters: np.ndarray,
-    bias: np.ndarray,
-    input_zero: int,
-    scale: Requantisation,
-    config: Config,
-    macs: int | None = None,
-    placement: OutputPlacement | None = None,
-    mode: str = "i8xi8",
-    digits: int = 1,
-) -> ArrayStage:
-    """Return a dense convolution; `filters` are int8 (channels, rows, columns, depth).
+@dataclass(frozen=True, kw_only=True)
+class Convolution:
+    """A convolution whose filters are known, with where it comes from and what it makes.
 
-    Depth is in bytes of the input; an int16 element has two.
+    Members
+    -------
+    name, nodes:
+        As those of an `ArrayStage`.
+    tensors:
+        The input's name and the output's.
+    window:
+        Its depth is in elements of the input for a depthwise convolution, else in bytes: an int16
+        element has two.
+    filters:
+        int8, (channels, rows, columns, depth), or depthwise (rows, columns, output channels).
+    bias:
+        int32 (channels,).
+    macs:
+        Multiply-accumulates of the operator where they are not those of the filters.
+    placement, mode, digits:
+        As those of an `ArrayStage`.
     """
-    channels, halves = filters.shape[0], 2 if mode in NARROW_MODES else 1
+
+    name: str
+    nodes: tuple[int, ...]
+    tensors: tuple[str, str]
+    window: Window
+    filters: np.ndarray
+    bias: np.ndarray
+    input_zero: int
+    scale: Requantisation
+    config: Config
+    macs: int | None = None
+    placement: OutputPlacement | None = None
+    mode: str = "i8xi8"
+    digits: int = 1
+
+    @property
+    def all_macs(self) -> int:
+        """Multiply-accumulates of the operator."""
+        positions = self.window.images * self.window.out_height * self.window.out_width
+        return positions * self.filters.size if self.macs is None else self.macs
+
+    def params(self, sums: np.ndarray, channels: int, pack: int, halves: int) -> np.ndarray:
+        """Return parameter blocks, with `sums` of each channel's filter for the zero point."""
+        by_channel = None
+        if self.scale.by_channel:
+            by_channel = (
+                _columns(self.scale.multiplier, channels, pack),
+                _columns(self.scale.shift, channels, pack),
+            )
+        folded = fold_zero_point(self.bias, sums, self.input_zero)
+        bias = _columns(folded, channels, pack)
+        return parameter_blocks(bias, by_channel, self.config, halves=halves)
+
+    def stage(self, window: Window, pack: int, block: int, **more: Any) -> ArrayStage:
+        """Return a stage that makes `pack` positions at a time, in blocks of so many channels.
+
+        The depth of `window` is in bytes; `more` are the stage's members that are not of shape.
+        """
+        channels, size = len(self.bias), self.scale.element_bytes
+        width, oc_blocks = window.out_width // pack, -(-pack * channels // block)
+        return ArrayStage(
+            name=self.name,
+            nodes=self.nodes,
+            inputs=self.tensors[:1],
+            output=self.tensors[1],
+            images=window.images,
+            in_rows=window.in_height,
+            in_row_bytes=window.in_width * window.depth,
+            out_rows=window.out_height,
+            width=width,
+            position_bytes=pack * channels * size,
+            oc_blocks=oc_blocks,
+            block_bytes=block * size,
+            tail=(pack * channels - (oc_blocks - 1) * block) * size,
+            regions=whole(window, width, {"channel_bias": 1, **self.scale.post()}),
+            macs=self.all_macs,
+            mode=self.mode,
+            element_bytes=size,
+            **more,
+        )
+
+
+def convolution_stage(layer: Convolution) -> ArrayStage:
+    """Return a dense convolution."""
+    window, config = layer.window, layer.config
+    channels, halves = layer.filters.shape[0], 2 if layer.mode in NARROW_MODES else 1
     block = halves * config.columns
     single_run = window.dilation_x == 1
-    pack = _pack(window, channels, block, config) if single_run and placement is None else 1
+    packs = single_run and layer.placement is None
+    pack = _pack(window, channels, block, config) if packs else 1
     shift = window.stride_x * window.depth
-    matrices = run_matrices(filters, single_run=single_run, pack=pack, shift=shift)
-    sums = filters.astype(np.int64).sum(axis=(1, 2, 3))
-    folded = fold_zero_point(bias, sums, input_zero)
-    by_channel = None
-    if scale.by_channel:
-        by_channel = (
-            _columns(scale.multiplier, channels, pack),
-            _columns(scale.shift, channels, pack),
-        )
-    oc_blocks = -(-pack * channels // block)
+    matrices = run_matrices(layer.filters, single_run=single_run, pack=pack, shift=shift)
     loop_nest = LoopNest(
         kernel_rows=window.kernel_height,
         kernel_row_step=window.dilation_y,
@@ -90,120 +150,58 @@ def convolution_stage(
         y_step=window.stride_y,
         pad_top=window.pad_top,
         pad_left_bytes=window.pad_left * window.depth,
-        pad_value=input_zero,
+        pad_value=layer.input_zero,
     )
-    width, size = window.out_width // pack, scale.element_bytes
-    return ArrayStage(
-        name=name,
-        nodes=nodes,
-        inputs=tensors[:1],
-        output=tensors[1],
-        images=window.images,
-        in_rows=window.in_height,
-        in_row_bytes=window.in_width * window.depth,
-        out_rows=window.out_height,
-        width=width,
-        position_bytes=pack * channels * size,
-        oc_blocks=oc_blocks,
-        block_bytes=block * size,
-        tail=(pack * channels - (oc_blocks - 1) * block) * size,
+    sums = layer.filters.astype(np.int64).sum(axis=(1, 2, 3))
+    return layer.stage(
+        window,
+        pack,
+        block,
         loop_nest=loop_nest,
-        regions=whole(window, width, {"channel_bias": 1, **scale.post()}),
         weights=weight_tiles(matrices, config, narrow=halves > 1),
-        params=parameter_blocks(
-            _columns(folded, channels, pack), by_channel, config, halves=halves
-        ),
-        macs=_macs(window, filters.size) if macs is None else macs,
-        placement=placement,
-        mode=mode,
-        element_bytes=size,
-        digits=digits,
+        params=layer.params(sums, channels, pack, halves),
+        placement=layer.placement,
+        digits=layer.digits,
     )
 
 
-def _macs(window: Window, filter_elements: int) -> int:
-    return window.images * window.out_height * window.out_width * filter_elements
+def depthwise_stage(layer: Convolution) -> ArrayStage:
+    """Return a depthwise convolution of int8, or of int16 in the mode i16xi8.
 
-
-def depthwise_stage(
-    *,
-    name: str,
-    nodes: tuple[int, ...],
-    tensors: tuple[str, str],
-    window: Window,
-    filters: np.ndarray,
-    bias: np.ndarray,
-    input_zero: int,
-    scale: Requantisation,
-    config: Config,
-    mode: str = "i8xi8",
-) -> ArrayStage:
-    """Return a depthwise convolution; `filters` are int8 (rows, columns, output channels).
-
-    Depth is in elements: int8, or int16 in the mode i16xi8. A sliding window computes it where the
-    engine has windows and the strides fit. Otherwise a layer of few channels, or of a multiplier
-    that does not divide the columns, becomes a dense convolution whose other weights are zero. In
-    all others each output block reads its own input channels alone.
+    A sliding window computes it where the engine has windows and the strides fit. Otherwise a layer
+    of few channels, or of a multiplier that does not divide the columns, becomes a dense
+    convolution whose other weights are zero. In all others each output block reads its own input
+    channels alone.
     """
+    window, filters, config = layer.window, layer.filters, layer.config
     channels = filters.shape[2]
     multiplier = channels // window.depth
-    macs = _macs(window, filters.size)
-    word = 2 if mode == "i16xi8" else 1
-    slides = word == 1 and _slides(window, multiplier, config)
+    word = 2 if layer.mode == "i16xi8" else 1
     in_bytes = replace(window, depth=word * window.depth)
+    slides = word == 1 and _slides(window, multiplier, config)
     dense = channels <= config.columns or window.depth == 1 or config.columns % multiplier
     if dense and not slides:
+        spread = np.repeat(depthwise_as_dense(filters, window.depth), word, axis=3)
         return convolution_stage(
-            name=name,
-            nodes=nodes,
-            tensors=tensors,
-            window=in_bytes,
-            filters=np.repeat(depthwise_as_dense(filters, window.depth), word, axis=3),
-            bias=bias,
-            input_zero=input_zero,
-            scale=scale,
-            config=config,
-            macs=macs,
-            mode=mode,
+            replace(layer, window=in_bytes, filters=spread, macs=layer.all_macs)
         )
-    folded = fold_zero_point(bias, filters.astype(np.int64).sum(axis=(0, 1)), input_zero)
-    by_channel = None
-    if scale.by_channel:
-        by_channel = (_columns(scale.multiplier, channels, 1), _columns(scale.shift, channels, 1))
     loop_nest: LoopNest | SlidingWindow
     if slides:
-        loop_nest, weights = (
-            _sliding_window(window, input_zero, config),
-            sliding_tiles(filters, config),
-        )
+        loop_nest = _sliding_window(window, layer.input_zero, config)
+        weights = sliding_tiles(filters, config)
     else:
         span = word * config.columns // multiplier
-        loop_nest = tap_loop_nest(
-            in_bytes, input_zero, blocks=-(-span // config.rows), oc_step=span
-        )
+        blocks = -(-span // config.rows)
+        loop_nest = tap_loop_nest(in_bytes, layer.input_zero, blocks=blocks, oc_step=span)
         weights = block_diagonal(filters, window.depth, config, word=word)
-    size = scale.element_bytes
-    return ArrayStage(
-        name=name,
-        nodes=nodes,
-        inputs=tensors[:1],
-        output=tensors[1],
-        images=window.images,
-        in_rows=window.in_height,
-        in_row_bytes=window.in_width * in_bytes.depth,
-        out_rows=window.out_height,
-        width=window.out_width,
-        position_bytes=channels * size,
-        oc_blocks=-(-channels // config.columns),
-        block_bytes=config.columns * size,
-        tail=((channels - 1) % config.columns + 1) * size,
+    sums = filters.astype(np.int64).sum(axis=(0, 1))
+    return layer.stage(
+        in_bytes,
+        1,
+        config.columns,
         loop_nest=loop_nest,
-        regions=whole(window, window.out_width, {"channel_bias": 1, **scale.post()}),
         weights=weights,
-        params=parameter_blocks(folded, by_channel, config),
-        macs=macs,
-        mode=mode,
-        element_bytes=size,
+        params=layer.params(sums, channels, 1, 1),
     )
 
 

@@ -27,7 +27,7 @@ from matloom.ir.scales import (
     reduction_multiplier,
     sums_are_wide,
 )
-from matloom.select.build import convolution_stage, depthwise_stage
+from matloom.select.build import Convolution, convolution_stage, depthwise_stage
 from matloom.select.context import Context, Unsupported
 from matloom.select.copies import planes
 from matloom.select.elementwise import product
@@ -121,18 +121,20 @@ def _int16_convolution(
     _check_int16(context, filters, activation)
     digits = _digits(context, filters, _MAX_INT16)
     return convolution_stage(
-        name=context.name,
-        nodes=context.nodes,
-        tensors=context.ends,
-        window=replace(window, depth=2 * window.depth),
-        filters=np.repeat(filters, 2, axis=3),
-        bias=context.bias(filters.shape[0]),
-        input_zero=0,
-        scale=_UNSCALED if digits > 1 else context.by_channel(activation),
-        config=context.config,
-        digits=digits,
-        macs=window.images * window.out_height * window.out_width * filters.size,
-        mode="i16xi8",
+        Convolution(
+            name=context.name,
+            nodes=context.nodes,
+            tensors=context.ends,
+            window=replace(window, depth=2 * window.depth),
+            filters=np.repeat(filters, 2, axis=3),
+            bias=context.bias(filters.shape[0]),
+            input_zero=0,
+            scale=_UNSCALED if digits > 1 else context.by_channel(activation),
+            config=context.config,
+            digits=digits,
+            macs=window.images * window.out_height * window.out_width * filters.size,
+            mode="i16xi8",
+        )
     )
 
 
@@ -202,17 +204,19 @@ def _dense_convolution(
 
     def make(window: Window, filters: Array, tensor: str) -> ArrayStage:
         return convolution_stage(
-            name=context.name,
-            nodes=context.nodes,
-            tensors=(tensor, context.ends[1]),
-            window=window,
-            filters=filters,
-            bias=context.bias(filters.shape[0]),
-            input_zero=zero,
-            scale=_UNSCALED if digits > 1 else context.by_channel(activation),
-            config=context.config,
-            mode=mode,
-            digits=digits,
+            Convolution(
+                name=context.name,
+                nodes=context.nodes,
+                tensors=(tensor, context.ends[1]),
+                window=window,
+                filters=filters,
+                bias=context.bias(filters.shape[0]),
+                input_zero=zero,
+                scale=_UNSCALED if digits > 1 else context.by_channel(activation),
+                config=context.config,
+                mode=mode,
+                digits=digits,
+            )
         )
 
     tensor, zero = context.ends[0], context.inputs[0].zero_point
@@ -236,16 +240,18 @@ def depthwise(context: Context) -> Stage:
         dense_filters = depthwise_as_dense(filters, 1)
         return _dense_convolution(context, window, dense_filters, attributes.activation)
     return depthwise_stage(
-        name=context.name,
-        nodes=context.nodes,
-        tensors=context.ends,
-        window=window,
-        filters=filters,
-        bias=context.bias(weights.shape[3]),
-        input_zero=data.zero_point,
-        scale=context.by_channel(attributes.activation),
-        config=context.config,
-        mode=mode,
+        Convolution(
+            name=context.name,
+            nodes=context.nodes,
+            tensors=context.ends,
+            window=window,
+            filters=filters,
+            bias=context.bias(weights.shape[3]),
+            input_zero=data.zero_point,
+            scale=context.by_channel(attributes.activation),
+            config=context.config,
+            mode=mode,
+        )
     )
 
 
@@ -266,16 +272,18 @@ def dense(context: Context) -> Stage:
     if data.dtype == "int16":
         return _int16_convolution(context, window, filters, attributes.activation)
     return convolution_stage(
-        name=context.name,
-        nodes=context.nodes,
-        tensors=context.ends,
-        window=window,
-        filters=filters,
-        bias=context.bias(channels),
-        input_zero=data.zero_point,
-        scale=context.by_channel(attributes.activation),
-        config=context.config,
-        mode=_mode(context, filters, attributes.mode),
+        Convolution(
+            name=context.name,
+            nodes=context.nodes,
+            tensors=context.ends,
+            window=window,
+            filters=filters,
+            bias=context.bias(channels),
+            input_zero=data.zero_point,
+            scale=context.by_channel(attributes.activation),
+            config=context.config,
+            mode=_mode(context, filters, attributes.mode),
+        )
     )
 
 
@@ -333,34 +341,36 @@ def transposed_convolution(context: Context) -> tuple[Stage, ...]:
             taps = np.zeros((outputs, 1, 1, depth), np.int8)
         stages.append(
             convolution_stage(
-                name=context.name,
-                nodes=context.nodes,
-                tensors=context.ends,
-                window=Window(
-                    images=images,
-                    in_height=in_height,
-                    in_width=in_width,
-                    depth=depth,
-                    out_height=out_height,
-                    out_width=out_width,
-                    kernel_height=taps.shape[1],
-                    kernel_width=taps.shape[2],
-                    pad_top=top,
-                    pad_left=left,
-                ),
-                filters=taps,
-                bias=context.bias(outputs),
-                input_zero=context.inputs[0].zero_point,
-                scale=scale,
-                config=context.config,
-                mode=mode,
-                placement=OutputPlacement(
-                    offset=(y * width + x) * outputs,
-                    x_step=attributes.stride[1] * outputs,
-                    row_step=attributes.stride[0] * width * outputs,
-                    image_step=height * width * outputs,
-                    finished=0,
-                ),
+                Convolution(
+                    name=context.name,
+                    nodes=context.nodes,
+                    tensors=context.ends,
+                    window=Window(
+                        images=images,
+                        in_height=in_height,
+                        in_width=in_width,
+                        depth=depth,
+                        out_height=out_height,
+                        out_width=out_width,
+                        kernel_height=taps.shape[1],
+                        kernel_width=taps.shape[2],
+                        pad_top=top,
+                        pad_left=left,
+                    ),
+                    filters=taps,
+                    bias=context.bias(outputs),
+                    input_zero=context.inputs[0].zero_point,
+                    scale=scale,
+                    config=context.config,
+                    mode=mode,
+                    placement=OutputPlacement(
+                        offset=(y * width + x) * outputs,
+                        x_step=attributes.stride[1] * outputs,
+                        row_step=attributes.stride[0] * width * outputs,
+                        image_step=height * width * outputs,
+                        finished=0,
+                    ),
+                )
             )
         )
     last = stages[-1]
@@ -398,17 +408,19 @@ def reduction(context: Context) -> Stage:
         images, rows = planes(outer)
         run = count * context.output.element_bytes
         return convolution_stage(
-            name=context.name,
-            nodes=context.nodes,
-            tensors=context.ends,
-            window=_dense_window(images, (rows, 1), run),
-            filters=np.ones((1, 1, 1, run), np.int8),
-            bias=np.zeros(1, np.int32),
-            input_zero=zero,
-            scale=scale,
-            config=context.config,
-            macs=outer * count,
-            mode=context.mode,
+            Convolution(
+                name=context.name,
+                nodes=context.nodes,
+                tensors=context.ends,
+                window=_dense_window(images, (rows, 1), run),
+                filters=np.ones((1, 1, 1, run), np.int8),
+                bias=np.zeros(1, np.int32),
+                input_zero=zero,
+                scale=scale,
+                config=context.config,
+                macs=outer * count,
+                mode=context.mode,
+            )
         )
     height, width = _taps(count)
     window = Window(
@@ -445,15 +457,17 @@ def scaled_channels(
     if taps > 1:
         window = replace(window, kernel_height=taps, dilation_y=0)
     return depthwise_stage(
-        name=context.name,
-        nodes=context.nodes,
-        tensors=tensors,
-        window=window,
-        filters=np.diff(edges, axis=0).astype(np.int8),
-        bias=np.zeros(channels, np.int32),
-        input_zero=zero,
-        scale=scale,
-        config=context.config,
+        Convolution(
+            name=context.name,
+            nodes=context.nodes,
+            tensors=tensors,
+            window=window,
+            filters=np.diff(edges, axis=0).astype(np.int8),
+            bias=np.zeros(channels, np.int32),
+            input_zero=zero,
+            scale=scale,
+            config=context.config,
+        )
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 from matloom.arch.config import PRESETS
 from matloom.schedule.params import Prologue, TilingParams, Weights
 from matloom.schedule.tiles import chunks, cut, exec_fields, input_box
-from matloom.select.build import convolution_stage
+from matloom.select.build import Convolution, convolution_stage
 from matloom.select.exec_steps import narrowed, parts
 from matloom.select.requantisation import Requantisation
 from matloom.select.stage import VectorStage
@@ -19,26 +19,28 @@ SCALE = Requantisation(multiplier=2**30, shift=-3, zero=0, low=-128, high=127)
 
 def _stage(channels=20, height=13, width=9, kernel=3):
     return convolution_stage(
-        name="conv",
-        nodes=(0,),
-        tensors=("x", "y"),
-        window=Window(
-            images=2,
-            in_height=height,
-            in_width=width,
-            depth=4,
-            out_height=height,
-            out_width=width,
-            kernel_height=kernel,
-            kernel_width=kernel,
-            pad_top=kernel // 2,
-            pad_left=kernel // 2,
-        ),
-        filters=np.ones((channels, kernel, kernel, 4), np.int8),
-        bias=np.zeros(channels, np.int64),
-        input_zero=0,
-        scale=SCALE,
-        config=CONFIG,
+        Convolution(
+            name="conv",
+            nodes=(0,),
+            tensors=("x", "y"),
+            window=Window(
+                images=2,
+                in_height=height,
+                in_width=width,
+                depth=4,
+                out_height=height,
+                out_width=width,
+                kernel_height=kernel,
+                kernel_width=kernel,
+                pad_top=kernel // 2,
+                pad_left=kernel // 2,
+            ),
+            filters=np.ones((channels, kernel, kernel, 4), np.int8),
+            bias=np.zeros(channels, np.int64),
+            input_zero=0,
+            scale=SCALE,
+            config=CONFIG,
+        )
     )
 
 
@@ -125,26 +127,28 @@ def test_a_split_tile_meets_each_byte_under_its_kernel_once(depth, kernel, dilat
     """Where the last third of the steps is an EXEC of its own."""
     height, width = (dilation * (taps - 1) + 1 for taps in kernel)
     stage = convolution_stage(
-        name="conv",
-        nodes=(0,),
-        tensors=("x", "y"),
-        window=Window(
-            images=1,
-            in_height=height,
-            in_width=width,
-            depth=depth,
-            out_height=1,
-            out_width=1,
-            kernel_height=kernel[0],
-            kernel_width=kernel[1],
-            dilation_y=dilation,
-            dilation_x=dilation,
-        ),
-        filters=np.ones((20, *kernel, depth), np.int8),
-        bias=np.zeros(20, np.int64),
-        input_zero=0,
-        scale=SCALE,
-        config=CONFIG,
+        Convolution(
+            name="conv",
+            nodes=(0,),
+            tensors=("x", "y"),
+            window=Window(
+                images=1,
+                in_height=height,
+                in_width=width,
+                depth=depth,
+                out_height=1,
+                out_width=1,
+                kernel_height=kernel[0],
+                kernel_width=kernel[1],
+                dilation_y=dilation,
+                dilation_x=dilation,
+            ),
+            filters=np.ones((20, *kernel, depth), np.int8),
+            bias=np.zeros(20, np.int64),
+            input_zero=0,
+            scale=SCALE,
+            config=CONFIG,
+        )
     )
     tiles = cut(stage, TilingParams(weights=Weights.RESIDENT, split=True), CONFIG, None)
     assert len(tiles) > stage.oc_blocks or stage.loop_nest.steps == 1, "the first is split"
@@ -170,24 +174,26 @@ def test_a_split_tile_meets_each_byte_under_its_kernel_once(depth, kernel, dilat
 
 def _product(rows, inner, columns):
     return convolution_stage(
-        name="product",
-        nodes=(0,),
-        tensors=("x", "y"),
-        window=Window(
-            images=1,
-            in_height=rows,
-            in_width=1,
-            depth=inner,
-            out_height=rows,
-            out_width=1,
-            kernel_height=1,
-            kernel_width=1,
-        ),
-        filters=np.ones((columns, 1, 1, inner), np.int8),
-        bias=np.zeros(columns, np.int64),
-        input_zero=0,
-        scale=SCALE,
-        config=CONFIG,
+        Convolution(
+            name="product",
+            nodes=(0,),
+            tensors=("x", "y"),
+            window=Window(
+                images=1,
+                in_height=rows,
+                in_width=1,
+                depth=inner,
+                out_height=rows,
+                out_width=1,
+                kernel_height=1,
+                kernel_width=1,
+            ),
+            filters=np.ones((columns, 1, 1, inner), np.int8),
+            bias=np.zeros(columns, np.int64),
+            input_zero=0,
+            scale=SCALE,
+            config=CONFIG,
+        )
     )
 
 

@@ -16,7 +16,7 @@ from matloom.kernels.interpreter import interpret
 from matloom.program.instruction_table import unpack_all
 from matloom.program.verify import verify_program
 from matloom.select import fold_rows
-from matloom.select.build import convolution_stage
+from matloom.select.build import Convolution, convolution_stage
 from matloom.select.fold_rows import fastest, folded_loads, rearranged
 from matloom.select.requantisation import Requantisation
 from matloom.select.stage import RowFolding
@@ -135,15 +135,17 @@ def choose(config, window):
 
     def make(window, filters, tensor):
         return convolution_stage(
-            name="conv",
-            nodes=(0,),
-            tensors=(tensor, "out"),
-            window=window,
-            filters=filters,
-            bias=np.zeros(64, np.int32),
-            input_zero=-3,
-            scale=Requantisation(multiplier=2**30, shift=-5, zero=0, low=-128, high=127),
-            config=PRESETS[config],
+            Convolution(
+                name="conv",
+                nodes=(0,),
+                tensors=(tensor, "out"),
+                window=window,
+                filters=filters,
+                bias=np.zeros(64, np.int32),
+                input_zero=-3,
+                scale=Requantisation(multiplier=2**30, shift=-5, zero=0, low=-128, high=127),
+                config=PRESETS[config],
+            )
         )
 
     shape = (64, window.kernel_height, window.kernel_width, window.depth)
