@@ -164,20 +164,9 @@ def whole(axes: list[Axis], pad_value: int, config: Config) -> Copy:
     )
 
 
-def copy_stage(
-    *,
-    name: str,
-    nodes: tuple[int, ...],
-    tensors: tuple[str, str],
-    copy: Copy,
-    config: Config,
-    placement: OutputPlacement | None = None,
-    complement: bool = False,
-) -> ArrayStage:
-    """Return a copy; with `complement` each byte x becomes -1 - x."""
-    block = min(config.rows, config.columns)
-    oc_blocks = -(-copy.position_bytes // block)
-    loop_nest = LoopNest(
+def _loop_nest(copy: Copy, block: int) -> LoopNest:
+    """Return the loop over positions of one step, `block` bytes from output block to block."""
+    return LoopNest(
         kernel_rows=1,
         kernel_row_step=1,
         kernel_cols=1,
@@ -191,6 +180,21 @@ def copy_stage(
         pad_value=copy.pad_value,
         weights_fixed=True,
     )
+
+
+def copy_stage(
+    *,
+    name: str,
+    nodes: tuple[int, ...],
+    tensors: tuple[str, str],
+    copy: Copy,
+    config: Config,
+    placement: OutputPlacement | None = None,
+    complement: bool = False,
+) -> ArrayStage:
+    """Return a copy; with `complement` each byte x becomes -1 - x."""
+    block = min(config.rows, config.columns)
+    oc_blocks = -(-copy.position_bytes // block)
     tile = identity_tile(config)
     if complement:
         tile = (-tile.view(np.int8)).view(np.uint8)
@@ -210,7 +214,7 @@ def copy_stage(
         oc_blocks=oc_blocks,
         block_bytes=block,
         tail=copy.position_bytes - (oc_blocks - 1) * block,
-        loop_nest=loop_nest,
+        loop_nest=_loop_nest(copy, block),
         regions=(region,),
         weights=np.broadcast_to(tile, (oc_blocks, tile.size)),
         params=np.zeros((oc_blocks, 0), np.uint8),

@@ -8,9 +8,9 @@ from matloom.ir.attributes import Activation
 from matloom.ir.graph import Array
 from matloom.select.context import Context, Unsupported
 from matloom.select.float_posts import LIMITS, float_post
-from matloom.select.stage import ArrayStage, LoopNest, Region
+from matloom.select.stage import ArrayStage, LoopNest
 from matloom.select.weights import parameter_blocks
-from matloom.select.window import Window
+from matloom.select.window import Window, whole
 
 __all__ = ["float_stage"]
 
@@ -34,6 +34,35 @@ def _tiles(filters: Array, taps: int, mode: str, config: Config) -> Array:
     return tiles.reshape(blocks, -1)
 
 
+def _loop_nest(window: Window, taps: int, mode: str, config: Config) -> LoopNest:
+    """Return the loops over kernel rows, and over `taps` steps of each."""
+    number = FLOAT_FORMATS[mode].bytes
+    pixel = window.depth * number
+    return LoopNest(
+        kernel_rows=window.kernel_height,
+        kernel_row_step=window.dilation_y,
+        kernel_cols=taps,
+        kernel_col_step=config.float_rows * number,
+        blocks=1,
+        oc_step=0,
+        x_step=window.stride_x * pixel,
+        y_step=window.stride_y,
+        pad_top=window.pad_top,
+        pad_left_bytes=window.pad_left * pixel,
+        pad_value=0,
+    )
+
+
+def _require(window: Window, activation: Activation, mode: str, config: Config) -> None:
+    """Raise `Unsupported` for what the engine has not."""
+    if mode not in config.mac_modes:
+        raise Unsupported(f"the engine is built with {', '.join(config.mac_modes)}, not {mode}")
+    if activation not in LIMITS:
+        raise Unsupported(f"the engine has no {activation} of floating-point numbers")
+    if window.dilation_x != 1 and window.kernel_width > 1:
+        raise Unsupported("floating-point kernels must not be dilated sideways")
+
+
 def float_stage(
     context: Context, window: Window, filters: Array, activation: Activation, mode: str
 ) -> ArrayStage:
@@ -47,12 +76,7 @@ def float_stage(
         The engine is not built with the mode, or a kernel row is not one run of bytes.
     """
     config = context.config
-    if mode not in config.mac_modes:
-        raise Unsupported(f"the engine is built with {', '.join(config.mac_modes)}, not {mode}")
-    if activation not in LIMITS:
-        raise Unsupported(f"the engine has no {activation} of floating-point numbers")
-    if window.dilation_x != 1 and window.kernel_width > 1:
-        raise Unsupported("floating-point kernels must not be dilated sideways")
+    _require(window, activation, mode, config)
     channels, number = filters.shape[0], FLOAT_FORMATS[mode].bytes
     pixel = window.depth * number
     taps = -(-window.kernel_width * window.depth // config.float_rows)
@@ -73,27 +97,11 @@ def float_stage(
         oc_blocks=blocks,
         block_bytes=config.columns * size,
         tail=(channels - (blocks - 1) * config.columns) * size,
-        loop_nest=LoopNest(
-            kernel_rows=window.kernel_height,
-            kernel_row_step=window.dilation_y,
-            kernel_cols=taps,
-            kernel_col_step=config.float_rows * number,
-            blocks=1,
-            oc_step=0,
-            x_step=window.stride_x * pixel,
-            y_step=window.stride_y,
-            pad_top=window.pad_top,
-            pad_left_bytes=window.pad_left * pixel,
-            pad_value=0,
-        ),
-        regions=(
-            Region(
-                first_row=0,
-                end_row=window.out_height,
-                first_x=0,
-                end_x=window.out_width,
-                post={"channel_bias": 1, **float_post(context.output.dtype, activation)},
-            ),
+        loop_nest=_loop_nest(window, taps, mode, config),
+        regions=whole(
+            window,
+            window.out_width,
+            {"channel_bias": 1, **float_post(context.output.dtype, activation)},
         ),
         weights=_tiles(filters, taps, mode, config),
         params=parameter_blocks(bias, None, config),

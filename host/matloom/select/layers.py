@@ -1,54 +1,39 @@
 """Stages of the operators that slide a window or have weights."""
 
-import itertools
-import math
 from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
-from matloom.arch.isa import Opcode, largest
 from matloom.arch.modes import FLOAT_MODES, NARROW_MODES
 from matloom.arch.numerics import DIGITS, LARGEST_DIGITS
 from matloom.ir.attributes import (
     Activation,
-    Arithmetic,
     Conv2D,
     DepthwiseConv2D,
     FullyConnected,
     Pool2D,
-    Reduce,
-    TransposeConv,
 )
 from matloom.ir.graph import Array
 from matloom.ir.scales import (
     activation_range,
-    product_multiplier,
-    reduction_multiplier,
     sums_are_wide,
 )
 from matloom.select.build import Convolution, convolution_stage, depthwise_stage
 from matloom.select.context import Context, Unsupported
-from matloom.select.copies import planes
-from matloom.select.elementwise import product
 from matloom.select.float_layers import float_stage
 from matloom.select.fold_rows import fastest
-from matloom.select.pooling import sum_stage
 from matloom.select.requantisation import Requantisation
-from matloom.select.stage import ArrayStage, OutputPlacement, Stage
+from matloom.select.stage import ArrayStage, Stage
 from matloom.select.weights import depthwise_as_dense
-from matloom.select.window import Window
+from matloom.select.window import Window, dense_window
 
 __all__ = [
-    "channel_factors",
     "convolution",
     "dense",
     "depthwise",
-    "multiplication",
+    "layer_mode",
     "pooling",
-    "reduction",
-    "scaled_channels",
-    "transposed_convolution",
 ]
 
 #: The maximum magnitude of int16.
@@ -56,12 +41,6 @@ _MAX_INT16 = 2**15
 
 #: The scale of a stage that stores byte limbs, whose POSTs have scales of their own.
 _UNSCALED = Requantisation(multiplier=2**30, shift=1, zero=0, low=-128, high=127)
-
-#: The maximum of stages of a transposed convolution.
-_MAX_PHASES = 64
-
-#: The maximum of taps of a window in each direction.
-_MAX_TAPS = min(largest(Opcode.EXEC, "kernel_rows"), largest(Opcode.EXEC, "kernel_cols"))
 
 
 def _window(context: Context, attributes: Conv2D | Pool2D, kernel: tuple[int, int]) -> Window:
@@ -82,20 +61,6 @@ def _window(context: Context, attributes: Conv2D | Pool2D, kernel: tuple[int, in
         dilation_x=dilation[1],
         pad_top=attributes.padding.top,
         pad_left=attributes.padding.left,
-    )
-
-
-def _dense_window(images: int, size: tuple[int, int], depth: int) -> Window:
-    """Return the window of one tap on an image of a height and width."""
-    return Window(
-        images=images,
-        in_height=size[0],
-        in_width=size[1],
-        depth=depth,
-        out_height=size[0],
-        out_width=size[1],
-        kernel_height=1,
-        kernel_width=1,
     )
 
 
@@ -173,7 +138,7 @@ def _digits(context: Context, filters: Array, max_abs: int) -> int:
     return len(DIGITS)
 
 
-def _mode(context: Context, filters: Array, asked: str | None) -> str:
+def layer_mode(context: Context, filters: Array, asked: str | None) -> str:
     """Return the mode of a layer: `asked`, or packed int4 where all weights fit four bits."""
     narrow = filters.min() >= -8 and filters.max() <= 7
     built = context.config.mac_modes
@@ -197,7 +162,7 @@ def _dense_convolution(
     asked: str | None = "i8xi8",
 ) -> Stage:
     """Return a convolution with filters (channels, rows, columns, depth) over the whole depth."""
-    mode = _mode(context, filters, asked)
+    mode = layer_mode(context, filters, asked)
     data = context.inputs[0]
     max_abs = max(127 - data.zero_point, data.zero_point + 128)
     digits = _digits(context, filters, max_abs)
@@ -266,9 +231,9 @@ def dense(context: Context) -> Stage:
     height, width = (1, batch) if wide else (batch, 1)
     filters = context.constant(1).reshape(channels, 1, 1, depth)
     if attributes.mode in FLOAT_MODES:
-        window = _dense_window(1, (batch, 1), depth)
+        window = dense_window(1, (batch, 1), depth)
         return float_stage(context, window, filters, attributes.activation, attributes.mode)
-    window = _dense_window(1, (height, width), depth)
+    window = dense_window(1, (height, width), depth)
     if data.dtype == "int16":
         return _int16_convolution(context, window, filters, attributes.activation)
     return convolution_stage(
@@ -282,7 +247,7 @@ def dense(context: Context) -> Stage:
             input_zero=data.zero_point,
             scale=context.by_channel(attributes.activation),
             config=context.config,
-            mode=_mode(context, filters, attributes.mode),
+            mode=layer_mode(context, filters, attributes.mode),
         )
     )
 
@@ -300,202 +265,3 @@ def pooling(
         return make(context, window, low, high)
 
     return pool
-
-
-def _phases(
-    length: int, kernel: int, stride: int, pad: int
-) -> list[tuple[int, int, list[int], int]]:
-    """Return the phases of a transposed convolution along an axis (polyphase decomposition).
-
-    A phase has the outputs whose positions leave one remainder by the stride: the first output
-    and their number, the taps that meet inputs, in the inputs' order, and the padding before the
-    image.
-    """
-    phases = []
-    for phase in range(min(stride, length)):
-        remainder = (phase + pad) % stride
-        taps = list(range(remainder, kernel, stride))[::-1]
-        count = -(-(length - phase) // stride)
-        phases.append((phase, count, taps, max(len(taps), 1) - 1 - (phase + pad) // stride))
-    return phases
-
-
-def transposed_convolution(context: Context) -> tuple[Stage, ...]:
-    """Return TRANSPOSE_CONV: for each phase of the strides a convolution with its taps."""
-    attributes = context.node.attributes_as(TransposeConv)
-    filters, scale = context.constant(1), context.by_channel(attributes.activation)
-    mode = _mode(context, filters, None)
-    images, in_height, in_width, depth = context.inputs[0].shape
-    (height, width), outputs = attributes.size, filters.shape[0]
-    rows = _phases(height, filters.shape[1], attributes.stride[0], attributes.padding.top)
-    columns = _phases(width, filters.shape[2], attributes.stride[1], attributes.padding.left)
-    if len(rows) * len(columns) > _MAX_PHASES:
-        raise Unsupported(f"its strides must make {_MAX_PHASES} phases at most")
-    stages = []
-    for (y, out_height, down, top), (x, out_width, across, left) in itertools.product(
-        rows, columns
-    ):
-        taps = filters[:, down][:, :, across]
-        if not taps.size:
-            # No tap meets these outputs: they are their biases.
-            taps = np.zeros((outputs, 1, 1, depth), np.int8)
-        stages.append(
-            convolution_stage(
-                Convolution(
-                    name=context.name,
-                    nodes=context.nodes,
-                    tensors=context.ends,
-                    window=Window(
-                        images=images,
-                        in_height=in_height,
-                        in_width=in_width,
-                        depth=depth,
-                        out_height=out_height,
-                        out_width=out_width,
-                        kernel_height=taps.shape[1],
-                        kernel_width=taps.shape[2],
-                        pad_top=top,
-                        pad_left=left,
-                    ),
-                    filters=taps,
-                    bias=context.bias(outputs),
-                    input_zero=context.inputs[0].zero_point,
-                    scale=scale,
-                    config=context.config,
-                    mode=mode,
-                    placement=OutputPlacement(
-                        offset=(y * width + x) * outputs,
-                        x_step=attributes.stride[1] * outputs,
-                        row_step=attributes.stride[0] * width * outputs,
-                        image_step=height * width * outputs,
-                        finished=0,
-                    ),
-                )
-            )
-        )
-    last = stages[-1]
-    assert last.placement is not None
-    return (
-        *stages[:-1],
-        replace(last, placement=replace(last.placement, finished=context.output.size)),
-    )
-
-
-def _taps(count: int) -> tuple[int, int]:
-    """Return rows and columns of a window of `count` elements."""
-    for columns in range(-(-count // _MAX_TAPS), min(count, _MAX_TAPS) + 1):
-        if count % columns == 0:
-            return count // columns, columns
-    raise Unsupported(f"the engine sums {_MAX_TAPS} times {_MAX_TAPS} elements, not {count}")
-
-
-def reduction(context: Context) -> Stage:
-    """Return SUM and MEAN over neighbouring axes; along the last one, weights are ones."""
-    context.check_words()
-    shape = context.inputs[0].shape
-    axes = [axis for axis in context.node.attributes_as(Reduce).axes if shape[axis] > 1]
-    first, end = (axes[0], axes[-1] + 1) if axes else (0, 0)
-    if any(shape[axis] > 1 and axis not in axes for axis in range(first, end)):
-        raise Unsupported("the engine sums over neighbouring axes")
-    outer, count, inner = (
-        math.prod(part) for part in (shape[:first], shape[first:end], shape[end:])
-    )
-    scale = context.result(*reduction_multiplier(context.graph, context.node), Activation.NONE)
-    zero = context.inputs[0].zero_point
-    if count * _MAX_INT16 >= 2**31 and context.mode == "i16xi8":
-        raise Unsupported(f"sums of words must fit 32 bits, and {count} might not")
-    if inner == 1:
-        images, rows = planes(outer)
-        run = count * context.output.element_bytes
-        return convolution_stage(
-            Convolution(
-                name=context.name,
-                nodes=context.nodes,
-                tensors=context.ends,
-                window=_dense_window(images, (rows, 1), run),
-                filters=np.ones((1, 1, 1, run), np.int8),
-                bias=np.zeros(1, np.int32),
-                input_zero=zero,
-                scale=scale,
-                config=context.config,
-                macs=outer * count,
-                mode=context.mode,
-            )
-        )
-    height, width = _taps(count)
-    window = Window(
-        images=outer,
-        in_height=height,
-        in_width=width,
-        depth=inner,
-        out_height=1,
-        out_width=1,
-        kernel_height=height,
-        kernel_width=width,
-    )
-    return sum_stage(context, window, -zero * count, scale)
-
-
-def scaled_channels(
-    context: Context,
-    *,
-    tensors: tuple[str, str],
-    zero: int,
-    factors: Array,
-    scale: Requantisation,
-) -> ArrayStage:
-    """Return products by a factor for each channel: a depthwise convolution of one tap.
-
-    Factors beyond a weight are sums of some, whose taps meet the same byte.
-    """
-    channels = context.output.shape[-1] if context.output.shape else 1
-    taps = max(1, -(-int(np.abs(factors).max()) // 127))
-    steps = np.arange(taps + 1).reshape(-1, 1, 1)
-    edges = np.broadcast_to(factors.astype(np.int64).reshape(-1), (channels,)) * steps // taps
-    images, rows = planes(context.output.size // channels)
-    window = _dense_window(images, (rows, 1), channels)
-    if taps > 1:
-        window = replace(window, kernel_height=taps, dilation_y=0)
-    return depthwise_stage(
-        Convolution(
-            name=context.name,
-            nodes=context.nodes,
-            tensors=tensors,
-            window=window,
-            filters=np.diff(edges, axis=0).astype(np.int8),
-            bias=np.zeros(channels, np.int32),
-            input_zero=zero,
-            scale=scale,
-            config=context.config,
-        )
-    )
-
-
-def channel_factors(context: Context, index: int) -> Array | None:
-    """Return a constant input without its zero point, where it is one for all or each channel."""
-    tensor = context.inputs[index]
-    # A constant of rank 0 has no last axis.
-    if tensor.data is None or tensor.size not in (1, *tensor.shape[-1:]):
-        return None
-    factors: Array = tensor.data.astype(np.int64).reshape(-1) - tensor.zero_point
-    return factors
-
-
-def multiplication(context: Context) -> Stage:
-    """Return MUL: by a constant for each channel through the array, else byte by byte in POST."""
-    scale = context.result(
-        *product_multiplier(context.graph, context.node),
-        context.node.attributes_as(Arithmetic).activation,
-    )
-    for index, factor in ((0, 1), (1, 0)):
-        data, factors = context.inputs[index], channel_factors(context, factor)
-        if data.data is None and factors is not None and data.shape == context.output.shape:
-            return scaled_channels(
-                context,
-                tensors=(context.sources[index], context.results[0]),
-                zero=data.zero_point,
-                factors=factors,
-                scale=scale,
-            )
-    first, second = (tensor.zero_point for tensor in context.inputs)
-    return product(context, (context.sources[0], context.sources[1]), (first, second), scale)

@@ -19,15 +19,7 @@ from matloom.select.elementwise import (
 )
 from matloom.select.exec_steps import narrowed, read_bytes
 from matloom.select.float_elementwise import float_add, float_quantize, float_relu
-from matloom.select.layers import (
-    convolution,
-    dense,
-    depthwise,
-    multiplication,
-    pooling,
-    reduction,
-    transposed_convolution,
-)
+from matloom.select.layers import convolution, dense, depthwise, pooling
 from matloom.select.lookup import table_stage
 from matloom.select.moves import (
     join_stages,
@@ -39,7 +31,10 @@ from matloom.select.moves import (
 )
 from matloom.select.parametric import parametric_relu
 from matloom.select.pooling import average_stage, maximum_stage
+from matloom.select.reduction import reduction
+from matloom.select.scaled_channels import multiplication
 from matloom.select.stage import ArrayStage, Stage
+from matloom.select.transposed import transposed_convolution
 
 __all__ = ["ENGINE", "Unsupported", "stages_of"]
 

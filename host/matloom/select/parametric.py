@@ -4,7 +4,7 @@ from matloom.ir.attributes import Activation
 from matloom.ir.scales import prelu_scales
 from matloom.select.context import Context
 from matloom.select.elementwise import above_zero, below_zero, halves, product
-from matloom.select.layers import channel_factors, scaled_channels
+from matloom.select.scaled_channels import channel_factors, scaled_channels
 from matloom.select.stage import Stage
 
 __all__ = ["parametric_relu"]

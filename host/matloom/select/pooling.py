@@ -24,19 +24,15 @@ def _pooling_stage(
     """Return a stage whose weights are one identity tile for all taps and channels."""
     config, word = context.config, context.output.element_bytes
     window = replace(window, depth=word * window.depth)
-    block_bytes = word * min(config.rows // word, config.columns)
-    loop_nest = tap_loop_nest(
-        window, pad_value, blocks=1, oc_step=block_bytes, maximum=maximum, fixed=True
-    )
-    oc_blocks = -(-window.depth // block_bytes)
-    tail = window.depth - (oc_blocks - 1) * block_bytes
+    block = word * min(config.rows // word, config.columns)
+    nest = tap_loop_nest(window, pad_value, blocks=1, oc_step=block, maximum=maximum, fixed=True)
     width, position_bytes = window.out_width, window.depth
-    if window.out_width == 1 and window.depth % block_bytes == 0:
+    if window.out_width == 1 and window.depth % block == 0:
         # All blocks are positions of one column, so a single step serves them.
-        loop_nest = LoopNest(**{**vars(loop_nest), "x_step": block_bytes, "oc_step": 0})
-        width, position_bytes, oc_blocks, tail = oc_blocks, block_bytes, 1, block_bytes
+        nest = LoopNest(**{**vars(nest), "x_step": block, "oc_step": 0})
+        width, position_bytes = position_bytes // block, block
         regions = tuple(Region(**{**vars(region), "end_x": width}) for region in regions)
-    tile = identity_tile(config, word=word)
+    oc_blocks, tile = -(-position_bytes // block), identity_tile(config, word=word)
     return ArrayStage(
         name=context.name,
         nodes=context.nodes,
@@ -49,9 +45,9 @@ def _pooling_stage(
         width=width,
         position_bytes=position_bytes,
         oc_blocks=oc_blocks,
-        block_bytes=block_bytes,
-        tail=tail,
-        loop_nest=loop_nest,
+        block_bytes=block,
+        tail=position_bytes - (oc_blocks - 1) * block,
+        loop_nest=nest,
         regions=regions,
         weights=np.broadcast_to(tile, (oc_blocks, tile.size)),
         params=np.zeros((oc_blocks, 0), np.uint8),

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from matloom.select.stage import LoopNest, Region
 
-__all__ = ["Window", "tap_loop_nest", "whole"]
+__all__ = ["Window", "dense_window", "tap_loop_nest", "whole"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,4 +60,18 @@ def tap_loop_nest(
         pad_value=pad_value,
         maximum=maximum,
         weights_fixed=fixed,
+    )
+
+
+def dense_window(images: int, size: tuple[int, int], depth: int) -> Window:
+    """Return the window of one tap on an image of a height and width."""
+    return Window(
+        images=images,
+        in_height=size[0],
+        in_width=size[1],
+        depth=depth,
+        out_height=size[0],
+        out_width=size[1],
+        kernel_height=1,
+        kernel_width=1,
     )

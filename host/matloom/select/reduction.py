@@ -1,0 +1,84 @@
+"""Stages of sums and means over axes."""
+
+import math
+
+import numpy as np
+
+from matloom.arch.isa import Opcode, largest
+from matloom.ir.attributes import Activation, Reduce
+from matloom.ir.scales import reduction_multiplier
+from matloom.select.build import Convolution, convolution_stage
+from matloom.select.context import Context, Unsupported
+from matloom.select.copies import planes
+from matloom.select.pooling import sum_stage
+from matloom.select.requantisation import Requantisation
+from matloom.select.stage import ArrayStage, Stage
+from matloom.select.window import Window, dense_window
+
+__all__ = ["reduction"]
+
+#: The maximum magnitude of int16.
+_MAX_INT16 = 2**15
+
+#: The maximum of taps of a window in each direction.
+_MAX_TAPS = min(largest(Opcode.EXEC, "kernel_rows"), largest(Opcode.EXEC, "kernel_cols"))
+
+
+def _taps(count: int) -> tuple[int, int]:
+    """Return rows and columns of a window of `count` elements."""
+    for columns in range(-(-count // _MAX_TAPS), min(count, _MAX_TAPS) + 1):
+        if count % columns == 0:
+            return count // columns, columns
+    raise Unsupported(f"the engine sums {_MAX_TAPS} times {_MAX_TAPS} elements, not {count}")
+
+
+def reduction(context: Context) -> Stage:
+    """Return SUM and MEAN over neighbouring axes; along the last one, weights are ones."""
+    context.check_words()
+    shape = context.inputs[0].shape
+    axes = [axis for axis in context.node.attributes_as(Reduce).axes if shape[axis] > 1]
+    first, end = (axes[0], axes[-1] + 1) if axes else (0, 0)
+    if any(shape[axis] > 1 and axis not in axes for axis in range(first, end)):
+        raise Unsupported("the engine sums over neighbouring axes")
+    outer, count, inner = (
+        math.prod(part) for part in (shape[:first], shape[first:end], shape[end:])
+    )
+    scale = context.result(*reduction_multiplier(context.graph, context.node), Activation.NONE)
+    zero = context.inputs[0].zero_point
+    if count * _MAX_INT16 >= 2**31 and context.mode == "i16xi8":
+        raise Unsupported(f"sums of words must fit 32 bits, and {count} might not")
+    if inner == 1:
+        return _by_weights(context, outer, count, scale)
+    height, width = _taps(count)
+    window = Window(
+        images=outer,
+        in_height=height,
+        in_width=width,
+        depth=inner,
+        out_height=1,
+        out_width=1,
+        kernel_height=height,
+        kernel_width=width,
+    )
+    return sum_stage(context, window, -zero * count, scale)
+
+
+def _by_weights(context: Context, outer: int, count: int, scale: Requantisation) -> ArrayStage:
+    """Return sums of `count` neighbouring elements: products with ones."""
+    images, rows = planes(outer)
+    run = count * context.output.element_bytes
+    return convolution_stage(
+        Convolution(
+            name=context.name,
+            nodes=context.nodes,
+            tensors=context.ends,
+            window=dense_window(images, (rows, 1), run),
+            filters=np.ones((1, 1, 1, run), np.int8),
+            bias=np.zeros(1, np.int32),
+            input_zero=context.inputs[0].zero_point,
+            scale=scale,
+            config=context.config,
+            macs=outer * count,
+            mode=context.mode,
+        )
+    )

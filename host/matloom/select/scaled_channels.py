@@ -1,0 +1,83 @@
+"""Stages of products by a constant for each channel."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from matloom.ir.attributes import Arithmetic
+from matloom.ir.graph import Array
+from matloom.ir.scales import product_multiplier
+from matloom.select.build import Convolution, depthwise_stage
+from matloom.select.context import Context
+from matloom.select.copies import planes
+from matloom.select.elementwise import product
+from matloom.select.requantisation import Requantisation
+from matloom.select.stage import ArrayStage, Stage
+from matloom.select.window import dense_window
+
+__all__ = ["channel_factors", "multiplication", "scaled_channels"]
+
+
+def scaled_channels(
+    context: Context,
+    *,
+    tensors: tuple[str, str],
+    zero: int,
+    factors: Array,
+    scale: Requantisation,
+) -> ArrayStage:
+    """Return products by a factor for each channel: a depthwise convolution of one tap.
+
+    Factors beyond a weight are sums of some, whose taps meet the same byte.
+    """
+    channels = context.output.shape[-1] if context.output.shape else 1
+    taps = max(1, -(-int(np.abs(factors).max()) // 127))
+    steps = np.arange(taps + 1).reshape(-1, 1, 1)
+    edges = np.broadcast_to(factors.astype(np.int64).reshape(-1), (channels,)) * steps // taps
+    images, rows = planes(context.output.size // channels)
+    window = dense_window(images, (rows, 1), channels)
+    if taps > 1:
+        window = replace(window, kernel_height=taps, dilation_y=0)
+    return depthwise_stage(
+        Convolution(
+            name=context.name,
+            nodes=context.nodes,
+            tensors=tensors,
+            window=window,
+            filters=np.diff(edges, axis=0).astype(np.int8),
+            bias=np.zeros(channels, np.int32),
+            input_zero=zero,
+            scale=scale,
+            config=context.config,
+        )
+    )
+
+
+def channel_factors(context: Context, index: int) -> Array | None:
+    """Return a constant input without its zero point, where it is one for all or each channel."""
+    tensor = context.inputs[index]
+    # A constant of rank 0 has no last axis.
+    if tensor.data is None or tensor.size not in (1, *tensor.shape[-1:]):
+        return None
+    factors: Array = tensor.data.astype(np.int64).reshape(-1) - tensor.zero_point
+    return factors
+
+
+def multiplication(context: Context) -> Stage:
+    """Return MUL: by a constant for each channel through the array, else byte by byte in POST."""
+    scale = context.result(
+        *product_multiplier(context.graph, context.node),
+        context.node.attributes_as(Arithmetic).activation,
+    )
+    for index, factor in ((0, 1), (1, 0)):
+        data, factors = context.inputs[index], channel_factors(context, factor)
+        if data.data is None and factors is not None and data.shape == context.output.shape:
+            return scaled_channels(
+                context,
+                tensors=(context.sources[index], context.results[0]),
+                zero=data.zero_point,
+                factors=factors,
+                scale=scale,
+            )
+    first, second = (tensor.zero_point for tensor in context.inputs)
+    return product(context, (context.sources[0], context.sources[1]), (first, second), scale)

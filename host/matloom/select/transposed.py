@@ -1,0 +1,111 @@
+"""Stages of transposed convolutions: one for each phase of the strides."""
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+
+from matloom.ir.attributes import TransposeConv
+from matloom.ir.graph import Array
+from matloom.select.build import Convolution, convolution_stage
+from matloom.select.context import Context, Unsupported
+from matloom.select.layers import layer_mode
+from matloom.select.stage import ArrayStage, OutputPlacement, Stage
+from matloom.select.window import Window
+
+__all__ = ["transposed_convolution"]
+
+#: The maximum of stages of a transposed convolution.
+_MAX_PHASES = 64
+
+
+def _phases(
+    length: int, kernel: int, stride: int, pad: int
+) -> list[tuple[int, int, list[int], int]]:
+    """Return the phases of a transposed convolution along an axis (polyphase decomposition).
+
+    A phase has the outputs whose positions leave one remainder by the stride: the first output
+    and their number, the taps that meet inputs, in the inputs' order, and the padding before the
+    image.
+    """
+    phases = []
+    for phase in range(min(stride, length)):
+        remainder = (phase + pad) % stride
+        taps = list(range(remainder, kernel, stride))[::-1]
+        count = -(-(length - phase) // stride)
+        phases.append((phase, count, taps, max(len(taps), 1) - 1 - (phase + pad) // stride))
+    return phases
+
+
+def transposed_convolution(context: Context) -> tuple[Stage, ...]:
+    """Return TRANSPOSE_CONV: for each phase of the strides a convolution with its taps."""
+    attributes = context.node.attributes_as(TransposeConv)
+    filters = context.constant(1)
+    images, in_height, in_width, depth = context.inputs[0].shape
+    (height, width), outputs = attributes.size, filters.shape[0]
+    rows = _phases(height, filters.shape[1], attributes.stride[0], attributes.padding.top)
+    columns = _phases(width, filters.shape[2], attributes.stride[1], attributes.padding.left)
+    if len(rows) * len(columns) > _MAX_PHASES:
+        raise Unsupported(f"its strides must make {_MAX_PHASES} phases at most")
+    stages = []
+    for (y, out_height, down, top), (x, out_width, across, left) in itertools.product(
+        rows, columns
+    ):
+        taps = filters[:, down][:, :, across]
+        if not taps.size:
+            # No tap meets these outputs: they are their biases.
+            taps = np.zeros((outputs, 1, 1, depth), np.int8)
+        window = Window(
+            images=images,
+            in_height=in_height,
+            in_width=in_width,
+            depth=depth,
+            out_height=out_height,
+            out_width=out_width,
+            kernel_height=taps.shape[1],
+            kernel_width=taps.shape[2],
+            pad_top=top,
+            pad_left=left,
+        )
+        placement = _placement(attributes, outputs, (y, x))
+        stages.append(_phase_stage(context, window, taps, placement))
+    last = stages[-1]
+    assert last.placement is not None
+    return (
+        *stages[:-1],
+        replace(last, placement=replace(last.placement, finished=context.output.size)),
+    )
+
+
+def _placement(attributes: TransposeConv, outputs: int, first: tuple[int, int]) -> OutputPlacement:
+    """Return where a phase's outputs lie among those of all; `first` is its first row and x."""
+    (height, width), (y, x) = attributes.size, first
+    return OutputPlacement(
+        offset=(y * width + x) * outputs,
+        x_step=attributes.stride[1] * outputs,
+        row_step=attributes.stride[0] * width * outputs,
+        image_step=height * width * outputs,
+        finished=0,
+    )
+
+
+def _phase_stage(
+    context: Context, window: Window, taps: Array, placement: OutputPlacement
+) -> ArrayStage:
+    """Return the convolution of a phase."""
+    attributes = context.node.attributes_as(TransposeConv)
+    return convolution_stage(
+        Convolution(
+            name=context.name,
+            nodes=context.nodes,
+            tensors=context.ends,
+            window=window,
+            filters=taps,
+            bias=context.bias(taps.shape[0]),
+            input_zero=context.inputs[0].zero_point,
+            scale=context.by_channel(attributes.activation),
+            config=context.config,
+            mode=layer_mode(context, context.constant(1), None),
+            placement=placement,
+        )
+    )

@@ -1,0 +1,146 @@
+"""Functions, files and parameter lists that a reader can hold; each exception has its reason."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCES = sorted(
+    path for folder in ("host/matloom", "rtl/matloom_rtl") for path in (ROOT / folder).rglob("*.py")
+)
+
+#: Lines of a file, lines of a function without its docstring, parameters besides self.
+MOST_LINES, MOST_STATEMENT_LINES, MOST_PARAMETERS = 300, 40, 7
+
+_TABLE = "one table, in the order of its page; its rows are data"
+_FRONT = "the front door: each option is a parameter with a name and a documented default"
+_SIGNALS = "one unit: its signals are declared once, and statements of a cycle stand together"
+_TO_PART = "to be parted when its search is next changed"
+_SCENARIOS = "one list of cases, each a few lines"
+
+#: Files of more lines.
+LONG_FILES = {
+    "host/matloom/arch/config.py": _TABLE,
+    "host/matloom/arch/isa.py": _TABLE,
+    "host/matloom/arch/program_file.py": _TABLE,
+    "host/matloom/device/rtl.py": "builds the simulator, then speaks to it: to be parted",
+    "host/matloom/ir/verify.py": "one rule a function; a line too many",
+    "host/matloom/ops/__init__.py": _FRONT,
+    "host/matloom/ops/float_products.py": "a compiler of its own, to go where other layers' is",
+    "host/matloom/program/read.py": "the reader of one format, section by section",
+    "host/matloom/program/verify.py": "one proof, whose steps share the same past",
+    "host/matloom/runtime.py": _FRONT,
+    "host/matloom/schedule/emit.py": _TO_PART,
+    "host/matloom/schedule/fit.py": _TO_PART,
+    "host/matloom/schedule/planner.py": _TO_PART,
+    "host/matloom/schedule/search.py": "the whole search in one place, from decision to decision",
+    "host/matloom/schedule/tiles.py": _TO_PART,
+    "host/matloom/testing/draws.py": _SCENARIOS,
+    "host/matloom/testing/mutant_cases.py": _SCENARIOS,
+    "host/matloom/testing/mutants.py": _SCENARIOS,
+    "host/matloom/testing/random_network.py": "one method an operator",
+    "host/matloom/testing/random_operators.py": "one method an operator",
+    "host/matloom/testing/random_programs.py": _SCENARIOS,
+    "host/matloom/tools/bench.py": _SCENARIOS,
+    "rtl/matloom_rtl/array/execute.py": _SIGNALS,
+    "rtl/matloom_rtl/array/walk.py": _SIGNALS,
+    "rtl/matloom_rtl/control/bounds.py": _SIGNALS,
+}
+
+#: Functions of more lines: in the hardware all are of one kind.
+LONG_FUNCTIONS = {
+    "host/matloom/device/model/execute.py": {"execute": "the four loops of EXEC, as one nest"},
+    "host/matloom/device/model/post.py": {"post": "the steps of POST in the order of the lanes"},
+    "host/matloom/ir/verify.py": {"_node": "one rule after another, a line each"},
+    "host/matloom/ops/__init__.py": {"matmul": _FRONT, "conv2d": _FRONT, "_graph": _FRONT},
+    "host/matloom/ops/float_products.py": {
+        "_steps": "to go with its file",
+        "_results": "to go with its file",
+    },
+    "host/matloom/schedule/emit.py": {"_array": "the fields of EXEC and POST of one tile"},
+    "host/matloom/schedule/tiles.py": {"_cut_array": _TO_PART},
+    "host/matloom/tools/precision.py": {"precision_report": "one row of the report after another"},
+}
+
+#: Functions of more parameters.
+MANY_PARAMETERS = {
+    "host/matloom/device/open.py": {"open_device": _FRONT},
+    "host/matloom/ops/__init__.py": {"matmul": _FRONT, "conv2d": _FRONT},
+    "rtl/matloom_rtl/array/walk.py": {"_bounds": _SIGNALS},
+    "rtl/matloom_rtl/bus/testing.py": {"__init__": "knobs of a bus that misbehaves, each by name"},
+}
+
+
+def relative(path):
+    return path.relative_to(ROOT).as_posix()
+
+
+def functions(path):
+    for item in ast.walk(ast.parse(path.read_text())):
+        if isinstance(item, ast.FunctionDef):
+            yield item
+
+
+def length(function):
+    """Return a function's lines from its name on, without the docstring."""
+    lines = function.end_lineno - function.lineno + 1
+    if ast.get_docstring(function, clean=False) is not None:
+        first = function.body[0]
+        lines -= first.end_lineno - first.lineno + 1
+    return lines
+
+
+def parameters(function):
+    given = function.args
+    names = [item.arg for item in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+    return len(names) - (names[:1] in (["self"], ["cls"]))
+
+
+def exceeding(path, measure, limit):
+    return {item.name for item in functions(path) if measure(item) > limit}
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=relative)
+def test_a_file_can_be_held(path):
+    """Also fails for an exception that is no longer one, so that the lists only shrink."""
+    name = relative(path)
+    lines = len(path.read_text().splitlines())
+    assert (lines > MOST_LINES) == (name in LONG_FILES), f"{lines} lines"
+    many = exceeding(path, parameters, MOST_PARAMETERS)
+    assert many == set(MANY_PARAMETERS.get(name, ()))
+    if "matloom_rtl" not in name:
+        long = exceeding(path, length, MOST_STATEMENT_LINES)
+        assert long == set(LONG_FUNCTIONS.get(name, ()))
+
+
+def test_exceptions_are_of_files_that_exist():
+    names = {*LONG_FILES, *LONG_FUNCTIONS, *MANY_PARAMETERS}
+    assert names <= set(map(relative, SOURCES))
+
+
+def chains(tree):
+    """Yield the lines of branches on a second type of the same name."""
+
+    def asked(test):
+        plain = isinstance(test, ast.Call) and getattr(test.func, "id", "") == "isinstance"
+        return ast.unparse(test.args[0]) if plain else None
+
+    for item in ast.walk(tree):
+        if isinstance(item, ast.If) and len(item.orelse) == 1:
+            other = item.orelse[0]
+            if isinstance(other, ast.If) and asked(item.test) == asked(other.test) is not None:
+                yield other.lineno
+
+
+#: Files with branches on kinds that are not ours.
+CHAINS = {"host/matloom/testing/mutant_rules.py": "nodes of Python's syntax"}
+
+
+def test_no_chains_of_isinstance():
+    found = {}
+    for path in SOURCES:
+        lines = list(chains(ast.parse(path.read_text())))
+        if lines:
+            found[relative(path)] = lines
+    assert set(found) == set(CHAINS), found
