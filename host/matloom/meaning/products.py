@@ -22,6 +22,9 @@ __all__ = ["accumulate"]
 #: Bytes of words and probes of 31 bits leave room for so many products below 2**53.
 _EXACT = 2**13
 
+#: Numbers that windows gather at a time, about.
+_GATHERED = 2**19
+
 _Fields = Mapping[str, int]
 _Floats = NDArray[np.float64]
 
@@ -33,11 +36,14 @@ def accumulate(state: State, fields: _Fields) -> None:
         return
     mode, config = MAC_MODES[fields["mode"]], state.config
     positions = fields["width"] * fields["height"]
+    if not (mode in NARROW_MODES or mode in FLOAT_MODES or fields["oc_step"] or _apart(fields)):
+        _accumulate_blocks(state, fields, mode)
+        return
     operands: _Floats | None = None
     for block in range(fields["oc_blocks"]):
         if operands is None or fields["oc_step"]:
             operands = _operands(state, fields, block, mode)
-        tiles = _tiles(state, fields, block)
+        tiles = _tiles(state, fields, block)[0]
         entries = fields["acc_addr"] + block * positions + np.arange(positions)
         if mode in NARROW_MODES:
             apart = config.pair_distance
@@ -49,6 +55,22 @@ def accumulate(state: State, fields: _Fields) -> None:
             if mode in FLOAT_MODES:
                 tiles = _float_tiles(tiles, mode, config)
             _put(state, entries, _sums(operands, tiles, fields), fields)
+
+
+def _apart(fields: _Fields) -> bool:
+    """Return whether steps are not added as products of one matrix."""
+    return bool(fields["maximum"] or fields["weights_fixed"])
+
+
+def _accumulate_blocks(state: State, fields: _Fields, mode: str) -> None:
+    """Run an EXEC of which all output blocks read the same operands: as one product."""
+    blocks, columns = fields["oc_blocks"], state.config.columns
+    operands = _operands(state, fields, 0, mode)
+    tiles = _tiles(state, fields, 0, blocks)
+    wide = tiles.transpose(1, 2, 0, 3).reshape(1, -1, blocks * columns)
+    sums = _sums(operands.reshape(len(operands), 1, -1), wide, fields)
+    by_block = sums.reshape(-1, blocks, columns).transpose(1, 0, 2).reshape(-1, columns)
+    _put(state, fields["acc_addr"] + np.arange(len(by_block)), by_block, fields)
 
 
 def _put(state: State, entries: Integers, sums: Integers, fields: _Fields) -> None:
@@ -94,15 +116,15 @@ def _operands(state: State, fields: _Fields, block: int, mode: str) -> _Floats:
     return raw
 
 
-def _vectors(state: State, fields: _Fields, block: int) -> _Floats:
-    """Return (positions, steps, rows): the input's bytes, and `pad_value` outside of it."""
+def _vectors(state: State, fields: _Fields, block: int, blocks: int = 1) -> _Floats:
+    """Return (blocks * positions, steps, rows): the input's bytes, `pad_value` outside of it."""
     rows = state.config.rows
     height, width = fields["height"], fields["width"]
     taps = (fields["kernel_rows"], fields["kernel_cols"], fields["blocks"])
     first_byte = fields["first_byte"] + block * fields["oc_step"]
     tall = (height - 1) * fields["y_step"] + (taps[0] - 1) * fields["kernel_row_step"] + 1
     wide = (width - 1) * fields["x_step"] + (taps[1] - 1) * fields["kernel_col_step"]
-    wide += taps[2] * rows
+    wide += taps[2] * rows + (blocks - 1) * fields["oc_step"]
     image = np.full((tall, wide), float(fields["pad_value"]))
     source = view(
         state.spad,
@@ -115,25 +137,27 @@ def _vectors(state: State, fields: _Fields, block: int) -> _Floats:
     if top < tall and left < wide and inside.size:
         image[top : top + inside.shape[0], left : left + inside.shape[1]] = inside
     strides = (fields["y_step"] * wide, fields["x_step"], fields["kernel_row_step"] * wide)
-    inner = (fields["kernel_col_step"], rows, 1)
-    gathered = view(image.reshape(-1), 0, (height, width, *taps, rows), (*strides, *inner))
-    return gathered.reshape(height * width, -1, rows)
+    steps = (fields["oc_step"], *strides, fields["kernel_col_step"], rows, 1)
+    gathered = view(image.reshape(-1), 0, (blocks, height, width, *taps, rows), steps)
+    return gathered.reshape(blocks * height * width, -1, rows)
 
 
-def _tiles(state: State, fields: _Fields, block: int) -> _Floats:
-    """Return (steps, rows, columns) weights of an output block; of one tile for all, (1, ...)."""
+def _tiles(state: State, fields: _Fields, block: int, blocks: int = 1) -> _Floats:
+    """Return (blocks, steps, rows, columns) weights of output blocks; one for all, (1, 1, ...)."""
     config = state.config
     steps = fields["kernel_rows"] * fields["kernel_cols"] * fields["blocks"]
     first = fields["weight_addr"]
     if fields["weights_fixed"]:
-        steps = 1
+        steps = blocks = 1
     else:
         first += block * steps * config.tile_bytes
-    flat = state.spad[first : first + steps * config.tile_bytes]
-    if not is_known(flat).all():
-        at = int(np.argmin(is_known(flat)))
-        raise MeaningError(f"byte {first + at} of the scratchpad must hold a weight")
-    return flat.reshape(steps, config.rows, config.columns)
+    flat = state.spad[first : first + blocks * steps * config.tile_bytes]
+    known = is_known(flat)
+    if not known.all():
+        raise MeaningError(
+            f"byte {first + int(np.argmin(known))} of the scratchpad must hold a weight"
+        )
+    return flat.reshape(blocks, steps, config.rows, config.columns)
 
 
 def _float_tiles(tiles: _Floats, mode: str, config: Config) -> _Floats:
@@ -144,44 +168,47 @@ def _float_tiles(tiles: _Floats, mode: str, config: Config) -> _Floats:
 
 
 def _slide(state: State, fields: _Fields) -> None:
-    """Run an EXEC with sliding windows (decision 0002)."""
+    """Run an EXEC with sliding windows (decision 0002), some output blocks at a time."""
     taps = _taps(fields, state.config)
-    outputs, entry = taps.outputs, fields["acc_addr"]
-    for block in range(fields["oc_blocks"]):
-        if fields["paired"]:
-            vectors = _paired_vectors(state, fields, block)
-        else:
-            vectors = _vectors(state, fields, block)
-        tiles = _tiles(state, fields, block)
-        places = np.arange(entry, entry + len(outputs))
-        entry += len(outputs)
-        steps = [
-            _windows(vectors[:, step], tiles[step % len(tiles)], taps, fields, state.config)
-            for step in range(vectors.shape[1])
-        ]
-        if fields["maximum"]:
-            steps = [peaks(item) for item in steps]
-        _put(state, places, np.asarray(sum(steps)), fields)
+    outputs, blocks = len(taps.outputs), fields["oc_blocks"]
+    steps = fields["kernel_rows"] * fields["kernel_cols"] * fields["blocks"]
+    size = max(1, outputs * steps * len(taps.firsts) * state.config.columns)
+    some = max(1, _GATHERED // size)
+    for block in range(0, blocks, some):
+        count = min(some, blocks - block)
+        vectors = (_paired_vectors if fields["paired"] else _vectors)(state, fields, block, count)
+        tiles = np.broadcast_to(
+            _tiles(state, fields, block, count),
+            (count, steps, state.config.rows, state.config.columns),
+        )
+        sums = _windows(
+            vectors.reshape(count, -1, *vectors.shape[1:]), tiles, taps, fields, state.config
+        )
+        entry = fields["acc_addr"] + block * outputs
+        sums = sums.reshape(-1, state.config.columns)
+        _put(state, np.arange(entry, entry + len(sums)), sums, fields)
 
 
-def _paired_vectors(state: State, fields: _Fields, block: int) -> _Floats:
-    """Return (vectors, steps, bytes) of blocks of 2 x 2 positions, padding where not whole."""
+def _paired_vectors(state: State, fields: _Fields, block: int, blocks: int) -> _Floats:
+    """Return (blocks * vectors, steps, bytes) of 2 x 2 positions, padding where not whole."""
     size = state.config.paired_bytes
     rows = fields["first_row"] + np.add.outer(
         np.arange(fields["height"]) * fields["y_step"],
         np.arange(fields["kernel_rows"]) * fields["kernel_row_step"],
     )
-    starts = fields["first_byte"] + block * fields["oc_step"] + np.add.outer(
+    starts = fields["first_byte"] + np.add.outer(
         np.arange(fields["width"]) * fields["x_step"],
         np.arange(fields["kernel_cols"]) * fields["kernel_col_step"],
     )  # fmt: skip
-    row, start = rows[:, None, :, None], starts[None, :, None, :]
+    of_block = np.arange(block, block + blocks) * fields["oc_step"]
+    row = rows[None, :, None, :, None]
+    start = of_block[:, None, None, None, None] + starts[None, None, :, None, :]
     inside = (row >= 0) & (row < fields["input_rows"])
     inside = inside & (start >= 0) & (start + size <= fields["input_row_bytes"])
     first = np.where(inside, fields["input_addr"] + row * fields["input_pitch"] + start, 0)
     found = state.spad.take(first[..., None] + np.arange(size), mode="clip")
     found[~inside] = fields["pad_value"]
-    return found.reshape(fields["height"] * fields["width"], -1, size)
+    return found.reshape(blocks * fields["height"] * fields["width"], -1, size)
 
 
 @dataclass(frozen=True)
@@ -235,22 +262,32 @@ def _taps_of(
 
 
 def _windows(
-    vectors: _Floats, tile: _Floats, taps: _Taps, fields: _Fields, config: Config
+    vectors: _Floats, tiles: _Floats, taps: _Taps, fields: _Fields, config: Config
 ) -> Integers:
-    """Return (outputs, columns): each column's sum over the taps of its own byte of vectors."""
+    """Return (blocks, outputs, columns): a column's sum over the taps of its own byte of vectors.
+
+    Parameters
+    ----------
+    vectors, tiles:
+        (blocks, vectors, steps, bytes) and (blocks, steps, rows, columns).
+    """
     columns, count = config.columns, len(taps.firsts)
-    padded = np.full((len(vectors) + 1, vectors.shape[1]), float(fields["pad_value"]))
-    padded[:-1] = vectors
+    blocks, number, steps, size = vectors.shape
+    padded = np.full((blocks, number + 1, steps, size), float(fields["pad_value"]))
+    padded[:, :-1] = vectors
     if fields["paired"]:
         bytes_of = np.add.outer(taps.firsts, np.arange(columns))
-        found = padded[taps.vectors[:, :, None], bytes_of]
+        places = (slice(None), taps.vectors[:, :, None, None], np.arange(steps)[:, None])
+        found = padded[(*places, bytes_of[:, None, :])]
     else:
-        found = padded[:, :columns][taps.vectors]
-    total = np.einsum("otc,tc->oc", found, tile[:count])
+        found = padded[:, taps.vectors, :, :columns]
+    total = np.einsum("botsc,bstc->bosc", found, tiles[:, :, :count])
     rest = slice(count, config.rows)
-    if tile[rest].any():
+    if tiles[:, :, rest].any():
         if fields["paired"]:
-            total += fields["pad_value"] * tile[rest].sum(axis=0)
+            total += fields["pad_value"] * tiles[:, None, :, rest].sum(axis=3)
         else:
-            total += vectors[taps.outputs, rest] @ tile[rest]
-    return np.asarray(total.astype(np.int64))
+            read = vectors[:, taps.outputs][..., rest]
+            total += np.einsum("bosr,bsrc->bosc", read, tiles[:, :, rest])
+    sums = total.astype(np.int64)
+    return np.asarray((peaks(sums) if fields["maximum"] else sums).sum(axis=2))
