@@ -4,9 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from matloom.arch.generate.bus_header import bus_header
+from matloom.arch.generate.configuration_page import configuration_page
 from matloom.arch.generate.format_page import format_page
 from matloom.arch.generate.header import header
-from matloom.arch.generate.pages import configuration_page, isa_page, registers_page
+from matloom.arch.generate.pages import isa_page, registers_page
 
 __all__ = ["FILES", "ROOT"]
 

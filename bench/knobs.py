@@ -1,0 +1,67 @@
+"""What each field of a configuration costs: `nano` synthesised with one field changed at a time.
+
+    python bench/knobs.py                      # all, into docs/results/knobs.json
+    python bench/knobs.py --only windows=0     # keeps the others of the report
+
+Each takes a minute or two. `python -m matloom.arch.generate` puts the differences into
+docs/configuration.md.
+"""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from matloom.arch.config import load_config
+from matloom_rtl.fpga.devices import DEVICES
+from matloom_rtl.fpga.size import measure
+from matloom_rtl.generate import generate
+
+REPORT = Path(__file__).resolve().parents[1] / "docs" / "results" / "knobs.json"
+
+PRESET, DEVICE = "nano", "ecp5-85k"
+
+#: As `--config` takes them behind a preset. `paired_windows` has no effect on so small an array.
+CHANGES = (
+    "windows=0",
+    "maximum=0",
+    "checks=0",
+    "counters=1",
+    "timestamps=0",
+    "timestamps=0+counters=0",
+    "address_first=1",
+    "tables=1",
+    "tables=2",
+    "products=1",
+    "lanes=1",
+    "lanes=4",
+    "outstanding=1",
+    "queue_depth=4",
+    "broadcast_group=1",
+    "i8xi4",
+    "i16xi8",
+)
+
+
+def measured(text: str) -> dict[str, Any]:
+    """Return the area of a configuration's chip as Yosys makes it, with its pins' wrapper."""
+    report = measure(generate(load_config(text)), DEVICES[DEVICE])
+    return {key: report[key] for key in ("config", "config_digest", "versions", "total")}
+
+
+def main() -> None:
+    """Measure what is asked for, and write the report after each."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", nargs="+", choices=CHANGES, default=CHANGES, metavar="CHANGE")
+    arguments = parser.parse_args()
+    kept = json.loads(REPORT.read_text()) if REPORT.is_file() else {"changes": {}}
+    found = {"preset": PRESET, "device": DEVICE, "base": measured(PRESET)}
+    changes = {} if arguments.only is CHANGES else kept["changes"]
+    for change in arguments.only:
+        changes[change] = measured(f"{PRESET}+{change}")
+        ordered = {name: changes[name] for name in CHANGES if name in changes}
+        REPORT.write_text(json.dumps({**found, "changes": ordered}, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

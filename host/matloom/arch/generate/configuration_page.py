@@ -1,0 +1,109 @@
+"""The reference page of the configuration."""
+
+import dataclasses
+import inspect
+
+from matloom.arch.config import PRESETS, Config
+from matloom.arch.generate.pages import NOTICE, table
+from matloom.arch.generate.prices import prices
+from matloom.arch.modes import FLOAT_MODES, MODES, Mode
+
+__all__ = ["configuration_page"]
+
+_CONFIGURATION = """\
+A configuration is a preset by name or a JSON file with any of these fields; what a file leaves out
+is as in `reference`. Behind a preset may follow modes to add and fields with other values, wherever
+a configuration is named: `--config small+i8xi4+lanes=8`. What cannot be built is refused with a
+sentence: every field must obey the table of rules, whose numbers in parentheses are those of
+`reference`. The rule of `float_rows` holds where a floating-point mode is named.
+"""
+
+
+def _field_docs() -> dict[str, str]:
+    """Read the Members section of Config: a line of names, then indented sentences."""
+    section = inspect.cleandoc(Config.__doc__ or "").split("-------\n", 1)[1]
+    docs: dict[str, str] = {}
+    names: list[str] = []
+    for line in section.splitlines():
+        if line.endswith(":") and not line.startswith(" "):
+            names = [name.strip() for name in line[:-1].split(",")]
+        else:
+            for name in names:
+                docs[name] = f"{docs.get(name, '')} {line.strip()}".strip()
+    return docs
+
+
+def _rules() -> list[tuple[str, str]]:
+    """Hear what Config requires of each field while it checks the defaults and a float mode."""
+    rules: list[tuple[str, str]] = []
+
+    class Listener(Config):
+        def _require(self, name: str, rule: str, good: bool, verb: str = "be") -> None:
+            rules.append((f"`{name}`", f"{verb} {rule}"))
+
+    Listener(mac_modes=("i8xi8", FLOAT_MODES[0]))
+    return rules
+
+
+def _elements(mode: Mode) -> str:
+    """Return the reduction elements that a column takes each cycle."""
+    if mode.floating:
+        return "`float_rows`"
+    return {1: "`rows` / 2", 2: "`rows`", 4: "2 `rows`"}[mode.macs_of_two_cells]
+
+
+_ELSEWHERE = """\
+Of the units alone, with the field at 1 and at 0 (`counters` at 2 and 1, `timestamps` at 64 and 0).
+As a whole chip `nano+windows=0` is not synthesised for an ECP5: Yosys 0.70 stops at conflicting
+initial values of a register `s4`.
+"""
+
+#: Tables, flip-flops and block RAMs that a unit loses where a field is 0, by preset.
+_UNITS = (
+    ("`counters`", "nano", "control.counters", 444, 144, 0),
+    ("`timestamps`", "nano", "control.timestamps", 414, 235, 1),
+    ("`windows`", "nano", "execute", 216, 326, 0),
+    ("`maximum`", "nano", "accumulators", 251, 141, 0),
+    ("`windows`", "small", "execute", 652, 951, 2),
+    ("`paired_windows`", "reference", "four of `array.windows`", "5,248", 644, 8),
+    ("`checks`", "small", "control.dispatch.bounds", 722, 98, 0),
+    ("`maximum`", "small", "accumulators", 499, 277, 0),
+    ("`maximum`", "reference", "accumulators", 938, 549, 0),
+)
+
+
+def configuration_page() -> str:
+    """Return the page of the configuration."""
+    parts = [
+        NOTICE,
+        "# Configuration\n",
+        _CONFIGURATION,
+    ]
+    docs = _field_docs()
+    names = [item.name for item in dataclasses.fields(Config)]
+    rows = [
+        (f"`{name}`", *(_value(getattr(preset, name)) for preset in PRESETS.values()), docs[name])
+        for name in names
+    ]
+    parts.append(table(("field", *PRESETS, "meaning"), rows))
+    parts.append("## What the fields cost\n")
+    parts.append(prices())
+    parts.append(_ELSEWHERE)
+    parts.append(table(("field", "preset", "units", "tables", "flip-flops", "block RAM"), _UNITS))
+    parts.append("## Rules\n")
+    parts.append(table(("field", "must"), _rules()))
+    parts.append("## Modes\n")
+    parts.append("In the order of their numbers.\n")
+    rows = [
+        (f"`{mode.name}`", mode.activation, mode.weight, mode.sums, _elements(mode))
+        for mode in MODES.values()
+    ]
+    parts.append(table(("mode", "activations", "weights", "sums", "elements a cycle"), rows))
+    parts.append("## Digests of the presets\n")
+    digests = [(f"`{name}`", f"`{preset.digest:08x}`") for name, preset in PRESETS.items()]
+    parts.append(table(("preset", "digest"), digests))
+    return "\n".join(parts)
+
+
+def _value(value: object) -> str:
+    return ", ".join(value) if isinstance(value, tuple) else f"{value:,}"

