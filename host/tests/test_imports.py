@@ -14,7 +14,17 @@ ARCH = [path for path in HOST if path.is_relative_to(ROOT / "host" / "matloom" /
 #: The rooms of the host package in the order of imports: each imports none that comes after it.
 ROOMS = (
     *("arch", "ir", "program", "kernels", "frontend", "passes", "select", "schedule", "toolchain"),
-    *("device", "meaning", "selfcheck", "compiler", "terminal", "report", "state", "runtime"),
+    *(
+        "device",
+        "meaning",
+        "selfcheck",
+        "compiler",
+        "terminal",
+        "report",
+        "state",
+        "session",
+        "runtime",
+    ),
     *("ops", "data", "tools", "testing", "cli"),
 )
 #: The only host files that ask for hardware: the simulated devices and the command line.

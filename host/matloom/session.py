@@ -1,0 +1,221 @@
+"""A program on a device: runs it call by call, and keeps what stays between calls."""
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from matloom.arch.isa import Region
+from matloom.arch.numerics import from_digits
+from matloom.device.driver import Counters, Driver
+from matloom.device.errors import DeviceError
+from matloom.ir.graph import Array
+from matloom.kernels.step import HostSteps
+from matloom.program import EngineStep, Program, Repeat
+from matloom.program.samples import require_inputs
+from matloom.program.verify import verify_program
+from matloom.report import Report, make_report
+from matloom.state import SessionState
+
+__all__ = ["Session"]
+
+
+class Session:
+    """A program on a device.
+
+    Inputs and outputs have the names, shapes and dtypes of the model file. What a streaming
+    network remembers stays from run to run, and from sample to sample of one run, until `reset`;
+    `state` and `restore` are for its variables by name. Weights that fit stay on chip from
+    run to run, until another program, a reset or a fault; several sessions, and threads, may share
+    a driver.
+
+    Errors
+    ------
+    ProgramError
+        The program was made for another configuration than the device's.
+    VerifyError
+        Its instructions are illegal or not free of hazards.
+    InterpreterError
+        An operator needs a reference interpreter, and none is installed or takes it.
+    """
+
+    def __init__(self, program: Program, driver: Driver, device: str, *, own: bool = False) -> None:
+        program.require(driver.config)
+        verify_program(program)
+        self.program, self.driver, self.device = program, driver, device
+        self._host = HostSteps(program)
+        self._state = SessionState(program, driver)
+        self._runs: list[Counters] = []
+        self._repeated = False
+        #: The driver's epoch at the end of the last run.
+        self._resident: int | None = None
+        self._own, self._closed = own, False
+        with driver.lock:
+            self._claim()
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the session: it runs no more. A device that `load` opened for it is closed, too."""
+        self._closed = True
+        if self.driver.owner is self:
+            self.driver.owner = None
+        if self._own:
+            self.driver.close()
+
+    def run(self, inputs: Array | Mapping[str, Array]) -> Any:
+        """Return the network's outputs for its inputs.
+
+        A mapping of names gives a mapping; one array gives one array, for a network of one
+        input and one output. Where the leading axis is longer than the model's batch, the
+        network runs sample by sample and the outputs are joined along their leading axis.
+
+        Errors
+        ------
+        ValueError, TypeError
+            A name, shape or dtype is not the model's.
+        """
+        if isinstance(inputs, Mapping):
+            return self._run_samples(inputs)
+        program = self.program
+        if len(program.inputs) != 1 or len(program.outputs) != 1:
+            names = ", ".join(info.name for info in program.inputs)
+            raise ValueError(
+                f"inputs must be a mapping of {names} for a network of {len(program.inputs)} "
+                f"inputs and {len(program.outputs)} outputs, not one array"
+            )
+        results = self._run_samples({program.inputs[0].name: inputs})
+        return results[program.outputs[0].name]
+
+    def _run_samples(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        if self._closed:
+            raise DeviceError("a session must be open to run, not closed")
+        count = require_inputs(self.program, inputs)
+        wanted = {info.name: info for info in self.program.inputs}
+        arrays = {name: np.asarray(inputs[name]) for name in wanted}
+        results = []
+        for index in range(count):
+            one = {
+                name: array[index * wanted[name].shape[0] : (index + 1) * wanted[name].shape[0]]
+                if wanted[name].shape
+                else array
+                for name, array in arrays.items()
+            }
+            with self.driver.lock:
+                results.append(self._run_one(one))
+        return {
+            info.name: np.concatenate([result[info.name] for result in results])
+            if info.shape
+            else results[-1][info.name]
+            for info in self.program.outputs
+        }
+
+    def leave(self) -> None:
+        """Give external memory up to another program; the driver asks for it."""
+        self._state.leave()
+
+    def _claim(self) -> None:
+        """Put the program into external memory, unless it is there."""
+        if self.driver.owner is not self:
+            self.driver.allocate(self.program.region_bytes)
+            self.driver.write_region(Region.PROGRAM, 0, self.program.image)
+            self.driver.owner = self
+
+    def _run_one(self, inputs: dict[str, Array]) -> dict[str, Array]:
+        """Run every step once."""
+        self._claim()
+        known = {**self._host.constants, **inputs, **self._state.arrive()}
+        self._runs = []
+        try:
+            for step in self.program.steps:
+                if isinstance(step, EngineStep):
+                    known.update(self._run_engine(step, known))
+                else:
+                    known.update(self._host.run(step, known))
+        except BaseException:
+            self._state.lose()
+            raise
+        self._state.follow(known)
+        return {info.name: known[info.name].reshape(info.shape) for info in self.program.outputs}
+
+    def _run_engine(self, step: EngineStep, known: dict[str, Array]) -> dict[str, Array]:
+        for binding in step.inputs:
+            if binding.region is Region.ARENA:
+                continue
+            data = np.ascontiguousarray(known[binding.name], binding.dtype).tobytes()
+            self.driver.write_region(binding.region, binding.offset, data)
+        self._runs.append(self._run_commands(step))
+        found = {}
+        for binding in step.outputs:
+            if binding.region is Region.ARENA:
+                continue
+            dtype = np.dtype(binding.dtype)
+            size = int(np.prod(binding.shape)) * dtype.itemsize
+            raw = self.driver.read_region(binding.region, binding.offset, size)
+            if binding.dtype == "int32":
+                # The engine stores bytes: digits of sums.
+                digits = np.frombuffer(raw, np.int8).reshape(-1, *binding.shape)
+                found[binding.name] = from_digits(digits.astype(np.int32))
+                continue
+            found[binding.name] = np.frombuffer(raw, dtype).reshape(binding.shape)
+        return found
+
+    def _run_commands(self, step: EngineStep) -> Counters:
+        """Run a step, the shorter way where nothing touched its weights since the last time."""
+        commands: EngineStep | Repeat = step
+        self._repeated = step.repeat is not None and self._resident == self.driver.epoch
+        if step.repeat is not None and self._repeated:
+            commands = step.repeat
+        self._resident = None
+        counters = self.driver.run(commands.command_offset, commands.command_bytes)
+        self._resident = self.driver.epoch
+        return counters
+
+    def reset(self) -> None:
+        """Forget what the network remembers from run to run: variables, and inside operators."""
+        self._host = HostSteps(self.program)
+        self._state.reset()
+
+    @property
+    def state(self) -> dict[str, Array]:
+        """What the network's variables hold, by name: a copy.
+
+        What opaque operators remember is not among them.
+
+        Errors
+        ------
+        DeviceError
+            A call failed, so it is unknown until `reset` or `restore`.
+        """
+        with self.driver.lock:
+            return self._state.values()
+
+    def restore(self, state: Mapping[str, Array]) -> None:
+        """Let the network's variables hold what `state` once gave.
+
+        Errors
+        ------
+        ValueError, TypeError
+            A name, shape or dtype is not a variable's.
+        """
+        self._state.restore(state)
+
+    def report(self) -> Report:
+        """Return what the last sample cost."""
+        return make_report(
+            self.program,
+            self.device,
+            self._runs,
+            resident=self._repeated,
+            ran_on=getattr(self.driver.transport, "external_memory", None),
+        )
