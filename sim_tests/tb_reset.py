@@ -38,7 +38,9 @@ async def a_reset_by_register_waits_for_the_bus(dut):
 async def a_reset_by_register_keeps_the_settings(dut):
     bench = await Bench.open(dut)
     values = {
-        item.name: bench.random.getrandbits(32) for item in REGISTERS if item.access is Access.RW
+        item.name: bench.random.getrandbits(item.width)
+        for item in REGISTERS
+        if item.access is Access.RW
     }
     for name, value in values.items():
         await bench.write(name, value)
