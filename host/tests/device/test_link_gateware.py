@@ -82,7 +82,7 @@ def library():
     """The simulation, from the cache or built in some seconds."""
     text = verilog.convert(Flat(), name="link", emit_src=False, strip_internal_attrs=True)
     key = hashlib.sha256(text.encode())
-    for path in (HARNESS, *sorted(HEADERS.iterdir())):
+    for path in (HARNESS, *sorted(HEADERS.glob("*.h"))):
         key.update(path.read_bytes())
     folder = cache_folder() / "simulators" / f"link-{key.hexdigest()[:16]}"
     folder.mkdir(parents=True, exist_ok=True)

@@ -44,7 +44,7 @@ class Simulation {
 
  private:
   // Cycles without a byte after which the clock stands still: more than a WAIT of the host takes.
-  static constexpr uint64_t kQuiet = 1 << 22;
+  static constexpr uint64_t kQuiet = 5 << 18;
   static constexpr uint32_t kBatch = 1 << 11;
   static constexpr int kPollMilliseconds = 20;
 
