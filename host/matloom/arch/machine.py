@@ -5,6 +5,7 @@ All who ask what something costs ask here: prediction, transfers in time, tiles 
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import lcm
 
 from matloom.arch.bursts import Channel, Rows, stream_cycles
 from matloom.arch.config import Config
@@ -56,10 +57,11 @@ _POST_BYTES = 5
 _POST_BLOCK = 1
 
 #: Reads of a block's biases, and of its multipliers and shifts; cycles to fetch them besides the
-#: reads.
+#: reads; at least to repeat those that are the same for all channels.
 _POST_BIAS = 4
 _POST_SCALE = 5
 _POST_FETCH = 12
+_POST_REPEAT = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,7 +158,7 @@ class Machine:
         """Return the cycles for which a POST makes results."""
         vectors = values["width"] * values["height"] * self.post_beats(values)
         # Parameters of the next block are fetched while this one streams.
-        block = max(vectors + self.post_turn, self.post_fetch + self.post_reads(values))
+        block = max(vectors + self.post_turn, self.post_fetch(values))
         cycles = vectors + block * (values["oc_blocks"] - 1)
         if values.get("table", 0) == Table.FILL and self.config.tables > 1:
             # An entry a cycle.
@@ -174,10 +176,14 @@ class Machine:
         """Cycles between the blocks of a POST."""
         return _POST_BLOCK
 
-    @property
-    def post_fetch(self) -> int:
-        """Cycles of fetching a block's parameters besides the reads."""
-        return _POST_FETCH
+    def post_fetch(self, values: dict[str, int]) -> int:
+        """Return the cycles to fetch a block's parameters, or to repeat those of all channels."""
+        reads = self.post_reads(values)
+        if reads:
+            return _POST_FETCH + reads
+        config = self.config
+        rows = config.columns // lcm(config.columns // 4, config.lanes)
+        return max(_POST_REPEAT, 2 * rows + 1)
 
     @staticmethod
     def post_reads(values: dict[str, int]) -> int:

@@ -7,9 +7,9 @@ from matloom.arch.machine import Machine
 
 __all__ = ["READ_AHEAD", "Commands", "Loads"]
 
-#: Bytes of a burst of commands; bytes that are read ahead.
-_BURST = 256
-READ_AHEAD = 2 * _BURST
+#: Bytes of commands that are read ahead, and of the longest burst of them.
+READ_AHEAD = 512
+_LONGEST = READ_AHEAD // 2
 
 
 class Commands:
@@ -17,27 +17,33 @@ class Commands:
 
     def __init__(self, machine: Machine, size: int) -> None:
         self._machine, self._left = machine, size - READ_AHEAD
-        self._burst = machine.transfer_cycles(_BURST)
+        self._size = min(machine.config.burst_beats * machine.config.bus_bytes, _LONGEST)
+        self._burst = machine.transfer_cycles(self._size)
         #: When each burst begins to arrive.
-        self._begins = [machine.command_latency, machine.command_latency + self._burst]
+        self._begins = [
+            machine.command_latency + number * self._burst
+            for number in range(READ_AHEAD // self._size)
+        ]
+        self._room = self._size
         self._taken = 0
 
     def arrival(self, size: int) -> int:
         """Return when the next command, of so many bytes, has arrived."""
-        number, place = divmod(self._taken + size - 1, _BURST)
+        number, place = divmod(self._taken + size - 1, self._size)
         beats = self._machine.transfer_cycles(place + 1) - self._machine.beat_cycles + 1
         return round(self._begins[number] + beats)
 
     def take(self, size: int, time: int, loads: "Loads") -> None:
         """Make room at a time, and ask for the bursts that it is enough for."""
         self._taken += size
-        while self._left > 0 and self._taken >= (len(self._begins) - 1) * _BURST:
+        while self._left > 0 and self._taken >= self._room:
+            self._room += self._size
             place = time + loads.under_way(time)
             begins = max(time + self._machine.command_latency, place, self._begins[-1])
             self._begins.append(max(begins, self._begins[-1] + self._burst))
-            beats = round(self._machine.transfer_cycles(min(self._left, _BURST)))
+            beats = round(self._machine.transfer_cycles(min(self._left, self._size)))
             loads.make_way(round(begins), beats)
-            self._left -= _BURST
+            self._left -= self._size
 
 
 class Loads:
@@ -89,8 +95,8 @@ class Loads:
             self._delay(at, beats, whole=whole)
             self._between[at] += 0 if whole else beats
             at -= 1
-        if self._ends and self.free > time:
-            self.free = self._ends[-1]
+        # What is asked for after them comes after them.
+        self.free = max(self.free, time + beats, self._ends[-1] if self._ends else 0)
 
     def hold_up(self, time: int, end_of: Callable[[int, int], int]) -> bool:
         """Delay those whose beats are still to come at a time; return whether there are any.

@@ -161,8 +161,8 @@ class BankWaits:
         way = post.work - cycles
         self._reads[Opcode.POST].append(post.start, post.end - way, post.use.by_bank())
         self._writes.append(post.start + way, post.end, writes.by_bank())
-        fetched = post.fetched + self._machine.post_fetch - _NEXT_PARAMS
-        post.fetched = max(fetched, self._released)
+        way = self._machine.post_fetch(post.values) - self._machine.post_reads(post.values)
+        post.fetched = max(post.fetched + way - _NEXT_PARAMS, self._released)
         self._released = post.end
         blocks = post.values["oc_blocks"]
         self._at_hand = post.end - cycles // blocks if blocks > 1 else post.start
@@ -195,10 +195,10 @@ class BankWaits:
         streamed = _through(time, vectors, post.use, (above,)) if post.use.parts else time + vectors
         for _ in range(blocks - 1):
             # The next block's parameters are fetched while this one streams.
-            fetched = time + machine.post_fetch + reads
+            fetched = time + machine.post_fetch(values)
             if reads:
                 fetched = _through(at_hand + _NEXT_PARAMS, reads, params, (above,))
-                fetched += machine.post_fetch - _NEXT_PARAMS
+                fetched += machine.post_fetch(values) - reads - _NEXT_PARAMS
             at_hand = max(fetched, streamed)
             time = max(streamed + machine.post_turn, fetched)
             streamed = time + vectors

@@ -34,8 +34,10 @@ def test_a_step_takes_its_positions_or_its_weights_whichever_is_more():
     assert _cycles(Instruction(Opcode.EXEC, _exec(100, 5))) - base == 400
     few = _cycles(Instruction(Opcode.EXEC, _exec(1, 10)))
     assert few - base == 10 * CONFIG.tile_load_cycles - 100
-    fixed = _cycles(Instruction(Opcode.EXEC, _exec(1, 10, weights_fixed=1)))
-    assert fixed - base == 10 * 4 - 100
+    fixed, longer = (
+        _cycles(Instruction(Opcode.EXEC, _exec(1, steps, weights_fixed=1))) for steps in (10, 30)
+    )
+    assert longer - fixed == 20 * 4
 
 
 def test_what_adds_to_sums_waits_for_those_before():
@@ -47,7 +49,7 @@ def test_what_adds_to_sums_waits_for_those_before():
 
 def test_instructions_come_no_faster_than_they_are_checked():
     run = Instruction(Opcode.EXEC, _exec(4, 1))
-    assert _cycles(*[run] * 9) - _cycles(run) == 8 * 30
+    assert _cycles(*[run] * 9) - _cycles(run) == 8 * 31
 
 
 def test_weights_in_the_bank_of_the_input_take_its_cycles():

@@ -1,0 +1,84 @@
+"""Instructions, and blocks of a POST, follow each other on the chip as fast as predicted."""
+
+import pytest
+
+from matloom.arch.instruction import Instruction, pack
+from matloom.arch.isa import Destination, Opcode, Region, Source
+from matloom.arch.machine import Machine
+from matloom.schedule.cost import predict
+
+pytestmark = pytest.mark.parametrize("pair", ["nano", "8x16"], indirect=True)
+
+EXEC = {
+    **dict.fromkeys(("width", "height", "kernel_rows", "kernel_cols", "blocks", "oc_blocks"), 1),
+    **dict.fromkeys(("input_rows", "input_row_bytes", "x_step", "y_step", "kernel_row_step"), 1),
+}
+POST = {
+    **{"width": 1, "height": 1, "oc_blocks": 1, "tail": 1, "x_step": 1, "multiplier": 1 << 30},
+    **{"clamp_low": -128, "clamp_high": 127},
+}
+MOVE = {"row_bytes": 4, "rows": 1, "planes": 1}
+
+
+def kinds(config):
+    """Return short instructions that wait for nothing, and lie in banks of their own."""
+    second, third = config.bank_bytes, 2 * config.bank_bytes
+    load = {**MOVE, "region": Region.INPUT, "spad_addr": third}
+    store = {**MOVE, "region": Region.OUTPUT, "spad_addr": second}
+    return {
+        "load": Instruction(Opcode.LOAD, load),
+        "exec": Instruction(Opcode.EXEC, {**EXEC, "weight_addr": 3 * config.bank_bytes}),
+        "fixed": Instruction(Opcode.EXEC, {**EXEC, "weights_fixed": 1}),
+        "sums": Instruction(Opcode.POST, {**POST, "destination": Destination.ACC_SET}),
+        "fill": Instruction(Opcode.LOAD, {**load, "fill": 1}),
+        "post": Instruction(Opcode.POST, {**POST, "dest_addr": second}),
+        "copy": Instruction(Opcode.POST, {**POST, "dest_addr": second, "source": Source.SPAD}),
+        "store": Instruction(Opcode.STORE, store),
+    }
+
+
+def cycles(pair, instructions):
+    """Return measured and predicted cycles."""
+    instructions = [*instructions, Instruction(Opcode.END)]
+    commands = b"".join(pack(instruction) for instruction in instructions)
+    pair.rtl.allocate({Region.PROGRAM: len(commands), Region.INPUT: 64, Region.OUTPUT: 64})
+    pair.rtl.write_region(Region.PROGRAM, 0, commands)
+    measured = pair.rtl.run(0, len(commands)).cycles
+    return measured, predict(instructions, Machine(config=pair.config)).cycles
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        *("load", "fill", "exec", "fixed", "post", "sums", "copy", "store"),
+        *("load exec post", "fixed store"),
+    ],
+)
+def test_instructions_follow_each_other_as_predicted(pair, names):
+    run = [kinds(pair.config)[name] for name in names.split()]
+    few, many = cycles(pair, run * 20), cycles(pair, run * 40)
+    measured, predicted = (many[side] - few[side] for side in (0, 1))
+    assert predicted == pytest.approx(measured, abs=20)
+
+
+@pytest.mark.parametrize("given", [(), ("channel_bias",), ("channel_bias", "channel_scale")])
+@pytest.mark.parametrize("width", [1, 3, 5, 12])
+def test_blocks_follow_each_other_as_predicted(pair, given, width):
+    """Be it their parameters that take longest, or their vectors."""
+    config = pair.config
+    values = {**POST, **dict.fromkeys(given, 1), "width": width, "tail": config.columns}
+    if given:
+        values["param_addr"] = 2 * config.bank_bytes
+    few, many = (
+        cycles(
+            pair,
+            [
+                Instruction(
+                    Opcode.POST, {**values, "oc_blocks": count, "x_step": 10 * config.columns}
+                )
+            ],
+        )
+        for count in (2, 10)
+    )
+    measured, predicted = (many[side] - few[side] for side in (0, 1))
+    assert predicted == pytest.approx(measured, abs=2)
