@@ -57,6 +57,7 @@ def vector_layout(config: Config) -> data.StructLayout:
     `flags` are those of the mode, where several are built. `paired`, likewise: the vector is a
     block, of which `row_valid` tells all, and its elements are `pad`.
     """
+    windows = config.has_windows
     return data.StructLayout(
         {
             "address": signed(access_bits(config)),
@@ -70,11 +71,11 @@ def vector_layout(config: Config) -> data.StructLayout:
             "maximum": 1,
             "last": 1,
             "timestamp": mark_bits(config),
-            "window": 1,
+            "window": windows,
             "output": 1,
             "first": 1,
-            "first_line": 1,
-            "position": LINE_BITS,
+            "first_line": windows,
+            "position": LINE_BITS * windows,
             **({"paired": 1} if config.has_paired_windows else {}),
             **({"flags": flags_layout(config)} if flags_layout(config).size else {}),
         }
