@@ -39,6 +39,9 @@ _RESULT_CYCLES = 24
 #: what inputs cost besides their bytes: halos, short rows, and transfers that nothing hides.
 _STREAMED_BYTES = 1.4
 
+#: Stages among which a plan for each choice costs little.
+_FEW_STAGES = 8
+
 _UNBOUNDED = 1 << 30
 
 
@@ -52,12 +55,12 @@ class Candidate:
         Of the first stage, as in `TilingParams`.
     streamed:
         Weights that do not fit are loaded for each tile of positions, not the input for each
-        chunk of weights.
+        chunk of weights. None: for each stage what `_streams` estimates.
     """
 
     tiles: int = 4
     ramp_up: bool = False
-    streamed: bool = False
+    streamed: bool | None = None
     prologue: Prologue | None = None
 
     @property
@@ -68,7 +71,8 @@ class Candidate:
             rows, blocks, steps = self.prologue.rows, self.prologue.blocks, self.prologue.steps
             text += f", panels of {rows} rows, {blocks} blocks and {steps} steps first"
         text += ", small ones first" if self.ramp_up else ""
-        return text + (", weights again for each tile" if self.streamed else "")
+        again = {None: "", True: ", weights again for each tile", False: ", weights once"}
+        return text + again[self.streamed]
 
 
 #: What is tried where all weights fit, and where some do not; of equals the first is taken.
@@ -95,7 +99,8 @@ def is_large(segment: Segment, config: Config) -> bool:
 def candidates(segment: Segment, config: Config, *, effort: int = 1) -> tuple[Candidate, ...]:
     """Return the choices between which prediction decides.
 
-    What large stages load twice is estimated (`_streams`); with `effort` 2 it is tried, too.
+    What large stages load twice is tried where stages are few or `effort` is 2; in a long network,
+    where a plan is dear and a stage alone decides little, it is estimated (`_streams`).
     """
     prologues = _prologues(config) if _has_prologue(segment, config) else ()
     if is_large(segment, config):
@@ -104,8 +109,11 @@ def candidates(segment: Segment, config: Config, *, effort: int = 1) -> tuple[Ca
         fits = (
             isinstance(first, ArrayStage) and _beside(first, _PROLOGUES[0][1]) < config.spad_bytes
         )
-        streamed = (Candidate(streamed=True),) if effort > 1 else ()
-        return (Candidate(), *streamed, *(prologues[:_LARGE_PROLOGUES] if fits else ()))
+        starts = (Candidate(), *(prologues[:_LARGE_PROLOGUES] if fits else ()))
+        if effort <= 1 and len(segment.stages) > _FEW_STAGES:
+            return starts
+        once = tuple(replace(start, streamed=False) for start in starts)
+        return (once[0], Candidate(streamed=True), *once[1:], *(starts if effort > 1 else ()))
     if not prologues:
         return _RESIDENT_CANDIDATES
     return (*(Candidate(tiles=tiles) for tiles in (4, 3, 8, 16)), *prologues)
@@ -319,7 +327,8 @@ def _first_policy(segment: Segment, config: Config, candidate: Candidate) -> Sch
     by_blocks = [_by_blocks(segment, index, config) for index in range(len(segment.stages))]
     for index, stage in enumerate(segment.stages):
         weights = _weights(stage, config)
-        if weights is Weights.ONCE and (candidate.streamed or _streams(stage, config)):
+        streamed = candidate.streamed
+        if weights is Weights.ONCE and (_streams(stage, config) if streamed is None else streamed):
             weights = Weights.STREAMED
         small = weights is Weights.RESIDENT
         chunk_bytes = min(_CHUNK_BYTES, config.spad_bytes // 8)

@@ -71,7 +71,7 @@ def product_segment(rows, inner, outputs):
     return run.segment, job.config
 
 
-def test_what_loads_fewer_bytes_comes_again():
+def test_what_loads_fewer_bytes_comes_again(monkeypatch):
     # 100 KB of input, 18 KB of weights in five chunks or more: weights, for each of eight tiles.
     segment, config = product_segment(1000, 100, 180)
     plan = fit.fit(segment, config, CompileOptions(), fit.Candidate())
@@ -80,5 +80,23 @@ def test_what_loads_fewer_bytes_comes_again():
     segment, config = product_segment(8, 100, 2000)
     plan = fit.fit(segment, config, CompileOptions(), fit.Candidate())
     assert plan.policy.limits[0].weights is Weights.ONCE
-    assert len(fit.candidates(segment, config)) == 1
-    assert len(fit.candidates(segment, config, effort=2)) == 2
+    # Both are tried where stages are few, the estimate alone where they are many.
+    assert {each.streamed for each in fit.candidates(segment, config)} == {False, True}
+    monkeypatch.setattr(fit, "_FEW_STAGES", 0)
+    assert {each.streamed for each in fit.candidates(segment, config)} == {None}
+    tried = {each.streamed for each in fit.candidates(segment, config, effort=2)}
+    assert tried == {None, False, True}
+
+
+def test_an_estimate_alone_would_be_wrong():
+    # 512 x 512 x 512 at reference: weights once take an eighth less than weights for each tile.
+    weights = []
+    for streamed in (False, None):
+        job = Job(config=PRESETS["reference"], options=CompileOptions())
+        (run,) = run_phases(product_graph(512, 512, 512), job, "bind").values["bind"].runs
+        start = fit.Candidate(streamed=streamed)
+        plan = fit.fit(run.segment, job.config, CompileOptions(), start)
+        weights.append(plan.policy.limits[0].weights)
+    assert weights == [Weights.ONCE, Weights.STREAMED]
+    found = scheduled(run.segment, PRESETS["reference"])
+    assert found.plan.policy.limits[0].weights is Weights.ONCE

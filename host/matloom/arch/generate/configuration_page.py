@@ -54,8 +54,6 @@ def _elements(mode: Mode) -> str:
 
 _ELSEWHERE = """\
 Of the units alone, with the field at 1 and at 0 (`counters` at 2 and 1, `timestamps` at 64 and 0).
-As a whole chip `nano+windows=0` is not synthesised for an ECP5: Yosys 0.70 stops at conflicting
-initial values of a register `s4`.
 """
 
 #: Tables, flip-flops and block RAMs that a unit loses where a field is 0, by preset.
