@@ -145,9 +145,9 @@ def test_a_saved_program_runs(tmp_path, session):
 
 
 def test_unknown_device():
-    with pytest.raises(DeviceError, match="a device must be one of rtl, model, not 'gpu'"):
+    with pytest.raises(DeviceError, match=r"one of rtl, model, uart:PORT\[@BAUD\], not 'gpu'"):
         matloom.load(NETWORK, device="gpu")
-    with pytest.raises(DeviceError, match="a device must be one of rtl, model, not None"):
+    with pytest.raises(DeviceError, match=r"one of rtl, model, uart:PORT\[@BAUD\], not None"):
         matloom.load(NETWORK, device=None)
 
 

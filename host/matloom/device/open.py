@@ -39,6 +39,14 @@ def _building() -> Iterator[None]:
         yield
 
 
+def _is_board(name: str) -> bool:
+    """Return whether a device is a board, after a check that it is one at all."""
+    board = isinstance(name, str) and name.startswith("uart:")
+    if name not in ("rtl", "model") and not board:
+        raise DeviceError(f"a device must be one of {', '.join(DEVICES)}, not {name!r}")
+    return board
+
+
 def _open_board(name: str, config: Config, timeout: float) -> Driver:
     """Return the driver of a board on a serial port."""
     from matloom.device.link import Link, LinkTransport
@@ -103,7 +111,8 @@ def open_device(
     config = load_config(config)
     if memory_bytes < 1:
         raise ValueError(f"memory_bytes must be 1 or more, not {memory_bytes}")
-    if name == "model" or name.startswith("uart:"):
+    board = _is_board(name)
+    if name != "rtl":
         for option, given in (
             ("waves", waves),
             ("timing", timing),
@@ -114,10 +123,8 @@ def open_device(
                 raise ValueError(f"{option} must go with device 'rtl', not {name!r}")
     if name == "model":
         return Driver(ModelTransport(config, memory_bytes), config, timeout)
-    if name.startswith("uart:"):
+    if board:
         return _open_board(name, config, timeout)
-    if name != "rtl":
-        raise DeviceError(f"a device must be one of {', '.join(DEVICES)}, not {name!r}")
     from matloom.device.rtl import MemoryTiming, RtlTransport
 
     if memory is not None and timing is not None:

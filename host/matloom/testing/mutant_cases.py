@@ -29,7 +29,7 @@ __all__ = ["FUNCTIONS", "HISTORICAL", "cases", "chosen"]
 
 #: Of the planner, the allocation, the footprints of tiles and instructions, and the emitter.
 FUNCTIONS = {
-    "matloom.schedule": ("_arena_places", "_chunk_data"),
+    "matloom.schedule.search": ("_arena_places", "_chunk_data"),
     "matloom.schedule.tiles": (
         *("exec_fields", "position_bytes", "chunks", "_Sizes.__init__", "_positions", "_parities"),
         *("_split", "_cut_array", "_cut_vector"),
@@ -145,12 +145,12 @@ HISTORICAL = (
         ),
     ),
     Mutant(
-        module="matloom.schedule",
+        module="matloom.schedule.search",
         function="_arena_places",
         rule="as it was",
         place=0,
         line="offset = space.place(segment.sizes[name], min(uses), max(uses), high=False)",
-        texts=(("matloom.schedule", "_arena_places", _ARENA_PLACES),),
+        texts=(("matloom.schedule.search", "_arena_places", _ARENA_PLACES),),
     ),
 )
 

@@ -344,7 +344,7 @@ def test_edits_are_built_anew(pair, tmp_path, monkeypatch):
         output.write_bytes(b"")
 
     def generate(config):
-        return Chip(config=config, verilog=verilog, sidecar={})
+        return Chip(config=config, verilog=verilog, sidecar={"top": "matloom"})
 
     harness = tmp_path / "harness.cpp"
     harness.write_text("// one\n")
@@ -374,7 +374,9 @@ def test_sources_are_written_once_however_many_build(pair, tmp_path, monkeypatch
 
     def generate(config):
         together.wait(timeout=30)
-        return Slow(config=config, verilog="module matloom(); endmodule\n", sidecar={})
+        return Slow(
+            config=config, verilog="module matloom(); endmodule\n", sidecar={"top": "matloom"}
+        )
 
     def pretend(*, sources, output, **_options):
         time.sleep(0.3)
