@@ -270,7 +270,9 @@ class Execute(wiring.Component):
             for index in range(self._config.rows)
         ]
         # The line memories are read a cycle before the vector enters the array.
-        m.d.comb += array.position.eq(known.position)
+        windows = self._config.has_windows
+        if windows:
+            m.d.comb += array.position.eq(known.position)
         output = Signal()
         m.d.sync += [array.valid.eq(valid), output.eq(known.output & valid)]
         m.d.sync += [array.switch.eq(known.switch & valid)]
@@ -281,12 +283,15 @@ class Execute(wiring.Component):
         with m.If(valid):
             m.d.sync += bytes_next.eq(Cat(padded))
             m.d.sync += [
-                slide.window.eq(known.window),
-                slide.shift.eq(known.window & ~known.first),
-                slide.recall.eq(known.window & ~known.first_line),
                 slide.pad.eq(known.pad),
                 *(tag[name].eq(known[name]) for name, _ in tag.shape() if name not in _MODE_TAGS),
             ]
+            if windows:
+                m.d.sync += [
+                    slide.window.eq(known.window),
+                    slide.shift.eq(known.window & ~known.first),
+                    slide.recall.eq(known.window & ~known.first_line),
+                ]
         if self._config.has_paired_windows:
             m.d.comb += [
                 loader.blank.eq(valid & known.paired & ~known.row_valid),

@@ -57,7 +57,7 @@ def vector_layout(config: Config) -> data.StructLayout:
     `flags` are those of the mode, where several are built. `paired`, likewise: the vector is a
     block, of which `row_valid` tells all, and its elements are `pad`.
     """
-    windows = config.has_windows
+    window = {"window": 1, "first_line": 1, "position": LINE_BITS} if config.has_windows else {}
     return data.StructLayout(
         {
             "address": signed(access_bits(config)),
@@ -71,11 +71,9 @@ def vector_layout(config: Config) -> data.StructLayout:
             "maximum": 1,
             "last": 1,
             "timestamp": mark_bits(config),
-            "window": windows,
             "output": 1,
             "first": 1,
-            "first_line": windows,
-            "position": LINE_BITS * windows,
+            **window,
             **({"paired": 1} if config.has_paired_windows else {}),
             **({"flags": flags_layout(config)} if flags_layout(config).size else {}),
         }
@@ -458,11 +456,14 @@ class Walk(wiring.Component):
                 m.d.sync += [s3.row_valid.eq(s2.row_valid & whole), s3.high.eq(0)]
         m.d.sync += [s4.eq(s3), valid4.eq(valid3), s4.address.eq(base3 + product3)]
         m.d.sync += [
-            s2.position.eq(outputs.position),
-            s2.first_line.eq(outputs.first_line),
             s3.output.eq(outputs.output),
             s4.entry.eq(outputs.entry),
         ]
+        if self._config.has_windows:
+            m.d.sync += [
+                s2.position.eq(outputs.position),
+                s2.first_line.eq(outputs.first_line),
+            ]
         m.d.comb += [
             outputs.valid.eq(Cat(s1_valid, valid2, valid3)),
             outputs.acc_addr.eq(s3.entry),

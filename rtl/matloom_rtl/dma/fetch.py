@@ -167,11 +167,13 @@ class Fetch(wiring.Component):
             o.payload.eq(instruction_word),
             found.eq((~shown | (o.valid & o.ready)) & beats.r_rdy),
         ]
-        if parts:
+        count, first = None, 0
+        if parts == 1:
+            word, whole, used = beats.r_data, 1, found
+        elif parts:
             count = Signal(range(parts))
             word = Cat(instruction_word, beats.r_data)[8 * self._width :]
             whole, used = count == parts - 1, found
-            first = 0
         else:
             # The place of the word in its beat.
             count = Signal(range(self._width // INSTRUCTION_WORD_BYTES))
@@ -182,6 +184,11 @@ class Fetch(wiring.Component):
         with m.If(o.valid & o.ready):
             m.d.sync += shown.eq(0)
         with m.If(found):
-            m.d.sync += [instruction_word.eq(word), count.eq(count + 1), shown.eq(whole)]
+            m.d.sync += [instruction_word.eq(word), shown.eq(whole)]
         with m.If(waiting):
-            m.d.sync += [shown.eq(0), count.eq(first)]
+            m.d.sync += shown.eq(0)
+        if count is not None:
+            with m.If(found):
+                m.d.sync += count.eq(count + 1)
+            with m.If(waiting):
+                m.d.sync += count.eq(first)

@@ -23,7 +23,7 @@ LARGEST = dataclasses.replace(CONFIG, spad_bytes=2**24, spad_banks=16, acc_bytes
 LATENCY = 4
 
 #: What a vector shows as it is.
-SIMPLE = ("add", "maximum", "switch", "pad", "last", "timestamp", "window", "output", "first")
+SIMPLE = ("add", "maximum", "switch", "pad", "last", "timestamp", "output", "first")
 
 PLAIN = {
     "timestamp": 3,
@@ -127,11 +127,15 @@ def is_output(command, number):
 
 def observed(payload, rows=CONFIG.rows):
     valid = [bool(payload.row_valid and payload.low <= i < payload.high) for i in range(rows)]
+    # Without windows there is nothing to tell of them.
+    window = "window" in dict(payload.shape())
+    place = window and payload.window
     return {
         "valid": valid,
         "address": int(payload.address) % 2**24 if any(valid) else None,
         "entry": int(payload.entry) if payload.output else None,
-        "place": (int(payload.position), int(payload.first_line)) if payload.window else None,
+        "place": (int(payload.position), int(payload.first_line)) if place else None,
+        "window": int(payload.window) if window else 0,
         **{name: int(payload[name]) for name in SIMPLE},
     }
 
