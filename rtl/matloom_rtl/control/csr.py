@@ -1,7 +1,8 @@
 """The register block behind AXI4-Lite, made from the register table."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import wiring
+from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
@@ -20,13 +21,38 @@ __all__ = ["Registers"]
 
 _OKAY, _SLAVE_ERROR = 0, 2
 
-#: Registers are read in two steps: within rows of so many bytes, and among the rows.
-_ROW_BYTES = 32
+#: Registers that are written and read whole. What is read of them lies in a memory besides, for a
+#: choice among so many words would be several tables a bit.
+_STORED = [item for item in REGISTERS if item.access is Access.RW and item.width == 32]
+
+#: Bits of the place of a register in that memory.
+_PLACE_BITS = 4
 
 _CONSTANTS = ("ID", "DIGEST")
 
 #: They are read one by one; the first has a port as other registers have.
 _COUNTERS = [name.upper() for name, _doc in COUNTERS[1:]]
+
+
+def _place(address):
+    """Return where a stored register lies: those of regions, 8 bytes apart, in the upper half.
+
+    Parameters
+    ----------
+    address
+        Its offset: a number, or a value of gates.
+    """
+    if isinstance(address, int):
+        upper = address >> 6 & 1
+        return upper << 3 | (address >> 3 & 7 if upper else address >> 2 & 7)
+    return Cat(Mux(address[6], address[3:6], address[2:5]), address[6])
+
+
+assert len({_place(item.offset) for item in _STORED}) == len(_STORED)
+
+
+#: What is held of a write until both parts are there, and its bits.
+_WRITE = (("address", 12), ("word", 32), ("mask", 32))
 
 
 def _members() -> dict:
@@ -49,7 +75,8 @@ class Registers(wiring.Component):
     """Serve one read and one write at a time, with byte strobes.
 
     A write answers two cycles after the later of address and data; a read three cycles after its
-    address, of a counter but `cycles` when that is shown. Offsets without a register, writes to
+    address, and one more where a write takes effect in the first of them; of a counter but `cycles`
+    when that is shown. Offsets without a register, writes to
     read-only ones, and to locked ones while the engine runs, answer SLVERR.
 
     Members
@@ -83,14 +110,37 @@ class Registers(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        self._write(m)
-        self._read(m)
+        m.submodules.stored = memory = Memory(shape=32, depth=1 << _PLACE_BITS, init=[])
+        store, fetch = memory.write_port(), memory.read_port(domain="comb")
+        address, word, mask = (Signal(bits, name=n) for n, bits in _WRITE)
+        writing, found = Signal(), Signal(32)
+        self._write(m, address, word, mask, writing, store.en)
+        m.d.comb += [
+            store.addr.eq(_place(address)),
+            store.data.eq(Cat(Mux(mask[n], word[n], found[n]) for n in range(32))),
+        ]
+        looked_at = Signal(12)
+        m.d.comb += fetch.addr.eq(_place(Mux(writing, address, looked_at)))
+        self._find(m, fetch, store, found)
+        self._read(m, looked_at, writing, found)
         return m
 
-    def _write(self, m: Module):
+    def _find(self, m: Module, fetch, store, found):
+        """Put into `found` what a stored register holds: its reset value until it is written."""
+        known = Signal(1 << _PLACE_BITS)
+        with m.If(store.en):
+            m.d.sync += known.bit_select(store.addr, 1).eq(1)
+        with m.If(known.bit_select(fetch.addr, 1)):
+            m.d.comb += found.eq(fetch.data)
+        with m.Else(), m.Switch(fetch.addr):
+            for item in _STORED:
+                if item.reset:
+                    with m.Case(_place(item.offset)):
+                        m.d.comb += found.eq(item.reset)
+
+    def _write(self, m: Module, address, word, mask, writing, store):
+        """Take address and word, and obey when both are there: in the cycle of `writing`."""
         bus = self.bus
-        address, word = Signal(12), Signal(32)
-        mask = Signal(32)
         for item in REGISTERS:
             if item.access is Access.W1C:
                 port = getattr(self, item.name.lower())
@@ -108,30 +158,31 @@ class Registers(wiring.Component):
         with m.If(bus.w.valid & bus.w.ready):
             strobes = Cat(bit.replicate(8) for bit in bus.w.payload.strb)
             m.d.sync += [word.eq(bus.w.payload.data), mask.eq(strobes), have_word.eq(1)]
+        m.d.comb += writing.eq(have_address & have_word)
         with m.If(bus.b.valid & bus.b.ready):
             m.d.sync += bus.b.valid.eq(0)
-        with m.If(have_address & have_word):
+        with m.If(writing):
             m.d.sync += [have_address.eq(0), have_word.eq(0), bus.b.valid.eq(1)]
             with m.Switch(address):
                 for item in REGISTERS:
                     if item.access is not Access.R:
                         with m.Case(item.offset):
-                            self._obey(m, item, word, mask)
+                            self._obey(m, item, word, mask, store)
                 with m.Default():
                     m.d.sync += bus.b.payload.eq(_SLAVE_ERROR)
 
-    def _obey(self, m: Module, item, word, mask):
+    def _obey(self, m: Module, item, word, mask, store):
         if item.locked:
             with m.If(self.running):
                 m.d.sync += self.bus.b.payload.eq(_SLAVE_ERROR)
             with m.Else():
                 m.d.sync += self.bus.b.payload.eq(_OKAY)
-                self._assign(m, item, word, mask)
+                self._assign(m, item, word, mask, store)
         else:
             m.d.sync += self.bus.b.payload.eq(_OKAY)
-            self._assign(m, item, word, mask)
+            self._assign(m, item, word, mask, store)
 
-    def _assign(self, m: Module, item, word, mask):
+    def _assign(self, m: Module, item, word, mask, store):
         port = getattr(self, item.name.lower())
         if item.access is Access.W1C:
             fresh = getattr(self, f"{item.name.lower()}_set")
@@ -143,11 +194,13 @@ class Registers(wiring.Component):
             for place in range(0, len(port), 8):
                 with m.If(mask[place]):
                     m.d.sync += port[place : place + 8].eq(word[place : place + 8])
+            if item in _STORED:
+                m.d.comb += store.eq(1)
 
-    def _read(self, m: Module):
-        """Look into every row of registers at once, then choose the row."""
+    def _read(self, m: Module, address, writing, found):
+        """Choose among registers in one cycle, and between them and counters in the next."""
         bus = self.bus
-        address, looking, looked = Signal(12), Signal(), Signal()
+        looking, looked = Signal(), Signal()
         timestamps_end = TIMESTAMPS_OFFSET + 4 * self._config.timestamps
         in_timestamps, aligned, in_counters = Signal(), Signal(), Signal()
         first_counter, beyond = COUNTERS_OFFSET + 4, COUNTERS_OFFSET + 4 * len(COUNTERS)
@@ -166,46 +219,51 @@ class Registers(wiring.Component):
         with m.If(bus.ar.valid & bus.ar.ready):
             m.d.sync += [address.eq(bus.ar.payload), looking.eq(1)]
         waits = in_counters & ~self.counter_shown
-        m.d.sync += looked.eq(looking | (looked & waits))
-        with m.If(looking):
+        m.d.sync += looked.eq((looking & ~writing) | (looked & waits))
+        with m.If(looking & ~writing):
             m.d.sync += looking.eq(0)
-        rows = self._rows(m, address)
+        word, known = self._choose(m, address, found)
         with m.If(looked & ~waits):
+            there = known | in_timestamps | in_counters
             m.d.sync += [
                 bus.r.valid.eq(1),
-                bus.r.payload.data.eq(self.mark_cycle),
-                bus.r.payload.resp.eq(Mux(in_timestamps & aligned, _OKAY, _SLAVE_ERROR)),
+                bus.r.payload.data.eq(
+                    Mux(in_counters, self.counter_value, Mux(in_timestamps, self.mark_cycle, word))
+                ),
+                bus.r.payload.resp.eq(Mux(there & aligned, _OKAY, _SLAVE_ERROR)),
             ]
-            with m.Switch(address[_ROW_BYTES.bit_length() - 1 :]):
-                for row, word, known in rows:
-                    with m.Case(row):
-                        m.d.sync += [
-                            bus.r.payload.data.eq(word),
-                            bus.r.payload.resp.eq(Mux(known & aligned, _OKAY, _SLAVE_ERROR)),
-                        ]
-            with m.If(in_counters):
-                m.d.sync += [
-                    bus.r.payload.data.eq(self.counter_value),
-                    bus.r.payload.resp.eq(Mux(aligned, _OKAY, _SLAVE_ERROR)),
-                ]
 
-    def _rows(self, m: Module, address):
-        """Return of each row its number, the word that the address selects, and whether it is."""
-        rows = []
-        registers = [item for item in REGISTERS if item.name not in _COUNTERS]
-        for row in sorted({item.offset // _ROW_BYTES for item in registers}):
-            word, known = (
-                Signal(32, name=f"word_{row}", reset_less=True),
-                Signal(name=f"known_{row}"),
-            )
-            m.d.sync += [word.eq(0), known.eq(0)]
-            with m.Switch(address[2 : _ROW_BYTES.bit_length() - 1]):
-                for item in registers:
-                    if item.offset // _ROW_BYTES == row:
-                        with m.Case(item.offset % _ROW_BYTES // 4):
-                            m.d.sync += [word.eq(self._value(item)), known.eq(1)]
-            rows.append((row, word, known))
-        return rows
+    def _choose(self, m: Module, address, found):
+        """Return the register that the address selects, a cycle later, and whether there is one.
+
+        Those of 32 bits that change are chosen by a number of few bits; the others are constants,
+        or have few bits.
+        """
+        wide, narrow, known = Signal(32), Signal(32), Signal()
+        is_wide = Signal()
+        changing = [
+            item
+            for item in REGISTERS
+            if item.access is Access.R
+            and item.width == 32
+            and item.name not in (*_CONSTANTS, *_COUNTERS)
+        ]
+        sources = [found, *(getattr(self, item.name.lower()) for item in changing)]
+        source = Signal(range(len(sources)))
+        m.d.sync += [wide.eq(Array(sources)[source]), narrow.eq(0), known.eq(0), is_wide.eq(0)]
+        with m.Switch(address[2:]):
+            for item in REGISTERS:
+                if item.name in _COUNTERS:
+                    continue
+                with m.Case(item.offset >> 2):
+                    m.d.sync += known.eq(1)
+                    if item in _STORED or item in changing:
+                        m.d.sync += is_wide.eq(1)
+                        number = 1 + changing.index(item) if item in changing else 0
+                        m.d.comb += source.eq(number)
+                    else:
+                        m.d.sync += narrow.eq(self._value(item))
+        return Mux(is_wide, wide, narrow), known
 
     def _value(self, item):
         if item.name == "ID":
