@@ -1,0 +1,289 @@
+"""SDRAM chips of boards: geometry and timing by data sheet, and the cycles they take at a clock."""
+
+import dataclasses
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
+
+__all__ = ["SDRAMS", "Delay", "InvalidSdram", "SdramPart", "SdramTiming", "load_sdram"]
+
+
+class InvalidSdram(ValueError):
+    """An SDRAM part, or a clock for it, that cannot be."""
+
+
+@dataclass(frozen=True)
+class Delay:
+    """A least time between two commands: so many nanoseconds and so many cycles, both."""
+
+    ns: float = 0
+    cycles: int = 1
+
+    def at(self, clock_hz: int) -> int:
+        """Return the least number of cycles of a clock."""
+        return max(self.cycles, ceil(Fraction(str(self.ns)) * clock_hz / 10**9))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SdramTiming:
+    """What an SDRAM demands at one clock, in cycles; from command to command unless said.
+
+    `read_precharge` and `write_precharge` count from the last column of a burst on: a READ of n
+    columns may be followed by PRECHARGE of its bank after n - 1 + `read_precharge` cycles.
+    """
+
+    #: From READ to its first data.
+    cas_latency: int
+    #: ACTIVATE to READ or WRITE.
+    rcd: int
+    #: PRECHARGE to ACTIVATE, REFRESH or MODE.
+    rp: int
+    #: ACTIVATE to PRECHARGE.
+    ras: int
+    #: ACTIVATE to ACTIVATE of the same bank.
+    rc: int
+    #: REFRESH to ACTIVATE or REFRESH.
+    rfc: int
+    #: Last data of a WRITE to PRECHARGE.
+    wr: int
+    #: ACTIVATE to ACTIVATE of another bank.
+    rrd: int
+    #: MODE to any command.
+    mrd: int
+    #: Average distance of REFRESH commands, rounded down.
+    refresh: int
+    #: A shorter distance: with it, and each REFRESH done before the next is due, no row ever waits
+    #: longer than the data sheet's time for all rows.
+    refresh_due: int
+    #: No command before.
+    power_up: int
+    #: REFRESH commands of the initialisation.
+    initial_refreshes: int
+
+    @property
+    def read_precharge(self) -> int:
+        """Return the cycles from a READ's last column to PRECHARGE."""
+        return max(1, self.cas_latency - 1)
+
+    @property
+    def write_precharge(self) -> int:
+        """Return the cycles from a WRITE's last column to PRECHARGE."""
+        return self.wr
+
+
+@dataclass(frozen=True, kw_only=True)
+class SdramPart:
+    """A single-data-rate SDRAM, or several side by side that take the same commands.
+
+    `source` names the data sheet of every figure; `clock_hz` has the fastest clock of each CAS
+    latency. Raises InvalidSdram, with the rule and the value.
+    """
+
+    name: str
+    source: str
+    data_bits: int
+    banks: int
+    rows: int
+    columns: int
+    rcd: Delay
+    rp: Delay
+    ras: Delay
+    rc: Delay
+    rfc: Delay
+    wr: Delay
+    rrd: Delay
+    mrd: Delay = Delay(cycles=2)
+    refreshes: int
+    refresh_ms: int
+    power_up_us: float = 200
+    initial_refreshes: int = 8
+    clock_hz: tuple[tuple[int, int], ...]
+
+    def __post_init__(self) -> None:
+        for name, values in (("data_bits", (16, 32)), ("banks", (2, 4))):
+            value = getattr(self, name)
+            if value not in values:
+                allowed = " or ".join(map(str, values))
+                raise InvalidSdram(f"{name} must be {allowed}, not {value}")
+        for name in ("rows", "columns"):
+            value = getattr(self, name)
+            if value < 256 or value & (value - 1):
+                raise InvalidSdram(f"{name} must be a power of two from 256 on, not {value}")
+        if self.columns > 1024:
+            raise InvalidSdram(
+                f"columns must be at most 1024 (A10 is no column), not {self.columns}"
+            )
+
+    @property
+    def bytes(self) -> int:
+        """Return how many bytes it holds."""
+        return self.banks * self.rows * self.columns * self.data_bits // 8
+
+    @property
+    def row_bytes(self) -> int:
+        """Return how many bytes an open row has."""
+        return self.columns * self.data_bits // 8
+
+    def side_by_side(self, count: int) -> "SdramPart":
+        """Return `count` of them with common commands, as one part of as many times the bits."""
+        name = f"{count} x {self.name}"
+        return dataclasses.replace(self, name=name, data_bits=count * self.data_bits)
+
+    def timing(self, clock_hz: int, cas_latency: int | None = None) -> SdramTiming:
+        """Return what it demands at a clock; the CAS latency is the least that the clock allows."""
+        allowed = [latency for latency, fastest in self.clock_hz if clock_hz <= fastest]
+        if not allowed:
+            fastest = max(fastest for _, fastest in self.clock_hz)
+            raise InvalidSdram(
+                f"the clock of {self.name} must be at most {fastest}, not {clock_hz}"
+            )
+        if cas_latency not in (None, *allowed):
+            choice = " or ".join(map(str, allowed))
+            raise InvalidSdram(f"cas_latency must be {choice} at {clock_hz} Hz, not {cas_latency}")
+        delays = ("rcd", "rp", "ras", "rc", "rfc", "wr", "rrd", "mrd")
+        window = Fraction(self.refresh_ms) * clock_hz / 1000
+        return SdramTiming(
+            cas_latency=cas_latency or min(allowed),
+            **{name: getattr(self, name).at(clock_hz) for name in delays},
+            refresh=int(window / self.refreshes),
+            refresh_due=int(window / (self.refreshes + 1)),
+            power_up=ceil(Fraction(str(self.power_up_us)) * clock_hz / 10**6),
+            initial_refreshes=self.initial_refreshes,
+        )
+
+
+_MHZ = 10**6
+
+_PARTS = (
+    SdramPart(
+        name="IS42S16160",
+        # Revisions and their tables differ: the longer time wherever they do.
+        source="ISSI IS42S16160B/G, speed -7, and litedram's table of IS42S16160 (tRCD, tRP, tWR, "
+        "tRFC), the longer of both",
+        data_bits=16,
+        banks=4,
+        rows=8192,
+        columns=512,
+        rcd=Delay(20),
+        rp=Delay(20),
+        ras=Delay(45),
+        rc=Delay(70),
+        rfc=Delay(70),
+        wr=Delay(20, 2),
+        rrd=Delay(15),
+        mrd=Delay(15, 2),
+        refreshes=8192,
+        refresh_ms=64,
+        clock_hz=((2, 100 * _MHZ), (3, 143 * _MHZ)),
+    ),
+    SdramPart(
+        name="MT48LC16M16A2",
+        source="Micron 256Mb x4/x8/x16 SDRAM data sheet, speed -75",
+        data_bits=16,
+        banks=4,
+        rows=8192,
+        columns=512,
+        rcd=Delay(20),
+        rp=Delay(20),
+        ras=Delay(44),
+        rc=Delay(66),
+        rfc=Delay(66),
+        wr=Delay(15),
+        rrd=Delay(15),
+        refreshes=8192,
+        refresh_ms=64,
+        power_up_us=100,
+        clock_hz=((2, 100 * _MHZ), (3, 133 * _MHZ)),
+    ),
+    SdramPart(
+        name="AS4C32M16",
+        source="Alliance Memory AS4C32M16SB data sheet, table 16, speed -7",
+        data_bits=16,
+        banks=4,
+        rows=8192,
+        columns=1024,
+        rcd=Delay(21),
+        rp=Delay(21),
+        ras=Delay(42),
+        rc=Delay(63),
+        rfc=Delay(63),
+        wr=Delay(14, 2),
+        rrd=Delay(14),
+        mrd=Delay(14, 2),
+        refreshes=8192,
+        refresh_ms=64,
+        clock_hz=((2, 100 * _MHZ), (3, 142 * _MHZ)),
+    ),
+    SdramPart(
+        name="W9825G6KH",
+        source="Winbond W9825G6JH and W9825G6KH data sheets, section 9.5, speed -6",
+        data_bits=16,
+        banks=4,
+        rows=8192,
+        columns=512,
+        rcd=Delay(15),
+        rp=Delay(15),
+        ras=Delay(42),
+        rc=Delay(60),
+        rfc=Delay(60),
+        wr=Delay(cycles=2),
+        rrd=Delay(cycles=2),
+        refreshes=8192,
+        refresh_ms=64,
+        clock_hz=((2, 133 * _MHZ), (3, 166 * _MHZ)),
+    ),
+    SdramPart(
+        name="M12L16161A",
+        # The times of its low-voltage sister are the longer ones; the refresh is its own.
+        source="ESMT M12L16161A data sheet (geometry, 2,048 refreshes in 32 ms) and that of "
+        "M12S16161A, speed -7 (times)",
+        data_bits=16,
+        banks=2,
+        rows=2048,
+        columns=256,
+        rcd=Delay(20),
+        rp=Delay(20),
+        ras=Delay(42),
+        rc=Delay(63),
+        rfc=Delay(63),
+        wr=Delay(cycles=2),
+        rrd=Delay(14),
+        refreshes=2048,
+        refresh_ms=32,
+        clock_hz=((2, 100 * _MHZ), (3, 143 * _MHZ)),
+    ),
+    SdramPart(
+        name="GW2AR-18",
+        # Gowin names no chip; geometry and times are those that open designs run it with, a
+        # chip of the same shape, at its slower speed.
+        source="Apicula's doc/sdram.md (pins, geometry); times of ESMT M12L64322A, speed -7, which "
+        "litedram's users run it with: its own data sheet has none",
+        data_bits=32,
+        banks=4,
+        rows=2048,
+        columns=256,
+        rcd=Delay(20),
+        rp=Delay(20),
+        ras=Delay(45),
+        rc=Delay(65),
+        rfc=Delay(65),
+        wr=Delay(15, 2),
+        rrd=Delay(14),
+        refreshes=4096,
+        refresh_ms=64,
+        clock_hz=((2, 100 * _MHZ), (3, 143 * _MHZ)),
+    ),
+)
+
+#: Parts by name.
+SDRAMS = {part.name: part for part in _PARTS}
+
+
+def load_sdram(source: "str | SdramPart") -> SdramPart:
+    """Return the part that a text names, or a part unchanged; ``2 x NAME`` is two side by side."""
+    if isinstance(source, SdramPart):
+        return source
+    name = source.removeprefix("2 x ")
+    if name not in SDRAMS:
+        raise InvalidSdram(f"an SDRAM must be one of {', '.join(SDRAMS)}, not {source!r}")
+    return SDRAMS[name] if name == source else SDRAMS[name].side_by_side(2)

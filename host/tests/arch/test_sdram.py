@@ -1,0 +1,98 @@
+"""SDRAM parts: cycles are rounded up, refreshes down; each rule refuses with its sentence."""
+
+import dataclasses
+
+import pytest
+
+from matloom.arch.sdram import SDRAMS, Delay, InvalidSdram, load_sdram
+
+SIZES = {
+    "IS42S16160": 32,
+    "MT48LC16M16A2": 32,
+    "AS4C32M16": 64,
+    "W9825G6KH": 32,
+    "M12L16161A": 2,
+    "GW2AR-18": 8,
+    "2 x M12L16161A": 4,
+}
+
+
+@pytest.mark.parametrize(("name", "mebibytes"), SIZES.items())
+def test_sizes(name, mebibytes):
+    assert load_sdram(name).bytes == mebibytes << 20
+
+
+def test_every_part_has_a_size_here():
+    assert set(SDRAMS) <= set(SIZES)
+
+
+@pytest.mark.parametrize(
+    ("delay", "clock", "cycles"),
+    [
+        (Delay(20), 100_000_000, 2),
+        (Delay(20), 100_000_001, 3),
+        (Delay(20), 50_000_000, 1),
+        (Delay(20, 2), 50_000_000, 2),
+        (Delay(cycles=2), 143_000_000, 2),
+        (Delay(0.1), 1_000_000, 1),
+    ],
+)
+def test_a_delay_is_never_shorter_than_asked(delay, clock, cycles):
+    assert delay.at(clock) == cycles
+
+
+@pytest.mark.parametrize("part", SDRAMS.values(), ids=SDRAMS)
+@pytest.mark.parametrize("clock", [25_000_000, 85_000_000, 100_000_000, 133_000_000])
+def test_no_row_waits_longer_than_its_data_sheet_says(part, clock):
+    """Refreshes a period apart, each late by less than one: the same row once in all of them."""
+    timing = part.timing(clock)
+    longest = (part.refreshes + 1) * timing.refresh_due
+    assert longest <= part.refresh_ms * clock // 1000 < longest + part.refreshes + 1
+    assert timing.rc <= timing.ras + timing.rp + 1
+    assert timing.power_up * 10**6 >= part.power_up_us * clock
+
+
+def test_the_latency_is_the_least_that_the_clock_allows():
+    part = SDRAMS["IS42S16160"]
+    assert part.timing(100_000_000).cas_latency == 2
+    assert part.timing(100_000_001).cas_latency == 3
+    assert part.timing(85_000_000, 3).cas_latency == 3
+
+
+def test_two_side_by_side():
+    part = load_sdram("2 x M12L16161A")
+    assert (part.data_bits, part.row_bytes, part.name) == (32, 1024, "2 x M12L16161A")
+    assert load_sdram(part) is part
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"data_bits": 8}, "data_bits must be 16 or 32, not 8"),
+        ({"banks": 8}, "banks must be 2 or 4, not 8"),
+        ({"rows": 3000}, "rows must be a power of two from 256 on, not 3000"),
+        ({"columns": 2048}, r"columns must be at most 1024 \(A10 is no column\), not 2048"),
+    ],
+)
+def test_a_part_that_cannot_be_is_refused(changes, message):
+    with pytest.raises(InvalidSdram, match=message):
+        dataclasses.replace(SDRAMS["IS42S16160"], **changes)
+
+
+@pytest.mark.parametrize(
+    ("clock", "latency", "message"),
+    [
+        (144_000_000, None, "the clock of IS42S16160 must be at most 143000000, not 144000000"),
+        (120_000_000, 2, "cas_latency must be 3 at 120000000 Hz, not 2"),
+        (80_000_000, 1, "cas_latency must be 2 or 3 at 80000000 Hz, not 1"),
+    ],
+)
+def test_a_clock_that_cannot_be_is_refused(clock, latency, message):
+    with pytest.raises(InvalidSdram, match=message):
+        SDRAMS["IS42S16160"].timing(clock, latency)
+
+
+@pytest.mark.parametrize("name", ["MT48", "3 x IS42S16160", " x IS42S16160"])
+def test_an_unknown_part_is_refused(name):
+    with pytest.raises(InvalidSdram, match="an SDRAM must be one of IS42S16160, "):
+        load_sdram(name)

@@ -1,0 +1,108 @@
+"""What each bank allows: which row is open, and how long it has to wait for which command."""
+
+from amaranth.hdl import Array, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from matloom_rtl.sdram.pins import Plan
+
+__all__ = ["Banks"]
+
+
+class Banks(wiring.Component):
+    """Keep the rows and the waits of all banks.
+
+    A bank waits twice: `settling` after ACTIVATE (tRCD) or PRECHARGE (tRP) until it is open or
+    closed, and `held` open until it may be closed (tRAS, tRC, tWR, and the end of a READ). A
+    row is held at least tRC - tRP, so that nothing else has to keep tRC.
+
+    Latency: commands given in cycle t count from t on, and show in t + 1.
+
+    Members
+    -------
+    activate, precharge, precharge_all, read, write: in
+        The command given, one at most.
+    row_bank, row: in
+        Bank of ACTIVATE and PRECHARGE, row of ACTIVATE.
+    column_bank: in
+        Bank of READ and WRITE.
+    open, same: out
+        `row_bank` is open, with `row`.
+    row_settled, column_settled: out
+        `row_bank` may be activated (once closed), `column_bank` may be read or written (once open).
+    row_free, all_free: out
+        `row_bank` may be closed, all may.
+    """
+
+    def __init__(self, plan: Plan):
+        self._plan = plan
+        super().__init__(
+            {
+                **{name: In(1) for name in ("activate", "precharge", "precharge_all")},
+                **{name: In(1) for name in ("read", "write")},
+                "row_bank": In(plan.bank_bits),
+                "row": In(plan.row_bits),
+                "column_bank": In(plan.bank_bits),
+                **{name: Out(1) for name in ("open", "same", "row_settled", "column_settled")},
+                **{name: Out(1) for name in ("row_free", "all_free")},
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        plan, banks = self._plan, self._plan.part.banks
+        m.submodules.rows = rows = Memory(shape=plan.row_bits, depth=banks, init=[])
+        write, read = rows.write_port(), rows.read_port(domain="comb")
+        is_open = Array(Signal(name=f"open_{index}") for index in range(banks))
+        settled = Array(Signal(name=f"settled_{index}") for index in range(banks))
+        free = Array(Signal(name=f"free_{index}") for index in range(banks))
+        m.d.comb += [
+            write.addr.eq(self.row_bank),
+            write.data.eq(self.row),
+            write.en.eq(self.activate),
+            read.addr.eq(self.row_bank),
+            self.open.eq(is_open[self.row_bank]),
+            self.same.eq(read.data == self.row),
+            self.row_settled.eq(settled[self.row_bank]),
+            self.column_settled.eq(settled[self.column_bank]),
+            self.row_free.eq(free[self.row_bank]),
+            self.all_free.eq(1),
+        ]
+        for index in range(banks):
+            self._bank(m, index, is_open[index], settled[index], free[index])
+            with m.If(~free[index]):
+                m.d.comb += self.all_free.eq(0)
+        return m
+
+    def _bank(self, m: Module, index, is_open, settled, free):
+        timing, burst = self._plan.timing, self._plan.burst
+        activate, precharge = Signal(name=f"activate_{index}"), Signal(name=f"precharge_{index}")
+        chosen = self.row_bank == index
+        m.d.comb += [
+            activate.eq(self.activate & chosen),
+            precharge.eq((self.precharge & chosen) | self.precharge_all),
+        ]
+        with m.If(activate | precharge):
+            m.d.sync += is_open.eq(activate)
+        ras = max(timing.ras, timing.rc - timing.rp)
+        waits = ((activate, timing.rcd), (precharge, timing.rp))
+        _wait(m, f"settling_{index}", settled, waits)
+        used = self.column_bank == index
+        waits = (
+            (activate, ras),
+            (self.read & used, burst - 1 + timing.read_precharge),
+            (self.write & used, burst - 1 + timing.write_precharge),
+        )
+        _wait(m, f"held_{index}", free, waits)
+
+
+def _wait(m: Module, name: str, over, waits):
+    """Drive `over`: all waits are over, of which each began with its event, in cycles."""
+    count = Signal(range(max(cycles for _, cycles in waits)), name=name)
+    less = Mux(over, 0, count - 1)
+    m.d.comb += over.eq(count == 0)
+    m.d.sync += count.eq(less)
+    for event, cycles in waits:
+        with m.If(event & (count < cycles)):
+            m.d.sync += count.eq(cycles - 1)

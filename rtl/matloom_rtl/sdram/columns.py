@@ -1,0 +1,85 @@
+"""Reads and writes the columns of one chunk, a bus beat with each command."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from matloom_rtl.sdram.pins import Plan
+
+__all__ = ["Columns"]
+
+
+class Columns(wiring.Component):
+    """Issue READ or WRITE for each beat of a chunk, back to back, also from chunk to chunk.
+
+    A command's burst is the columns of one beat, so commands come every `plan.burst` cycles. A
+    WRITE waits until what was read before has left the data pins, and one cycle more.
+
+    Members
+    -------
+    i: stream of chunks, in
+        Their rows open soon.
+    settled: in
+        The bank is open: from Banks.
+    hold: in
+        Something else has the command pins in this cycle.
+    want: out
+        A command is wanted and allowed.
+    read, write: out
+        It is given.
+    active, bank, beat: out
+        A chunk is under way; the bank, and the place of the beat in the row.
+    final, id: out
+        The command is of a burst's last beat, and the burst's id.
+    """
+
+    def __init__(self, plan: Plan):
+        self._plan = plan
+        super().__init__(
+            {
+                "i": In(stream.Signature(plan.chunk_layout)),
+                "settled": In(1),
+                "hold": In(1),
+                **{name: Out(1) for name in ("want", "read", "write", "active", "final", "id")},
+                "bank": Out(plan.bank_bits),
+                "beat": Out(plan.beat_bits),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        plan = self._plan
+        chunk = Signal.like(self.i.payload, reset_less=True)
+        ends, go = Signal(), Signal()
+        free = self._spacing(m, go, plan.burst)
+        # READ at t has its last data at t + CL + burst - 1; the pins rest for a cycle.
+        turned = self._spacing(m, self.read, plan.timing.cas_latency + plan.burst + 1)
+        m.d.comb += [
+            self.i.ready.eq(~self.active | ends),
+            self.want.eq(self.active & self.settled & free & (~chunk.write | turned)),
+            go.eq(self.want & ~self.hold),
+            ends.eq(go & (chunk.count == 0)),
+            self.read.eq(go & ~chunk.write),
+            self.write.eq(go & chunk.write),
+            self.bank.eq(chunk.place.bank),
+            self.beat.eq(chunk.place.beat),
+            self.final.eq(chunk.last & (chunk.count == 0)),
+            self.id.eq(chunk.id),
+        ]
+        with m.If(go):
+            m.d.sync += [
+                chunk.count.eq(chunk.count - 1),
+                chunk.place.beat.eq(chunk.place.beat + 1),
+            ]
+        with m.If(self.i.ready):
+            m.d.sync += [self.active.eq(self.i.valid), chunk.eq(self.i.payload)]
+        return m
+
+    def _spacing(self, m: Module, event, cycles: int):
+        """Return whether an event, if any, was `cycles` cycles ago or more."""
+        count, over = Signal(range(max(cycles, 2))), Signal()
+        m.d.comb += over.eq(count == 0)
+        m.d.sync += count.eq(Mux(over, 0, count - 1))
+        with m.If(event):
+            m.d.sync += count.eq(cycles - 1)
+        return over

@@ -1,0 +1,190 @@
+"""The SDRAM controller: AXI4 on one side, the pins of an SDRAM on the other."""
+
+from amaranth.hdl import Cat, Const, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from matloom.arch.sdram import SdramPart, SdramTiming
+from matloom_rtl.bus.axi import AxiReadSignature, AxiWriteSignature
+from matloom_rtl.sdram.banks import Banks
+from matloom_rtl.sdram.columns import Columns
+from matloom_rtl.sdram.datapath import DataPath
+from matloom_rtl.sdram.opener import Opener
+from matloom_rtl.sdram.pins import Plan, SdramPinsSignature
+from matloom_rtl.sdram.port import Port
+from matloom_rtl.sdram.sequence import Sequence
+
+__all__ = ["SdramController"]
+
+#: Commands as cs, ras, cas, we, each 1 where asserted.
+_NOP, _ACTIVATE, _READ, _WRITE = 0b0000, 0b0011, 0b0101, 0b1101
+_PRECHARGE, _REFRESH, _MODE = 0b1011, 0b0111, 0b1111
+
+#: The address bit that makes PRECHARGE one of all banks.
+_ALL = 10
+
+
+class SdramController(wiring.Component):
+    """Serve AXI bursts from an SDRAM: initialised, refreshed in time, rows left open.
+
+    Bursts of any length and aligned start, as `bus.axi` has them. A bus address is row, bank,
+    column, byte from its highest bit on; bits above the SDRAM's size do not count. Every burst is
+    answered with OKAY. Reads return in the order of their addresses, responses likewise; a read
+    sees each write whose response came before its address, and its order with others is not said.
+
+    Latency: a read of an open row has its first beat 12 + CAS latency + columns of a beat +
+    `pin_cycles` cycles after its address. Throughput: `part.data_bits` a cycle, less some 20 cycles
+    for each refresh, and `docs/sdram.md` says what for changes of direction and row.
+    Stalls: before `ready`, bursts wait. A reset forgets bursts under way and initialises again;
+    what the SDRAM holds is then unknown, because it was not refreshed meanwhile.
+
+    Parameters
+    ----------
+    part:
+        The SDRAM.
+    clock_hz:
+        Clock of the domain `sync`, which the SDRAM has too: from it the cycles of each wait.
+    bus_bits:
+        Width of the bus: 32, 64 or 128, and not below the SDRAM's.
+    burst_beats:
+        The longest run of beats at the pins; the engine's `burst_beats`, best.
+    cas_latency:
+        2 or 3; by default the least that the part allows at this clock.
+    pin_cycles:
+        Registers at the pins that the board adds, outward and inward together, and whole cycles of
+        skew of the SDRAM's clock: 0 where the first edge after a command's is the SDRAM's.
+    timing:
+        In place of what `part` demands at `clock_hz`.
+
+    Members
+    -------
+    axi_read, axi_write: AxiReadSignature(bus_bits), AxiWriteSignature(bus_bits), in
+        The bus, from the initiator's view.
+    pins: SdramPinsSignature(part), out
+        To the SDRAM: all outputs are registers, inputs go to registers.
+    ready: out
+        The initialisation is over.
+    """
+
+    def __init__(
+        self,
+        part: SdramPart,
+        *,
+        clock_hz: int,
+        bus_bits: int,
+        burst_beats: int = 32,
+        cas_latency: int | None = None,
+        pin_cycles: int = 0,
+        timing: SdramTiming | None = None,
+    ):
+        self.plan = Plan(
+            part=part,
+            timing=timing or part.timing(clock_hz, cas_latency),
+            bus_bits=bus_bits,
+            chunk_beats=burst_beats,
+            pin_cycles=pin_cycles,
+        )
+        super().__init__(
+            {
+                "axi_read": In(AxiReadSignature(bus_bits)),
+                "axi_write": In(AxiWriteSignature(bus_bits)),
+                "pins": Out(SdramPinsSignature(part)),
+                "ready": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        plan = self.plan
+        m.submodules.port = port = Port(plan)
+        m.submodules.opener = opener = Opener(plan)
+        m.submodules.columns = columns = Columns(plan)
+        m.submodules.banks = banks = Banks(plan)
+        m.submodules.sequence = sequence = Sequence(plan)
+        m.submodules.datapath = datapath = DataPath(plan)
+        connect(m, flipped(self.axi_read), port.axi_read)
+        connect(m, flipped(self.axi_write), port.axi_write)
+        connect(m, port.chunks, opener.i)
+        connect(m, opener.o, columns.i)
+        self._rows(m, opener, columns, banks, sequence)
+        self._data(m, port, columns, datapath, sequence)
+        self._command(m, opener, columns, banks, sequence)
+        return m
+
+    def _rows(self, m: Module, opener, columns, banks, sequence):
+        """Who may give a command in this cycle; the banks hear of it."""
+        wants_row = opener.want_activate | opener.want_precharge
+        if self.plan.burst == 1:
+            # Columns want every cycle: a row has to go between them.
+            m.d.comb += [opener.grant.eq(wants_row), columns.hold.eq(wants_row)]
+        else:
+            m.d.comb += opener.grant.eq(wants_row & ~columns.want)
+        m.d.comb += [
+            opener.run.eq(sequence.run),
+            opener.open.eq(banks.open),
+            opener.same.eq(banks.same),
+            opener.settled.eq(banks.row_settled),
+            opener.free.eq(banks.row_free),
+            opener.busy.eq(columns.active & (columns.bank == opener.bank)),
+            columns.settled.eq(banks.column_settled),
+            sequence.idle.eq(~columns.active),
+            sequence.free.eq(banks.all_free),
+            banks.activate.eq(opener.want_activate & opener.grant),
+            banks.precharge.eq(opener.want_precharge & opener.grant),
+            banks.precharge_all.eq(sequence.precharge_all),
+            banks.read.eq(columns.read),
+            banks.write.eq(columns.write),
+            banks.row_bank.eq(opener.bank),
+            banks.row.eq(opener.row),
+            banks.column_bank.eq(columns.bank),
+            self.ready.eq(sequence.ready),
+        ]
+
+    def _data(self, m: Module, port, columns, datapath, sequence):
+        m.d.comb += [
+            port.take.eq(columns.write),
+            port.written.eq(columns.write & columns.final),
+            port.written_id.eq(columns.id),
+            datapath.write.eq(columns.write),
+            datapath.write_data.eq(port.write_data),
+            datapath.read.eq(columns.read),
+            datapath.final.eq(columns.final),
+            datapath.id.eq(columns.id),
+            datapath.ready.eq(sequence.ready),
+            port.give.eq(datapath.give),
+            port.read_data.eq(datapath.read_data),
+            datapath.dq_i.eq(self.pins.dq.i),
+            self.pins.dq.o.eq(datapath.dq_o),
+            self.pins.dq.oe.eq(datapath.oe),
+            self.pins.dqm.eq(datapath.dqm),
+        ]
+
+    def _command(self, m: Module, opener, columns, banks, sequence):
+        """Registers of the command pins."""
+        plan, pins = self.plan, self.pins
+        command, bank, address = Signal(4), Signal(plan.bank_bits), Signal(len(pins.a))
+        shift = (plan.burst - 1).bit_length()
+        column = Cat(Const(0, shift), columns.beat) if shift else columns.beat
+        mode = plan.timing.cas_latency << 4 | shift
+        m.d.comb += [pins.clk_en.eq(1), Cat(pins.cs, pins.ras, pins.cas, pins.we).eq(command)]
+        m.d.comb += [pins.ba.eq(bank), pins.a.eq(address)]
+        m.d.sync += [command.eq(_NOP), bank.eq(opener.bank), address.eq(opener.row)]
+        with m.If(columns.read | columns.write):
+            m.d.sync += [bank.eq(columns.bank), address.eq(column)]
+        with m.If(banks.precharge):
+            m.d.sync += address.eq(0)
+        with m.If(sequence.precharge_all):
+            m.d.sync += address.eq(1 << _ALL)
+        with m.If(sequence.mode):
+            m.d.sync += [address.eq(mode), bank.eq(0)]
+        given = (
+            (columns.read, _READ),
+            (columns.write, _WRITE),
+            (banks.activate, _ACTIVATE),
+            (banks.precharge | sequence.precharge_all, _PRECHARGE),
+            (sequence.refresh, _REFRESH),
+            (sequence.mode, _MODE),
+        )
+        for event, code in given:
+            with m.If(event):
+                m.d.sync += command.eq(code)

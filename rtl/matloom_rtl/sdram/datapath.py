@@ -1,0 +1,95 @@
+"""Between the beats of the bus and the words of the data pins."""
+
+from amaranth.hdl import Cat, Module, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from matloom_rtl.sdram.pins import Plan
+
+__all__ = ["DataPath"]
+
+
+class DataPath(wiring.Component):
+    """Send a beat with each WRITE, word after word; gather a beat for each READ.
+
+    `dq_o`, `oe` and `dqm` are registers: the first word stands at the pins with its command, which
+    is given in cycle t and stands there in t + 1. `dq_i` is caught by a register.
+
+    Members
+    -------
+    write, write_data: in
+        WRITE is given, with these bytes and strobes.
+    read, final, id: in
+        READ is given; of a burst's last beat; the burst's id.
+    ready: in
+        Before it is 1 all bytes are masked.
+    dq_i: in
+    dq_o, oe, dqm: out
+        To the pins.
+    give, read_data: out
+        A beat, `latency` cycles after its READ.
+    """
+
+    def __init__(self, plan: Plan):
+        self._plan = plan
+        bits, pins = plan.bus_bits, plan.part.data_bits
+        super().__init__(
+            {
+                **{name: In(1) for name in ("write", "read", "final", "id", "ready")},
+                "write_data": In(data.StructLayout({"data": bits, "strb": bits // 8})),
+                "dq_i": In(pins),
+                "dq_o": Out(pins),
+                "oe": Out(1),
+                "dqm": Out(pins // 8, init=-1),
+                "give": Out(1),
+                "read_data": Out(data.StructLayout({"data": bits, "id": 1, "last": 1})),
+            }
+        )
+
+    @property
+    def latency(self) -> int:
+        """Return the cycles from READ given to its beat."""
+        plan = self._plan
+        return plan.timing.cas_latency + 2 + plan.pin_cycles + plan.burst - 1
+
+    def elaborate(self, platform):
+        m = Module()
+        self._send(m)
+        self._gather(m)
+        return m
+
+    def _send(self, m: Module):
+        width, burst = self._plan.part.data_bits, self._plan.burst
+        beat = self.write_data
+        # What is left of a beat once its first word has gone.
+        words = Signal((burst - 1) * width, reset_less=True)
+        masks = Signal((burst - 1) * width // 8)
+        left = Signal(burst - 1)
+        m.d.sync += [
+            self.dq_o.eq(words[:width]),
+            words.eq(words[width:]),
+            self.dqm.eq(masks[: width // 8] | (~self.ready).replicate(width // 8)),
+            masks.eq(masks[width // 8 :]),
+            self.oe.eq(left[:1]),
+            left.eq(left[1:]),
+        ]
+        with m.If(self.write):
+            m.d.sync += [
+                Cat(self.dq_o, words).eq(beat.data),
+                Cat(self.dqm, masks).eq(~beat.strb),
+                Cat(self.oe, left).eq((1 << burst) - 1),
+            ]
+
+    def _gather(self, m: Module):
+        width, burst = self._plan.part.data_bits, self._plan.burst
+        caught = Signal(burst * width, reset_less=True)
+        m.d.sync += caught.eq(Cat(caught[width:], self.dq_i))
+        passing = Cat(self.read, self.final, self.id)
+        for stage in range(self.latency):
+            register = Signal(3, name=f"passing_{stage}", init=0)
+            m.d.sync += register.eq(passing)
+            passing = register
+        m.d.comb += [
+            Cat(self.give, self.read_data.last, self.read_data.id).eq(passing),
+            self.read_data.data.eq(caught),
+        ]

@@ -1,0 +1,181 @@
+"""An AXI initiator for pysim that reads and writes at once, and checks every beat."""
+
+import random
+from collections import deque
+from dataclasses import dataclass, field
+
+__all__ = ["Initiator"]
+
+#: Cycles from a response to its last word in the SDRAM, or more.
+_AFTER = 16
+
+
+@dataclass
+class _Burst:
+    """A burst that was asked for: its place, and the bytes that a read has to return."""
+
+    id: int
+    address: int
+    beats: int
+    expected: bytes = b""
+    data: list = field(default_factory=list)
+
+
+class Initiator:
+    """Reads and writes through both AXI ports at once, and checks every beat.
+
+    Bursts of one direction keep away from those under way in the other, whose order is not said.
+
+    Parameters
+    ----------
+    dut:
+        Has `axi_read` and `axi_write`.
+    contents:
+        What memory holds from address 0 on; writes change it.
+    reads, writes:
+        Iterables of (address, beats), taken one after another.
+    stall:
+        Probability that each channel idles in a cycle.
+    outstanding:
+        Most bursts under way in each direction.
+    """
+
+    def __init__(self, dut, contents: bytearray, *, reads=(), writes=(), **options):
+        self.contents = contents
+        self._dut, self._lists = dut, {"read": deque(reads), "write": deque(writes)}
+        self._stall = options.get("stall", 0.0)
+        self._outstanding = options.get("outstanding", 8)
+        self._full = options.get("full", False)
+        self._random = random.Random(options.get("seed", 0))
+        self._width = dut.axi_read.signature.bus_bits // 8
+        self._under_way = {"read": deque(), "write": deque()}
+        self._beats = deque()
+        self.cycle = 0
+        #: Cycle of the first and last beat, or response.
+        self.first = self.last = None
+        self.benches = [self.ask_reads, self.ask_writes, self.send, self.receive, self.respond]
+
+    def _idle(self):
+        return self._random.random() < self._stall
+
+    def _apart(self, direction, address, beats):
+        other = "write" if direction == "read" else "read"
+        end = address + beats * self._width
+        return all(
+            end <= each.address or each.address + each.beats * self._width <= address
+            for each in self._under_way[other]
+        )
+
+    async def _next(self, ctx, direction):
+        """Return the next burst, once it may go; None after the last."""
+        bursts, under_way = self._lists[direction], self._under_way[direction]
+        if not bursts:
+            return None
+        address, beats = bursts.popleft()
+        while (
+            len(under_way) >= self._outstanding
+            or not self._apart(direction, address, beats)
+            or self._idle()
+        ):
+            await ctx.tick()
+        burst = _Burst(self._random.randrange(2), address, beats)
+        under_way.append(burst)
+        return burst
+
+    async def _ask(self, ctx, channel, burst):
+        payload = {"id": burst.id, "addr": burst.address, "len": burst.beats - 1}
+        ctx.set(channel.payload, payload)
+        ctx.set(channel.valid, 1)
+        await ctx.tick().until(channel.ready)
+        ctx.set(channel.valid, 0)
+
+    async def ask_reads(self, ctx):
+        """Show all read addresses."""
+        while burst := await self._next(ctx, "read"):
+            end = burst.address + burst.beats * self._width
+            burst.expected = bytes(self.contents[burst.address : end])
+            await self._ask(ctx, self._dut.axi_read.ar, burst)
+
+    async def ask_writes(self, ctx):
+        """Show all write addresses; their beats go to `send`, earlier or later."""
+        while burst := await self._next(ctx, "write"):
+            for index in range(burst.beats):
+                self._beats.append(self._beat(burst, index))
+            await self._ask(ctx, self._dut.axi_write.aw, burst)
+        self._beats.append(None)
+
+    def _beat(self, burst, index):
+        """Draw data and strobes, and write them to `contents`."""
+        width = self._width
+        value = self._random.getrandbits(8 * width)
+        strobes = (1 << width) - 1
+        if not self._full and self._random.random() < 0.5:
+            strobes = self._random.getrandbits(width)
+        for byte in range(width):
+            if strobes >> byte & 1:
+                place = burst.address + index * width + byte
+                self.contents[place] = value >> 8 * byte & 255
+        return {"data": value, "strb": strobes, "last": index == burst.beats - 1}
+
+    async def send(self, ctx):
+        """Show all beats to write."""
+        w = self._dut.axi_write.w
+        while True:
+            while not self._beats or self._idle():
+                await ctx.tick()
+            beat = self._beats.popleft()
+            if beat is None:
+                return
+            ctx.set(w.payload, beat)
+            ctx.set(w.valid, 1)
+            await ctx.tick().until(w.ready)
+            ctx.set(w.valid, 0)
+
+    def _note(self):
+        self.first = self.cycle if self.first is None else self.first
+        self.last = self.cycle
+
+    async def receive(self, ctx):
+        """Take and check all beats read."""
+        r, under_way = self._dut.axi_read.r, self._under_way["read"]
+        shown = None
+        while self._lists["read"] or under_way:
+            ready = not self._idle()
+            ctx.set(r.ready, ready)
+            _clk, _rst, valid, beat = await ctx.tick().sample(r.valid, r.payload)
+            assert shown is None or (valid and beat == shown), "a beat was changed or withdrawn"
+            shown = beat if valid and not ready else None
+            if not (valid and ready):
+                continue
+            self._note()
+            burst = under_way[0]
+            burst.data.append(beat.data)
+            place = (len(burst.data) - 1) * self._width
+            expected = burst.expected[place : place + self._width]
+            found = beat.data.to_bytes(self._width, "little")
+            assert found == expected, f"at {burst.address + place:#x}: {found} for {expected}"
+            last = len(burst.data) == burst.beats
+            assert (beat.id, beat.last, beat.resp) == (burst.id, last, 0)
+            if last:
+                under_way.popleft()
+        ctx.set(r.ready, 0)
+
+    async def respond(self, ctx):
+        """Take and check all responses."""
+        b, under_way = self._dut.axi_write.b, self._under_way["write"]
+        while self._lists["write"] or under_way:
+            ready = not self._idle()
+            ctx.set(b.ready, ready)
+            _clk, _rst, valid, response = await ctx.tick().sample(b.valid, b.payload)
+            if valid and ready:
+                self._note()
+                burst = under_way.popleft()
+                assert (response.id, response.resp) == (burst.id, 0)
+        # The last words reach the pins after the response.
+        await ctx.tick().repeat(_AFTER)
+
+    async def count(self, ctx):
+        """Count cycles; for the background."""
+        while True:
+            await ctx.tick()
+            self.cycle += 1

@@ -1,0 +1,102 @@
+"""Opens the row of the next chunk while the one before is at its columns."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from matloom_rtl.sdram.pins import Plan
+
+__all__ = ["Opener"]
+
+
+class Opener(wiring.Component):
+    """Close and open the bank of a chunk where it has another row, then pass the chunk on.
+
+    A bank at whose columns the chunk before is (`busy`) is left alone. While `run` is 0 nothing is
+    asked or passed on, and afterwards banks are looked at again: a refresh closes them.
+
+    Latency: 3 cycles for a row that is open. Throughput: a chunk in 3 cycles.
+
+    Members
+    -------
+    i, o: streams of chunks, in and out
+        `o` comes at the row it needs, which has been asked for but need not be open yet.
+    run: in
+    bank, row: out
+        Those of the chunk: to Banks.
+    open, same, settled, free: in
+        From Banks.
+    busy: in
+        The chunk before is in this bank.
+    want_activate, want_precharge: out
+        The command that is wanted and allowed.
+    grant: in
+        It is given in this cycle.
+    """
+
+    def __init__(self, plan: Plan):
+        self._plan = plan
+        chunk = stream.Signature(plan.chunk_layout)
+        super().__init__(
+            {
+                "i": In(chunk),
+                "o": Out(chunk),
+                "run": In(1),
+                "bank": Out(plan.bank_bits),
+                "row": Out(plan.row_bits),
+                **{name: In(1) for name in ("open", "same", "settled", "free", "busy", "grant")},
+                **{name: Out(1) for name in ("want_activate", "want_precharge")},
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        chunk = Signal.like(self.i.payload, reset_less=True)
+        m.d.comb += [
+            self.o.payload.eq(chunk),
+            self.bank.eq(chunk.place.bank),
+            self.row.eq(chunk.place.row),
+        ]
+        apart = self._apart(m)
+        with m.FSM():
+            with m.State("Idle"):
+                m.d.comb += self.i.ready.eq(1)
+                m.d.sync += chunk.eq(self.i.payload)
+                with m.If(self.i.valid):
+                    m.next = "Look"
+            with m.State("Look"), m.If(self.run):
+                m.next = "Open"
+                with m.If(self.open):
+                    m.next = "Close"
+                with m.If(self.open & self.same):
+                    m.next = "Pass"
+            with m.State("Close"):
+                m.d.comb += self.want_precharge.eq(self.run & self.free & ~self.busy)
+                with m.If(self.grant):
+                    m.next = "Open"
+                with m.If(~self.run):
+                    m.next = "Look"
+            with m.State("Open"):
+                m.d.comb += self.want_activate.eq(self.run & self.settled & apart)
+                with m.If(self.grant):
+                    m.next = "Pass"
+                with m.If(~self.run):
+                    m.next = "Look"
+            with m.State("Pass"):
+                m.d.comb += self.o.valid.eq(self.run)
+                with m.If(self.o.ready):
+                    m.next = "Idle"
+                with m.If(~self.run):
+                    m.next = "Look"
+        return m
+
+    def _apart(self, m: Module):
+        """Return whether tRRD is over."""
+        cycles = self._plan.timing.rrd
+        # The opener itself takes some cycles from one ACTIVATE to the next.
+        count, apart = Signal(range(cycles + 1)), Signal()
+        m.d.comb += apart.eq(count == 0)
+        m.d.sync += count.eq(Mux(apart, 0, count - 1))
+        with m.If(self.want_activate & self.grant):
+            m.d.sync += count.eq(cycles - 1)
+        return apart

@@ -1,0 +1,128 @@
+"""What the controller's units say to each other, and the pins of an SDRAM."""
+
+from dataclasses import dataclass
+
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from matloom.arch.sdram import InvalidSdram, SdramPart, SdramTiming
+
+__all__ = ["Plan", "SdramPinsSignature"]
+
+
+class SdramPinsSignature(wiring.Signature):
+    """Pins of an SDRAM from the controller's view, registered both ways; the clock is the board's.
+
+    `cs`, `ras`, `cas` and `we` are 1 where asserted: the pins themselves are active low.
+
+    Members
+    -------
+    clk_en, cs, ras, cas, we: out
+        The command.
+    ba, a: out
+        Bank, and row or column.
+    dqm: out
+        Bit k masks byte k.
+    dq: in, out and out-enable
+        Data: `i`, `o`, and `oe` while the controller drives.
+    """
+
+    def __init__(self, part: SdramPart):
+        self.part = part
+        names = ("clk_en", "cs", "ras", "cas", "we")
+        super().__init__(
+            {
+                **{name: Out(1) for name in names},
+                "ba": Out((part.banks - 1).bit_length()),
+                "a": Out(max(11, (part.rows - 1).bit_length())),
+                "dqm": Out(part.data_bits // 8),
+                "dq": Out(
+                    wiring.Signature(
+                        {"i": In(part.data_bits), "o": Out(part.data_bits), "oe": Out(1)}
+                    )
+                ),
+            }
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A controller's parameters and what follows from them; raises InvalidSdram.
+
+    `chunk_beats` is the longest run of bus beats that is served without asking again: AXI bursts
+    are cut at its multiples. `pin_cycles` are the registers between the controller and the pins
+    that it does not know of, outward and inward together.
+    """
+
+    part: SdramPart
+    timing: SdramTiming
+    bus_bits: int
+    chunk_beats: int
+    pin_cycles: int = 0
+
+    def __post_init__(self):
+        if self.bus_bits not in (32, 64, 128) or self.bus_bits < self.part.data_bits:
+            raise InvalidSdram(f"bus_bits must be 32, 64 or 128, not {self.bus_bits}")
+        row_beats = 8 * self.part.row_bytes // self.bus_bits
+        beats = self.chunk_beats
+        if beats < 2 or beats & (beats - 1) or beats > min(row_beats, 256):
+            most = min(row_beats, 256)
+            raise InvalidSdram(f"chunk_beats must be a power of two, 2 to {most}, not {beats}")
+        if not 0 <= self.pin_cycles <= 3:
+            raise InvalidSdram(f"pin_cycles must be 0 to 3, not {self.pin_cycles}")
+        if self.timing.refresh_due <= self.longest_wait:
+            raise InvalidSdram(
+                f"chunk_beats must let a refresh in every {self.timing.refresh_due} cycles, "
+                f"not {beats}: a chunk may take {self.longest_wait}"
+            )
+
+    @property
+    def longest_wait(self) -> int:
+        """Return the most cycles for which a refresh waits: a chunk, and rows to open and close."""
+        timing = self.timing
+        rows = timing.rcd + timing.ras + timing.rp + timing.wr + timing.cas_latency
+        return self.chunk_beats * self.burst + rows + 2 * timing.rfc + 8
+
+    @property
+    def burst(self) -> int:
+        """Return the columns of a bus beat, which is the SDRAM's burst length: 1, 2, 4 or 8."""
+        return self.bus_bits // self.part.data_bits
+
+    @property
+    def bank_bits(self) -> int:
+        """Return the bits of a bank's number."""
+        return (self.part.banks - 1).bit_length()
+
+    @property
+    def row_bits(self) -> int:
+        """Return the bits of a row's number."""
+        return (self.part.rows - 1).bit_length()
+
+    @property
+    def beat_bits(self) -> int:
+        """Return the bits of a beat's place in its row."""
+        return (8 * self.part.row_bytes // self.bus_bits - 1).bit_length()
+
+    @property
+    def index_bits(self) -> int:
+        """Return the bits of a byte's place in its beat."""
+        return (self.bus_bits // 8 - 1).bit_length()
+
+    @property
+    def count_bits(self) -> int:
+        """Return the bits of a chunk's number of beats less one."""
+        return (self.chunk_beats - 1).bit_length()
+
+    @property
+    def row_layout(self) -> data.StructLayout:
+        """Return the place of a chunk, in the order of the bus address."""
+        return data.StructLayout(
+            {"beat": self.beat_bits, "bank": self.bank_bits, "row": self.row_bits}
+        )
+
+    @property
+    def chunk_layout(self) -> data.StructLayout:
+        """Return the layout of a chunk: `count` + 1 beats in one row, a burst's `last` or not."""
+        return data.StructLayout(
+            {"place": self.row_layout, "count": self.count_bits, "write": 1, "id": 1, "last": 1}
+        )

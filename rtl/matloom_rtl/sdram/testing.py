@@ -1,0 +1,132 @@
+"""An SDRAM at the controller's pins, by the model in C++."""
+
+import ctypes
+import functools
+import subprocess
+import tempfile
+from pathlib import Path
+
+import matloom.arch
+from matloom.arch.sdram import SdramPart, SdramTiming
+
+__all__ = ["RULES", "Sdram", "SdramPins"]
+
+#: Rules in the order of `SdramRule` in sdram.h.
+RULES = (
+    *("none", "power-up", "initialise", "mode", "tRCD", "tRP", "tRAS", "tRC", "tRFC", "tWR"),
+    *("tRRD", "tMRD", "refresh", "closed", "open", "address", "cut", "contention", "undriven"),
+    *("unwritten", "command"),
+)
+
+_HARNESS = Path(matloom.arch.__file__).parents[1] / "device" / "harness"
+_WORD = ctypes.c_uint32
+
+
+class _Shape(ctypes.Structure):
+    _fields_ = tuple(
+        (name, _WORD)
+        for name in (
+            *("data_bytes", "banks", "rows", "columns"),
+            *("cas_latency", "rcd", "rp", "ras", "rc", "rfc", "wr", "rrd", "mrd"),
+            *("refresh", "power_up", "initial_refreshes", "refuse_unwritten"),
+        )
+    )
+
+
+class SdramPins(ctypes.Structure):
+    """The pins at an edge, as in sdram.h."""
+
+    _fields_ = tuple(
+        (name, _WORD)
+        for name in ("clk_en", "cs", "ras", "cas", "we", "ba", "a", "dqm", "drive", "dq")
+    )
+
+
+@functools.cache
+def _library():
+    """Compile the model, once a process."""
+    folder = tempfile.mkdtemp(prefix="matloom-sdram-")
+    path = Path(folder) / "sdram.so"
+    source = str(_HARNESS / "sdram.cpp")
+    command = ["g++", "-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
+    subprocess.run([*command, "-o", str(path), source], check=True)
+    library = ctypes.CDLL(str(path))
+    library.sdram_create.restype = ctypes.c_void_p
+    library.sdram_step.restype = _WORD
+    library.sdram_breach.restype = _WORD
+    for name in ("breach_edge", "refreshes", "columns", "activations"):
+        getattr(library, f"sdram_{name}").restype = ctypes.c_uint64
+    return library
+
+
+class Sdram:
+    """The model of `host/matloom/device/harness/sdram.h`, at pins or edge by edge.
+
+    Parameters
+    ----------
+    part, timing:
+        What it is and what it demands.
+    refuse_unwritten:
+        Reading a byte that nobody wrote breaks a rule; else it returns noise.
+    """
+
+    def __init__(self, part: SdramPart, timing: SdramTiming, *, refuse_unwritten: bool = False):
+        self._library = _library()
+        shape = _Shape(data_bytes=part.data_bits // 8, refuse_unwritten=refuse_unwritten)
+        for name in ("banks", "rows", "columns"):
+            setattr(shape, name, getattr(part, name))
+        for name, _ in _Shape._fields_[4:-1]:
+            setattr(shape, name, getattr(timing, name))
+        self._model = ctypes.c_void_p(self._library.sdram_create(ctypes.byref(shape)))
+
+    def __del__(self):
+        self._library.sdram_destroy(self._model)
+
+    def step(self, pins: SdramPins) -> int:
+        """Let one edge pass; return the data pins until the next."""
+        return self._library.sdram_step(self._model, ctypes.byref(pins))
+
+    def power_up(self) -> None:
+        """Let power go off and on."""
+        self._library.sdram_power_up(self._model)
+
+    def write(self, address: int, contents: bytes) -> None:
+        """Store bytes, in the order row, bank, column."""
+        size = ctypes.c_uint64(len(contents))
+        self._library.sdram_write(self._model, ctypes.c_uint64(address), contents, size)
+
+    def read(self, address: int, size: int) -> bytes:
+        """Return bytes, in the order row, bank, column."""
+        found = ctypes.create_string_buffer(size)
+        self._library.sdram_read(
+            self._model, ctypes.c_uint64(address), found, ctypes.c_uint64(size)
+        )
+        return found.raw
+
+    @property
+    def breach(self) -> str:
+        """Return the first rule that was broken."""
+        return RULES[self._library.sdram_breach(self._model)]
+
+    @property
+    def breach_edge(self) -> int:
+        """Return the edge at which it was."""
+        return self._library.sdram_breach_edge(self._model)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Return how many refreshes since the mode was set, columns and activations there were."""
+        names = ("refreshes", "columns", "activations")
+        return {name: getattr(self._library, f"sdram_{name}")(self._model) for name in names}
+
+    def attach(self, pins):
+        """Return a background bench that is the SDRAM at these pins."""
+        names = ("clk_en", "cs", "ras", "cas", "we", "ba", "a", "dqm")
+        signals = [*(getattr(pins, name) for name in names), pins.dq.oe, pins.dq.o]
+
+        async def bench(ctx):
+            while True:
+                _clk, _rst, *values = await ctx.tick().sample(*signals)
+                ctx.set(pins.dq.i, self.step(SdramPins(*values)))
+
+        return bench
