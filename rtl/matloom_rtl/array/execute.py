@@ -51,6 +51,7 @@ def _request_layout(config: Config) -> data.StructLayout:
             "valid": 1,
             "paused": 1,
             "switch": 1,
+            "last_tile": 1,
             "bank_select": config.spad_banks,
             **({"paired": 1} if config.has_paired_windows else {}),
             "vector": vector_layout(config),
@@ -162,7 +163,8 @@ class Execute(wiring.Component):
         config, read = self._config, self.input_read
         paired = ("paired",) if config.has_paired_windows else ()
         m.submodules.vectors = vectors = CreditQueue(
-            _request_layout(config), at_hand=("valid", "paused", "switch", "bank_select", *paired)
+            _request_layout(config),
+            at_hand=("valid", "paused", "switch", "last_tile", "bank_select", *paired),
         )
         shown, vector = vectors.o.payload, vectors.o.payload.vector
         allowed = ~shown.switch | loader.full
@@ -187,6 +189,7 @@ class Execute(wiring.Component):
             arriving.valid.eq(walk.valid),
             arriving.paused.eq(walk.paused),
             arriving.switch.eq(walk.vector.switch),
+            arriving.last_tile.eq(walk.vector.last_tile),
             arriving.vector.eq(walk.vector),
             # Padding claims nothing, and so waits for nobody.
             arriving.bank_select.eq(Mux(walk.vector.row_valid, bank_select, 0)),
@@ -195,6 +198,7 @@ class Execute(wiring.Component):
             read.address.eq(vector.address),
             read.bank_select.eq(shown.bank_select),
             loader.release.eq(fire & shown.switch),
+            loader.last.eq(shown.last_tile),
         ]
         m.d.sync += self.unit.progress.eq(fire | (self.weight_read.valid & self.weight_read.ready))
         self._name_cause(m, shown, allowed, fire, walk.active)

@@ -1,6 +1,6 @@
 """Fetches weight tiles into the shadow registers, one tile ahead of the vectors."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Mux, ResetInserter, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -22,14 +22,21 @@ class Loader(wiring.Component):
     `release` on, so a tile takes `tile_load_cycles` cycles and none between tiles. That is safe
     because vectors and weights reach the array the same number of cycles after their grants.
 
+    Nothing is counted: who releases a tile knows whether it is the last of its command. Rows of a
+    tile behind it may then be waiting, which are forgotten, so that the first row of the next
+    command follows the release by two cycles. It follows a command that finds nothing to wait for
+    by three.
+
     Latency: a row reaches the array `SPAD_READ_LATENCY` + 1 cycles after its grant.
 
     Members
     -------
     i: stream of `body_layout(EXEC)`, in
-        Commands; taken from the cycle on in which all rows of the one before are asked for.
+        Commands; one is taken while another one is worked on, and waits.
     release: in
         The array switches to the tile in the shadow registers.
+    last: in
+        With `release`: that tile is the last of its command.
     full: out
         A tile is complete.
     read: SpadReadSignature, out
@@ -56,6 +63,7 @@ class Loader(wiring.Component):
             {
                 "i": In(stream.Signature(body_layout(Opcode.EXEC, config))),
                 "release": In(1),
+                "last": In(1),
                 "full": Out(1),
                 "read": Out(SpadReadSignature(width, config.spad_banks)),
                 "weight_writes": Out(config.tile_load_cycles),
@@ -73,43 +81,18 @@ class Loader(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config, read = self._config, self.read
-        m.submodules.requests = requests = SkidBuffer(
-            data.StructLayout(
-                {
-                    "address": access_bits(config),
-                    "bank_select": config.spad_banks,
-                    **({"narrow": 1} if config.has_narrow else {}),
-                    **({"format": len(self.weight_format)} if config.has_float else {}),
-                }
-            ),
-            at_hand=("bank_select",),
-        )
-        working, all_end = Signal(), Signal()
-        address, asked = Signal(access_bits(config), reset_less=True), Signal()
-        m.d.comb += [
-            requests.i.valid.eq(working),
-            requests.i.payload.address.eq(address),
-            requests.i.payload.bank_select.eq(
-                bank_select_of(address, read.signature.width, config)
-            ),
-            asked.eq(working & requests.i.ready),
-            self.i.ready.eq(~working),
-        ]
-        with m.If(asked):
-            m.d.sync += address.eq(address + config.weight_bytes)
-        _group, last_asked = self._count_groups(m, asked, "group_asked")
-        self._count_tiles(m, asked & last_asked, all_end)
-        with m.If(all_end):
-            m.d.sync += working.eq(0)
-        with m.If(self.i.ready):
-            first = aligned(self.i.payload.weight_addr, config.weight_boundary)
-            m.d.sync += [working.eq(self.i.valid), address.eq(first)]
+        end = Signal()
+        m.d.comb += end.eq(self.release & self.last)
+        requests = SkidBuffer(self._request_layout(), at_hand=("bank_select",))
+        m.submodules.requests = ResetInserter(end)(requests)
+        begin = self._ask(m, requests, end)
 
-        free = ~self.full | self.release
+        # Long before `release` is known, which comes from an arbiter.
+        free = ~self.full | (self.release & ~self.last)
         if config.has_paired_windows:
             free = free & ~self.taken
         fire, tile_end = Signal(), Signal()
-        group, last = self._count_groups(m, fire, "group")
+        group, last = self._count_groups(m, fire)
         m.d.comb += [
             read.valid.eq(requests.o.valid & free),
             read.address.eq(requests.o.payload.address),
@@ -124,16 +107,56 @@ class Loader(wiring.Component):
             m.d.sync += self.full.eq(0)
         self._deliver(m, fire, group)
         if config.has_narrow:
-            self._follow_mode(m, requests, "narrow", self.weight_narrow)
+            self._follow_mode(m, begin, requests, "narrow", self.weight_narrow)
         if len(config.float_modes) > 1:
-            self._follow_mode(m, requests, "format", self.weight_format)
+            self._follow_mode(m, begin, requests, "format", self.weight_format)
         return m
 
-    def _follow_mode(self, m: Module, requests, name: str, port):
+    def _request_layout(self) -> data.StructLayout:
+        config = self._config
+        return data.StructLayout(
+            {
+                "address": access_bits(config),
+                "bank_select": config.spad_banks,
+                **({"narrow": 1} if config.has_narrow else {}),
+                **({"format": len(self.weight_format)} if config.has_float else {}),
+            }
+        )
+
+    def _ask(self, m: Module, requests, end):
+        """Ask for row after row until the `end` of a command; return whether one begins."""
+        config = self._config
+        working, waiting, begin = Signal(), Signal(), Signal()
+        address, following = (
+            Signal(access_bits(config), name=name, reset_less=True)
+            for name in ("address", "following")
+        )
+        m.d.comb += [
+            requests.i.valid.eq(working),
+            requests.i.payload.address.eq(address),
+            requests.i.payload.bank_select.eq(
+                bank_select_of(address, self.read.signature.width, config)
+            ),
+            self.i.ready.eq(~waiting),
+            begin.eq(~working | end),
+        ]
+        with m.If(begin):
+            m.d.sync += [working.eq(waiting), waiting.eq(0), address.eq(following)]
+        with m.Elif(requests.i.ready):
+            m.d.sync += address.eq(address + config.weight_bytes)
+        with m.If(self.i.ready):
+            m.d.sync += waiting.eq(self.i.valid)
+            m.d.sync += following.eq(aligned(self.i.payload.weight_addr, config.weight_boundary))
+        return begin
+
+    def _follow_mode(self, m: Module, begin, requests, name: str, port):
         """Take along a flag of the mode of the rows of a request, as `_deliver` does."""
-        incoming, flag = self.i.payload, Signal.like(port, name=name, reset_less=True)
-        with m.If(self.i.ready & self.i.valid):
-            m.d.sync += flag.eq(decode_flags(incoming.mode, self._config)[name])
+        following = Signal.like(port, name=f"following_{name}", reset_less=True)
+        flag = Signal.like(port, name=name, reset_less=True)
+        with m.If(self.i.ready):
+            m.d.sync += following.eq(decode_flags(self.i.payload.mode, self._config)[name])
+        with m.If(begin):
+            m.d.sync += flag.eq(following)
         m.d.comb += requests.i.payload[name].eq(flag)
         delivered = requests.o.payload[name]
         if self._config.has_paired_windows:
@@ -142,42 +165,15 @@ class Loader(wiring.Component):
             delivered = delay(m, delivered)
         m.d.comb += port.eq(delivered)
 
-    def _count_groups(self, m: Module, when, name: str):
+    def _count_groups(self, m: Module, when):
         """Count the groups of rows of a tile; return the group at hand, and if it is the last."""
         cycles = self._config.tile_load_cycles
-        group = Signal(range(cycles), name=name)
-        last = Signal(name=f"{name}_last", init=cycles == 1)
+        group, last = Signal(range(cycles)), Signal(init=cycles == 1)
         with m.If(when):
             m.d.sync += group.eq(Mux(last, 0, group + 1))
             if cycles > 1:
                 m.d.sync += last.eq(group == cycles - 2)
         return group, last
-
-    def _count_tiles(self, m: Module, tile_end, all_end):
-        """Count the step loops down: a product would need a multiplier.
-
-        Whether a loop is at its last pass is known from a register.
-        """
-        incoming = self.i.payload
-        carry = tile_end
-        for name in ("blocks", "kernel_cols", "kernel_rows", "oc_blocks"):
-            bits = len(incoming[name])
-            left, reload = (
-                Signal(bits, name=f"{what}_{name}", reset_less=True) for what in ("left", "reload")
-            )
-            at_last, single = Signal(name=f"last_{name}"), Signal(name=f"single_{name}")
-            with m.If(carry):
-                m.d.sync += [left.eq(left - 1), at_last.eq(left == 1)]
-                with m.If(at_last):
-                    m.d.sync += [left.eq(reload), at_last.eq(single)]
-            # What is taken while nothing is valid is never worked on. One fixed tile serves all
-            # steps: every loop is then a single pass.
-            with m.If(self.i.ready):
-                passes = Mux(incoming.weights_fixed, 1, incoming[name])
-                m.d.sync += [left.eq(passes - 1), reload.eq(passes - 1)]
-                m.d.sync += [at_last.eq(passes == 1), single.eq(passes == 1)]
-            carry = carry & at_last
-        m.d.comb += all_end.eq(carry)
 
     def _deliver(self, m: Module, fire, group):
         valid, row = fire, group

@@ -51,11 +51,12 @@ def _outside(distance, rows: int):
 def vector_layout(config: Config) -> data.StructLayout:
     """Return what is known of a vector when its read is requested.
 
-    Elements ``low .. high - 1`` come from the scratchpad, the others, and all where `row_valid`
-    is 0, are `pad`. `first` begins a step; with `window`, `position` and `first_line` tell the
-    place in the lines. Only the sums of an `output` are kept; dense vectors are outputs all.
-    `flags` are those of the mode, where several are built. `paired`, likewise: the vector is a
-    block, of which `row_valid` tells all, and its elements are `pad`.
+    Elements ``low .. high - 1`` come from the scratchpad, the others, and all where `row_valid` is
+    0, are `pad`. `first` begins a step; with `window`, `position` and `first_line` tell the place
+    in the lines. `switch`: it is the first with its weights; `last_tile`, with that: its
+    instruction has no further ones. Only the sums of an `output` are kept; dense vectors are all
+    outputs. `flags` are those of the mode, where several are built. `paired`, likewise: the vector
+    is a block, of which `row_valid` tells all, and its elements are `pad`.
     """
     window = {"window": 1, "first_line": 1, "position": LINE_BITS} if config.has_windows else {}
     return data.StructLayout(
@@ -66,6 +67,7 @@ def vector_layout(config: Config) -> data.StructLayout:
             "row_valid": 1,
             "pad": 8,
             "switch": 1,
+            "last_tile": 1,
             "entry": config.acc_addr_bits,
             "add": 1,
             "maximum": 1,
@@ -304,7 +306,9 @@ class Walk(wiring.Component):
 
         s1 = Signal(vector_layout(self._config))
         known = Signal(
-            data.StructLayout(dict.fromkeys(("switch", "add", "last", "first", "start"), 1)),
+            data.StructLayout(
+                dict.fromkeys(("switch", "last_tile", "add", "last", "first", "start"), 1)
+            ),
             reset_less=True,
         )
         s1_valid = Signal()
@@ -318,6 +322,10 @@ class Walk(wiring.Component):
             s1_byte.eq(byte),
             s1_row.eq(row),
             known.switch.eq(step_start & (start | ~command.weights_fixed)),
+            known.last_tile.eq(
+                command.weights_fixed
+                | Cat(step["at_last"][name] for name in _LOOP_FIELDS[:4]).all()
+            ),
             known.add.eq(~first_step | command.accumulate),
             known.last.eq(step["final"]),
             known.first.eq(step_start),
@@ -327,7 +335,7 @@ class Walk(wiring.Component):
             s1.pad.eq(fixed.pad_value),
             s1.entry.eq(fixed.acc_addr),
             s1.timestamp.eq(fixed.timestamp),
-            *(s1[name].eq(known[name]) for name in ("switch", "add", "last", "first")),
+            *(s1[name].eq(known[name]) for name in ("switch", "last_tile", "add", "last", "first")),
         ]
         if self._config.maximum:
             m.d.comb += s1.maximum.eq(fixed.maximum)

@@ -42,14 +42,16 @@ def tiles_of(item):
 def run(config, commands, *, refuse=0.0, idle=0.0, seed=0, reset_at=None):
     """Return the addresses granted, the cycle of each, and the rows delivered.
 
-    Every tile is announced once: as many are released as were granted.
+    Every tile is announced once: as many are released as were granted. Whether one is the last of
+    its command is told with its release, and is noise without one.
     """
+    lasts = [tile == tiles_of(item) - 1 for item in commands for tile in range(tiles_of(item))]
     dut, reset = Loader(config), Signal()
     generator = random.Random(seed)
     groups = config.tile_load_cycles
     wanted = sum(tiles_of(item) for item in commands) * groups
     width = config.weight_rows * config.columns
-    granted, cycles, delivered, restarted = [], [], [], []
+    granted, cycles, delivered, restarted, was_reset = [], [], [], [], []
 
     async def feed(ctx):
         if reset_at is not None:
@@ -66,6 +68,7 @@ def run(config, commands, *, refuse=0.0, idle=0.0, seed=0, reset_at=None):
             for each in (granted, cycles, delivered):
                 each.clear()
             restarted.append(True)
+            was_reset.append(True)
         for item in commands:
             ctx.set(dut.i.payload, item)
             ctx.set(dut.i.valid, 1)
@@ -79,10 +82,13 @@ def run(config, commands, *, refuse=0.0, idle=0.0, seed=0, reset_at=None):
             # The array takes a tile as soon as it may, or idles.
             full = ctx.get(dut.full)
             release = bool(full and generator.random() >= idle)
-            ctx.set(dut.release, release)
             if restarted:
                 released = 0
                 restarted.clear()
+            ctx.set(dut.release, release)
+            before_reset = reset_at is not None and not was_reset
+            last = lasts[released] if not before_reset and release else 0
+            ctx.set(dut.last, last if release else generator.getrandbits(1))
             released += release
             ctx.set(dut.read.ready, generator.random() >= refuse)
             _c, _r, valid, ready, address, writes, data = await ctx.tick().sample(
@@ -135,9 +141,12 @@ def test_rows_in_order_without_gaps(name):
     granted, cycles, delivered = run(config, COMMANDS)
     assert (granted, delivered) == expected(config, COMMANDS)
     within = [b - a for a, b in itertools.pairwise(cycles)]
-    # Within one command a row is granted every cycle: the release comes with the next row.
-    first = tiles_of(COMMANDS[0]) * config.tile_load_cycles
-    assert set(within[: first - 1]) == {1}
+    # Within a command a row is granted every cycle: the release comes with the next row. The first
+    # row of a command comes two cycles after the release of the tile before.
+    ends = itertools.accumulate(tiles_of(item) * config.tile_load_cycles for item in COMMANDS)
+    ends = list(ends)[:-1]
+    assert [gap for at, gap in enumerate(within, 1) if at in ends] == [1 + 2, 1 + 2]
+    assert {gap for at, gap in enumerate(within, 1) if at not in ends} == {1}
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -158,8 +167,8 @@ def test_holds_one_tile_until_released():
         ctx.set(dut.read.ready, 1)
         await ctx.tick()
         ctx.set(dut.i.valid, 0)
-        # The request of a row follows its address by a cycle.
-        await ctx.tick().repeat(config.tile_load_cycles + 1)
+        # A command waits a cycle, and the request of a row follows its address by another.
+        await ctx.tick().repeat(config.tile_load_cycles + 2)
         assert ctx.get(dut.full)
         for _cycle in range(20):
             assert not ctx.get(dut.read.valid)
@@ -209,7 +218,7 @@ def test_rows_and_blocks_share_the_port(seed, config, flag, flags):
     addresses, rows = expected(config, commands)
     names = [order[address // 1024] for address in addresses]
     wanted = [(*row, flags[name]) for row, name in zip(rows, names, strict=True)]
-    delivered, granted = [], []
+    delivered, granted, releases = [], [], []
 
     async def feed(ctx):
         for item in commands:
@@ -225,7 +234,11 @@ def test_rows_and_blocks_share_the_port(seed, config, flag, flags):
             taken = generator.random() < 0.4
             ctx.set(dut.taken, taken)
             ctx.set(dut.read.ready, generator.random() < 0.8)
-            ctx.set(dut.release, int(ctx.get(dut.full) and generator.random() < 0.6))
+            release = int(ctx.get(dut.full) and generator.random() < 0.6)
+            ctx.set(dut.release, release)
+            # Commands are of three tiles each.
+            ctx.set(dut.last, release and len(releases) % 3 == 2)
+            releases.extend([release] * release)
             arriving = pipeline.pop(0)
             blank, pad = arriving == "blank", generator.randrange(256)
             ctx.set(dut.blank, blank)

@@ -104,12 +104,14 @@ def expected_vectors(command, rows=CONFIG.rows):
                                     "add": int(not first or c["accumulate"]),
                                     "maximum": c["maximum"],
                                     "switch": int(switch),
+                                    "last_tile": 0,
                                     "pad": c["pad_value"] % 256,
                                     "last": 0,
                                     "timestamp": c["timestamp"],
                                 }
                             )
     found[-1]["last"] = 1
+    [each for each in found if each["switch"]][-1]["last_tile"] = 1
     return found
 
 
@@ -136,6 +138,7 @@ def observed(payload, rows=CONFIG.rows):
         "entry": int(payload.entry) if payload.output else None,
         "place": (int(payload.position), int(payload.first_line)) if place else None,
         "window": int(payload.window) if window else 0,
+        "last_tile": int(payload.switch and payload.last_tile),
         **{name: int(payload[name]) for name in SIMPLE},
     }
 
