@@ -25,7 +25,7 @@ def quiet(_line):
 @pytest.mark.parametrize(
     "family",
     [
-        family if family == "ecp5" else pytest.param(family, marks=pytest.mark.slow)
+        pytest.param(family, marks=pytest.mark.first if family == "ecp5" else pytest.mark.slow)
         for family in FAMILIES
     ],
 )
