@@ -6,6 +6,7 @@
 #define MATLOOM_INTERFACE_VERSION 7u
 #define MATLOOM_WINDOW_BYTES 0x800u
 #define MATLOOM_MARKS_OFFSET 0x400u
+#define MATLOOM_COUNTERS_OFFSET 0x100u
 #define MATLOOM_COUNTERS 20u
 
 /* Registers: byte offsets, and masks of fields in place. */
@@ -75,6 +76,30 @@
 #define MATLOOM_WRITE_BEATS_OFFSET 0x144u /* AXI write beats */
 #define MATLOOM_EXEC_WAIT_SUMS_OFFSET 0x148u /* sums that come again were not yet in the accumulators */
 #define MATLOOM_EXEC_WAIT_CONSTANTS_OFFSET 0x14cu /* dependency on LOAD, which brings weights: from region PROGRAM */
+
+/* Counters, in the order of their registers. */
+enum matloom_counter {
+  MATLOOM_COUNTER_CYCLES, /* clock cycles from start to done or fault */
+  MATLOOM_COUNTER_INSTRUCTIONS, /* instructions dispatched */
+  MATLOOM_COUNTER_EXEC_STREAM, /* a vector entered the array */
+  MATLOOM_COUNTER_EXEC_WAIT_COMMAND, /* no instruction */
+  MATLOOM_COUNTER_EXEC_WAIT_INPUT, /* dependency on LOAD, which brings bytes of the network or fills */
+  MATLOOM_COUNTER_EXEC_WAIT_POST, /* dependency on POST */
+  MATLOOM_COUNTER_EXEC_WAIT_STORE, /* dependency on STORE */
+  MATLOOM_COUNTER_EXEC_WAIT_SELF, /* dependency on an earlier EXEC */
+  MATLOOM_COUNTER_EXEC_WAIT_WEIGHTS, /* the next weight tile was not in the shadow registers */
+  MATLOOM_COUNTER_EXEC_WAIT_BANK, /* the scratchpad bank was busy */
+  MATLOOM_COUNTER_EXEC_SETUP, /* an instruction was being taken up */
+  MATLOOM_COUNTER_LOAD_BUSY, /* cycles with a LOAD under way */
+  MATLOOM_COUNTER_POST_BUSY, /* cycles with a POST under way */
+  MATLOOM_COUNTER_STORE_BUSY, /* cycles with a STORE under way */
+  MATLOOM_COUNTER_READ_BURSTS, /* AXI read bursts, commands included */
+  MATLOOM_COUNTER_READ_BEATS, /* AXI read beats, commands included */
+  MATLOOM_COUNTER_WRITE_BURSTS, /* AXI write bursts */
+  MATLOOM_COUNTER_WRITE_BEATS, /* AXI write beats */
+  MATLOOM_COUNTER_EXEC_WAIT_SUMS, /* sums that come again were not yet in the accumulators */
+  MATLOOM_COUNTER_EXEC_WAIT_CONSTANTS, /* dependency on LOAD, which brings weights: from region PROGRAM */
+};
 
 /* Causes in the fault record. */
 enum matloom_fault {

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from matloom.arch.generate.bus_header import bus_header
 from matloom.arch.generate.configuration_page import configuration_page
+from matloom.arch.generate.format_header import format_header
 from matloom.arch.generate.format_page import format_page
 from matloom.arch.generate.header import header
 from matloom.arch.generate.pages import isa_page, registers_page
@@ -16,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[4]
 
 FILES: dict[str, Callable[[], str]] = {
     "firmware/include/matloom_regs.h": header,
+    "firmware/include/matloom_format.h": format_header,
     "host/matloom/device/harness/bus_rules.h": bus_header,
     "docs/isa.md": isa_page,
     "docs/registers.md": registers_page,

@@ -4,7 +4,15 @@ import enum
 
 from matloom.arch import link
 from matloom.arch.config import INTERFACE_VERSION
-from matloom.arch.csr import COUNTERS, IDENTITY, REGISTERS, TIMESTAMPS_OFFSET, WINDOW_BYTES, Fault
+from matloom.arch.csr import (
+    COUNTERS,
+    COUNTERS_OFFSET,
+    IDENTITY,
+    REGISTERS,
+    TIMESTAMPS_OFFSET,
+    WINDOW_BYTES,
+    Fault,
+)
 from matloom.arch.isa import FORMATS, INSTRUCTION_WORD_BYTES, Destination, Region, Source, Table
 from matloom.arch.numerics import Rounding
 
@@ -60,6 +68,7 @@ def header() -> str:
         f"#define MATLOOM_INTERFACE_VERSION {INTERFACE_VERSION}u",
         f"#define MATLOOM_WINDOW_BYTES {WINDOW_BYTES:#x}u",
         f"#define MATLOOM_MARKS_OFFSET {TIMESTAMPS_OFFSET:#x}u",
+        f"#define MATLOOM_COUNTERS_OFFSET {COUNTERS_OFFSET:#x}u",
         f"#define MATLOOM_COUNTERS {len(COUNTERS)}u",
         "",
         "/* Registers: byte offsets, and masks of fields in place. */",
@@ -70,6 +79,9 @@ def header() -> str:
             name = f"MATLOOM_{item.name}_{bits.name.upper()}"
             lines.append(f"#define {name}_SHIFT {bits.shift}u")
             lines.append(f"#define {name}_MASK {bits.mask:#x}u")
+    lines += ["", "/* Counters, in the order of their registers. */", "enum matloom_counter {"]
+    lines += [f"  MATLOOM_COUNTER_{name.upper()}, /* {doc} */" for name, doc in COUNTERS]
+    lines.append("};")
     for numbers, doc in _NUMBERS:
         lines += _enum(numbers.__name__.lower(), numbers, doc)
     lines += _link()

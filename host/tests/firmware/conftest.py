@@ -1,0 +1,154 @@
+"""The driver compiled for the machine of the tests, with sanitizers and branches counted."""
+
+import json
+import random
+import shutil
+import struct
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from matloom.testing.file_cases import programs
+from matloom.testing.file_edits import FileParts, cut, edit_bytes, edit_structure
+from matloom.testing.firmware_cases import firmware_cases
+
+ROOT = Path(__file__).resolve().parents[3]
+FIRMWARE = ROOT / "firmware"
+SOURCES = sorted((FIRMWARE / "driver").glob("*.c"))
+
+#: What users' compilers may be told to complain about.
+WARNINGS = (
+    *("-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Wcast-qual"),
+    *("-Wstrict-prototypes", "-Wmissing-prototypes", "-Werror"),
+)
+#: Either is for objects and programs: errors seen, or branches counted as they stand in the source.
+SANITIZED = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+COUNTED = ("-O0", "--coverage")
+
+
+def run(command, **options):
+    """Run a command; fail with what it said where it fails."""
+    done = subprocess.run(
+        [str(word) for word in command], capture_output=True, check=False, **options
+    )
+    assert done.returncode == 0, (done.stdout + done.stderr).decode(errors="replace")
+    return done.stdout
+
+
+@dataclass(frozen=True)
+class Build:
+    """Objects of the driver in a folder; programs are linked with them."""
+
+    folder: Path
+    flags: tuple[str, ...]
+
+    @staticmethod
+    def run(command, **options):
+        """Return what a command printed; fail with what it said where it fails."""
+        return run(command, **options)
+
+    def objects(self):
+        """Return the driver's objects, compiled once."""
+        found = []
+        for source in SOURCES:
+            target = self.folder / f"{source.stem}.o"
+            if not target.exists():
+                flags = (*WARNINGS, *self.flags, "-I", FIRMWARE / "include")
+                run(["gcc", *flags, "-c", source, "-o", target], cwd=self.folder)
+            found.append(target)
+        return found
+
+    def program(self, name, *sources, flags=()):
+        """Return a program of sources in firmware/ and the driver."""
+        target = self.folder / name
+        if not target.exists():
+            include = ("-I", FIRMWARE / "include", "-I", FIRMWARE / "tests")
+            files = [*(FIRMWARE / source for source in sources), *self.objects()]
+            command = ["gcc", *WARNINGS, *self.flags, *include, *files, "-o", target, *flags]
+            run(command, cwd=self.folder)
+        return target
+
+    def engine_test(self):
+        """Return the program that tests the calls of an engine."""
+        return self.program("test_engine", "tests/test_engine.c", "tests/fake_bus.c")
+
+    def open_files(self, files):
+        """Return what matloom_program_open says of each file: result, section, record, offset."""
+        program = self.program("load_files", "tests/load_files.c")
+        stream = b"".join(struct.pack("<I", len(data)) + data for data in files)
+        lines = run([program], input=stream).decode().splitlines()
+        assert len(lines) == len(files)
+        return [tuple(map(int, line.split())) for line in lines]
+
+    def branches(self):
+        """Return the branches of each source of the driver: line and how often each was taken."""
+        counts = {}
+        for item in self.objects():
+            command = ["gcov", "--branch-probabilities", "--json-format", "--stdout", item]
+            for file in json.loads(run(command, cwd=self.folder))["files"]:
+                name = Path(file["file"]).name
+                counts[name] = [
+                    (line["line_number"], branch["count"])
+                    for line in file["lines"]
+                    for branch in line["branches"]
+                ]
+        return counts
+
+
+def _build(tmp_path_factory, name, flags):
+    if shutil.which("gcc") is None:
+        pytest.skip("the driver's tests need gcc, which is absent")
+    return Build(tmp_path_factory.mktemp(name), flags)
+
+
+@pytest.fixture(scope="session")
+def build(tmp_path_factory):
+    """Return the driver with errors of memory and arithmetic seen."""
+    return _build(tmp_path_factory, "sanitized", SANITIZED)
+
+
+@pytest.fixture(scope="session")
+def counted(tmp_path_factory):
+    """Return the driver with branches counted."""
+    return _build(tmp_path_factory, "counted", COUNTED)
+
+
+@pytest.fixture(scope="session")
+def engine_files(tmp_path_factory):
+    """Return the Program files that the test of an engine's calls takes, in order."""
+    folder = tmp_path_factory.mktemp("programs")
+    paths = []
+    for name, data in firmware_cases().items():
+        paths.append(folder / f"{name}.mloom")
+        paths[-1].write_bytes(data)
+    return paths
+
+
+def edits(count, seed=16):
+    """Return Program files, most of them broken: by edits of bytes, of fields and of records."""
+    draw = random.Random(seed)
+    cases = firmware_cases()
+    # Most rules are of what few files have: repetitions, variables.
+    files = [*programs().values(), cases["product"]]
+    files += [cases[name] for name in ("streaming", "remembering") for _ in range(10)]
+    parts = [FileParts.of(data) for data in files]
+    found = []
+    while len(found) < count:
+        at, kind = draw.randrange(len(files)), draw.random()
+        if kind < 0.02:
+            at, word = draw.randrange(8), draw.choice((0, 1, 2**31, 2**32 - 1))
+            found.append(files[0][: 4 * at] + struct.pack("<I", word) + files[0][4 * at + 4 :])
+        elif kind < 0.05:
+            found.append(cut(files[at], draw))
+        elif kind < 0.2:
+            found.append(edit_bytes(files[at], draw))
+        else:
+            found.append(edit_structure(parts[at], draw))
+    return found
+
+
+@pytest.fixture(scope="session", name="edits")
+def edits_fixture():
+    return edits

@@ -1,0 +1,61 @@
+"""The C loader against the Python reader: what one accepts or refuses, the other does."""
+
+import re
+import struct
+
+from matloom.program import Program, ProgramError
+from matloom.testing.file_cases import programs
+
+#: What Python checks and C does not: operators' own rules, values of the configuration (the digest
+#: of the engine stands for them), reports, and that texts are UTF-8.
+LEFT_TO_PYTHON = re.compile(
+    r"configuration|a program's (configuration|digest|memory)|mac_modes|texts.* must be UTF-8|layer '"
+    r"|a host step's operator|step \d+: operator|step \d+ \([A-Z]|a verdict"
+    r"|[A-Z_0-9]+(: .*)? must (have|be)"
+)
+
+
+def python_says(data):
+    """Return the sentence of the reader, None where it accepts a file."""
+    try:
+        Program.from_bytes(data)
+    except ProgramError as error:
+        return str(error)
+    return None
+
+
+def test_whole_files(build):
+    files = list(programs().values())
+    assert build.open_files(files) == [(0, 0, 0, 0)] * len(files)
+
+
+def test_same_verdict_as_the_reader(build, edits):
+    accepted, refused = 0, 0
+    edited_files = edits(2500)
+    for data, (result, *_place) in zip(edited_files, build.open_files(edited_files), strict=True):
+        sentence = python_says(data)
+        if result == 0:
+            accepted += 1
+            assert sentence is None or LEFT_TO_PYTHON.match(sentence), sentence
+        else:
+            refused += 1
+            assert sentence is not None, result
+    assert min(accepted, refused) > 300
+
+
+def test_a_file_in_a_larger_flash(build):
+    """Bytes after the file are not read as its own; one byte too few is too few."""
+    data = programs()["digits"]
+    assert build.open_files([data + b"\xff" * 100, data[:-1]]) == [(0, 0, 0, 0), (5, 0, 0, 0)]
+
+
+def edited(offset, value):
+    """Return the digits' file with a word of its header replaced, its checksum not."""
+    data = programs()["digits"]
+    return data[:offset] + struct.pack("<I", value) + data[offset + 4 :]
+
+
+def test_results_of_the_header(build):
+    """Their numbers are of the interface: matloom.h."""
+    files = [edited(0, 0), edited(8, 4), edited(16, 2**31), edited(12, 0)]
+    assert [row[0] for row in build.open_files(files)] == [3, 4, 5, 6]
