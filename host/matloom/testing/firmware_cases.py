@@ -21,7 +21,8 @@ def firmware_cases() -> dict[str, bytes]:
 
     ``digits`` has a step of the engine and one of the host; ``product`` a repetition;
     ``streaming`` variables on the device; ``remembering`` one of the host as well, which begins
-    as 100 to 109, and constants; ``sums`` an output of 32 bits, which no reader in Python would accept of this network.
+    as 100 to 109, and constants; ``sums`` an output of 32 bits, which Python's reader refuses of
+    this network.
     """
     digits = compile_network(load_tflite(NETWORK), "nano")
     streaming = compile_network(streaming_network(11, layers=1), "nano")

@@ -9,8 +9,8 @@ from matloom.testing.file_cases import programs
 #: What Python checks and C does not: operators' own rules, values of the configuration (the digest
 #: of the engine stands for them), reports, and that texts are UTF-8.
 LEFT_TO_PYTHON = re.compile(
-    r"configuration|a program's (configuration|digest|memory)|mac_modes|texts.* must be UTF-8|layer '"
-    r"|a host step's operator|step \d+: operator|step \d+ \([A-Z]|a verdict"
+    r"configuration|a program's (configuration|digest|memory)|mac_modes|texts.* must be UTF-8"
+    r"|layer '|a host step's operator|step \d+: operator|step \d+ \([A-Z]|a verdict"
     r"|[A-Z_0-9]+(: .*)? must (have|be)"
 )
 
