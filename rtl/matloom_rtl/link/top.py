@@ -1,15 +1,13 @@
 """The chip with its host link instead of an AXI4-Lite slave. Foreign names; no logic."""
 
-from amaranth.hdl import ClockDomain, ClockSignal, Module, ResetInserter
+from amaranth.hdl import ClockDomain, ClockSignal, Module
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out, connect
+from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
-from matloom_rtl.core import Core
 from matloom_rtl.flat import connect_memory, memory_ports
-from matloom_rtl.link.link import Link
+from matloom_rtl.link.core import LinkedCore
 from matloom_rtl.link.settings import LinkSettings
-from matloom_rtl.link.share import Share
 
 __all__ = ["LinkedTop"]
 
@@ -41,21 +39,12 @@ class LinkedTop(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.domains.sync = ClockDomain(reset_less=True)
-        m.submodules.core = core = Core(self._config)
-        link, share = Link(self._config, self._settings), Share(self._config)
-        m.submodules.link = ResetInserter(self.rst)(link)
-        m.submodules.share = ResetInserter(self.rst)(share)
+        m.submodules.linked = linked = LinkedCore(self._config, self._settings)
         m.d.comb += [
             ClockSignal().eq(self.clk),
-            core.reset.eq(self.rst),
-            link.rx.eq(self.uart_rx),
-            link.irq.eq(core.irq),
-            self.uart_tx.eq(link.tx),
+            linked.reset.eq(self.rst),
+            linked.rx.eq(self.uart_rx),
+            self.uart_tx.eq(linked.tx),
         ]
-        connect(m, link.axi_lite, core.axi_lite)
-        connect(m, core.axi_read, share.engine_read)
-        connect(m, core.axi_write, share.engine_write)
-        connect(m, link.axi_read, share.link_read)
-        connect(m, link.axi_write, share.link_write)
-        connect_memory(m, self, self._config, share.axi_read, share.axi_write)
+        connect_memory(m, self, self._config, linked.axi_read, linked.axi_write)
         return m

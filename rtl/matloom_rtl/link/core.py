@@ -1,0 +1,61 @@
+"""The engine and its host link on one port of external memory."""
+
+from amaranth.hdl import Module, ResetInserter
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from matloom.arch.config import Config
+from matloom_rtl.bus.axi import AxiReadSignature, AxiWriteSignature
+from matloom_rtl.core import Core
+from matloom_rtl.link.link import Link
+from matloom_rtl.link.settings import LinkSettings
+from matloom_rtl.link.share import Share
+
+__all__ = ["LinkedCore"]
+
+
+class LinkedCore(wiring.Component):
+    """Core and link, which answers requests from a line; both use one external memory.
+
+    Members
+    -------
+    reset: in
+        As that of `Core`.
+    rx, tx: in, out
+        The line, see docs/link.md.
+    axi_read, axi_write: AxiReadSignature, AxiWriteSignature, out
+        External memory.
+    """
+
+    def __init__(self, config: Config, settings: LinkSettings):
+        self._config, self._settings = config, settings
+        super().__init__(
+            {
+                "reset": In(1),
+                "rx": In(1, init=1),
+                "tx": Out(1, init=1),
+                "axi_read": Out(AxiReadSignature(config.bus_bits)),
+                "axi_write": Out(AxiWriteSignature(config.bus_bits)),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.core = core = Core(self._config)
+        link, share = Link(self._config, self._settings), Share(self._config)
+        m.submodules.link = ResetInserter(self.reset)(link)
+        m.submodules.share = ResetInserter(self.reset)(share)
+        m.d.comb += [
+            core.reset.eq(self.reset),
+            link.rx.eq(self.rx),
+            link.irq.eq(core.irq),
+            self.tx.eq(link.tx),
+        ]
+        connect(m, link.axi_lite, core.axi_lite)
+        connect(m, core.axi_read, share.engine_read)
+        connect(m, core.axi_write, share.engine_write)
+        connect(m, link.axi_read, share.link_read)
+        connect(m, link.axi_write, share.link_write)
+        connect(m, share.axi_read, flipped(self.axi_read))
+        connect(m, share.axi_write, flipped(self.axi_write))
+        return m
