@@ -1,0 +1,152 @@
+"""Dividers of the PLLs of two families: the nearest clock that their rules allow."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+__all__ = ["ECP5_RULES", "GW2A_RULES", "Pll", "PllRules", "allowed", "choose"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PllRules:
+    """What a PLL may be set to. Frequencies in Hz, both ends included.
+
+    Members
+    -------
+    name:
+        For messages.
+    input_dividers, feedback_dividers, output_dividers:
+        Numbers that there are.
+    input_hz, detector_hz, oscillator_hz, output_hz:
+        Least and most of the input, the phase detector, the oscillator (VCO) and the output.
+    """
+
+    name: str
+    input_dividers: range
+    feedback_dividers: range
+    output_dividers: tuple[int, ...]
+    input_hz: tuple[int, int]
+    detector_hz: tuple[int, int]
+    oscillator_hz: tuple[int, int]
+    output_hz: tuple[int, int]
+
+
+#: EHXPLLL with its feedback from CLKOP (data sheet FPGA-DS-02012, sysCLOCK PLL timing).
+#: The phase detector is held to the range of the inputs; `ecppll` goes down to 3.125 MHz.
+ECP5_RULES = PllRules(
+    name="ECP5",
+    input_dividers=range(1, 129),
+    feedback_dividers=range(1, 129),
+    output_dividers=tuple(range(1, 129)),
+    input_hz=(8_000_000, 400_000_000),
+    detector_hz=(8_000_000, 400_000_000),
+    oscillator_hz=(400_000_000, 800_000_000),
+    output_hz=(10_000_000, 400_000_000),
+)
+
+#: rPLL of a GW2A or GW2AR, grade C8/I7 (data sheet DS226).
+GW2A_RULES = PllRules(
+    name="GW2A",
+    input_dividers=range(1, 65),
+    feedback_dividers=range(1, 65),
+    output_dividers=(2, 4, 8, 16, 32, 48, 64, 80, 96, 112, 128),
+    input_hz=(3_000_000, 500_000_000),
+    detector_hz=(3_000_000, 500_000_000),
+    oscillator_hz=(500_000_000, 1_250_000_000),
+    output_hz=(3_906_250, 625_000_000),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pll:
+    """Settings of a PLL.
+
+    The output is the input / `input_divider` * `feedback_divider`, the oscillator `output_divider`
+    times as fast as the output.
+    """
+
+    input_hz: int
+    input_divider: int
+    feedback_divider: int
+    output_divider: int
+
+    @property
+    def detector_hz(self) -> Fraction:
+        """What the phase detector compares."""
+        return Fraction(self.input_hz, self.input_divider)
+
+    @property
+    def output_hz(self) -> Fraction:
+        """The clock that it makes."""
+        return self.detector_hz * self.feedback_divider
+
+    @property
+    def oscillator_hz(self) -> Fraction:
+        """The oscillator inside (VCO)."""
+        return self.output_hz * self.output_divider
+
+
+def _inside(value: Fraction | int, limits: tuple[int, int]) -> bool:
+    return limits[0] <= value <= limits[1]
+
+
+def allowed(pll: Pll, rules: PllRules) -> bool:
+    """Return whether settings keep all rules."""
+    return (
+        pll.input_divider in rules.input_dividers
+        and pll.feedback_divider in rules.feedback_dividers
+        and pll.output_divider in rules.output_dividers
+        and _inside(pll.input_hz, rules.input_hz)
+        and _inside(pll.detector_hz, rules.detector_hz)
+        and _inside(pll.oscillator_hz, rules.oscillator_hz)
+        and _inside(pll.output_hz, rules.output_hz)
+    )
+
+
+def _candidates(input_hz: int, wanted: Fraction, rules: PllRules) -> Iterator[Pll]:
+    """Yield for each input divider the multiples that lie around the clock wanted."""
+    for divider in rules.input_dividers:
+        if not _inside(Fraction(input_hz, divider), rules.detector_hz):
+            continue
+        near = int(wanted * divider / input_hz)
+        for feedback in (near, near + 1):
+            for output in rules.output_dividers:
+                pll = Pll(
+                    input_hz=input_hz,
+                    input_divider=divider,
+                    feedback_divider=feedback,
+                    output_divider=output,
+                )
+                if feedback and allowed(pll, rules):
+                    yield pll
+
+
+def choose(input_hz: int, wanted_hz: int, rules: PllRules, tolerance: float = 0.02) -> Pll:
+    """Return the settings whose clock is nearest to the one wanted.
+
+    Of equally near ones that with the fastest phase detector, which jitters least, and of these
+    the one whose oscillator is nearest to the middle of its range.
+
+    Errors
+    ------
+    ValueError
+        The rules allow nothing within the tolerance, a part of the clock wanted.
+    """
+    wanted = Fraction(wanted_hz)
+    middle = sum(rules.oscillator_hz) / 2
+    best = min(
+        _candidates(input_hz, wanted, rules),
+        key=lambda pll: (
+            abs(pll.output_hz - wanted),
+            pll.input_divider,
+            abs(pll.oscillator_hz - middle),
+        ),
+        default=None,
+    )
+    if best is None or abs(best.output_hz - wanted) > tolerance * wanted:
+        nearest = f"; the nearest is {float(best.output_hz) / 1e6:.3f} MHz" if best else ""
+        raise ValueError(
+            f"clock must be one that a PLL of the {rules.name} makes from "
+            f"{input_hz / 1e6:g} MHz, within {tolerance:.0%}, not {wanted_hz / 1e6:g} MHz{nearest}"
+        )
+    return best

@@ -1,0 +1,124 @@
+"""PLLs: the nearest clock that the rules allow, by a search of everything, and by another tool."""
+
+import re
+import shutil
+import subprocess
+import sys
+from fractions import Fraction
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from matloom_rtl.board.pll import ECP5_RULES, GW2A_RULES, Pll, allowed, choose
+
+RULES = {"ecp5": ECP5_RULES, "gowin": GW2A_RULES}
+
+#: Oscillators of boards, and one that divides badly.
+OSCILLATORS = (12_000_000, 25_000_000, 27_000_000, 48_000_000, 33_333_000)
+
+
+def reachable(input_hz, rules):
+    """Return every clock that a PLL makes, by trying all dividers one by one."""
+    clocks = set()
+    for divide, multiply in product(rules.input_dividers, rules.feedback_dividers):
+        detector = Fraction(input_hz, divide)
+        clock = detector * multiply
+        if not rules.detector_hz[0] <= detector <= rules.detector_hz[1]:
+            continue
+        if not rules.output_hz[0] <= clock <= rules.output_hz[1]:
+            continue
+        if any(
+            rules.oscillator_hz[0] <= clock * after <= rules.oscillator_hz[1]
+            for after in rules.output_dividers
+        ):
+            clocks.add(clock)
+    return clocks
+
+
+@pytest.mark.parametrize("input_hz", OSCILLATORS)
+@pytest.mark.parametrize("family", RULES)
+def test_nothing_is_nearer(family, input_hz):
+    rules = RULES[family]
+    clocks = reachable(input_hz, rules)
+    for wanted in range(30_000_000, 150_000_000, 7_300_000):
+        pll = choose(input_hz, wanted, rules, tolerance=1)
+        assert pll.output_hz in clocks
+        assert abs(pll.output_hz - wanted) == min(abs(clock - wanted) for clock in clocks)
+
+
+@pytest.mark.parametrize(
+    ("family", "input_hz", "wanted", "dividers"),
+    [
+        # 25 * 3 = 75, oscillator 75 * 8 = 600, the middle of 400 to 800.
+        ("ecp5", 25_000_000, 75_000_000, (1, 3, 8)),
+        # 48 / 4 * 7 = 84, oscillator 84 * 7 = 588.
+        ("ecp5", 48_000_000, 84_000_000, (4, 7, 7)),
+        # 27 * 2 = 54, oscillator 54 * 16 = 864, the nearest to 875.
+        ("gowin", 27_000_000, 54_000_000, (1, 2, 16)),
+    ],
+)
+def test_by_hand(family, input_hz, wanted, dividers):
+    pll = choose(input_hz, wanted, RULES[family])
+    assert (pll.input_divider, pll.feedback_divider, pll.output_divider) == dividers
+    assert pll.output_hz == wanted
+
+
+@pytest.mark.parametrize(
+    ("rules", "dividers", "input_hz"),
+    [
+        (ECP5_RULES, (4, 12, 8), 25_000_000),  # detector 6.25 MHz
+        (ECP5_RULES, (1, 3, 5), 25_000_000),  # oscillator 375 MHz
+        (ECP5_RULES, (1, 3, 11), 25_000_000),  # oscillator 825 MHz
+        (ECP5_RULES, (1, 1, 60), 7_000_000),  # input 7 MHz
+        (ECP5_RULES, (1, 17, 1), 25_000_000),  # output 425 MHz
+        (ECP5_RULES, (1, 129, 1), 8_000_000),  # no such divider
+        (GW2A_RULES, (1, 2, 12), 27_000_000),  # no such divider
+        (GW2A_RULES, (1, 2, 8), 27_000_000),  # oscillator 432 MHz
+    ],
+)
+def test_rules(rules, dividers, input_hz):
+    names = ("input_divider", "feedback_divider", "output_divider")
+    assert not allowed(Pll(input_hz=input_hz, **dict(zip(names, dividers, strict=True))), rules)
+
+
+def test_what_cannot_be_made():
+    with pytest.raises(
+        ValueError, match=r"PLL of the ECP5 makes from 25 MHz, within 2%, not 7 MHz"
+    ):
+        choose(25_000_000, 7_000_000, ECP5_RULES)
+    with pytest.raises(ValueError, match=r"not 400 MHz; the nearest is 396.000 MHz"):
+        choose(27_000_000, 400_000_000, ECP5_RULES, tolerance=0.001)
+    with pytest.raises(ValueError, match="from 5 MHz"):
+        choose(5_000_000, 80_000_000, ECP5_RULES)
+
+
+def _ecppll(input_mhz, wanted_mhz, folder):
+    program = Path(sys.executable).with_name("yowasp-ecppll")
+    command = [str(program), "-i", str(input_mhz), "-o", str(wanted_mhz), "-f", "pll.v"]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    text = (folder / "pll.v").read_text()
+    numbers = [int(re.search(rf"\.{name}\((\d+)\)", text)[1]) for name in ("CLKI_DIV", "CLKFB_DIV")]
+    return (*numbers, int(re.search(r"\.CLKOP_DIV\((\d+)\)", text)[1]))
+
+
+@pytest.mark.skipif(
+    not Path(sys.executable).with_name("yowasp-ecppll").exists() and not shutil.which("ecppll"),
+    reason="yowasp-ecppll is not installed (extra fpga)",
+)
+@pytest.mark.parametrize(("input_mhz", "wanted_mhz"), [(25, 75), (25, 90), (48, 80), (12, 66)])
+def test_ecppll_finds_nothing_better(input_mhz, wanted_mhz, tmp_path):
+    divide, multiply, after = _ecppll(input_mhz, wanted_mhz, tmp_path)
+    other = Pll(
+        input_hz=input_mhz * 1_000_000,
+        input_divider=divide,
+        feedback_divider=multiply,
+        output_divider=after,
+    )
+    ours = choose(other.input_hz, wanted_mhz * 1_000_000, ECP5_RULES, tolerance=1)
+    if allowed(other, ECP5_RULES):
+        wanted = wanted_mhz * 1_000_000
+        assert abs(ours.output_hz - wanted) <= abs(other.output_hz - wanted)
+    else:
+        # It lets the phase detector be slower than the data sheet's slowest input.
+        assert other.detector_hz < ECP5_RULES.detector_hz[0]
