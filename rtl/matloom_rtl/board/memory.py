@@ -1,0 +1,188 @@
+"""Block RAM of the device as external memory behind AXI4, for boards that have no other."""
+
+from itertools import pairwise
+
+from amaranth.hdl import Array, Cat, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, connect, flipped
+
+from matloom_rtl.bus.axi import AxiReadSignature, AxiWriteSignature, ReadBeat
+from matloom_rtl.memory.credits import CreditQueue
+
+__all__ = ["BLOCK_WORDS", "BlockMemory"]
+
+#: Words of a bank: a block RAM of an ECP5 or a Gowin device holds one bit of each.
+BLOCK_WORDS = 16384
+
+#: Responses.
+_OKAY, _DECODE_ERROR = 0, 3
+
+
+class BlockMemory(wiring.Component):
+    """Serve bursts of reads and of writes, which do not wait for each other.
+
+    What a response says is written is seen by every read that begins after it. Addresses outside
+    give a decode error, and nothing is written. Ids come back as they went in.
+
+    Latency: from an address taken to its first beat six cycles; from the last beat of a write to
+    its response one. Throughput: a beat a cycle of reads, the next burst at the heels of the last;
+    of writes a beat a cycle within a burst, and two cycles between bursts. Stalls: any, on either
+    side; no output depends on an input of the same cycle. A reset forgets the bursts under way,
+    and leaves what was written.
+
+    Parameters
+    ----------
+    bus_bits:
+        Width of the bus.
+    base:
+        Bus address of the first byte: a multiple of the next power of two from `size` on.
+    size:
+        Bytes: a multiple of a bank.
+    bank_words:
+        Words of a bank, a power of two.
+
+    Members
+    -------
+    axi_read, axi_write: AxiReadSignature, AxiWriteSignature, in
+    """
+
+    def __init__(self, *, bus_bits: int, base: int, size: int, bank_words: int = BLOCK_WORDS):
+        bank = bank_words * bus_bits // 8
+        if size < bank or size % bank:
+            raise ValueError(f"size must be a multiple of {bank} bytes, not {size}")
+        self._bus_bits, self._words = bus_bits, bank_words
+        self._banks = size // bank
+        #: Bits of a byte in a word, of a word in a bank, of a bank in memory.
+        self._byte_bits = (bus_bits // 8 - 1).bit_length()
+        self._word_bits = (bank_words - 1).bit_length()
+        self._bank_bits = (self._banks - 1).bit_length()
+        self._offset_bits = self._byte_bits + self._word_bits + self._bank_bits
+        if base % (1 << self._offset_bits):
+            raise ValueError(
+                f"base must be a multiple of {1 << self._offset_bits:#x}, not {base:#x}"
+            )
+        self._base = base
+        super().__init__(
+            {
+                "axi_read": In(AxiReadSignature(bus_bits)),
+                "axi_write": In(AxiWriteSignature(bus_bits)),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        ports = []
+        for index in range(self._banks):
+            # `no_rw_check`: no logic that keeps the old word where a read meets a write.
+            memory = Memory(
+                shape=self._bus_bits, depth=self._words, init=[], attrs={"no_rw_check": 1}
+            )
+            m.submodules[f"bank_{index}"] = memory
+            ports.append((memory.read_port(), memory.write_port(granularity=8)))
+        self._read(m, [read for read, _ in ports])
+        self._write(m, [write for _, write in ports])
+        return m
+
+    def _burst(self, m: Module, name: str, address, go):
+        """Follow one burst of a channel of addresses; return its place, id and error.
+
+        `go` moves on by a word. The channel must be taken when no burst is under way, or with
+        the last word of one.
+        """
+        place = Signal(self._word_bits + self._bank_bits, name=f"{name}_place", reset_less=True)
+        id_, bad = Signal(name=f"{name}_id", reset_less=True), Signal(name=f"{name}_bad")
+        payload = address.payload
+        high = payload.addr[self._offset_bits :] != self._base >> self._offset_bits
+        beyond = payload.addr[self._byte_bits : self._offset_bits] >= self._banks * self._words
+        with m.If(go):
+            m.d.sync += place.eq(place + 1)
+        with m.If(address.valid & address.ready):
+            m.d.sync += [
+                place.eq(payload.addr[self._byte_bits :]),
+                id_.eq(payload.id),
+                bad.eq(high | beyond),
+            ]
+        return place, id_, bad
+
+    def _read(self, m: Module, ports):
+        """Words go through bank, a register at each bank, a register behind all, and a queue."""
+        layout = ReadBeat(self._bus_bits)
+        m.submodules.queue = queue = CreditQueue(layout, at_hand=("last",))
+        ar = self.axi_read.ar
+        active, left, go = Signal(), Signal(8, reset_less=True), Signal()
+        last = left == 0
+        m.d.comb += [go.eq(active & queue.room), queue.start.eq(go), ar.ready.eq(~active)]
+        place, id_, bad = self._burst(m, "read", ar, go)
+        with m.If(go):
+            m.d.sync += [left.eq(left - 1), active.eq(~last)]
+        with m.If(go & last):
+            m.d.comb += ar.ready.eq(1)
+        with m.If(ar.valid & ar.ready):
+            m.d.sync += [active.eq(1), left.eq(ar.payload.len)]
+
+        # What a word is told beside its data, by the stage that its data have reached.
+        word = Signal(self._word_bits, reset_less=True)
+        stages = [
+            {
+                "valid": Signal(name=f"valid_{stage}"),
+                "rest": Signal(3 + self._bank_bits, name=f"rest_{stage}", reset_less=True),
+            }
+            for stage in range(4)
+        ]
+        m.d.sync += [
+            word.eq(place),
+            stages[0]["valid"].eq(go),
+            stages[0]["rest"].eq(Cat(id_, bad, last, place[self._word_bits :])),
+        ]
+        for before, after in pairwise(stages):
+            m.d.sync += [after[name].eq(before[name]) for name in after]
+        held = [
+            Signal(self._bus_bits, name=f"held_{k}", reset_less=True) for k in range(len(ports))
+        ]
+        for port, data in zip(ports, held, strict=True):
+            m.d.comb += port.addr.eq(word)
+            m.d.sync += data.eq(port.data)
+        found = Signal(self._bus_bits, reset_less=True)
+        which = stages[2]["rest"][3:]
+        m.d.sync += found.eq(Array(held)[which] if self._bank_bits else held[0])
+        rest = stages[3]["rest"]
+        m.d.comb += [
+            queue.w_en.eq(stages[3]["valid"]),
+            queue.w_data.data.eq(found),
+            queue.w_data.id.eq(rest[0]),
+            queue.w_data.resp.eq(rest[1].replicate(2) & _DECODE_ERROR),
+            queue.w_data.last.eq(rest[2]),
+        ]
+        connect(m, queue.o, flipped(self.axi_read.r))
+
+    def _write(self, m: Module, ports):
+        """Words go through a register; a response comes when the last is in its register."""
+        aw, w, b = self.axi_write.aw, self.axi_write.w, self.axi_write.b
+        active, go = Signal(), Signal()
+        m.d.comb += [
+            aw.ready.eq(~active & ~b.valid),
+            w.ready.eq(active),
+            go.eq(active & w.valid),
+        ]
+        place, id_, bad = self._burst(m, "write", aw, go)
+        word = Signal(self._word_bits, reset_less=True)
+        data = Signal(self._bus_bits, reset_less=True)
+        m.d.sync += [word.eq(place), data.eq(w.payload.data)]
+        bank = place[self._word_bits :]
+        for index, port in enumerate(ports):
+            strobes = Signal(self._bus_bits // 8, name=f"strobes_{index}")
+            here = go & ~bad & (bank == index)
+            m.d.sync += strobes.eq(w.payload.strb & here.replicate(len(strobes)))
+            m.d.comb += [port.addr.eq(word), port.data.eq(data), port.en.eq(strobes)]
+        with m.If(aw.valid & aw.ready):
+            m.d.sync += active.eq(1)
+        with m.If(b.valid & b.ready):
+            m.d.sync += b.valid.eq(0)
+        with m.If(go & w.payload.last):
+            m.d.sync += [
+                active.eq(0),
+                b.valid.eq(1),
+                b.payload.id.eq(id_),
+                b.payload.resp.eq(bad.replicate(2) & _DECODE_ERROR),
+            ]
