@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from matloom_rtl.fpga.tools import NEXTPNR_ECP5, NEXTPNR_GOWIN, Tool
+from matloom_rtl.fpga.tools import ECPPACK, GOWIN_PACK, NEXTPNR_ECP5, NEXTPNR_GOWIN, YOSYS, Tool
 
 __all__ = ["DEVICES", "FAMILIES", "Device"]
 
@@ -35,6 +35,10 @@ class Device:
         Whether nextpnr routes what it placed and wrote earlier.
     soft_multiplier:
         Whether columns of the array can multiply in lookup tables where blocks do not suffice.
+    routed_option, routed_suffix:
+        How nextpnr is told to write what the packer reads.
+    packer, pack_options, bitstream_suffix:
+        What makes a bitstream of it.
     """
 
     name: str
@@ -49,6 +53,21 @@ class Device:
     pin_options: tuple[str, ...]
     continues: bool
     soft_multiplier: bool
+    routed_option: str
+    routed_suffix: str
+    packer: Tool
+    pack_options: tuple[str, ...]
+    bitstream_suffix: str
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """All that a bitstream takes, in the order of their use."""
+        return (YOSYS, self.nextpnr, self.packer)
+
+    def pack(self, routed: str, bitstream: str) -> list[str]:
+        """Return the packer's arguments."""
+        names = {"routed": routed, "bitstream": bitstream}
+        return [option.format(**names) for option in self.pack_options]
 
     def constraints(self) -> str:
         """Return the text of the file that says where the pins lie."""
@@ -84,6 +103,11 @@ def _ecp5(name: str, option: str, capacity: dict[str, int]) -> Device:
         pin_options=("--lpf", "pins.lpf", "--lpf-allow-unconstrained"),
         continues=True,
         soft_multiplier=True,
+        routed_option="--textcfg",
+        routed_suffix=".config",
+        packer=ECPPACK,
+        pack_options=("--compress", "--input", "{routed}", "--bit", "{bitstream}"),
+        bitstream_suffix=".bit",
     )
 
 
@@ -113,6 +137,11 @@ _GW2AR_18 = Device(
     # nextpnr 0.11 ends with an exception where it reads such a design.
     continues=False,
     soft_multiplier=False,
+    routed_option="--write",
+    routed_suffix=".pnr.json",
+    packer=GOWIN_PACK,
+    pack_options=("-d", "GW2A-18C", "-o", "{bitstream}", "{routed}"),
+    bitstream_suffix=".fs",
 )
 
 DEVICES = {

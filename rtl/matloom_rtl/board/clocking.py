@@ -1,0 +1,137 @@
+"""Clock and reset of a board: a PLL of its family, and a reset that ends after it has locked."""
+
+from amaranth.hdl import Const, Instance, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.cdc import AsyncFFSynchronizer
+from amaranth.lib.wiring import In, Out
+
+from matloom_rtl.board.pll import ECP5_RULES, GW2A_RULES, Pll, choose
+
+__all__ = ["Clocking", "Reset", "pll_for"]
+
+#: Rules of the PLL, by family.
+_RULES = {"ecp5": ECP5_RULES, "gowin": GW2A_RULES}
+
+
+def pll_for(family: str, input_hz: int, wanted_hz: int) -> Pll:
+    """Return the settings of a family's PLL; raise ValueError where it cannot make the clock."""
+    return choose(input_hz, wanted_hz, _RULES[family])
+
+
+def _ecp5(pll: Pll, source, clock, locked) -> Instance:
+    """Return an EHXPLLL; the edges of its output fall together with those of the input."""
+    return Instance(
+        "EHXPLLL",
+        p_CLKI_DIV=pll.input_divider,
+        p_CLKFB_DIV=pll.feedback_divider,
+        p_CLKOP_DIV=pll.output_divider,
+        p_CLKOP_CPHASE=pll.output_divider - 1,
+        p_CLKOP_FPHASE=0,
+        p_CLKOP_ENABLE="ENABLED",
+        p_FEEDBK_PATH="CLKOP",
+        p_OUTDIVIDER_MUXA="DIVA",
+        a_FREQUENCY_PIN_CLKI=_megahertz(pll.input_hz),
+        a_FREQUENCY_PIN_CLKOP=_megahertz(pll.output_hz),
+        # Loop filter and charge pump as the vendor's tool sets them for these ranges.
+        a_ICP_CURRENT="12",
+        a_LPF_RESISTOR="8",
+        a_MFG_ENABLE_FILTEROPAMP="1",
+        a_MFG_GMCREF_SEL="2",
+        i_CLKI=source,
+        i_CLKFB=clock,
+        i_RST=Const(0),
+        i_STDBY=Const(0),
+        i_PLLWAKESYNC=Const(0),
+        **{f"i_PHASE{name}": Const(0) for name in ("SEL0", "SEL1", "DIR", "STEP", "LOADREG")},
+        i_ENCLKOP=Const(0),
+        o_CLKOP=clock,
+        o_LOCK=locked,
+    )
+
+
+def _gowin(pll: Pll, source, clock, locked) -> Instance:
+    return Instance(
+        "rPLL",
+        p_DEVICE="GW2AR-18C",
+        p_FCLKIN=_megahertz(pll.input_hz),
+        p_IDIV_SEL=pll.input_divider - 1,
+        p_FBDIV_SEL=pll.feedback_divider - 1,
+        p_ODIV_SEL=pll.output_divider,
+        **{f"p_DYN_{name}_SEL": "false" for name in ("IDIV", "FBDIV", "ODIV")},
+        p_DYN_SDIV_SEL=2,
+        p_CLKFB_SEL="internal",
+        p_CLKOUT_BYPASS="false",
+        p_CLKOUTP_BYPASS="false",
+        p_CLKOUTD_BYPASS="false",
+        i_CLKIN=source,
+        i_CLKFB=Const(0),
+        i_RESET=Const(0),
+        i_RESET_P=Const(0),
+        **{f"i_{name}": Const(0, 6) for name in ("IDSEL", "FBDSEL", "ODSEL")},
+        **{f"i_{name}": Const(0, 4) for name in ("PSDA", "DUTYDA", "FDLY")},
+        o_CLKOUT=clock,
+        o_LOCK=locked,
+    )
+
+
+_INSTANCES = {"ecp5": _ecp5, "gowin": _gowin}
+
+
+def _megahertz(hz) -> str:
+    return f"{float(hz) / 1e6:.6f}".rstrip("0").rstrip(".")
+
+
+class Clocking(wiring.Component):
+    """Make the clock of a board.
+
+    Members
+    -------
+    source: in
+        The oscillator.
+    clock: out
+        What the PLL makes of it; it may do anything until `locked`.
+    locked: out
+        The PLL follows the oscillator; belongs to no clock.
+    """
+
+    def __init__(self, family: str, pll: Pll):
+        self._family, self._pll = family, pll
+        super().__init__({"source": In(1), "clock": Out(1), "locked": Out(1)})
+
+    def elaborate(self, platform):
+        m = Module()
+        make = _INSTANCES[self._family]
+        m.submodules.pll = make(self._pll, self.source, self.clock, self.locked)
+        return m
+
+
+class Reset(wiring.Component):
+    """Hold a reset until a PLL has locked, and `LENGTH` cycles more.
+
+    Where the lock is lost the reset begins within four cycles of the clock, if there are any.
+
+    Members
+    -------
+    locked: in
+        Belongs to no clock.
+    reset: out
+        Begins and ends with the clock, high from power-up on.
+    """
+
+    #: Cycles: the engine wants two.
+    LENGTH = 8
+
+    def __init__(self):
+        super().__init__({"locked": In(1), "reset": Out(1, init=1)})
+
+    def elaborate(self, platform):
+        m = Module()
+        unlocked, left = Signal(init=1), Signal(range(self.LENGTH), init=self.LENGTH - 1)
+        m.submodules.sync = AsyncFFSynchronizer(~self.locked, unlocked)
+        with m.If(unlocked):
+            m.d.sync += [left.eq(self.LENGTH - 1), self.reset.eq(1)]
+        with m.Elif(left != 0):
+            m.d.sync += left.eq(left - 1)
+        with m.Else():
+            m.d.sync += self.reset.eq(0)
+        return m

@@ -1,0 +1,144 @@
+"""Board files: what a board has, and what is to be built for it."""
+
+import tomllib
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from matloom_rtl.fpga.devices import DEVICES
+
+__all__ = ["BOARD_FOLDER", "Board", "BoardError", "board_names", "load_board"]
+
+#: The board files that come with the package.
+BOARD_FOLDER = Path(__file__).with_name("boards")
+
+#: Ports of the top that every board has.
+PORTS = ("clk", "uart_rx", "uart_tx")
+
+#: Kinds of external memory.
+MEMORIES = ("block",)
+
+
+class BoardError(ValueError):
+    """A board that cannot be built; the message names file, thing, rule and value."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory:
+    """External memory: its `kind`, one of `MEMORIES`, and its size."""
+
+    kind: str
+    bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Board:
+    """A board, as its file tells it.
+
+    Members
+    -------
+    name, title:
+        What commands, and what people call it.
+    device, package, speed:
+        One of `matloom_rtl.fpga.devices`; package and grade as nextpnr has them, nothing where the
+        device implies them.
+    config:
+        The engine that is built where nobody asks for another.
+    input_hz, clock_hz:
+        The oscillator, and the clock that is asked of the PLL.
+    baud:
+        Bits a second of the line.
+    memory:
+        External memory.
+    definition:
+        Class of amaranth-boards, ``module.Class``, whose resources `pins` name; "" for none.
+    pins:
+        For each port of the top a resource of the definition, ``"name"`` or ``"name.signal"``, or a
+        table with its `site` and the attributes of its buffer.
+    programmer:
+        Arguments for openFPGALoader, before the file.
+    """
+
+    name: str
+    title: str
+    device: str
+    package: str = ""
+    speed: str = ""
+    config: str
+    input_hz: int
+    clock_hz: int
+    baud: int
+    memory: Memory
+    definition: str = ""
+    pins: dict[str, Any] = field(default_factory=dict)
+    programmer: tuple[str, ...] = ()
+
+
+def board_names() -> list[str]:
+    """Return the names of the boards that come with the package."""
+    return sorted(path.stem for path in BOARD_FOLDER.glob("*.toml"))
+
+
+def load_board(name: str) -> Board:
+    """Return a board by its name, or by the path of its file.
+
+    Errors
+    ------
+    BoardError
+        No such board or file; a file that is no TOML, or has a field too many, too few, or wrong.
+    """
+    path = Path(name) if name.endswith(".toml") else BOARD_FOLDER / f"{name}.toml"
+    if not path.is_file():
+        raise BoardError(
+            f"a board must be one of {', '.join(board_names())} or a file.toml, not {name!r}"
+        )
+    try:
+        values = tomllib.loads(path.read_text())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BoardError(f"{path} must be TOML: {error}") from None
+    return _board(path, values)
+
+
+def _board(path: Path, values: dict[str, Any]) -> Board:
+    known = {item.name: item for item in fields(Board)}
+    for name in values:
+        if name not in known:
+            raise BoardError(f"{path} may have the fields {', '.join(known)}, not {name!r}")
+    needed = ("name", "title", "device", "config", "input_hz", "clock_hz", "baud", "memory")
+    for name in needed:
+        if name not in values:
+            raise BoardError(f"{path} must have the field {name!r}, which is missing")
+    for name, value in values.items():
+        _check_type(path, name, value, known[name].type)
+    _check_values(path, values)
+    changed = {
+        "memory": Memory(**values["memory"]),
+        "programmer": tuple(values.get("programmer", ())),
+    }
+    return Board(**(values | changed))
+
+
+def _check_type(path: Path, name: str, value: Any, kind: Any) -> None:
+    wanted = {str: str, int: int, tuple[str, ...]: list}.get(kind, dict)
+    if type(value) is not wanted:
+        raise BoardError(f"{name} in {path} must be of type {wanted.__name__}, not {value!r}")
+
+
+def _check_values(path: Path, values: dict[str, Any]) -> None:
+    def require(name: str, good: bool, rule: str, value: Any) -> None:
+        if not good:
+            raise BoardError(f"{name} in {path} must {rule}, not {value!r}")
+
+    device, memory, pins = values["device"], values["memory"], values.get("pins", {})
+    require("device", device in DEVICES, f"be one of {', '.join(DEVICES)}", device)
+    kind, size = memory.get("kind"), memory.get("bytes")
+    require("memory", set(memory) == {"kind", "bytes"}, "have kind and bytes", sorted(memory))
+    require("memory.kind", kind in MEMORIES, f"be one of {', '.join(MEMORIES)}", kind)
+    require("memory.bytes", type(size) is int and size > 0, "be a positive integer", size)
+    for name in ("input_hz", "clock_hz", "baud"):
+        require(name, values[name] > 0, "be positive", values[name])
+    require("pins", set(pins) == set(PORTS), f"name {', '.join(PORTS)}", sorted(pins))
+    for port, place in pins.items():
+        named = isinstance(place, str) and bool(values.get("definition"))
+        sited = isinstance(place, dict) and isinstance(place.get("site"), str)
+        require(f"pins.{port}", named or sited, "be a resource or have a site", place)

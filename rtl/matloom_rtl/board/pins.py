@@ -1,0 +1,96 @@
+"""Where the ports of a board's top lie, and how each family's tools are told."""
+
+import importlib
+from dataclasses import dataclass
+from typing import Any
+
+from matloom_rtl.board.definition import Board, BoardError
+
+__all__ = ["Place", "constraints", "places"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """A pin of the device, and the attributes of its buffer."""
+
+    site: str
+    attributes: dict[str, str]
+
+
+def places(board: Board) -> dict[str, Place]:
+    """Return the place of each port of the top.
+
+    Errors
+    ------
+    BoardError
+        amaranth-boards is not installed, or has no such class, resource or signal.
+    """
+    return {
+        port: _named(board, place) if isinstance(place, str) else _sited(place)
+        for port, place in board.pins.items()
+    }
+
+
+def _sited(place: dict[str, Any]) -> Place:
+    attributes = {name: str(value) for name, value in place.items() if name != "site"}
+    return Place(site=place["site"], attributes=attributes)
+
+
+def _definition(board: Board) -> Any:
+    module, _, name = board.definition.rpartition(".")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except ModuleNotFoundError as error:
+        if error.name != "amaranth_boards":
+            raise BoardError(f"definition of {board.name} must exist: {error}") from None
+        raise BoardError(
+            f"amaranth-boards must be installed for board {board.name}: "
+            f"pip install 'matloom[boards]'"
+        ) from None
+    except AttributeError as error:
+        raise BoardError(f"definition of {board.name} must exist: {error}") from None
+
+
+def _named(board: Board, name: str) -> Place:
+    """Return the place of a resource, ``name``, or of a signal of one, ``name.signal``."""
+    resource_name, _, signal_name = name.partition(".")
+    found = [
+        item
+        for item in _definition(board).resources
+        if item.name == resource_name and item.number == 0
+    ]
+    parts = [part for item in found for part in item.ios]
+    attributes = {key: value for item in found for key, value in item.attrs.items()}
+    if signal_name:
+        signals = [part for part in parts if getattr(part, "name", None) == signal_name]
+        attributes |= {key: value for part in signals for key, value in part.attrs.items()}
+        parts = [part for item in signals for part in item.ios]
+    sites = [site for part in parts for site in getattr(part, "names", ())]
+    if len(sites) != 1 or ":" in sites[0]:
+        raise BoardError(
+            f"pins of {board.name} must be resources of {board.definition} with one pin of the "
+            f"device, not {name!r}, which has {len(sites)}"
+        )
+    return Place(site=sites[0], attributes={key: str(value) for key, value in attributes.items()})
+
+
+def constraints(board: Board, family: str) -> str:
+    """Return the text that tells nextpnr of a family all pins, and the oscillator's frequency."""
+    lines = []
+    for port, place in places(board).items():
+        told = " ".join(f"{key}={value}" for key, value in place.attributes.items())
+        lines += _LINES[family](port, place.site, told)
+    if family == "ecp5":
+        lines.append(f'FREQUENCY PORT "clk" {board.input_hz / 1e6:g} MHZ;')
+    return "\n".join(lines) + "\n"
+
+
+def _ecp5(port: str, site: str, told: str) -> list[str]:
+    return [f'LOCATE COMP "{port}" SITE "{site}";', f'IOBUF PORT "{port}" {told};']
+
+
+def _gowin(port: str, site: str, told: str) -> list[str]:
+    return [f'IO_LOC "{port}" {site};', *([f'IO_PORT "{port}" {told};'] if told else [])]
+
+
+_LINES = {"ecp5": _ecp5, "gowin": _gowin}

@@ -1,0 +1,128 @@
+"""What is to be built for a board: Verilog, constraints, options of the tools, and a digest."""
+
+import hashlib
+import re
+from dataclasses import dataclass, replace
+from typing import Any
+
+from amaranth.back import verilog
+
+from matloom.arch.config import Config, load_config
+from matloom_rtl.board.definition import Board
+from matloom_rtl.board.pins import constraints
+from matloom_rtl.board.pll import Pll
+from matloom_rtl.board.top import BoardTop, settings_for
+from matloom_rtl.fpga.devices import DEVICES, Device
+from matloom_rtl.fpga.multipliers import columns_in_tables
+from matloom_rtl.fpga.tools import find
+from matloom_rtl.link.settings import LinkSettings
+
+__all__ = ["BOARD_TOP", "Plan", "board_verilog", "make_plan"]
+
+#: A memory that begins with zeros, a line for each word.
+_ZEROS = re.compile(r"^  initial begin\n(?:    \S+ ?\[\d+\] = \d+'h0+;\n)+  end\n", re.MULTILINE)
+
+#: Name of the Verilog top module.
+BOARD_TOP = "matloom_board"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """All that a bitstream depends on, but the seed of its placement.
+
+    Members
+    -------
+    board, config, pll, link:
+        What is built.
+    verilog:
+        The top, `BOARD_TOP`, and all below it.
+    constraints:
+        Pins, and the oscillator.
+    device:
+        With the options of this board.
+    soft_columns:
+        Columns of the array that multiply in tables.
+    """
+
+    board: Board
+    config: Config
+    pll: Pll
+    link: LinkSettings
+    verilog: str
+    constraints: str
+    device: Device
+    soft_columns: int
+
+    @property
+    def clock_mhz(self) -> float:
+        """The clock that the design must reach."""
+        return float(self.pll.output_hz) / 1e6
+
+    def digest(self) -> str:
+        """Return what names this plan and the tools of this machine: 16 hexadecimal digits."""
+        tools = [find(tool).__dict__ for tool in self.device.tools]
+        parts = (self.verilog, self.constraints, self.device.options, self.soft_columns, tools)
+        return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+    def describe(self) -> dict[str, Any]:
+        """Return what a report says of the plan."""
+        board, link = self.board, self.link
+        return {
+            "board": board.name,
+            "device": self.device.name,
+            "config": self.config.as_dict(),
+            "config_digest": f"{self.config.digest:08x}",
+            "memory": {"kind": board.memory.kind, "bytes": board.memory.bytes},
+            "link": {"baud": link.baud, "divisor": link.divisor},
+            "options": list(self.device.options),
+            "columns_in_tables": self.soft_columns,
+        }
+
+
+def board_verilog(board: Board, config: Config, pll: Pll, link: LinkSettings) -> str:
+    """Return the Verilog of a board's top; the PLL in it is an instance of the family's cell.
+
+    Memories begin with anything: nothing depends on it, and Yosys takes minutes to read as many
+    zeros as external memory has words.
+    """
+    top = BoardTop(board, config, pll, link)
+    text = verilog.convert(top, name=BOARD_TOP, emit_src=False, strip_internal_attrs=True)
+    return _ZEROS.sub("", text)
+
+
+def make_plan(board: Board, config: str | None = None, clock_hz: int | None = None) -> Plan:
+    """Return the plan of a board, with another engine or clock where one is given.
+
+    Errors
+    ------
+    ValueError
+        A clock that the PLL cannot make or the link cannot divide; no such configuration, or one
+        whose words do not divide the memory.
+    BoardError
+        Pins that are not to be found.
+    """
+    engine = load_config(config or board.config)
+    pll, link = settings_for(board, clock_hz)
+    device = DEVICES[board.device]
+    soft = columns_in_tables(engine, device.capacity["DSP"]) if device.soft_multiplier else 0
+    changes = {"--freq": f"{float(pll.output_hz) / 1e6:g}"}
+    changes |= {"--package": board.package} if board.package else {}
+    changes |= {"--speed": board.speed} if board.speed else {}
+    return Plan(
+        board=board,
+        config=engine,
+        pll=pll,
+        link=link,
+        verilog=board_verilog(board, engine, pll, link),
+        constraints=constraints(board, device.family),
+        device=replace(device, options=_changed(device.options, changes)),
+        soft_columns=soft,
+    )
+
+
+def _changed(options: tuple[str, ...], changes: dict[str, str]) -> tuple[str, ...]:
+    """Return options with other values; each of them must be there."""
+    changed = list(options)
+    for name, value in changes.items():
+        changed[changed.index(name) + 1] = value
+    return tuple(changed)

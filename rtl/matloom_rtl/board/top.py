@@ -1,0 +1,80 @@
+"""The top of a board: PLL, reset, engine, link and memory. No logic of its own."""
+
+from amaranth.hdl import ClockDomain, ClockSignal, Module, ResetInserter
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out, connect
+
+from matloom.arch.config import Config
+from matloom_rtl.board.clocking import Clocking, Reset, pll_for
+from matloom_rtl.board.definition import Board
+from matloom_rtl.board.memory import BlockMemory
+from matloom_rtl.fpga.devices import DEVICES
+from matloom_rtl.link.core import LinkedCore
+from matloom_rtl.link.settings import LinkSettings
+
+__all__ = ["MEMORY_BASE", "BoardTop", "settings_for"]
+
+#: Bus address of external memory, on every board.
+MEMORY_BASE = 0x8000_0000
+
+
+def settings_for(board: Board, clock_hz: int | None = None, baud: int | None = None):
+    """Return PLL and link of a board, at another clock or rate where one is given.
+
+    Errors
+    ------
+    ValueError
+        The PLL cannot make the clock, or the clock not the rate.
+    """
+    family = DEVICES[board.device].family
+    pll = pll_for(family, board.input_hz, clock_hz or board.clock_hz)
+    link = LinkSettings(
+        clock_hz=round(pll.output_hz),
+        board=board.name,
+        memory_base=MEMORY_BASE,
+        memory_bytes=board.memory.bytes,
+        baud=baud or board.baud,
+    )
+    return pll, link
+
+
+class BoardTop(wiring.Component):
+    """Everything between the pins of a board.
+
+    Members
+    -------
+    clk: in
+        The oscillator.
+    uart_rx, uart_tx: in, out
+        The line to the host.
+    """
+
+    def __init__(self, board: Board, config: Config, pll, link: LinkSettings):
+        self._board, self._config = board, config
+        self._pll, self._link = pll, link
+        super().__init__(
+            {"clk": In(1), "uart_rx": In(1, init=1), "uart_tx": Out(1, init=1)},
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.domains.sync = ClockDomain(reset_less=True)
+        family = DEVICES[self._board.device].family
+        m.submodules.clocking = clocking = Clocking(family, self._pll)
+        m.submodules.start = reset = Reset()
+        m.submodules.linked = linked = LinkedCore(self._config, self._link)
+        memory = BlockMemory(
+            bus_bits=self._config.bus_bits, base=MEMORY_BASE, size=self._board.memory.bytes
+        )
+        m.submodules.memory = ResetInserter(reset.reset)(memory)
+        m.d.comb += [
+            clocking.source.eq(self.clk),
+            ClockSignal().eq(clocking.clock),
+            reset.locked.eq(clocking.locked),
+            linked.reset.eq(reset.reset),
+            linked.rx.eq(self.uart_rx),
+            self.uart_tx.eq(linked.tx),
+        ]
+        connect(m, linked.axi_read, memory.axi_read)
+        connect(m, linked.axi_write, memory.axi_write)
+        return m
