@@ -15,6 +15,9 @@ __all__ = ["BLOCK_WORDS", "BlockMemory"]
 #: Words of a bank: a block RAM of an ECP5 or a Gowin device holds one bit of each.
 BLOCK_WORDS = 16384
 
+#: Words of the smallest bank: fewer would be many banks of little in each block.
+_LEAST_WORDS = 512
+
 #: Responses.
 _OKAY, _DECODE_ERROR = 0, 3
 
@@ -40,23 +43,27 @@ class BlockMemory(wiring.Component):
     size:
         Bytes: a multiple of a bank.
     bank_words:
-        Words of a bank, a power of two.
+        Words of a bank, a power of two; the largest up to `BLOCK_WORDS` that divides memory where
+        None.
 
     Members
     -------
     axi_read, axi_write: AxiReadSignature, AxiWriteSignature, in
     """
 
-    def __init__(self, *, bus_bits: int, base: int, size: int, bank_words: int = BLOCK_WORDS):
+    def __init__(self, *, bus_bits: int, base: int, size: int, bank_words: int | None = None):
+        words = size // (bus_bits // 8)
+        bank_words = bank_words or max(_LEAST_WORDS, min(BLOCK_WORDS, words & -words))
         bank = bank_words * bus_bits // 8
         if size < bank or size % bank:
             raise ValueError(f"size must be a multiple of {bank} bytes, not {size}")
         self._bus_bits, self._words = bus_bits, bank_words
-        self._banks = size // bank
+        #: Banks that there are.
+        self.banks = size // bank
         #: Bits of a byte in a word, of a word in a bank, of a bank in memory.
         self._byte_bits = (bus_bits // 8 - 1).bit_length()
         self._word_bits = (bank_words - 1).bit_length()
-        self._bank_bits = (self._banks - 1).bit_length()
+        self._bank_bits = (self.banks - 1).bit_length()
         self._offset_bits = self._byte_bits + self._word_bits + self._bank_bits
         if base % (1 << self._offset_bits):
             raise ValueError(
@@ -73,7 +80,7 @@ class BlockMemory(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         ports = []
-        for index in range(self._banks):
+        for index in range(self.banks):
             # `no_rw_check`: no logic that keeps the old word where a read meets a write.
             memory = Memory(
                 shape=self._bus_bits, depth=self._words, init=[], attrs={"no_rw_check": 1}
@@ -94,7 +101,7 @@ class BlockMemory(wiring.Component):
         id_, bad = Signal(name=f"{name}_id", reset_less=True), Signal(name=f"{name}_bad")
         payload = address.payload
         high = payload.addr[self._offset_bits :] != self._base >> self._offset_bits
-        beyond = payload.addr[self._byte_bits : self._offset_bits] >= self._banks * self._words
+        beyond = payload.addr[self._byte_bits : self._offset_bits] >= self.banks * self._words
         with m.If(go):
             m.d.sync += place.eq(place + 1)
         with m.If(address.valid & address.ready):

@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """Block RAM behind AXI: all data right under stalls, errors outside, throughput, orders, resets."""
 
 import random
@@ -192,3 +193,10 @@ def test_a_reset_forgets_bursts_and_keeps_words():
 def test_rules(size, base, message):
     with pytest.raises(ValueError, match=message):
         BlockMemory(bus_bits=32, base=base, size=size, bank_words=64)
+
+
+def test_banks_fit_the_size():
+    for size, banks in ((1 << 18, 4), (1 << 16, 1), (13 << 12, 13), (1 << 12, 1)):
+        assert BlockMemory(bus_bits=32, base=BASE, size=size).banks == banks
+    with pytest.raises(ValueError, match="size must be a multiple of 2048 bytes, not 5000"):
+        BlockMemory(bus_bits=32, base=BASE, size=5000)
