@@ -4,9 +4,9 @@ from itertools import pairwise
 
 from amaranth.hdl import Array, Cat, Module, Signal
 from amaranth.lib import wiring
-from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, connect, flipped
 
+from matloom_rtl.board.lane import Lane
 from matloom_rtl.bus.axi import AxiReadSignature, AxiWriteSignature, ReadBeat
 from matloom_rtl.memory.credits import CreditQueue
 
@@ -28,7 +28,7 @@ class BlockMemory(wiring.Component):
     What a response says is written is seen by every read that begins after it. Addresses outside
     give a decode error, and nothing is written. Ids come back as they went in.
 
-    Latency: from an address taken to its first beat six cycles; from the last beat of a write to
+    Latency: from an address taken to its first beat seven cycles; from the last beat of a write to
     its response one. Throughput: a beat a cycle of reads, the next burst at the heels of the last;
     of writes a beat a cycle within a burst, and two cycles between bursts. Stalls: any, on either
     side; no output depends on an input of the same cycle. A reset forgets the bursts under way,
@@ -79,16 +79,17 @@ class BlockMemory(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        ports = []
-        for index in range(self.banks):
-            # `no_rw_check`: no logic that keeps the old word where a read meets a write.
-            memory = Memory(
-                shape=self._bus_bits, depth=self._words, init=[], attrs={"no_rw_check": 1}
-            )
-            m.submodules[f"bank_{index}"] = memory
-            ports.append((memory.read_port(), memory.write_port(granularity=8)))
-        self._read(m, [read for read, _ in ports])
-        self._write(m, [write for _, write in ports])
+        # Narrower lanes would leave bits of their block RAMs unused.
+        bits = min(self._bus_bits, max(8, BLOCK_WORDS // self._words))
+        banks = [
+            [Lane(words=self._words, bits=bits) for _ in range(self._bus_bits // bits)]
+            for _ in range(self.banks)
+        ]
+        for index, lanes in enumerate(banks):
+            for place, lane in enumerate(lanes):
+                m.submodules[f"bank_{index}_{place}"] = lane
+        self._read(m, banks)
+        self._write(m, banks)
         return m
 
     def _burst(self, m: Module, name: str, address, go):
@@ -112,8 +113,8 @@ class BlockMemory(wiring.Component):
             ]
         return place, id_, bad
 
-    def _read(self, m: Module, ports):
-        """Words go through bank, a register at each bank, a register behind all, and a queue."""
+    def _read(self, m: Module, banks):
+        """Words come from their lanes, and go through a register behind all and a queue."""
         layout = ReadBeat(self._bus_bits)
         m.submodules.queue = queue = CreditQueue(layout, at_hand=("last",))
         ar = self.axi_read.ar
@@ -135,7 +136,7 @@ class BlockMemory(wiring.Component):
                 "valid": Signal(name=f"valid_{stage}"),
                 "rest": Signal(3 + self._bank_bits, name=f"rest_{stage}", reset_less=True),
             }
-            for stage in range(4)
+            for stage in range(5)
         ]
         m.d.sync += [
             word.eq(place),
@@ -144,18 +145,14 @@ class BlockMemory(wiring.Component):
         ]
         for before, after in pairwise(stages):
             m.d.sync += [after[name].eq(before[name]) for name in after]
-        held = [
-            Signal(self._bus_bits, name=f"held_{k}", reset_less=True) for k in range(len(ports))
-        ]
-        for port, data in zip(ports, held, strict=True):
-            m.d.comb += port.addr.eq(word)
-            m.d.sync += data.eq(port.data)
+        m.d.comb += [lane.read_word.eq(word) for lanes in banks for lane in lanes]
+        held = [Cat(lane.found for lane in lanes) for lanes in banks]
         found = Signal(self._bus_bits, reset_less=True)
-        which = stages[2]["rest"][3:]
+        which = stages[3]["rest"][3:]
         m.d.sync += found.eq(Array(held)[which] if self._bank_bits else held[0])
-        rest = stages[3]["rest"]
+        rest = stages[4]["rest"]
         m.d.comb += [
-            queue.w_en.eq(stages[3]["valid"]),
+            queue.w_en.eq(stages[4]["valid"]),
             queue.w_data.data.eq(found),
             queue.w_data.id.eq(rest[0]),
             queue.w_data.resp.eq(rest[1].replicate(2) & _DECODE_ERROR),
@@ -163,8 +160,11 @@ class BlockMemory(wiring.Component):
         ]
         connect(m, queue.o, flipped(self.axi_read.r))
 
-    def _write(self, m: Module, ports):
-        """Words go through a register; a response comes when the last is in its register."""
+    def _write(self, m: Module, banks):
+        """Words go through a register on their way; a response comes when the last is in it.
+
+        A read that follows the response reaches its lane later than that word.
+        """
         aw, w, b = self.axi_write.aw, self.axi_write.w, self.axi_write.b
         active, go = Signal(), Signal()
         m.d.comb += [
@@ -177,11 +177,17 @@ class BlockMemory(wiring.Component):
         data = Signal(self._bus_bits, reset_less=True)
         m.d.sync += [word.eq(place), data.eq(w.payload.data)]
         bank = place[self._word_bits :]
-        for index, port in enumerate(ports):
+        for index, lanes in enumerate(banks):
             strobes = Signal(self._bus_bits // 8, name=f"strobes_{index}")
             here = go & ~bad & (bank == index)
             m.d.sync += strobes.eq(w.payload.strb & here.replicate(len(strobes)))
-            m.d.comb += [port.addr.eq(word), port.data.eq(data), port.en.eq(strobes)]
+            for place_, lane in enumerate(lanes):
+                bits, bytes_ = len(lane.data), len(lane.strobes)
+                m.d.comb += [
+                    lane.write_word.eq(word),
+                    lane.data.eq(data.word_select(place_, bits)),
+                    lane.strobes.eq(strobes.word_select(place_, bytes_)),
+                ]
         with m.If(aw.valid & aw.ready):
             m.d.sync += active.eq(1)
         with m.If(b.valid & b.ready):

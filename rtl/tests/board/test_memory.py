@@ -129,7 +129,7 @@ def test_reads_come_a_beat_a_cycle():
 
     simulate(bench.dut, ask, answer, cycles=200)
     # The address is taken in cycle 0.
-    assert arrivals == list(range(6, 6 + 16 * bursts))
+    assert arrivals == list(range(7, 7 + 16 * bursts))
 
 
 def test_writes_take_two_cycles_more_a_burst():

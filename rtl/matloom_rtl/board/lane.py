@@ -1,0 +1,62 @@
+"""Some bits of each word of a memory, with registers of their own: near its block RAMs."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+__all__ = ["Lane"]
+
+
+class Lane(wiring.Component):
+    """Read and write a memory of `words` of `bits`.
+
+    Block RAMs of a large memory lie all over the device. So each lane registers all that goes in
+    and out, and the tools must not share these registers among lanes.
+
+    A read in cycle t has its word in t + 3. A write in cycle t is seen by reads from cycle t + 1
+    on; one in cycle t itself finds anything. One read and one write a cycle, no back-pressure.
+
+    Members
+    -------
+    read_word: in
+    found: out
+    write_word, data, strobes: in
+        Only bytes with a strobe are written.
+    """
+
+    def __init__(self, *, words: int, bits: int):
+        self._words, self._bits = words, bits
+        super().__init__(
+            {
+                "read_word": In(range(words)),
+                "found": Out(bits),
+                "write_word": In(range(words)),
+                "data": In(bits),
+                "strobes": In(bits // 8),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+
+        def near(signal):
+            copy = Signal(
+                signal.shape(), name=f"{signal.name}_near", reset_less=True, attrs={"keep": 1}
+            )
+            m.d.sync += copy.eq(signal)
+            return copy
+
+        # `no_rw_check`: no logic that keeps the old word where a read meets a write.
+        m.submodules.memory = memory = Memory(
+            shape=self._bits, depth=self._words, init=[], attrs={"no_rw_check": 1}
+        )
+        read, write = memory.read_port(), memory.write_port(granularity=8)
+        m.d.comb += [
+            read.addr.eq(near(self.read_word)),
+            write.addr.eq(near(self.write_word)),
+            write.data.eq(near(self.data)),
+            write.en.eq(near(self.strobes)),
+        ]
+        m.d.sync += self.found.eq(read.data)
+        return m
