@@ -28,7 +28,10 @@ ROOMS = (
     *("ops", "data", "tools", "testing", "cli"),
 )
 #: The only host files that ask for hardware: the simulated devices and the command line.
-GENERATORS = {"device/rtl.py", "device/linked.py", "cli/chips.py"}
+GENERATORS = {
+    *("device/rtl.py", "device/linked.py", "device/simulated_board.py"),
+    *("cli/chips.py", "cli/boards.py"),
+}
 
 
 def imported(path):

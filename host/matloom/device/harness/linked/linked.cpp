@@ -1,13 +1,11 @@
 // Runs a Verilated chip with a host link beside a memory, its line on a file descriptor, for
 // ctypes.
 
-#include <poll.h>
-#include <unistd.h>
-
 #include <cstdint>
 
 #include "Vmatloom_linked.h"
 #include "memory.h"
+#include "serve.h"
 #include "uart.h"
 #include "verilated.h"
 
@@ -25,29 +23,13 @@ class Simulation {
   }
   ~Simulation() { top_.final(); }
 
-  // Passes bytes between a pseudo-terminal's far end, which must not block, and the chip.
   void serve(int line, const volatile int* stop) {
-    uint64_t quiet = 0;
-    while (!*stop) {
-      if (quiet > kQuiet) {
-        pollfd waiting{line, POLLIN, 0};
-        if (poll(&waiting, 1, kPollMilliseconds) <= 0) continue;
-      }
-      const bool came = receive(line);
-      for (uint32_t i = 0; i < kBatch; ++i) step();
-      const bool went = send(line);
-      quiet = came || went || uart_.busy() ? 0 : quiet + kBatch;
-    }
+    matloom::serve(uart_, [this] { step(); }, line, stop);
   }
 
   uint64_t cycles() const { return cycles_; }
 
  private:
-  // Cycles without a byte after which the clock stands still: more than a WAIT of the host takes.
-  static constexpr uint64_t kQuiet = 5 << 18;
-  static constexpr uint32_t kBatch = 1 << 11;
-  static constexpr int kPollMilliseconds = 20;
-
   static VerilatedContext* any_state(VerilatedContext& context) {
     context.randReset(2);
     context.randSeed(1);
@@ -67,23 +49,6 @@ class Simulation {
     top_.clk = 1;
     top_.eval();
     ++cycles_;
-  }
-
-  bool receive(int line) {
-    uint8_t bytes[4096];
-    const ssize_t count = read(line, bytes, sizeof bytes);
-    if (count <= 0) return false;
-    uart_.to_chip.insert(uart_.to_chip.end(), bytes, bytes + count);
-    return true;
-  }
-
-  bool send(int line) {
-    bool went = false;
-    while (!uart_.from_chip.empty() && write(line, &uart_.from_chip.front(), 1) == 1) {
-      uart_.from_chip.pop_front();
-      went = true;
-    }
-    return went;
   }
 
   matloom::Memory<Vmatloom_linked, MATLOOM_BUS_BYTES> memory_;

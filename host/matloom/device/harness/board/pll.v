@@ -1,0 +1,31 @@
+// PLLs for simulation: the clock as it comes, and a lock after some cycles.
+
+module EHXPLLL #(
+  parameter CLKI_DIV = 1, CLKFB_DIV = 1, CLKOP_DIV = 1, CLKOP_CPHASE = 0, CLKOP_FPHASE = 0,
+  parameter CLKOP_ENABLE = "", FEEDBK_PATH = "", OUTDIVIDER_MUXA = ""
+) (
+  input CLKI, CLKFB, RST, STDBY, PLLWAKESYNC, ENCLKOP,
+  input PHASESEL0, PHASESEL1, PHASEDIR, PHASESTEP, PHASELOADREG,
+  output CLKOP, LOCK
+);
+  reg [6:0] waited = 0;
+  assign CLKOP = CLKI;
+  assign LOCK = waited[6];
+  always @(posedge CLKI) if (!LOCK) waited <= waited + 1;
+endmodule
+
+module rPLL #(
+  parameter DEVICE = "", FCLKIN = "", IDIV_SEL = 0, FBDIV_SEL = 0, ODIV_SEL = 8, DYN_SDIV_SEL = 2,
+  parameter DYN_IDIV_SEL = "", DYN_FBDIV_SEL = "", DYN_ODIV_SEL = "", CLKFB_SEL = "",
+  parameter CLKOUT_BYPASS = "", CLKOUTP_BYPASS = "", CLKOUTD_BYPASS = ""
+) (
+  input CLKIN, CLKFB, RESET, RESET_P,
+  input [5:0] IDSEL, FBDSEL, ODSEL,
+  input [3:0] PSDA, DUTYDA, FDLY,
+  output CLKOUT, LOCK
+);
+  reg [6:0] waited = 0;
+  assign CLKOUT = CLKIN;
+  assign LOCK = waited[6];
+  always @(posedge CLKIN) if (!LOCK) waited <= waited + 1;
+endmodule

@@ -1,0 +1,57 @@
+// Runs a simulation with the far end of its serial line on a pseudo-terminal.
+
+#ifndef MATLOOM_SERVE_H
+#define MATLOOM_SERVE_H
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <cstdint>
+
+#include "uart.h"
+
+namespace matloom {
+
+// Moves what has come over a pseudo-terminal to the chip's line; tells whether there was anything.
+inline bool receive(Uart& uart, int line) {
+  uint8_t bytes[4096];
+  const ssize_t count = read(line, bytes, sizeof bytes);
+  if (count <= 0) return false;
+  uart.to_chip.insert(uart.to_chip.end(), bytes, bytes + count);
+  return true;
+}
+
+// Moves what the chip has sent to a pseudo-terminal, as far as that takes it.
+inline bool send(Uart& uart, int line) {
+  bool went = false;
+  while (!uart.from_chip.empty() && write(line, &uart.from_chip.front(), 1) == 1) {
+    uart.from_chip.pop_front();
+    went = true;
+  }
+  return went;
+}
+
+// Passes bytes between a pseudo-terminal's far end, which must not block, and the chip, of which
+// `step` simulates a cycle, until `stop` is not zero.
+template <class Step>
+void serve(Uart& uart, Step step, int line, const volatile int* stop) {
+  // Cycles without a byte after which the clock stands still: more than a WAIT of the host takes.
+  constexpr uint64_t kQuiet = 5 << 18;
+  constexpr uint32_t kBatch = 1 << 11;
+  constexpr int kPollMilliseconds = 20;
+  uint64_t quiet = 0;
+  while (!*stop) {
+    if (quiet > kQuiet) {
+      pollfd waiting{line, POLLIN, 0};
+      if (poll(&waiting, 1, kPollMilliseconds) <= 0) continue;
+    }
+    const bool came = receive(uart, line);
+    for (uint32_t i = 0; i < kBatch; ++i) step();
+    const bool went = send(uart, line);
+    quiet = came || went || uart.busy() ? 0 : quiet + kBatch;
+  }
+}
+
+}  // namespace matloom
+
+#endif

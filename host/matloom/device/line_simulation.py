@@ -1,0 +1,157 @@
+"""Simulations of chips with a serial line, which a pseudo-terminal leads to."""
+
+import ctypes
+import hashlib
+import json
+import os
+import threading
+import tty
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from matloom.toolchain import power_up, simulated
+from matloom.toolchain.cache import cache_folder, exclusive
+from matloom.toolchain.verilator import build_arguments, build_library, find_verilator
+
+__all__ = ["DIVISOR", "HARNESS", "LineSimulation", "Source", "build"]
+
+#: Folder of the C++ that runs the simulations.
+HARNESS = Path(__file__).with_name("harness")
+
+#: The shortest bits of the line that the link takes: a simulation has better to do.
+DIVISOR = 2
+
+#: Named to hosts: slow enough that they wait for a simulation of any size.
+_NAMED_BAUD = 115_200
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """What a simulator is built from.
+
+    Members
+    -------
+    top, verilog:
+        Name of the top module, and the generated text.
+    label:
+        Begins the name of the folder in the cache.
+    harness:
+        The C++ file; files of its folder, and of `linked`, may be included.
+    models:
+        Verilog of cells that the text has none of.
+    defines:
+        For the C++.
+    """
+
+    top: str
+    verilog: str
+    label: str
+    harness: Path
+    models: tuple[Path, ...] = ()
+    defines: tuple[str, ...] = ()
+
+
+def build(source: Source, optimise: bool, on_line: Callable[[str], None] | None) -> Path:
+    """Return the simulator library of a source, from the cache or built now."""
+    text = power_up.without_initial_values(simulated.simulated(source.verilog))
+    folders = dict.fromkeys((HARNESS / "linked", source.harness.parent))
+    flags = [word for define in source.defines for word in ("-CFLAGS", f"-D{define}")]
+    paths = [word for folder in folders for word in ("-CFLAGS", f"-I{folder}")]
+    speed = [] if optimise else ["-MAKEFLAGS", "OPT_FAST=-O0"]
+    key = hashlib.sha256(text.encode())
+    files = [path.read_text() for folder in folders for path in sorted(folder.iterdir())]
+    arguments = json.dumps([*build_arguments(source.top), *flags, *speed])
+    for part in (*files, find_verilator().version, arguments):
+        key.update(part.encode() + b"\0")
+    folder = cache_folder() / "simulators" / f"{source.label}-{key.hexdigest()[:16]}"
+    library, verilog = folder / "liblinked.so", folder / f"{source.top}.v"
+    with exclusive(verilog):
+        if not library.exists():
+            verilog.write_text(text)
+            build_library(
+                [verilog, *source.models],
+                source.top,
+                [source.harness],
+                library,
+                flags=[*flags, *paths, *speed],
+                on_line=on_line,
+            )
+    return library
+
+
+def _load(path: Path) -> Any:
+    library = ctypes.CDLL(str(path))
+    handle, size, word = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint32
+    for name, result, arguments in (
+        ("create", handle, [handle, size, size, word]),
+        ("destroy", None, [handle]),
+        ("serve", None, [handle, ctypes.c_int, handle]),
+        ("cycles", size, [handle]),
+    ):
+        function = getattr(library, f"linked_{name}")
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+class LineSimulation:
+    """A simulated chip with a serial line; it runs until `close`.
+
+    Members
+    -------
+    device:
+        What `matloom.load` and ``matloom run --device`` take.
+
+    Parameters
+    ----------
+    library:
+        What `build` returned.
+    memory_base, memory_bytes:
+        External memory beside the chip; no bytes where the chip has its own.
+    """
+
+    def __init__(self, library: Path, memory_base: int = 0, memory_bytes: int = 0) -> None:
+        self._library = _load(library)
+        self._memory = np.zeros(memory_bytes, np.uint8)
+        self._simulation = self._library.linked_create(
+            self._memory.ctypes.data, memory_base, memory_bytes, DIVISOR
+        )
+        self._far, self._near = os.openpty()
+        tty.setraw(self._near)
+        os.set_blocking(self._far, False)
+        self.device = f"uart:{os.ttyname(self._near)}@{_NAMED_BAUD}"
+        self._stop = ctypes.c_int(0)
+        self._server = threading.Thread(target=self._serve, daemon=True)
+        self._server.start()
+
+    def _serve(self) -> None:
+        self._library.linked_serve(self._simulation, self._far, ctypes.byref(self._stop))
+
+    @property
+    def cycles(self) -> int:
+        """Cycles simulated so far."""
+        return int(self._library.linked_cycles(self._simulation))
+
+    def close(self) -> None:
+        """End the simulation; a second time does nothing."""
+        if not self._stop.value:
+            self._stop.value = 1
+            self._server.join()
+            self._library.linked_destroy(self._simulation)
+            os.close(self._far)
+            os.close(self._near)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
