@@ -20,7 +20,7 @@ from matloom_rtl.link.settings import LinkSettings
 __all__ = ["BOARD_TOP", "Plan", "board_verilog", "make_plan"]
 
 #: A memory that begins with zeros, a line for each word.
-_ZEROS = re.compile(r"^  initial begin\n(?:    \S+ ?\[\d+\] = \d+'h0+;\n)+  end\n", re.MULTILINE)
+_ZEROS = re.compile(r"^  initial begin\n(?:    \S+ ?\[\d+\] = \d+'[hd]0+;\n)+  end\n", re.MULTILINE)
 
 #: Name of the Verilog top module.
 BOARD_TOP = "matloom_board"

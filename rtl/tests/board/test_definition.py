@@ -36,7 +36,9 @@ def test_the_pins_of_the_ulx3s():
 
 def test_the_part_is_that_of_the_definition():
     """Device, package and grade, where amaranth-boards tells them too."""
-    boards = pytest.importorskip("amaranth_boards", reason="amaranth-boards is absent: extra boards")
+    boards = pytest.importorskip(
+        "amaranth_boards", reason="amaranth-boards is absent: extra boards"
+    )
     assert boards
     from matloom_rtl.board.pins import _definition
 

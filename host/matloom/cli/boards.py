@@ -1,0 +1,128 @@
+"""Verbs of boards: build, program, simulate-board."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from matloom.cli.group import cli
+
+
+def _list_boards(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    """Print the boards that come along, and end."""
+    if not wanted or context.resilient_parsing:
+        return
+    from matloom_rtl.board.definition import board_names, load_board
+
+    for board in map(load_board, board_names()):
+        memory = f"{board.memory.bytes // 1024} KiB of {board.memory.kind} RAM"
+        clock = f"{board.clock_hz / 1e6:g} MHz"
+        click.echo(f"{board.name:18} {board.config:8} {clock:8} {memory:22} {board.title}")
+    context.exit()
+
+
+@cli.command("build")
+@click.argument("board")
+@click.option(
+    "--list",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_list_boards,
+    help="Print the boards that there are.",
+)
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="Folder; build/BOARD where not named."
+)
+@click.option("--config", metavar="PRESET[+CHANGE...]|FILE", help="The engine; else the board's.")
+@click.option("--freq", type=click.FloatRange(min=1), metavar="MHZ", help="Another clock.")
+@click.option("--seed", type=int, default=4, show_default=True, help="First of the placement.")
+@click.option("--seeds", type=click.IntRange(1), default=1, help="How many, from --seed upward.")
+@click.option("--jobs", type=click.IntRange(1), default=1, help="Seeds at a time.")
+def build(
+    board: str,
+    output: Path | None,
+    config: str | None,
+    freq: float | None,
+    seed: int,
+    seeds: int,
+    jobs: int,
+) -> None:
+    """Make the bitstream of BOARD, a name of --list or a file.toml, and a report of it.
+
+    Netlist and routings are kept in the cache under a digest of all that they depend on: the same
+    call again takes no time, and more seeds begin at the netlist. A clock that is missed is an
+    error, and there is no bitstream.
+    """
+    from matloom.toolchain.cache import cache_folder, exclusive
+    from matloom_rtl.board.build import build_board
+    from matloom_rtl.board.definition import load_board
+    from matloom_rtl.board.plan import make_plan
+    from matloom_rtl.fpga.progress import FlowError
+
+    plan = make_plan(load_board(board), config, round(freq * 1e6) if freq else None)
+    engine = config or plan.board.config
+    click.echo(f"{plan.board.title}: {engine} at {plan.clock_mhz:g} MHz, {plan.device.name}")
+    work = cache_folder() / "boards" / f"{plan.board.name}-{plan.digest()}"
+    with exclusive(work / "build"):
+        try:
+            made = build_board(plan, work, click.echo, tuple(range(seed, seed + seeds)), jobs)
+        except FlowError as error:
+            raise ValueError(str(error)) from error
+    folder = output or Path("build") / plan.board.name
+    folder.mkdir(parents=True, exist_ok=True)
+    bitstream = folder / made.path.name
+    bitstream.write_bytes(made.path.read_bytes())
+    report = folder / f"{plan.board.name}.json"
+    report.write_text(json.dumps(made.report, indent=2) + "\n")
+    click.echo(report)
+    click.echo(f"{bitstream}: {_summary(made.report)}")
+
+
+def _summary(report: dict[str, Any]) -> str:
+    area = report["area"]
+    used = ", ".join(f"{name} {item['used']} of {item['available']}" for name, item in area.items())
+    return f"{report['fmax_mhz']} MHz by seed {report['seed']}; {used}"
+
+
+@cli.command()
+@click.argument("board")
+@click.argument("bitstream", type=click.Path(path_type=Path))
+@click.option(
+    "--flash", is_flag=True, help="Into the board's flash, to stay; else until power-off."
+)
+def program(board: str, bitstream: Path, flash: bool) -> None:
+    """Write BITSTREAM to BOARD by openFPGALoader, which must be installed."""
+    import subprocess
+
+    from matloom_rtl.board.definition import load_board
+    from matloom_rtl.board.programmer import programmer_command
+
+    command = programmer_command(load_board(board), bitstream, flash)
+    click.echo(" ".join(command))
+    done = subprocess.run(command, check=False)
+    if done.returncode:
+        raise ValueError(
+            f"openFPGALoader must end well, not with status {done.returncode}: is {board} "
+            f"plugged in, and may you use its port (docs/boards.md)?"
+        )
+
+
+@cli.command("simulate-board")
+@click.argument("board")
+@click.option("--config", metavar="PRESET[+CHANGE...]|FILE", help="The engine; else the board's.")
+def simulate_board(board: str, config: str | None) -> None:
+    """Simulate BOARD until interrupted, all but its PLL; print what --device takes."""
+    import threading
+
+    from matloom.device.simulated_board import SimulatedBoard
+    from matloom.terminal.progress import progress
+    from matloom_rtl.board.definition import load_board
+
+    engine = config or load_board(board).config
+    with progress(f"building the simulator of {board} with {engine}"):
+        running = SimulatedBoard(board, config)
+    with running:
+        click.echo(f"--device {running.device} --config {engine}")
+        threading.Event().wait()

@@ -1,0 +1,39 @@
+"""The verbs of boards: what is listed, what is refused, and in which words."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = str(Path(sys.executable).with_name("matloom"))
+
+
+def run(*words):
+    return subprocess.run([PROGRAM, *words], capture_output=True, text=True)
+
+
+def test_list():
+    done = run("build", "--list")
+    assert done.returncode == 0, done.stderr
+    names = [line.split()[0] for line in done.stdout.splitlines()]
+    wanted = {"ulx3s-85f", "ulx3s-25f", "orangecrab-85f", "colorlight-5a75b", "tang-nano-20k"}
+    assert wanted <= set(names)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["build", "ulx4m"], "a board must be one of colorlight-5a75b, "),
+        (["build", "ulx3s-85f", "--config", "tiny"], "config"),
+        (["build", "ulx3s-85f", "--freq", "3"], "clock must be one that a PLL of the ECP5 makes"),
+        (["program", "ulx3s-85f", "none.bit"], "a bitstream must be a file, not 'none.bit'"),
+        (["simulate-board", "ulx4m"], "a board must be one of colorlight-5a75b, "),
+    ],
+)
+def test_mistakes_are_one_sentence(words, sentence):
+    done = run(*words)
+    assert done.returncode == 2
+    assert done.stderr.startswith("matloom: ")
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr

