@@ -47,7 +47,7 @@ def test_a_network_runs(board, small_product, small_inputs):
 
 
 def test_no_such_board():
-    with pytest.raises(ValueError, match="a board must be one of .*ulx3s-85f.*, not 'ulx4m'"):
+    with pytest.raises(ValueError, match=r"a board must be one of .*ulx3s-85f.*, not 'ulx4m'"):
         SimulatedBoard("ulx4m")
 
 
