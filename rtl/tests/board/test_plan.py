@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """Plans: what is generated for a board, and that its digest tells plans apart."""
 
 import re
