@@ -10,7 +10,7 @@ from matloom_rtl.board.lane import Lane
 from matloom_rtl.bus.axi import AxiReadSignature, AxiWriteSignature, ReadBeat
 from matloom_rtl.memory.credits import CreditQueue
 
-__all__ = ["BLOCK_WORDS", "BlockMemory"]
+__all__ = ["BLOCK_WORDS", "BlockMemory", "words_of_bank"]
 
 #: Words of a bank: a block RAM of an ECP5 or a Gowin device holds one bit of each.
 BLOCK_WORDS = 16384
@@ -20,6 +20,20 @@ _LEAST_WORDS = 512
 
 #: Responses.
 _OKAY, _DECODE_ERROR = 0, 3
+
+
+def words_of_bank(size: int, bus_bits: int) -> int:
+    """Return the words of a bank of memory: the most, up to `BLOCK_WORDS`, that divide it.
+
+    Errors
+    ------
+    ValueError
+        It is no multiple of the smallest bank.
+    """
+    least, words = _LEAST_WORDS * bus_bits // 8, size // (bus_bits // 8)
+    if size < least or size % least:
+        raise ValueError(f"size must be a multiple of {least} bytes, not {size}")
+    return min(BLOCK_WORDS, words & -words)
 
 
 class BlockMemory(wiring.Component):
@@ -52,8 +66,7 @@ class BlockMemory(wiring.Component):
     """
 
     def __init__(self, *, bus_bits: int, base: int, size: int, bank_words: int | None = None):
-        words = size // (bus_bits // 8)
-        bank_words = bank_words or max(_LEAST_WORDS, min(BLOCK_WORDS, words & -words))
+        bank_words = bank_words or words_of_bank(size, bus_bits)
         bank = bank_words * bus_bits // 8
         if size < bank or size % bank:
             raise ValueError(f"size must be a multiple of {bank} bytes, not {size}")

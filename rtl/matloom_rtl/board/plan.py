@@ -9,6 +9,7 @@ from amaranth.back import verilog
 
 from matloom.arch.config import Config, load_config
 from matloom_rtl.board.definition import Board
+from matloom_rtl.board.memory import words_of_bank
 from matloom_rtl.board.pins import constraints
 from matloom_rtl.board.pll import Pll
 from matloom_rtl.board.top import BoardTop, settings_for
@@ -84,7 +85,13 @@ def board_verilog(board: Board, config: Config, pll: Pll, link: LinkSettings) ->
 
     Memories begin with anything: nothing depends on it, and Yosys takes minutes to read as many
     zeros as external memory has words.
+
+    Errors
+    ------
+    ValueError
+        Block RAM that is no multiple of a bank.
     """
+    words_of_bank(board.memory.bytes, config.bus_bits)
     top = BoardTop(board, config, pll, link)
     text = verilog.convert(top, name=BOARD_TOP, emit_src=False, strip_internal_attrs=True)
     return _ZEROS.sub("", text)

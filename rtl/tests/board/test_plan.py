@@ -1,4 +1,3 @@
-# amaranth: UnusedElaboratable=no
 """Plans: what is generated for a board, and that its digest tells plans apart."""
 
 import re
