@@ -59,3 +59,13 @@ def test_results_of_the_header(build):
     """Their numbers are of the interface: matloom.h."""
     files = [edited(0, 0), edited(8, 4), edited(16, 2**31), edited(12, 0)]
     assert [row[0] for row in build.open_files(files)] == [3, 4, 5, 6]
+
+
+def test_mutated_files(build, engine_files):
+    """A short run of the fuzzer; docs/firmware.md says of a long one."""
+    program = build.program("fuzz", "tests/fuzz.c")
+    said = build.run([program, "5000", "1", *engine_files]).decode()
+    cases, accepted = re.fullmatch(r"(\d+) cases, (\d+) accepted\n", said).groups()
+    assert int(cases) == 5000
+    # Edits of constants and instructions are none of the loader's.
+    assert 100 < int(accepted) < 4900

@@ -1,0 +1,52 @@
+"""The driver on the chip's Verilog: compiled for this machine, beside the simulation of `nano`."""
+
+import os
+import subprocess
+
+import numpy as np
+import pytest
+
+import matloom
+from matloom.arch.config import PRESETS
+from matloom.data.digits import NETWORK
+from matloom.device.rtl import build as build_simulator
+from matloom.frontend.tflite import load_tflite
+from matloom.kernels.interpreter import interpret
+from matloom.program import Program
+
+
+@pytest.fixture(scope="module")
+def board(build):
+    """Return a function that compiles a program for the simulated board."""
+    os.environ["MATLOOM_SIMULATOR"] = str(build_simulator(PRESETS["nano"]))
+    # The simulation is no code of the driver's: what it never frees is none of its leaks.
+    os.environ["ASAN_OPTIONS"] = "detect_leaks=0"
+
+    def program(name, *sources):
+        return build.program(name, *sources, "tests/simulator.c", flags=["-ldl"])
+
+    yield program
+    del os.environ["MATLOOM_SIMULATOR"], os.environ["ASAN_OPTIONS"]
+
+
+@pytest.mark.parametrize("how", ["copy", "place"])
+def test_digits(board, engine_files, how):
+    """Logits of the reference kernels, and the cycles that the driver in Python counts."""
+    graph = load_tflite(NETWORK)
+    images = np.random.default_rng(1).integers(-128, 128, (3, 8, 8, 1), np.int8)
+    logits = next(n for n, tensor in graph.tensors.items() if tensor.name == "logits")
+    wanted = [
+        interpret(graph, {graph.inputs[0]: image[np.newaxis]}, keep=True)[logits]
+        for image in images
+    ]
+
+    command = [board("test_chip", "tests/test_chip.c"), engine_files[0], how]
+    done = subprocess.run(command, input=images.tobytes(), capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    found = np.frombuffer(done.stdout, np.int8).reshape(3, 10)
+    assert np.array_equal(found, np.concatenate(wanted))
+
+    if how == "copy":
+        with matloom.load(Program.load(engine_files[0]), device="rtl") as session:
+            session.run(images[-1:])
+            assert int(done.stderr) == session.report().cycles
