@@ -13,7 +13,7 @@ __all__ = ["Chunks"]
 class Chunks(wiring.Component):
     """Cut bursts at multiples of `chunk_beats` beats.
 
-    Latency: a cycle. Throughput: a chunk a cycle within a burst, and a cycle between bursts.
+    Latency: 2 cycles. Throughput: a chunk in 2 cycles within a burst, in 3 between bursts.
     Stalls: holds one burst; no path from `o.ready` to `i.ready`.
 
     Members
@@ -36,16 +36,17 @@ class Chunks(wiring.Component):
         low = plan.count_bits
         address = Signal(plan.row_layout, reset_less=True)
         bits = address.as_value()
-        left = Signal(8, reset_less=True)
-        ident = Signal(reset_less=True)
-        under_way, room = Signal(), Signal(low)
+        left, room = Signal(8, reset_less=True), Signal(low)
+        ident, last = Signal(reset_less=True), Signal(reset_less=True)
+        count = Signal(low, reset_less=True)
+        under_way, shown = Signal(), Signal()
         m.d.comb += [
             self.i.ready.eq(~under_way),
-            self.o.valid.eq(under_way),
+            self.o.valid.eq(shown),
             room.eq(~bits[:low]),
             chunk.place.eq(address),
-            chunk.last.eq(left <= room),
-            chunk.count.eq(Mux(chunk.last, left, room)),
+            chunk.last.eq(last),
+            chunk.count.eq(count),
             chunk.write.eq(int(self._write)),
             chunk.id.eq(ident),
         ]
@@ -56,13 +57,18 @@ class Chunks(wiring.Component):
                 left.eq(self.i.payload.len),
                 ident.eq(self.i.payload.id),
             ]
+        with m.Elif(~shown):
+            m.d.sync += [shown.eq(1), last.eq(left <= room), count.eq(_least(left, room))]
         with m.Elif(self.o.ready):
-            # The next begins at a cut, of which a burst within 4 KiB meets few: a short sum.
-            window = Signal(len(bits) - low)
-            m.d.comb += window.eq(bits[low:] + 1)
+            # The next begins at a cut.
             m.d.sync += [
-                under_way.eq(~chunk.last),
-                bits.eq(Cat(Const(0, low), window)),
+                shown.eq(0),
+                under_way.eq(~last),
+                bits.eq(Cat(Const(0, low), (bits[low:] + 1)[: len(bits) - low])),
                 left.eq(left - room - 1),
             ]
         return m
+
+
+def _least(left, room):
+    return Mux(left <= room, left, room)

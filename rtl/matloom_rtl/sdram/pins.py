@@ -70,11 +70,19 @@ class Plan:
             raise InvalidSdram(f"chunk_beats must be a power of two, 2 to {most}, not {beats}")
         if not 0 <= self.pin_cycles <= 3:
             raise InvalidSdram(f"pin_cycles must be 0 to 3, not {self.pin_cycles}")
+        if self.timing.rrd > self.activate_distance:
+            most = self.activate_distance
+            raise InvalidSdram(f"rrd must be at most {most} cycles, not {self.timing.rrd}")
         if self.timing.refresh_due <= self.longest_wait:
             raise InvalidSdram(
                 f"chunk_beats must let a refresh in every {self.timing.refresh_due} cycles, "
                 f"not {beats}: a chunk may take {self.longest_wait}"
             )
+
+    @property
+    def activate_distance(self) -> int:
+        """Return the cycles that the opener takes from ACTIVATE to ACTIVATE: pass, take, look."""
+        return 4
 
     @property
     def longest_wait(self) -> int:

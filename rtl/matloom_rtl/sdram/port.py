@@ -14,6 +14,9 @@ __all__ = ["Port"]
 #: Chunks of data that each direction holds: one at the pins, one behind it, and one on the bus.
 _CHUNKS = 4
 
+#: Columns for which one direction may keep the pins from the other, if a chunk is not longer.
+_RUN = 128
+
 #: Responses that may wait for the bus.
 _RESPONSES = 8
 
@@ -24,14 +27,14 @@ class Port(wiring.Component):
     A read chunk goes on when all of its beats have a place in the queue to the bus, a write chunk
     when all of its beats have come and its response has a place. So what is below never waits for
     the bus, reads never wait for a slow writer, nor writes for a slow reader. Reads and writes
-    take turns where both may go. A read whose address came after the response of a write sees it:
-    all chunks are served in the order in which they go.
+    take turns of `_RUN` columns, or one chunk, where both may go. A read whose address came after
+    the response of a write sees it: all chunks are served in the order in which they go.
 
     Here a clock could be crossed: `chunks`, `write_data`, `read_data` and `written` are all that
     passes, each in order and with its place promised.
 
-    Latency: 2 cycles to `chunks`, 2 from `read_data`. Throughput: a beat a cycle each way, a chunk
-    in two cycles.
+    Latency: 3 cycles to `chunks`, 2 from `read_data`. Throughput: a beat a cycle each way, a chunk
+    in three cycles.
 
     Members
     -------
@@ -70,59 +73,73 @@ class Port(wiring.Component):
         connect(m, flipped(self.axi_read.ar), reads.i)
         connect(m, flipped(self.axi_write.aw), writes.i)
         taken = Signal()
-        may_read = self._read(m, reads.o, taken)
-        may_write = self._write(m, writes.o, taken)
+        may_read = reads.o.valid & self._read(m)
+        may_write = writes.o.valid & self._write(m, writes.o)
         self._choose(m, (reads.o, may_read), (writes.o, may_write), taken)
         return m
 
     def _choose(self, m: Module, reads, writes, taken):
-        """Move one chunk to the register of `chunks`, every other cycle at most."""
+        """Move one chunk to the register of `chunks`, every third cycle at most."""
         (read, may_read), (write, may_write) = reads, writes
+        plan = self._plan
         chunk = Signal.like(self.chunks.payload, reset_less=True)
-        turn, choice = Signal(), Signal()
+        # A direction keeps the pins for some columns, so that turning them costs little.
+        longest = max(1, _RUN // (plan.chunk_beats * plan.burst))
+        run, turn, choice, recent = Signal(range(longest + 1)), Signal(), Signal(), Signal()
         m.d.comb += [
             self.chunks.payload.eq(chunk),
+            turn.eq(Mux(run == longest, ~chunk.write, chunk.write)),
             choice.eq(Mux(may_read & may_write, turn, may_write)),
-            taken.eq(~self.chunks.valid & (may_read | may_write)),
+            taken.eq(~self.chunks.valid & ~recent & (may_read | may_write)),
             read.ready.eq(taken & ~choice),
             write.ready.eq(taken & choice),
         ]
+        # What was counted for a chunk shows in the second cycle after.
+        m.d.sync += recent.eq(self.chunks.valid)
         with m.If(self.chunks.ready):
             m.d.sync += self.chunks.valid.eq(0)
         with m.If(taken):
             m.d.sync += [
                 self.chunks.valid.eq(1),
                 chunk.eq(Mux(choice, write.payload, read.payload)),
-                turn.eq(~choice),
+                run.eq(Mux((choice != chunk.write) | (run == longest), 1, run + 1)),
             ]
 
-    def _read(self, m: Module, chunk, taken):
-        """Hold what was read; return whether the next chunk has room."""
+    def _counted(self, m: Module, *, write: int):
+        """Return whether a chunk of this direction was taken a cycle ago, and its beats."""
+        chunk, new, beats = self.chunks, Signal(), Signal(range(self._plan.chunk_beats + 1))
+        shown = Signal()
+        m.d.sync += shown.eq(chunk.valid)
+        m.d.comb += new.eq(chunk.valid & ~shown & (chunk.payload.write == write))
+        with m.If(new):
+            m.d.comb += beats.eq(chunk.payload.count + 1)
+        return new, beats
+
+    def _read(self, m: Module):
+        """Hold what was read; return whether a chunk more has room."""
         depth = _CHUNKS * self._plan.chunk_beats
-        layout = self.axi_read.r.payload.shape()
         m.submodules.read_queue = queue = SyncFIFOBuffered(
             width=self._plan.bus_bits + 2, depth=depth
         )
-        beat, promised, may = Signal(layout), Signal(range(depth + 1)), Signal()
-        came = self.read_data
+        beat, came = self.axi_read.r.payload, self.read_data
+        promised, room, freed = Signal(range(depth + 1)), Signal(), Signal()
         m.d.comb += [
             queue.w_data.eq(Cat(came.data, came.id, came.last)),
             queue.w_en.eq(self.give),
             Cat(beat.data, beat.id, beat.last).eq(queue.r_data),
-            self.axi_read.r.payload.eq(beat),
             self.axi_read.r.valid.eq(queue.r_rdy),
             queue.r_en.eq(self.axi_read.r.ready),
         ]
-        freed = queue.r_rdy & queue.r_en
-        more = Mux(chunk.ready, chunk.payload.count + 1, 0)
+        _new, beats = self._counted(m, write=0)
         m.d.sync += [
-            promised.eq(promised + more - freed),
-            # Never stale: what goes now keeps the next from going for a cycle.
-            may.eq(chunk.valid & ~taken & (promised <= depth - self._plan.chunk_beats)),
+            # Places count as free a cycle late, for a shorter path.
+            freed.eq(queue.r_rdy & queue.r_en),
+            promised.eq(promised + beats - freed),
+            room.eq(promised <= depth - self._plan.chunk_beats),
         ]
-        return may
+        return room
 
-    def _write(self, m: Module, chunk, taken):
+    def _write(self, m: Module, chunk):
         """Hold what is to be written; return whether the next chunk has come whole."""
         depth = _CHUNKS * self._plan.chunk_beats
         w, b = self.axi_write.w, self.axi_write.b
@@ -130,7 +147,6 @@ class Port(wiring.Component):
             width=self.write_data.shape().size, depth=depth
         )
         m.submodules.responses = responses = SyncFIFO(width=1, depth=_RESPONSES)
-        came, owed, may = Signal(range(depth + 2)), Signal(range(_RESPONSES + 1)), Signal()
         m.d.comb += [
             queue.w_data.eq(Cat(w.payload.data, w.payload.strb)),
             queue.w_en.eq(w.valid),
@@ -143,10 +159,15 @@ class Port(wiring.Component):
             b.payload.id.eq(responses.r_data),
             responses.r_en.eq(b.ready),
         ]
-        less = Mux(chunk.ready, chunk.payload.count + 1, 0)
+        came, owed, may = Signal(range(depth + 2)), Signal(range(_RESPONSES + 1)), Signal()
+        more, freed = Signal(), Signal()
+        new, beats = self._counted(m, write=1)
         m.d.sync += [
-            came.eq(came + (w.valid & w.ready) - less),
-            owed.eq(owed + (chunk.ready & chunk.payload.last) - (b.valid & b.ready)),
-            may.eq(chunk.valid & ~taken & (came > chunk.payload.count) & (owed != _RESPONSES)),
+            # Both count a cycle late, for a shorter path.
+            more.eq(w.valid & w.ready),
+            freed.eq(b.valid & b.ready),
+            came.eq(came + more - beats),
+            owed.eq(owed + (new & self.chunks.payload.last) - freed),
+            may.eq(chunk.valid & (came > chunk.payload.count) & (owed != _RESPONSES)),
         ]
         return may

@@ -4,6 +4,7 @@ import ctypes
 import functools
 import subprocess
 import tempfile
+from collections import deque
 from pathlib import Path
 
 import matloom.arch
@@ -119,14 +120,17 @@ class Sdram:
         names = ("refreshes", "columns", "activations")
         return {name: getattr(self._library, f"sdram_{name}")(self._model) for name in names}
 
-    def attach(self, pins):
-        """Return a background bench that is the SDRAM at these pins."""
+    def attach(self, pins, *, outward: int = 0, inward: int = 0):
+        """Return a background bench: the SDRAM, so many registers away from these pins."""
         names = ("clk_en", "cs", "ras", "cas", "we", "ba", "a", "dqm")
         signals = [*(getattr(pins, name) for name in names), pins.dq.oe, pins.dq.o]
 
         async def bench(ctx):
+            out, back = deque([SdramPins(clk_en=1)] * outward), deque([0] * inward)
             while True:
                 _clk, _rst, *values = await ctx.tick().sample(*signals)
-                ctx.set(pins.dq.i, self.step(SdramPins(*values)))
+                out.append(SdramPins(*values))
+                back.append(self.step(out.popleft()))
+                ctx.set(pins.dq.i, back.popleft())
 
         return bench

@@ -1,11 +1,14 @@
+# amaranth: UnusedElaboratable=no
 """The controller against the SDRAM model: exact data, no rule broken, efficiency, refreshes."""
 
 import dataclasses
+import itertools
 import random
 
 import pytest
+from amaranth.hdl import ResetInserter, Signal
 
-from matloom.arch.sdram import load_sdram
+from matloom.arch.sdram import InvalidSdram, load_sdram
 from matloom_rtl.sdram.controller import SdramController
 from matloom_rtl.sdram.initiator import Initiator
 from matloom_rtl.sdram.testing import Sdram
@@ -28,32 +31,36 @@ CASES = [
 class Bench:
     """A controller with an SDRAM of full size, the first `span` bytes of each bank's first rows."""
 
-    def __init__(self, case=CASES[0], *, span=1 << 16, spoilt=None, **options):
+    def __init__(self, case=CASES[0], *, span=1 << 16, **options):
         name, mhz, bus_bits, latency = case
+        spoilt, demands = options.pop("spoilt", {}), options.pop("demands", {})
+        outward, inward = options.pop("outward", 0), options.pop("inward", 0)
         self.part = load_sdram(name)
         truth = self.part.timing(mhz * 10**6, latency)
         # Nobody wants to wait 200 us.
         truth = dataclasses.replace(truth, power_up=300)
+        truth = dataclasses.replace(truth, **demands)
         self.timing = truth
         self.dut = SdramController(
             self.part,
             clock_hz=mhz * 10**6,
             bus_bits=bus_bits,
             burst_beats=options.pop("burst_beats", 32),
-            timing=dataclasses.replace(truth, **(spoilt or {})),
+            pin_cycles=outward + inward,
+            timing=dataclasses.replace(truth, **spoilt),
         )
         self.sdram = Sdram(self.part, truth)
         self.contents = bytearray(random.Random(7).randbytes(span))
         self.sdram.write(0, bytes(self.contents))
         self.initiator = Initiator(self.dut, self.contents, **options)
+        at_pins = self.sdram.attach(self.dut.pins, outward=outward, inward=inward)
+        self.background = [self.initiator.count, at_pins]
+
+    def simulate(self, limit):
+        return simulate(self.dut, *self.initiator.benches, cycles=limit, background=self.background)
 
     def run(self, limit):
-        cycles = simulate(
-            self.dut,
-            *self.initiator.benches,
-            cycles=limit,
-            background=[self.initiator.count, self.sdram.attach(self.dut.pins)],
-        )
+        cycles = self.simulate(limit)
         assert self.sdram.breach == "none", f"{self.sdram.breach} at {self.sdram.breach_edge}"
         assert self.sdram.read(0, len(self.contents)) == bytes(self.contents)
         return cycles
@@ -83,3 +90,267 @@ def test_random_traffic(case, stall, seed):
         stall=stall,
         seed=seed,
     ).run(60000)
+
+
+@pytest.mark.parametrize(("outward", "inward"), [(1, 0), (1, 1), (1, 2)])
+def test_registers_at_the_pins(outward, inward, seed):
+    chance = random.Random(seed)
+    Bench(
+        reads=random_bursts(chance, 12, 8, 1 << 16),
+        writes=random_bursts(chance, 12, 8, 1 << 16),
+        outward=outward,
+        inward=inward,
+    ).run(20000)
+
+
+def test_bursts_around_the_cuts():
+    """The first and last beats of a chunk, bursts from 1 to 256 beats, up to the end of 4 KiB."""
+    places = [
+        (page * 4096 + 8 * start, beats)
+        for page, (start, beats) in enumerate(
+            itertools.product((0, 1, 31, 32, 63), (1, 2, 31, 32, 33, 34, 65))
+        )
+    ]
+    places += [(36 * 4096, 512 - 256), (37 * 4096 + 2048, 256), (38 * 4096 + 4088, 1)]
+    Bench(reads=places, writes=[*places[1:], places[0]], span=1 << 18).run(30000)
+
+
+def wait(cycles):
+    """Return a bench that lets time pass."""
+
+    async def bench(ctx):
+        await ctx.tick().repeat(cycles)
+
+    return bench
+
+
+def straight(width, beats, size, start=0):
+    """Return full bursts, one after another, of so many bytes."""
+    step = width * beats
+    return [(start + place, beats) for place in range(0, size, step)]
+
+
+@pytest.mark.parametrize(
+    ("case", "reads", "writes", "least"),
+    [
+        (CASES[0], 1, 0, 0.95),
+        (CASES[0], 0, 1, 0.95),
+        (CASES[0], 1, 1, 0.92),
+        (CASES[6], 1, 0, 0.95),
+        (CASES[6], 1, 1, 0.9),
+        (CASES[7], 1, 0, 0.95),
+        (CASES[7], 0, 1, 0.95),
+        (CASES[7], 1, 1, 0.9),
+    ],
+)
+def test_efficiency(case, reads, writes, least):
+    """Columns by cycle in long transfers, from the first column to the last, refreshes included."""
+    width, size = case[2] // 8, 1 << 13
+    bench = Bench(
+        case,
+        reads=straight(width, 32, size) if reads else (),
+        # In the other half of the same bank's row, or another row.
+        writes=straight(width, 32, size, start=3 * size) if writes else (),
+        full=True,
+    )
+    seen = []
+
+    async def watch(ctx):
+        pins = bench.dut.pins
+        while True:
+            _clk, _rst, cas, ras = await ctx.tick().sample(pins.cas, pins.ras)
+            seen.append(cas & ~ras & 1)
+
+    bench.background.append(watch)
+    bench.run(30000)
+    columns = bench.sdram.counts["columns"]
+    assert columns == (reads + writes) * size * 8 // bench.part.data_bits
+    burst = bench.dut.plan.burst
+    first, last = seen.index(1), len(seen) - seen[::-1].index(1) - 1
+    assert columns / (last - first + burst) >= least
+
+
+def test_latency_of_an_open_row():
+    """As the docstring says, for each CAS latency and each length of a beat."""
+    for case in (CASES[0], CASES[1], CASES[2]):
+        bench = Bench(case, reads=[(0, 1), (64, 1), (8, 1)], outstanding=1)
+        asked, came = [], []
+
+        async def watch(ctx, bench=bench, asked=asked, came=came):
+            axi, cycle = bench.dut.axi_read, 0
+            while True:
+                _clk, _rst, ar, r = await ctx.tick().sample(
+                    axi.ar.valid & axi.ar.ready, axi.r.valid
+                )
+                cycle += 1
+                asked += [cycle] * ar
+                came += [cycle] * r
+
+        bench.background.append(watch)
+        bench.run(5000)
+        plan = bench.dut.plan
+        assert came[1] - asked[1] == 9 + plan.timing.cas_latency + plan.burst
+
+
+#: A bus as wide as the SDRAM, so that short bursts follow each other closely.
+NARROW = ("GW2AR-18", 140, 32, 3)
+
+#: What the SDRAM demands beyond its table, what the controller keeps instead of that, and what the
+#: SDRAM says. tMRD is covered by the controller's own cycles, and tRRD, up to four.
+SPOILT = [
+    (CASES[1], {}, {"rcd": 2}, "tRCD"),
+    (CASES[1], {}, {"rp": 2}, "tRP"),
+    (NARROW, {}, {"ras": 6, "rc": 9}, "tRAS"),
+    (NARROW, {"rc": 11}, {"rc": 10}, "tRC"),
+    (CASES[1], {}, {"rfc": 9}, "tRFC"),
+    (CASES[1], {}, {"wr": 2}, "tWR"),
+    (NARROW, {"rrd": 5}, {"rrd": 4}, "tRRD"),
+    (CASES[1], {}, {"cas_latency": 2}, "mode"),
+    (CASES[0], {}, {"refresh_due": 1500}, "refresh"),
+    (CASES[0], {}, {"initial_refreshes": 7}, "initialise"),
+    (CASES[0], {"power_up": 700}, {"power_up": 662}, "power-up"),
+]
+
+
+@pytest.mark.parametrize(("case", "demands", "kept", "rule"), SPOILT, ids=lambda value: str(value))
+def test_a_wait_too_short_is_noticed(case, demands, kept, rule):
+    """So the controller goes to the limit of each rule, and the model sees each broken."""
+    chance = random.Random(1)
+    # Rows of the same banks, hit with single beats at random.
+    traffic = [
+        [(chance.randrange(64) * 1024, chance.choice((1, 1, 1, 8))) for _ in range(60)]
+        for _ in range(2)
+    ]
+    bench = Bench(case, reads=traffic[0], writes=traffic[1], spoilt=kept, demands=demands)
+    bench.initiator.benches.append(wait(3500))
+    try:
+        bench.simulate(8000)
+    except AssertionError:
+        # Data may be wrong, too.
+        assert bench.sdram.breach != "none"
+    assert bench.sdram.breach == rule
+
+
+@pytest.mark.parametrize(("case", "demands"), {(row[0], tuple(row[1].items())) for row in SPOILT})
+def test_the_same_traffic_keeps_all_rules(case, demands):
+    demands = dict(demands)
+    demands.pop("rrd", None)
+    chance = random.Random(1)
+    traffic = [[(chance.randrange(64) * 1024, 1) for _ in range(60)] for _ in range(2)]
+    Bench(case, reads=traffic[0], writes=traffic[1], demands=demands).run(8000)
+
+
+def test_a_reset_midway_leaves_nothing_behind(seed):
+    """Bursts in every stage are forgotten: their beats and responses never come."""
+    chance = random.Random(seed)
+    for _ in range(3):
+        when = chance.randrange(330, 900)
+        bench = Bench(
+            reads=random_bursts(chance, 6, 8, 1 << 16),
+            writes=random_bursts(chance, 6, 8, 1 << 16),
+            seed=seed,
+        )
+        reset, started = Signal(), []
+        dut = bench.dut
+        bench.dut = ResetInserter(reset)(dut)
+
+        async def disturb(ctx, when=when, bench=bench, dut=dut, reset=reset, started=started):
+            sdram = bench.sdram
+            channels = (dut.axi_read.ar, dut.axi_write.aw, dut.axi_write.w)
+            for channel in channels:
+                ctx.set(channel.valid, 1)
+            ctx.set(dut.axi_read.ar.payload.len, 20)
+            ctx.set(dut.axi_write.aw.payload.len, 20)
+            await ctx.tick().repeat(when)
+            for channel in channels:
+                ctx.set(channel.valid, 0)
+            ctx.set(reset, 1)
+            await ctx.tick().repeat(2)
+            ctx.set(reset, 0)
+            assert sdram.breach == "none"
+            sdram.power_up()
+            sdram.write(0, bytes(bench.contents))
+            started.append(when)
+
+        def later(run, started=started):
+            async def wait(ctx):
+                while not started:
+                    await ctx.tick()
+                await run(ctx)
+
+            return wait
+
+        # The initiator draws its bytes when it asks, after the reset.
+        bench.initiator.benches = [disturb, *(later(run) for run in bench.initiator.benches)]
+        bench.run(12000)
+
+
+def test_a_slow_writer_stops_no_reader_and_a_slow_reader_no_writer():
+    """An address to write whose data never come; then reads that nobody takes."""
+    size = 1 << 12
+    bench = Bench(reads=straight(8, 32, size))
+    dut = bench.dut
+
+    async def address_alone(ctx):
+        ctx.set(dut.axi_write.aw.payload, {"id": 0, "addr": 0x8000, "len": 31})
+        ctx.set(dut.axi_write.aw.valid, 1)
+        await ctx.tick().until(dut.axi_write.aw.ready)
+        ctx.set(dut.axi_write.aw.valid, 0)
+
+    bench.background.append(address_alone)
+    bench.run(5000)
+
+    bench = Bench(writes=straight(8, 32, size, start=0x8000))
+    dut = bench.dut
+
+    async def reads_alone(ctx):
+        ctx.set(dut.axi_read.ar.payload, {"id": 0, "addr": 0, "len": 31})
+        ctx.set(dut.axi_read.ar.valid, 1)
+        await ctx.tick().until(dut.axi_read.ar.ready)
+
+    bench.background.append(reads_alone)
+    bench.initiator.benches.remove(bench.initiator.receive)
+    bench.run(5000)
+
+
+@pytest.mark.parametrize("busy", [0, 1])
+def test_refreshes_keep_their_distance(busy):
+    """Between two there are never two distances, and never is one left out; idle or not."""
+    size = 1 << 15
+    bench = Bench(reads=straight(8, 32, size) if busy else ())
+    due, edges = bench.timing.refresh_due, []
+
+    async def watch(ctx):
+        pins, cycle = bench.dut.pins, 0
+        while True:
+            _clk, _rst, ras, cas, we = await ctx.tick().sample(pins.ras, pins.cas, pins.we)
+            cycle += 1
+            edges.extend([cycle] * (ras & cas & ~we & 1))
+
+    bench.background.append(watch)
+    bench.initiator.benches.append(wait(12000))
+    bench.run(20000)
+    edges = edges[bench.timing.initial_refreshes :]
+    late = [edge - edges[0] - index * due for index, edge in enumerate(edges)]
+    assert len(edges) >= 10000 // due
+    assert max(late) - min(late) < bench.dut.plan.longest_wait < due
+
+
+SLOW = dataclasses.replace(load_sdram("IS42S16160").timing(85_000_000), rrd=5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"bus_bits": 256}, "bus_bits must be 32, 64 or 128, not 256"),
+        ({"burst_beats": 24}, "chunk_beats must be a power of two, 2 to 128, not 24"),
+        ({"burst_beats": 256}, "chunk_beats must be a power of two, 2 to 128, not 256"),
+        ({"pin_cycles": 4}, "pin_cycles must be 0 to 3, not 4"),
+        ({"timing": SLOW}, "rrd must be at most 4 cycles, not 5"),
+        ({"clock_hz": 25_000_000}, "chunk_beats must let a refresh in every 195 cycles, not 128"),
+    ],
+)
+def test_parameters_that_cannot_be_are_refused(changes, message):
+    options = {"clock_hz": 85_000_000, "bus_bits": 64, "burst_beats": 128} | changes
+    with pytest.raises(InvalidSdram, match=message):
+        SdramController(load_sdram("IS42S16160"), **options)
