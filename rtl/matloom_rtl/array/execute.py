@@ -2,17 +2,18 @@
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
+from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from matloom.arch.config import Config
 from matloom.arch.csr import EXEC_CAUSES
 from matloom.arch.isa import UNITS, Opcode
 from matloom_rtl.array.array import Array
-from matloom_rtl.array.cells import flags_layout
+from matloom_rtl.array.cells import delay, flags_layout
 from matloom_rtl.array.loader import Loader
 from matloom_rtl.array.walk import Walk, vector_layout
 from matloom_rtl.memory.bank_select import aligned, bank_select_of
-from matloom_rtl.memory.credits import CreditQueue
+from matloom_rtl.memory.credits import CREDITS, CreditQueue
 from matloom_rtl.ports import (
     SPAD_READ_LATENCY,
     CommandSignature,
@@ -37,7 +38,6 @@ def _tag_layout(config: Config) -> data.StructLayout:
             "add": 1,
             "maximum": 1,
             "last": 1,
-            "timestamp": mark_bits(config),
             **({"narrow": 1} if config.has_narrow else {}),
             **({"floating": 1} if config.has_float else {}),
         }
@@ -336,19 +336,32 @@ class Execute(wiring.Component):
             m.d.comb += [self.sum_narrow.eq(array.next_tag.narrow), self.seconds.eq(seconds)]
         if self._config.has_float:
             m.d.comb += self.sum_floating.eq(array.next_tag.floating)
-        done, timestamp = Signal(), Signal(mark_bits(self._config))
-        m.d.comb += [done.eq(array.o_valid & array.o_tag.last), timestamp.eq(array.o_tag.timestamp)]
+        done = array.o_valid & array.o_tag.last
         for _stage in range(self._config.acc_update_latency):
-            done_next, mark_next = Signal(), Signal.like(timestamp, reset_less=True)
-            m.d.sync += [done_next.eq(done), mark_next.eq(timestamp)]
-            done, timestamp = done_next, mark_next
-        under_way = Signal(range(64))
-        taken = self.unit.command.valid & self.unit.command.ready
-        m.d.sync += under_way.eq(under_way + taken - done)
+            done = delay(m, done, reset=True, name="done")
+        # Each takes the cycles of a step at least, of those that an instruction is on its way.
+        cycles = CREDITS + SPAD_READ_LATENCY + array.latency + self._config.acc_update_latency + 8
+        places = 1 << (cycles // self._config.acc_update_latency + 1).bit_length()
+        taken, under_way = Signal(), Signal(range(places + 1))
         m.d.comb += [
+            taken.eq(self.unit.command.valid & self.unit.command.ready),
             self.unit.done.eq(done),
-            self.unit.done_mark.eq(timestamp),
             self.unit.busy.eq(under_way != 0),
+        ]
+        m.d.sync += under_way.eq(under_way + taken - done)
+        self._stamp(m, places, taken)
+
+    def _stamp(self, m: Module, places: int, taken):
+        """Keep the timestamps of what is under way, in order, and show the oldest."""
+        stamps = Memory(shape=mark_bits(self._config), depth=places, init=[])
+        m.submodules.stamps = stamps
+        store, fetch = stamps.write_port(), stamps.read_port(domain="comb")
+        newest, oldest = Signal(range(places)), Signal(range(places))
+        m.d.sync += [newest.eq(newest + taken), oldest.eq(oldest + self.unit.done)]
+        m.d.comb += [
+            *(store.addr.eq(newest), store.en.eq(taken), fetch.addr.eq(oldest)),
+            store.data.eq(self.unit.command.payload.timestamp),
+            self.unit.done_mark.eq(fetch.data),
         ]
 
 

@@ -9,7 +9,7 @@ from matloom.arch.isa import Opcode
 from matloom_rtl.array.cells import decode_flags, flags_layout
 from matloom_rtl.array.outputs import Outputs, penultimate
 from matloom_rtl.array.windows import LINE_BITS
-from matloom_rtl.ports import access_bits, body_layout, mark_bits
+from matloom_rtl.ports import access_bits, body_layout
 
 __all__ = ["Walk", "vector_layout"]
 
@@ -72,7 +72,6 @@ def vector_layout(config: Config) -> data.StructLayout:
             "add": 1,
             "maximum": 1,
             "last": 1,
-            "timestamp": mark_bits(config),
             "output": 1,
             "first": 1,
             **window,
@@ -83,8 +82,8 @@ def vector_layout(config: Config) -> data.StructLayout:
 
 
 #: What the loops need of a command; they read it from the cycle on in which it begins.
+_LOOPS = ("oc_blocks", "kernel_rows", "kernel_cols", "blocks", "height", "width")
 _LOOP_FIELDS = (
-    *("oc_blocks", "kernel_rows", "kernel_cols", "blocks", "height", "width"),
     *("oc_step", "kernel_row_step", "kernel_col_step", "x_step", "y_step", "first_row"),
     *("accumulate", "weights_fixed"),
 )
@@ -92,7 +91,7 @@ _LOOP_FIELDS = (
 #: What the stages behind the loops need, from a cycle later on.
 _STAGE_FIELDS = (
     *("input_addr", "input_pitch", "input_rows", "input_row_bytes"),
-    *("acc_addr", "pad_value", "timestamp", "window", "mode"),
+    *("acc_addr", "pad_value", "window", "mode"),
     *("first_output", "out_width", "out_height", "out_x_skip", "out_y_skip"),
 )
 
@@ -192,11 +191,15 @@ class Walk(wiring.Component):
         Whether it is held back, and whether a command begins behind it, hundreds of registers wait
         for: both are worked out a move ahead.
         """
-        names = _LOOP_FIELDS[:6]
-        left = {name: Signal(12, name=f"left_{name}", reset_less=True) for name in names}
+        names = _LOOPS
+        left = {name: Signal.like(incoming[name], name=f"left_{name}") for name in names}
         at_last = {name: Signal(name=f"last_{name}", reset_less=True) for name in names}
         # One pass from the last.
         nearly = {name: Signal(name=f"nearly_{name}", reset_less=True) for name in names}
+        # All passes of a command: one, two, and how many less one.
+        single = {name: Signal(name=f"single_{name}", reset_less=True) for name in names}
+        double = {name: Signal(name=f"double_{name}", reset_less=True) for name in names}
+        rest = {name: Signal.like(left[name], name=f"rest_{name}") for name in names}
 
         # A command that accumulates cools first. A step that is too short repeats nothing: its last
         # vector waits instead, while the step is young.
@@ -217,6 +220,12 @@ class Walk(wiring.Component):
             with m.Elif(young):
                 m.d.sync += [age.eq(age + 1), young.eq(stays_young)]
 
+        begin = Signal()
+        m.d.comb += begin.eq(moving & reload)
+        # One subtraction for a loop that begins and for one that goes on.
+        less = {
+            name: (Mux(begin, incoming[name], left[name]) - 1)[: len(left[name])] for name in names
+        }
         carry = Const(1)
         for name in reversed(names):
             if name == "blocks":
@@ -225,20 +234,18 @@ class Walk(wiring.Component):
             with m.If(moving & carry):
                 with m.If(at_last[name]):
                     m.d.sync += [
-                        left[name].eq(command[name] - 1),
-                        at_last[name].eq(command[name] == 1),
-                        nearly[name].eq(command[name] == 2),
+                        left[name].eq(rest[name]),
+                        at_last[name].eq(single[name]),
+                        nearly[name].eq(double[name]),
                     ]
                 with m.Else():
                     m.d.sync += [
-                        left[name].eq(left[name] - 1),
+                        left[name].eq(less[name]),
                         at_last[name].eq(nearly[name]),
                         nearly[name].eq(left[name] == 2),
                     ]
             carry = carry & at_last[name]
-        begin = Signal()
-        m.d.comb += begin.eq(moving & reload)
-        ends = self._ends(m, names, incoming, begin, nearly, at_last, reload)
+        ends = self._ends(names, incoming, single, nearly, at_last, reload)
         final = Signal()
         with m.If(moving):
             m.d.sync += [final.eq(ends["oc_blocks"]), step_end.eq(ends["height"])]
@@ -255,10 +262,11 @@ class Walk(wiring.Component):
 
         with m.If(begin):
             for name in names:
+                one, two = incoming[name] == 1, incoming[name] == 2
                 m.d.sync += [
-                    left[name].eq(incoming[name] - 1),
-                    at_last[name].eq(incoming[name] == 1),
-                    nearly[name].eq(incoming[name] == 2),
+                    *(each.eq(less[name]) for each in (left[name], rest[name])),
+                    *(each.eq(one) for each in (at_last[name], single[name])),
+                    *(each.eq(two) for each in (nearly[name], double[name])),
                 ]
             m.d.sync += [
                 age.eq(0),
@@ -277,16 +285,13 @@ class Walk(wiring.Component):
             "final": final,
         }
 
-    def _ends(self, m: Module, names, incoming, begin, nearly, at_last, reload) -> dict:
+    def _ends(self, names, incoming, single, nearly, at_last, reload) -> dict:
         """Return for some loops whether the next vector ends it and all loops inside.
 
         It does if it is the only one; and if the vector at hand is one from the end of some loop,
         all loops inside of that pass but once, and all outside are at their end.
         """
-        single = {name: Signal(name=f"single_{name}", reset_less=True) for name in names}
         only = {name: incoming[name] == 1 for name in names}
-        with m.If(begin):
-            m.d.sync += [single[name].eq(only[name]) for name in names]
         ends = {}
         for outermost in ("oc_blocks", "height"):
             loops = names[names.index(outermost) :]
@@ -323,8 +328,7 @@ class Walk(wiring.Component):
             s1_row.eq(row),
             known.switch.eq(step_start & (start | ~command.weights_fixed)),
             known.last_tile.eq(
-                command.weights_fixed
-                | Cat(step["at_last"][name] for name in _LOOP_FIELDS[:4]).all()
+                command.weights_fixed | Cat(step["at_last"][name] for name in _LOOPS[:4]).all()
             ),
             known.add.eq(~first_step | command.accumulate),
             known.last.eq(step["final"]),
@@ -334,7 +338,6 @@ class Walk(wiring.Component):
         m.d.comb += [
             s1.pad.eq(fixed.pad_value),
             s1.entry.eq(fixed.acc_addr),
-            s1.timestamp.eq(fixed.timestamp),
             *(s1[name].eq(known[name]) for name in ("switch", "last_tile", "add", "last", "first")),
         ]
         if self._config.maximum:

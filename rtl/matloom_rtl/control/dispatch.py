@@ -207,10 +207,10 @@ class Dispatch(wiring.Component):
         for number, unit in enumerate(UNITS):
             wait = self._wait(word, unit)
             # Beyond the longest wait the count does not matter; the numbers themselves wrap.
-            count = Signal(len(wait), name=f"issued_ever_{unit.name.lower()}")
-            with m.If(self.issue[number] & ~count.all()):
-                m.d.sync += count.eq(count + 1)
-            early.append(wait > count)
+            enough = Signal(name=f"enough_{unit.name.lower()}")
+            issued = self.issued[number]
+            m.d.sync += enough.eq(enough | issued[len(wait) :].any())
+            early.append(~enough & (wait > issued[: len(wait)]))
         m.d.sync += unissued.eq(Cat(early).any())
         return unissued
 

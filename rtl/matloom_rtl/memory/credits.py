@@ -5,10 +5,10 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["CreditQueue"]
+__all__ = ["CREDITS", "CreditQueue"]
 
 #: What a table of a logic cell's memory holds.
-_PLACES = 16
+CREDITS = 16
 
 
 class CreditQueue(wiring.Component):
@@ -18,7 +18,7 @@ class CreditQueue(wiring.Component):
     register. Items are as many as there are places, from `start` until they are taken.
 
     Latency: an item shows at `o` a cycle after it was written, its place is free two cycles after
-    it was taken. Throughput: one item a cycle, while pipeline and queue hold `_PLACES` less three
+    it was taken. Throughput: one item a cycle, while pipeline and queue hold `CREDITS` less three
     items. A reset forgets all items, those on their way too.
 
     Parameters
@@ -57,7 +57,7 @@ class CreditQueue(wiring.Component):
         m = Module()
         self._count(m)
         empty, load, shows = Signal(), Signal(), Signal()
-        shown = Signal(range(_PLACES))
+        shown = Signal(range(CREDITS))
         following, write = Signal.like(shown, init=1), Signal.like(shown, init=1)
         m.d.comb += [
             # Of those that wait one less than places, for the one shown has its own.
@@ -74,7 +74,7 @@ class CreditQueue(wiring.Component):
         rest = [name for name, _ in self._payload if name not in self._at_hand]
         for names, address in ((self._at_hand, following), (rest, shown)):
             stored = data.StructLayout({name: self._payload[name].shape for name in names})
-            memory = Memory(shape=stored, depth=_PLACES, init=[])
+            memory = Memory(shape=stored, depth=CREDITS, init=[])
             m.submodules["hand" if address is following else "storage"] = memory
             store, fetch = memory.write_port(), memory.read_port(domain="comb")
             m.d.comb += [store.en.eq(self.w_en), store.addr.eq(write), fetch.addr.eq(address)]
@@ -91,11 +91,11 @@ class CreditQueue(wiring.Component):
 
     def _count(self, m: Module):
         """Count the items; what was taken counts from the next cycle on: takers are far away."""
-        taken, used = Signal(), Signal(range(_PLACES + 1))
+        taken, used = Signal(), Signal(range(CREDITS + 1))
         after = Signal.like(used)
         m.d.comb += after.eq(used + self.start - taken)
         m.d.sync += [
             taken.eq(self.o.valid & self.o.ready),
             used.eq(after),
-            self.room.eq(after != _PLACES),
+            self.room.eq(after != CREDITS),
         ]
