@@ -1,10 +1,14 @@
 """Waits between units, derived from what each instruction reads and writes."""
 
+from dataclasses import dataclass
+from functools import lru_cache
+
 import numpy as np
+from numpy.typing import NDArray
 
 from matloom.arch.config import Config
 from matloom.arch.footprint import StridedRange, footprint
-from matloom.arch.instruction import Instruction, extent_end
+from matloom.arch.instruction import Instruction
 from matloom.arch.isa import FORMATS, UNITS, AddressSpace, Extent, Opcode, Region, largest
 from matloom.program.accesses import strided_view
 
@@ -17,32 +21,86 @@ _NEVER = -1
 #: External memory is tracked in lines of this many bytes, which may add waits, never lose one.
 _DRAM_LINE = 64
 
+#: Lines of memory by unit, as `strided_view` shows them, and all axes of it but the first.
+_Rows = NDArray[np.int32]
+_AXES = tuple(tuple(range(1, axes)) for axes in range(5))
 
 _UNITS = {unit: number for number, unit in enumerate(UNITS)}
+
+
+@lru_cache
+def _users(space: AddressSpace, *, write: bool) -> tuple[int, ...]:
+    """Return the units that can write, or read, a memory."""
+    return tuple(
+        number
+        for unit, number in _UNITS.items()
+        if any(each.memory is space and each.write is write for each in FORMATS[unit].extents)
+    )
 
 
 class _Accesses:
     """For each unit the number of its last instruction that wrote, and read, each line.
 
-    Of the rows of `last`, those of writes come first.
+    Of the rows of `last`, those of writes come first; there is one for each unit that can.
     """
 
-    def __init__(self, size: int, line: int = 1):
+    def __init__(self, space: AddressSpace, size: int, line: int = 1):
         self.line = line
-        self.last = np.full((2 * len(UNITS), -(-size // line)), _NEVER, np.int32)
-        self._writes = self.last[: len(UNITS)]
+        writers, readers = _users(space, write=True), _users(space, write=False)
+        self._units = (*writers, *readers)
+        self._written = len(writers)
+        self._rows = {
+            **{(unit, True): row for row, unit in enumerate(writers)},
+            **{(unit, False): row for row, unit in enumerate(readers, len(writers))},
+        }
+        self.last = np.full((len(self._units), -(-size // line)), _NEVER, np.int32)
 
-    def latest(self, lines: StridedRange, *, write: bool) -> list[int]:
-        """Return for each unit the last instruction that an access must follow."""
-        numbers = strided_view(self.last if write else self._writes, lines)
-        found: list[int] = np.maximum.reduce(
-            numbers, axis=tuple(range(1, numbers.ndim)), initial=_NEVER
-        ).tolist()
-        return list(map(max, found, found[len(UNITS) :])) if write else found
+    def rows_of(self, lines: StridedRange) -> _Rows:
+        """Return what is known of some lines."""
+        return strided_view(self.last, lines)
 
-    def remember(self, unit: int, number: int, lines: StridedRange, *, write: bool) -> None:
+    def follow(self, latest: list[int], rows: _Rows, *, write: bool) -> None:
+        """Raise for each unit the last instruction to that which an access must follow."""
+        rows = rows if write else rows[: self._written]
+        found = np.maximum.reduce(rows, axis=_AXES[rows.ndim], initial=_NEVER).tolist()
+        for unit, number in zip(self._units, found, strict=False):
+            if number > latest[unit]:
+                latest[unit] = number
+
+    def remember(self, unit: int, number: int, rows: _Rows, *, write: bool) -> None:
         """Note an access."""
-        strided_view(self.last, lines)[unit if write else unit + len(UNITS)] = number
+        rows[self._rows[unit, write]] = number
+
+
+@dataclass(frozen=True)
+class _Extents:
+    """The extents of an opcode, and those that apply, by the fields on which that depends."""
+
+    every: tuple[Extent, ...]
+    fields: tuple[str, ...]
+    known: dict[tuple[int, ...], tuple[Extent, ...]]
+
+    def of(self, values: dict[str, int]) -> tuple[Extent, ...]:
+        """Return the extents that apply to an instruction."""
+        key = tuple([values.get(name, 0) for name in self.fields])
+        found = self.known.get(key)
+        if found is None:
+            given = dict(zip(self.fields, key, strict=True))
+            found = self.known[key] = tuple(
+                extent
+                for extent in self.every
+                if all(given[name] in allowed for name, allowed in extent.only)
+            )
+        return found
+
+
+def _extents_of(opcode: Opcode) -> _Extents:
+    every = FORMATS[opcode].extents
+    fields = dict.fromkeys(name for extent in every for name, _allowed in extent.only)
+    return _Extents(every, tuple(fields), {})
+
+
+_EXTENTS = {unit: _extents_of(unit) for unit in UNITS}
 
 
 class DependencyTracker:
@@ -58,48 +116,51 @@ class DependencyTracker:
         self.instructions: list[Instruction] = []
         self._issued = [0] * len(UNITS)
         self._on_chip = {
-            AddressSpace.SPAD: _Accesses(config.spad_bytes),
-            AddressSpace.ACC: _Accesses(config.acc_entries),
+            AddressSpace.SPAD: _Accesses(AddressSpace.SPAD, config.spad_bytes),
+            AddressSpace.ACC: _Accesses(AddressSpace.ACC, config.acc_entries),
         }
-        self._dram = {region: _Accesses(size, _DRAM_LINE) for region, size in dram_bytes.items()}
-
-    def _accesses(self, extent: Extent, instruction: Instruction) -> _Accesses | None:
-        if extent.memory is AddressSpace.DRAM:
-            return self._dram.get(Region(instruction.values["region"]))
-        return self._on_chip[extent.memory]
+        self._dram = {
+            region: _Accesses(AddressSpace.DRAM, size, _DRAM_LINE)
+            for region, size in dram_bytes.items()
+        }
 
     def append(self, opcode: Opcode, **values: int) -> Instruction:
         """Issue an instruction behind all others; return it with its waits."""
-        bare = Instruction(opcode, values)
+        instruction = Instruction(opcode, values)
         unit = _UNITS[opcode]
         number = self._issued[unit]
         latest = [_NEVER] * len(UNITS)
         touched = []
-        for extent in FORMATS[opcode].extents:
-            end = extent_end(extent, bare, self.config)
-            if end is None:
+        for extent in _EXTENTS[opcode].of(values):
+            accesses, lines = self._touched(extent, instruction)
+            if accesses is None or lines is None:
                 continue
-            start = values.get(extent.base, 0)
-            accesses = self._accesses(extent, bare)
-            if accesses is None or end <= start:
-                continue
-            lines = footprint(extent, bare, self.config)
-            if lines is None:
-                first = start // accesses.line
-                lines = StridedRange(first, -(-end // accesses.line) - first)
-            touched.append((accesses, lines, extent.write))
-            latest = list(map(max, latest, accesses.latest(lines, write=extent.write)))
-        for accesses, lines, write in touched:
-            accesses.remember(unit, number, lines, write=write)
-        waits = {
-            _WAIT_FIELDS[other]: min(self._issued[other] - latest[other], _LONGEST_WAIT)
-            for other in range(len(UNITS))
-            if other != unit and latest[other] != _NEVER
-        }
+            rows = accesses.rows_of(lines)
+            touched.append((accesses, rows, extent.write))
+            accesses.follow(latest, rows, write=extent.write)
+        for accesses, rows, write in touched:
+            accesses.remember(unit, number, rows, write=write)
+        for other, last in enumerate(latest):
+            if last != _NEVER and other != unit:
+                values[_WAIT_FIELDS[other]] = min(self._issued[other] - last, _LONGEST_WAIT)
         self._issued[unit] += 1
-        instruction = Instruction(opcode, {**values, **waits})
         self.instructions.append(instruction)
         return instruction
+
+    def _touched(
+        self, extent: Extent, instruction: Instruction
+    ) -> tuple[_Accesses | None, StridedRange | None]:
+        """Return the memory of an extent and its lines there; None where it needs no waits."""
+        values = instruction.values
+        start, end = values.get(extent.base, 0), extent.end(values.get, self.config)
+        if end is None or end <= start:
+            return None, None
+        if extent.memory is not AddressSpace.DRAM:
+            lines = footprint(extent, instruction, self.config)
+            return self._on_chip[extent.memory], lines or StridedRange(start, end - start)
+        first = start // _DRAM_LINE
+        lines = StridedRange(first, -(-end // _DRAM_LINE) - first)
+        return self._dram.get(Region(values["region"])), lines
 
     def end(self) -> None:
         """Append the END."""
