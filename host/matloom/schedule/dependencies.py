@@ -10,7 +10,6 @@ from matloom.arch.config import Config
 from matloom.arch.footprint import StridedRange, footprint
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import FORMATS, UNITS, AddressSpace, Extent, Opcode, Region, largest
-from matloom.program.accesses import strided_view
 
 __all__ = ["DependencyTracker"]
 
@@ -21,7 +20,7 @@ _NEVER = -1
 #: External memory is tracked in lines of this many bytes, which may add waits, never lose one.
 _DRAM_LINE = 64
 
-#: Lines of memory by unit, as `strided_view` shows them, and all axes of it but the first.
+#: Lines of memory by unit, in rows of the same step, and all axes of it but the first.
 _Rows = NDArray[np.int32]
 _AXES = tuple(tuple(range(1, axes)) for axes in range(5))
 
@@ -56,8 +55,15 @@ class _Accesses:
         self.last = np.full((len(self._units), -(-size // line)), _NEVER, np.int32)
 
     def rows_of(self, lines: StridedRange) -> _Rows:
-        """Return what is known of some lines."""
-        return strided_view(self.last, lines)
+        """Return what is known of some lines; numpy refuses any behind the last unit's."""
+        unit, line = self.last.strides
+        return np.ndarray(
+            (len(self._units), *lines.counts, lines.run),
+            np.int32,
+            self.last,
+            lines.start * line,
+            (unit, *[step * line for step in lines.steps], line),
+        )
 
     def follow(self, latest: list[int], rows: _Rows, *, write: bool) -> None:
         """Raise for each unit the last instruction to that which an access must follow."""
