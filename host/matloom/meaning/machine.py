@@ -1,6 +1,6 @@
 """The engine over probes: instructions move, sum and requantise what stands for bytes."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,8 @@ from matloom.meaning.post import post
 from matloom.meaning.products import accumulate
 from matloom.meaning.state import State, view
 from matloom.meaning.terms import FREE, mixed
-from matloom.program.instruction_table import unpack_all
+from matloom.program.extent_table import beyond_memory
+from matloom.program.instruction_table import InstructionTable
 
 __all__ = ["name_of", "new_state", "run", "unwritten"]
 
@@ -50,23 +51,23 @@ def run(state: State, commands: bytes) -> None:
         There is no END, an instruction leaves its memory, or takes weights or parameters from
         bytes that are no constants.
     """
-    for number, instruction in enumerate(_instructions(commands)):
+    try:
+        table = InstructionTable.unpacked(commands)
+    except IsaError as error:
+        raise MeaningError(str(error)) from None
+    sizes = {region: len(held) for region, held in state.regions.items()}
+    beyond = set(beyond_memory(table, state.config, sizes).tolist())
+    for number, instruction in enumerate(table.instructions):
         if instruction.opcode is Opcode.END:
             return
         try:
-            _check_extents(state, instruction)
+            if number in beyond:
+                _check_extents(state, instruction)
             _execute(state, instruction)
         except MeaningError as error:
             raise MeaningError(f"{error}, by {name_of(number, instruction)}") from None
         if state.watch is not None:
             state.watch(number, instruction)
-
-
-def _instructions(commands: bytes) -> Iterator[Instruction]:
-    try:
-        yield from unpack_all(commands)
-    except IsaError as error:
-        raise MeaningError(str(error)) from None
 
 
 def name_of(number: int, instruction: Instruction) -> str:

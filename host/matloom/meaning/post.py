@@ -1,6 +1,9 @@
 """POST over probes: what stands for sums becomes what stands for bytes, words or numbers."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -12,11 +15,11 @@ from matloom.meaning.floats import element_bytes, elements, limited
 from matloom.meaning.state import State, view
 from matloom.meaning.terms import (
     Integers,
+    Requantisation,
     Scale,
     is_known,
     join_words,
     looked_up,
-    requantised,
     split_words,
 )
 
@@ -39,14 +42,15 @@ def post(state: State, fields: _Fields) -> None:
             factors = _of_entries(state, fields, entries)[..., :channels]
             with np.errstate(over="ignore"):
                 values = wrap32((values - fields["factor_zero"]) * factors)
-    bias, multiplier, shift = _parameters(state, fields, channels)
+    parameters = _parameters(state, fields, channels)
     if floating:
+        bias = fields["bias"] if parameters.bias is None else parameters.bias
         results = limited(values, bias, fields["clamp_low"], fields["clamp_high"])
     else:
         kind = "sum" if fields["destination"] != Destination.SPAD else "byte"
         if kind == "byte" and fields["words"]:
             kind = "word"
-        results = requantised(values, bias, _scale(fields, multiplier, shift), kind)
+        results = _requantisation(parameters, _scaling(fields), kind).of(values)
     if fields["destination"] != Destination.SPAD:
         _accumulate(state, fields, entries, results, channels)
         return
@@ -60,26 +64,26 @@ def post(state: State, fields: _Fields) -> None:
     _write(state, fields, results)
 
 
-def _entries(state: State, fields: _Fields) -> Integers:
+def _entries(state: State, fields: _Fields) -> Integers | slice:
     """Return the numbers of the entries of each block, then position."""
     positions = fields["height"] * fields["width"]
-    number = np.arange(fields["oc_blocks"] * positions)
     if not fields["pairs"]:
-        return np.asarray(fields["acc_addr"] + number)
+        return slice(fields["acc_addr"], fields["acc_addr"] + fields["oc_blocks"] * positions)
+    number = np.arange(fields["oc_blocks"] * positions)
     apart = state.config.pair_distance
     block, position = np.divmod(number, positions)
     pair = fields["acc_addr"] + block // 2 * positions + position
     return np.asarray(pair + pair // apart * apart + block % 2 * apart)
 
 
-def _of_entries(state: State, fields: _Fields, entries: Integers) -> Integers:
+def _of_entries(state: State, fields: _Fields, entries: Integers | slice) -> Integers:
     shape = (fields["oc_blocks"], fields["height"], fields["width"], -1)
     found = state.accumulators[entries].reshape(shape)
     return found.transpose(1, 2, 0, 3).reshape(fields["height"], fields["width"], -1)
 
 
 def _accumulate(
-    state: State, fields: _Fields, entries: Integers, results: Integers, channels: int
+    state: State, fields: _Fields, entries: Integers | slice, results: Integers, channels: int
 ) -> None:
     """Set or add to the accumulators of valid channels."""
     blocks, columns = fields["oc_blocks"], state.config.columns
@@ -116,7 +120,7 @@ def _write(state: State, fields: _Fields, results: Integers) -> None:
         parts = element_bytes(results, fields["pre_shift"], size)
     elif size > 1:
         parts = list(split_words(results))
-    made = np.stack(parts, axis=-1).reshape(shape)
+    made = parts[0] if size == 1 else np.stack(parts, axis=-1).reshape(shape)
     target = view(state.spad, fields["dest_addr"], shape, steps)
     # Block after block, as POST does: results may lie on each other.
     block = state.config.columns * size
@@ -139,44 +143,71 @@ def _fill(state: State, fields: _Fields, results: Integers) -> None:
         rows[number % len(rows)] = vector
 
 
-def _scale(fields: _Fields, multiplier: Any, shift: Any) -> Scale:
-    """Return the scale that the fields state, with multipliers and shifts of channels."""
-    low, high = fields["clamp_low"], fields["clamp_high"]
-    if fields["words"]:
-        low, high = low * 256 + fields["low_byte"], high * 256 + fields["high_byte"]
-    return Scale(
-        multiplier=multiplier,
-        shift=shift,
-        rounding=fields["rounding"],
-        pre_shift=fields["pre_shift"],
-        zero=fields["output_zero"],
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Parameters:
+    """What differs by channel, (channels,); None where one number is for all."""
+
+    bias: Integers | None = None
+    multiplier: Integers | None = None
+    shift: Integers | None = None
+
+
+_NO_PARAMETERS = _Parameters()
+
+#: The fields of which a scale is made, in the order of `_requantisation`.
+_scaling = itemgetter(
+    *("bias", "multiplier", "shift", "rounding", "pre_shift", "output_zero"),
+    *("clamp_low", "clamp_high", "words", "low_byte", "high_byte"),
+)
+
+
+@lru_cache(maxsize=1024)
+def _requantisation(parameters: _Parameters, scaling: tuple[int, ...], kind: str) -> Requantisation:
+    """Return what a POST does with sums: tiles of a layer have it in common."""
+    bias, multiplier, shift, rounding, pre_shift, zero, low, high, words, *ends = scaling
+    if words:
+        low, high = low * 256 + ends[0], high * 256 + ends[1]
+    scale = Scale(
+        multiplier=multiplier if parameters.multiplier is None else parameters.multiplier,
+        shift=shift if parameters.shift is None else parameters.shift,
+        rounding=rounding,
+        pre_shift=pre_shift,
+        zero=zero,
         low=low,
         high=high,
     )
+    return Requantisation(
+        bias=bias if parameters.bias is None else parameters.bias, scale=scale, kind=kind
+    )
 
 
-def _parameters(state: State, fields: _Fields, channels: int) -> tuple[Any, Any, Any]:
-    """Return bias, multiplier and shift, of all channels or of each."""
+def _parameters(state: State, fields: _Fields, channels: int) -> _Parameters:
+    """Return the parameters of channels that POST reads."""
+    has_bias, has_scale = fields["channel_bias"], fields["channel_scale"]
+    if not (has_bias or has_scale):
+        return _NO_PARAMETERS
     columns, blocks = state.config.columns, fields["oc_blocks"]
-    bias_bytes = 4 * columns * fields["channel_bias"]
-    size = bias_bytes + 5 * columns * fields["channel_scale"]
     first = fields["param_addr"]
-    raw = state.spad[first : first + blocks * size].reshape(blocks, size).astype(np.int64)
+    end = first + blocks * columns * (4 * has_bias + 5 * has_scale)
+    found = _decoded(state.spad[first:end].tobytes(), blocks, (has_bias, has_scale), channels)
+    if found is None:
+        raise MeaningError(f"parameters at byte {first} of the scratchpad must be constants")
+    return found
 
-    def numbers(start: int, count: int) -> Integers:
-        """Return integers of `count` bytes, lowest first, one a channel."""
-        part = raw[:, start : start + count * columns].reshape(blocks * columns, count)[:channels]
+
+@lru_cache(maxsize=1024)
+def _decoded(held: bytes, blocks: int, has: tuple[int, int], channels: int) -> _Parameters | None:
+    """Return the parameters in bytes of the scratchpad; None where one is no constant."""
+    raw = np.frombuffer(held, np.float64).reshape(blocks, -1).astype(np.int64)
+    has_bias, has_scale = has
+    columns = raw.shape[1] // (4 * has_bias + 5 * has_scale)
+    found, first = [], 0
+    for count, there in ((4, has_bias), (4, has_scale), (1, has_scale)):
+        part = raw[:, first : first + there * count * columns].reshape(-1, count)[:channels]
+        first += there * count * columns
         if not is_known(part).all():
-            raise MeaningError(f"parameters at byte {first} of the scratchpad must be constants")
+            return None
         unsigned = np.where(np.arange(count) < count - 1, part & 255, part)
-        return np.asarray((unsigned << 8 * np.arange(count)).sum(axis=1))
-
-    bias: Any = fields["bias"]
-    multiplier: Any = fields["multiplier"]
-    shift: Any = fields["shift"]
-    if fields["channel_bias"]:
-        bias = numbers(0, 4)
-    if fields["channel_scale"]:
-        multiplier = numbers(bias_bytes, 4)
-        shift = numbers(bias_bytes + 4 * columns, 1)
-    return bias, multiplier, shift
+        found.append((unsigned << 8 * np.arange(count)).sum(axis=1) if there else None)
+    bias, multiplier, shift = found
+    return _Parameters(bias=bias, multiplier=multiplier, shift=shift)

@@ -8,6 +8,7 @@ becomes a new probe of its operand and of its parameters.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ __all__ = [
     "FREE",
     "PROBE",
     "Integers",
+    "Requantisation",
     "Scale",
     "digits",
     "fresh",
@@ -61,8 +63,8 @@ def _finished_number(bits: int) -> int:
     return bits ^ (bits >> 27)
 
 
-def mixed(values: Any, *keys: Any) -> NDArray[np.uint64]:
-    """Return 64 pseudo-random bits for each of `values` under keys, integers or arrays of them."""
+def _key(*keys: Any) -> Any:
+    """Return one key of several, integers or arrays of them."""
     key: Any = 0
     with np.errstate(over="ignore"):
         for item in keys:
@@ -72,8 +74,18 @@ def mixed(values: Any, *keys: Any) -> NDArray[np.uint64]:
             else:
                 before = np.uint64(key) if isinstance(key, int) else key
                 key = _finished(before + np.asarray(item, np.int64).astype(np.uint64))
-        last = np.uint64(key) if isinstance(key, int) else key
-        return _finished(np.asarray(values, np.int64).astype(np.uint64) ^ last)
+        return np.uint64(key) if isinstance(key, int) else key
+
+
+def _under(values: Any, key: Any) -> NDArray[np.uint64]:
+    """Return 64 pseudo-random bits for each of `values` under a key (`_key`)."""
+    with np.errstate(over="ignore"):
+        return _finished(np.asarray(values, np.int64).astype(np.uint64) ^ key)
+
+
+def mixed(values: Any, *keys: Any) -> NDArray[np.uint64]:
+    """Return 64 pseudo-random bits for each of `values` under keys, integers or arrays of them."""
+    return _under(values, _key(*keys))
 
 
 def _number(bits: NDArray[np.uint64], first: int) -> Integers:
@@ -119,39 +131,70 @@ class Scale:
         return same & (not self.pre_shift) & (self.rounding != Rounding.FLOAT)
 
 
-def requantised(values: Integers, bias: Any, scale: Scale, kind: str = "byte") -> Integers:
-    """Return what `scale` makes of ``values + bias``: of kind ``"byte"``, ``"word"`` or ``"sum"``.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Requantisation:
+    """What `scale` makes of sums and a bias: of kind ``"byte"``, ``"word"`` or ``"sum"``.
 
     Where nothing is rounded a sum stays what it is, and so do bytes and words that are not
-    limited; the rest is a probe of the sum and of every parameter.
+    limited; the rest is a probe of the sum and of every parameter. Made once for many sums: its
+    keys are what takes time.
     """
-    average = scale.rounding == Rounding.AVERAGE
-    sums = wrap32(values if average else values + bias)
-    away = bias if average else 0
-    linear = scale.linear & np.equal(away, 0)
-    if kind != "sum" and scale.low == scale.high:
-        return np.full(np.shape(sums), scale.low, np.int64)
-    rest = (2, int(scale.rounding), scale.pre_shift, scale.zero, scale.low, scale.high)
-    by_channel = (away, scale.multiplier, scale.shift)
-    if kind == "sum":
-        rounded = _number(mixed(sums, *rest[:3], *by_channel), 2**31) - 2**32
-        return np.where(linear, sums, rounded) if np.any(linear) else rounded
-    limits = (scale.low, scale.high)
-    every = (-(2**15), 2**15 - 1) if kind == "word" else (-128, 127)
-    make = _words if kind == "word" else _probes
-    if not np.any(linear):
-        return make(sums, *rest, *by_channel)
-    moved = wrap32(sums + scale.zero)
-    same = make(moved, 3, *limits)
-    if limits == every:
-        same = np.where(_passes(moved, kind), moved, same)
-    if np.all(linear):
-        return same
-    return np.where(linear, same, make(sums, *rest, *by_channel))
+
+    bias: Any
+    scale: Scale
+    kind: str = "byte"
+
+    def of(self, values: Integers) -> Integers:
+        """Return the results of sums (..., channels)."""
+        scale, linear = self.scale, self._linear
+        average = scale.rounding == Rounding.AVERAGE
+        sums = wrap32(values if average else values + self.bias)
+        if self.kind == "sum":
+            rounded = _number(_under(sums, self._rounded), 2**31) - 2**32
+            return np.where(linear, sums, rounded) if self._some else rounded
+        if scale.low == scale.high:
+            return np.full(np.shape(sums), scale.low, np.int64)
+        first = WORD if self.kind == "word" else PROBE
+        if not self._some:
+            return _number(_under(sums, self._rounded), first)
+        moved = wrap32(sums + scale.zero)
+        same = _number(mixed(moved, 3, scale.low, scale.high), first)
+        if (scale.low, scale.high) == ((-(2**15), 2**15 - 1) if first == WORD else (-128, 127)):
+            same = np.where(_passes(moved, self.kind), moved, same)
+        if self._all:
+            return same
+        return np.where(linear, same, _number(_under(sums, self._rounded), first))
+
+    @cached_property
+    def _away(self) -> Any:
+        """What is added after rounding: the bias of an average, else nothing."""
+        return self.bias if self.scale.rounding == Rounding.AVERAGE else 0
+
+    @cached_property
+    def _linear(self) -> Any:
+        """Whether nothing is rounded, for each channel."""
+        return self.scale.linear & np.equal(self._away, 0)
+
+    @cached_property
+    def _some(self) -> bool:
+        return bool(np.any(self._linear))
+
+    @cached_property
+    def _all(self) -> bool:
+        return bool(np.all(self._linear))
+
+    @cached_property
+    def _rounded(self) -> Any:
+        """The key of sums that are rounded."""
+        scale = self.scale
+        limits = () if self.kind == "sum" else (scale.zero, scale.low, scale.high)
+        rest = (2, int(scale.rounding), scale.pre_shift)
+        return _key(*rest, *limits, self._away, scale.multiplier, scale.shift)
 
 
-def _words(values: Any, *keys: Any) -> Integers:
-    return _number(mixed(values, *keys), WORD)
+def requantised(values: Integers, bias: Any, scale: Scale, kind: str = "byte") -> Integers:
+    """Return the `Requantisation` of sums."""
+    return Requantisation(bias=bias, scale=scale, kind=kind).of(values)
 
 
 def _passes(values: Integers, kind: str) -> NDArray[np.bool_]:

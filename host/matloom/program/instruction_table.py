@@ -104,6 +104,29 @@ class InstructionTable:
                 rows = [layout.row(instructions[number]) for number in numbers.tolist()]
                 self._groups[opcode] = numbers, np.array(rows, np.int64)
 
+    @classmethod
+    def unpacked(cls, commands: bytes) -> "InstructionTable":
+        """Return the instructions of a command buffer, END the last; raise `IsaError`."""
+        table = cls(())
+        opcodes, offsets, end = _scanned(commands)
+        if not opcodes or opcodes[-1] != Opcode.END:
+            unpack(commands, end)
+        made: list[Instruction] = [Instruction(Opcode.END)] * len(opcodes)
+        for opcode, numbers, rows, bad in _decoded(commands, opcodes, offsets):
+            names = _layout(opcode).names
+            for number in numbers[bad].tolist():
+                unpack(commands, offsets[number])
+            for number, row in zip(numbers.tolist(), rows.tolist(), strict=True):
+                made[number] = Instruction(opcode, dict(zip(names, row, strict=True)))
+            table._groups[opcode] = numbers, rows
+        table.instructions = made
+        return table
+
+    def columns(self) -> Iterator[tuple[Opcode, _Rows, dict[str, _Rows]]]:
+        """Yield each opcode, the numbers of its instructions, and their fields by name."""
+        for opcode, (numbers, rows) in self._groups.items():
+            yield opcode, numbers, dict(zip(_layout(opcode).names, rows.T, strict=True))
+
     def packed(self) -> bytes:
         """Return the bytes of all; raise `IsaError` where one does not fit its format."""
         sizes = np.zeros(len(self.instructions), np.int64)
@@ -171,25 +194,30 @@ def pack_all(instructions: Sequence[Instruction]) -> bytes:
 def unpack_all(commands: bytes) -> Iterator[Instruction]:
     """Yield the instructions of a command buffer, END the last; raise `IsaError` as `unpack`."""
     opcodes, offsets, offset = _scanned(commands)
-    words = np.frombuffer(commands, "<u8", len(commands) // 8)
     made: list[Instruction | None] = [None] * len(opcodes)
-    kinds, starts = np.array(opcodes, np.int64), np.array(offsets, np.int64) // 8
-    for opcode in Opcode:
-        numbers = np.flatnonzero(kinds == opcode)
-        if not len(numbers):
-            continue
-        layout = _layout(opcode)
-        raw = words[starts[numbers][:, None] + np.arange(layout.words)]
-        names, bad = layout.names, layout.reserved(raw)
-        for number, row, wrong in zip(
-            numbers.tolist(), layout.decoded(raw).tolist(), bad.tolist(), strict=True
-        ):
+    for opcode, numbers, rows, bad in _decoded(commands, opcodes, offsets):
+        names = _layout(opcode).names
+        for number, row, wrong in zip(numbers.tolist(), rows.tolist(), bad.tolist(), strict=True):
             if not wrong:
                 made[number] = Instruction(opcode, dict(zip(names, row, strict=True)))
     for number, instruction in enumerate(made):
         yield instruction or unpack(commands, offsets[number])[0]
     if not opcodes or opcodes[-1] != Opcode.END:
         unpack(commands, offset)
+
+
+def _decoded(
+    commands: bytes, opcodes: list[int], offsets: list[int]
+) -> Iterator[tuple[Opcode, NDArray[np.int64], _Rows, NDArray[np.bool_]]]:
+    """Yield each opcode, its instructions' numbers, fields, and whether reserved bits are set."""
+    words = np.frombuffer(commands, "<u8", len(commands) // 8)
+    kinds, starts = np.array(opcodes, np.int64), np.array(offsets, np.int64) // 8
+    for opcode in Opcode:
+        numbers = np.flatnonzero(kinds == opcode)
+        if len(numbers):
+            layout = _layout(opcode)
+            raw = words[starts[numbers][:, None] + np.arange(layout.words)]
+            yield opcode, numbers, layout.decoded(raw), layout.reserved(raw)
 
 
 def _scanned(commands: bytes) -> tuple[list[int], list[int], int]:

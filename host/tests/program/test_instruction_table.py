@@ -91,3 +91,17 @@ def test_what_is_no_suspect_is_legal(drawn, preset):
     assert len(wrong) < len(few), "some must be legal"
     assert wrong <= set(table.suspects(config))
     assert table.illegal(config) == problems[min(wrong)]
+
+
+def test_a_table_of_packed_instructions(drawn):
+    data = b"".join(pack(each) for each in (*drawn, Instruction(Opcode.END)))
+    table = InstructionTable.unpacked(data + b"\xff" * 16)
+    assert [(each.opcode, each.values) for each in table.instructions] == [
+        (each.opcode, each.values) for each in unpack_all(data)
+    ]
+    assert table.packed() == data
+    reserved = bytearray(data)
+    reserved[len(data) - 1] |= 0x80
+    for wrong in (data[:-16], b"\xff" * 16, bytes(reserved)):
+        with pytest.raises(IsaError):
+            InstructionTable.unpacked(wrong)
