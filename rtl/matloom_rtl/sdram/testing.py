@@ -10,7 +10,7 @@ from pathlib import Path
 import matloom.arch
 from matloom.arch.sdram import SdramPart, SdramTiming
 
-__all__ = ["RULES", "Sdram", "SdramPins"]
+__all__ = ["HARNESS", "RULES", "Sdram", "SdramPins", "shape_of"]
 
 #: Rules in the order of `SdramRule` in sdram.h.
 RULES = (
@@ -19,7 +19,8 @@ RULES = (
     *("unwritten", "command"),
 )
 
-_HARNESS = Path(matloom.arch.__file__).parents[1] / "device" / "harness"
+#: The folder of sdram.h.
+HARNESS = Path(matloom.arch.__file__).parents[1] / "device" / "harness"
 _WORD = ctypes.c_uint32
 
 
@@ -32,6 +33,16 @@ class _Shape(ctypes.Structure):
             *("refresh", "power_up", "initial_refreshes", "refuse_unwritten"),
         )
     )
+
+
+def shape_of(part: SdramPart, timing: SdramTiming, *, refuse_unwritten: bool = False):
+    """Return the `SdramShape` of sdram.h."""
+    shape = _Shape(data_bytes=part.data_bits // 8, refuse_unwritten=refuse_unwritten)
+    for name in ("banks", "rows", "columns"):
+        setattr(shape, name, getattr(part, name))
+    for name, _ in _Shape._fields_[4:-1]:
+        setattr(shape, name, getattr(timing, name))
+    return shape
 
 
 class SdramPins(ctypes.Structure):
@@ -48,7 +59,7 @@ def _library():
     """Compile the model, once a process."""
     folder = tempfile.mkdtemp(prefix="matloom-sdram-")
     path = Path(folder) / "sdram.so"
-    source = str(_HARNESS / "sdram.cpp")
+    source = str(HARNESS / "sdram.cpp")
     command = ["g++", "-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
     subprocess.run([*command, "-o", str(path), source], check=True)
     library = ctypes.CDLL(str(path))
@@ -73,11 +84,7 @@ class Sdram:
 
     def __init__(self, part: SdramPart, timing: SdramTiming, *, refuse_unwritten: bool = False):
         self._library = _library()
-        shape = _Shape(data_bytes=part.data_bits // 8, refuse_unwritten=refuse_unwritten)
-        for name in ("banks", "rows", "columns"):
-            setattr(shape, name, getattr(part, name))
-        for name, _ in _Shape._fields_[4:-1]:
-            setattr(shape, name, getattr(timing, name))
+        shape = shape_of(part, timing, refuse_unwritten=refuse_unwritten)
         self._model = ctypes.c_void_p(self._library.sdram_create(ctypes.byref(shape)))
 
     def __del__(self):
@@ -88,7 +95,7 @@ class Sdram:
         return self._library.sdram_step(self._model, ctypes.byref(pins))
 
     def power_up(self) -> None:
-        """Let power go off and on."""
+        """Let power go off and on: contents, state and breach are forgotten."""
         self._library.sdram_power_up(self._model)
 
     def write(self, address: int, contents: bytes) -> None:

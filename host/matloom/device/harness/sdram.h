@@ -54,9 +54,10 @@ class Sdram {
  public:
   explicit Sdram(const SdramShape& shape) : shape_(shape) { power_up(); }
 
-  // Power goes off and on: nothing is stored, nothing is open.
+  // Power goes off and on: nothing is stored, nothing is open, no rule is broken yet.
   void power_up() {
-    edge_ = 0;
+    edge_ = breach_edge_ = 0;
+    breach_ = kSdramNone;
     rows_.assign(size_t{shape_.banks} * shape_.rows, {});
     for (Bank& bank : banks_) bank = Bank{};
     burst_ = Burst{};
