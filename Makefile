@@ -12,7 +12,7 @@ STAMP := $(VENV)/installed
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help check setup demo test test-all mutate soak sim lint docs bench bench-check verilog size size-check
+.PHONY: help check setup demo test test-all mutate soak sim lint docs bench bench-check verilog firmware size size-check
 
 help: ## List the verbs.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -84,6 +84,11 @@ bench-check: $(STAMP) ## Compare cycles and predictions with the committed repor
 
 verilog: $(STAMP) ## Generate the chip into build/verilog (CONFIG=preset or file).
 	$(BIN)/matloom generate --config $(CONFIG) -o build/verilog $(ARGS)
+
+firmware: $(STAMP) ## Compile the driver for RISC-V and AArch64 into build/firmware.
+	@$(BIN)/python -c 'import ziglang' 2>/dev/null || \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[firmware]'
+	$(BIN)/python bench/firmware.py $(ARGS)
 
 size-check: $(STAMP) ## Synthesise nano and small; fail where one has grown by more than 2 %.
 	$(BIN)/python -m matloom_rtl.fpga.size nano small $(ARGS)

@@ -20,6 +20,7 @@ PAGES = (
         for name in (
             *("how-a-conv2d-becomes-instructions", "numerics", "performance", "networks"),
             "verification",
+            "firmware",
         )
     ),
 )
@@ -169,6 +170,17 @@ def _counted(preset: str) -> dict[tuple[str, str], dict[str, Any]]:
         for item in items
         if item["preset"] == preset and "cycles" in item
     }
+
+
+def _firmware() -> str:
+    found = json.loads((RESULTS / "firmware.json").read_text())
+    return _table(
+        ["processor, network", "code", "constants"],
+        [
+            [name, _count(sizes["code"]), _count(sizes["constants"])]
+            for name, sizes in found.items()
+        ],
+    )
 
 
 def _vela() -> str:
@@ -558,6 +570,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "peers": _peers,
     "scalesim": _scalesim,
     "vela": _vela,
+    "firmware": _firmware,
     "compile_time": _compile_time,
     "size": lambda: _sweep("size", "side of the matrices"),
     "bus": lambda: _sweep("bus", "bits of the bus"),

@@ -5,7 +5,7 @@
 #define EVENTS (MATLOOM_IRQ_STATUS_DONE_MASK | MATLOOM_IRQ_STATUS_FAULT_MASK)
 
 /* A register, 0 where the access failed, which the engine remembers until `outcome`. */
-static uint32_t get(struct matloom_engine* engine, uint32_t offset) {
+static OUTLINE uint32_t get(struct matloom_engine* engine, uint32_t offset) {
   uint32_t value = 0;
   if (engine->port.read32 == NULL) return engine->port.registers[offset / 4u];
   if (engine->port.read32(engine->port.context, offset, &value)) return value;
@@ -13,7 +13,7 @@ static uint32_t get(struct matloom_engine* engine, uint32_t offset) {
   return 0;
 }
 
-static void put(struct matloom_engine* engine, uint32_t offset, uint32_t value) {
+static OUTLINE void put(struct matloom_engine* engine, uint32_t offset, uint32_t value) {
   if (engine->port.write32 == NULL) {
     engine->port.registers[offset / 4u] = value;
   } else if (!engine->port.write32(engine->port.context, offset, value)) {
@@ -22,13 +22,13 @@ static void put(struct matloom_engine* engine, uint32_t offset, uint32_t value) 
 }
 
 /* The result of a call, or BUS where an access failed meanwhile. */
-static enum matloom_result outcome(struct matloom_engine* engine, enum matloom_result result) {
+static OUTLINE enum matloom_result outcome(struct matloom_engine* engine, enum matloom_result result) {
   const bool failed = engine->bus_failed;
   engine->bus_failed = false;
   return failed ? MATLOOM_ERROR_BUS : result;
 }
 
-static void barrier(const struct matloom_engine* engine) {
+static OUTLINE void barrier(const struct matloom_engine* engine) {
   if (engine->port.barrier != NULL) engine->port.barrier(engine->port.context);
 }
 

@@ -3,15 +3,15 @@
 
 /* One section of the format. */
 struct section_rule {
-  uint32_t record_bytes;
-  uint32_t least;
-  uint32_t most;
-  uint32_t alignment;
+  uint8_t record_bytes;
+  uint8_t alignment;
+  uint8_t least; /* 0 or 1 */
+  bool single;   /* one record at most; else the file's limit is the only one */
   bool optional;
 };
 
 #define SECTION_RULE(name, record_bytes, least, most, alignment, optional) \
-  [MATLOOM_SECTION_##name] = {record_bytes, least, most, alignment, optional},
+  [MATLOOM_SECTION_##name] = {record_bytes, alignment, least, (most) == 1u, optional},
 
 static const struct section_rule section_rules[MATLOOM_SECTIONS] = {
     MATLOOM_SECTION_TABLE(SECTION_RULE)};
@@ -137,7 +137,7 @@ static bool take(struct matloom_program* program, const struct entry* found) {
   return found->record_bytes == rule->record_bytes &&
          found->count == found->bytes / rule->record_bytes &&
          found->bytes % rule->record_bytes == 0 && found->count >= rule->least &&
-         found->count <= rule->most;
+         (!rule->single || found->count == 1u);
 }
 
 static enum matloom_result check_directory(struct matloom_program* program) {
@@ -177,14 +177,20 @@ static enum matloom_result check_presence(struct matloom_program* program) {
   return MATLOOM_OK;
 }
 
-enum matloom_result matloom_program_open(struct matloom_program* program, const void* file,
-                                         size_t bytes) {
+enum matloom_result matloom_program_use(struct matloom_program* program, const void* file,
+                                        size_t bytes) {
   if (program == NULL || file == NULL || (uintptr_t)file % 4u != 0) return MATLOOM_ERROR_ARGUMENT;
   const struct matloom_program empty = {.file = file};
   *program = empty;
   enum matloom_result result = check_header(program, bytes);
   if (result == MATLOOM_OK) result = check_directory(program);
   if (result == MATLOOM_OK) result = check_presence(program);
+  return result;
+}
+
+enum matloom_result matloom_program_open(struct matloom_program* program, const void* file,
+                                         size_t bytes) {
+  enum matloom_result result = matloom_program_use(program, file, bytes);
   if (result == MATLOOM_OK) result = matloom_check_limits(program);
   if (result == MATLOOM_OK) result = matloom_check_parts(program);
   if (result == MATLOOM_OK) result = matloom_check_steps(program);

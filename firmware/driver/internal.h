@@ -6,6 +6,13 @@
 
 #define NONE 0xffffffffu
 
+/* Where a copy at each call would cost more code than it saves time. */
+#if defined(__GNUC__)
+#define OUTLINE __attribute__((noinline))
+#else
+#define OUTLINE
+#endif
+
 /* A range of records: the first, and how many. */
 struct range {
   uint32_t first;

@@ -44,13 +44,13 @@ uint32_t matloom_region_bytes(const struct matloom_program* program, uint32_t re
 }
 
 /* Whether a scale is positive and finite, by the bits of the double. */
-static bool is_scale(const uint8_t* bytes) {
+static OUTLINE bool is_scale(const uint8_t* bytes) {
   const uint32_t high = load32(bytes + 4);
   return high < 0x7ff00000u && (high != 0 || load32(bytes) != 0);
 }
 
 /* Whether a zero point fits integers of a type, and the type may have a scale. */
-static bool is_zero_point(int32_t zero, uint32_t dtype) {
+static OUTLINE bool is_zero_point(int32_t zero, uint32_t dtype) {
   switch (dtype) {
     case MATLOOM_DTYPE_INT8:
       return zero >= -128 && zero <= 127;

@@ -2,11 +2,11 @@
 #include "internal.h"
 
 /* Where a binding lies, as the processor sees it. */
-static uint8_t* place_of(const struct matloom_engine* engine, struct binding found) {
+static OUTLINE uint8_t* place_of(const struct matloom_engine* engine, struct binding found) {
   return engine->region[found.region] + found.span.start;
 }
 
-static void copy(uint8_t* to, const uint8_t* from, uint32_t bytes) {
+static OUTLINE void copy(uint8_t* to, const uint8_t* from, uint32_t bytes) {
   for (uint32_t i = 0; i < bytes; ++i) to[i] = from[i];
 }
 

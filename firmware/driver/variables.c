@@ -1,11 +1,11 @@
 /* Rules of variables: which tensors they are, where they begin, where they stay. */
 #include "internal.h"
 
-static bool has_place(const struct matloom_program* program, uint32_t variable) {
+static OUTLINE bool has_place(const struct matloom_program* program, uint32_t variable) {
   return RANGE(program, VARIABLES, variable, PLACE).count != 0;
 }
 
-static struct binding place(const struct matloom_program* program, uint32_t variable) {
+static OUTLINE struct binding place(const struct matloom_program* program, uint32_t variable) {
   return matloom_binding(program, RANGE(program, VARIABLES, variable, PLACE).first);
 }
 

@@ -1,6 +1,7 @@
 /* Matloom's driver: Program files and engines, for bare metal, for an RTOS, and for Linux.
  *
- * C11, freestanding: no allocation, no variables of its own, no library. All that is remembered
+ * C11, freestanding: no allocation, no variables of its own, no library (memcpy, memmove and memset,
+ * which compilers call by themselves, are in firmware/support). All that is remembered
  * lies in a `struct matloom_program` (one a file) and a `struct matloom_engine` (one an engine),
  * which the caller provides and does not change. An engine belongs to one thread at a time;
  * `matloom_interrupt` alone may be called from an interrupt handler meanwhile.
@@ -162,11 +163,19 @@ typedef bool (*matloom_host)(void* context, const struct matloom_program* progra
 /* ---- Programs ---- */
 
 /* Opens a Program file where it lies, in memory or flash, and checks all rules of docs/firmware.md.
- * `bytes` are those that may be read; the file may be shorter. The file must stay unchanged as long
- * as the program is used. Time grows with the file's bytes, and with the square of its steps.
- * Errors: MAGIC to VARIABLE; `program->problem` then says where. */
+ * `bytes` are those that may be read; the file may be shorter. The file begins at a multiple of 4 for
+ * the processor, and stays unchanged as long as the program is used. Time grows with the file's bytes, and with the square of its steps.
+ * Errors: ARGUMENT, MAGIC to VARIABLE; `program->problem` then says where. */
 enum matloom_result matloom_program_open(struct matloom_program* program, const void* file,
                                          size_t bytes);
+
+/* As matloom_program_open for a file that was linked into the firmware by those who compiled it:
+ * checks header, checksum, configuration's digest (when attached) and directory, which find every
+ * damage by chance, and not the rules within sections, which the compiler has checked. Of any other
+ * file it may read and write memory that is none of the program's. Where matloom_program_open is not
+ * called, a linker leaves half of the driver out. Errors: ARGUMENT, MAGIC to SECTION. */
+enum matloom_result matloom_program_use(struct matloom_program* program, const void* file,
+                                        size_t bytes);
 
 /* Number of tensors; tensors are numbered from 0. */
 uint32_t matloom_program_tensors(const struct matloom_program* program);

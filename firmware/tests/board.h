@@ -1,4 +1,5 @@
-/* The board of an example: how its engine is reached, and memory that both sides reach. */
+/* The board of an example: how its engine is reached, memory that both sides reach, and a world to
+ * read from and to speak to. */
 #ifndef BOARD_H
 #define BOARD_H
 
@@ -6,5 +7,10 @@
 
 struct matloom_port board_port(void);
 struct matloom_memory board_memory(void);
+
+/* The next image, 64 bytes; false after the last. */
+bool board_input(int8_t* image);
+/* Says a number to somebody. */
+void board_say(int number);
 
 #endif

@@ -3,6 +3,7 @@
  * The environment's MATLOOM_SIMULATOR names the library; its interface is that of
  * host/matloom/device/harness/harness.cpp. A run sleeps until the chip raises its interrupt. */
 #include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,3 +75,7 @@ struct matloom_memory board_memory(void) {
   const struct matloom_memory found = {memory, MEMORY_BUS, MEMORY_BYTES};
   return found;
 }
+
+bool board_input(int8_t* image) { return fread(image, 1, 64, stdin) == 64; }
+
+void board_say(int number) { printf("%d\n", number); }

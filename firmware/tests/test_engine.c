@@ -489,6 +489,20 @@ static void test_what_a_program_says(void) {
   EQUAL(matloom_program_open(&program, digits.bytes + 1, 1), MATLOOM_ERROR_ARGUMENT);
 }
 
+static void test_a_file_that_was_linked(void) {
+  struct matloom_program linked;
+  uint32_t calls = 0;
+  set_up(&digits);
+  EQUAL(matloom_program_use(&linked, digits.bytes, digits.size), MATLOOM_OK);
+  EQUAL(memcmp(&linked, &program, sizeof linked), 0);
+  const struct matloom_memory memory = fake_memory(&fake);
+  EQUAL(matloom_attach(&engine, &linked, &memory), MATLOOM_OK);
+  EQUAL(matloom_run(&engine, tensors, add_one, &calls), MATLOOM_OK);
+  ++digits.bytes[digits.size - 1];
+  EQUAL(matloom_program_use(&linked, digits.bytes, digits.size), MATLOOM_ERROR_CHECKSUM);
+  --digits.bytes[digits.size - 1];
+}
+
 static void test_texts(void) {
   for (int i = 0; i <= MATLOOM_ERROR_HOST; ++i) {
     for (int j = 0; j < i; ++j) {
@@ -513,7 +527,8 @@ int main(int count, char** paths) {
       test_steps_that_are_not, test_one_run_at_a_time, test_busy_and_done, test_fault,
       test_timeout, test_interrupts, test_repetition, test_numbers, test_two_engines,
       test_variables_on_the_device, test_variables_of_the_host, test_sums_of_32_bits,
-      test_without_cache, test_reset_of_a_run, test_what_a_program_says, test_texts};
+      test_without_cache, test_reset_of_a_run, test_what_a_program_says,
+      test_a_file_that_was_linked, test_texts};
   for (size_t i = 0; i < sizeof tests / sizeof tests[0]; ++i) tests[i]();
   printf("%zu tests\n", sizeof tests / sizeof tests[0]);
   return 0;

@@ -1,0 +1,109 @@
+"""Compiles the driver for processors beside an engine, and measures it: `make firmware`.
+
+ziglang, of the extra ``firmware``, brings a compiler and a linker for all of them.
+"""
+
+import argparse
+import importlib.util
+import json
+import re
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+FIRMWARE = ROOT / "firmware"
+REPORT = ROOT / "docs" / "results" / "firmware.json"
+
+#: Processors by name: the compiler's options.
+TARGETS = {
+    "rv32imc": ("-target", "riscv32-freestanding-none", "-mcpu=generic_rv32+m+c"),
+    "rv32im": ("-target", "riscv32-freestanding-none", "-mcpu=generic_rv32+m"),
+    "aarch64": ("-target", "aarch64-freestanding-none"),
+}
+WARNINGS = ("-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror")
+FLAGS = (
+    *("-ffreestanding", "-fno-builtin", "-Os", "-ffunction-sections", "-fdata-sections"),
+    *("-fno-unwind-tables", "-fno-asynchronous-unwind-tables", "-fno-sanitize=all", "-nostdlib"),
+)
+#: What an example leaves to its board: addresses, so that it can be linked.
+BOARD = ("network", "port", "memory", "tensors")
+
+
+def available() -> bool:
+    """Return whether the compiler is installed."""
+    return importlib.util.find_spec("ziglang") is not None
+
+
+def link(target: str, folder: Path, *, linked: bool) -> Path:
+    """Return a program of the driver and a start that calls it, for a target.
+
+    Parameters
+    ----------
+    linked:
+        The network is part of the firmware, so that nothing but its checksum is checked.
+
+    Errors
+    ------
+    CalledProcessError
+        The compiler complains, of which it has said why.
+    """
+    output = folder / f"{target}-{'linked' if linked else 'checked'}.elf"
+    board = folder / "board.c"
+    lines = [f"char {name}[4096] = {{1}};" for name in BOARD]
+    board.write_text("\n".join(lines) + "\n")
+    sources = [
+        *sorted((FIRMWARE / "driver").glob("*.c")),
+        FIRMWARE / "support" / "memory.c",
+        FIRMWARE / "examples" / "size.c",
+    ]
+    command = [sys.executable, "-m", "ziglang", "cc", *TARGETS[target], *WARNINGS, *FLAGS]
+    command += ["-DLINKED"] if linked else []
+    command += ["-I", FIRMWARE / "include", "-Wl,--gc-sections", "-Wl,--entry=start"]
+    subprocess.run([str(word) for word in (*command, *sources, board, "-o", output)], check=True)
+    return output
+
+
+def sections(path: Path) -> dict[str, int]:
+    """Return the sizes of an ELF file's sections in bytes, by name."""
+    data = path.read_bytes()
+    wide = data[4] == 2
+    offset = struct.unpack_from("<Q" if wide else "<I", data, 40 if wide else 32)[0]
+    size, count, names = struct.unpack_from("<HHH", data, 58 if wide else 46)
+    layout = "<IIQQQQ" if wide else "<IIIIII"
+    rows = [struct.unpack_from(layout, data, offset + size * at) for at in range(count)]
+    start = rows[names][4]
+    return {re.match(rb"[^\0]*", data[start + row[0] :])[0].decode(): row[5] for row in rows}
+
+
+def measure(folder: Path) -> dict[str, dict[str, int]]:
+    """Return bytes of code and of constants, by target and use."""
+    found = {}
+    for target in TARGETS:
+        for linked in (False, True):
+            sizes = sections(link(target, folder, linked=linked))
+            name = f"{target}, {'linked network' if linked else 'any file'}"
+            constants = sizes.get(".rodata", 0)
+            found[name] = {"code": sizes[".text"], "constants": constants}
+    return found
+
+
+def main() -> None:
+    """Build for every target; write the report where asked."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--report", action="store_true", help=f"write {REPORT.relative_to(ROOT)}")
+    parser.add_argument("-o", "--output", type=Path, default=ROOT / "build" / "firmware")
+    options = parser.parse_args()
+    if not available():
+        sys.exit("the firmware needs a compiler: pip install 'matloom[firmware]'")
+    options.output.mkdir(parents=True, exist_ok=True)
+    found = measure(options.output)
+    for name, sizes in found.items():
+        print(f"{name:30} {sizes['code']:6} bytes of code {sizes['constants']:6} of constants")
+    if options.report:
+        REPORT.write_text(json.dumps(found, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""The driver for the processors it is made for, and the example of its page."""
+
+import os
+import re
+import subprocess
+
+import firmware
+import numpy as np
+import pytest
+
+from matloom.arch.config import PRESETS
+from matloom.compiler import compile_network
+from matloom.data.digits import NETWORK
+from matloom.device.rtl import build as build_simulator
+from matloom.frontend.tflite import load_tflite
+from matloom.kernels.interpreter import interpret
+
+PAGE = firmware.ROOT / "docs" / "firmware.md"
+
+#: Bytes of code that the driver may take beside a network that is linked to it.
+MOST_CODE = 6144
+
+
+def blocks():
+    """Return the files of the page by name."""
+    found = re.findall(r"^```(?:c|asm)\n/\* (\S+) \*/\n(.*?)^```", PAGE.read_text(), re.M | re.S)
+    return {name: text for name, text in found}
+
+
+@pytest.mark.skipif(not firmware.available(), reason="needs a compiler: extra firmware")
+@pytest.mark.parametrize("target", firmware.TARGETS)
+def test_links_without_a_library(target, tmp_path):
+    """Without warnings, for 32 and 64 bits; no variable of the driver's own."""
+    sizes = firmware.sections(firmware.link(target, tmp_path, linked=True))
+    assert sizes[".text"] <= MOST_CODE
+    assert sizes.get(".data", 0) + sizes.get(".bss", 0) < 4 * 4096 + 512
+
+
+@pytest.fixture
+def example(tmp_path):
+    """Return a folder with the page's files and the network that they link."""
+    for name, text in blocks().items():
+        (tmp_path / name).write_text(text)
+    program = compile_network(load_tflite(NETWORK), "nano")
+    (tmp_path / "digits.mloom").write_bytes(program.to_bytes())
+    return tmp_path
+
+
+def test_example_runs_on_the_chip(example):
+    folder = firmware.FIRMWARE
+    sources = [*(folder / "driver").glob("*.c"), folder / "tests" / "simulator.c"]
+    command = ["gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-Wa,--noexecstack"]
+    command += ["-I", folder / "include", "-I", folder / "tests"]
+    command += ["main.c", "network.S", *sources, "-ldl", "-o", "digits"]
+    subprocess.run([str(word) for word in command], cwd=example, check=True)
+
+    graph = load_tflite(NETWORK)
+    images = np.random.default_rng(2).integers(-128, 128, (4, 8, 8, 1), np.int8)
+    wanted = [interpret(graph, {graph.inputs[0]: image[np.newaxis]}) for image in images]
+    answers = [int(np.argmax(result[graph.outputs[0]])) for result in wanted]
+    environment = {**os.environ, "MATLOOM_SIMULATOR": str(build_simulator(PRESETS["nano"]))}
+    said = subprocess.run(
+        [example / "digits"],
+        input=images.tobytes(),
+        stdout=subprocess.PIPE,
+        env=environment,
+        check=True,
+    )
+    assert list(map(int, said.stdout.split())) == answers
+
+
+@pytest.mark.skipif(not firmware.available(), reason="needs a compiler: extra firmware")
+def test_example_compiles_for_its_board(example):
+    """The command of the page; what a world says to it is left to the board."""
+    (line,) = re.findall(r"^```sh\n(.*?)^```", PAGE.read_text(), re.M | re.S)
+    (example / "firmware").symlink_to(firmware.FIRMWARE)
+    (example / "world.c").write_text(
+        '#include "board.h"\n'
+        "bool board_input(int8_t* image) { return image[0] != 0; }\n"
+        "void board_say(int number) { (void)number; }\n"
+        "int main(void);\nvoid _start(void);\nvoid _start(void) { (void)main(); }\n"
+    )
+    line = line.replace("main.c", "-nostdlib -I firmware/tests world.c main.c")
+    subprocess.run(line.replace("\\\n", " "), shell=True, cwd=example, check=True)
