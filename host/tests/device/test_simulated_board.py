@@ -28,7 +28,7 @@ def test_the_hello_and_the_whole_memory(board):
     driver = open_device(board.device, LEAST)
     transport = driver.transport
     hello = transport.hello
-    assert (hello.board, hello.clock_hz, hello.memory_bytes) == (BOARD, 75_000_000, 262_144)
+    assert (hello.board, hello.clock_hz, hello.memory_bytes) == (BOARD, 62_500_000, 262_144)
     data = np.random.default_rng(2).integers(0, 256, 5001, np.uint8).tobytes()
     # Over the ends of two banks, and to the last byte.
     for start in (65_536 - 1000, 262_144 - 5001):

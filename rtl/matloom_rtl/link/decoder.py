@@ -70,7 +70,17 @@ class Decoder(wiring.Component):
         held, holds, count = Signal(8), Signal(), Signal(range(_SHORTEST + 1))
         delimiter, code, emits, byte = Signal(), Signal(), Signal(), Signal(8)
         good, room, stored = Signal(), Signal(), Signal()
-        after = Signal.like(write)
+        after, rejected = Signal.like(write), Signal()
+        # Known before the byte comes that needs it: places to write move at bytes alone, which are
+        # far apart, and that to read only makes room.
+        after_write, after_begin = (Signal.like(write, name=f"after_{n}", init=1) for n in "wb")
+        room_write, room_begin = (Signal(name=f"room_{n}", init=1) for n in "wb")
+        m.d.sync += [
+            after_write.eq(write + 1),
+            after_begin.eq(begin + 1),
+            room_write.eq(after_write != read),
+            room_begin.eq(after_begin != read),
+        ]
         m.d.comb += [
             delimiter.eq(self.valid & (self.data == DELIMITER)),
             code.eq(self.valid & ~delimiter & (left == 0)),
@@ -81,11 +91,12 @@ class Decoder(wiring.Component):
             checksum.valid.eq(emits),
             checksum.clear.eq(delimiter),
             good.eq(checksum.good & ~bad & (left == 0) & (count == _SHORTEST)),
-            after.eq(port.addr + 1),
-            room.eq(after != read),
+            rejected.eq(delimiter & ~good),
+            after.eq(Mux(rejected, after_begin, after_write)),
+            room.eq(Mux(rejected, room_begin, room_write)),
             # A byte is stored when the next has come, and so is known not to be the last.
             stored.eq(emits & holds & ~bad),
-            port.addr.eq(Mux(delimiter & ~good, begin, write)),
+            port.addr.eq(Mux(rejected, begin, write)),
             port.data.eq(Cat(held, delimiter)),
             port.en.eq(room & (stored | (delimiter & started & ~deaf))),
         ]
@@ -98,7 +109,7 @@ class Decoder(wiring.Component):
             with m.If(count != _SHORTEST):
                 m.d.sync += count.eq(count + 1)
         with m.If(stored):
-            m.d.sync += [write.eq(write + room), bad.eq(~room)]
+            m.d.sync += [write.eq(Mux(room_write, after_write, write)), bad.eq(~room_write)]
         with m.If(delimiter):
             m.d.sync += [deaf.eq(0), bad.eq(0), started.eq(0), left.eq(0), full.eq(0)]
             m.d.sync += [holds.eq(0), count.eq(0), write.eq(begin)]

@@ -1,5 +1,8 @@
 """Board files: all that come along are sound, and mistakes in one are told by name."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from matloom_rtl.board.definition import BOARD_FOLDER, BoardError, board_names, load_board
@@ -110,3 +113,17 @@ def test_a_clock_that_the_line_cannot_be_made_from():
         settings_for(board, baud=70_000_000)
     with pytest.raises(ValueError, match="PLL of the ECP5"):
         settings_for(board, clock_hz=3_000_000)
+
+
+REPORTS = sorted((Path(__file__).parents[3] / "bitstreams" / "reports").glob("*.json"))
+
+
+@pytest.mark.parametrize("path", REPORTS, ids=lambda path: path.stem)
+def test_reports_of_boards_met_their_clock(path):
+    """A report that is kept is that of a bitstream: its clock is met, and its board is known."""
+    report = json.loads(path.read_text())
+    if "board" not in report:
+        pytest.skip("a report of a chip, not of a board")
+    assert load_board(report["board"]).device == report["device"]
+    assert report["fmax_mhz"] >= report["clock_asked_mhz"]
+    assert all(item["used"] <= item["available"] for item in report["area"].values())

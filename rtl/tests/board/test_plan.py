@@ -38,10 +38,10 @@ def test_what_is_generated(plan):
 def test_options_are_those_of_the_board(plan):
     text = " ".join(plan.device.options)
     assert "--85k --package CABGA381 --speed 6" in text
-    assert text.endswith("--freq 75")
+    assert text.endswith("--freq 62.5")
     told = plan.describe()
     assert told["config_digest"] == f"{load_config(LEAST).digest:08x}"
-    assert told["link"] == {"baud": 3_000_000, "divisor": 25}
+    assert told["link"] == {"baud": 3_000_000, "divisor": 21}
 
 
 def test_digest_tells_plans_apart(plan):
