@@ -78,6 +78,36 @@ class Machine:
     memory: Memory = REFERENCE_MEMORY
 
     @cached_property
+    def bank_bytes(self) -> int:
+        """Bytes of a bank of the scratchpad; of the configuration, which works it out each time."""
+        return self.config.bank_bytes
+
+    @cached_property
+    def tile_bytes(self) -> int:
+        """Bytes of a weight tile."""
+        return self.config.tile_bytes
+
+    @cached_property
+    def tile_load_cycles(self) -> int:
+        """Cycles to bring a weight tile to the array."""
+        return self.config.tile_load_cycles
+
+    @cached_property
+    def _update_latency(self) -> int:
+        return self.config.acc_update_latency
+
+    @cached_property
+    def _lane_passes(self) -> int:
+        return self.config.columns // self.config.lanes
+
+    @cached_property
+    def _repeat_cycles(self) -> int:
+        """Cycles to repeat parameters that are the same for all channels."""
+        config = self.config
+        rows = config.columns // lcm(config.columns // 4, config.lanes)
+        return max(_POST_REPEAT, 2 * rows + 1)
+
+    @cached_property
     def beat_cycles(self) -> float:
         """Cycles from a beat to the next one."""
         return float(self.memory.beat_cycles(self.config.bus_bytes))
@@ -130,20 +160,19 @@ class Machine:
 
     def exec_cycles(self, values: dict[str, int]) -> int:
         """Return the cycles for which an EXEC streams."""
-        config = self.config
         taps = values["kernel_rows"] * values["kernel_cols"] * values["blocks"]
         steps, vectors = taps * values["oc_blocks"], values["width"] * values["height"]
         # What adds to sums lets those before it arrive.
-        cooling = config.acc_update_latency if values.get("accumulate") else 0
+        cooling = self._update_latency if values.get("accumulate") else 0
         if values.get("weights_fixed"):
-            return max(vectors, config.acc_update_latency) * steps + cooling
-        load = config.tile_load_cycles
+            return max(vectors, self._update_latency) * steps + cooling
+        load = self.tile_load_cycles
         if values.get("paired"):
             # Tiles come by the port of the blocks, between steps.
             return (vectors + load) * steps + cooling
-        alone = max(vectors, load, config.acc_update_latency) * steps + cooling
+        alone = max(vectors, load, self._update_latency) * steps + cooling
         # Weights are read first where both are in one bank, and each read takes a vector's cycle.
-        shared = _shared(values, steps * config.tile_bytes, config)
+        shared = _shared(values, steps * self.tile_bytes, self.bank_bytes)
         return alone + round(((vectors + load) * steps + cooling - alone) * shared)
 
     @cached_property
@@ -169,7 +198,7 @@ class Machine:
     def post_beats(self, values: dict[str, int]) -> int:
         """Return the cycles of a vector of a POST."""
         # Each write is of one byte for each column.
-        return max(self.config.columns // self.config.lanes, post_element_bytes(values))
+        return max(self._lane_passes, post_element_bytes(values))
 
     @property
     def post_turn(self) -> int:
@@ -181,9 +210,7 @@ class Machine:
         reads = self.post_reads(values)
         if reads:
             return _POST_FETCH + reads
-        config = self.config
-        rows = config.columns // lcm(config.columns // 4, config.lanes)
-        return max(_POST_REPEAT, 2 * rows + 1)
+        return self._repeat_cycles
 
     @staticmethod
     def post_reads(values: dict[str, int]) -> int:
@@ -192,7 +219,7 @@ class Machine:
         return biases + _POST_SCALE * values.get("channel_scale", 0)
 
     def _post_duration(self, values: dict[str, int]) -> int:
-        cycles = self.post_cycles(values) + _POST_LATENCY + self.config.acc_update_latency
+        cycles = self.post_cycles(values) + _POST_LATENCY + self._update_latency
         cycles += _POST_LOOK_UP * (values.get("table", 0) == Table.LOOK_UP)
         cycles += _POST_FLOAT * (values.get("rounding") == Rounding.FLOAT)
         return cycles + _POST_BYTES * (values.get("source", 0) == Source.SPAD)
@@ -243,9 +270,9 @@ class Machine:
         return round(stream_cycles(rows, channel)[behind])
 
 
-def _shared(values: dict[str, int], size: int, config: Config) -> float:
+def _shared(values: dict[str, int], size: int, bank: int) -> float:
     """Return the share of the weights that lie in banks with the input."""
-    first, bank = values.get("weight_addr", 0), config.bank_bytes
+    first = values.get("weight_addr", 0)
     start = values.get("input_addr", 0)
     rows = (values.get("input_rows", 1) - 1) * values.get("input_pitch", 0)
     end = start + rows + values.get("input_row_bytes", 1)

@@ -1,6 +1,6 @@
 """Which banks of the scratchpad an instruction reads and writes, and how often."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import Destination, Opcode, Source, Table, post_element_bytes
@@ -12,8 +12,7 @@ __all__ = ["BankUse", "Use", "bank_use"]
 Parts = tuple[tuple[int, float], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
+class Use(NamedTuple):
     """What an instruction reads, or writes, bank after bank.
 
     Members
@@ -35,8 +34,7 @@ class Use:
 _NONE = Use()
 
 
-@dataclass(frozen=True, slots=True)
-class BankUse:
+class BankUse(NamedTuple):
     """What an instruction does to the banks.
 
     Members
@@ -67,46 +65,45 @@ def _parts(start: int, end: int, bank_bytes: int) -> Parts:
     return tuple(found)
 
 
-def bank_use(instruction: Instruction, machine: Machine) -> BankUse:
-    """Return what an instruction does to the banks."""
+def bank_use(instruction: Instruction, machine: Machine, cycles: int) -> BankUse:
+    """Return what an instruction does to the banks in the cycles that EXEC or POST streams."""
     values = instruction.values
     if instruction.opcode is Opcode.EXEC:
-        return _of_exec(values, machine)
+        return _of_exec(values, machine, cycles)
     if instruction.opcode is Opcode.POST:
-        return _of_post(values, machine)
+        return _of_post(values, machine, cycles)
     moved = _moved(values, machine)
     return BankUse(writes=moved) if instruction.opcode is Opcode.LOAD else BankUse(reads=moved)
 
 
-def _of_exec(values: dict[str, int], machine: Machine) -> BankUse:
-    config, get = machine.config, values.get
+def _of_exec(values: dict[str, int], machine: Machine, cycles: int) -> BankUse:
+    get, bank_bytes = values.get, machine.bank_bytes
     steps = values["kernel_rows"] * values["kernel_cols"] * values["blocks"] * values["oc_blocks"]
-    cycles = machine.exec_cycles(values)
     start = get("input_addr", 0)
     end = start + (get("input_rows", 1) - 1) * get("input_pitch", 0) + get("input_row_bytes", 1)
     rate = values["width"] * values["height"] * steps / cycles
-    reads = Use(_parts(start, max(end, start + 1), config.bank_bytes), rate)
+    reads = Use(_parts(start, max(end, start + 1), bank_bytes), rate)
     if get("weights_fixed"):
         return BankUse(reads=reads)
     first = get("weight_addr", 0)
-    weights = _parts(first, first + steps * config.tile_bytes, config.bank_bytes)
-    return BankUse(reads=reads, weights=Use(weights, steps * config.tile_load_cycles / cycles))
+    weights = _parts(first, first + steps * machine.tile_bytes, bank_bytes)
+    return BankUse(reads=reads, weights=Use(weights, steps * machine.tile_load_cycles / cycles))
 
 
-def _of_post(values: dict[str, int], machine: Machine) -> BankUse:
+def _of_post(values: dict[str, int], machine: Machine, cycles: int) -> BankUse:
     get = values.get
     vectors = values["width"] * values["height"] * values["oc_blocks"]
-    rate = vectors * post_element_bytes(values) / machine.post_cycles(values)
+    rate = vectors * post_element_bytes(values) / cycles
 
     def side(name: str) -> Use:
         start = get(f"{name}_addr", 0)
         rows = (values["height"] - 1) * get(f"{name}_pitch", 0)
         end = start + rows + max(1, values["width"] * get("x_step", 0))
-        return Use(_parts(start, end, machine.config.bank_bytes), rate)
+        return Use(_parts(start, end, machine.bank_bytes), rate)
 
     reads = side("source") if get("source", 0) == Source.SPAD else _NONE
     written = get("destination", 0) == Destination.SPAD and get("table", 0) != Table.FILL
-    params = get("param_addr", 0) // machine.config.bank_bytes if machine.post_reads(values) else -1
+    params = get("param_addr", 0) // machine.bank_bytes if machine.post_reads(values) else -1
     return BankUse(reads=reads, writes=side("dest") if written else _NONE, params=params)
 
 
@@ -116,4 +113,4 @@ def _moved(values: dict[str, int], machine: Machine) -> Use:
     planes = (values["planes"] - 1) * get("spad_plane_step", 0)
     rows = (values["rows"] - 1) * get("spad_row_step", 0)
     end = start + planes + rows + values["row_bytes"]
-    return Use(_parts(start, end, machine.config.bank_bytes), 1 / machine.beat_cycles)
+    return Use(_parts(start, end, machine.bank_bytes), 1 / machine.beat_cycles)

@@ -60,8 +60,8 @@ class _UnderWay:
     -------
     use, fetched:
         What it reads, and where its parameters lie; when its first block's were fetched.
-    work:
-        Cycles that it takes alone.
+    work, cycles:
+        Cycles that it takes alone, and those of them in which it streams.
     end:
         When it leaves its unit, as far as is known.
     """
@@ -71,6 +71,7 @@ class _UnderWay:
     params: int
     start: int
     work: int
+    cycles: int
     end: int
     fetched: float = 0.0
 
@@ -80,9 +81,12 @@ def _through(time: float, work: float, use: Use, others: Iterable[_Accesses]) ->
     for bank, share in use.parts:
         left = share * work
         while left > 0:
-            found = [other.at(time, bank) for other in others]
-            until = min(end for _, end in found)
-            rate = min(1.0, max(0.0, 1.0 - sum(taken for taken, _ in found)) / use.rate)
+            until, taken = inf, 0.0
+            for other in others:
+                accesses, end = other.at(time, bank)
+                taken += accesses
+                until = min(until, end)
+            rate = min(1.0, max(0.0, 1.0 - taken) / use.rate)
             if rate > 0 and time + left / rate <= until:
                 time += left / rate
                 break
@@ -118,14 +122,17 @@ class BankWaits:
         if instruction is None:
             self._moved.append((Use(), 0))
             return start
-        self._moved.append((bank_use(instruction, self._machine).writes, work))
+        self._moved.append((bank_use(instruction, self._machine, work).writes, work))
         return self._load_end(len(self._moved) - 1, start)
 
     def begin(self, start: int, work: int, instruction: Instruction) -> bool:
         """Let one of the other units begin; return whether LOADs under way are late for it."""
-        unit, use = instruction.opcode, bank_use(instruction, self._machine)
+        unit, values, cycles = instruction.opcode, instruction.values, work
+        if unit is Opcode.POST:
+            cycles = self._machine.post_cycles(values)
+        use = bank_use(instruction, self._machine, cycles)
         now = _UnderWay(
-            instruction.values, use.reads, use.params, start, work, start + work, self._fetched
+            values, use.reads, use.params, start, work, cycles, start + work, self._fetched
         )
         self._last[unit] = now
         if unit is Opcode.STORE:
@@ -142,7 +149,7 @@ class BankWaits:
 
     def fetch(self, time: int, values: dict[str, int]) -> int:
         """Return when the first parameters of the next POST are read, at a time or later."""
-        bank = values.get("param_addr", 0) // self._machine.config.bank_bytes
+        bank = values.get("param_addr", 0) // self._machine.bank_bytes
         begin, reads = max(time, self._at_hand), self._machine.post_reads(values)
         above = (self._reads[Opcode.EXEC],)
         self._fetched = _through(begin, reads, Use(((bank, 1.0),), 1.0), above)
@@ -157,15 +164,14 @@ class BankWaits:
 
     def _add_post(self, post: _UnderWay, writes: Use) -> None:
         """Note what a POST does if it does not wait: results follow what they are made of."""
-        cycles = self._machine.post_cycles(post.values)
-        way = post.work - cycles
+        way = post.work - post.cycles
         self._reads[Opcode.POST].append(post.start, post.end - way, post.use.by_bank())
         self._writes.append(post.start + way, post.end, writes.by_bank())
         way = self._machine.post_fetch(post.values) - self._machine.post_reads(post.values)
         post.fetched = max(post.fetched + way - _NEXT_PARAMS, self._released)
         self._released = post.end
         blocks = post.values["oc_blocks"]
-        self._at_hand = post.end - cycles // blocks if blocks > 1 else post.start
+        self._at_hand = post.end - post.cycles // blocks if blocks > 1 else post.start
 
     def _delay_post(self, time: int) -> bool:
         """Let the POST under way wait for EXEC, and others for it; return as `begin`."""
@@ -206,7 +212,7 @@ class BankWaits:
                 streamed = _through(time, vectors, post.use, (above,))
         if blocks > 1:
             self._at_hand = time
-        return max(post.end, round(streamed) + post.work - machine.post_cycles(values))
+        return max(post.end, round(streamed) + post.work - post.cycles)
 
     def _delay_store(self, time: int) -> None:
         """Let the STORE under way at a time wait for what EXEC and POST read."""

@@ -2,6 +2,7 @@
 
 from collections import deque
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import (
@@ -38,7 +39,14 @@ _POST_LEAD = 5
 #: Cycles between the end of what an instruction waits for and its first action.
 _HANDOVER = 3
 
-_WAITS = ("wait_load", "wait_exec", "wait_post", "wait_store")
+_UNITS = {unit: number for number, unit in enumerate(UNITS)}
+_LOAD, _EXEC, _POST = (_UNITS[unit] for unit in (Opcode.LOAD, Opcode.EXEC, Opcode.POST))
+_WAITS = tuple(enumerate(("wait_load", "wait_exec", "wait_post", "wait_store")))
+
+#: Bytes of instructions.
+_SIZES = {
+    opcode: each.instruction_words * INSTRUCTION_WORD_BYTES for opcode, each in FORMATS.items()
+}
 
 _NEVER = 1 << 60
 
@@ -62,90 +70,96 @@ class Prediction:
     busy: dict[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class _Queued:
+class _Queued(NamedTuple):
     """An instruction in a queue: since when, and the number of what it awaits of each unit."""
 
     instruction: Instruction
     since: int
-    awaited: tuple[tuple[Opcode, int], ...]
+    awaited: tuple[tuple[int, int], ...]
 
 
 class _Engine:
     """The units, at a time that advances with the instructions that they begin.
 
-    Of all heads of queues the one that can begin first does, as `BankWaits` asks for.
+    Of all heads of queues the one that can begin first does, as `BankWaits` asks for. Units go by
+    their places in `UNITS`: this is asked for every instruction of every candidate.
     """
 
     def __init__(self, instructions: list[Instruction], machine: Machine, *, resident: bool):
         self._machine, self._resident = machine, resident
         self._left = deque(instructions)
-        size = sum(_size(instruction) for instruction in instructions)
+        size = sum(_SIZES[instruction.opcode] for instruction in instructions)
         first = machine.transfer_cycles(min(size, READ_AHEAD))
         self._commands = Commands(machine, size)
         self._loads = Loads(machine, machine.command_latency + round(first))
         self._banks = BankWaits(machine, self._loads)
-        self.done: dict[Opcode, list[int]] = {unit: [] for unit in UNITS}
-        self.done[Opcode.LOAD] = self._loads.done
-        self._started: dict[Opcode, list[int]] = {unit: [] for unit in UNITS}
-        self._queues: dict[Opcode, deque[_Queued]] = {unit: deque() for unit in UNITS}
-        self._issued = dict.fromkeys(UNITS, 0)
+        self.done: list[list[int]] = [[] for _ in UNITS]
+        self.done[_LOAD] = self._loads.done
+        self._started: list[list[int]] = [[] for _ in UNITS]
+        self._queues: list[deque[_Queued]] = [deque() for _ in UNITS]
+        self._issued = [0] * len(UNITS)
         #: When each unit is free, and what then passes until its last instruction completes.
-        self._free, self._more = dict.fromkeys(UNITS, 0), dict.fromkeys(UNITS, 0)
-        self.busy = dict.fromkeys(UNITS, 0)
+        self._free, self._more = [0] * len(UNITS), [0] * len(UNITS)
+        self.busy = [0] * len(UNITS)
         self._dispatched = 0
         self._places = max(machine.config.queue_depth, _QUEUE_PLACES)
-        self.marks: dict[int, tuple[Opcode, int]] = {}
+        self.marks: dict[int, tuple[int, int]] = {}
         #: When the heads of queues have what they wait for, where that is settled.
-        self._ready: dict[Opcode, int] = {}
+        self._ready: list[int | None] = [None] * len(UNITS)
 
     @property
     def end(self) -> int:
         """When everything is done."""
-        return max((times[-1] for times in self.done.values() if times), default=self._dispatched)
+        return max((times[-1] for times in self.done if times), default=self._dispatched)
 
     def run(self) -> None:
         """Dispatch and begin one instruction after another until there is none."""
+        dispatch = _NEVER
         while True:
             unit, start = self._next()
-            dispatch = self._next_dispatch()
+            if dispatch == _NEVER:
+                dispatch = self._next_dispatch()
             if dispatch < _NEVER and dispatch <= start:
                 self._dispatch(dispatch)
-            elif unit is None:
+                dispatch = _NEVER
+            elif unit < 0:
                 return
             else:
                 self._begin(unit, start)
 
-    def _next(self) -> tuple[Opcode | None, int]:
-        """Return the unit whose head can begin first, and when."""
-        best: Opcode | None = None
-        first = _NEVER
-        for unit, queue in self._queues.items():
+    def _next(self) -> tuple[int, int]:
+        """Return the unit whose head can begin first, and when; -1 for none."""
+        best, first, settled = -1, _NEVER, self._ready
+        for unit, queue in enumerate(self._queues):
             if not queue:
                 continue
-            if unit not in self._ready:
-                self._ready[unit] = self._ready_at(queue[0])
-            start = self._ready[unit]
-            if unit is not Opcode.LOAD:
-                start = max(start, self._free[unit])
+            start = settled[unit]
+            if start is None:
+                start = settled[unit] = self._ready_at(unit, queue[0])
+            if unit != _LOAD and start < self._free[unit]:
+                start = self._free[unit]
             if start < first:
                 best, first = unit, start
         return best, first
 
-    def _ready_at(self, head: _Queued) -> int:
+    def _ready_at(self, unit: int, head: _Queued) -> int:
         """Return when what an instruction waits for is done; `_NEVER` where not known yet."""
         ready = loaded = head.since
         for other, number in head.awaited:
             times = self.done[other]
             if number >= len(times):
                 return _NEVER
-            ready = max(ready, times[number])
-            if other is Opcode.LOAD:
-                loaded = max(loaded, times[number])
-        values, ready = head.instruction.values, ready + _HANDOVER
-        if head.instruction.opcode is Opcode.POST and self._machine.post_reads(values):
-            # Its first block is fetched as soon as the LOADs are there.
-            ready = max(ready, self._banks.fetch(loaded + _HANDOVER, values) + _POST_LEAD)
+            time = times[number]
+            if time > ready:
+                ready = time
+            if other == _LOAD and time > loaded:
+                loaded = time
+        ready += _HANDOVER
+        if unit == _POST:
+            values = head.instruction.values
+            if self._machine.post_reads(values):
+                # Its first block is fetched as soon as the LOADs are there.
+                ready = max(ready, self._banks.fetch(loaded + _HANDOVER, values) + _POST_LEAD)
         return ready
 
     def _next_dispatch(self) -> int:
@@ -153,12 +167,12 @@ class _Engine:
         if not self._left or self._left[0].opcode is Opcode.END:
             return _NEVER
         instruction = self._left[0]
-        unit = instruction.opcode
+        unit = _UNITS[instruction.opcode]
         if self._skips(instruction):
             return self._dispatched
         if self._issued[unit] - self._places >= len(self._started[unit]):
             return _NEVER
-        arrived = self._commands.arrival(_size(instruction))
+        arrived = self._commands.arrival(_SIZES[instruction.opcode])
         return max(self._dispatched, arrived) + self._dispatch_cycles(instruction)
 
     def _dispatch_cycles(self, instruction: Instruction) -> int:
@@ -175,36 +189,39 @@ class _Engine:
         return cycles - _LEFT_OUT * bool(get("weights_fixed") or get("fill"))
 
     def _skips(self, instruction: Instruction) -> bool:
-        region = instruction.values.get("region")
-        return self._resident and instruction.opcode is Opcode.LOAD and region == Region.PROGRAM
+        if not self._resident or instruction.opcode is not Opcode.LOAD:
+            return False
+        return instruction.values.get("region") == Region.PROGRAM
 
     def _dispatch(self, time: int) -> None:
         """Put the next instruction into its queue."""
         instruction = self._left.popleft()
-        unit, values = instruction.opcode, instruction.values
+        unit, values = _UNITS[instruction.opcode], instruction.values
         number = self._issued[unit]
         self._issued[unit] = number + 1
         if self._skips(instruction):
             self._queues[unit].append(_Queued(instruction, 0, ()))
             return
-        self._commands.take(_size(instruction), time, self._loads)
+        self._commands.take(_SIZES[instruction.opcode], time, self._loads)
         if number >= self._places:
             time = max(time, self._started[unit][number - self._places])
         self._dispatched = time
         awaited = tuple(
-            (other, self._issued[other] - values[name])
-            for name, other in zip(_WAITS, UNITS, strict=True)
-            if values.get(name, 0)
+            [
+                (other, self._issued[other] - values[name])
+                for other, name in _WAITS
+                if values.get(name, 0)
+            ]
         )
         self._queues[unit].append(_Queued(instruction, time, awaited))
         if values.get("timestamp", 0):
             self.marks[values["timestamp"]] = unit, number
 
-    def _begin(self, unit: Opcode, start: int) -> None:
+    def _begin(self, unit: int, start: int) -> None:
         """Let the head of a queue begin."""
         instruction = self._queues[unit].popleft().instruction
-        self._ready.pop(unit)
-        if unit is Opcode.LOAD:
+        self._ready[unit] = None
+        if unit == _LOAD:
             self._begin_load(instruction, start)
             self._settle(unit)
             return
@@ -214,20 +231,21 @@ class _Engine:
         self.done[unit].append(0)
         self._free[unit] = start
         if self._banks.begin(start, work, instruction):
-            self._settle(Opcode.LOAD)
-        for other, end in self._banks.ends():
+            self._settle(_LOAD)
+        for opcode, end in self._banks.ends():
+            other = _UNITS[opcode]
             if self._free[other] != end:
                 self.busy[other] += end - self._free[other]
                 self._free[other] = end
             if self.done[other][-1] != end + self._more[other]:
                 self.done[other][-1] = end + self._more[other]
                 self._settle(other)
-        if unit is Opcode.EXEC:
+        if unit == _EXEC:
             # It may be in the way of the next parameters.
-            self._ready.pop(Opcode.POST, None)
+            self._ready[_POST] = None
 
     def _begin_load(self, instruction: Instruction, ready: int) -> None:
-        loads, machine, started = self._loads, self._machine, self._started[Opcode.LOAD]
+        loads, machine, started = self._loads, self._machine, self._started[_LOAD]
         if self._skips(instruction):
             started.append(0)
             self._banks.load(0, 0, None)
@@ -239,17 +257,16 @@ class _Engine:
         work, more = machine.duration(instruction, behind=behind)
         loads.append(start, self._banks.load(start, work, instruction), more)
         started.append(max(ready, start - machine.load_latency))
-        self.busy[Opcode.LOAD] += work
+        self.busy[_LOAD] += work
 
-    def _settle(self, unit: Opcode) -> None:
+    def _settle(self, unit: int) -> None:
         """Ask again of the heads that wait for a unit when they are ready."""
-        for other, queue in self._queues.items():
-            if other in self._ready and any(awaited is unit for awaited, _ in queue[0].awaited):
-                del self._ready[other]
-
-
-def _size(instruction: Instruction) -> int:
-    return FORMATS[instruction.opcode].instruction_words * INSTRUCTION_WORD_BYTES
+        for other, ready in enumerate(self._ready):
+            if ready is None:
+                continue
+            for awaited, _number in self._queues[other][0].awaited:
+                if awaited == unit:
+                    self._ready[other] = None
 
 
 def predict(
@@ -264,5 +281,5 @@ def predict(
     return Prediction(
         cycles=engine.end + _HANDOVER,
         timestamps={mark: engine.done[unit][at] for mark, (unit, at) in engine.marks.items()},
-        busy={unit.name.lower(): count for unit, count in engine.busy.items()},
+        busy={unit.name.lower(): count for unit, count in zip(UNITS, engine.busy, strict=True)},
     )
