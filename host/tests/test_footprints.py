@@ -18,8 +18,9 @@ from matloom.arch.instruction import Instruction, extent_end, pack
 from matloom.arch.isa import WRITABLE_REGIONS, AddressSpace, Opcode, Region
 from matloom.device.model import execute
 from matloom.device.model.engine import Engine
-from matloom.program import verify
+from matloom.program import hazards
 from matloom.program.accesses import accesses
+from matloom.program.errors import VerifyError
 from matloom.schedule.dependencies import DependencyTracker
 from matloom.testing.instructions import Space, random_instruction
 
@@ -269,10 +270,10 @@ def test_what_meets_is_ordered(runs):
         found = [
             [item for item in accesses(i, config) if item.start < item.end] for i in (first, second)
         ]
-        hazards = verify._Hazards(found[0] + found[1])
-        hazards.check(0, first, found[0])
-        with pytest.raises(verify.VerifyError, match="must wait for instruction 0"):
-            hazards.check(1, second, found[1])
+        order = hazards.Hazards(found[0] + found[1])
+        order.check(0, first, found[0])
+        with pytest.raises(VerifyError, match="must wait for instruction 0"):
+            order.check(1, second, found[1])
     assert conflicts > 100
     assert frees > 100
 

@@ -29,7 +29,6 @@ LONG_FILES = {
     "host/matloom/ops/__init__.py": _FRONT,
     "host/matloom/ops/float_products.py": "a compiler of its own, to go where other layers' is",
     "host/matloom/program/read.py": "the reader of one format, section by section",
-    "host/matloom/program/verify.py": "one proof, whose steps share the same past",
     "host/matloom/schedule/emit.py": _TO_PART,
     "host/matloom/schedule/fit.py": _TO_PART,
     "host/matloom/schedule/planner.py": _TO_PART,

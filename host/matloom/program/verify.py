@@ -1,12 +1,10 @@
 """Proves a command buffer legal and free of hazards before it runs."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from matloom.arch.config import Config
-from matloom.arch.footprint import StridedRange
 from matloom.arch.instruction import Instruction, IsaError, illegal_field, unpack
 from matloom.arch.isa import (
     INSTRUCTION_WORD_BYTES,
@@ -19,23 +17,16 @@ from matloom.arch.isa import (
     Table,
 )
 from matloom.program import EngineStep, Program, Repeat
-from matloom.program.accesses import Access, Space, accesses, strided_view
-from matloom.program.instruction_table import unpack_all
+from matloom.program.accesses import Access, accesses
+from matloom.program.errors import VerifyError
+from matloom.program.hazards import Hazards
+from matloom.program.instruction_table import InstructionTable, unpack_all
 from matloom.program.residency import repeat_problem
+from matloom.program.suspects import suspects
 
 __all__ = ["VerifyError", "overlaps_itself", "verify_commands", "verify_program"]
 
 _WAITS = tuple(f"wait_{unit.name.lower()}" for unit in UNITS)
-
-#: What is fetched before the instruction starts.
-_FETCHED = {"weight_addr": "weights, ", "param_addr": "parameters, "}
-
-#: Completions of each unit, in the order of UNITS, that are certain at some moment.
-_Clock = tuple[int, ...]
-
-
-class VerifyError(ValueError):
-    """A command buffer that must not run; the message names instructions, memory and rule."""
 
 
 def verify_program(program: Program) -> None:
@@ -80,10 +71,14 @@ def verify_commands(commands: bytes, config: Config, region_bytes: Mapping[Regio
     VerifyError
         The first instruction that is illegal, or else the first that is not ordered.
     """
-    legal = list(_legal_instructions(commands, config, region_bytes))
-    _check_tables([instruction for instruction, _found in legal], config)
-    hazards = _Hazards([access for _instruction, found in legal for access in found])
-    for number, (instruction, found) in enumerate(legal):
+    legal = _legal_instructions(commands, config, region_bytes)
+    _check_tables(legal, config)
+    touched = [
+        [item for item in accesses(instruction, config) if item.start < item.end]
+        for instruction in legal
+    ]
+    hazards = Hazards([access for found in touched for access in found])
+    for number, (instruction, found) in enumerate(zip(legal, touched, strict=True)):
         hazards.check(number, instruction, found)
 
 
@@ -122,26 +117,53 @@ def _positions_apart(post: Instruction, config: Config) -> bool:
 
 def _legal_instructions(
     commands: bytes, config: Config, region_bytes: Mapping[Region, int]
-) -> Iterator[tuple[Instruction, list[Access]]]:
-    """Yield instructions with their accesses up to END; raise where the dispatcher would stop.
+) -> Sequence[Instruction]:
+    """Return the instructions before END; raise at the first where the dispatcher would stop.
 
     Its bounds count for empty accesses, too.
     """
+    try:
+        table = InstructionTable.unpacked(commands)
+    except IsaError:
+        # What comes before may be wrong, too.
+        return _legal_one_by_one(commands, config, region_bytes)
+    units = {opcode: numbers for opcode, numbers, _columns in table.columns()}
+    for number in suspects(table, config, region_bytes):
+        issued = {unit: int(np.searchsorted(units.get(unit, ()), number)) for unit in UNITS}
+        _check_alone(number, table.instructions[number], issued, config, region_bytes)
+    return table.instructions[:-1]
+
+
+def _legal_one_by_one(
+    commands: bytes, config: Config, region_bytes: Mapping[Region, int]
+) -> Sequence[Instruction]:
+    """Return the instructions before END, each checked alone."""
     issued = dict.fromkeys(UNITS, 0)
-    offset, number = 0, 0
+    made: list[Instruction] = []
+    offset = 0
     while True:
         try:
             instruction, offset = unpack(commands, offset)
         except IsaError as error:
-            raise VerifyError(f"instruction {number}: {error}") from None
-        found = list(accesses(instruction, config))
-        _check_legal(number, instruction, issued, config)
-        _check_bounds(number, instruction, found, config, region_bytes)
+            raise VerifyError(f"instruction {len(made)}: {error}") from None
+        _check_alone(len(made), instruction, issued, config, region_bytes)
         if instruction.opcode is Opcode.END:
-            return
-        yield instruction, [item for item in found if item.start < item.end]
+            return made
         issued[instruction.opcode] += 1
-        number += 1
+        made.append(instruction)
+
+
+def _check_alone(
+    number: int,
+    instruction: Instruction,
+    issued: Mapping[Opcode, int],
+    config: Config,
+    region_bytes: Mapping[Region, int],
+) -> None:
+    """Raise where an instruction is illegal after so many of each unit."""
+    _check_legal(number, instruction, issued, config)
+    found = list(accesses(instruction, config))
+    _check_bounds(number, instruction, found, config, region_bytes)
 
 
 def _name(number: int, instruction: Instruction) -> str:
@@ -209,103 +231,3 @@ def _check_tables(instructions: Sequence[Instruction], config: Config) -> None:
             filled = True
         elif not filled:
             raise VerifyError(f"instruction {number} (POST) must look up in a table that is filled")
-
-
-class _Past:
-    """For each unit and piece of a memory, the unit's last instruction there: 1 is its first.
-
-    Pieces lie between neighbouring ends of accesses, so nothing smaller needs telling apart; where
-    accesses leave addresses out, each address is a piece.
-    """
-
-    def __init__(self, found: Sequence[Access]) -> None:
-        edges = sorted({edge for access in found for edge in (access.start, access.end)})
-        count = len(edges)
-        #: The piece of each edge; None where each address is one.
-        self._piece: dict[int, int] | None = None
-        if any(access.lines is not None for access in found):
-            count = edges[-1] + 1
-        else:
-            self._piece = {edge: number for number, edge in enumerate(edges)}
-        self._last = {write: np.zeros((len(UNITS), count), np.int32) for write in (False, True)}
-
-    def last(self, access: Access, *, write: bool) -> NDArray[np.int32]:
-        """Return the entries of an access, units first, of reads or of writes; they may be set."""
-        lines = access.lines
-        if lines is None:
-            start, end = access.start, access.end
-            if self._piece is not None:
-                start, end = self._piece[start], self._piece[end]
-            lines = StridedRange(start, end - start)
-        return strided_view(self._last[write], lines)
-
-
-class _Hazards:
-    """Follows what is certainly complete when each instruction starts: a vector clock a unit."""
-
-    def __init__(self, found: Sequence[Access]) -> None:
-        by_space: dict[Space, list[Access]] = {}
-        for access in found:
-            by_space.setdefault(access.space, []).append(access)
-        self._past = {space: _Past(items) for space, items in by_space.items()}
-        nothing = (0,) * len(UNITS)
-        #: For each unit its instructions' numbers, and the clocks at their completion.
-        self._numbers: list[list[int]] = [[] for _unit in UNITS]
-        self._completions: list[list[_Clock]] = [[nothing] for _unit in UNITS]
-        self._starts = [nothing for _unit in UNITS]
-        self._fetches = [nothing for _unit in UNITS]
-
-    def check(self, number: int, instruction: Instruction, found: Sequence[Access]) -> None:
-        """Check one instruction against all before it, and remember it."""
-        unit = UNITS.index(instruction.opcode)
-        start = self._start(unit, instruction)
-        for access in found:
-            early = access.base in _FETCHED
-            self._ordered(number, instruction, access, self._fetches[unit] if early else start)
-        self._numbers[unit].append(number)
-        own = len(self._numbers[unit])
-        for access in found:
-            past = self._past[access.space]
-            past.last(access, write=access.write)[unit] = own
-        # A unit completes in order, so all that came before is complete, too.
-        completion = _join(start, self._completions[unit][-1])
-        self._completions[unit].append((*completion[:unit], own, *completion[unit + 1 :]))
-        self._starts[unit] = start
-
-    def _start(self, unit: int, instruction: Instruction) -> _Clock:
-        """Return what is complete at the start; move the clock of what is fetched before on."""
-        # POST begins when the one before is complete; in the other units they overlap.
-        post = instruction.opcode is Opcode.POST
-        start = self._completions[unit][-1] if post else self._starts[unit]
-        for other, field in enumerate(_WAITS):
-            wait = instruction.values.get(field, 0)
-            if wait:
-                done = self._completions[other][-wait]
-                start = _join(start, done)
-                if UNITS[other] is Opcode.LOAD:
-                    self._fetches[unit] = _join(self._fetches[unit], done)
-        return start
-
-    def _ordered(
-        self, number: int, instruction: Instruction, access: Access, known: _Clock
-    ) -> None:
-        unit = UNITS.index(instruction.opcode)
-        past = self._past[access.space]
-        for write in (True, False) if access.write else (True,):
-            numbers = past.last(access, write=write)
-            latest = np.maximum.reduce(
-                numbers, axis=tuple(range(1, numbers.ndim)), initial=0
-            ).tolist()
-            for other, last in enumerate(latest):
-                if (other != unit or access.base in _FETCHED) and last > known[other]:
-                    verb = "writes" if write else "reads"
-                    what = _FETCHED.get(access.base, "")
-                    raise VerifyError(
-                        f"instruction {number} ({instruction.opcode.name}) must wait for "
-                        f"instruction {self._numbers[other][last - 1]} ({UNITS[other].name}), "
-                        f"which {verb} {what}{access}"
-                    )
-
-
-def _join(one: _Clock, other: _Clock) -> _Clock:
-    return tuple(map(max, one, other))

@@ -15,6 +15,7 @@ from matloom.compiler import compile_network
 from matloom.data.digits import NETWORK
 from matloom.device.model.engine import Engine, EngineFault
 from matloom.frontend.tflite import load_tflite
+from matloom.program import verify as verify_module
 from matloom.program.accesses import strided_view
 from matloom.program.instruction_table import unpack_all
 from matloom.program.verify import VerifyError, verify_commands, verify_program
@@ -414,3 +415,18 @@ def test_a_product_reads_the_sums():
         verify_commands(
             packed([stream, Instruction(Opcode.POST, product)]), PRESETS["reference"], SIZES
         )
+
+
+def test_what_is_checked_in_arrays_is_checked_one_by_one(seed, monkeypatch):
+    """Corrupted streams are refused with the same sentence both ways."""
+    generator = random.Random(seed)
+    buffers = []
+    for number in range(200):
+        commands = bytearray(random_stream(seed + number % 20, CONFIG, 4).commands)
+        for _corrupted in range(generator.choice((0, 1, 2))):
+            commands[generator.randrange(len(commands))] ^= 1 << generator.randrange(8)
+        buffers.append(bytes(commands))
+    found = [refused(each) for each in buffers]
+    monkeypatch.setattr(verify_module, "_legal_instructions", verify_module._legal_one_by_one)
+    assert [refused(each) for each in buffers] == found
+    assert len(set(found)) > 20

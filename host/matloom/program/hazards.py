@@ -1,0 +1,122 @@
+"""Whether waits order what they must: for each address the last access of each unit."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from matloom.arch.footprint import StridedRange
+from matloom.arch.instruction import Instruction
+from matloom.arch.isa import UNITS, Opcode
+from matloom.program.accesses import Access, Space, strided_view
+from matloom.program.errors import VerifyError
+
+__all__ = ["Hazards"]
+
+_WAITS = tuple(f"wait_{unit.name.lower()}" for unit in UNITS)
+
+#: What is fetched before the instruction starts.
+_FETCHED = {"weight_addr": "weights, ", "param_addr": "parameters, "}
+
+#: Completions of each unit, in the order of UNITS, that are certain at some moment.
+_Clock = tuple[int, ...]
+
+
+class _Past:
+    """For each unit and piece of a memory, the unit's last instruction there: 1 is its first.
+
+    Pieces lie between neighbouring ends of accesses, so nothing smaller needs telling apart; where
+    accesses leave addresses out, each address is a piece.
+    """
+
+    def __init__(self, found: Sequence[Access]) -> None:
+        edges = sorted({edge for access in found for edge in (access.start, access.end)})
+        count = len(edges)
+        #: The piece of each edge; None where each address is one.
+        self._piece: dict[int, int] | None = None
+        if any(access.lines is not None for access in found):
+            count = edges[-1] + 1
+        else:
+            self._piece = {edge: number for number, edge in enumerate(edges)}
+        self._last = {write: np.zeros((len(UNITS), count), np.int32) for write in (False, True)}
+
+    def last(self, access: Access, *, write: bool) -> NDArray[np.int32]:
+        """Return the entries of an access, units first, of reads or of writes; they may be set."""
+        lines = access.lines
+        if lines is None:
+            start, end = access.start, access.end
+            if self._piece is not None:
+                start, end = self._piece[start], self._piece[end]
+            lines = StridedRange(start, end - start)
+        return strided_view(self._last[write], lines)
+
+
+class Hazards:
+    """Follows what is certainly complete when each instruction starts: a vector clock a unit."""
+
+    def __init__(self, found: Sequence[Access]) -> None:
+        by_space: dict[Space, list[Access]] = {}
+        for access in found:
+            by_space.setdefault(access.space, []).append(access)
+        self._past = {space: _Past(items) for space, items in by_space.items()}
+        nothing = (0,) * len(UNITS)
+        #: For each unit its instructions' numbers, and the clocks at their completion.
+        self._numbers: list[list[int]] = [[] for _unit in UNITS]
+        self._completions: list[list[_Clock]] = [[nothing] for _unit in UNITS]
+        self._starts = [nothing for _unit in UNITS]
+        self._fetches = [nothing for _unit in UNITS]
+
+    def check(self, number: int, instruction: Instruction, found: Sequence[Access]) -> None:
+        """Check one instruction against all before it, and remember it."""
+        unit = UNITS.index(instruction.opcode)
+        start = self._start(unit, instruction)
+        for access in found:
+            early = access.base in _FETCHED
+            self._ordered(number, instruction, access, self._fetches[unit] if early else start)
+        self._numbers[unit].append(number)
+        own = len(self._numbers[unit])
+        for access in found:
+            past = self._past[access.space]
+            past.last(access, write=access.write)[unit] = own
+        # A unit completes in order, so all that came before is complete, too.
+        completion = _join(start, self._completions[unit][-1])
+        self._completions[unit].append((*completion[:unit], own, *completion[unit + 1 :]))
+        self._starts[unit] = start
+
+    def _start(self, unit: int, instruction: Instruction) -> _Clock:
+        """Return what is complete at the start; move the clock of what is fetched before on."""
+        # POST begins when the one before is complete; in the other units they overlap.
+        post = instruction.opcode is Opcode.POST
+        start = self._completions[unit][-1] if post else self._starts[unit]
+        for other, field in enumerate(_WAITS):
+            wait = instruction.values.get(field, 0)
+            if wait:
+                done = self._completions[other][-wait]
+                start = _join(start, done)
+                if UNITS[other] is Opcode.LOAD:
+                    self._fetches[unit] = _join(self._fetches[unit], done)
+        return start
+
+    def _ordered(
+        self, number: int, instruction: Instruction, access: Access, known: _Clock
+    ) -> None:
+        unit = UNITS.index(instruction.opcode)
+        past = self._past[access.space]
+        for write in (True, False) if access.write else (True,):
+            numbers = past.last(access, write=write)
+            latest = np.maximum.reduce(
+                numbers, axis=tuple(range(1, numbers.ndim)), initial=0
+            ).tolist()
+            for other, last in enumerate(latest):
+                if (other != unit or access.base in _FETCHED) and last > known[other]:
+                    verb = "writes" if write else "reads"
+                    what = _FETCHED.get(access.base, "")
+                    raise VerifyError(
+                        f"instruction {number} ({instruction.opcode.name}) must wait for "
+                        f"instruction {self._numbers[other][last - 1]} ({UNITS[other].name}), "
+                        f"which {verb} {what}{access}"
+                    )
+
+
+def _join(one: _Clock, other: _Clock) -> _Clock:
+    return tuple(map(max, one, other))
