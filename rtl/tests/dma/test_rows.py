@@ -3,8 +3,9 @@
 import random
 
 import pytest
+from amaranth.hdl import ResetInserter, Signal
 
-from matloom.arch.config import Config
+from matloom.arch.config import PRESETS, Config
 from matloom.arch.isa import Opcode
 from matloom_rtl.dma.rows import Rows
 from matloom_rtl.testing import simulate
@@ -48,7 +49,7 @@ def expected(body):
             rows.append(
                 {
                     "address": 0 if body["fill"] else address % 2**32,
-                    "spad": spad % 2**25,
+                    "spad": spad % 2**24,
                     "bytes": body["row_bytes"],
                     "last": last,
                     "constant": int(body["region"] == 0 and not body["fill"]),
@@ -88,4 +89,75 @@ def test_walks_every_row(stall):
     cycles = simulate(dut, feed, collect, cycles=5000)
     assert seen == rows
     if not stall:
-        assert cycles == len(rows) + len(bodies)
+        assert cycles == len(rows) * (Rows.LATENCY + 1)
+
+
+@pytest.mark.parametrize("preset", ["nano", "small", "reference"])
+def test_shows_a_row_after_its_digits(preset):
+    config = PRESETS[preset]
+    chance = random.Random(3)
+    narrow = instruction(chance) | {"timestamp": 5, "spread": 1, "rows": 3, "planes": 2}
+    names = ("spad_addr", "spad_row_step", "spad_plane_step", "row_bytes")
+    narrow |= {name: 1 + chance.randrange(config.spad_bytes // 8) for name in names}
+    dut = Rows(Opcode.STORE, config)
+
+    async def watch(ctx):
+        ctx.set(dut.region_base, BASES)
+        # A row that waits is not replaced, and what comes later takes as long.
+        for start in (0, 3):
+            for _ in range(start):
+                await ctx.tick()
+            ctx.set(dut.i.payload, {**narrow, "fill": 0, "spread": 0})
+            ctx.set(dut.i.valid, 1)
+            for row in expected({**narrow, "fill": 0}):
+                ctx.set(dut.o.ready, 0)
+                for _ in range(Rows.LATENCY):
+                    assert not ctx.get(dut.o.valid)
+                    await ctx.tick()
+                for _ in range(start + 1):
+                    assert ctx.get(dut.o.valid)
+                    assert ctx.get(dut.o.payload.address) == row["address"]
+                    assert ctx.get(dut.o.payload.spad) == row["spad"] % 2**config.spad_addr_bits
+                    assert ctx.get(dut.o.payload.last) == row["last"]
+                    assert not ctx.get(dut.i.ready)
+                    await ctx.tick()
+                ctx.set(dut.o.ready, 1)
+                await ctx.delay(1e-9)
+                assert ctx.get(dut.i.ready) == row["last"]
+                await ctx.tick()
+            ctx.set(dut.i.valid, 0)
+
+    simulate(dut, watch, cycles=500)
+
+
+def test_a_reset_forgets_rows():
+    for cycles in range(1, 40):
+        chance = random.Random(cycles)
+        first = instruction(chance) | {"rows": 3, "planes": 3}
+        second = instruction(chance) | {"rows": 2, "planes": 2}
+        assert _seen_after_reset(first, second, cycles) == [
+            (row["address"], row["spad"], row["last"]) for row in expected(second)
+        ]
+
+
+def _seen_after_reset(first, second, cycles):
+    """Return the rows of an instruction shown in the place of another, which a reset cut short."""
+    dut, reset, seen = Rows(Opcode.LOAD, CONFIG), Signal(), []
+
+    async def run(ctx):
+        ctx.set(dut.region_base, BASES)
+        ctx.set(dut.i.payload, first)
+        ctx.set(dut.i.valid, 1)
+        ctx.set(dut.o.ready, 1)
+        await ctx.tick().repeat(cycles)
+        ctx.set(reset, 1)
+        await ctx.tick()
+        ctx.set(reset, 0)
+        ctx.set(dut.i.payload, second)
+        while len(seen) < second["rows"] * second["planes"]:
+            _, _, valid, payload = await ctx.tick().sample(dut.o.valid, dut.o.payload)
+            if valid:
+                seen.append((payload["address"], payload["spad"], payload["last"]))
+
+    simulate(ResetInserter(reset)(dut), run, cycles=200)
+    return seen
