@@ -1,6 +1,6 @@
 """Reads a command buffer ahead of the dispatcher."""
 
-from amaranth.hdl import Cat, Const, Module, ResetInserter, Signal
+from amaranth.hdl import C, Cat, Module, Mux, ResetInserter, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
@@ -9,7 +9,6 @@ from matloom.arch.config import Config
 from matloom.arch.csr import Fault
 from matloom.arch.isa import INSTRUCTION_WORD_BYTES
 from matloom_rtl.bus.axi import AxiReadSignature
-from matloom_rtl.dma.bursts import Bursts
 from matloom_rtl.ports import FaultSignature
 
 __all__ = ["Fetch"]
@@ -25,7 +24,7 @@ class Fetch(wiring.Component):
     A start forgets what an earlier one left: what it delivers is withdrawn at once, beats still on
     their way are awaited and dropped first.
 
-    Latency: `ar` follows `start` by 4 cycles if none are; a word its last beat by 3 at most.
+    Latency: `ar` follows `start` by 3 cycles if none are; a word its last beat by 3 at most.
     Throughput: what the bus gives, at most an instruction word a cycle.
     Stalls: beats are always taken, so LOAD's behind them are never kept; addresses wait until the
     longest burst has room, and come in every other cycle at most.
@@ -48,14 +47,15 @@ class Fetch(wiring.Component):
         No address waits and no burst is on its way.
     fault: FaultSignature, out
         AXI_READ and the burst's address for each beat with an error, one cycle after the beat;
-        not for beats that are dropped.
+        not for beats that are dropped, nor for one that comes with a start.
     """
 
     def __init__(self, config: Config):
-        self._config = config
         self._width = config.bus_bytes
         self._depth = _AHEAD_BYTES // config.bus_bytes
-        self._burst_beats = min(config.burst_beats, _BURST_BYTES // config.bus_bytes)
+        longest = min(config.burst_beats, _BURST_BYTES // config.bus_bytes)
+        self._index_bits = config.bus_bytes.bit_length() - 1
+        self._cut_bits = longest.bit_length() - 1
         super().__init__(
             {
                 "start": In(1),
@@ -74,52 +74,56 @@ class Fetch(wiring.Component):
         m = Module()
         # Waiting for the beats of an earlier start; nothing is read or delivered meanwhile.
         waiting, owed = Signal(), Signal(range(self._depth + 1))
-        address, left = Signal(32, reset_less=True), Signal(32 - 4)
-        bursts = Bursts(self._config, burst_beats=self._burst_beats, byte_bits=32)
+        left = Signal(32 - 4)
+        # Where a start begins; then of the burst whose beats come.
+        burst_address = Signal(32, reset_less=True)
         beats = SyncFIFOBuffered(width=8 * self._width, depth=self._depth)
-        m.submodules.bursts = ResetInserter(self.start)(bursts)
         m.submodules.beats = ResetInserter(waiting)(beats)
 
-        m.d.comb += [
-            self.quiet.eq((owed == 0) & ~self.axi.ar.valid),
-            bursts.i.payload.address.eq(address),
-            bursts.i.payload.bytes.eq(Cat(Const(0, 4), left)),
-            bursts.i.valid.eq(waiting & self.quiet & ~self.exhausted),
-        ]
+        m.d.comb += self.quiet.eq((owed == 0) & ~self.axi.ar.valid)
+        with m.If(waiting & self.quiet):
+            m.d.sync += waiting.eq(0)
+        asked = self._ask(m, beats, waiting, (burst_address, left))
+        came = self._receive(m, beats, waiting, burst_address)
+        m.d.sync += owed.eq(owed + asked - came)
+        self._deliver(m, beats, waiting, burst_address)
         # That none is left is known from a register: it decides whether one is shown.
         with m.If(self.o.valid & self.o.ready):
             m.d.sync += [left.eq(left - 1), self.exhausted.eq(left == 1)]
         with m.If(self.start):
-            m.d.sync += [waiting.eq(1), address.eq(self.address), left.eq(self.bytes[4:])]
+            m.d.sync += [waiting.eq(1), burst_address.eq(self.address), left.eq(self.bytes[4:])]
             m.d.sync += self.exhausted.eq(self.bytes[4:] == 0)
-        with m.Elif(self.quiet):
-            m.d.sync += waiting.eq(0)
-
-        asked = self._address(m, bursts.o, beats, waiting)
-        came = self._receive(m, beats, waiting, address)
-        m.d.sync += owed.eq(owed + asked - came)
-        self._deliver(m, beats, waiting, address)
         return m
 
-    def _address(self, m: Module, bursts, beats, waiting):
-        """Ask for a burst when the longest has room; return the beats asked for."""
-        ar = self.axi.ar
-        request = Signal.like(ar.payload, reset_less=True)
-        m.d.comb += ar.payload.eq(request)
-        reserved = Signal(range(self._depth + 1))
-        asked = Signal(range(self._burst_beats + 1))
-        # One address at a time: `reserved` knows of all before the next.
-        room = Signal()
-        m.d.sync += room.eq(~ar.valid & (reserved <= self._depth - self._burst_beats))
-        m.d.comb += bursts.ready.eq(~self.halt & ~ar.valid & room)
-        with m.If(ar.valid & ar.ready):
-            m.d.comb += asked.eq(ar.payload.len + 1)
-            m.d.sync += ar.valid.eq(0)
-        with m.If(bursts.valid & bursts.ready):
+    def _ask(self, m: Module, beats, waiting, begin):
+        """Ask for a burst when the longest has room; return the beats asked for.
+
+        Bursts end at multiples of the longest. One address at a time: `reserved` knows of all
+        before the next.
+        """
+        ar, cut_bits = self.axi.ar, self._cut_bits
+        beat = Signal(32 - self._index_bits, reset_less=True)
+        unasked = Signal(len(beat) + 1, reset_less=True)
+        reserved, room, some = Signal(range(self._depth + 1)), Signal(), Signal()
+        place, to_cut = beat[:cut_bits], Signal(cut_bits + 1)
+        ends, asked = Signal(), Signal(cut_bits + 1)
+        taken = ar.valid & ar.ready
+        m.d.comb += [
+            to_cut.eq((1 << cut_bits) - place),
+            ends.eq(unasked <= to_cut),
+            ar.payload.addr.eq(Cat(C(0, self._index_bits), beat)),
+            ar.payload.len.eq(Mux(ends, unasked[:cut_bits] - 1, ~place)[:cut_bits]),
+            asked.eq(Mux(taken, Mux(ends, unasked, to_cut), 0)),
+        ]
+        m.d.sync += room.eq(~ar.valid & (reserved <= self._depth - (1 << cut_bits)))
+        with m.If(~ar.valid & room & some & ~self.halt):
+            m.d.sync += ar.valid.eq(1)
+        with m.If(taken):
             m.d.sync += [
-                ar.valid.eq(1),
-                request.addr.eq(bursts.payload.address),
-                request.len.eq(bursts.payload.len),
+                ar.valid.eq(0),
+                some.eq(some & ~ends),
+                unasked.eq(unasked - to_cut),
+                beat.eq(Cat(C(0, cut_bits), beat[cut_bits:] + 1)),
             ]
         # What is free again counts a cycle late, for a shorter path.
         freed = Signal()
@@ -127,17 +131,31 @@ class Fetch(wiring.Component):
             freed.eq(beats.r_en & beats.r_rdy),
             reserved.eq(reserved + asked - freed),
         ]
+        address, left = begin
         with m.If(waiting):
             m.d.sync += [freed.eq(0), reserved.eq(0)]
+            with m.If(self.quiet):
+                m.d.sync += [
+                    some.eq(~self.exhausted),
+                    beat.eq(address[self._index_bits :]),
+                    unasked.eq(self._beats_of(address, left)),
+                ]
+        with m.If(self.start):
+            m.d.sync += some.eq(0)
         return asked
 
-    def _receive(self, m: Module, beats, waiting, address):
+    def _beats_of(self, address, left):
+        """Return the beats in which so many instruction words from an address on lie."""
+        parts = INSTRUCTION_WORD_BYTES // self._width
+        if parts:
+            return left * parts
+        words = self._width // INSTRUCTION_WORD_BYTES
+        return (left + address[4 : self._index_bits] + words - 1) >> (words - 1).bit_length()
+
+    def _receive(self, m: Module, beats, waiting, burst_address):
         """Keep the beats that are wanted; return whether one came."""
         r = self.axi.r
-        came, wanted = Signal(), Signal()
-        cut_bits = (self._burst_beats * self._width).bit_length() - 1
-        index_bits = self._width.bit_length() - 1
-        burst_address = Signal(32, reset_less=True)
+        came, wanted, ended = Signal(), Signal(), Signal()
         m.d.comb += [
             # What comes with a start is thrown away with all else in the next cycle.
             wanted.eq(~self.halt & ~waiting),
@@ -145,16 +163,21 @@ class Fetch(wiring.Component):
             came.eq(r.valid & r.ready),
             beats.w_en.eq(came & wanted),
             beats.w_data.eq(r.payload.data),
-        ]
-        with m.If(waiting):
-            m.d.sync += burst_address.eq(Cat(Const(0, index_bits), address[index_bits:]))
-        with m.Elif(came & r.payload.last):
-            m.d.sync += burst_address.eq(Cat(Const(0, cut_bits), burst_address[cut_bits:] + 1))
-        m.d.sync += [
-            self.fault.valid.eq(came & wanted & r.payload.resp[1]),
             self.fault.cause.eq(Fault.AXI_READ),
             self.fault.address.eq(burst_address),
         ]
+        # The address moves on behind a burst a cycle late: a fault shows it.
+        m.d.sync += [
+            ended.eq(came & wanted & r.payload.last),
+            self.fault.valid.eq(came & wanted & r.payload.resp[1] & ~self.start),
+        ]
+        with m.If(waiting & self.quiet):
+            m.d.sync += burst_address[: self._index_bits].eq(0)
+        with m.Elif(ended):
+            window = burst_address[self._index_bits + self._cut_bits :]
+            m.d.sync += burst_address.eq(
+                Cat(C(0, self._index_bits + self._cut_bits), (window + 1)[: len(window)])
+            )
         return came
 
     def _deliver(self, m: Module, beats, waiting, address):
@@ -179,7 +202,7 @@ class Fetch(wiring.Component):
             count = Signal(range(self._width // INSTRUCTION_WORD_BYTES))
             word = beats.r_data.word_select(count, len(o.payload))
             whole, used = 1, found & count.all()
-            first = address[4 : self._width.bit_length() - 1]
+            first = address[4 : self._index_bits]
         m.d.comb += beats.r_en.eq(used)
         with m.If(o.valid & o.ready):
             m.d.sync += shown.eq(0)

@@ -1,56 +1,72 @@
 """A stream with a register in both directions, for requests to an arbiter that is far away."""
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import stream, wiring
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 __all__ = ["SkidBuffer"]
+
+#: Items that it holds.
+_PLACES = 2
 
 
 class SkidBuffer(wiring.Component):
     """Pass a stream on, with no path from one side to the other.
 
     Latency: one cycle. Throughput: one item a cycle. Stalls: holds two items, so that `i.ready`,
-    a register, need not know of `o.ready`; nor need the many bits of an item, which is written to
-    whichever place is empty and shown from there.
+    a register, need not know of `o.ready`; nor need the many bits of an item, which is written
+    into a memory of two places and shown from there.
 
     Parameters
     ----------
     payload:
-        Shape of an item.
+        Layout of an item.
     at_hand:
-        Fields of it that `o` shows without having to choose: what an arbiter looks at.
+        Fields of it that `o` shows from registers: what an arbiter looks at.
 
     Members
     -------
     i, o: streams of the payload, in and out
     """
 
-    def __init__(self, payload, *, at_hand=()):
-        self._at_hand = at_hand
+    def __init__(self, payload: data.StructLayout, *, at_hand=()):
+        self._payload, self._at_hand = payload, at_hand
         super().__init__({"i": In(stream.Signature(payload)), "o": Out(stream.Signature(payload))})
 
     def elaborate(self, platform):
         m = Module()
-        places = [
-            Signal.like(self.i.payload, name=f"place_{index}", reset_less=True)
-            for index in range(2)
-        ]
-        full, shown = Signal(), Signal()
-        m.d.comb += [self.i.ready.eq(~full), self.o.payload.eq(Mux(shown, *reversed(places)))]
-        with m.If(~self.o.valid | self.o.ready):
+        full, moves = Signal(), Signal()
+        m.d.comb += [self.i.ready.eq(~full), moves.eq(~self.o.valid | self.o.ready)]
+        with m.If(moves):
             m.d.sync += [self.o.valid.eq(full | self.i.valid), full.eq(0)]
         with m.Elif(self.i.valid):
             m.d.sync += full.eq(1)
+        self._store(m)
+        for name in self._at_hand:
+            hand = Signal.like(self.i.payload[name], name=name, reset_less=True)
+            behind = Signal.like(hand, name=f"{name}_behind", reset_less=True)
+            m.d.comb += self.o.payload[name].eq(hand)
+            with m.If(moves):
+                m.d.sync += hand.eq(Mux(full, behind, self.i.payload[name]))
+            with m.If(~full):
+                m.d.sync += behind.eq(self.i.payload[name])
+        return m
+
+    def _store(self, m: Module):
+        """Keep the fields that are not at hand, in two places in turn."""
+        fields = {name: field.shape for name, field in self._payload if name not in self._at_hand}
+        stored = data.StructLayout(fields)
+        m.submodules.storage = storage = Memory(shape=stored, depth=_PLACES, init=[])
+        write, read = storage.write_port(), storage.read_port(domain="comb")
+        free, shown = Signal(), Signal()
+        with m.If(self.i.valid & self.i.ready):
+            m.d.sync += free.eq(~free)
         with m.If(self.o.valid & self.o.ready):
             m.d.sync += shown.eq(~shown)
-        for name in self._at_hand:
-            next_items = [place[name] for place in places]
-            item = Signal.like(self.i.payload[name], name=name, reset_less=True)
-            m.d.comb += self.o.payload[name].eq(item)
-            with m.If(~self.o.valid | self.o.ready):
-                m.d.sync += item.eq(Mux(full, Mux(shown, *next_items), self.i.payload[name]))
-        for index, place in enumerate(places):
-            with m.If(~full & ~(self.o.valid & (shown == index))):
-                m.d.sync += place.eq(self.i.payload)
-        return m
+        m.d.comb += [write.en.eq(self.i.ready), write.addr.eq(free), read.addr.eq(shown)]
+        for name in fields:
+            m.d.comb += [
+                write.data[name].eq(self.i.payload[name]),
+                self.o.payload[name].eq(read.data[name]),
+            ]

@@ -80,7 +80,7 @@ def test_two_items_wait_and_no_third(at_hand):
 
 def test_reset_forgets_both_items():
     reset = Signal()
-    dut = SkidBuffer(8)
+    dut = SkidBuffer(PAYLOAD)
 
     async def bench(ctx):
         ctx.set(dut.i.valid, 1)
