@@ -10,9 +10,8 @@ __all__ = ["Channel", "Rows", "stream_cycles"]
 #: Bursts that are followed one by one; those behind them take as long.
 _FOLLOWED = 160
 
-#: Cycles between addresses; of rows, whose addresses are worked out one behind the other.
+#: Cycles between addresses.
 _LEAST = 2
-_LEAST_OF_ROW = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,19 +64,19 @@ class Rows:
     spread: int = 1
 
 
-def _bursts(rows: Rows, channel: Channel) -> Iterator[tuple[int, int, float, int]]:
-    """Yield address, bytes, cycles, least cycles of each burst, without what memory rows take."""
+def _bursts(rows: Rows, channel: Channel) -> Iterator[tuple[int, int, float]]:
+    """Yield address, bytes and cycles of each burst, without what rows of the memory take."""
     bus = channel.bus_bytes
     window = channel.burst_bytes
     for row in range(rows.count):
         address = rows.start + row * rows.step
-        end, least = address + rows.size, _LEAST_OF_ROW
+        end = address + rows.size
         while address < end:
             stop = min(end, (address // window + 1) * window)
             beats = -(-stop // bus) - address // bus
             written = (stop - address) * rows.spread / bus if rows.spread > 1 else 0.0
-            yield address, stop - address, max(beats * channel.beat_cycles, written), least
-            address, least = stop, _LEAST
+            yield address, stop - address, max(beats * channel.beat_cycles, written)
+            address = stop
 
 
 @lru_cache(maxsize=1 << 14)
@@ -99,7 +98,7 @@ def _follow(rows: Rows, channel: Channel, ends: list[float]) -> tuple[float, int
     """Continue a list of ends of bursts; return the cycles that it grew by, and the bytes."""
     begin = time = ends[-1] if ends else 0.0
     done, memory_row, beat = 0, -1, channel.beat_cycles
-    for address, size, cycles, least in itertools.islice(_bursts(rows, channel), _FOLLOWED):
+    for address, size, cycles in itertools.islice(_bursts(rows, channel), _FOLLOWED):
         opens = 0
         if channel.row_miss_cycles:
             first, last = (at // channel.row_bytes for at in (address, address + size - 1))
@@ -107,7 +106,7 @@ def _follow(rows: Rows, channel: Channel, ends: list[float]) -> tuple[float, int
             # A row is opened behind the beat before, if there is one, while an address is not.
             opens = channel.row_miss_cycles * (first != memory_row) * bool(ends)
             memory_row = last
-        time += max(opens + cycles, least)
+        time += max(opens + cycles, _LEAST)
         if len(ends) >= channel.outstanding:
             # The first beat comes no sooner than its address allows, those behind it in turn.
             time = max(time, ends[-channel.outstanding] + channel.turn + 1 - beat + cycles)

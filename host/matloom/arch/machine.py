@@ -18,7 +18,7 @@ __all__ = ["Machine"]
 
 #: Cycles from a LOAD's start to its first beat besides the memory's latency, with those from its
 #: last beat to its completion; from a burst's last beat to the address of the next.
-_LOAD_PATH = 7
+_LOAD_PATH = 6
 _READ_TURN = 1
 
 #: Cycles from a burst's response to the first beat of the next: the queue of responses, address,
@@ -27,7 +27,7 @@ _WRITE_TURN = 9
 
 #: Cycles from a STORE's start to its first beat besides the memory's latency; by how many fewer it
 #: keeps its unit, because another one's beats follow while the response is on its way.
-_STORE_PATH = 12
+_STORE_PATH = 11
 _STORE_OVERLAP = 1
 
 #: Cycles from start to the first command's first beat at the dispatcher besides the memory's
@@ -36,7 +36,7 @@ _COMMAND_PATH = 6
 
 #: Cycles from the issue of a LOAD to its first byte besides the memory's latency: until it is
 #: dispatched, and its way.
-_ISSUE_PATH = 30
+_ISSUE_PATH = 29
 
 #: By how many cycles a LOAD should be done before its bytes are needed, besides a latency: what
 #: estimates of tiles may be wrong.
@@ -228,7 +228,7 @@ class Machine:
         """Return the cycles of a LOAD's beats; `behind` others, the outstanding are taken."""
         if values.get("fill"):
             size, rows = values["row_bytes"], values["rows"] * values["planes"]
-            return rows * max(4, -(-size // self.config.bus_bytes))
+            return rows * max(2, -(-size // self.config.bus_bytes))
         return self._transfer(values, self._reads, behind=behind)
 
     def store_cycles(self, values: dict[str, int], *, behind: bool = False) -> int:

@@ -39,10 +39,10 @@ class Load(wiring.Component):
     fill is a burst that makes its own beats. Beats of spread rows, and no others, go through
     `Spread`.
 
-    Latency: `ar` follows an instruction by 5 cycles, a write its beat by 2; `done` comes when the
+    Latency: `ar` follows an instruction by 4 cycles, a write its beat by 2; `done` comes when the
     last write is visible, `SPAD_WRITE_LATENCY` after its grant. Instructions complete in order.
     Writes of a spread row come a cycle later.
-    Throughput: a beat a cycle, a row in four at most; a beat of a spread row takes 1 << spread
+    Throughput: a beat a cycle, a row in two at most; a beat of a spread row takes 1 << spread
     cycles, less what lies behind the row's last byte. What memory latency leaves of it is at most
     `outstanding` bursts per latency, which matters for short rows alone.
     Stalls: `r.ready` falls with a refused write; `ar` waits for room in the queue.

@@ -15,9 +15,6 @@ __all__ = ["REGION_BASES", "Rows", "reads_constants"]
 #: The bus address of every region, by number.
 REGION_BASES = data.ArrayLayout(unsigned(32), len(Region))
 
-#: Digits of a row's addresses: two of that in external memory, one of that in the scratchpad.
-_LOW, _HIGH, _SPAD = range(3)
-
 
 def reads_constants(command):
     """Return whether a LOAD reads region PROGRAM."""
@@ -27,10 +24,9 @@ def reads_constants(command):
 class Rows(wiring.Component):
     """Turn instructions into rows, planes outermost, with both addresses of each.
 
-    A row takes many cycles to move, so its addresses are worked out in three cycles by one adder
-    of 16 bits, or of those that the scratchpad's addresses have: the lower half of that in external
-    memory, its upper half, that in the scratchpad. Those of the row before, and of the first row of
-    its plane, lie in a small memory.
+    A row takes many cycles to move, so one adder works its addresses out, that in external memory
+    before that in the scratchpad. Those of the row before, and of the first row of its plane, lie
+    in a small memory.
 
     A fill touches no external memory: its rows lie at address 0, so that no beat is wasted. What is
     in the scratchpad wraps at `Config.spad_addr_bits`.
@@ -38,8 +34,8 @@ class Rows(wiring.Component):
     Instructions are not copied: `i` shows one until its last row is taken, and is taken with it.
 
     Latency: an instruction shown in cycle t, when the one before has no row left, shows its first
-    row in t + `LATENCY`. Throughput: a row in ``LATENCY + 1`` cycles, across instructions, too.
-    Stalls: `o` holds its row until taken.
+    row in t + 2. Throughput: a row in two cycles, and a cycle between instructions: the next row of
+    an instruction is begun when one is taken. Stalls: `o` holds its row until taken.
 
     Members
     -------
@@ -51,13 +47,9 @@ class Rows(wiring.Component):
         Rows.
     """
 
-    #: Cycles from an instruction, or from the row before, to a row.
-    LATENCY = 3
-
     def __init__(self, opcode: Opcode, config: Config):
         self._opcode = opcode
         self._spad_bits = config.spad_addr_bits
-        self._width = max(16, config.spad_addr_bits)
         super().__init__(
             {
                 "i": In(stream.Signature(body_layout(opcode, config))),
@@ -72,10 +64,10 @@ class Rows(wiring.Component):
         loads = self._opcode is Opcode.LOAD
         fill = command.fill if loads else 0
         taken, end = self.o.valid & self.o.ready, Signal()
-        # A bit for each digit: what it chooses needs no decoder.
-        digit, working = Signal(self.LATENCY, init=1), Signal()
+        # Which address is worked out: that in the scratchpad, or else that in external memory.
+        on_chip, working = Signal(), Signal()
         m.d.comb += [
-            working.eq(self.i.valid & ~self.o.valid),
+            working.eq(self.i.valid & (~self.o.valid | (self.o.ready & ~end))),
             self.i.ready.eq(taken & end),
             row.bytes.eq(command.row_bytes),
             row.last.eq(end),
@@ -86,16 +78,18 @@ class Rows(wiring.Component):
             row.constant.eq(reads_constants(command) if loads else 0),
             row.spread.eq(command.spread if loads else 0),
         ]
-        with m.If(working):
-            m.d.sync += [digit.eq(digit.rotate_left(1)), self.o.valid.eq(digit[-1])]
         with m.If(taken):
             m.d.sync += self.o.valid.eq(0)
-        kind = self._count(m, taken, end)
-        self._show(m, working, digit, self._add(m, working, digit, kind), fill)
+        with m.If(working):
+            m.d.sync += [on_chip.eq(~on_chip), self.o.valid.eq(on_chip)]
+        kind = self._count(m, working & on_chip, end)
+        self._show(
+            m, working, on_chip, Mux(fill & ~on_chip, 0, self._add(m, working, on_chip, kind))
+        )
         return m
 
-    def _count(self, m: Module, taken, end) -> dict:
-        """Count rows and planes; return of which kind the row is that is worked out.
+    def _count(self, m: Module, done, end) -> dict:
+        """Count rows and planes when one is done; return of which kind the next one is.
 
         Kinds: the first of an instruction (`begins`), of another plane (`turns`), and of the others
         the one behind such a first (`follows`).
@@ -103,85 +97,75 @@ class Rows(wiring.Component):
         command = self.i.payload
         kind = {"begins": Signal(init=1), "turns": Signal(), "follows": Signal()}
         number, plane = Signal.like(command.rows, init=1), Signal.like(command.planes, init=1)
-        # Known when the row is shown, cycles after it was counted.
+        # Known before the row is done.
         plane_end, last_plane = Signal(), Signal()
-        m.d.comb += end.eq(plane_end & last_plane)
         m.d.sync += [
             plane_end.eq(number == command.rows),
             last_plane.eq(plane == command.planes),
         ]
-        with m.If(taken):
+        with m.If(done):
             m.d.sync += [
+                end.eq(plane_end & last_plane),
                 number.eq(number + 1),
-                kind["begins"].eq(end),
+                kind["begins"].eq(plane_end & last_plane),
                 kind["turns"].eq(plane_end & ~last_plane),
                 kind["follows"].eq((kind["begins"] | kind["turns"]) & ~plane_end),
             ]
             with m.If(plane_end):
-                m.d.sync += [number.eq(1), plane.eq(plane + 1)]
-            with m.If(end):
-                m.d.sync += plane.eq(1)
+                m.d.sync += [number.eq(1), plane.eq(Mux(last_plane, 1, plane + 1))]
         return kind
 
-    def _add(self, m: Module, working, digit, kind: dict):
-        """Return a digit of an address: of the instruction's, or of an earlier row's and a step."""
-        m.submodules.before = before = Memory(shape=self._width, depth=16, init=[])
+    def _add(self, m: Module, working, on_chip, kind: dict):
+        """Return an address: the instruction's, or that of an earlier row and a step."""
+        m.submodules.before = before = Memory(shape=32, depth=4, init=[])
         store, fetch = before.write_port(), before.read_port(domain="comb")
-        total, carry = Signal(self._width + 1), Signal()
-        number = digit[_HIGH:]
+        address = Signal(32)
         m.d.comb += [
             # First rows of planes lie below the others.
-            store.addr.eq(Cat(number, ~(kind["begins"] | kind["turns"]))),
+            store.addr.eq(Cat(on_chip, ~(kind["begins"] | kind["turns"]))),
             store.en.eq(working),
-            store.data.eq(total),
-            fetch.addr.eq(Cat(number, ~(kind["turns"] | kind["follows"]))),
-            total.eq(self._base(digit, kind, fetch.data) + self._step(digit, kind) + carry),
+            store.data.eq(address),
+            fetch.addr.eq(Cat(on_chip, ~(kind["turns"] | kind["follows"]))),
+            address.eq(self._base(on_chip, kind, fetch.data) + self._step(on_chip, kind)),
         ]
-        with m.If(working):
-            m.d.sync += carry.eq(total[-1] & digit[_LOW])
-        return total[: self._width]
+        return address
 
-    def _base(self, digit, kind: dict, before):
+    def _base(self, on_chip, kind: dict, before):
         """Return what a step is added to: a region's base, nothing, or a row's address."""
-        region, begins = self.i.payload.region, kind["begins"]
-        found = [(~begins, before)]
-        for number, base in enumerate(self.region_base):
-            chosen = begins & (region == number)
-            found += [
-                (chosen & digit[_LOW], base[: self._width]),
-                (chosen & digit[_HIGH], base[self._width :]),
-            ]
-        return _choose(found)
+        outside = kind["begins"] & ~on_chip
+        return _choose(
+            (~kind["begins"], before),
+            *(
+                (outside & (self.i.payload.region == number), base)
+                for number, base in enumerate(self.region_base)
+            ),
+        )
 
-    def _step(self, digit, kind: dict):
-        """Return the digit of what is added."""
-        command, found = self.i.payload, []
+    def _step(self, on_chip, kind: dict):
+        """Return what is added."""
+        command = self.i.payload
         rest = ~(kind["begins"] | kind["turns"])
-        for chosen, external, spad in (
-            (kind["begins"], command.dram_offset, command.spad_addr),
-            (kind["turns"], command.dram_plane_step, command.spad_plane_step),
-            (rest, command.dram_row_step, command.spad_row_step),
-        ):
-            found += [
-                (chosen & digit[_LOW], external[: self._width]),
-                (chosen & digit[_HIGH], external[self._width :]),
-                (chosen & digit[_SPAD], spad),
-            ]
-        return _choose(found)
+        return _choose(
+            (kind["begins"] & ~on_chip, command.dram_offset),
+            (kind["turns"] & ~on_chip, command.dram_plane_step),
+            (rest & ~on_chip, command.dram_row_step),
+            (kind["begins"] & on_chip, command.spad_addr),
+            (kind["turns"] & on_chip, command.spad_plane_step),
+            (rest & on_chip, command.spad_row_step),
+        )
 
-    def _show(self, m: Module, working, digit, total, fill):
-        """Keep each digit in its place of the row."""
-        row = self.o.payload
+    def _show(self, m: Module, working, on_chip, result):
+        """Keep each address for the row."""
         address = Signal(32, reset_less=True)
         spad = Signal(self._spad_bits, reset_less=True)
-        m.d.comb += [row.address.eq(address), row.spad.eq(spad)]
-        parts = (address[: self._width], address[self._width :], spad)
-        for place, part in enumerate(parts):
-            with m.If(working & digit[place]):
-                m.d.sync += part.eq(total if place == _SPAD else Mux(fill, 0, total))
+        m.d.comb += [self.o.payload.address.eq(address), self.o.payload.spad.eq(spad)]
+        with m.If(working & ~on_chip):
+            m.d.sync += address.eq(result)
+        with m.If(working & on_chip):
+            m.d.sync += spad.eq(result)
 
 
-def _choose(found):
+def _choose(*found):
     """Return the value whose bit is set; of several bits only one is."""
     result = C(0)
     for chosen, value in found:

@@ -43,9 +43,9 @@ class Store(wiring.Component):
     queue of `_BEATS` from the grant of a read until the bus takes the beat: room in it is the
     credit for the read, so data never lack a place.
 
-    Latency: `aw` follows an instruction by 5 cycles, a beat its read by `SPAD_READ_LATENCY` + 1;
+    Latency: `aw` follows an instruction by 4 cycles, a beat its read by `SPAD_READ_LATENCY` + 1;
     `done` follows the last response by 1. Instructions complete in order.
-    Throughput: a beat a cycle, a row in four at most, also across instructions, with at most
+    Throughput: a beat a cycle, a row in two at most, also across instructions, with at most
     `outstanding` bursts without response.
     Stalls: `aw` waits for room among the outstanding, reads wait for `w`.
 
