@@ -36,7 +36,7 @@ _COMMAND_PATH = 6
 
 #: Cycles from the issue of a LOAD to its first byte besides the memory's latency: until it is
 #: dispatched, and its way.
-_ISSUE_PATH = 29
+_ISSUE_PATH = 28
 
 #: By how many cycles a LOAD should be done before its bytes are needed, besides a latency: what
 #: estimates of tiles may be wrong.
