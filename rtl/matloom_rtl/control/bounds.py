@@ -184,13 +184,13 @@ class Bounds(wiring.Component):
     Members
     -------
     start: in
-        Begin with `word`, which must hold until `done`, as must the region sizes.
+        Begin with `word`, which must hold until `done`, as must the size of its region.
     word: in
         The instruction from bit 0 on.
     opcode: in
         A legal one, not END.
-    region_bytes: in
-        Size of each region, 32 bits each, region 0 lowest.
+    region, region_bytes: out, in
+        A region of the instruction, and its size, in the same cycle.
     done: out
         For one cycle: `fault` and `address` are the verdict.
     fault, address: out
@@ -211,7 +211,8 @@ class Bounds(wiring.Component):
                 "start": In(1),
                 "word": In(LONGEST * GRANULE_BITS),
                 "opcode": In(4),
-                "region_bytes": In(32 * len(Region)),
+                "region": Out(range(len(Region))),
+                "region_bytes": In(32),
                 "done": Out(1),
                 "fault": Out(4),
                 "address": Out(32),
@@ -371,14 +372,14 @@ class Bounds(wiring.Component):
 
     def _judge(self, m: Module, add, judge, total, beyond):
         """Compare a finished sum, unless an earlier extent failed."""
-        region = slice_field(self.word, Opcode.LOAD, "region")
+        # LOAD and STORE have the same fields.
+        m.d.comb += self.region.eq(slice_field(self.word, Opcode.LOAD, "region"))
         capacity, cause = Signal(_SUM_BITS), Signal(4)
         with m.Switch(add.memory):
             for memory, value in (
                 (AddressSpace.SPAD, self._config.spad_bytes),
                 (AddressSpace.ACC, self._config.acc_entries),
-                # LOAD and STORE have the same fields.
-                (AddressSpace.DRAM, self.region_bytes.word_select(region, 32)),
+                (AddressSpace.DRAM, self.region_bytes),
             ):
                 if not self._config.checks and memory is not AddressSpace.DRAM:
                     continue

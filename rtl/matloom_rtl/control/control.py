@@ -192,9 +192,8 @@ class Control(wiring.Component):
         m.d.sync += dispatch.exhausted.eq(self.exhausted & ~starting)
         m.d.comb += [
             starting.eq(self.fetch_start | supervisor.begin),
-            dispatch.region_bytes.eq(
-                Cat(getattr(registers, f"{region.name.lower()}_bytes") for region in Region)
-            ),
+            registers.region.eq(dispatch.region),
+            dispatch.region_bytes.eq(registers.region_bytes),
         ]
 
     def _supervise(self, m: Module, registers, supervisor, dispatch, completed):

@@ -13,7 +13,9 @@ from matloom.arch.csr import (
     REGISTERS,
     TIMESTAMPS_OFFSET,
     Access,
+    register,
 )
+from matloom.arch.isa import Region
 from matloom_rtl.bus.axi_lite import AxiLiteSignature
 from matloom_rtl.control.counters import SLOT_BITS
 
@@ -86,6 +88,8 @@ class Registers(wiring.Component):
         Locked registers keep their values.
     mark_slot, mark_cycle: out, in
         Read port of the completion-time table; the cycle follows its slot by one cycle.
+    region, region_bytes: in, out
+        The size of any region, in the same cycle.
     counter, counter_value, counter_shown: out, in, in
         As `Counters.slot`, `value` and `shown`.
     (register names in lower case):
@@ -101,6 +105,8 @@ class Registers(wiring.Component):
                 "running": In(1),
                 "mark_slot": Out(range(max(2, config.timestamps))),
                 "mark_cycle": In(32),
+                "region": In(range(len(Region))),
+                "region_bytes": Out(32),
                 "counter": Out(SLOT_BITS),
                 "counter_value": In(32),
                 "counter_shown": In(1),
@@ -121,12 +127,16 @@ class Registers(wiring.Component):
         ]
         looked_at = Signal(12)
         m.d.comb += fetch.addr.eq(_place(Mux(writing, address, looked_at)))
-        self._find(m, fetch, store, found)
+        known = self._find(m, fetch, store, found)
+        self._size(m, memory, known)
         self._read(m, looked_at, writing, found)
         return m
 
     def _find(self, m: Module, fetch, store, found):
-        """Put into `found` what a stored register holds: its reset value until it is written."""
+        """Put into `found` what a stored register holds: its reset value until it is written.
+
+        Returns for each place whether it was written.
+        """
         known = Signal(1 << _PLACE_BITS)
         with m.If(store.en):
             m.d.sync += known.bit_select(store.addr, 1).eq(1)
@@ -137,6 +147,18 @@ class Registers(wiring.Component):
                 if item.reset:
                     with m.Case(_place(item.offset)):
                         m.d.comb += found.eq(item.reset)
+        return known
+
+    def _size(self, m: Module, memory, known):
+        """Look the size of a region up; until it is written it is zero."""
+        sizes = [register(f"{region.name}_BYTES") for region in Region]
+        assert not any(item.reset for item in sizes)
+        place = Array(_place(item.offset) for item in sizes)[self.region]
+        fetch = memory.read_port(domain="comb")
+        m.d.comb += [
+            fetch.addr.eq(place),
+            self.region_bytes.eq(Mux(known.bit_select(place, 1), fetch.data, 0)),
+        ]
 
     def _write(self, m: Module, address, word, mask, writing, store):
         """Take address and word, and obey when both are there: in the cycle of `writing`."""

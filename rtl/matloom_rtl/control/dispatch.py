@@ -42,8 +42,8 @@ class Dispatch(wiring.Component):
     i: stream of instruction words, in
     exhausted: in
         Every instruction word of the command buffer has been delivered.
-    region_bytes: in
-        Size of each region, 32 bits each.
+    region, region_bytes: out, in
+        A region, and its size, in the same cycle.
     completed: in
         Completions of each unit, `count_bits` each.
     halt: in
@@ -74,7 +74,8 @@ class Dispatch(wiring.Component):
             {
                 "i": In(stream.Signature(GRANULE_BITS)),
                 "exhausted": In(1),
-                "region_bytes": In(32 * len(Region)),
+                "region": Out(range(len(Region))),
+                "region_bytes": In(32),
                 "completed": In(counts),
                 "halt": In(1),
                 **queues,
@@ -100,6 +101,7 @@ class Dispatch(wiring.Component):
             legality.opcode.eq(opcode),
             bounds.word.eq(word),
             bounds.opcode.eq(opcode),
+            self.region.eq(bounds.region),
             bounds.region_bytes.eq(self.region_bytes),
         ]
         # The word that is awaited, if any: what is there is written until it is the one.

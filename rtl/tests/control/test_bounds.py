@@ -4,6 +4,7 @@ import dataclasses
 import random
 
 import pytest
+from amaranth.hdl import Array, Module
 
 from matloom.arch.config import PRESETS
 from matloom.arch.csr import Fault
@@ -75,7 +76,6 @@ def check(instructions, config=CONFIG, cycles=100):
     dut, took = Bounds(config), []
 
     async def bench(ctx):
-        ctx.set(dut.region_bytes, sum(size << 32 * n for n, size in enumerate(REGION_BYTES)))
         for instruction in instructions:
             ctx.set(dut.word, int.from_bytes(pack(instruction), "little"))
             ctx.set(dut.opcode, instruction.opcode)
@@ -91,7 +91,10 @@ def check(instructions, config=CONFIG, cycles=100):
             if cause:
                 assert ctx.get(dut.address) == end, instruction
 
-    simulate(dut, bench, cycles=cycles * len(instructions))
+    m = Module()
+    m.submodules.dut = dut
+    m.d.comb += dut.region_bytes.eq(Array(REGION_BYTES)[dut.region])
+    simulate(m, bench, cycles=cycles * len(instructions))
     return took
 
 

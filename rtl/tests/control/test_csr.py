@@ -336,3 +336,32 @@ def test_a_reset_brings_back_what_registers_began_with(seed):
             assert ctx.get(getattr(bench.dut, item.name.lower())) == value
 
     simulate(wrapped, main, cycles=2000)
+
+
+def test_sizes_of_regions_are_looked_up(seed):
+    """In the same cycle; zero until they are written, and after a reset."""
+    bench, chance = Bench(), random.Random(seed)
+    reset, sizes = Signal(), dict.fromkeys(Region, 0)
+
+    async def compare(ctx):
+        for region in chance.sample(list(Region), len(Region)):
+            ctx.set(bench.dut.region, region)
+            assert ctx.get(bench.dut.region_bytes) == sizes[region]
+            await ctx.tick()
+
+    async def main(ctx):
+        for _round in range(3):
+            await compare(ctx)
+            for region in chance.sample(list(Region), 3):
+                sizes[region] = chance.getrandbits(32)
+                # What lies beside it is none of its business.
+                for kind, value in (("BYTES", sizes[region]), ("BASE", chance.getrandbits(32))):
+                    offset = register(f"{region.name}_{kind}").offset
+                    assert await bench.write(ctx, offset, value) == OKAY
+                await compare(ctx)
+            ctx.set(reset, 1)
+            await ctx.tick()
+            ctx.set(reset, 0)
+            sizes.update(dict.fromkeys(Region, 0))
+
+    simulate(ResetInserter(reset)(bench.dut), main, cycles=2000)

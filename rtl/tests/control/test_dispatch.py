@@ -4,7 +4,7 @@ import itertools
 import random
 
 import pytest
-from amaranth.hdl import ResetInserter, Signal
+from amaranth.hdl import Array, Module, ResetInserter, Signal
 
 from matloom.arch.config import PRESETS, load_config
 from matloom.arch.csr import Fault
@@ -75,15 +75,21 @@ def instruction_words(data):
     ]
 
 
+def with_regions(dut):
+    """Return a module that tells the sizes of regions."""
+    m = Module()
+    m.submodules.dut = dut
+    m.d.comb += dut.region_bytes.eq(Array(REGION_BYTES)[dut.region])
+    return m
+
+
 def run(data, *, gaps=0.0, stalls=0.0, seed=0):
     """Dispatch bytes; return (opcode, payload) as issued, the fault, and cycles of issues."""
     dut, generator = Dispatch(CONFIG), random.Random(seed)
     issued, cycles, outcome = [], [], {}
     queues = {unit: getattr(dut, unit.name.lower()) for unit in UNITS}
-    for_regions = sum(size << 32 * index for index, size in enumerate(REGION_BYTES))
 
     async def feed(ctx):
-        ctx.set(dut.region_bytes, for_regions)
         for instruction_word in instruction_words(data):
             while generator.random() < gaps:
                 await ctx.tick()
@@ -132,7 +138,7 @@ def run(data, *, gaps=0.0, stalls=0.0, seed=0):
             if fault or finished:
                 outcome.update(fault=Fault(fault), address=address, index=index)
 
-    simulate(dut, feed, collect, cycles=60000)
+    simulate(with_regions(dut), feed, collect, cycles=60000)
     return issued, outcome, cycles
 
 
@@ -229,7 +235,6 @@ def test_spoilt_instructions_fault_as_the_tables_say(seed, config):
     queues = {unit: getattr(dut, unit.name.lower()) for unit in UNITS}
 
     async def main(ctx):
-        ctx.set(dut.region_bytes, sum(size << 32 * n for n, size in enumerate(REGION_BYTES)))
         for queue in queues.values():
             ctx.set(queue.ready, 1)
         issued, index = await restart(ctx), 0
@@ -249,7 +254,7 @@ def test_spoilt_instructions_fault_as_the_tables_say(seed, config):
             assert ctx.get(dut.index) == index
             issued, index = await restart(ctx), 0
 
-    simulate(ResetInserter(reset)(dut), main, cycles=150_000)
+    simulate(ResetInserter(reset)(with_regions(dut)), main, cycles=150_000)
     unreached = {Fault.COMMAND_RANGE, Fault.AXI_READ, Fault.AXI_WRITE, Fault.TIMEOUT}
     if not config.checks:
         unreached |= {Fault.SPAD_RANGE, Fault.ACC_RANGE}
@@ -327,7 +332,6 @@ def test_end_awaits_every_unit(last):
     ]
 
     async def main(ctx):
-        ctx.set(dut.region_bytes, sum(size << 32 * n for n, size in enumerate(REGION_BYTES)))
         for unit in UNITS:
             ctx.set(getattr(dut, unit.name.lower()).ready, 1)
         for instruction_word in [*sent, *instruction_words(pack(Instruction(Opcode.END)))]:
@@ -344,4 +348,4 @@ def test_end_awaits_every_unit(last):
         shown = [(await ctx.tick().sample(dut.finished))[2] for _cycle in range(4)]
         assert shown == [0, 1, 0, 0]
 
-    simulate(dut, main, cycles=400)
+    simulate(with_regions(dut), main, cycles=400)
