@@ -32,7 +32,7 @@ class SdramController(wiring.Component):
     answered with OKAY. Reads return in the order of their addresses, responses likewise; a read
     sees each write whose response came before its address, and its order with others is not said.
 
-    Latency: a read of an open row has its first beat 9 + CAS latency + columns of a beat +
+    Latency: a read of an open row has its first beat 10 + CAS latency + columns of a beat +
     `pin_cycles` cycles after its address. Throughput: `part.data_bits` a cycle, less some 20 cycles
     for each refresh, and `docs/sdram.md` says what for changes of direction and row.
     Stalls: before `ready`, bursts wait. A reset forgets bursts under way and initialises again;

@@ -6,6 +6,7 @@ from amaranth.lib.fifo import SyncFIFO, SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from matloom_rtl.bus.axi import AxiReadSignature, AxiWriteSignature
+from matloom_rtl.memory.stream_register import StreamRegister
 from matloom_rtl.sdram.chunks import Chunks
 from matloom_rtl.sdram.pins import Plan
 
@@ -33,7 +34,7 @@ class Port(wiring.Component):
     Here a clock could be crossed: `chunks`, `write_data`, `read_data` and `written` are all that
     passes, each in order and with its place promised.
 
-    Latency: 3 cycles to `chunks`, 2 from `read_data`. Throughput: a beat a cycle each way, a chunk
+    Latency: 3 cycles to `chunks`, 3 from `read_data`. Throughput: a beat a cycle each way, a chunk
     in three cycles.
 
     Members
@@ -121,14 +122,17 @@ class Port(wiring.Component):
         m.submodules.read_queue = queue = SyncFIFOBuffered(
             width=self._plan.bus_bits + 2, depth=depth
         )
-        beat, came = self.axi_read.r.payload, self.read_data
+        # Block RAM is slow to show what it holds: a register stands between it and the rest.
+        m.submodules.read_register = register = StreamRegister(self.axi_read.r.payload.shape())
+        connect(m, register.o, flipped(self.axi_read.r))
+        beat, came = register.i.payload, self.read_data
         promised, room, freed = Signal(range(depth + 1)), Signal(), Signal()
         m.d.comb += [
             queue.w_data.eq(Cat(came.data, came.id, came.last)),
             queue.w_en.eq(self.give),
             Cat(beat.data, beat.id, beat.last).eq(queue.r_data),
-            self.axi_read.r.valid.eq(queue.r_rdy),
-            queue.r_en.eq(self.axi_read.r.ready),
+            register.i.valid.eq(queue.r_rdy),
+            queue.r_en.eq(register.i.ready),
         ]
         _new, beats = self._counted(m, write=0)
         m.d.sync += [
@@ -146,13 +150,17 @@ class Port(wiring.Component):
         m.submodules.write_queue = queue = SyncFIFOBuffered(
             width=self.write_data.shape().size, depth=depth
         )
+        m.submodules.write_register = register = StreamRegister(self.write_data.shape())
         m.submodules.responses = responses = SyncFIFO(width=1, depth=_RESPONSES)
         m.d.comb += [
             queue.w_data.eq(Cat(w.payload.data, w.payload.strb)),
             queue.w_en.eq(w.valid),
             w.ready.eq(queue.w_rdy),
-            self.write_data.eq(queue.r_data),
-            queue.r_en.eq(self.take),
+            register.i.payload.eq(queue.r_data),
+            register.i.valid.eq(queue.r_rdy),
+            queue.r_en.eq(register.i.ready),
+            self.write_data.eq(register.o.payload),
+            register.o.ready.eq(self.take),
             responses.w_data.eq(self.written_id),
             responses.w_en.eq(self.written),
             b.valid.eq(responses.r_rdy),

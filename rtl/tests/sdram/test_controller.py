@@ -189,7 +189,7 @@ def test_latency_of_an_open_row():
         bench.background.append(watch)
         bench.run(5000)
         plan = bench.dut.plan
-        assert came[1] - asked[1] == 9 + plan.timing.cas_latency + plan.burst
+        assert came[1] - asked[1] == 10 + plan.timing.cas_latency + plan.burst
 
 
 #: A bus as wide as the SDRAM, so that short bursts follow each other closely.
