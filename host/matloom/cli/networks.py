@@ -99,9 +99,18 @@ def _modes(network: Path, how: Compilation) -> dict[str, str] | None:
     help="Print what a phase makes, and write no program: read, formats, passes, select, rewrite, "
     "bind, search, tile, order, allocate, emit or assemble.",
 )
+@click.option(
+    "--emit",
+    type=click.Choice(["c"]),
+    help="Write C, a .c file and its header, that a firmware links instead of a program file.",
+)
 @compilation()
-def compile_verb(network: Path, output: Path | None, stop: str | None, how: Compilation) -> None:
+def compile_verb(
+    network: Path, output: Path | None, stop: str | None, emit: str | None, how: Compilation
+) -> None:
     """Compile NET into a program file (.mloom), or print what a phase makes of it."""
+    from matloom.tools.emit_c import write_c
+
     if (output is None) == (stop is None):
         raise click.UsageError("either --output or --stop-after must be given")
     if output is None:
@@ -109,7 +118,10 @@ def compile_verb(network: Path, output: Path | None, stop: str | None, how: Comp
         return
     require_place("--output", output)
     program = _compiled(network, how)
-    program.save(output)
+    if emit == "c":
+        write_c(program, output)
+    else:
+        program.save(output)
     click.echo(f"{output}: {program.predicted_cycles:,} cycles predicted")
 
 

@@ -1,0 +1,58 @@
+/* Operators that the engine leaves to the host: bit for bit those of the reference kernels.
+ *
+ * C11, freestanding, no allocation, no variables. Numbers of a type other than the function's name
+ * says are in its arguments; what is derived from scales is so by the compiler. Arrays of input and
+ * output are apart, but for matloom_copy, whose may be the same. */
+#ifndef MATLOOM_KERNELS_H
+#define MATLOOM_KERNELS_H
+
+#include "matloom.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Multiplier of Q0.31 and left shift that scale an integer, rounded twice. */
+struct matloom_scale {
+  int32_t multiplier;
+  int32_t shift;
+};
+
+/* Integers: their type, and the one that stands for zero. */
+struct matloom_integers {
+  uint32_t dtype;
+  int32_t zero_point;
+};
+
+/* RESHAPE, SQUEEZE and EXPAND_DIMS: the same bytes. */
+void matloom_copy(void* output, const void* input, uint32_t bytes);
+
+/* SOFTMAX of int8 along the last axis, `columns` long; outputs have scale 1/256 and zero point -128.
+ * `scale` takes differences to Q5.26; below `least` they count for nothing. */
+void matloom_softmax_int8(int8_t* output, const int8_t* input, uint32_t rows, uint32_t columns,
+                          struct matloom_scale scale, int32_t least);
+
+/* QUANTIZE of float32 to `dtype`: int8, uint8 or int16. */
+void matloom_quantize(void* output, const float* input, uint32_t dtype, uint32_t elements,
+                      float scale, int32_t zero_point);
+
+/* QUANTIZE of integers to others: of int8, uint8 or int16, by `scale`. */
+void matloom_requantize(void* output, const void* input, struct matloom_integers made,
+                        struct matloom_integers given, uint32_t elements,
+                        struct matloom_scale scale);
+
+/* DEQUANTIZE of int8, uint8 or int16. */
+void matloom_dequantize(float* output, const void* input, uint32_t dtype, uint32_t elements,
+                        double scale, int32_t zero_point);
+
+/* ARG_MAX, or ARG_MIN where `largest` is false, of int8, uint8 or float32, along an axis of `length`
+ * with `outer` elements before and `inner` after it: the first position. What is not a number is
+ * taken for the extreme. */
+void matloom_pick(int32_t* output, const void* input, uint32_t dtype, bool largest, uint32_t outer,
+                  uint32_t length, uint32_t inner);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,265 @@
+"""A Program as C: its file, a buffer for each tensor, and the host's steps as calls of kernels."""
+
+import math
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from matloom.ir.attributes import Axis
+from matloom.ir.graph import Graph, Node, Op, Tensor
+from matloom.ir.scales import rescale_multiplier, softmax_scale
+from matloom.program import HostStep, Program
+from matloom.program.node import step_graph, tensors_by_name
+
+__all__ = ["EmitError", "emit_c", "write_c"]
+
+_TYPES = {"bool": "uint8_t", "float16": "uint16_t", "float32": "float", "float64": "double"}
+_INTEGERS = ("int8", "uint8", "int16")
+_BYTES_A_LINE = 20
+
+
+class EmitError(ValueError):
+    """A program has a step of the host without a kernel in C; the message names its operator."""
+
+
+def write_c(program: Program, path: Path) -> None:
+    """Write a program as `path`, a ``.c`` file, and its header beside it.
+
+    Raises
+    ------
+    EmitError
+        A step of the host has no kernel in C.
+    ValueError
+        The file's name is no name of C.
+    """
+    if path.suffix != ".c" or not re.fullmatch(r"[A-Za-z]\w*", path.stem, re.ASCII):
+        raise ValueError(f"a C file must be named by letters, digits and _, not {path.name!r}")
+    source, header = emit_c(program, path.stem)
+    path.write_text(source)
+    path.with_suffix(".h").write_text(header)
+
+
+def emit_c(program: Program, name: str) -> tuple[str, str]:
+    """Return source and header of a program whose names in C begin with `name`."""
+    buffers = _buffers(program, name)
+    calls = _calls(program, buffers)
+    return _source(program, name, buffers, calls), _header(program, name, buffers)
+
+
+def _buffers(program: Program, name: str) -> dict[str, str]:
+    """Return names in C of tensors, each its own."""
+    found: dict[str, str] = {}
+    for number, info in enumerate(program.tensors):
+        word = f"{name}_{re.sub(r'[^A-Za-z0-9]', '_', info.name)}"
+        found[info.name] = f"{word}_{number}" if word in found.values() else word
+    return found
+
+
+def _type(dtype: str) -> str:
+    return _TYPES.get(dtype, f"{dtype}_t")
+
+
+def _ends(program: Program) -> list[str]:
+    return [info.name for info in (*program.inputs, *program.outputs)]
+
+
+def _header(program: Program, name: str, buffers: dict[str, str]) -> str:
+    infos = {info.name: info for info in program.tensors}
+    guard = f"{name.upper()}_H"
+    lines = [
+        f"/* Network {_comment(program.name)}, written by matloom compile --emit c. */",
+        f"#ifndef {guard}",
+        f"#define {guard}",
+        "",
+        '#include "matloom.h"',
+        "",
+        "/* Inputs and outputs. */",
+    ]
+    for end in dict.fromkeys(_ends(program)):
+        info = infos[end]
+        shape = " x ".join(map(str, info.shape))
+        lines.append(
+            f"extern {_type(info.dtype)} {buffers[end]}[{math.prod(info.shape)}]; "
+            f"/* {_comment(info.name)}: {shape or 'one number'} */"
+        )
+    lines += [
+        "",
+        "/* Attaches the network to an engine that was probed, with memory that both reach. */",
+        f"enum matloom_result {name}_open(struct matloom_engine* engine,",
+        "    const struct matloom_memory* memory);",
+        "",
+        "/* Runs the network once: inputs and outputs as above. */",
+        f"enum matloom_result {name}_run(struct matloom_engine* engine);",
+        "",
+        "#endif",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _comment(text: str) -> str:
+    """Return a text without what would end a comment."""
+    return text.replace("*/", "").encode("ascii", "replace").decode()
+
+
+def _source(program: Program, name: str, buffers: dict[str, str], calls: list[str]) -> str:
+    data, ends = program.to_bytes(), _ends(program)
+    rows = [data[at : at + _BYTES_A_LINE] for at in range(0, len(data), _BYTES_A_LINE)]
+    lines = [f'#include "{name}.h"', "", '#include "matloom_kernels.h"', ""]
+    lines.append(f"static _Alignas(64) const uint8_t file[{len(data)}] = {{")
+    lines += [f"    {','.join(map(str, row))}," for row in rows]
+    lines += ["};", "", "/* Tensors, and their buffers by number. */"]
+    for info in program.tensors:
+        kind = "" if info.name in ends else "static "
+        elements = math.prod(info.shape)
+        lines.append(f"{kind}_Alignas(16) {_type(info.dtype)} {buffers[info.name]}[{elements}];")
+    lines += [
+        f"static void* const tensors[] = {{{', '.join(buffers.values())}}};",
+        "static struct matloom_program program;",
+        "",
+        "static bool host(void* context, const struct matloom_program* of, uint32_t step,",
+        "                 void* const* all) {",
+        "  (void)context, (void)of, (void)all;",
+        "  switch (step) {",
+        *calls,
+        "    default:",
+        "      return false;",
+        "  }",
+        "}",
+        "",
+        f"enum matloom_result {name}_open(struct matloom_engine* engine,",
+        "    const struct matloom_memory* memory) {",
+        "  enum matloom_result result = matloom_program_use(&program, file, sizeof file);",
+        "  if (result == MATLOOM_OK) result = matloom_attach(engine, &program, memory);",
+        "  return result == MATLOOM_OK ? matloom_reset_state(engine, tensors) : result;",
+        "}",
+        "",
+        f"enum matloom_result {name}_run(struct matloom_engine* engine) {{",
+        "  return matloom_run(engine, tensors, host, NULL);",
+        "}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _calls(program: Program, buffers: dict[str, str]) -> list[str]:
+    """Return the cases of the host's steps."""
+    tensors = tensors_by_name(program)
+    numbers = {constant.name: at for at, constant in enumerate(program.constants)}
+    places = {name: f"matloom_program_constant(of, {at}u)" for name, at in numbers.items()}
+    made = {info.name for info in program.outputs} & set(numbers)
+    if made:
+        raise EmitError(f"--emit c must have outputs that are computed, not constant: {made}")
+    lines = []
+    for at, step in enumerate(program.steps):
+        if isinstance(step, HostStep):
+            graph = step_graph(step, tensors)
+            given = {**places, **buffers}
+            call = _call(graph, graph.nodes[0], buffers[step.outputs[0]], given[step.inputs[0]])
+            lines += [f"    case {at}:", f"      {call}", "      return true;"]
+    return lines
+
+
+def _call(graph: Graph, node: Node, output: str, source: str) -> str:
+    """Return the call of a kernel for the one node of a graph."""
+    given, made = graph.tensors[node.inputs[0]], graph.tensors[node.outputs[0]]
+    emit = _KERNELS.get(node.op)
+    arguments = None if emit is None else emit(graph, node)
+    if arguments is None:
+        raise EmitError(
+            f"--emit c must have a kernel in C for each step of the host, and {node.op} "
+            f"from {given.dtype} to {made.dtype} has none"
+        )
+    function, rest = arguments
+    return f"{function}({', '.join((output, source, *rest))});"
+
+
+_Arguments = tuple[str, tuple[str, ...]]
+
+
+def _dtype(tensor: Tensor) -> str:
+    return f"MATLOOM_DTYPE_{tensor.dtype.upper()}"
+
+
+def _integers(tensor: Tensor) -> str:
+    return f"(struct matloom_integers){{{_dtype(tensor)}, {tensor.zero_point}}}"
+
+
+def _elements(tensor: Tensor) -> str:
+    return f"{math.prod(tensor.shape)}u"
+
+
+def _scale(pair: tuple[int, int]) -> str:
+    return f"(struct matloom_scale){{{pair[0]}, {pair[1]}}}"
+
+
+def _softmax(graph: Graph, node: Node) -> _Arguments | None:
+    given = graph.tensors[node.inputs[0]]
+    if given.dtype != "int8":
+        return None
+    columns = given.shape[-1]
+    rows = math.prod(given.shape) // columns
+    multiplier, shift = softmax_scale(graph, node)
+    least = max(-math.floor(31 * 2**26 / 2**shift), -(2**31) + 1)
+    return "matloom_softmax_int8", (
+        f"{rows}u",
+        f"{columns}u",
+        _scale((multiplier, shift)),
+        str(least),
+    )
+
+
+def _copy(graph: Graph, node: Node) -> _Arguments | None:
+    return "matloom_copy", (f"{graph.tensors[node.inputs[0]].size_bytes}u",)
+
+
+def _quantize(graph: Graph, node: Node) -> _Arguments | None:
+    given, made = graph.tensors[node.inputs[0]], graph.tensors[node.outputs[0]]
+    if made.dtype not in _INTEGERS:
+        return None
+    if given.dtype == "float32":
+        return "matloom_quantize", (
+            _dtype(made),
+            _elements(given),
+            f"(float){made.scale.hex()}",
+            str(made.zero_point),
+        )
+    if given.dtype not in _INTEGERS:
+        return None
+    return "matloom_requantize", (
+        _integers(made),
+        _integers(given),
+        _elements(given),
+        _scale(rescale_multiplier(given, made)),
+    )
+
+
+def _dequantize(graph: Graph, node: Node) -> _Arguments | None:
+    given = graph.tensors[node.inputs[0]]
+    if given.dtype not in _INTEGERS:
+        return None
+    scale = given.scale.hex()
+    return "matloom_dequantize", (_dtype(given), _elements(given), scale, str(given.zero_point))
+
+
+def _pick(graph: Graph, node: Node) -> _Arguments | None:
+    given, axis = graph.tensors[node.inputs[0]], node.attributes_as(Axis).axis
+    largest = "true" if node.op is Op.ARG_MAX else "false"
+    outer, inner = math.prod(given.shape[:axis]), math.prod(given.shape[axis + 1 :])
+    return "matloom_pick", (
+        _dtype(given),
+        largest,
+        f"{outer}u",
+        f"{given.shape[axis]}u",
+        f"{inner}u",
+    )
+
+
+_KERNELS: dict[Op, Callable[[Graph, Node], _Arguments | None]] = {
+    Op.SOFTMAX: _softmax,
+    Op.RESHAPE: _copy,
+    Op.SQUEEZE: _copy,
+    Op.EXPAND_DIMS: _copy,
+    Op.QUANTIZE: _quantize,
+    Op.DEQUANTIZE: _dequantize,
+    Op.ARG_MAX: _pick,
+    Op.ARG_MIN: _pick,
+}

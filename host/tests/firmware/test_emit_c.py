@@ -1,0 +1,218 @@
+"""Networks as C: kernels against the reference's, bit for bit, and a whole network on the chip."""
+
+import os
+import subprocess
+
+import firmware
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from matloom import cli
+from matloom.arch.config import PRESETS
+from matloom.compiler import compile_network
+from matloom.data.digits import NETWORK
+from matloom.device.rtl import build as build_simulator
+from matloom.frontend.tflite import load_tflite
+from matloom.ir.attributes import Attributes, Axis, Softmax
+from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
+from matloom.kernels.interpreter import interpret
+from matloom.testing.random_operators import Instances
+from matloom.tools.emit_c import EmitError, emit_c, write_c
+
+#: Runs a network for each of its inputs on standard input.
+MAIN = """
+#include <stdio.h>
+#include "NET.h"
+#include "BOARD.h"
+int main(void) {
+  static struct matloom_engine engine;
+  OPEN
+  while (fread(INPUT, sizeof INPUT, 1, stdin) == 1) {
+    if (net_run(&engine) != MATLOOM_OK) return 3;
+    fwrite(OUTPUT, sizeof OUTPUT, 1, stdout);
+  }
+  return 0;
+}
+"""
+CHIP = """
+  const struct matloom_port port = board_port();
+  const struct matloom_memory memory = board_memory();
+  if (matloom_probe(&engine, &port) != MATLOOM_OK) return 1;
+  if (net_open(&engine, &memory) != MATLOOM_OK) return 2;
+"""
+FAKE = """
+  static struct fake fake;
+  const struct matloom_port port = fake_port(&fake);
+  const struct matloom_memory memory = fake_memory(&fake);
+  fake_open(&fake, DIGESTu);
+  if (matloom_probe(&engine, &port) != MATLOOM_OK) return 1;
+  if (net_open(&engine, &memory) != MATLOOM_OK) return 2;
+"""
+
+
+def run(build, folder, program, data, *, board="fake_bus"):
+    """Return what a program as C puts out for inputs, one after the other."""
+    write_c(program, folder / "net.c")
+    names = [f"net_{side[0].name}" for side in (program.inputs, program.outputs)]
+    text = MAIN.replace("OPEN", FAKE if board == "fake_bus" else CHIP)
+    for word, value in (
+        *(("NET", "net"), ("BOARD", "fake_bus" if board == "fake_bus" else "board")),
+        *(("INPUT", names[0]), ("OUTPUT", names[1]), ("DIGEST", str(program.config.digest))),
+    ):
+        text = text.replace(word, value)
+    (folder / "main.c").write_text(text)
+    kernels = sorted((firmware.FIRMWARE / "kernels").glob("*.c"))
+    sources = [*kernels, f"tests/{board}.c", folder / "net.c", folder / "main.c"]
+    # Every test has a folder, and so a program, of its own name.
+    binary = build.program(folder.name, *sources, flags=["-ldl"])
+    environment = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}
+    if board == "simulator":
+        environment["MATLOOM_SIMULATOR"] = str(build_simulator(program.config))
+    done = subprocess.run([binary], input=data, capture_output=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout
+
+
+def one_node(op, attributes, given, made):
+    """Return a network of one operator."""
+    node = Node(op=op, inputs=(0,), outputs=(1,), attributes=attributes, index=0)
+    return Graph(name="one", inputs=(0,), outputs=(1,), tensors={0: given, 1: made}, nodes=(node,))
+
+
+def tensor(name, shape, dtype, scale=None, zero=0):
+    quantisation = None if scale is None else Quantisation(scale=(scale,), zero_point=(zero,))
+    return Tensor(name=name, shape=shape, dtype=dtype, quantisation=quantisation)
+
+
+def integers(dtype):
+    def draw(noise, shape):
+        limits = np.iinfo(dtype)
+        return noise.integers(limits.min, limits.max, shape, dtype, endpoint=True)
+
+    return draw
+
+
+def floats(noise, shape):
+    """Return all sorts of floats, with halves, infinities and what is no number."""
+    values = noise.normal(0, 40, shape).astype(np.float32)
+    values.flat[:8] = [np.nan, np.inf, -np.inf, 0.5, -0.5, 1e30, -1e-40, 2.5]
+    return values
+
+
+CASES = {
+    "softmax": (
+        *(Op.SOFTMAX, Softmax(beta=1.0)),
+        tensor("x", (7, 33), "int8", 0.11, 5),
+        tensor("y", (7, 33), "int8", 1 / 256, -128),
+        integers("int8"),
+    ),
+    "softmax of wide differences": (
+        *(Op.SOFTMAX, Softmax(beta=2.0)),
+        tensor("x", (3, 9), "int8", 3.5, 0),
+        tensor("y", (3, 9), "int8", 1 / 256, -128),
+        integers("int8"),
+    ),
+    "softmax of small differences": (
+        *(Op.SOFTMAX, Softmax(beta=1.0)),
+        tensor("x", (2, 500), "int8", 0.0001, 0),
+        tensor("y", (2, 500), "int8", 1 / 256, -128),
+        integers("int8"),
+    ),
+    "quantize int8": (
+        *(Op.QUANTIZE, Attributes()),
+        tensor("x", (5, 40), "float32"),
+        tensor("y", (5, 40), "int8", 0.37, -3),
+        floats,
+    ),
+    "quantize uint8": (
+        *(Op.QUANTIZE, Attributes()),
+        tensor("x", (5, 40), "float32"),
+        tensor("y", (5, 40), "uint8", 0.5, 128),
+        floats,
+    ),
+    "quantize int16": (
+        *(Op.QUANTIZE, Attributes()),
+        tensor("x", (5, 40), "float32"),
+        tensor("y", (5, 40), "int16", 0.001, 0),
+        floats,
+    ),
+    "requantize": (
+        *(Op.QUANTIZE, Attributes()),
+        tensor("x", (256,), "uint8", 0.3, 77),
+        tensor("y", (256,), "int8", 0.11, -5),
+        integers("uint8"),
+    ),
+    "dequantize int8": (
+        *(Op.DEQUANTIZE, Attributes()),
+        tensor("x", (256,), "int8", 0.0123, -7),
+        tensor("y", (256,), "float32"),
+        integers("int8"),
+    ),
+    "dequantize int16": (
+        *(Op.DEQUANTIZE, Attributes()),
+        tensor("x", (256,), "int16", 0.0123, 0),
+        tensor("y", (256,), "float32"),
+        integers("int16"),
+    ),
+    "argmax": (
+        *(Op.ARG_MAX, Axis(axis=1)),
+        tensor("x", (4, 30, 5), "int8", 1.0),
+        tensor("y", (4, 5), "int32"),
+        integers("int8"),
+    ),
+    "argmin of floats": (
+        *(Op.ARG_MIN, Axis(axis=1)),
+        tensor("x", (4, 20), "float32"),
+        tensor("y", (4,), "int32"),
+        floats,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_kernels(name, build, tmp_path):
+    op, attributes, given, made, draw = CASES[name]
+    graph = one_node(op, attributes, given, made)
+    program = compile_network(graph, "nano", check="none")
+    assert [step.kind for step in program.steps] == ["host"]
+    noise = np.random.default_rng(3)
+    arrays = [draw(noise, given.shape) for _ in range(20)]
+    found = run(build, tmp_path, program, b"".join(array.tobytes() for array in arrays))
+    wanted = [interpret(graph, {0: array})[1] for array in arrays]
+    assert found == b"".join(np.ascontiguousarray(array).tobytes() for array in wanted)
+
+
+def test_digits_on_the_chip(build, tmp_path):
+    """The whole network, SOFTMAX and all, from images to probabilities."""
+    graph = load_tflite(NETWORK)
+    images = np.random.default_rng(4).integers(-128, 128, (3, 1, 8, 8, 1), np.int8)
+    program = compile_network(graph, PRESETS["nano"])
+    found = run(build, tmp_path, program, images.tobytes(), board="simulator")
+    wanted = [interpret(graph, {graph.inputs[0]: image})[graph.outputs[0]] for image in images]
+    assert found == b"".join(array.tobytes() for array in wanted)
+
+
+def test_an_operator_without_a_kernel_is_named():
+    graph = Instances([11, 7], "uint8").make(Op.LOGISTIC)
+    program = compile_network(graph, "nano", check="none")
+    with pytest.raises(EmitError, match="LOGISTIC from uint8 to uint8 has none"):
+        emit_c(program, "net")
+
+
+def test_names(tmp_path):
+    program = compile_network(load_tflite(NETWORK), "nano")
+    with pytest.raises(ValueError, match="a C file must be named by letters"):
+        write_c(program, tmp_path / "my-net.c")
+
+
+def test_command(tmp_path):
+    """The pair of files, as the command line writes them."""
+    output = tmp_path / "digits.c"
+    arguments = ["compile", str(NETWORK), "--config", "nano", "--emit", "c", "-o", str(output)]
+    result = CliRunner().invoke(cli.cli, arguments)
+    assert result.exit_code == 0, result.output
+    assert "enum matloom_result digits_run(" in output.with_suffix(".h").read_text()
+    assert (
+        "matloom_softmax_int8(digits_probabilities, digits_logits, 1u, 10u," in output.read_text()
+    )
