@@ -4,11 +4,11 @@ import itertools
 import random
 from bisect import bisect_left
 from collections import defaultdict
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from matloom.arch.config import Config
 
-__all__ = ["Allocator"]
+__all__ = ["Allocator", "Placed"]
 
 #: Live ranges are looked up by lengths of which each is so many bits longer than the one before.
 _LEVEL_BITS = 3
@@ -21,8 +21,12 @@ _SHORT, _STRIDE = 32, 4
 _INPUT_CONFLICT = 16
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class _Placed:
+class Placed(NamedTuple):
+    """Bytes that are taken, half open, and the ticks, inclusive, in which they are, and are read.
+
+    `high` is of buffers that prefer high addresses.
+    """
+
     start: int
     end: int
     first: int
@@ -40,9 +44,9 @@ class _LiveRanges:
     """
 
     def __init__(self) -> None:
-        self._levels: dict[int, dict[int, list[_Placed]]] = {}
+        self._levels: dict[int, dict[int, list[Placed]]] = {}
 
-    def add(self, placed: _Placed) -> None:
+    def add(self, placed: Placed) -> None:
         """Remember a buffer."""
         bits = (placed.last - placed.first).bit_length()
         level = -(-bits // _LEVEL_BITS) * _LEVEL_BITS
@@ -50,9 +54,9 @@ class _LiveRanges:
         for bucket in range(placed.first >> level, (placed.last >> level) + 1):
             buckets[bucket].append(placed)
 
-    def overlapping(self, first: int, last: int) -> list[_Placed]:
+    def overlapping(self, first: int, last: int) -> list[Placed]:
         """Return the buffers that live at one of the ticks, in no certain order."""
-        found: list[_Placed] = []
+        found: list[Placed] = []
         for level, buckets in self._levels.items():
             low, high = first >> level, last >> level
             found += [
@@ -90,13 +94,19 @@ class Allocator:
         self._live = _LiveRanges()
         self.peak = 0
 
-    def _alive(self, first: int, last: int) -> list[_Placed]:
-        return sorted(self._live.overlapping(first, last), key=lambda placed: placed.start)
+    @property
+    def at_random(self) -> bool:
+        """Whether addresses are drawn."""
+        return self._random is not None
+
+    def alive(self, first: int, last: int) -> list[Placed]:
+        """Return what lives at one of the ticks, in order of address."""
+        return sorted(self._live.overlapping(first, last))
 
     def _banks(self, start: int, end: int) -> range:
         return range(start // self._bank_bytes, (end - 1) // self._bank_bytes + 1)
 
-    def _gaps(self, alive: list[_Placed]) -> list[tuple[int, int]]:
+    def _gaps(self, alive: list[Placed]) -> list[tuple[int, int]]:
         gaps, position = [], 0
         for placed in alive:
             if placed.start > position:
@@ -105,7 +115,7 @@ class Allocator:
         gaps.append((position, self.capacity))
         return gaps
 
-    def _fits(self, size: int, alive: list[_Placed], align: int) -> bool:
+    def _fits(self, size: int, alive: list[Placed], align: int) -> bool:
         """Return whether there is an aligned address between buffers in order of address."""
         position = 0
         for placed in alive:
@@ -151,15 +161,9 @@ class Allocator:
         last tick at which the buffer is read; None means that it is while it lives. The address is
         a multiple of `boundary`, a power of two.
         """
-        found = self.place_early(
-            size,
-            range(first, first + 1),
-            last,
-            high=high,
-            reads=reads or (first, last),
-            boundary=boundary,
-        )
-        return None if found is None else found[0]
+        ticks, reads = range(first, first + 1), reads or (first, last)
+        found = self.taken(size, ticks, last, high=high, reads=reads, boundary=boundary)
+        return None if found is None else found.start
 
     def place_early(
         self,
@@ -172,26 +176,42 @@ class Allocator:
         rest: int = 0,
         boundary: int = 1,
     ) -> tuple[int, int] | None:
+        """Return address and tick of what `taken` takes; None where there is room from none on."""
+        found = self.taken(size, firsts, last, high=high, reads=reads, rest=rest, boundary=boundary)
+        return None if found is None else (found.start, max(found.first, firsts.start))
+
+    def taken(
+        self,
+        size: int,
+        firsts: range,
+        last: int,
+        *,
+        high: bool,
+        reads: tuple[int, int],
+        rest: int = 0,
+        boundary: int = 1,
+    ) -> Placed | None:
         """Place a buffer from the first tick on, of `firsts`, from which there is room.
 
-        With `rest` rather where it was free for so many ticks before the first of them. Return the
-        address and the tick; None where there is room from none on.
+        With `rest` rather where it was free for so many ticks before the first of them, which it
+        takes as well. None where there is room from none on.
         """
         first, align = firsts.start, max(self._align, boundary)
         quiet = max(0, first - rest)
         free, around = self._earliest(size, range(quiet, firsts.stop), last, align)
         if free is None:
             return None
-        begin, slot = (quiet, first) if free <= quiet else (max(first, free), max(first, free))
+        begin = quiet if free <= quiet else max(first, free)
         alive = [placed for placed in around if placed.last >= begin]
         candidates = self._candidates(size, self._gaps(alive), align)
         start = self._chosen(size, candidates, alive, high=high, reads=reads)
-        self.reserve(start, size, begin, last, high=high, reads=reads)
-        return start, slot
+        placed = Placed(start, start + size, begin, last, reads, high)
+        self.take(placed)
+        return placed
 
     def _earliest(
         self, size: int, ticks: range, last: int, align: int
-    ) -> tuple[int | None, list[_Placed]]:
+    ) -> tuple[int | None, list[Placed]]:
         """Return the first of some ticks from which on there is room, None for none.
 
         With it, in order of address, all that lives from it on, and more. What is in the way can
@@ -201,12 +221,12 @@ class Allocator:
         first, tried, free, step = ticks.start, ticks.stop - 1, ticks.stop, 1
         if len(ticks) <= _SHORT:
             tried = first
-        alive = self._alive(tried, last)
+        alive = self.alive(tried, last)
         while self._fits(size, alive, align):
             if tried == first:
                 return first, alive
             free, tried, step = tried, max(first, tried - step), _STRIDE * step
-            alive = self._alive(tried, last)
+            alive = self.alive(tried, last)
         # From behind the end of one of these on there may be room.
         ends = sorted({placed.last for placed in alive if placed.last < free - 1})
         index = bisect_left(
@@ -222,7 +242,7 @@ class Allocator:
         self,
         size: int,
         candidates: list[int],
-        alive: list[_Placed],
+        alive: list[Placed],
         *,
         high: bool,
         reads: tuple[int, int],
@@ -237,7 +257,7 @@ class Allocator:
         self,
         size: int,
         candidates: list[int],
-        alive: list[_Placed],
+        alive: list[Placed],
         *,
         high: bool,
         reads: tuple[int, int],
@@ -262,5 +282,9 @@ class Allocator:
         self, start: int, size: int, first: int, last: int, *, high: bool, reads: tuple[int, int]
     ) -> None:
         """Take `size` bytes from `start` on for ticks first..last; they must be free."""
-        self._live.add(_Placed(start, start + size, first, last, reads, high))
-        self.peak = max(self.peak, start + size)
+        self.take(Placed(start, start + size, first, last, reads, high))
+
+    def take(self, placed: Placed) -> None:
+        """Take bytes that are free."""
+        self._live.add(placed)
+        self.peak = max(self.peak, placed.end)

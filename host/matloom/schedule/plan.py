@@ -96,6 +96,11 @@ class OutOfScratchpad:
     kind: str
     size: int
 
+    @classmethod
+    def of(cls, buffer: "Buffer", slot: int, kind: str) -> "OutOfScratchpad":
+        """Return that there is none for a buffer."""
+        return cls(slot=slot, stage=buffer.stage, kind=kind, size=buffer.size)
+
 
 @dataclass(frozen=True, kw_only=True)
 class DoesNotFit:

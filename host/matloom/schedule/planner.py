@@ -8,6 +8,7 @@ from matloom.arch.config import Config
 from matloom.arch.machine import Machine
 from matloom.schedule.allocator import Allocator
 from matloom.schedule.params import Weights
+from matloom.schedule.placing import place_others
 from matloom.schedule.plan import PARAMS, TABLE, Buffer, Load, OutOfScratchpad, Plan, ScheduleParams
 from matloom.schedule.segment import Segment
 from matloom.schedule.sequence import Sequence, Slot, sequence
@@ -22,9 +23,6 @@ _MANY = 8000
 
 #: Plans that are remembered of a segment, and policies of which it is known why there is none.
 _REMEMBERED, _REMEMBERED_FAILURES = 8, 200
-
-#: Ticks for which the room of an input tile is left alone behind its last, where there is more.
-_REST = 2
 
 
 def _tensor_buffers_of(
@@ -314,28 +312,6 @@ def _reads(buffer: Buffer) -> tuple[int, int]:
     return first, buffer.last if buffer.last_read is None else buffer.last_read
 
 
-def _room(
-    space: Allocator, segment: Segment, kind: str, buffer: Buffer, use: int
-) -> tuple[int, int] | None:
-    """Take room for a buffer; return its address, and the tick from which on it is there.
-
-    For an input tile rather where nothing was just read: a LOAD there would wait for the EXEC.
-    What POST reads or writes, and EXEC does not, rather lies with the weights than with the
-    input, whose bank EXEC reads in every cycle.
-    """
-    of_post = kind == "output tile" or isinstance(segment.stages[buffer.stage], VectorStage)
-    high = buffer.high or (of_post and not space.avoid_conflicts)
-    return space.place_early(
-        buffer.size,
-        range(buffer.first, use + 1),
-        buffer.last,
-        high=high,
-        reads=(use, buffer.last),
-        rest=_REST if kind == "input tile" else 0,
-        boundary=buffer.boundary,
-    )
-
-
 def _place_tensors(plan: Plan, space: Allocator) -> list[OutOfScratchpad]:
     """Give tensors addresses, the largest first; return the first that there is no room for."""
     distinct = {id(tensor_buffer): tensor_buffer for tensor_buffer in plan.tensor_buffers.values()}
@@ -349,13 +325,9 @@ def _place_tensors(plan: Plan, space: Allocator) -> list[OutOfScratchpad]:
             boundary=buffer.boundary,
         )
         if address is None:
-            return [_failure(buffer, buffer.first, "tensor")]
+            return [OutOfScratchpad.of(buffer, buffer.first, "tensor")]
         buffer.address = address
     return []
-
-
-def _failure(buffer: Buffer, slot: int, kind: str) -> OutOfScratchpad:
-    return OutOfScratchpad(slot=slot, stage=buffer.stage, kind=kind, size=buffer.size)
 
 
 def _place_pinned(plan: Plan, builder: _Builder, space: Allocator) -> OutOfScratchpad | None:
@@ -367,38 +339,9 @@ def _place_pinned(plan: Plan, builder: _Builder, space: Allocator) -> OutOfScrat
                 buffer.size, 0, last, high=True, reads=_reads(buffer), boundary=buffer.boundary
             )
             if address is None:
-                return _failure(buffer, buffer.first, "weights")
+                return OutOfScratchpad.of(buffer, buffer.first, "weights")
             buffer.address = address
     return None
-
-
-def _place_others(plan: Plan, builder: _Builder, space: Allocator) -> list[OutOfScratchpad]:
-    """Place all buffers of tiles as their live ranges begin.
-
-    Return the first failure of each stage; the stage's other buffers are left out then.
-    """
-    by_buffer = {id(load.buffer): load for load in plan.loads if load.buffer.address < 0}
-    waiting = [item for item in builder.transient if not item[1].pinned]
-    if plan.policy.results_first:
-        # What a tile makes has its tick; what it reads may arrive later.
-        waiting.sort(key=lambda item: (item[0] != "output tile", item[1].first))
-    else:
-        waiting.sort(key=lambda item: item[1].first)
-    failures: dict[int, OutOfScratchpad] = {}
-    for kind, buffer in waiting:
-        if buffer.stage in failures:
-            continue
-        load = by_buffer.get(id(buffer))
-        use = buffer.first if load is None else load.use
-        found = _room(space, builder.segment, kind, buffer, use)
-        if found is None:
-            failures[buffer.stage] = _failure(buffer, use, kind)
-            continue
-        buffer.address, buffer.first = found
-        if load is not None:
-            load.slot = buffer.first
-    plan.peak = space.peak
-    return list(failures.values())
 
 
 def _reserve(plan: Plan, builder: _Builder, space: Allocator) -> None:
@@ -508,6 +451,8 @@ def _planned(
         if failures:
             return tuple(failures)
     full = _place_pinned(plan, builder, space)
-    failures = _place_others(plan, builder, space) if full is None else [full]
+    if full is not None:
+        return (full,)
+    failures = place_others(segment, plan, builder.transient, space)
     plan.loads.sort(key=lambda load: load.slot)
     return tuple(failures) or plan

@@ -40,6 +40,8 @@ class Segment:
         What is known of stages that were cut, shared with segments of the same stages.
     plans, failures:
         The last plans, by their choices, and for which choices there are none, with the reasons.
+    placements:
+        Where groups of buffers lie in the last plan (`placing`).
     """
 
     stages: tuple[Stage, ...]
@@ -53,5 +55,8 @@ class Segment:
     tilings: Tilings = field(default_factory=Tilings, repr=False, compare=False)
     plans: dict[object, object] = field(default_factory=dict, init=False, repr=False, compare=False)
     failures: dict[object, object] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    placements: dict[object, object] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )

@@ -1,0 +1,226 @@
+"""Gives the buffers of tiles addresses, tick by tick; what repeats is placed as it was before."""
+
+import itertools
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from matloom.schedule.allocator import Allocator, Placed
+from matloom.schedule.plan import Buffer, Load, OutOfScratchpad, Plan
+from matloom.schedule.segment import Segment
+from matloom.schedule.tiles import ArrayTile
+from matloom.select.stage import VectorStage
+
+__all__ = ["place_others"]
+
+#: Ticks for which the room of an input tile is left alone behind its last, where there is more.
+_REST = 2
+
+#: Ticks at least of a group that is placed as one was before: it can be cut into two, three or
+#: four equal turns.
+_GROUP = 12
+
+#: By how many ticks more than its own those of a group see others (`Allocator._quietest`).
+_AROUND = 2
+
+
+class _Wanted(NamedTuple):
+    """What a buffer wants room for, in ticks from the beginning of its group, exactly.
+
+    Members
+    -------
+    first, use, last:
+        From when on it may be taken, when it must be there, and for how long.
+    stage:
+        From that of its group's first buffer.
+    left_out:
+        Whether another buffer of its stage failed before.
+    """
+
+    size: int
+    first: int
+    use: int
+    last: int
+    high: bool
+    rest: int
+    boundary: int
+    stage: int
+    left_out: bool
+
+
+class _Item(NamedTuple):
+    """A buffer without an address, what it is for, and the LOAD that brings its bytes."""
+
+    kind: str
+    buffer: Buffer
+    load: Load | None
+
+    @property
+    def use(self) -> int:
+        return self.buffer.first if self.load is None else self.load.use
+
+
+#: Where the buffers of a group were placed, in its own ticks; None for none.
+_Found = list[Placed | None]
+
+
+def place_others(
+    segment: Segment, plan: Plan, transient: Iterable[tuple[str, Buffer]], space: Allocator
+) -> list[OutOfScratchpad]:
+    """Place all buffers of tiles as their live ranges begin.
+
+    Return the first failure of each stage; the stage's other buffers are left out then.
+    """
+    by_buffer = {id(load.buffer): load for load in plan.loads if load.buffer.address < 0}
+    waiting = [
+        _Item(kind, buffer, by_buffer.get(id(buffer)))
+        for kind, buffer in transient
+        if not buffer.pinned
+    ]
+    results_first = plan.policy.results_first
+    # What a tile makes has its tick; what it reads may arrive later.
+    waiting.sort(key=lambda item: (results_first and item.kind != "output tile", item.buffer.first))
+    placing = _Placing(segment, space)
+    begins = list(_group_begins(plan))
+    for _key, group in itertools.groupby(
+        waiting,
+        lambda item: (
+            results_first and item.kind != "output tile",
+            bisect_right(begins, item.buffer.first),
+        ),
+    ):
+        placing.place(list(group))
+    segment.placements.clear()
+    segment.placements.update(placing.known)
+    plan.peak = space.peak
+    return list(placing.failures.values())
+
+
+def _group_begins(plan: Plan) -> Iterator[int]:
+    """Yield the ticks at which a stage begins, or new rows of it some ticks after others."""
+    begin, stage, row = 0, -1, -1
+    for number, slot in enumerate(plan.slots):
+        first = slot.tile.first_row if isinstance(slot.tile, ArrayTile) else number
+        if slot.stage != stage or (first != row and number - begin >= _GROUP):
+            yield number
+            begin = number
+        stage, row = slot.stage, first
+
+
+class _Placing:
+    """Places groups of buffers; those that want the same, among the same, lie as these did.
+
+    Members
+    -------
+    known:
+        Where the groups of this plan lie, by what they wanted and what was alive around them.
+    failures:
+        The first of each stage.
+    """
+
+    def __init__(self, segment: Segment, space: Allocator):
+        self._segment, self._space = segment, space
+        self.known: dict[object, object] = {}
+        self.failures: dict[int, OutOfScratchpad] = {}
+
+    def place(self, group: list[_Item]) -> None:
+        """Place the buffers of a group."""
+        base = group[0].buffer.first
+        wanted = [self._wanted(item, base, group[0].buffer.stage) for item in group]
+        key: object = None
+        found = None
+        if not self._space.at_random:
+            key = (self._space.avoid_conflicts, tuple(wanted), self._around(wanted, base))
+            found = self.known.get(key) or self._segment.placements.get(key)
+        if found is None:
+            found = self._search(group, wanted, base)
+        else:
+            assert isinstance(found, list)
+            self._repeat(group, wanted, found, base)
+        if key is not None:
+            self.known[key] = found
+
+    def _wanted(self, item: _Item, base: int, stage: int) -> _Wanted:
+        """Return what a buffer wants.
+
+        For an input tile rather where nothing was just read: a LOAD there would wait for the EXEC.
+        What POST reads or writes, and EXEC does not, rather lies with the weights than with the
+        input, whose bank EXEC reads in every cycle.
+        """
+        kind, buffer, _load = item
+        high = buffer.high
+        if not (high or self._space.avoid_conflicts):
+            vectors = isinstance(self._segment.stages[buffer.stage], VectorStage)
+            high = kind == "output tile" or vectors
+        return _Wanted(
+            buffer.size,
+            buffer.first - base,
+            item.use - base,
+            buffer.last - base,
+            high,
+            min(_REST, buffer.first) if kind == "input tile" else 0,
+            buffer.boundary,
+            buffer.stage - stage,
+            buffer.stage in self.failures,
+        )
+
+    def _around(self, wanted: list[_Wanted], base: int) -> tuple[tuple[int, ...], ...]:
+        """Return what is alive at the ticks of a group, as far as the group sees it."""
+        low = min([each.first for each in wanted]) - _REST
+        high = max([each.last for each in wanted])
+        least, most = base + low - _AROUND, base + high + _AROUND
+        seen = []
+        for start, end, first, last, (reads, until), above in self._space.alive(
+            base + low, base + high
+        ):
+            begin, stop = first if first > least else least, last if last < most else most
+            reads, until = reads if reads > least else least, until if until < most else most
+            seen.append((start, end, begin - base, stop - base, reads - base, until - base, above))
+        return tuple(seen)
+
+    def _search(self, group: list[_Item], wanted: list[_Wanted], base: int) -> _Found:
+        """Place each buffer where there is room, and return where that is."""
+        places: _Found = []
+        for item, want in zip(group, wanted, strict=True):
+            if item.buffer.stage in self.failures:
+                places.append(None)
+                continue
+            placed = self._space.taken(
+                want.size,
+                range(base + want.first, base + want.use + 1),
+                base + want.last,
+                high=want.high,
+                reads=(base + want.use, base + want.last),
+                rest=want.rest,
+                boundary=want.boundary,
+            )
+            self._note(item, placed)
+            places.append(None if placed is None else _moved(placed, -base))
+        return places
+
+    def _repeat(self, group: list[_Item], wanted: list[_Wanted], found: _Found, base: int) -> None:
+        """Place each buffer where one that wanted the same was placed."""
+        for item, place in zip(group, found, strict=True):
+            if item.buffer.stage in self.failures:
+                continue
+            placed = None if place is None else _moved(place, base)
+            if placed is not None:
+                self._space.take(placed)
+            self._note(item, placed)
+
+    def _note(self, item: _Item, placed: Placed | None) -> None:
+        kind, buffer, load = item
+        if placed is None:
+            self.failures[buffer.stage] = OutOfScratchpad.of(buffer, item.use, kind)
+            return
+        buffer.address, buffer.first = placed.start, max(placed.first, buffer.first)
+        if load is not None:
+            load.slot = buffer.first
+
+
+def _moved(placed: Placed, ticks: int) -> Placed:
+    """Return the same some ticks later."""
+    start, end, first, last, reads, high = placed
+    return Placed(
+        start, end, first + ticks, last + ticks, (reads[0] + ticks, reads[1] + ticks), high
+    )
