@@ -95,6 +95,6 @@ def test_the_earliest_tick_among_many_is_that_of_trying_each(seed):
         tried = (
             tick
             for tick in ticks
-            if space._candidates(size, space._gaps(space._alive(tick, last)), align)
+            if space._candidates(size, space._gaps(space.alive(tick, last)), align)
         )
         assert space._earliest(size, ticks, last, align)[0] == next(tried, None)
