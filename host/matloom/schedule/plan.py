@@ -43,6 +43,12 @@ class Buffer:
     pinned: bool = False
     boundary: int = 1
 
+    @property
+    def reads(self) -> tuple[int, int]:
+        """The first and the last tick at which it is read: those of its life where not known."""
+        first = self.first if self.first_read is None else self.first_read
+        return first, self.last if self.last_read is None else self.last_read
+
 
 @dataclass(eq=False)
 class Load:
@@ -68,10 +74,10 @@ class Load:
 class ScheduleParams:
     """The choices that a plan follows: tensors kept in external memory, limits by stage.
 
-    `spread` puts what is read at the same time into different banks; `overlay` lets
+    `avoid_conflicts` puts what is read at the same time into different banks; `in_place` lets
     element-wise results take their input's place. `results_first` places results that are
     stored tile by tile before what LOADs bring, which may arrive later. `resident` gives all
-    weights places that nothing else uses. `held` are the addresses of weights, by stage and
+    weights places that nothing else uses. `pinned_at` are the addresses of weights, by stage and
     chunk, that are there before the segment starts, and must be there when it ends; None for
     none. `plain` runs one stage after another and gives each tensor bytes of its own.
     """

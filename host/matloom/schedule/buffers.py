@@ -1,0 +1,247 @@
+"""Finds which buffers the tiles of a segment need, and when, and which LOADs bring their bytes."""
+
+from bisect import bisect_left
+from dataclasses import replace
+
+from matloom.arch.config import Config
+from matloom.schedule.params import Weights
+from matloom.schedule.plan import PARAMS, TABLE, Buffer, Load, Plan, ScheduleParams
+from matloom.schedule.segment import Segment
+from matloom.schedule.sequence import Sequence, Slot
+from matloom.schedule.tiles import ArrayTile, input_box
+from matloom.schedule.tiling import InputRange, flat_input_range
+from matloom.select.stage import ArrayStage, VectorStage
+
+__all__ = ["Builder", "tensor_buffers_of"]
+
+
+def tensor_buffers_of(
+    segment: Segment, policy: ScheduleParams, order: Sequence, config: Config
+) -> dict[str, Buffer]:
+    """Return a buffer for each tensor on chip.
+
+    Where memory is short, element-wise results share their input's. Otherwise not: the last tile
+    would read the bank that the next stage reads at the same time.
+    """
+    first: dict[str, int] = {}
+    first_read: dict[str, int] = {}
+    last_read: dict[str, int] = {}
+    last: dict[str, int] = {}
+    spans = order.spans
+    array = [number for number, slot in enumerate(order.slots) if isinstance(slot.tile, ArrayTile)]
+    for stage, (begin, end) in zip(segment.stages, spans, strict=True):
+        until = _reads_end(order.slots, array, end)
+        for name in stage.inputs:
+            first_read[name] = min(first_read.get(name, begin), begin)
+            last_read[name] = max(last_read.get(name, 0), until)
+        for name in (*stage.inputs, stage.output):
+            first[name] = min(first.get(name, begin), begin)
+            last[name] = max(last.get(name, end), end)
+    tensor_buffers: dict[str, Buffer] = {}
+    for index, stage in enumerate(segment.stages):
+        for name in (*stage.inputs, stage.output):
+            if name not in tensor_buffers and name not in policy.spilled:
+                tensor_buffers[name] = Buffer(
+                    segment.sizes[name],
+                    first[name],
+                    last[name],
+                    index,
+                    first_read=first_read.get(name, last[name]),
+                    last_read=last_read.get(name, last[name]),
+                    boundary=config.weight_boundary if name in segment.on_chip else 1,
+                )
+        if isinstance(stage, VectorStage) and stage.output in tensor_buffers and policy.in_place:
+            _reuse_in_place(segment, tensor_buffers, spans, index)
+    return tensor_buffers
+
+
+def _reads_end(slots: list[Slot], array: list[int], number: int) -> int:
+    """Return the tick that ends the reads of one: element-wise tiles after others queue.
+
+    `array` are the ticks of the others.
+    """
+    place = bisect_left(array, number)
+    if not place or isinstance(slots[number].tile, ArrayTile):
+        return number
+    return (array[place] if place < len(array) else len(slots)) - 1
+
+
+def _reuse_in_place(
+    segment: Segment, tensor_buffers: dict[str, Buffer], spans: list[tuple[int, int]], index: int
+) -> None:
+    """Let an element-wise stage write over an input that nobody reads afterwards."""
+    stage, (begin, _end) = segment.stages[index], spans[index]
+    assert isinstance(stage, VectorStage)
+    for name in stage.inputs:
+        whole = segment.sizes[name] == stage.size * stage.input_ratio
+        if name not in tensor_buffers or not whole or name in segment.results:
+            continue
+        readers = (
+            spans[number][1]
+            for number, other in enumerate(segment.stages)
+            if number != index
+            and any(tensor_buffers.get(at) is tensor_buffers[name] for at in other.inputs)
+        )
+        if max(readers, default=-1) < begin and stage.inputs.count(name) == 1:
+            tensor_buffer, result = tensor_buffers[name], tensor_buffers[stage.output]
+            tensor_buffer.last = max(tensor_buffer.last, result.last)
+            tensor_buffer.last_read = max(tensor_buffer.reads[1], result.reads[1])
+            tensor_buffers[stage.output] = tensor_buffer
+            return
+
+
+class Builder:
+    """Collects the buffers and LOADs of a plan, tick by tick."""
+
+    def __init__(self, segment: Segment, plan: Plan, config: Config):
+        self.segment, self.plan, self.config = segment, plan, config
+        self.transient: list[tuple[str, Buffer]] = []
+        self._chunk: dict[tuple[int, int], Buffer] = {}
+        self._latest: dict[int, int] = {}
+        self._input_range: dict[str, tuple[int, InputRange, Buffer]] = {}
+        self._loaded = dict.fromkeys(segment.sources, 0)
+        self._prologue_loaded: dict[tuple[str, int], int] = {}
+        self._arrived: dict[tuple[int, int], int] = {}
+
+    def add(self, number: int, slot: Slot) -> None:
+        """Note what a tick needs."""
+        stage, tile = self.segment.stages[slot.stage], slot.tile
+        cut = self.plan.tilings[slot.stage]
+        input_range, complete = cut.input_ranges[slot.number], True
+        if isinstance(tile, ArrayTile):
+            assert isinstance(stage, ArrayStage)
+            self._add_weights(number, slot.stage, stage, tile)
+            complete = tile.end_step == stage.loop_nest.steps
+        if stage.table is not None and complete:
+            size_bytes = stage.table.nbytes
+            self.plan.tables[slot.stage] = self._constants(number, slot.stage, TABLE, size_bytes)
+        repeated: set[str] = set()
+        if isinstance(stage, VectorStage):
+            repeated = {stage.inputs[at] for at in stage.repeated}
+        for name in dict.fromkeys(stage.inputs):
+            if name in repeated:
+                assert isinstance(stage, VectorStage)
+                self._add_input(number, slot.stage, name, flat_input_range(stage, 0, stage.period))
+            elif (
+                isinstance(tile, ArrayTile)
+                and tile.prologue_sums
+                and name in self.plan.tensor_buffers
+            ):
+                assert isinstance(stage, ArrayStage)
+                self._add_prologue(number, name, stage, tile)
+            else:
+                self._add_input(number, slot.stage, name, input_range)
+        if stage.output in self.plan.policy.spilled and complete:
+            staging = Buffer(cut.made_bytes[slot.number], number, number + 1, slot.stage)
+            self.plan.stagings[number] = staging
+            self.transient.append(("output tile", staging))
+
+    def _add_weights(self, number: int, index: int, stage: ArrayStage, tile: ArrayTile) -> None:
+        limits = self.plan.policy.limits[index]
+        again = limits.weights is Weights.STREAMED and self._latest.get(index) != tile.chunk
+        self._latest[index] = tile.chunk
+        size = self.plan.tilings[index].chunk_bytes[tile.chunk]
+        part = size
+        if tile.prologue_sums and tile.end_step < stage.loop_nest.steps:
+            part = (tile.end_step - tile.first_step) * self.config.tile_bytes * tile.end_block
+        buffer = self._constants(number, index, tile.chunk, size, again=again, part=part)
+        self.plan.weights[number] = buffer
+        if limits.params_apart and tile.end_step == stage.loop_nest.steps:
+            self.plan.params[index] = self._constants(number, index, PARAMS, stage.params.nbytes)
+
+    def _constants(
+        self,
+        number: int,
+        index: int,
+        chunk: int,
+        size: int,
+        *,
+        again: bool = False,
+        part: int | None = None,
+    ) -> Buffer:
+        """Return the buffer of a chunk, which is loaded the first time, and when asked to.
+
+        Of a `part` of its bytes the others are loaded when they are needed.
+        """
+        key = (index, chunk)
+        policy = self.plan.policy
+        if again or key not in self._chunk:
+            buffer = Buffer(size, number, number, index, high=chunk >= 0, first_read=number)
+            buffer.boundary = self.config.weight_boundary if chunk >= 0 else 1
+            buffer.pinned = policy.resident or policy.pinned_at is not None
+            self._chunk[key] = buffer
+            self.transient.append(("weights", buffer))
+            self._arrived[key] = 0
+            if policy.pinned_at is not None:
+                buffer.address = policy.pinned_at[key]
+        done, wanted = self._arrived[key], size if part is None else part
+        if policy.pinned_at is None and done < wanted:
+            load = Load(self._chunk[key], ("chunk", index, chunk), done, wanted - done, number)
+            self.plan.loads.append(load)
+            self._arrived[key] = wanted
+        self._chunk[key].last = number
+        return self._chunk[key]
+
+    def close(self) -> None:
+        """Keep the buffers of an opening apart, so that no LOAD in it waits for an EXEC."""
+        slots = [
+            number
+            for number, slot in enumerate(self.plan.slots)
+            if isinstance(slot.tile, ArrayTile) and slot.tile.prologue_sums
+        ]
+        for buffer in {id(item): item for item in map(self.plan.weights.get, slots)}.values():
+            assert buffer is not None
+            buffer.last = max(buffer.last, slots[-1])
+
+    def _add_prologue(self, number: int, name: str, stage: ArrayStage, tile: ArrayTile) -> None:
+        """Bring the bytes of a tile's rows that its slab adds to those of the slabs before."""
+        done = self._prologue_loaded.get((name, tile.first_step), 0)
+        if name not in self._loaded or tile.end_row <= done:
+            return
+        self._prologue_loaded[name, tile.first_step] = tile.end_row
+        box = input_box(stage, replace(tile, first_row=done), self.config)
+        width = stage.in_row_bytes
+        start = box.low * width + box.left
+        load = Load(
+            self.plan.tensor_buffers[name],
+            ("tensor", name, start),
+            start,
+            box.right - box.left,
+            number,
+            rows=box.high - box.low,
+            row_step=width,
+            apart=True,
+        )
+        self.plan.loads.append(load)
+        if tile.end_step == stage.loop_nest.steps:
+            self._loaded[name] = box.high * width
+
+    def _add_input(self, number: int, index: int, name: str, input_range: InputRange) -> None:
+        if name in self.plan.tensor_buffers:
+            done = self._loaded.get(name)
+            if done is not None and done < input_range.end:
+                what = ("tensor", name, done)
+                tensor_buffer = self.plan.tensor_buffers[name]
+                self.plan.loads.append(
+                    Load(tensor_buffer, what, done, input_range.end - done, number)
+                )
+                self._loaded[name] = input_range.end
+            return
+        known = self._input_range.get(name)
+        if known is None or known[:2] != (index, input_range):
+            buffer = Buffer(input_range.size, number, number, index)
+            self._input_range[name] = known = (index, input_range, buffer)
+            self.transient.append(("input tile", buffer))
+            what = ("tensor", name, input_range.start)
+            load = Load(
+                buffer,
+                what,
+                0,
+                input_range.width,
+                number,
+                rows=input_range.rows,
+                row_step=input_range.pitch,
+            )
+            self.plan.loads.append(load)
+        known[2].last = number
+        self.plan.input_ranges[number, name] = (known[2], input_range)
