@@ -78,8 +78,16 @@ def random_bursts(chance, count, width, span):
     return bursts
 
 
+#: Parts of which random traffic runs always: 16 and 32 bits, beats of one column and of four.
+ALWAYS = (CASES[0], CASES[5], CASES[6])
+
+
 @pytest.mark.parametrize("stall", [0, 0.4])
-@pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(map(str, case)))
+@pytest.mark.parametrize(
+    "case",
+    [case if case in ALWAYS else pytest.param(case, marks=pytest.mark.slow) for case in CASES],
+    ids=lambda case: "-".join(map(str, case)),
+)
 def test_random_traffic(case, stall, seed):
     chance = random.Random(seed)
     width = case[2] // 8
