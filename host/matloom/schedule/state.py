@@ -76,7 +76,9 @@ def overwritten(
         First bytes in region ARENA, and the bytes after the last.
     """
     written = {place: False for place in places}
-    found = set()
+    found: set[int] = set()
+    if not written:
+        return found
     for instruction in instructions:
         if instruction.opcode not in (Opcode.LOAD, Opcode.STORE):
             continue
