@@ -1,7 +1,9 @@
 """Networks as C: kernels against the reference's, bit for bit, and a whole network on the chip."""
 
 import os
+import re
 import subprocess
+from dataclasses import replace
 
 import firmware
 import numpy as np
@@ -16,7 +18,7 @@ from matloom.device.rtl import build as build_simulator
 from matloom.frontend.tflite import load_tflite
 from matloom.ir.attributes import Attributes, Axis, Softmax
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
-from matloom.kernels.interpreter import interpret
+from matloom.kernels.interpreter import carried, interpret
 from matloom.testing.random_operators import Instances
 from matloom.tools.emit_c import EmitError, emit_c, write_c
 
@@ -54,7 +56,8 @@ FAKE = """
 def run(build, folder, program, data, *, board="fake_bus"):
     """Return what a program as C puts out for inputs, one after the other."""
     write_c(program, folder / "net.c")
-    names = [f"net_{side[0].name}" for side in (program.inputs, program.outputs)]
+    sides = (program.inputs, program.outputs)
+    names = [f"net_{re.sub('[^A-Za-z0-9]', '_', side[0].name)}" for side in sides]
     text = MAIN.replace("OPEN", FAKE if board == "fake_bus" else CHIP)
     for word, value in (
         *(("NET", "net"), ("BOARD", "fake_bus" if board == "fake_bus" else "board")),
@@ -216,3 +219,35 @@ def test_command(tmp_path):
     assert (
         "matloom_softmax_int8(digits_probabilities, digits_logits, 1u, 10u," in output.read_text()
     )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["kws_ref_model", "pretrainedResnet_quant"])
+def test_collection_on_the_chip(name, build, tmp_path, models):
+    """Keyword spotting and image classification of MLPerf Tiny, as C, bit for bit."""
+    (path,) = models.rglob(f"{name}.tflite")
+    graph = load_tflite(path)
+    shape = graph.tensors[graph.inputs[0]].shape
+    array = np.random.default_rng(5).integers(-128, 128, shape, np.int8)
+    program = compile_network(graph, PRESETS["nano"], check="none")
+    found = run(build, tmp_path, program, array.tobytes(), board="simulator")
+    assert found == interpret(graph, {graph.inputs[0]: array})[graph.outputs[0]].tobytes()
+
+
+@pytest.mark.slow
+def test_a_wake_word_remembers(build, tmp_path, wild):
+    """100 frames, one after the other: variables stay in the engine's memory from call to call."""
+    (path,) = wild.rglob("hey_jarvis.tflite")
+    graph = load_tflite(path)
+    shape = graph.tensors[graph.inputs[0]].shape
+    frames = np.random.default_rng(6).integers(-128, 128, (100, *shape), np.int8)
+    # Its LOGISTIC is the engine's where it has tables.
+    config = replace(PRESETS["nano"], tables=1, products=1)
+    program = compile_network(graph, config, check="none")
+    found = run(build, tmp_path, program, frames.tobytes(), board="simulator")
+    wanted, state = b"", {}
+    for frame in frames:
+        results = interpret(graph, {graph.inputs[0]: frame, **state})
+        state = carried(graph, results)
+        wanted += results[graph.outputs[0]].tobytes()
+    assert found == wanted
