@@ -20,7 +20,7 @@ _USERS = {
     },
     "control": {
         **dict.fromkeys(("bounds", "legality"), ("dispatch",)),
-        **dict.fromkeys(("counters", "queue", "supervisor"), ("control",)),
+        **dict.fromkeys(("counters", "queue", "queues", "supervisor"), ("control",)),
         "layouts": ("queue", "dispatch"),
     },
     "dma": {
