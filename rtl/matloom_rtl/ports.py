@@ -35,9 +35,8 @@ SPAD_READ_LATENCY = 6
 #: Reads granted this many cycles after the grant of a write, or later, see it.
 SPAD_WRITE_LATENCY = 3
 
-#: LOADs that may have all their beats and not be done: pieces, a write made and two shown, and its
-#: latency.
-LOADS_AHEAD = 4 + SPAD_WRITE_LATENCY
+#: LOADs that may have all their beats and not be done: pieces, two writes, and the latency of one.
+LOADS_AHEAD = 3 + SPAD_WRITE_LATENCY
 
 #: Cycles from the grant of an accumulator read to its data.
 ACC_READ_LATENCY = 3

@@ -18,7 +18,7 @@ __all__ = ["Machine"]
 
 #: Cycles from a LOAD's start to its first beat besides the memory's latency, with those from its
 #: last beat to its completion; from a burst's last beat to the address of the next.
-_LOAD_PATH = 6
+_LOAD_PATH = 5
 _READ_TURN = 1
 
 #: Cycles from a burst's response to the first beat of the next: the queue of responses, address,

@@ -25,9 +25,9 @@ from matloom_rtl.ports import (
 
 __all__ = ["Load"]
 
-#: Bursts that the pipeline holds besides those on their way: row, burst, pieces, a write made, two
-#: of one shown, and its latency.
-_STAGES = 6 + SPAD_WRITE_LATENCY
+#: Bursts that the pipeline holds besides those on their way: row, burst, pieces, two writes, and
+#: the latency of one.
+_STAGES = 5 + SPAD_WRITE_LATENCY
 
 
 class Load(wiring.Component):
@@ -39,7 +39,7 @@ class Load(wiring.Component):
     fill is a burst that makes its own beats. Beats of spread rows, and no others, go through
     `Spread`.
 
-    Latency: `ar` follows an instruction by 4 cycles, a write its beat by 2; `done` comes when the
+    Latency: `ar` follows an instruction by 4 cycles, a write its beat by 1; `done` comes when the
     last write is visible, `SPAD_WRITE_LATENCY` after its grant. Instructions complete in order.
     Writes of a spread row come a cycle later.
     Throughput: a beat a cycle, a row in two at most; a beat of a spread row takes 1 << spread
@@ -139,19 +139,14 @@ class Load(wiring.Component):
         """Turn beats into writes; return the grant of an instruction's last, and its timestamp."""
         beats, write = self.axi.r, self.spad_write
         config, piece = self._config, piece_layout(self._config)
-        # The way of a beat ends here: which banks it needs is found out from registers.
-        m.submodules.made = made = StreamRegister(piece)
         # The scratchpad's arbiter is far away.
         m.submodules.writes = writes = SkidBuffer(
             data.StructLayout({**piece.members, "bank_select": config.spad_banks}),
             at_hand=("bank_select",),
         )
         m.d.comb += [
-            writes.i.valid.eq(made.o.valid),
-            made.o.ready.eq(writes.i.ready),
-            *(writes.i.payload[name].eq(made.o.payload[name]) for name in piece.members),
             writes.i.payload.bank_select.eq(
-                bank_select_of(made.o.payload.address, config.bus_bytes, config)
+                bank_select_of(writes.i.payload.address, config.bus_bytes, config)
             ),
         ]
         o = writes.o
@@ -163,7 +158,7 @@ class Load(wiring.Component):
             write.mask.eq(o.payload.mask),
             o.ready.eq(write.ready | self.halt),
         ]
-        take, ended = self._beat(m, head, made.i)
+        take, ended = self._beat(m, head, writes.i)
         # Instructions whose beats have all come, and which are not done.
         ahead = Signal.like(self.fault_ahead)
         m.d.sync += [

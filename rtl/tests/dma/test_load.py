@@ -237,7 +237,6 @@ def test_tells_whose_bytes_are_awaited():
 
     async def watch(ctx):
         write, constants = bench.dut.spad_write, bench.dut.constants
-        before = 1
         while True:
             _, _, valid, ready, busy, told_now = await ctx.tick().sample(
                 write.valid, write.ready, bench.dut.unit.busy, constants
@@ -245,9 +244,8 @@ def test_tells_whose_bytes_are_awaited():
             if busy and not told:
                 assert told_now, "before the first beat, too"
             if valid and ready:
-                # A write follows what it is made of by a cycle more than this.
-                told.append(before)
-            before = told_now
+                # This, too, follows the burst that is awaited by a cycle.
+                told.append(told_now)
 
     cycles = simulate(
         bench.dut,
