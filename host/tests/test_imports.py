@@ -29,7 +29,7 @@ ROOMS = (
 )
 #: The only host files that ask for hardware: the simulated devices and the command line.
 GENERATORS = {
-    *("device/rtl.py", "device/linked.py", "device/simulated_board.py"),
+    *("device/simulator.py", "device/linked.py", "device/simulated_board.py"),
     *("cli/chips.py", "cli/boards.py"),
 }
 

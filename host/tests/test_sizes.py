@@ -24,8 +24,6 @@ LONG_FILES = {
     "host/matloom/arch/config.py": _TABLE,
     "host/matloom/arch/isa.py": _TABLE,
     "host/matloom/arch/program_file.py": _TABLE,
-    "host/matloom/device/rtl.py": "builds the simulator, then speaks to it: to be parted",
-    "host/matloom/ir/verify.py": "one rule a function; a line too many",
     "host/matloom/ops/__init__.py": _FRONT,
     "host/matloom/ops/float_products.py": "a compiler of its own, to go where other layers' is",
     "host/matloom/program/read.py": "the reader of one format, section by section",
@@ -49,7 +47,6 @@ LONG_FILES = {
 LONG_FUNCTIONS = {
     "host/matloom/device/model/execute.py": {"execute": "the four loops of EXEC, as one nest"},
     "host/matloom/device/model/post.py": {"post": "the steps of POST in the order of the lanes"},
-    "host/matloom/ir/verify.py": {"_node": "one rule after another, a line each"},
     "host/matloom/ops/__init__.py": {"matmul": _FRONT, "conv2d": _FRONT, "_graph": _FRONT},
     "host/matloom/ops/float_products.py": {
         "_steps": "to go with its file",

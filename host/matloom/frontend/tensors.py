@@ -11,7 +11,7 @@ from matloom.arch.program_file import TENSOR_LIMIT
 from matloom.frontend.errors import ModelError, Unsupported
 from matloom.frontend.flatbuffer import enum_name, numbers, text
 from matloom.ir.graph import Array, Quantisation, Tensor
-from matloom.ir.verify import QUANTISED
+from matloom.ir.node_rules import QUANTISED
 
 __all__ = ["DTYPES", "FileTensors"]
 

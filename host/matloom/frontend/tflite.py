@@ -17,7 +17,8 @@ from matloom.frontend.parameters import OPERANDS
 from matloom.frontend.tensors import FileTensors
 from matloom.frontend.variables import VARIABLE_OPERATORS, Resources
 from matloom.ir.graph import RESHAPES, Array, Graph, Node, Op, Tensor
-from matloom.ir.verify import unsupported_reason, verify
+from matloom.ir.node_rules import unsupported_reason
+from matloom.ir.verify import verify
 from matloom.kernels.interpreter import interpret
 
 __all__ = ["load_tflite"]

@@ -2,60 +2,17 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 
-from matloom.ir.attributes import Activation
-from matloom.ir.graph import Graph, Node, Op, Tensor
-from matloom.ir.operators import OPERATORS, Operator
-from matloom.ir.scales import (
-    activation_range,
-    addition,
-    channel_multipliers,
-    hard_swish_scales,
-    leaky_scales,
-    prelu_scales,
-    product_multiplier,
-    reduction_multiplier,
-    rescale_multiplier,
-    sigmoid_scale,
-    softmax_scale,
-    unary_multiplier,
-)
+from matloom.ir.graph import Graph, Tensor
+from matloom.ir.node_rules import QUANTISED, node_problems
 
-__all__ = ["QUANTISED", "unsupported_reason", "verify"]
+__all__ = ["verify"]
 
 #: The engine's addresses have 32 bits, and half of them must do for one tensor.
 MAX_BYTES = 2**31 - 1
-#: Types of integers that may stand for real numbers.
-QUANTISED = ("int8", "int16", "uint8")
-
-#: Scale and zero point that kernels of 8-bit integers take for granted.
-FIXED_OUTPUTS = {
-    (Op.LOGISTIC, "int8"): (1 / 256, -128),
-    (Op.SOFTMAX, "int8"): (1 / 256, -128),
-    (Op.SOFTMAX, "uint8"): (1 / 256, 0),
-}
-
-#: Operators that are a limit, and whether on their input (0) or output (1): RELU6 keeps its scale.
-LIMITS = {Op.RELU: (Activation.RELU, 1), Op.RELU6: (Activation.RELU6, 0)}
-
-#: What derives multipliers from the scales of quantised operators, or says why it cannot.
-RATIOS: Mapping[Op, Callable[[Graph, Node], object]] = {
-    Op.ADD: addition,
-    Op.HARD_SWISH: hard_swish_scales,
-    Op.LEAKY_RELU: leaky_scales,
-    Op.LOGISTIC: sigmoid_scale,
-    Op.MEAN: reduction_multiplier,
-    Op.MUL: product_multiplier,
-    Op.PRELU: prelu_scales,
-    Op.RELU: unary_multiplier,
-    Op.SOFTMAX: softmax_scale,
-    Op.SUB: addition,
-    Op.SUM: reduction_multiplier,
-    Op.TANH: sigmoid_scale,
-}
 
 
 def verify(graph: Graph, stage: str) -> None:
@@ -80,7 +37,7 @@ def _problems(graph: Graph) -> Iterator[str]:
         for problem in _tensor(tensor):
             yield f"tensor {number} ({tensor.name}) {problem}"
     for node in graph.nodes:
-        for problem in _node(graph, node):
+        for problem in node_problems(graph, node):
             yield f"{node} {problem}"
 
 
@@ -162,140 +119,3 @@ def _quantisation(tensor: Tensor) -> Iterator[str]:
     for zero in zeros:
         if not limits.min <= zero <= limits.max:
             yield f"must have zero points of {limits.min} to {limits.max}, not {zero}"
-
-
-def unsupported_reason(
-    node: Node, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
-) -> str | None:
-    """Return why no kernel runs an operator that may well be sound; None where one does."""
-    rules = OPERATORS[node.op]
-    sides = [[tensor.dtype for tensor in side] for side in (inputs, outputs)]
-    if rules.variadic:
-        sides = [list(dict.fromkeys(side)) for side in sides]
-    types = " -> ".join(map(" ".join, sides))
-    if types not in rules.types:
-        return f"of {types} can run neither on the engine nor on the host"
-    if node.op is Op.CONV_2D and _grouped(inputs[0].shape, inputs[1].shape):
-        return f"has {inputs[0].shape[3] // inputs[1].shape[3]} groups"
-    if rules.weight_axis is None or inputs[1].dtype not in QUANTISED:
-        return None
-    for name, tensor in zip(("weights", "bias"), inputs[1:], strict=False):
-        if tensor.data is None:
-            return f"must have constant {name}"
-    quantisation = inputs[1].quantisation
-    for zero in () if quantisation is None else quantisation.zero_point:
-        if zero != 0 and inputs[1].dtype != "uint8":
-            return f"must have weights of zero point 0, not {zero}"
-    if inputs[0].dtype == outputs[0].dtype == "int16":
-        for tensor in (inputs[0], outputs[0]):
-            if tensor.quantisation is not None and any(tensor.quantisation.zero_point):
-                return f"must have 16-bit data of zero point 0, not {tensor.zero_point}"
-    if inputs[0].dtype == "float32" and quantisation is not None and quantisation.axis is not None:
-        return f"must have one scale for weights between floats, not {len(quantisation.scale)}"
-    return None
-
-
-def _grouped(image: tuple[int, ...], weights: tuple[int, ...]) -> bool:
-    """Return whether each filter sees one of several equal parts of the channels."""
-    if len(image) != 4 or len(weights) != 4:
-        return False
-    return image[3] != weights[3] and image[3] % weights[3] == 0
-
-
-def _node(graph: Graph, node: Node) -> Iterator[str]:
-    rules = OPERATORS[node.op]
-    inputs = [graph.tensors[number] for number in node.inputs]
-    outputs = [graph.tensors[number] for number in node.outputs]
-    if type(node.attributes) is not rules.attributes:
-        expected, given = rules.attributes.__name__, type(node.attributes).__name__
-        yield f"must have attributes of {expected}, not {given}"
-        return
-    if node.op is Op.REFERENCE:
-        return
-    problem = unsupported_reason(node, inputs, outputs)
-    if problem is not None:
-        yield problem
-        return
-    yield from _shape(node, rules, inputs, outputs)
-    if node.op is Op.CONCATENATION:
-        yield from _same_scale(inputs, outputs[0])
-    if not rules.scaled:
-        return
-    for tensor in (*inputs, *outputs):
-        if tensor.dtype in QUANTISED and tensor.quantisation is None:
-            yield f"must have a scale and a zero point for {tensor.name!r}"
-    if rules.weight_axis is not None:
-        quantisation = inputs[1].quantisation
-        if quantisation is not None and quantisation.axis not in (None, rules.weight_axis):
-            yield (
-                f"must have weight scales along axis {rules.weight_axis}, not {quantisation.axis}"
-            )
-        inputs = inputs[:1]
-    for tensor in (*inputs, *outputs):
-        if tensor.quantisation is not None and tensor.quantisation.axis is not None:
-            yield f"must have one scale for {tensor.name!r}, not {len(tensor.quantisation.scale)}"
-    wanted = FIXED_OUTPUTS.get((node.op, outputs[0].dtype))
-    if wanted is not None and outputs[0].quantisation is not None:
-        given_pair = (outputs[0].scale, outputs[0].zero_point)
-        if given_pair != wanted:
-            yield (
-                f"must have an output of scale 1/{1 / wanted[0]:.0f} and zero point {wanted[1]}, "
-                f"not {given_pair}"
-            )
-    yield from _ratios(graph, node)
-
-
-def _same_scale(inputs: Sequence[Tensor], output: Tensor) -> Iterator[str]:
-    """Check that integers can be copied as they are."""
-    for tensor in inputs:
-        if tensor.quantisation != output.quantisation:
-            yield f"must have inputs of the output's scale and zero point, unlike {tensor.name!r}"
-
-
-def _ratios(graph: Graph, node: Node) -> Iterator[str]:
-    """Check that ratios of scales, and limits, have integers."""
-    output = graph.tensors[node.outputs[0]]
-    if output.quantisation is None:
-        return
-    activation = getattr(node.attributes, "activation", Activation.NONE)
-    try:
-        if node.op in LIMITS:
-            limit, side = LIMITS[node.op]
-            activation_range(limit, graph.tensors[(node.inputs, node.outputs)[side][0]])
-        if activation is not Activation.NONE:
-            activation_range(activation, output)
-        if OPERATORS[node.op].weight_axis is not None:
-            channel_multipliers(graph, node)
-        elif node.op in RATIOS:
-            RATIOS[node.op](graph, node)
-        elif node.op is Op.QUANTIZE and graph.tensors[node.inputs[0]].quantisation is not None:
-            rescale_multiplier(graph.tensors[node.inputs[0]], output)
-    except ValueError as error:
-        yield f"does not fit its scales: {error}"
-
-
-def _shape(
-    node: Node, rules: Operator, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
-) -> Iterator[str]:
-    if rules.shape is None and rules.parts is None:
-        if inputs[0].size != outputs[0].size:
-            yield f"must give {inputs[0].size} elements, not {outputs[0].size}"
-        return
-    given = [tensor.shape for tensor in inputs]
-    try:
-        if rules.parts is not None:
-            shapes = rules.parts(given, node.attributes)
-        else:
-            assert rules.shape is not None
-            shapes = [rules.shape(given, node.attributes)]
-    except ValueError as error:
-        yield f"does not fit its inputs: {error}"
-        return
-    if len(shapes) != len(outputs):
-        yield f"must have {len(shapes)} outputs, not {len(outputs)}"
-        return
-    for shape, output in zip(shapes, outputs, strict=True):
-        # A dense layer's rows are its elements; files give them any number of dimensions.
-        loose = node.op is Op.FULLY_CONNECTED and math.prod(shape) == output.size
-        if shape != output.shape and not (loose and shape[-1:] == output.shape[-1:]):
-            yield f"must have an output of shape {shape}, not {output.shape}"

@@ -13,10 +13,10 @@ from matloom.arch.csr import Fault
 from matloom.arch.instruction import Instruction, pack
 from matloom.arch.isa import Opcode, Region
 from matloom.arch.memory import REFERENCE_MEMORY, Memory
-from matloom.device import rtl
+from matloom.device import simulator
 from matloom.device.errors import DeviceError, DeviceFault
 from matloom.device.open import open_device
-from matloom.device.rtl import MemoryTiming
+from matloom.device.rtl import MEMORY_BASE, MemoryTiming
 from matloom.testing.random_programs import clear_state, random_stream, read_state, run_stream
 from matloom_rtl.generate import Chip
 
@@ -296,7 +296,7 @@ def test_no_such_register(pair):
 
 def test_no_such_memory(pair):
     chip = pair.rtl.transport
-    for at in (rtl.MEMORY_BASE - 1, rtl.MEMORY_BASE + chip.memory_bytes - 3):
+    for at in (MEMORY_BASE - 1, MEMORY_BASE + chip.memory_bytes - 3):
         with pytest.raises(OSError, match="external memory must hold"):
             chip.read_block(at, 4)
         with pytest.raises(OSError, match="external memory must hold"):
@@ -317,21 +317,21 @@ def test_waves(pair, tmp_path):
 
 def test_a_known_build_is_not_made_again(pair, monkeypatch):
     """Not even its Verilog is generated; the sources must stay the same meanwhile."""
-    monkeypatch.setattr(rtl, "_build", None)
-    assert rtl.build(pair.config).is_file()
+    monkeypatch.setattr(simulator, "_build", None)
+    assert simulator.build(pair.config).is_file()
 
 
 def test_builds_are_known_by_everything_that_goes_into_them(pair, tmp_path, monkeypatch):
     """Neither the harness nor a configuration nor tracing may meet another's library."""
     known = {
-        rtl._source_digest(PRESETS["nano"], False),
-        rtl._source_digest(PRESETS["nano"], True),
-        rtl._source_digest(PRESETS["small"], False),
+        simulator._source_digest(PRESETS["nano"], False),
+        simulator._source_digest(PRESETS["nano"], True),
+        simulator._source_digest(PRESETS["small"], False),
     }
     harness = tmp_path / "harness.cpp"
-    harness.write_text(rtl._HARNESS.read_text() + "\n")
-    monkeypatch.setattr(rtl, "_HARNESS", harness)
-    known.add(rtl._source_digest(PRESETS["nano"], False))
+    harness.write_text(simulator._HARNESS.read_text() + "\n")
+    monkeypatch.setattr(simulator, "_HARNESS", harness)
+    known.add(simulator._source_digest(PRESETS["nano"], False))
     assert len(known) == 4
 
 
@@ -349,17 +349,17 @@ def test_edits_are_built_anew(pair, tmp_path, monkeypatch):
     harness = tmp_path / "harness.cpp"
     harness.write_text("// one\n")
     monkeypatch.setenv("MATLOOM_CACHE", str(tmp_path))
-    monkeypatch.setattr(rtl, "build_library", pretend)
-    monkeypatch.setattr(rtl, "_HARNESS", harness)
+    monkeypatch.setattr(simulator, "build_library", pretend)
+    monkeypatch.setattr(simulator, "_HARNESS", harness)
     monkeypatch.setattr("matloom_rtl.generate.generate", generate)
     for line in ("", "", "// two\n", ""):
         harness.write_text(harness.read_text() + line)
-        rtl.build(pair.config)
+        simulator.build(pair.config)
     assert len(outputs) == len(set(outputs)) == 2
     # As after an edit of the hardware.
     shutil.rmtree(tmp_path / "simulators" / "known")
     verilog += "// edited\n"
-    rtl.build(pair.config)
+    simulator.build(pair.config)
     assert len(outputs) == len(set(outputs)) == 3
 
 
@@ -384,10 +384,10 @@ def test_sources_are_written_once_however_many_build(pair, tmp_path, monkeypatch
         output.write_bytes(b"")
 
     monkeypatch.setenv("MATLOOM_CACHE", str(tmp_path))
-    monkeypatch.setattr(rtl, "build_library", pretend)
+    monkeypatch.setattr(simulator, "build_library", pretend)
     monkeypatch.setattr("matloom_rtl.generate.generate", generate)
     with ThreadPoolExecutor(2) as pool:
-        first, second = pool.map(rtl.build, [pair.config] * 2)
+        first, second = pool.map(simulator.build, [pair.config] * 2)
     assert first == second
     assert len(written) == 1
     assert built == ["module matloom(); endmodule\n"]

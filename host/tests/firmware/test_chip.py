@@ -9,7 +9,7 @@ import pytest
 import matloom
 from matloom.arch.config import PRESETS
 from matloom.data.digits import NETWORK
-from matloom.device.rtl import build as build_simulator
+from matloom.device.simulator import build as build_simulator
 from matloom.frontend.tflite import load_tflite
 from matloom.kernels.interpreter import interpret
 from matloom.program import Program

@@ -11,7 +11,7 @@ import pytest
 from matloom.arch.config import PRESETS
 from matloom.compiler import compile_network
 from matloom.data.digits import NETWORK
-from matloom.device.rtl import build as build_simulator
+from matloom.device.simulator import build as build_simulator
 from matloom.frontend.tflite import load_tflite
 from matloom.kernels.interpreter import interpret
 
