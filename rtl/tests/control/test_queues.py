@@ -1,0 +1,64 @@
+"""Queues: an instruction of any unit goes through whole, and one that stays is told of."""
+
+import pytest
+
+from matloom.arch.config import PRESETS
+from matloom.arch.instruction import Instruction, pack
+from matloom.arch.isa import UNITS
+from matloom_rtl.control.layouts import AHEAD
+from matloom_rtl.control.queues import Queues
+from matloom_rtl.testing import simulate
+
+CONFIG = PRESETS["nano"]
+#: A number below `rows` of every unit's bodies, so that a body is known again.
+FIRST = {"load": "rows", "exec": "height", "post": "height", "store": "rows"}
+
+
+async def give(ctx, dut, unit, *, target):
+    """Give an instruction that waits for completion `target` + 1 of LOAD, and find it good."""
+    data = pack(Instruction(unit, {FIRST[unit.name.lower()]: 3}))
+    for start in range(0, len(data), 16):
+        ctx.set(dut.i.payload, int.from_bytes(data[start : start + 16], "little"))
+        ctx.set(dut.i.valid, 1)
+        await ctx.tick().until(dut.i.ready)
+        ctx.set(dut.i.valid, 0)
+    notes = {"waits": 1, "targets": [target, 0, 0, 0]}
+    for each in UNITS:
+        ctx.set(getattr(dut, each.name.lower()).payload, notes)
+    queue = getattr(dut, unit.name.lower())
+    ctx.set(queue.valid, 1)
+    await ctx.tick().until(queue.ready)
+    ctx.set(queue.valid, 0)
+    ctx.set(dut.issue, 1 << UNITS.index(unit))
+    await ctx.tick()
+    ctx.set(dut.issue, 0)
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_an_instruction_that_stays_is_told_of_a_cycle_late(unit):
+    dut = Queues(CONFIG)
+    name = unit.name.lower()
+    out = getattr(dut, f"o_{name}")
+    others = ((1 << len(UNITS)) - 1) & ~(1 << UNITS.index(unit))
+
+    async def main(ctx):
+        await give(ctx, dut, unit, target=0)
+        for _cycle in range(10):
+            await ctx.tick()
+        assert ctx.get(dut.met[UNITS.index(unit)]) == 0b1110
+        ctx.set(dut.issue, others & -others)
+        for _number in range(AHEAD + 1):
+            assert not ctx.get(dut.old)
+            await ctx.tick()
+        assert ctx.get(dut.old)
+        ctx.set(dut.issue, 0)
+        # Its dependency is met: it leaves as it came, and nothing is old any more.
+        ctx.set(dut.completed[0], 1)
+        await ctx.tick().repeat(2)
+        ctx.set(out.ready, 1)
+        (payload,) = await ctx.tick().sample(out.payload).until(out.valid)
+        assert getattr(payload, FIRST[name]) == 3
+        await ctx.tick().repeat(2)
+        assert not ctx.get(dut.old)
+
+    simulate(dut, main, cycles=200)
