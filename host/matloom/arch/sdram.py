@@ -1,4 +1,7 @@
-"""SDRAM chips of boards: geometry and timing by data sheet, and the cycles they take at a clock."""
+"""SDRAM chips of boards: geometry and timing, and the cycles they take at a clock.
+
+Of most parts the data sheet was not at hand: `source` says what each figure comes from.
+"""
 
 import dataclasses
 from dataclasses import dataclass
@@ -75,7 +78,7 @@ class SdramTiming:
 class SdramPart:
     """A single-data-rate SDRAM, or several side by side that take the same commands.
 
-    `source` names the data sheet of every figure; `clock_hz` has the fastest clock of each CAS
+    `source` says what the figures were read from, and which were not read; `clock_hz` has the fastest clock of each CAS
     latency. Raises InvalidSdram, with the rule and the value.
     """
 
@@ -157,9 +160,8 @@ _MHZ = 10**6
 _PARTS = (
     SdramPart(
         name="IS42S16160",
-        # Revisions and their tables differ: the longer time wherever they do.
-        source="ISSI IS42S16160B/G, speed -7, and litedram's table of IS42S16160 (tRCD, tRP, tWR, "
-        "tRFC), the longer of both",
+        source="tRCD, tRP, tWR, tRFC and refreshes as litedram's table of IS42S16160 has them; all "
+        "else recalled; ISSI's data sheet not read",
         data_bits=16,
         banks=4,
         rows=8192,
@@ -178,7 +180,8 @@ _PARTS = (
     ),
     SdramPart(
         name="MT48LC16M16A2",
-        source="Micron 256Mb x4/x8/x16 SDRAM data sheet, speed -75",
+        source="tRCD, tRP, tWR, tRFC and refreshes as litedram's table of MT48LC16M16 has them; all "
+        "else (tRC and power-up too) recalled; Micron's data sheet not read",
         data_bits=16,
         banks=4,
         rows=8192,
@@ -197,7 +200,7 @@ _PARTS = (
     ),
     SdramPart(
         name="AS4C32M16",
-        source="Alliance Memory AS4C32M16SB data sheet, table 16, speed -7",
+        source="its own data sheet: Alliance Memory AS4C32M16SB, table 16, speed -7",
         data_bits=16,
         banks=4,
         rows=8192,
@@ -216,7 +219,8 @@ _PARTS = (
     ),
     SdramPart(
         name="W9825G6KH",
-        source="Winbond W9825G6JH and W9825G6KH data sheets, section 9.5, speed -6",
+        source="the data sheet of its sister Winbond W9825G6JH, section 9.5, speed -6; its own not "
+        "read",
         data_bits=16,
         banks=4,
         rows=8192,
@@ -234,9 +238,8 @@ _PARTS = (
     ),
     SdramPart(
         name="M12L16161A",
-        # The times of its low-voltage sister are the longer ones; the refresh is its own.
-        source="ESMT M12L16161A data sheet (geometry, 2,048 refreshes in 32 ms) and that of "
-        "M12S16161A, speed -7 (times)",
+        source="ESMT M12L16161A data sheet (geometry, 2,048 refreshes in 32 ms); times from that of "
+        "its low-voltage sister M12S16161A, speed -7; its own table of times not read",
         data_bits=16,
         banks=2,
         rows=2048,
@@ -254,10 +257,9 @@ _PARTS = (
     ),
     SdramPart(
         name="GW2AR-18",
-        # Gowin names no chip; geometry and times are those that open designs run it with, a
-        # chip of the same shape, at its slower speed.
-        source="Apicula's doc/sdram.md (pins, geometry); times of ESMT M12L64322A, speed -7, which "
-        "litedram's users run it with: its own data sheet has none",
+        # Gowin names no chip; open designs run it with the times of one of the same shape.
+        source="Apicula's doc/sdram.md (pins, geometry); times filled in from memory, each as long "
+        "as or longer than litedram's table of M12L64322A has it; Gowin's own not found",
         data_bits=32,
         banks=4,
         rows=2048,
