@@ -78,8 +78,8 @@ class SdramTiming:
 class SdramPart:
     """A single-data-rate SDRAM, or several side by side that take the same commands.
 
-    `source` says what the figures were read from, and which were not read; `clock_hz` has the fastest clock of each CAS
-    latency. Raises InvalidSdram, with the rule and the value.
+    `source` says what the figures were read from, and which were not read; `clock_hz` has the
+    fastest clock of each CAS latency. Raises InvalidSdram, with the rule and the value.
     """
 
     name: str
@@ -180,8 +180,8 @@ _PARTS = (
     ),
     SdramPart(
         name="MT48LC16M16A2",
-        source="tRCD, tRP, tWR, tRFC and refreshes as litedram's table of MT48LC16M16 has them; all "
-        "else (tRC and power-up too) recalled; Micron's data sheet not read",
+        source="tRCD, tRP, tWR, tRFC and refreshes as litedram's table of MT48LC16M16 has them; "
+        "all else (tRC and power-up too) recalled; Micron's data sheet not read",
         data_bits=16,
         banks=4,
         rows=8192,
@@ -238,8 +238,8 @@ _PARTS = (
     ),
     SdramPart(
         name="M12L16161A",
-        source="ESMT M12L16161A data sheet (geometry, 2,048 refreshes in 32 ms); times from that of "
-        "its low-voltage sister M12S16161A, speed -7; its own table of times not read",
+        source="ESMT M12L16161A data sheet (geometry, 2,048 refreshes in 32 ms); times from that "
+        "of its low-voltage sister M12S16161A, speed -7; its own table of times not read",
         data_bits=16,
         banks=2,
         rows=2048,
