@@ -252,10 +252,7 @@ class _Search:
     def _best_start(
         self, segment: Segment, image: Image
     ) -> tuple[Candidate, tuple[Scheduled, Image] | None] | DoesNotFit:
-        """Return the start with the fewest predicted cycles; where known, all it leads to.
-
-        Where the first does not fit, neither do others, which differ in the first stage alone.
-        """
+        """Return the start with the fewest predicted cycles; where known, all it leads to."""
         options = self.options
         if options.tiling_seed is not None or options.plain or not options.effort:
             return Candidate(), None
@@ -263,28 +260,45 @@ class _Search:
         whole = options.effort > 1 or is_large(segment, self.config)
         start = segment if whole else _start(segment)
         made = max(self.output_bytes, *(segment.sizes[name] for name in start.results))
+        plans, dropped = self._start_plans(start, tried)
+        if isinstance(plans, DoesNotFit):
+            return plans
         results: dict[Candidate, tuple[Scheduled, Image]] = {}
-        dropped: dict[Candidate, str] = {}
-        for candidate in tried:
-            plan = fit(start, self.config, options, candidate)
-            if isinstance(plan, DoesNotFit):
-                if not results:
-                    return plan
-                dropped[candidate] = plan.reason
-                continue
-            same = next((each for each, (had, _) in results.items() if had.plan is plan), None)
-            if same is not None:
-                dropped[candidate] = f"the same plan as {same.text}"
-                continue
-            grown = image.fork() if start is segment else Image()
-            results[candidate] = self._emitted(start, plan, grown, made), grown
-        best = min(results, key=lambda each: results[each][0].prediction.cycles)
+        # Of the only plan for a part of the segment nobody asks how long it takes.
+        if start is segment or len(plans) > 1:
+            for candidate, plan in plans.items():
+                grown = image.fork() if start is segment else Image()
+                results[candidate] = self._emitted(start, plan, grown, made), grown
+        cycles = {each: made.prediction.cycles for each, (made, _) in results.items()}
+        best = min(plans, key=lambda each: cycles.get(each, 0))
         decision = "start" if start is segment else f"start, by {len(start.stages)} stages"
         for candidate in tried:
             outcome = "chosen" if candidate is best else dropped.get(candidate, "not faster")
-            cycles = results[candidate][0].prediction.cycles if candidate in results else None
-            self._note(decision, candidate.text, cycles, outcome)
+            self._note(decision, candidate.text, cycles.get(candidate), outcome)
         return best, results[best] if start is segment else None
+
+    def _start_plans(
+        self, start: Segment, tried: tuple[Candidate, ...]
+    ) -> tuple[dict[Candidate, Plan] | DoesNotFit, dict[Candidate, str]]:
+        """Return the different plans, and why the others were dropped.
+
+        Where the first does not fit, neither do others, which differ in the first stage alone.
+        """
+        plans: dict[Candidate, Plan] = {}
+        dropped: dict[Candidate, str] = {}
+        for candidate in tried:
+            plan = fit(start, self.config, self.options, candidate)
+            if isinstance(plan, DoesNotFit):
+                if not plans:
+                    return plan, dropped
+                dropped[candidate] = plan.reason
+                continue
+            same = next((each for each, had in plans.items() if had is plan), None)
+            if same is not None:
+                dropped[candidate] = f"the same plan as {same.text}"
+                continue
+            plans[candidate] = plan
+        return plans, dropped
 
     def _resident(
         self,

@@ -64,6 +64,28 @@ def test_a_candidate_that_does_not_fit_is_dropped_with_its_reason(segment, monke
     assert (dropped.decision, dropped.cycles) == ("start, by 3 stages", None)
 
 
+def test_a_start_with_one_plan_is_chosen_without_its_cycles(segment, monkeypatch):
+    small, fit, predict, predicted = PRESETS["small"], search.fit, search.predict, []
+
+    def same(segment, config, options, _candidate):
+        return fit(segment, config, options, search.Candidate())
+
+    def noted(instructions, machine, **kwargs):
+        predicted.append(instructions)
+        return predict(instructions, machine, **kwargs)
+
+    monkeypatch.setattr(search, "fit", same)
+    monkeypatch.setattr(search, "predict", noted)
+    found = scheduled(segment, small, CompileOptions(resident=False))
+    assert isinstance(found, Scheduled)
+    starts = [each for each in found.tried if each.decision == "start, by 3 stages"]
+    assert [each.outcome == "chosen" for each in starts] == [True] + [False] * (len(starts) - 1)
+    assert all(each.cycles is None for each in starts)
+    # The first that is predicted is all of the segment, of the same instructions as ever.
+    alone = scheduled(segment, small, CompileOptions(resident=False, effort=0))
+    assert predicted[0] == alone.instructions
+
+
 def product_segment(rows, inner, outputs):
     """Return the stage of a matrix product at nano, and nano."""
     job = Job(config=PRESETS["nano"], options=CompileOptions())
