@@ -1,5 +1,6 @@
 """The search for a schedule: every candidate is on record, and what does not fit is a value."""
 
+import gc
 from dataclasses import replace
 
 import pytest
@@ -84,6 +85,32 @@ def test_a_start_with_one_plan_is_chosen_without_its_cycles(segment, monkeypatch
     # The first that is predicted is all of the segment, of the same instructions as ever.
     alone = scheduled(segment, small, CompileOptions(resident=False, effort=0))
     assert predicted[0] == alone.instructions
+
+
+def test_a_schedule_leaves_no_cycles_to_the_collector(segment):
+    gc.collect()
+    gc.disable()
+    try:
+        found = scheduled(segment, PRESETS["small"])
+        assert not gc.isenabled()
+        del found
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
+
+
+def test_the_collector_rests_during_a_search_alone(segment, monkeypatch):
+    seen = []
+
+    def fails(*_args, **_kwargs):
+        seen.append(gc.isenabled())
+        raise ArithmeticError
+
+    monkeypatch.setattr(search, "candidates", fails)
+    with pytest.raises(ArithmeticError):
+        scheduled(segment, PRESETS["small"])
+    assert seen == [False]
+    assert gc.isenabled()
 
 
 def product_segment(rows, inner, outputs):
