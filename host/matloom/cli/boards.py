@@ -16,7 +16,8 @@ def _list_boards(context: click.Context, _parameter: click.Parameter, wanted: bo
     from matloom_rtl.board.definition import board_names, load_board
 
     for board in map(load_board, board_names()):
-        memory = f"{board.memory.bytes // 1024} KiB of {board.memory.kind} RAM"
+        kind = {"block": "block RAM", "sdram": "SDRAM"}[board.memory.kind]
+        memory = f"{board.memory.bytes // 1024} KiB of {kind}"
         clock = f"{board.clock_hz / 1e6:g} MHz"
         click.echo(f"{board.name:18} {board.config:8} {clock:8} {memory:22} {board.title}")
     context.exit()
@@ -114,8 +115,6 @@ def program(board: str, bitstream: Path, flash: bool) -> None:
 @click.option("--config", metavar="PRESET[+CHANGE...]|FILE", help="The engine; else the board's.")
 def simulate_board(board: str, config: str | None) -> None:
     """Simulate BOARD until interrupted, all but its PLL; print what --device takes."""
-    import threading
-
     from matloom.device.simulated_board import SimulatedBoard
     from matloom.terminal.progress import progress
     from matloom_rtl.board.definition import load_board
@@ -125,4 +124,4 @@ def simulate_board(board: str, config: str | None) -> None:
         running = SimulatedBoard(board, config)
     with running:
         click.echo(f"--device {running.device} --config {engine}")
-        threading.Event().wait()
+        running.stopped.wait()

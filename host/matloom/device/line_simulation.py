@@ -46,6 +46,8 @@ class Source:
         Verilog of cells that the text has none of.
     defines:
         For the C++.
+    options:
+        For Verilator.
     """
 
     top: str
@@ -54,17 +56,20 @@ class Source:
     harness: Path
     models: tuple[Path, ...] = ()
     defines: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
 
 
 def build(source: Source, optimise: bool, on_line: Callable[[str], None] | None) -> Path:
     """Return the simulator library of a source, from the cache or built now."""
     text = power_up.without_initial_values(simulated.simulated(source.verilog))
     folders = dict.fromkeys((HARNESS / "linked", source.harness.parent))
-    flags = [word for define in source.defines for word in ("-CFLAGS", f"-D{define}")]
+    flags = [*source.options]
+    flags += [word for define in source.defines for word in ("-CFLAGS", f"-D{define}")]
     paths = [word for folder in folders for word in ("-CFLAGS", f"-I{folder}")]
     speed = [] if optimise else ["-MAKEFLAGS", "OPT_FAST=-O0"]
     key = hashlib.sha256(text.encode())
     files = [path.read_text() for folder in folders for path in sorted(folder.iterdir())]
+    files.append((HARNESS / "sdram.h").read_text())
     arguments = json.dumps([*build_arguments(source.top), *flags, *speed])
     for part in (*files, find_verilator().version, arguments):
         key.update(part.encode() + b"\0")
@@ -112,13 +117,22 @@ class LineSimulation:
         What `build` returned.
     memory_base, memory_bytes:
         External memory beside the chip; no bytes where the chip has its own.
+    sdram:
+        What the chip has instead: the `SdramShape` of the harness.
     """
 
-    def __init__(self, library: Path, memory_base: int = 0, memory_bytes: int = 0) -> None:
+    def __init__(
+        self,
+        library: Path,
+        memory_base: int = 0,
+        memory_bytes: int = 0,
+        sdram: ctypes.Structure | None = None,
+    ) -> None:
         self._library = _load(library)
         self._memory = np.zeros(memory_bytes, np.uint8)
+        memory = ctypes.addressof(sdram) if sdram else self._memory.ctypes.data
         self._simulation = self._library.linked_create(
-            self._memory.ctypes.data, memory_base, memory_bytes, DIVISOR
+            memory if sdram or memory_bytes else None, memory_base, memory_bytes, DIVISOR
         )
         self._far, self._near = os.openpty()
         tty.setraw(self._near)
@@ -142,8 +156,14 @@ class LineSimulation:
             self._stop.value = 1
             self._server.join()
             self._library.linked_destroy(self._simulation)
-            os.close(self._far)
+            self._hang_up()
             os.close(self._near)
+
+    def _hang_up(self) -> None:
+        """Close the far end of the line: its user learns at once that nobody is there."""
+        if self._far >= 0:
+            os.close(self._far)
+        self._far = -1
 
     def __enter__(self) -> Self:
         return self

@@ -1,7 +1,11 @@
 """A board simulated whole, its line on a pseudo-terminal: all of its bitstream but the PLL."""
 
+import ctypes
+import threading
 from collections.abc import Callable
+from typing import Any
 
+from matloom.device.errors import DeviceError
 from matloom.device.line_simulation import DIVISOR, HARNESS, LineSimulation, Source, build
 
 __all__ = ["SimulatedBoard"]
@@ -19,20 +23,48 @@ def _source(name: str, config: str | None) -> Source:
     engine = load_config(config or board.config)
     clock_hz = round(settings_for(board)[0].output_hz)
     pll, link = settings_for(board, baud=clock_hz // DIVISOR)
+    has_sdram = board.memory.kind == "sdram"
     return Source(
         top=BOARD_TOP,
         verilog=board_verilog(board, engine, pll, link),
         label=f"board-{board.name}-{engine.digest:08x}",
         harness=_FOLDER / "board.cpp",
-        models=(_FOLDER / "pll.v",),
+        models=(_FOLDER / "cells.v",),
+        defines=("MATLOOM_SDRAM",) if has_sdram else (),
+        options=("--pins-inout-enables",) if has_sdram else (),
     )
 
 
+def _sdram_shape(name: str, stricter: dict[str, int]) -> Any:
+    """Return the model's parameters for a board's SDRAM at its clock; None where it has none."""
+    from matloom.arch.sdram import load_sdram
+    from matloom_rtl.board.definition import load_board
+    from matloom_rtl.board.top import settings_for
+    from matloom_rtl.sdram.testing import shape_of
+
+    board = load_board(name)
+    if board.memory.kind != "sdram":
+        return None
+    part = load_sdram(board.memory.part)
+    shape = shape_of(part, part.timing(round(settings_for(board)[0].output_hz)))
+    for field, value in stricter.items():
+        setattr(shape, field, value)
+    return shape
+
+
 class SimulatedBoard(LineSimulation):
-    """A board's top in Verilator; it runs until `close`.
+    """A board's top in Verilator; it runs until `close`, or until its SDRAM's rules are broken.
 
     The PLL passes its input on and locks after some cycles, and the line is as fast as the link
-    can: two cycles a bit. All else is the Verilog of the bitstream.
+    can: two cycles a bit. All else is the Verilog of the bitstream, with models of the cells at
+    its pins and of the SDRAM.
+
+    Members
+    -------
+    breach:
+        The rule of the SDRAM that was broken, as a sentence; "" while none is.
+    stopped:
+        Set where one is: the line is gone from then on.
 
     Parameters
     ----------
@@ -42,11 +74,15 @@ class SimulatedBoard(LineSimulation):
         Another engine than the board's.
     optimise, on_line:
         As those of `matloom.device.linked.LinkedChip`.
+    sdram:
+        Cycles of the SDRAM's rules other than those of its part, by the names of `SdramTiming`.
 
     Errors
     ------
     ValueError
         No such board or configuration.
+    DeviceError
+        From `close`: the sentence of `breach`.
     """
 
     def __init__(
@@ -55,5 +91,32 @@ class SimulatedBoard(LineSimulation):
         config: str | None = None,
         optimise: bool = True,
         on_line: Callable[[str], None] | None = None,
+        sdram: dict[str, int] | None = None,
     ) -> None:
-        super().__init__(build(_source(name, config), optimise, on_line))
+        self.breach, self.stopped = "", threading.Event()
+        self._name = name
+        library = build(_source(name, config), optimise, on_line)
+        super().__init__(library, sdram=_sdram_shape(name, sdram or {}))
+
+    def _serve(self) -> None:
+        super()._serve()
+        from matloom_rtl.sdram.testing import RULES
+
+        cycle = ctypes.c_uint64()
+        find = self._library.linked_breach
+        find.restype, find.argtypes = ctypes.c_uint32, [ctypes.c_void_p, ctypes.c_void_p]
+        rule = RULES[find(self._simulation, ctypes.addressof(cycle))]
+        if rule != RULES[0]:
+            self.breach = (
+                f"the SDRAM of {self._name} must be driven by its rules, and {rule} was broken in "
+                f"cycle {cycle.value} (docs/sdram.md, The rules); the simulation has stopped"
+            )
+            self.stopped.set()
+            self._hang_up()
+
+    def close(self) -> None:
+        """End the simulation; a second time does nothing. Raises DeviceError for a breach."""
+        first = not self._stop.value
+        super().close()
+        if first and self.breach:
+            raise DeviceError(self.breach)

@@ -1,5 +1,6 @@
 """A board simulated whole, from its oscillator and line: the memory inside, and networks."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -7,11 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from matloom.device.errors import DeviceError
 from matloom.device.open import open_device
 from matloom.device.simulated_board import SimulatedBoard
 from matloom.runtime import load
+from matloom_rtl.board.definition import BOARD_FOLDER
 
 BOARD = "ulx3s-85f"
+
+#: Its SDRAM.
+BYTES = 32 << 20
 
 #: The least engine there is, for the sake of the time in which its simulator is built.
 LEAST = "nano+windows=0+maximum=0"
@@ -28,10 +34,10 @@ def test_the_hello_and_the_whole_memory(board):
     driver = open_device(board.device, LEAST)
     transport = driver.transport
     hello = transport.hello
-    assert (hello.board, hello.clock_hz, hello.memory_bytes) == (BOARD, 62_500_000, 262_144)
+    assert (hello.board, hello.clock_hz, hello.memory_bytes) == (BOARD, 62_500_000, BYTES)
     data = np.random.default_rng(2).integers(0, 256, 5001, np.uint8).tobytes()
-    # Over the ends of two banks, and to the last byte.
-    for start in (65_536 - 1000, 262_144 - 5001):
+    # Over the ends of rows in all banks, at odd addresses, and to the last byte.
+    for start in (65_536 - 1001, BYTES - 5001):
         transport.write_block(transport.memory_base + start, data)
         assert transport.read_block(transport.memory_base + start, len(data)) == data
     driver.close()
@@ -44,6 +50,35 @@ def test_a_network_runs(board, small_product, small_inputs):
         outputs = session.run(small_inputs)
     assert outputs.keys() == expected.keys()
     assert all((outputs[name] == expected[name]).all() for name in expected)
+
+
+def test_a_broken_rule_ends_the_simulation(board):
+    """An SDRAM that wants more than its part: a sentence names the rule, and the line is gone."""
+    del board  # Its simulator is built.
+    running = SimulatedBoard(BOARD, LEAST, optimise=False, sdram={"rcd": 5})
+    transport = open_device(running.device, LEAST).transport
+    rows = b"".join(bytes([row]) * 1024 for row in range(16))
+    with pytest.raises(DeviceError, match="must stay there while it is used"):
+        transport.write_block(transport.memory_base, rows)
+    assert running.stopped.is_set()
+    with pytest.raises(DeviceError, match=rf"SDRAM of {BOARD} must .*, and tRCD was broken in"):
+        running.close()
+
+
+@pytest.mark.slow
+def test_block_ram(tmp_path):
+    """The same board with its memory in the FPGA, over the end of a bank."""
+    pytest.importorskip("serial", reason="pyserial is absent: extra uart")
+    path = tmp_path / "block.toml"
+    text = (BOARD_FOLDER / f"{BOARD}.toml").read_text()
+    memory = '[memory]\nkind = "block"\nbytes = 131_072\n\n[pins]'
+    path.write_text(re.sub(r"\[memory\].*\[pins\]", memory, text, flags=re.DOTALL))
+    with SimulatedBoard(str(path), LEAST, optimise=False) as running:
+        transport = open_device(running.device, LEAST).transport
+        assert transport.hello.memory_bytes == 131_072
+        data = bytes(range(256))
+        transport.write_block(transport.memory_base + 65_536 - 100, data)
+        assert transport.read_block(transport.memory_base + 65_536 - 100, 256) == data
 
 
 def test_no_such_board():

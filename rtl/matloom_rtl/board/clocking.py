@@ -18,8 +18,23 @@ def pll_for(family: str, input_hz: int, wanted_hz: int) -> Pll:
     return choose(input_hz, wanted_hz, _RULES[family])
 
 
-def _ecp5(pll: Pll, source, clock, locked) -> Instance:
-    """Return an EHXPLLL; the edges of its output fall together with those of the input."""
+def _ecp5(pll: Pll, source, clock, locked, early=None) -> Instance:
+    """Return an EHXPLLL; the edges of its output fall together with those of the input.
+
+    Those of `early`, where it is wanted, come before by an eighth of a cycle, rounded down to
+    cycles of the oscillator, and by one at least.
+    """
+    lead = max(1, pll.output_divider // 8)
+    second = {
+        "p_CLKOS_ENABLE": "ENABLED",
+        "p_CLKOS_DIV": pll.output_divider,
+        # Late by all of a cycle but the lead.
+        "p_CLKOS_CPHASE": 2 * pll.output_divider - 1 - lead,
+        "p_CLKOS_FPHASE": 0,
+        "p_OUTDIVIDER_MUXB": "DIVB",
+        "a_FREQUENCY_PIN_CLKOS": _megahertz(pll.output_hz),
+        "o_CLKOS": early,
+    }
     return Instance(
         "EHXPLLL",
         p_CLKI_DIV=pll.input_divider,
@@ -46,6 +61,7 @@ def _ecp5(pll: Pll, source, clock, locked) -> Instance:
         i_ENCLKOP=Const(0),
         o_CLKOP=clock,
         o_LOCK=locked,
+        **({} if early is None else second),
     )
 
 
@@ -90,18 +106,21 @@ class Clocking(wiring.Component):
         The oscillator.
     clock: out
         What the PLL makes of it; it may do anything until `locked`.
+    early: out
+        For an SDRAM, where the board has one: `clock`, up to an eighth of a cycle before it.
     locked: out
         The PLL follows the oscillator; belongs to no clock.
     """
 
-    def __init__(self, family: str, pll: Pll):
-        self._family, self._pll = family, pll
-        super().__init__({"source": In(1), "clock": Out(1), "locked": Out(1)})
+    def __init__(self, family: str, pll: Pll, early: bool = False):
+        self._family, self._pll, self._early = family, pll, early
+        super().__init__({"source": In(1), "clock": Out(1), "early": Out(1), "locked": Out(1)})
 
     def elaborate(self, platform):
         m = Module()
         make = _INSTANCES[self._family]
-        m.submodules.pll = make(self._pll, self.source, self.clock, self.locked)
+        outputs = (self.clock, self.locked, *((self.early,) if self._early else ()))
+        m.submodules.pll = make(self._pll, self.source, *outputs)
         return m
 
 

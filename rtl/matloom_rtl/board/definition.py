@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from matloom.arch.sdram import SDRAMS, load_sdram
 from matloom_rtl.fpga.devices import DEVICES
 
 __all__ = ["BOARD_FOLDER", "Board", "BoardError", "board_names", "load_board"]
@@ -15,8 +16,8 @@ BOARD_FOLDER = Path(__file__).with_name("boards")
 #: Ports of the top that every board has.
 PORTS = ("clk", "uart_rx", "uart_tx")
 
-#: Kinds of external memory.
-MEMORIES = ("block",)
+#: Kinds of external memory, and the fields of each.
+MEMORIES = {"block": {"kind", "bytes"}, "sdram": {"kind", "part", "pins"}}
 
 
 class BoardError(ValueError):
@@ -25,10 +26,15 @@ class BoardError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Memory:
-    """External memory: its `kind`, one of `MEMORIES`, and its size."""
+    """External memory: its `kind`, one of `MEMORIES`, and its size.
+
+    An SDRAM has its `part`, by `matloom.arch.sdram`, and `pins`, its resource of the definition.
+    """
 
     kind: str
     bytes: int
+    part: str = ""
+    pins: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,10 +118,14 @@ def _board(path: Path, values: dict[str, Any]) -> Board:
         _check_type(path, name, value, known[name].type)
     _check_values(path, values)
     changed = {
-        "memory": Memory(**values["memory"]),
+        "memory": _memory(**values["memory"]),
         "programmer": tuple(values.get("programmer", ())),
     }
     return Board(**(values | changed))
+
+
+def _memory(kind: str, part: str = "", pins: str = "", bytes: int = 0) -> Memory:
+    return Memory(kind=kind, bytes=load_sdram(part).bytes if part else bytes, part=part, pins=pins)
 
 
 def _check_type(path: Path, name: str, value: Any, kind: Any) -> None:
@@ -131,10 +141,19 @@ def _check_values(path: Path, values: dict[str, Any]) -> None:
 
     device, memory, pins = values["device"], values["memory"], values.get("pins", {})
     require("device", device in DEVICES, f"be one of {', '.join(DEVICES)}", device)
-    kind, size = memory.get("kind"), memory.get("bytes")
-    require("memory", set(memory) == {"kind", "bytes"}, "have kind and bytes", sorted(memory))
+    kind = memory.get("kind")
     require("memory.kind", kind in MEMORIES, f"be one of {', '.join(MEMORIES)}", kind)
-    require("memory.bytes", type(size) is int and size > 0, "be a positive integer", size)
+    fields_ = MEMORIES[kind]
+    require("memory", set(memory) == fields_, f"have {', '.join(sorted(fields_))}", sorted(memory))
+    if kind == "block":
+        size = memory["bytes"]
+        require("memory.bytes", type(size) is int and size > 0, "be a positive integer", size)
+    else:
+        part, family = memory["part"], DEVICES[device].family
+        require("memory.part", part in SDRAMS, f"be one of {', '.join(SDRAMS)}", part)
+        require("memory.kind", family == "ecp5", "be block where the device is no ECP5", kind)
+        named_pins = isinstance(memory["pins"], str) and bool(values.get("definition"))
+        require("memory.pins", named_pins, "be a resource of the definition", memory["pins"])
     for name in ("input_hz", "clock_hz", "baud"):
         require(name, values[name] > 0, "be positive", values[name])
     require("pins", set(pins) == set(PORTS), f"name {', '.join(PORTS)}", sorted(pins))

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from matloom_rtl.board.definition import Board, BoardError
+from matloom_rtl.board.sdram import port_widths
 
 __all__ = ["Place", "constraints", "places"]
 
@@ -25,10 +26,27 @@ def places(board: Board) -> dict[str, Place]:
     BoardError
         amaranth-boards is not installed, or has no such class, resource or signal.
     """
-    return {
+    found = {
         port: _named(board, place) if isinstance(place, str) else _sited(place)
         for port, place in board.pins.items()
     }
+    return found | (_sdram(board) if board.memory.kind == "sdram" else {})
+
+
+def _sdram(board: Board) -> dict[str, Place]:
+    """Return the places of the SDRAM's pins."""
+    found = {}
+    for name, width in port_widths(board.memory.part).items():
+        sites, attributes = _signal(board, f"{board.memory.pins}.{name}")
+        if len(sites) != width:
+            raise BoardError(
+                f"memory.pins of {board.name} must be an SDRAM of {board.definition} with {width} "
+                f"pins {name}, not {board.memory.pins!r}, which has {len(sites)}"
+            )
+        for bit, site in enumerate(sites):
+            port = f"sdram_{name}[{bit}]" if width > 1 else f"sdram_{name}"
+            found[port] = Place(site=site, attributes=attributes)
+    return found
 
 
 def _sited(place: dict[str, Any]) -> Place:
@@ -51,8 +69,8 @@ def _definition(board: Board) -> Any:
         raise BoardError(f"definition of {board.name} must exist: {error}") from None
 
 
-def _named(board: Board, name: str) -> Place:
-    """Return the place of a resource, ``name``, or of a signal of one, ``name.signal``."""
+def _signal(board: Board, name: str) -> tuple[list[str], dict[str, str]]:
+    """Return sites and attributes of a resource, ``name``, or of a signal, ``name.signal``."""
     resource_name, _, signal_name = name.partition(".")
     found = [
         item
@@ -66,12 +84,17 @@ def _named(board: Board, name: str) -> Place:
         attributes |= {key: value for part in signals for key, value in part.attrs.items()}
         parts = [part for item in signals for part in item.ios]
     sites = [site for part in parts for site in getattr(part, "names", ())]
+    return sites, {key: str(value) for key, value in attributes.items()}
+
+
+def _named(board: Board, name: str) -> Place:
+    sites, attributes = _signal(board, name)
     if len(sites) != 1 or ":" in sites[0]:
         raise BoardError(
             f"pins of {board.name} must be resources of {board.definition} with one pin of the "
             f"device, not {name!r}, which has {len(sites)}"
         )
-    return Place(site=sites[0], attributes={key: str(value) for key, value in attributes.items()})
+    return Place(site=sites[0], attributes=attributes)
 
 
 def constraints(board: Board, family: str) -> str:

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from amaranth.back import verilog
@@ -73,7 +73,7 @@ class Plan:
             "device": self.device.name,
             "config": self.config.as_dict(),
             "config_digest": f"{self.config.digest:08x}",
-            "memory": {"kind": board.memory.kind, "bytes": board.memory.bytes},
+            "memory": {name: value for name, value in asdict(board.memory).items() if value},
             "link": {"baud": link.baud, "divisor": link.divisor},
             "options": list(self.device.options),
             "columns_in_tables": self.soft_columns,
@@ -91,7 +91,8 @@ def board_verilog(board: Board, config: Config, pll: Pll, link: LinkSettings) ->
     ValueError
         Block RAM that is no multiple of a bank.
     """
-    words_of_bank(board.memory.bytes, config.bus_bits)
+    if board.memory.kind == "block":
+        words_of_bank(board.memory.bytes, config.bus_bits)
     top = BoardTop(board, config, pll, link)
     text = verilog.convert(top, name=BOARD_TOP, emit_src=False, strip_internal_attrs=True)
     return _ZEROS.sub("", text)

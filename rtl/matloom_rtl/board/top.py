@@ -8,6 +8,7 @@ from matloom.arch.config import Config
 from matloom_rtl.board.clocking import Clocking, Reset, pll_for
 from matloom_rtl.board.definition import Board
 from matloom_rtl.board.memory import BlockMemory
+from matloom_rtl.board.sdram import BoardSdram
 from matloom_rtl.fpga.devices import DEVICES
 from matloom_rtl.link.core import LinkedCore
 from matloom_rtl.link.settings import LinkSettings
@@ -47,6 +48,8 @@ class BoardTop(wiring.Component):
         The oscillator.
     uart_rx, uart_tx: in, out
         The line to the host.
+
+    Where the board has an SDRAM, its pins are ports besides (`matloom_rtl.board.sdram`).
     """
 
     def __init__(self, board: Board, config: Config, pll, link: LinkSettings):
@@ -60,12 +63,11 @@ class BoardTop(wiring.Component):
         m = Module()
         m.domains.sync = ClockDomain(reset_less=True)
         family = DEVICES[self._board.device].family
-        m.submodules.clocking = clocking = Clocking(family, self._pll)
+        has_sdram = self._board.memory.kind == "sdram"
+        m.submodules.clocking = clocking = Clocking(family, self._pll, early=has_sdram)
         m.submodules.start = reset = Reset()
         m.submodules.linked = linked = LinkedCore(self._config, self._link)
-        memory = BlockMemory(
-            bus_bits=self._config.bus_bits, base=MEMORY_BASE, size=self._board.memory.bytes
-        )
+        memory = self._sdram(m, clocking) if has_sdram else self._block_memory()
         m.submodules.memory = ResetInserter(reset.reset)(memory)
         m.d.comb += [
             clocking.source.eq(self.clk),
@@ -78,3 +80,17 @@ class BoardTop(wiring.Component):
         connect(m, linked.axi_read, memory.axi_read)
         connect(m, linked.axi_write, memory.axi_write)
         return m
+
+    def _block_memory(self):
+        size = self._board.memory.bytes
+        return BlockMemory(bus_bits=self._config.bus_bits, base=MEMORY_BASE, size=size)
+
+    def _sdram(self, m: Module, clocking: Clocking):
+        memory = BoardSdram(
+            self._board.memory.part,
+            clock_hz=self._link.clock_hz,
+            bus_bits=self._config.bus_bits,
+            burst_beats=self._config.burst_beats,
+        )
+        m.d.comb += memory.clock.eq(clocking.early)
+        return memory

@@ -1,16 +1,23 @@
 """Board files: all that come along are sound, and mistakes in one are told by name."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+from matloom.arch.sdram import load_sdram
 from matloom_rtl.board.definition import BOARD_FOLDER, BoardError, board_names, load_board
 from matloom_rtl.board.pins import constraints, places
 from matloom_rtl.board.top import settings_for
 from matloom_rtl.fpga.devices import DEVICES
+from matloom_rtl.sdram.pins import Plan
 
 LINES = (BOARD_FOLDER / "ulx3s-85f.toml").read_text()
+
+#: The memory of that board, and block RAM in its place.
+SDRAM = 'kind = "sdram"\npart = "IS42S16160"\npins = "sdram"'
+BLOCK = 'kind = "block"\nbytes = 262_144'
 
 
 @pytest.mark.parametrize("name", board_names())
@@ -62,9 +69,20 @@ def test_the_part_is_that_of_the_definition():
         ('"ecp5-85k"', '"ice40"', "device in .* must be one of ecp5-85k, .*, not 'ice40'"),
         ("25_000_000", '"25 MHz"', "input_hz in .* must be of type int, not '25 MHz'"),
         ("baud = 3_000_000", "baud = 0", "baud in .* must be positive, not 0"),
-        ('"block"', '"dram"', "memory.kind in .* must be one of .*block.*, not 'dram'"),
-        ("bytes = 262_144", "bytes = 0", "memory.bytes in .* must be a positive integer, not 0"),
-        ("bytes = 262_144", "", "memory in .* must have kind and bytes, not .'kind'."),
+        (
+            'kind = "sdram"',
+            'kind = "dram"',
+            "memory.kind in .* must be one of .*block.*, not 'dram'",
+        ),
+        (
+            SDRAM,
+            'kind = "block"\nbytes = 0',
+            "memory.bytes in .* must be a positive integer, not 0",
+        ),
+        (SDRAM, 'kind = "block"', "memory in .* must have bytes, kind, not .'kind'."),
+        (SDRAM, BLOCK + '\npart = ""', "memory in .* must have bytes, kind, not .'bytes', 'kind',"),
+        ("IS42S16160", "IS42", "memory.part in .* must be one of IS42S16160, .*, not 'IS42'"),
+        ('pins = "sdram"', "pins = 7", "memory.pins in .* must be a resource .*, not 7"),
         ('uart_rx = "uart.rx"\n', "", "pins in .* must name clk, uart_rx, uart_tx"),
         ('clk = "clk25"', "clk = 7", r"pins.clk in .* must be a resource or have a site, not 7"),
         ("[pins]", "[pins", "must be TOML: "),
@@ -76,6 +94,55 @@ def test_mistakes_are_told(old, new, message, tmp_path):
     path.write_text(LINES.replace(old, new))
     with pytest.raises(BoardError, match=message):
         load_board(str(path))
+
+
+def test_an_sdram_wants_an_ecp5(tmp_path):
+    path = tmp_path / "mine.toml"
+    tang = (BOARD_FOLDER / "tang-nano-20k.toml").read_text()
+    path.write_text(re.sub('kind = "block"\nbytes = .*', SDRAM, tang))
+    with pytest.raises(BoardError, match=r"memory.kind in .* must be block where .*, not 'sdram'"):
+        load_board(str(path))
+
+
+@pytest.mark.parametrize("name", ["ulx3s-85f", "ulx3s-25f"])
+def test_the_sdram_of_the_ulx3s(name):
+    """By the board's schematics, the ends of each vector; active-low pins are told so."""
+    pytest.importorskip("amaranth_boards", reason="amaranth-boards is absent: extra boards")
+    board = load_board(name)
+    assert board.memory.bytes == 32 << 20
+    found = {port: place.site for port, place in places(board).items()}
+    known = {"clk": "F19", "clk_en": "F20", "cs": "P20", "we": "T20", "cas": "T19", "ras": "R20"}
+    known |= {"dqm[0]": "U19", "dqm[1]": "E20", "ba[0]": "P19", "ba[1]": "N20", "a[0]": "M20"}
+    known |= {"a[12]": "G19", "dq[0]": "J16", "dq[15]": "J17"}
+    assert {port: found[f"sdram_{port}"] for port in known} == known
+    assert len(found) == 3 + 39
+
+
+def test_one_bitstream_for_each_chip_that_a_ulx3s_may_have():
+    """At the board's clock the part of its file waits no shorter than any of the others."""
+    board = load_board("ulx3s-85f")
+    chosen = load_sdram(board.memory.part)
+    least = chosen.timing(board.clock_hz)
+    # Longer than any of them asks for between rows of two banks.
+    apart = Plan(part=chosen, timing=least, bus_bits=32, chunk_beats=16).activate_distance
+    waits = ("cas_latency", "rcd", "rp", "ras", "rc", "rfc", "wr", "mrd", "power_up")
+    for name in ("MT48LC16M16A2", "AS4C32M16", "W9825G6KH"):
+        other = load_sdram(name)
+        timing = other.timing(board.clock_hz)
+        for wait in waits:
+            assert getattr(least, wait) >= getattr(timing, wait), (name, wait)
+        assert apart >= timing.rrd
+        assert least.refresh_due <= timing.refresh_due
+        assert (other.rows, other.banks) == (chosen.rows, chosen.banks)
+        assert other.columns >= chosen.columns
+
+
+def test_an_sdram_with_too_few_pins(tmp_path):
+    pytest.importorskip("amaranth_boards", reason="amaranth-boards is absent: extra boards")
+    path = tmp_path / "mine.toml"
+    path.write_text(LINES.replace('pins = "sdram"', 'pins = "uart"'))
+    with pytest.raises(BoardError, match=r"must be an SDRAM of .* with 1 pins clk, not 'uart'"):
+        places(load_board(str(path)))
 
 
 @pytest.mark.parametrize("pin", ["nothing", "uart.nothing", "uart", "led.0"])

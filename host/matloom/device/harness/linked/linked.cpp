@@ -24,7 +24,7 @@ class Simulation {
   ~Simulation() { top_.final(); }
 
   void serve(int line, const volatile int* stop) {
-    matloom::serve(uart_, [this] { step(); }, line, stop);
+    matloom::serve(uart_, [this] { step(); }, line, [stop] { return *stop != 0; });
   }
 
   uint64_t cycles() const { return cycles_; }

@@ -32,15 +32,15 @@ inline bool send(Uart& uart, int line) {
 }
 
 // Passes bytes between a pseudo-terminal's far end, which must not block, and the chip, of which
-// `step` simulates a cycle, until `stop` is not zero.
-template <class Step>
-void serve(Uart& uart, Step step, int line, const volatile int* stop) {
+// `step` simulates a cycle, until `stop` says so.
+template <class Step, class Stop>
+void serve(Uart& uart, Step step, int line, Stop stop) {
   // Cycles without a byte after which the clock stands still: more than a WAIT of the host takes.
   constexpr uint64_t kQuiet = 5 << 18;
   constexpr uint32_t kBatch = 1 << 11;
   constexpr int kPollMilliseconds = 20;
   uint64_t quiet = 0;
-  while (!*stop) {
+  while (!stop()) {
     if (quiet > kQuiet) {
       pollfd waiting{line, POLLIN, 0};
       if (poll(&waiting, 1, kPollMilliseconds) <= 0) continue;

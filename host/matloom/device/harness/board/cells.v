@@ -1,0 +1,61 @@
+// PLLs for simulation: the clock as it comes, and a lock after some cycles; registers and buffers
+// of pins, whose clocks fall together.
+
+module EHXPLLL #(
+  parameter CLKI_DIV = 1, CLKFB_DIV = 1, CLKOP_DIV = 1, CLKOP_CPHASE = 0, CLKOP_FPHASE = 0,
+  parameter CLKOP_ENABLE = "", FEEDBK_PATH = "", OUTDIVIDER_MUXA = "",
+  parameter CLKOS_DIV = 1, CLKOS_CPHASE = 0, CLKOS_FPHASE = 0, CLKOS_ENABLE = "",
+  parameter OUTDIVIDER_MUXB = ""
+) (
+  input CLKI, CLKFB, RST, STDBY, PLLWAKESYNC, ENCLKOP,
+  input PHASESEL0, PHASESEL1, PHASEDIR, PHASESTEP, PHASELOADREG,
+  output CLKOP, CLKOS, LOCK
+);
+  reg [6:0] waited = 0;
+  assign CLKOP = CLKI;
+  assign CLKOS = CLKI;
+  assign LOCK = waited[6];
+  always @(posedge CLKI) if (!LOCK) waited <= waited + 1;
+endmodule
+
+module rPLL #(
+  parameter DEVICE = "", FCLKIN = "", IDIV_SEL = 0, FBDIV_SEL = 0, ODIV_SEL = 8, DYN_SDIV_SEL = 2,
+  parameter DYN_IDIV_SEL = "", DYN_FBDIV_SEL = "", DYN_ODIV_SEL = "", CLKFB_SEL = "",
+  parameter CLKOUT_BYPASS = "", CLKOUTP_BYPASS = "", CLKOUTD_BYPASS = ""
+) (
+  input CLKIN, CLKFB, RESET, RESET_P,
+  input [5:0] IDSEL, FBDSEL, ODSEL,
+  input [3:0] PSDA, DUTYDA, FDLY,
+  output CLKOUT, LOCK
+);
+  reg [6:0] waited = 0;
+  assign CLKOUT = CLKIN;
+  assign LOCK = waited[6];
+  always @(posedge CLKIN) if (!LOCK) waited <= waited + 1;
+endmodule
+
+module OFS1P3DX (input D, SP, SCLK, CD, output reg Q);
+  always @(posedge SCLK) Q <= CD ? 0 : SP ? D : Q;
+endmodule
+
+module OFS1P3BX (input D, SP, SCLK, PD, output reg Q);
+  always @(posedge SCLK) Q <= PD ? 1 : SP ? D : Q;
+endmodule
+
+module IFS1P3DX (input D, SP, SCLK, CD, output reg Q);
+  always @(posedge SCLK) Q <= CD ? 0 : SP ? D : Q;
+endmodule
+
+// Of a clock alone: what it shows while the clock is high, and while it is low.
+module ODDRX1F (input SCLK, RST, D0, D1, output Q);
+  assign Q = SCLK ? D0 : D1;
+endmodule
+
+module OB (input I, output O);
+  assign O = I;
+endmodule
+
+module BB (input I, T, output O, inout B);
+  assign B = T ? 1'bz : I;
+  assign O = B;
+endmodule
