@@ -55,7 +55,8 @@ _EFFORT = click.option(
 MEMORY = click.option(
     "--memory",
     metavar="NAME|FILE.json",
-    help="What the bus leads to (reference, on-chip, sdram-16); the program's own for a .mloom.",
+    help="What the bus leads to (reference, on-chip, sdram-16, ulx3s-sdram); the program's own for "
+    "a .mloom.",
 )
 NETWORK = click.argument("network", metavar="NET", type=click.Path(path_type=Path))
 

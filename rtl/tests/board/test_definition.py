@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from matloom.arch.config import load_config
+from matloom.arch.memory import load_memory
 from matloom.arch.sdram import load_sdram
 from matloom_rtl.board.definition import BOARD_FOLDER, BoardError, board_names, load_board
 from matloom_rtl.board.pins import constraints, places
+from matloom_rtl.board.sdram import PIN_CYCLES
 from matloom_rtl.board.top import settings_for
 from matloom_rtl.fpga.devices import DEVICES
 from matloom_rtl.sdram.pins import Plan
@@ -135,6 +138,16 @@ def test_one_bitstream_for_each_chip_that_a_ulx3s_may_have():
         assert least.refresh_due <= timing.refresh_due
         assert (other.rows, other.banks) == (chosen.rows, chosen.banks)
         assert other.columns >= chosen.columns
+
+
+def test_the_memory_of_the_compiler_is_that_of_the_board():
+    """By the figures of docs/sdram.md: the first beat, and what refreshes leave of the pins."""
+    board = load_board("ulx3s-85f")
+    timing = load_sdram(board.memory.part).timing(board.clock_hz)
+    memory = load_memory("ulx3s-sdram")
+    columns = load_config(board.config).bus_bits // 16
+    assert memory.read_latency == 10 + timing.cas_latency + columns + PIN_CYCLES
+    assert memory.rate == pytest.approx(2 * (1 - 12 / timing.refresh_due), rel=0.002)
 
 
 def test_an_sdram_with_too_few_pins(tmp_path):
