@@ -36,16 +36,12 @@ FUNCTIONS = {
     ),
     "matloom.select.exec_steps": ("narrowed", "_ranges", "box", "_cut"),
     "matloom.schedule.tiling": ("flat_input_range", "_array_input_range"),
-    "matloom.schedule.planner": (
-        *(
-            "_tensor_buffers_of",
-            "_reads_end",
-            "_reuse_in_place",
-            "_Builder.add",
-            "_Builder._add_weights",
-        ),
-        *("_Builder._constants", "_Builder._add_input", "_follow_stores", "_reads"),
+    "matloom.schedule.buffers": (
+        *("tensor_buffers_of", "_reads_end", "_reuse_in_place", "Builder.add"),
+        *("Builder._add_weights", "Builder._constants", "Builder._add_input"),
     ),
+    "matloom.schedule.load_times": ("_follow_stores",),
+    "matloom.schedule.placing": ("_Placing._wanted", "_Placing._around", "_moved"),
     "matloom.schedule.allocator": (
         *("_LiveRanges.add", "_LiveRanges.overlapping", "Allocator._gaps", "Allocator._candidates"),
     ),
