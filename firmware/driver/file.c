@@ -17,9 +17,9 @@ static const struct section_rule section_rules[MATLOOM_SECTIONS] = {
     MATLOOM_SECTION_TABLE(SECTION_RULE)};
 
 const uint8_t* matloom_at(const struct matloom_program* program, uint32_t field, uint32_t record) {
-  const uint32_t section = field >> 8;
+  const uint32_t section = field >> 4;
   return begin_of(program, section) + record * section_rules[section].record_bytes +
-         (field & 255u);
+         4u * (field & 15u);
 }
 
 uint32_t matloom_word(const struct matloom_program* program, uint32_t field, uint32_t record) {

@@ -9,7 +9,9 @@
 /* Where a copy at each call would cost more code than it saves time. */
 #if defined(__GNUC__)
 #define OUTLINE __attribute__((noinline))
+#define PURE __attribute__((pure))
 #else
+#define PURE
 #define OUTLINE
 #endif
 
@@ -47,12 +49,15 @@ static inline const uint8_t* begin_of(const struct matloom_program* program, uin
   return program->file + program->section[section].offset;
 }
 
-/* Address, word and pair of words of a field of a record; a field is its section and offset. */
+/* A field: its section and its offset in words; numbers so small cost an instruction less. */
+#define FIELD_AT(section, offset) ((section) << 4 | (offset) >> 2)
 #define FIELD(section, field) \
-  (MATLOOM_SECTION_##section << 8 | MATLOOM_FILE_##section##_##field##_OFFSET)
-const uint8_t* matloom_at(const struct matloom_program* program, uint32_t field, uint32_t record);
-uint32_t matloom_word(const struct matloom_program* program, uint32_t field, uint32_t record);
-struct range matloom_range(const struct matloom_program* program, uint32_t field,
+  FIELD_AT(MATLOOM_SECTION_##section, MATLOOM_FILE_##section##_##field##_OFFSET)
+
+/* Address, word and pair of words of a field of a record. */
+PURE const uint8_t* matloom_at(const struct matloom_program* program, uint32_t field, uint32_t record);
+PURE uint32_t matloom_word(const struct matloom_program* program, uint32_t field, uint32_t record);
+PURE struct range matloom_range(const struct matloom_program* program, uint32_t field,
                            uint32_t record);
 
 /* The same by the names of the generated header. */
@@ -61,7 +66,7 @@ struct range matloom_range(const struct matloom_program* program, uint32_t field
 #define RANGE(program, section, record, field) matloom_range(program, FIELD(section, field), record)
 
 /* An entry of `integers`. */
-int32_t matloom_integer(const struct matloom_program* program, uint32_t number);
+PURE int32_t matloom_integer(const struct matloom_program* program, uint32_t number);
 
 /* Where a tensor lies in a region, by number of its binding. */
 struct binding {
@@ -97,25 +102,25 @@ enum matloom_result matloom_check_steps(struct matloom_program* program);
 enum matloom_result matloom_check_variables(struct matloom_program* program);
 
 /* Bytes of the elements of a shape; 0 where it is impossible or too large. */
-uint32_t matloom_shape_bytes(const struct matloom_program* program, uint32_t dtype,
+PURE uint32_t matloom_shape_bytes(const struct matloom_program* program, uint32_t dtype,
                              struct range shape);
-uint32_t matloom_tensor_bytes(const struct matloom_program* program, uint32_t number);
+PURE uint32_t matloom_tensor_bytes(const struct matloom_program* program, uint32_t number);
 
 /* Size of a region of external memory. */
-uint32_t matloom_region_bytes(const struct matloom_program* program, uint32_t region);
+PURE uint32_t matloom_region_bytes(const struct matloom_program* program, uint32_t region);
 
 /* Whether two entries of `texts` have the same bytes. */
-bool matloom_same_text(const struct matloom_program* program, uint32_t one, uint32_t other);
+PURE bool matloom_same_text(const struct matloom_program* program, uint32_t one, uint32_t other);
 
 /* Whether all dimensions and the type of two tensors are the same. */
-bool matloom_same_shape(const struct matloom_program* program, struct range one,
+PURE bool matloom_same_shape(const struct matloom_program* program, struct range one,
                         struct range other);
 
 /* How often a tensor is provided before a step: given, constant, kept, or made. */
-uint32_t matloom_provided(const struct matloom_program* program, uint32_t tensor, uint32_t step);
+PURE uint32_t matloom_provided(const struct matloom_program* program, uint32_t tensor, uint32_t step);
 
 /* Inputs or outputs of a step, engine's or host's. */
-struct range matloom_side(const struct matloom_program* program, uint32_t step, bool output);
+PURE struct range matloom_side(const struct matloom_program* program, uint32_t step, bool output);
 
 /* Sets variables on the device to their first values; the host's are then unknown. */
 void matloom_begin_placed(struct matloom_engine* engine);

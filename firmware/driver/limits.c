@@ -64,7 +64,7 @@ static bool fits(const struct matloom_program* program, const struct field_rule*
 static enum matloom_result check_fields(struct matloom_program* program, struct owned* owned) {
   for (size_t i = 0; i < sizeof field_rules / sizeof field_rules[0]; ++i) {
     const struct field_rule* rule = &field_rules[i];
-    const uint32_t field = (uint32_t)rule->section << 8 | rule->offset;
+    const uint32_t field = FIELD_AT((uint32_t)rule->section, (uint32_t)rule->offset);
     for (uint32_t record = 0; record < count(program, rule->section); ++record) {
       if (!fits(program, rule, matloom_at(program, field, record), owned)) {
         program->problem.offset = rule->offset;
@@ -84,9 +84,9 @@ static enum matloom_result check_values(struct matloom_program* program, uint32_
       MATLOOM_SECTION_TEXTS};
   for (uint32_t i = 0; i < count(program, section); ++i) {
     const uint32_t kind =
-        matloom_word(program, section << 8 | MATLOOM_FILE_ATTRIBUTES_KIND_OFFSET, i);
+        matloom_word(program, FIELD_AT(section, MATLOOM_FILE_ATTRIBUTES_KIND_OFFSET), i);
     struct range values =
-        matloom_range(program, section << 8 | MATLOOM_FILE_ATTRIBUTES_VALUES_OFFSET, i);
+        matloom_range(program, FIELD_AT(section, MATLOOM_FILE_ATTRIBUTES_VALUES_OFFSET), i);
     if (kind == MATLOOM_KIND_NONE) values.first = 0;
     if (!range_fits(program, values, pools[kind], owned)) {
       return matloom_refuse(program, MATLOOM_ERROR_FIELD, section, i);

@@ -40,7 +40,7 @@ uint32_t matloom_tensor_bytes(const struct matloom_program* program, uint32_t nu
 }
 
 uint32_t matloom_region_bytes(const struct matloom_program* program, uint32_t region) {
-  return matloom_word(program, FIELD(NETWORK, PROGRAM_BYTES) + 4u * region, 0);
+  return matloom_word(program, FIELD(NETWORK, PROGRAM_BYTES) + region, 0);
 }
 
 /* Whether a scale is positive and finite, by the bits of the double. */
