@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+import sys
 
 import firmware
 import numpy as np
@@ -34,6 +35,14 @@ def test_links_without_a_library(target, tmp_path):
     sizes = firmware.sections(firmware.link(target, tmp_path, linked=True))
     assert sizes[".text"] <= MOST_CODE
     assert sizes.get(".data", 0) + sizes.get(".bss", 0) < 4 * 4096 + 512
+
+
+@pytest.mark.skipif(not firmware.available(), reason="needs a compiler: extra firmware")
+def test_linux_access_compiles_for_a_64_bit_processor(tmp_path):
+    source = firmware.FIRMWARE / "support" / "linux_uio.c"
+    command = [sys.executable, "-m", "ziglang", "cc", "-target", "aarch64-linux-musl"]
+    command += [*firmware.WARNINGS, "-I", firmware.FIRMWARE / "include", "-c", source]
+    subprocess.run([*map(str, command), "-o", tmp_path / "uio.o"], check=True)
 
 
 @pytest.fixture
