@@ -14,6 +14,7 @@ ARCH = [path for path in HOST if path.is_relative_to(ROOT / "host" / "matloom" /
 #: The rooms of the host package in the order of imports: each imports none that comes after it.
 ROOMS = (
     *("arch", "ir", "program", "kernels", "frontend", "passes", "select", "schedule", "toolchain"),
+    "coverage",
     *(
         "device",
         "meaning",

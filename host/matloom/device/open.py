@@ -125,14 +125,15 @@ def open_device(
         return Driver(ModelTransport(config, memory_bytes), config, timeout)
     if board:
         return _open_board(name, config, timeout)
-    from matloom.device.rtl import MemoryTiming, RtlTransport
+    from matloom.device.covered import chip_class
+    from matloom.device.rtl import MemoryTiming
 
     if memory is not None and timing is not None:
         raise ValueError("memory must be None beside a timing, which has one")
     timing = timing or MemoryTiming(memory=load_memory(memory))
 
     with _building():
-        transport = RtlTransport(
+        transport = chip_class()(
             config, memory_bytes, timing=timing, waves=waves, check_bus=check_bus
         )
     return Driver(transport, config, timeout)

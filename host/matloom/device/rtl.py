@@ -87,7 +87,7 @@ class RtlTransport:
         self.memory_base, self.memory_bytes = MEMORY_BASE, memory_bytes
         self._bus_bytes = config.bus_bytes
         self.memory: NDArray[np.uint8] = np.zeros(memory_bytes, np.uint8)
-        self._library = load(build(config, trace=waves is not None, on_line=on_line))
+        self._library = self._load(config, waves is not None, on_line)
         self._simulation = self._library.matloom_create(
             self.memory.ctypes.data, MEMORY_BASE, memory_bytes, state_seed & 0xFFFFFFFF
         )
@@ -99,6 +99,11 @@ class RtlTransport:
             self._library.matloom_check(self._handle, config.burst_beats, config.outstanding)
         if waves is not None:
             self._library.matloom_trace(self._handle, str(waves).encode())
+
+    def _load(
+        self, config: Config, trace: bool, on_line: Callable[[str], None] | None
+    ) -> ctypes.CDLL:
+        return load(build(config, trace=trace, on_line=on_line))
 
     @property
     def _handle(self) -> int:

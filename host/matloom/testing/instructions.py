@@ -8,21 +8,24 @@ from dataclasses import dataclass
 from matloom.arch.config import Config
 from matloom.arch.instruction import Instruction, illegal_field
 from matloom.arch.isa import BLOCK_STEPS, FORMATS, AddressSpace, Opcode, Region
+from matloom.coverage.model import CROSSING, FIRST, LAST, Wish
+from matloom.coverage.sizes import extent_sizes, largest
 from matloom.program.verify import overlaps_itself
 from matloom.testing.draws import draw, settle, steps
 from matloom.testing.fields import (
     body_fields,
     boundary_value,
     count_names,
-    extent_sizes,
-    largest,
     sized_names,
 )
 
-__all__ = ["Space", "random_instruction"]
+__all__ = ["Space", "random_instruction", "wished_instruction"]
 
 #: How often a draw is repaired before another is made.
 _REPAIRS = 40
+
+#: How often it is tried to grant a wish with all else random, and with all else small.
+_GRANTS = 3
 
 _DRAM_PAGE = 4096
 
@@ -78,6 +81,26 @@ def random_instruction(
             for _attempt in range(4):
                 if _place(generator, space, opcode, values):
                     return values
+
+
+def wished_instruction(
+    generator: random.Random, space: Space, wish: Wish, most_steps: int
+) -> dict[str, int] | None:
+    """Return fields of a legal instruction as `random_instruction`, with what a wish wants.
+
+    All else is random where that fits, and small where it does not. Return None where the wish
+    cannot be granted in this space.
+    """
+    config, opcode = space.config, wish.opcode
+    for attempt in range(2 * _GRANTS):
+        wanted = wish.fixed if attempt < _GRANTS else wish.small
+        values = {**draw(generator, config, opcode), **wanted}
+        if _fit(generator, space, opcode, values, set(wanted), most_steps):
+            for _again in range(4):
+                placed = _place(generator, space, opcode, values, wish)
+                if placed and wish.fixed.items() <= values.items():
+                    return values
+    return None
 
 
 @functools.cache
@@ -148,7 +171,13 @@ def _with(fits: Callable[[Mapping[str, int]], bool], name: str, value: int) -> b
     return fits({name: value})
 
 
-def _place(generator: random.Random, space: Space, opcode: Opcode, values: dict[str, int]) -> bool:
+def _place(
+    generator: random.Random,
+    space: Space,
+    opcode: Opcode,
+    values: dict[str, int],
+    wish: Wish | None = None,
+) -> bool:
     """Choose the base of every extent in place; return whether the instruction is legal so."""
     config = space.config
     fields = body_fields(opcode, config)
@@ -161,7 +190,8 @@ def _place(generator: random.Random, space: Space, opcode: Opcode, values: dict[
         low, high = space.bounds(memory, base, values)
         if not size:
             low, high = space.bounds(memory, "", values)
-        place = _base(generator, low, high, size, _unit(config, memory))
+        wanted = wish.place if wish and wish.base == base else None
+        place = _base(generator, (low, high), size, _unit(config, memory), wanted)
         values[base] = place // (unit := _boundary(base, values, config)) * unit
         if values[base] < low:
             return False
@@ -189,10 +219,15 @@ def _unit(config: Config, memory: AddressSpace) -> int:
     }[memory]
 
 
-def _base(generator: random.Random, low: int, high: int, size: int, unit: int) -> int:
+def _base(
+    generator: random.Random, bounds: tuple[int, int], size: int, unit: int, wanted: str | None
+) -> int:
     """Return a first address within bounds: first, last, any, or near the end of a bank."""
+    low, high = bounds
     last = high - size
     boundary = unit * generator.randint(low // unit, high // unit)
     crossing = boundary - generator.choice((0, size, generator.randint(0, size)))
     chosen = generator.choice((low, last, generator.randint(low, last), crossing, crossing))
+    if wanted is not None:
+        chosen = {FIRST: low, LAST: last, CROSSING: crossing}[wanted]
     return min(max(chosen, low), last)

@@ -24,7 +24,15 @@ from matloom.device.driver import Driver
 from matloom.schedule.dependencies import DependencyTracker
 from matloom.testing.instructions import Space, random_instruction
 
-__all__ = ["Stream", "clear_state", "random_stream", "random_streams", "read_state", "run_stream"]
+__all__ = [
+    "Draw",
+    "Stream",
+    "clear_state",
+    "random_stream",
+    "random_streams",
+    "read_state",
+    "run_stream",
+]
 
 #: Size of each region of external memory that a stream uses, in bytes.
 REGION_BYTES = 6000
@@ -100,13 +108,19 @@ def random_stream(
     region_bytes:
         Size of each region but PROGRAM.
     """
-    return _Draw(seed, config, region_bytes).stream(length, most_steps)
+    return Draw(seed, config, region_bytes).stream(length, most_steps)
 
 
-class _Draw:
-    """Makes one stream."""
+class Draw:
+    """Makes one stream.
 
-    def __init__(self, seed: int, config: Config, region_bytes: int):
+    Parameters
+    ----------
+    region_bytes:
+        Size of each region but PROGRAM.
+    """
+
+    def __init__(self, seed: int, config: Config, region_bytes: int = REGION_BYTES):
         self.config = config
         self.random = random.Random(f"{seed}-{config.digest}")
         self.order = DependencyTracker(config, dict.fromkeys(WRITABLE_REGIONS, region_bytes))
@@ -141,15 +155,23 @@ class _Draw:
 
     def stream(self, length: int, most_steps: int) -> Stream:
         """Return the stream; to be called once."""
+        self._begin()
+        for _number in range(length):
+            (opcode,) = self.random.choices(tuple(_UNIT_SHARES), tuple(_UNIT_SHARES.values()))
+            self._append_random(opcode, most_steps)
+        return self._end(most_steps)
+
+    def _begin(self) -> None:
+        """Let memories hold something."""
         for values in self._fill_scratchpad():
             self._append(Opcode.LOAD, values)
         if self.config.tables:
             # Of the table nothing is known.
             address = self.random.randrange(self.config.spad_bytes - 255)
             self._append(Opcode.POST, _fill_table(self.config, address))
-        for _number in range(length):
-            (opcode,) = self.random.choices(tuple(_UNIT_SHARES), tuple(_UNIT_SHARES.values()))
-            self._append_random(opcode, most_steps)
+
+    def _end(self, most_steps: int) -> Stream:
+        """Store something of what there is, and return the stream."""
         for region in WRITABLE_REGIONS:
             self._append_random(Opcode.STORE, most_steps, region)
         self.order.end()
@@ -164,11 +186,18 @@ class _Draw:
     def _append_random(self, opcode: Opcode, most_steps: int, region: Region | None = None) -> None:
         # Most instructions are short, so that many fit into a second.
         budget = max(_LEAST_STEPS, int(most_steps ** self.random.uniform(0.6, 1)))
-        regions = {**self.space.regions, Region.PROGRAM: self.command_bytes}
-        space = dataclasses.replace(self.space, regions=regions)
-        values = random_instruction(self.random, space, opcode, budget)
+        values = random_instruction(self.random, self._room(), opcode, budget)
         if region is not None:
             values["region"] = region
+        self._append_values(opcode, values)
+
+    def _room(self) -> Space:
+        """Return where the next instruction may have its data."""
+        regions = {**self.space.regions, Region.PROGRAM: self.command_bytes}
+        return dataclasses.replace(self.space, regions=regions)
+
+    def _append_values(self, opcode: Opcode, values: dict[str, int]) -> None:
+        """Append an instruction after the parameters that it wants."""
         if opcode is Opcode.POST and values["channel_scale"]:
             self._load_parameters(values)
         self._append(opcode, values)

@@ -1,0 +1,131 @@
+"""Points counted over many runs: collected, merged, kept in a file."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from matloom.arch.config import Config
+from matloom.arch.instruction import Instruction
+from matloom.arch.isa import Opcode, Region
+from matloom.coverage.flight import Event, follow
+from matloom.coverage.model import Model, declare
+from matloom.coverage.points import Window, fields_reached, waits_reached
+
+__all__ = ["Coverage"]
+
+_FORMAT = 1
+
+
+class Coverage:
+    """How often each declared point of a configuration was reached.
+
+    Members
+    -------
+    hits:
+        By point.
+    runs, instructions:
+        Command buffers, and instructions that completed.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.model: Model = declare(config)
+        self.hits: Counter[str] = Counter()
+        self.runs = self.instructions = 0
+
+    def add_run(
+        self,
+        instructions: Sequence[Instruction],
+        events: Sequence[Event],
+        windows: Mapping[Region, Window],
+        stall: str,
+    ) -> None:
+        """Count what a command buffer reached; of its instructions those that completed.
+
+        Errors
+        ------
+        ValueError
+            The events are not those of these instructions.
+        """
+        flight = follow(instructions, events)
+        reached: list[str] = []
+        for number in flight.completed:
+            instruction = instructions[number]
+            fields = fields_reached(instruction, self.config, windows)
+            reached += [f"{point} {stall}" for point in fields]
+            reached += waits_reached(instruction)
+        whole = len(flight.completed) == len(instructions) - 1
+        if whole and instructions[-1].opcode is Opcode.END:
+            reached += waits_reached(instructions[-1])
+        self.add([*reached, *flight.points])
+        self.runs += 1
+        self.instructions += len(flight.completed)
+
+    def add(self, points: Sequence[str]) -> None:
+        """Count points; those that are not declared count nothing."""
+        self.hits.update(point for point in points if point in self.model.every)
+
+    def missing(self) -> list[str]:
+        """Return the points that were never reached, in order."""
+        return [
+            point
+            for points in self.model.points.values()
+            for point in points
+            if not self.hits[point]
+        ]
+
+    def shares(self) -> dict[str, tuple[int, int]]:
+        """Return reached and declared points by group."""
+        return {
+            group: (sum(1 for point in points if self.hits[point]), len(points))
+            for group, points in self.model.points.items()
+        }
+
+    def merge(self, other: "Coverage") -> None:
+        """Add what another has counted; `ValueError` where it is of another configuration."""
+        if other.config != self.config:
+            raise ValueError(
+                f"coverage must be of configuration {self.config.digest:08x} to be merged, "
+                f"not of {other.config.digest:08x}"
+            )
+        self.hits.update(other.hits)
+        self.runs += other.runs
+        self.instructions += other.instructions
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all of it as JSON has it."""
+        return {
+            "format": _FORMAT,
+            "config": self.config.as_dict(),
+            "runs": self.runs,
+            "instructions": self.instructions,
+            "groups": {
+                group: {"reached": reached, "declared": declared}
+                for group, (reached, declared) in self.shares().items()
+            },
+            "missing": self.missing(),
+            "excluded": self.model.excluded,
+            "hits": dict(sorted(self.hits.items())),
+        }
+
+    def save(self, path: Path) -> None:
+        """Write a file that `load` reads."""
+        path.write_text(json.dumps(self.as_dict(), indent=1) + "\n")
+
+    @classmethod
+    def load(cls, path: Path) -> "Coverage":
+        """Return what a file has; `ValueError` where it is no file of coverage."""
+        try:
+            kept = json.loads(path.read_text())
+            if kept["format"] != _FORMAT:
+                raise ValueError(f"format {kept['format']!r}")
+            found = cls(Config.from_json(json.dumps(kept["config"])))
+            hits = {str(point): int(count) for point, count in kept["hits"].items()}
+            found.runs, found.instructions = int(kept["runs"]), int(kept["instructions"])
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise ValueError(f"{str(path)!r} must be a file of coverage: {error}") from error
+        # What is no longer declared is left out.
+        found.hits = Counter({each: n for each, n in hits.items() if each in found.model.every})
+        return found

@@ -1,0 +1,75 @@
+"""Which instructions were under way together, from what the control unit issued and completed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from matloom.arch.instruction import Instruction
+from matloom.arch.isa import UNITS
+from matloom.coverage.model import Point
+from matloom.coverage.variants import kind_of
+
+__all__ = ["Event", "Flight", "follow"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """What the control unit did in a cycle: one bit for each of `UNITS`."""
+
+    cycle: int
+    done: int = 0
+    issued: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flight:
+    """What came of a command buffer.
+
+    Members
+    -------
+    completed:
+        Numbers of the instructions that ended.
+    points:
+        The pairs that were seen.
+    """
+
+    completed: tuple[int, ...]
+    points: frozenset[Point]
+
+
+def follow(instructions: Sequence[Instruction], events: Sequence[Event]) -> Flight:
+    """Return what was under way together: issued and not yet completed.
+
+    What completes in the cycle in which another is issued was not under way with it. An
+    instruction overtakes those that were issued before it and complete after it.
+
+    Errors
+    ------
+    ValueError
+        More was issued or completed than the buffer has.
+    """
+    kinds = [kind_of(each.opcode, each.values) for each in instructions]
+    # Of each unit, in order.
+    waiting: dict[int, list[int]] = {unit: [] for unit in range(len(UNITS))}
+    completed: list[int] = []
+    points: set[Point] = set()
+    issued = 0
+    for event in sorted(events, key=lambda event: (event.cycle, not event.done)):
+        for unit, numbers in waiting.items():
+            if not event.done >> unit & 1:
+                continue
+            if not numbers:
+                raise ValueError(f"{UNITS[unit].name} must complete what was issued to it")
+            number = numbers.pop(0)
+            completed.append(number)
+            earlier = [each for others in waiting.values() for each in others if each < number]
+            points.update(f"{kinds[number]} overtakes {kinds[each]}" for each in earlier)
+        for unit in waiting:
+            if not event.issued >> unit & 1:
+                continue
+            if issued >= len(kinds) or instructions[issued].opcode is not UNITS[unit]:
+                raise ValueError(f"instruction {issued} must be issued to its own unit")
+            under_way = [each for numbers in waiting.values() for each in numbers]
+            points.update(f"{kinds[each]} then {kinds[issued]}" for each in under_way)
+            waiting[unit].append(issued)
+            issued += 1
+    return Flight(completed=tuple(completed), points=frozenset(points))

@@ -1,0 +1,259 @@
+"""The points that are declared of a configuration, and why others are not."""
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from matloom.arch.config import Config
+from matloom.arch.csr import EXEC_CAUSES
+from matloom.arch.isa import BLOCK_STEPS, HEAD, UNITS, WRITABLE_REGIONS, AddressSpace, Field, Opcode
+from matloom.arch.numerics import Rounding
+from matloom.coverage.sizes import extent_sizes, largest
+from matloom.coverage.variants import (
+    Variant,
+    account,
+    bases,
+    body,
+    kind_of,
+    least,
+    one_value,
+    variants,
+    written_steps,
+)
+
+__all__ = [
+    "CROSSING",
+    "FIRST",
+    "LAST",
+    "STALLS",
+    "Model",
+    "Wish",
+    "boundary_bytes",
+    "capacity",
+    "declare",
+    "field_values",
+]
+
+FIRST, LAST, CROSSING = "first", "last", "crossing"
+
+#: How external memory answers: at its own pace, with handshakes withheld at random, or slowly:
+#: a beat in more than a cycle, or more for another row.
+STALLS = ("steady", "withheld", "slow")
+
+#: Causes of waits that no configuration has.
+_NEVER = {"exec_wait_bank": "reads of EXEC go before all others in every bank"}
+
+#: A point is known by its name.
+Point = str
+
+#: Bytes of external memory between boundaries that no burst crosses.
+PAGE = 4096
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wish:
+    """An instruction that reaches a point.
+
+    Members
+    -------
+    fixed:
+        Values of fields that it must have.
+    small:
+        All of its fields but bases, each as small as it can be then.
+    base, place:
+        The field of an address, and which boundary is to lie where; None where none is.
+    """
+
+    opcode: Opcode
+    fixed: dict[str, int]
+    small: dict[str, int]
+    base: str | None = None
+    place: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """Declared points by group, and what a configuration cannot have, with the reason.
+
+    Members
+    -------
+    points:
+        Names by group: `field`, `wait`, `flight`, `cause`.
+    wishes:
+        For the points of `field`, without the stall: how to reach them.
+    excluded:
+        Reasons by what is excluded.
+    """
+
+    points: dict[str, tuple[Point, ...]]
+    wishes: dict[Point, Wish] = field(default_factory=dict)
+    excluded: dict[str, str] = field(default_factory=dict)
+
+    @functools.cached_property
+    def every(self) -> frozenset[Point]:
+        """All points."""
+        return frozenset(point for points in self.points.values() for point in points)
+
+
+@functools.cache
+def declare(config: Config) -> Model:
+    """Return the points of a configuration: they follow from it and the instruction set."""
+    wishes: dict[Point, Wish] = {}
+    excluded: dict[str, str] = {}
+    for unit in UNITS:
+        for variant in variants(unit, config):
+            _declare_fields(variant, config, wishes, excluded)
+            _declare_bases(variant, config, wishes, excluded)
+    causes = [f"cause {name}" for name, _doc in EXEC_CAUSES if name not in _NEVER]
+    excluded |= {f"cause {name}": reason for name, reason in _NEVER.items()}
+    if config.counters < 2:
+        excluded["cause"] = "no counters of causes are built"
+        causes = []
+    points = {
+        "field": tuple(f"{point} {stall}" for point in wishes for stall in STALLS),
+        "wait": tuple(_waits()),
+        "flight": tuple(_pairs(config)),
+        "cause": tuple(causes),
+    }
+    for unit in UNITS:
+        excluded[f"{unit.name} overtakes {unit.name}"] = "a unit works in order"
+    return Model(points=points, wishes=wishes, excluded=excluded)
+
+
+def _waits() -> Iterator[Point]:
+    for opcode in (*UNITS, Opcode.END):
+        for item in HEAD:
+            if item.name.startswith("wait_"):
+                for place in (FIRST, LAST):
+                    yield f"{opcode.name} {item.name} {place}"
+
+
+def _pairs(config: Config) -> Iterator[Point]:
+    """Yield ordered pairs of instructions under way together, and of such that change places."""
+    kinds: dict[str, Opcode] = {}
+    for unit in UNITS:
+        for variant in variants(unit, config):
+            kinds[kind_of(unit, variant.fixed)] = unit
+    for before, unit in kinds.items():
+        for after, other in kinds.items():
+            yield f"{before} then {after}"
+            if unit is not other:
+                yield f"{after} overtakes {before}"
+
+
+def _declare_fields(
+    variant: Variant, config: Config, wishes: dict[Point, Wish], excluded: dict[str, str]
+) -> None:
+    opcode = variant.opcode
+    for name, item in body(opcode, config).items():
+        if name in bases(opcode) or name in variant.fixed:
+            continue
+        subject = f"{variant.name}: {name}"
+        reason = one_value(variant, item, config) or _no_account(variant, name)
+        if reason:
+            excluded[subject] = reason
+            continue
+        for word, value in field_values(variant, item, config).items():
+            fixed = {**variant.fixed, **_needed(variant, name), name: value}
+            small = {**_least_with(variant, name, config), name: value}
+            wishes[f"{subject} {word}"] = Wish(opcode=opcode, fixed=fixed, small=small)
+        high = item.limits(config)[1]
+        value = field_values(variant, item, config).get(LAST, high)
+        if value < high // _unit(variant, item, config) * _unit(variant, item, config):
+            excluded[f"{subject} {high}"] = f"no more than {value} fits in the memories"
+
+
+def _no_account(variant: Variant, name: str) -> str | None:
+    for other, (low, high) in account(variant.opcode, name).items():
+        value = variant.fixed.get(other)
+        if value is not None and not (low <= value and (high is None or value <= high)):
+            return f"of no account where {other} is {value}"
+    return None
+
+
+def _needed(variant: Variant, name: str) -> dict[str, int]:
+    return {other: low for other, (low, _high) in account(variant.opcode, name).items()}
+
+
+def _least_with(variant: Variant, name: str, config: Config) -> dict[str, int]:
+    """Return the smallest instruction in which a field is of account."""
+    return {**least(variant, config), **_needed(variant, name)}
+
+
+def field_values(variant: Variant, item: Field, config: Config) -> dict[str, int]:
+    """Return the values of a field that are points: every choice, or the first and the last.
+
+    The last is the largest that fits in the memories while all other fields are small.
+    """
+    choices = item.allowed(config)
+    if item.name == "region" and variant.opcode is Opcode.STORE:
+        choices = WRITABLE_REGIONS
+    if item.name == "pre_shift" and variant.fixed["rounding"] == Rounding.FLOAT:
+        choices = config.post_formats
+    if choices is not None:
+        return {str(int(choice)): int(choice) for choice in choices}
+    unit = _unit(variant, item, config)
+    low, high = item.limits(config)
+    low = max(low, written_steps(variant, config).get(item.name, low))
+    low, high = -(-low // unit), high // unit
+    small = _least_with(variant, item.name, config)
+
+    def fits(value: int) -> bool:
+        sizes = extent_sizes(variant.opcode, {**small, item.name: value * unit}, config)
+        return all(size <= capacity(memory, config) for (memory, _base), size in sizes.items())
+
+    return {FIRST: low * unit, LAST: largest(low, high, fits) * unit}
+
+
+def _unit(variant: Variant, item: Field, config: Config) -> int:
+    """Return what the values of a field are multiples of."""
+    paired = variant.fixed.get("window") and variant.fixed.get("paired")
+    return config.weight_boundary if paired and item.name in BLOCK_STEPS else item.unit(config)
+
+
+def capacity(memory: AddressSpace, config: Config) -> int:
+    """Return the bytes of a memory, for ACC the entries; of external memory what AXI addresses."""
+    on_chip = {AddressSpace.SPAD: config.spad_bytes, AddressSpace.ACC: config.acc_entries}
+    return on_chip.get(memory, 1 << 32)
+
+
+def boundary_bytes(memory: AddressSpace, config: Config) -> int:
+    """Return the bytes or entries of a bank, or the bytes of a page of external memory."""
+    banks = {AddressSpace.SPAD: config.bank_bytes, AddressSpace.ACC: config.acc_entries // 2}
+    return banks.get(memory, PAGE)
+
+
+def _declare_bases(
+    variant: Variant, config: Config, wishes: dict[Point, Wish], excluded: dict[str, str]
+) -> None:
+    found: dict[str, tuple[AddressSpace, dict[str, int]]] = {}
+    for flags in _touching(variant, config):
+        values = {**least(variant, config), **flags}
+        for (memory, base), size in extent_sizes(variant.opcode, values, config).items():
+            if size:
+                found.setdefault(base, (memory, flags))
+    for base in bases(variant.opcode):
+        subject = f"{variant.name}: {base}"
+        if base not in found:
+            excluded[subject] = "of no account in this mode"
+            continue
+        memory, flags = found[base]
+        fixed = {**variant.fixed, **flags}
+        small = {**least(variant, config), **flags}
+        for place in (FIRST, LAST, CROSSING):
+            if place == CROSSING and boundary_bytes(memory, config) == capacity(memory, config):
+                excluded[f"{subject} {CROSSING}"] = "the memory is one bank"
+                continue
+            wishes[f"{subject} {place}"] = Wish(
+                opcode=variant.opcode, fixed=fixed, small=small, base=base, place=place
+            )
+
+
+def _touching(variant: Variant, config: Config) -> list[dict[str, int]]:
+    """Return the flags with which a mode may touch a memory that it need not touch."""
+    if variant.opcode is Opcode.EXEC:
+        return [{"out_width": 1, "out_height": 1} if variant.fixed["window"] else {}]
+    if variant.opcode is Opcode.POST:
+        products = config.products and variant.fixed["rounding"] != Rounding.FLOAT
+        return [{}, {"channel_bias": 1}, *([{"product": 1}] if products else [])]
+    return [{}]

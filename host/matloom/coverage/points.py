@@ -1,0 +1,94 @@
+"""The points that an instruction reaches."""
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+
+from matloom.arch.config import Config
+from matloom.arch.instruction import Instruction
+from matloom.arch.isa import HEAD, AddressSpace, Opcode, Region
+from matloom.coverage.model import (
+    CROSSING,
+    FIRST,
+    LAST,
+    Point,
+    boundary_bytes,
+    capacity,
+    field_values,
+)
+from matloom.coverage.sizes import extent_sizes
+from matloom.coverage.variants import account, bases, body, one_value, variant_of, variants
+
+__all__ = ["Window", "fields_reached", "waits_reached"]
+
+#: Address and bytes of a region of external memory.
+Window = tuple[int, int]
+
+#: By field and value, the words of points.
+_Words = dict[str, dict[int, list[str]]]
+
+_HEADS = {item.name: item for item in HEAD if item.name.startswith("wait_")}
+
+
+@cache
+def _words(opcode: Opcode, config: Config) -> dict[str, _Words]:
+    """Return the words of values by mode and field."""
+    found: dict[str, _Words] = {}
+    for variant in variants(opcode, config):
+        words: _Words = {}
+        for name, item in body(opcode, config).items():
+            if name in bases(opcode) or name in variant.fixed or one_value(variant, item, config):
+                continue
+            for word, value in field_values(variant, item, config).items():
+                words.setdefault(name, {}).setdefault(value, []).append(word)
+        found[variant.name] = words
+    return found
+
+
+def fields_reached(
+    instruction: Instruction, config: Config, windows: Mapping[Region, Window]
+) -> Iterator[Point]:
+    """Yield the points of fields and addresses, without the stall.
+
+    Parameters
+    ----------
+    windows:
+        The regions of external memory as the registers say.
+    """
+    opcode, values = instruction.opcode, instruction.values
+    if opcode is Opcode.END:
+        return
+    variant = variant_of(opcode, values, config)
+    for name, words in _words(opcode, config)[variant].items():
+        for word in words.get(values.get(name, 0), ()):
+            if _counts(opcode, name, values):
+                yield f"{variant}: {name} {word}"
+    for (memory, base), size in extent_sizes(opcode, values, config).items():
+        if not size:
+            continue
+        start, end, bus = values.get(base, 0), capacity(memory, config), 0
+        if memory is AddressSpace.DRAM:
+            bus, end = windows[Region(values.get("region", 0))]
+        unit = boundary_bytes(memory, config)
+        if start == 0:
+            yield f"{variant}: {base} {FIRST}"
+        if start + size == end:
+            yield f"{variant}: {base} {LAST}"
+        if (bus + start) // unit != (bus + start + size - 1) // unit:
+            yield f"{variant}: {base} {CROSSING}"
+
+
+def _counts(opcode: Opcode, name: str, values: Mapping[str, int]) -> bool:
+    """Return whether a field is of account in an instruction."""
+    return all(
+        low <= values.get(other, 0) and (high is None or values.get(other, 0) <= high)
+        for other, (low, high) in account(opcode, name).items()
+    )
+
+
+def waits_reached(instruction: Instruction) -> Iterator[Point]:
+    """Yield the points of the waits of an instruction."""
+    for name, item in _HEADS.items():
+        value = instruction.values.get(name, 0)
+        for place, boundary in ((FIRST, 0), (LAST, item.range[1])):
+            if value == boundary:
+                yield f"{instruction.opcode.name} {name} {place}"

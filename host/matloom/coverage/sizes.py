@@ -1,0 +1,45 @@
+"""How much of each memory an instruction touches from its base addresses on."""
+
+import functools
+from collections.abc import Callable, Mapping
+
+from matloom.arch.config import Config
+from matloom.arch.instruction import Instruction, extent_end
+from matloom.arch.isa import AddressSpace, Extent, Opcode, extents_of
+
+__all__ = ["extent_sizes", "extents", "largest"]
+
+
+@functools.cache
+def extents(opcode: Opcode, config: Config) -> tuple[Extent, ...]:
+    """Return the extents that a legal instruction of a configuration may have."""
+    return extents_of(opcode, config)
+
+
+def extent_sizes(
+    opcode: Opcode, values: Mapping[str, int], config: Config
+) -> dict[tuple[AddressSpace, str], int]:
+    """Return the size of each extent that applies, by memory and base; the largest of each."""
+    every = extents(opcode, config)
+    instruction = Instruction(opcode, {**values, **{extent.base: 0 for extent in every}})
+    sizes: dict[tuple[AddressSpace, str], int] = {}
+    for extent in every:
+        end = extent_end(extent, instruction, config)
+        if end is not None:
+            key = (extent.memory, extent.base)
+            sizes[key] = max(end, sizes.get(key, 0))
+    return sizes
+
+
+def largest(low: int, high: int, fits: Callable[[int], bool]) -> int:
+    """Return the largest value up to `high` that fits, `low` where none does.
+
+    All values below one that fits must fit.
+    """
+    while low < high:
+        middle = (low + high + 1) // 2
+        if fits(middle):
+            low = middle
+        else:
+            high = middle - 1
+    return low

@@ -1,0 +1,260 @@
+"""The modes of each opcode, and which fields are of account in an instruction."""
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import product
+
+from matloom.arch.config import Config
+from matloom.arch.isa import (
+    BYTES_ONLY,
+    FORMATS,
+    Destination,
+    Field,
+    Opcode,
+    Region,
+    Source,
+    fields_of,
+    post_element_bytes,
+)
+from matloom.arch.modes import MAC_MODES
+from matloom.arch.numerics import Rounding
+
+__all__ = [
+    "Variant",
+    "account",
+    "bases",
+    "body",
+    "kind_of",
+    "least",
+    "one_value",
+    "variant_of",
+    "variants",
+    "written_steps",
+]
+
+#: A range of values; None is no end.
+_Range = tuple[int, int | None]
+_SET, _UNSET, _SEVERAL = (1, 1), (0, 0), (2, None)
+
+#: Where a field is of account: the values that other fields have then.
+_ACCOUNT: dict[Opcode, dict[str, dict[str, _Range]]] = {
+    Opcode.LOAD: {
+        "fill_value": {"fill": _SET},
+        "dram_row_step": {"fill": _UNSET},
+        "dram_plane_step": {"fill": _UNSET},
+        "spad_row_step": {"rows": _SEVERAL},
+        "spad_plane_step": {"planes": _SEVERAL},
+    },
+    Opcode.STORE: {
+        "spad_row_step": {"rows": _SEVERAL},
+        "spad_plane_step": {"planes": _SEVERAL},
+    },
+    Opcode.EXEC: {
+        "input_pitch": {"input_rows": _SEVERAL},
+        "x_step": {"width": _SEVERAL},
+        "y_step": {"height": _SEVERAL},
+        "kernel_row_step": {"kernel_rows": _SEVERAL},
+        "kernel_col_step": {"kernel_cols": _SEVERAL},
+        "oc_step": {"oc_blocks": _SEVERAL},
+        **{name: {"window": _SET} for name in ("line", "first_output", "out_width")},
+        **{name: {"window": _SET} for name in ("out_height", "out_x_skip", "out_y_skip")},
+    },
+    Opcode.POST: {
+        "bias": {"channel_bias": _UNSET},
+        "multiplier": {"channel_scale": _UNSET},
+        "shift": {"channel_scale": _UNSET},
+        "x_step": {"width": _SEVERAL},
+        "source_pitch": {"height": _SEVERAL},
+        "dest_pitch": {"height": _SEVERAL},
+        "low_byte": {"words": _SET},
+        "high_byte": {"words": _SET},
+        "factor_zero": {"product": _SET},
+    },
+    Opcode.END: {},
+}
+
+
+#: What is of account with fields that must be 0 under FLOAT.
+_OF_BYTES = ("low_byte", "high_byte", "factor_zero")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variant:
+    """An opcode in one of its modes.
+
+    Members
+    -------
+    name:
+        Of both.
+    fixed:
+        The fields that choose the mode.
+    """
+
+    opcode: Opcode
+    name: str
+    fixed: Mapping[str, int]
+
+
+@functools.cache
+def body(opcode: Opcode, config: Config) -> dict[str, Field]:
+    """Return the body fields that a configuration has, by name."""
+    return {item.name: item for item in fields_of(opcode, config)}
+
+
+@functools.cache
+def bases(opcode: Opcode) -> tuple[str, ...]:
+    """Return the fields that are the first address of an extent."""
+    return tuple(dict.fromkeys(extent.base for extent in FORMATS[opcode].extents))
+
+
+def account(opcode: Opcode, name: str) -> Mapping[str, _Range]:
+    """Return the ranges that other fields have where a field is of account."""
+    return _ACCOUNT[opcode].get(name, {})
+
+
+def _flags(values: Mapping[str, int], *names: str) -> str:
+    return "".join(f" {name}" for name in names if values.get(name))
+
+
+def _load(values: Mapping[str, int], config: Config) -> str:
+    """Return the mode of a LOAD: where its bytes come from, and how far apart they lie."""
+    source = "fill" if values.get("fill") else "read"
+    return source if not config.last_spread else f"{source} spread {values.get('spread', 0)}"
+
+
+def _exec(values: Mapping[str, int]) -> str:
+    """Return the mode of an EXEC; `paired` is of no account without a window."""
+    paired = _flags(values, "paired") if values.get("window") else ""
+    return MAC_MODES[values.get("mode", 0)] + _flags(values, "maximum", "window") + paired
+
+
+def _post(values: Mapping[str, int]) -> str:
+    """Return from where to where a POST goes."""
+    source, destination = values.get("source", 0), values.get("destination", 0)
+    return f"{Source(source).name} to {Destination(destination).name}"
+
+
+def variant_of(opcode: Opcode, values: Mapping[str, int], config: Config) -> str:
+    """Return the name of opcode and mode of an instruction."""
+    mode = ""
+    if opcode is Opcode.LOAD:
+        mode = _load(values, config)
+    elif opcode is Opcode.EXEC:
+        mode = _exec(values)
+    elif opcode is Opcode.POST:
+        mode = f"{_post(values)} {Rounding(values.get('rounding', 0)).name}"
+    return f"{opcode.name} {mode}".rstrip()
+
+
+def kind_of(opcode: Opcode, values: Mapping[str, int]) -> str:
+    """Return the name of an instruction among those in flight: its mode, more coarsely."""
+    mode = ""
+    if opcode is Opcode.LOAD:
+        mode = "fill" if values.get("fill") else "read"
+    elif opcode is Opcode.EXEC:
+        mode = _exec(values)
+    elif opcode is Opcode.POST:
+        mode = _post(values)
+    return f"{opcode.name} {mode}".rstrip()
+
+
+def _exec_choices(config: Config) -> list[dict[str, int]]:
+    found = []
+    for mode in config.mode_numbers:
+        largest = range(1 + bool(config.maximum and not mode))
+        shapes = [{}, *([{"window": 1}] if config.has_windows and not mode else [])]
+        shapes += [{"window": 1, "paired": 1}] if config.has_paired_windows and not mode else []
+        for maximum, shape in product(largest, shapes):
+            fixed = {"mode": mode, "window": 0, **shape}
+            if "maximum" in body(Opcode.EXEC, config):
+                fixed["maximum"] = maximum
+            if fixed["window"] and "paired" in body(Opcode.EXEC, config):
+                fixed.setdefault("paired", 0)
+            found.append(fixed)
+    return found
+
+
+def _choices(opcode: Opcode, config: Config) -> list[dict[str, int]]:
+    """Return the fields that choose a mode, for every mode of an opcode."""
+    if opcode is Opcode.LOAD:
+        return [
+            {"fill": fill, "spread": spread}
+            for fill, spread in product((0, 1), range(config.last_spread + 1))
+        ]
+    if opcode is Opcode.EXEC:
+        return _exec_choices(config)
+    if opcode is Opcode.POST:
+        return [
+            {"source": source, "destination": destination, "rounding": rounding}
+            for source, destination, rounding in product(Source, Destination, config.roundings)
+        ]
+    return [{}]
+
+
+@functools.cache
+def variants(opcode: Opcode, config: Config) -> tuple[Variant, ...]:
+    """Return every mode of an opcode that a configuration has."""
+    return tuple(
+        Variant(opcode=opcode, name=variant_of(opcode, fixed, config), fixed=fixed)
+        for fixed in _choices(opcode, config)
+    )
+
+
+def _smallest_element(variant: Variant, config: Config) -> int:
+    """Return the fewest bytes that an element of a POST has on chip."""
+    return min(
+        post_element_bytes({**variant.fixed, "pre_shift": each}) for each in config.post_formats
+    )
+
+
+def written_steps(variant: Variant, config: Config) -> dict[str, int]:
+    """Return the steps between what is written, and the least with which nothing is twice."""
+    if variant.opcode is Opcode.LOAD:
+        return {"spad_row_step": 1, "spad_plane_step": 1}
+    if variant.opcode is Opcode.STORE:
+        return {"dram_row_step": 1, "dram_plane_step": 1}
+    if variant.opcode is Opcode.POST and variant.fixed["destination"] == Destination.SPAD:
+        size = _smallest_element(variant, config)
+        return {"x_step": size, "dest_pitch": size}
+    return {}
+
+
+def least(variant: Variant, config: Config) -> dict[str, int]:
+    """Return all fields but bases of the smallest instruction of a mode."""
+    fields = body(variant.opcode, config)
+    values = {
+        name: max(item.limits(config)[0], 0)
+        for name, item in fields.items()
+        if name not in bases(variant.opcode)
+    }
+    values |= written_steps(variant, config) | dict(variant.fixed)
+    if variant.opcode is Opcode.EXEC:
+        values["weights_fixed"] = 1
+    if variant.opcode is Opcode.STORE:
+        values["region"] = Region.OUTPUT
+    if variant.opcode is Opcode.LOAD:
+        values["region"] = Region.INPUT
+    if variant.fixed.get("rounding") == Rounding.FLOAT:
+        size = _smallest_element(variant, config)
+        values["pre_shift"] = next(
+            each
+            for each in config.post_formats
+            if post_element_bytes({**values, "pre_shift": each}) == size
+        )
+    return values
+
+
+def one_value(variant: Variant, item: Field, config: Config) -> str | None:
+    """Return why a field has one legal value in a mode, or None."""
+    fixed = variant.fixed
+    if item.plain and fixed.get("mode"):
+        return f"must be 0 in mode {MAC_MODES[fixed['mode']]}"
+    if item.name == "blocks" and fixed.get("window") and fixed.get("paired"):
+        return "must be 1 in a paired window"
+    if fixed.get("rounding") == Rounding.FLOAT and item.name in ("words", *BYTES_ONLY):
+        return "must be 0 under FLOAT"
+    if fixed.get("rounding") == Rounding.FLOAT and item.name in _OF_BYTES:
+        return "of no account under FLOAT"
+    low, high = item.limits(config)
+    return f"has one legal value, {low}" if low == high else None

@@ -1,0 +1,151 @@
+"""A simulated chip whose runs are counted as functional coverage."""
+
+import atexit
+import ctypes
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from matloom.arch.config import Config
+from matloom.arch.csr import EXEC_CAUSES, register
+from matloom.arch.instruction import Instruction, IsaError, unpack
+from matloom.arch.isa import Opcode, Region
+from matloom.coverage.coverage import Coverage
+from matloom.coverage.flight import Event
+from matloom.device.rtl import MemoryTiming, RtlTransport
+from matloom.device.simulator import Probe, build, load_probes
+
+__all__ = ["COVERAGE_VARIABLE", "CoveredTransport", "chip_class", "stall_of"]
+
+#: Names a file: all that runs on a simulated chip is counted there.
+COVERAGE_VARIABLE = "MATLOOM_COVERAGE"
+
+_CAUSES = {register(name.upper()).offset: name for name, _doc in EXEC_CAUSES}
+
+
+def chip_class() -> type[RtlTransport]:
+    """Return the class of simulated chips: one that counts where a variable names a file."""
+    return CoveredTransport if os.environ.get(COVERAGE_VARIABLE) else RtlTransport
+
+
+def stall_of(timing: MemoryTiming, bus_bytes: int) -> str:
+    """Return which of `coverage.model.STALLS` a timing is."""
+    if timing.stall_per_1024:
+        return "withheld"
+    slow = timing.memory.beat_cycles(bus_bytes) > 1 or timing.memory.row_miss_cycles > 0
+    return "slow" if slow else "steady"
+
+
+class CoveredTransport(RtlTransport):
+    """As `RtlTransport`; what its runs reach is counted.
+
+    Command buffers are taken from external memory when they are started, and what was issued and
+    completed from probes in the simulation: of runs that fail, too.
+
+    Members
+    -------
+    coverage:
+        What was reached since it was opened.
+    """
+
+    #: What its simulator is built with, one of `simulator.PROBES`.
+    probed = "events"
+
+    def __init__(self, config: Config, *arguments: Any, **options: Any) -> None:
+        self.coverage = Coverage(config)
+        self._config, self._stall = config, "steady"
+        self._registers: dict[int, int] = {}
+        self._instructions: list[Instruction] | None = None
+        super().__init__(config, *arguments, **options)
+        self._take_events()
+        # Sessions leave their device open.
+        atexit.register(self.close)
+
+    def _load(
+        self, config: Config, trace: bool, on_line: Callable[[str], None] | None
+    ) -> ctypes.CDLL:
+        return load_probes(build(config, trace=trace, on_line=on_line, probed=self.probed))
+
+    def set_timing(self, timing: MemoryTiming) -> None:
+        """Change the timing of the external memory from the next cycle on."""
+        self._stall = stall_of(timing, self._config.bus_bytes)
+        super().set_timing(timing)
+
+    def write32(self, address: int, value: int) -> None:
+        """Write a register."""
+        self._finish()
+        self._registers[address] = value
+        if address == register("CONTROL").offset and value & 1:
+            self._instructions = self._commands()
+            self._take_events()
+        super().write32(address, value)
+
+    def read32(self, address: int) -> int:
+        """Return a register."""
+        value = super().read32(address)
+        if value and address in _CAUSES:
+            self.coverage.add([f"cause {_CAUSES[address]}"])
+        return value
+
+    def reset(self) -> None:
+        """Assert the chip's reset for some cycles; external memory keeps its contents."""
+        self._finish()
+        super().reset()
+
+    def close(self) -> None:
+        """End the simulation, and add what was counted to the file that a variable names."""
+        atexit.unregister(self.close)
+        if not self._simulation:
+            return
+        self._finish()
+        kept = os.environ.get(COVERAGE_VARIABLE)
+        if kept:
+            _merge_into(Path(kept), self.coverage)
+        super().close()
+
+    def _value(self, name: str) -> int:
+        return self._registers.get(register(name).offset, 0)
+
+    def _commands(self) -> list[Instruction]:
+        """Return the instructions that are about to start, as far as there are any."""
+        start = self._value("PROGRAM_BASE") + self._value("COMMAND_OFFSET") - self.memory_base
+        commands = self.memory[max(start, 0) : max(start, 0) + self._value("COMMAND_BYTES")]
+        data, offset = commands.tobytes(), 0
+        found: list[Instruction] = []
+        while offset < len(data) and (not found or found[-1].opcode is not Opcode.END):
+            try:
+                instruction, offset = unpack(data, offset)
+            except IsaError:
+                break
+            found.append(instruction)
+        return found
+
+    def _take_events(self) -> list[Event]:
+        """Return what was issued and completed since this was asked last."""
+        probes = (Probe * self._library.matloom_events())()
+        self._library.matloom_take_events(ctypes.addressof(probes))
+        return [
+            Event(cycle=each.cycle, **{("issued", "done")[each.kind]: each.units})
+            for each in probes
+        ]
+
+    def _finish(self) -> None:
+        """Count the run that was started last."""
+        instructions, self._instructions = self._instructions, None
+        if instructions is None:
+            return
+        windows = {
+            region: (self._value(f"{region.name}_BASE"), self._value(f"{region.name}_BYTES"))
+            for region in Region
+        }
+        self.coverage.add_run(instructions, self._take_events(), windows, self._stall)
+
+
+def _merge_into(path: Path, counted: Coverage) -> None:
+    """Add to a file, which need not be there."""
+    if path.is_file():
+        before = Coverage.load(path)
+        before.merge(counted)
+        counted = before
+    counted.save(path)

@@ -1,0 +1,46 @@
+"""Verilog that tells the harness what the control unit issues and completes."""
+
+from matloom.arch.isa import UNITS
+
+__all__ = ["with_probes"]
+
+_CONTROL = "matloom.core.control"
+
+#: What a module tells, by its name: one bit for each unit, from the first on.
+_TOLD = {
+    f"{_CONTROL}.dispatch": ("0", "issue"),
+    f"{_CONTROL}.scoreboard": (
+        "1",
+        f"{{{', '.join(f'{unit.name.lower()}__done' for unit in reversed(UNITS))}}}",
+    ),
+}
+
+_PROBE = """\
+  // Nothing here is part of the chip.
+  import "DPI-C" function void matloom_probe(input longint cycle, input int kind, input int units);
+  longint probe_cycle = 0;
+  always @(posedge clk) begin
+    probe_cycle <= probe_cycle + 1;
+    if (|{units}) matloom_probe(probe_cycle, {kind}, 32'({units}));
+  end
+"""
+
+
+def with_probes(verilog: str) -> str:
+    """Return the Verilog of a chip that calls `matloom_probe` in each cycle with an event.
+
+    Kind 0 is of units that were issued an instruction, kind 1 of units that completed one.
+
+    Errors
+    ------
+    ValueError
+        A module is not there.
+    """
+    for module, (kind, units) in _TOLD.items():
+        start = verilog.find(f"module \\{module} (")
+        end = verilog.find("\nendmodule", start)
+        if start < 0 or end < 0:
+            raise ValueError(f"the Verilog must have a module {module} to be probed")
+        probe = _PROBE.replace("{units}", units).replace("{kind}", kind)
+        verilog = f"{verilog[:end]}\n{probe}{verilog[end + 1 :]}"
+    return verilog
