@@ -3,76 +3,21 @@
 import itertools
 import random
 from bisect import bisect_left
-from collections import defaultdict
-from typing import NamedTuple
 
 from matloom.arch.config import Config
+from matloom.schedule.live_ranges import LiveRanges, Placed, Window
 
-__all__ = ["Allocator", "Placed"]
-
-#: Live ranges are looked up by lengths of which each is so many bits longer than the one before.
-_LEVEL_BITS = 3
+__all__ = ["Allocator"]
 
 #: Ticks among which the first is tried first; by how much a search for it grows its steps.
 _SHORT, _STRIDE = 32, 4
 
+#: Buffers among which those of an interval are found one by one, rather than by their intervals.
+_FEW = 400
+
 #: How much worse it is to share a bank with an input, read in each cycle, than for weights, read
 #: one tile after another, to share it with weights.
 _INPUT_CONFLICT = 16
-
-
-class Placed(NamedTuple):
-    """Bytes that are taken, half open, and the ticks, inclusive, in which they are, and are read.
-
-    `high` is of buffers that prefer high addresses.
-    """
-
-    start: int
-    end: int
-    first: int
-    last: int
-    reads: tuple[int, int]
-    high: bool
-
-
-class _LiveRanges:
-    """Buffers by the interval of ticks in which they live, to find those of another interval.
-
-    A buffer that lives for at most ``2**level`` ticks is in the one or two buckets of so many ticks
-    that its interval meets, so that neither its length nor the number of buffers that lived
-    before matters to a search.
-    """
-
-    def __init__(self) -> None:
-        self._levels: dict[int, dict[int, list[Placed]]] = {}
-
-    def add(self, placed: Placed) -> None:
-        """Remember a buffer."""
-        bits = (placed.last - placed.first).bit_length()
-        level = -(-bits // _LEVEL_BITS) * _LEVEL_BITS
-        buckets = self._levels.setdefault(level, defaultdict(list))
-        for bucket in range(placed.first >> level, (placed.last >> level) + 1):
-            buckets[bucket].append(placed)
-
-    def overlapping(self, first: int, last: int) -> list[Placed]:
-        """Return the buffers that live at one of the ticks, in no certain order."""
-        found: list[Placed] = []
-        for level, buckets in self._levels.items():
-            low, high = first >> level, last >> level
-            found += [
-                placed
-                for placed in buckets.get(low, ())
-                if placed.first <= last and first <= placed.last
-            ]
-            numbers = range(low + 1, high + 1)
-            met = numbers if len(numbers) < len(buckets) else buckets.keys() & numbers
-            for bucket in met:
-                # What lives before, too, was met in the bucket before.
-                begin = bucket << level
-                found += [
-                    placed for placed in buckets.get(bucket, ()) if begin <= placed.first <= last
-                ]
-        return found
 
 
 class Allocator:
@@ -91,7 +36,8 @@ class Allocator:
         self._align = config.bus_bytes
         self.avoid_conflicts = avoid_conflicts
         self._random = None if seed is None else random.Random(seed)
-        self._live = _LiveRanges()
+        self._live = LiveRanges()
+        self._window: Window | None = None
         self.peak = 0
 
     @property
@@ -101,7 +47,16 @@ class Allocator:
 
     def alive(self, first: int, last: int) -> list[Placed]:
         """Return what lives at one of the ticks, in order of address."""
+        window = self._window
+        if window is not None and window.first <= first and last <= window.last:
+            return window.alive(first, last)
         return sorted(self._live.overlapping(first, last))
+
+    def look_at(self, first: int, last: int) -> list[Placed]:
+        """Return as `alive`; what is placed within these ticks next is found a place sooner."""
+        placed = self.alive(first, last)
+        self._window = Window(first, last, list(placed)) if len(placed) <= _FEW else None
+        return placed
 
     def _banks(self, start: int, end: int) -> range:
         return range(start // self._bank_bytes, (end - 1) // self._bank_bytes + 1)
@@ -287,4 +242,8 @@ class Allocator:
     def take(self, placed: Placed) -> None:
         """Take bytes that are free."""
         self._live.add(placed)
+        if self._window is not None:
+            self._window.add(placed)
+            if len(self._window.placed) > _FEW:
+                self._window = None
         self.peak = max(self.peak, placed.end)

@@ -5,7 +5,8 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from matloom.schedule.allocator import Allocator, Placed
+from matloom.schedule.allocator import Allocator
+from matloom.schedule.live_ranges import Placed
 from matloom.schedule.plan import Buffer, Load, OutOfScratchpad, Plan
 from matloom.schedule.segment import Segment
 from matloom.schedule.tiles import ArrayTile
@@ -127,10 +128,14 @@ class _Placing:
         """Place the buffers of a group."""
         base = group[0].buffer.first
         wanted = [self._wanted(item, base, group[0].buffer.stage) for item in group]
+        low = base + min([each.first for each in wanted]) - _REST
+        high = base + max([each.last for each in wanted])
+        alive = self._space.look_at(low, high)
         key: object = None
         found = None
         if not self._space.at_random:
-            key = (self._space.avoid_conflicts, tuple(wanted), self._around(wanted, base))
+            around = self._around(alive, base, range(low - _AROUND, high + _AROUND))
+            key = (self._space.avoid_conflicts, tuple(wanted), around)
             found = self.known.get(key) or self._segment.placements.get(key)
         if found is None:
             found = self._search(group, wanted, base)
@@ -164,15 +169,12 @@ class _Placing:
             buffer.stage in self.failures,
         )
 
-    def _around(self, wanted: list[_Wanted], base: int) -> tuple[tuple[int, ...], ...]:
+    @staticmethod
+    def _around(alive: list[Placed], base: int, ticks: range) -> tuple[tuple[int, ...], ...]:
         """Return what is alive at the ticks of a group, as far as the group sees it."""
-        low = min([each.first for each in wanted]) - _REST
-        high = max([each.last for each in wanted])
-        least, most = base + low - _AROUND, base + high + _AROUND
+        least, most = ticks.start, ticks.stop
         seen = []
-        for start, end, first, last, (reads, until), above in self._space.alive(
-            base + low, base + high
-        ):
+        for start, end, first, last, (reads, until), above in alive:
             begin, stop = first if first > least else least, last if last < most else most
             reads, until = reads if reads > least else least, until if until < most else most
             seen.append((start, end, begin - base, stop - base, reads - base, until - base, above))

@@ -42,9 +42,8 @@ FUNCTIONS = {
     ),
     "matloom.schedule.load_times": ("_follow_stores",),
     "matloom.schedule.placing": ("_Placing._wanted", "_Placing._around", "_moved"),
-    "matloom.schedule.allocator": (
-        *("_LiveRanges.add", "_LiveRanges.overlapping", "Allocator._gaps", "Allocator._candidates"),
-    ),
+    "matloom.schedule.allocator": ("Allocator._gaps", "Allocator._candidates"),
+    "matloom.schedule.live_ranges": ("LiveRanges.add", "LiveRanges.overlapping"),
     "matloom.schedule.sequence": ("finished_bytes", "_can_interleave", "_interleaved"),
     "matloom.schedule.emit": (
         *("_Emitter.load", "_Emitter._source", "_Emitter._input", "_Emitter._array"),

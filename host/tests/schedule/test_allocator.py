@@ -3,6 +3,7 @@ import random
 import pytest
 
 from matloom.arch.config import PRESETS
+from matloom.schedule import allocator
 from matloom.schedule.allocator import Allocator
 
 CONFIG = PRESETS["small"]
@@ -98,3 +99,23 @@ def test_the_earliest_tick_among_many_is_that_of_trying_each(seed):
             if space._candidates(size, space._gaps(space.alive(tick, last)), align)
         )
         assert space._earliest(size, ticks, last, align)[0] == next(tried, None)
+
+
+@pytest.mark.parametrize("few", [8, 1000])
+@pytest.mark.parametrize("avoid_conflicts", [False, True])
+def test_where_it_looks_changes_no_place(monkeypatch, few, avoid_conflicts):
+    monkeypatch.setattr(allocator, "_FEW", few)
+    draw = random.Random(5)
+    spaces = [Allocator(512, CONFIG, avoid_conflicts=avoid_conflicts) for _ in range(2)]
+    places = []
+    for begin in range(0, 400, 20):
+        spaces[0].look_at(begin, begin + 40)
+        for _ in range(12):
+            first = begin + draw.randint(2, 30)
+            firsts = range(first, first + draw.randint(1, 20))
+            last, size = firsts.stop + draw.randint(0, 8), draw.randint(1, 200)
+            asked = {"high": draw.random() < 0.5, "reads": (firsts.stop, last), "rest": 2}
+            places.append(spaces[0].taken(size, firsts, last, **asked))
+            assert places[-1] == spaces[1].taken(size, firsts, last, **asked)
+    assert places.count(None) > 10
+    assert len(set(places)) > 100

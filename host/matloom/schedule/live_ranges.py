@@ -1,0 +1,80 @@
+"""What lives when: buffers that have a place, to find those of an interval of ticks."""
+
+from bisect import insort
+from collections import defaultdict
+from typing import NamedTuple
+
+__all__ = ["LiveRanges", "Placed", "Window"]
+
+#: Live ranges are looked up by lengths of which each is so many bits longer than the one before.
+_LEVEL_BITS = 3
+
+
+class Placed(NamedTuple):
+    """Bytes that are taken, half open, and the ticks, inclusive, in which they are, and are read.
+
+    `high` is of buffers that prefer high addresses.
+    """
+
+    start: int
+    end: int
+    first: int
+    last: int
+    reads: tuple[int, int]
+    high: bool
+
+
+class LiveRanges:
+    """Buffers by the interval of ticks in which they live, to find those of another interval.
+
+    A buffer that lives for at most ``2**level`` ticks is in the one or two buckets of so many ticks
+    that its interval meets, so that neither its length nor the number of buffers that lived
+    before matters to a search.
+    """
+
+    def __init__(self) -> None:
+        self._levels: dict[int, dict[int, list[Placed]]] = {}
+
+    def add(self, placed: Placed) -> None:
+        """Remember a buffer."""
+        bits = (placed.last - placed.first).bit_length()
+        level = -(-bits // _LEVEL_BITS) * _LEVEL_BITS
+        buckets = self._levels.setdefault(level, defaultdict(list))
+        for bucket in range(placed.first >> level, (placed.last >> level) + 1):
+            buckets[bucket].append(placed)
+
+    def overlapping(self, first: int, last: int) -> list[Placed]:
+        """Return the buffers that live at one of the ticks, in no certain order."""
+        found: list[Placed] = []
+        for level, buckets in self._levels.items():
+            low, high = first >> level, last >> level
+            found += [
+                placed
+                for placed in buckets.get(low, ())
+                if placed.first <= last and first <= placed.last
+            ]
+            numbers = range(low + 1, high + 1)
+            met = numbers if len(numbers) < len(buckets) else buckets.keys() & numbers
+            for bucket in met:
+                # What lives before, too, was met in the bucket before.
+                begin = bucket << level
+                found += [
+                    placed for placed in buckets.get(bucket, ()) if begin <= placed.first <= last
+                ]
+        return found
+
+
+class Window:
+    """What lives within some ticks, in order of address: for many questions about parts of them."""
+
+    def __init__(self, first: int, last: int, placed: list[Placed]) -> None:
+        self.first, self.last, self.placed = first, last, placed
+
+    def add(self, placed: Placed) -> None:
+        """Note a buffer that was placed since, where it lives at one of the ticks."""
+        if placed.first <= self.last and self.first <= placed.last:
+            insort(self.placed, placed)
+
+    def alive(self, first: int, last: int) -> list[Placed]:
+        """Return what lives at one of some of its ticks, in order of address."""
+        return [placed for placed in self.placed if placed.first <= last and first <= placed.last]
