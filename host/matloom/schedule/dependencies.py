@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +48,7 @@ class _Accesses:
         self.line = line
         writers, readers = _users(space, write=True), _users(space, write=False)
         self._units = (*writers, *readers)
-        self._written = len(writers)
+        self._written, self._writers = len(writers), writers
         self._rows = {
             **{(unit, True): row for row, unit in enumerate(writers)},
             **{(unit, False): row for row, unit in enumerate(readers, len(writers))},
@@ -65,17 +66,30 @@ class _Accesses:
             (unit, *[step * line for step in lines.steps], line),
         )
 
-    def follow(self, latest: list[int], rows: _Rows, *, write: bool) -> None:
-        """Raise for each unit the last instruction to that which an access must follow."""
-        rows = rows if write else rows[: self._written]
-        found = np.maximum.reduce(rows, axis=_AXES[rows.ndim], initial=_NEVER).tolist()
-        for unit, number in zip(self._units, found, strict=False):
+    def touch(self, unit: int, lines: StridedRange, *, write: bool) -> "_Touched":
+        """Return what a unit's access to some lines must follow, and where it is noted."""
+        rows = self.rows_of(lines)
+        seen, units = (rows, self._units) if write else (rows[: self._written], self._writers)
+        return _Touched(seen, _AXES[rows.ndim], units, rows[self._rows[unit, write]])
+
+
+class _Touched(NamedTuple):
+    """Lines that an instruction touches: `seen` is of each unit that it must follow, in order.
+
+    `mark` is where its number is noted.
+    """
+
+    seen: _Rows
+    axes: tuple[int, ...]
+    units: tuple[int, ...]
+    mark: _Rows
+
+    def follow(self, latest: list[int]) -> None:
+        """Raise for each unit the last instruction to that which the access must follow."""
+        found = np.maximum.reduce(self.seen, axis=self.axes, initial=_NEVER).tolist()
+        for unit, number in zip(self.units, found, strict=True):
             if number > latest[unit]:
                 latest[unit] = number
-
-    def remember(self, unit: int, number: int, rows: _Rows, *, write: bool) -> None:
-        """Note an access."""
-        rows[self._rows[unit, write]] = number
 
 
 @dataclass(frozen=True)
@@ -108,6 +122,19 @@ def _extents_of(opcode: Opcode) -> _Extents:
 
 _EXTENTS = {unit: _extents_of(unit) for unit in UNITS}
 
+#: Fields that say nothing of which addresses on chip an instruction touches.
+_ELSEWHERE = frozenset(
+    (
+        *("region", "dram_offset", "dram_row_step", "dram_plane_step", "fill_value", "pad_value"),
+        *("rounding", "pre_shift", "bias", "multiplier", "shift", "output_zero", "factor_zero"),
+        *("clamp_low", "clamp_high", "low_byte", "high_byte"),
+    )
+)
+_ON_CHIP = {
+    unit: tuple(each.name for each in FORMATS[unit].fields if each.name not in _ELSEWHERE)
+    for unit in UNITS
+}
+
 
 class DependencyTracker:
     """Appends instructions and gives each the waits that its memory accesses need.
@@ -125,7 +152,8 @@ class DependencyTracker:
             AddressSpace.SPAD: _Accesses(AddressSpace.SPAD, config.spad_bytes),
             AddressSpace.ACC: _Accesses(AddressSpace.ACC, config.acc_entries),
         }
-        self._dram = {
+        self._known: dict[tuple[int | None, ...], tuple[_Touched, ...]] = {}
+        self._dram: dict[int, _Accesses] = {
             region: _Accesses(AddressSpace.DRAM, size, _DRAM_LINE)
             for region, size in dram_bytes.items()
         }
@@ -136,16 +164,16 @@ class DependencyTracker:
         unit = _UNITS[opcode]
         number = self._issued[unit]
         latest = [_NEVER] * len(UNITS)
-        touched = []
-        for extent in _EXTENTS[opcode].of(values):
-            accesses, lines = self._touched(extent, instruction)
-            if accesses is None or lines is None:
-                continue
-            rows = accesses.rows_of(lines)
-            touched.append((accesses, rows, extent.write))
-            accesses.follow(latest, rows, write=extent.write)
-        for accesses, rows, write in touched:
-            accesses.remember(unit, number, rows, write=write)
+        # Tiles take turns at few places, so most instructions touch what one before touched.
+        key = (opcode, *map(values.get, _ON_CHIP[opcode]))
+        touched = self._known.get(key)
+        if touched is None:
+            touched = self._known[key] = self._touched_on_chip(instruction)
+        touched += self._touched_outside(instruction)
+        for each in touched:
+            each.follow(latest)
+        for each in touched:
+            each.mark[...] = number
         for other, last in enumerate(latest):
             if last != _NEVER and other != unit:
                 values[_WAIT_FIELDS[other]] = min(self._issued[other] - last, _LONGEST_WAIT)
@@ -153,20 +181,35 @@ class DependencyTracker:
         self.instructions.append(instruction)
         return instruction
 
-    def _touched(
-        self, extent: Extent, instruction: Instruction
-    ) -> tuple[_Accesses | None, StridedRange | None]:
-        """Return the memory of an extent and its lines there; None where it needs no waits."""
-        values = instruction.values
-        start, end = values.get(extent.base, 0), extent.end(values.get, self.config)
-        if end is None or end <= start:
-            return None, None
-        if extent.memory is not AddressSpace.DRAM:
+    def _touched_on_chip(self, instruction: Instruction) -> tuple[_Touched, ...]:
+        """Return what an instruction touches in the scratchpad and the accumulators."""
+        values, unit, found = instruction.values, _UNITS[instruction.opcode], []
+        for extent in _EXTENTS[instruction.opcode].of(values):
+            start, end = values.get(extent.base, 0), extent.end(values.get, self.config)
+            if extent.memory is AddressSpace.DRAM or end is None or end <= start:
+                continue
             lines = footprint(extent, instruction, self.config)
-            return self._on_chip[extent.memory], lines or StridedRange(start, end - start)
-        first = start // _DRAM_LINE
-        lines = StridedRange(first, -(-end // _DRAM_LINE) - first)
-        return self._dram.get(Region(values["region"])), lines
+            lines = lines or StridedRange(start, end - start)
+            found.append(self._on_chip[extent.memory].touch(unit, lines, write=extent.write))
+        return tuple(found)
+
+    def _touched_outside(self, instruction: Instruction) -> tuple[_Touched, ...]:
+        """Return what an instruction touches of the regions that instructions write."""
+        values, opcode = instruction.values, instruction.opcode
+        region = self._dram.get(values.get("region", Region.PROGRAM))
+        if region is None:
+            return ()
+        found = []
+        for extent in _EXTENTS[opcode].of(values):
+            if extent.memory is not AddressSpace.DRAM:
+                continue
+            start, end = values.get(extent.base, 0), extent.end(values.get, self.config)
+            if end is None or end <= start:
+                continue
+            first = start // _DRAM_LINE
+            lines = StridedRange(first, -(-end // _DRAM_LINE) - first)
+            found.append(region.touch(_UNITS[opcode], lines, write=extent.write))
+        return tuple(found)
 
     def end(self) -> None:
         """Append the END."""
