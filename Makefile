@@ -12,7 +12,7 @@ STAMP := $(VENV)/installed
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help check setup demo test test-all mutate soak sim lint docs bench bench-check verilog firmware size size-check
+.PHONY: help check setup demo test test-all mutate formal soak sim lint docs bench bench-check verilog firmware size size-check
 
 help: ## List the verbs.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -34,7 +34,7 @@ $(STAMP): pyproject.toml
 	@$(MAKE) --no-print-directory check
 	@echo "installing into $(VENV) (a minute or two, once)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[sim,reference,litert,demo,fpga,boards,uart,dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[sim,reference,litert,demo,fpga,formal,boards,uart,dev]'
 	@touch $@
 
 setup: $(STAMP) ## Make .venv and install everything into it.
@@ -50,6 +50,10 @@ test-all: $(STAMP) ## Run all tests, the slow ones too.
 
 mutate: $(STAMP) ## Try the tests on mutants of the hardware's source (hours; goes on where it was).
 	PYTHONPATH=bench $(BIN)/python -m mutation $(ARGS)
+
+formal: $(STAMP) ## Prove what holds of every run of the hardware's units (ARGS=--quick: fewer).
+	$(BIN)/python -m matloom_rtl.formal --report docs/results/formal.json $(ARGS)
+	$(BIN)/python docs/tables.py
 
 soak: $(STAMP) ## Compare chip and model on new random seeds for SECONDS; keep those that fail.
 	$(BIN)/python -m matloom.testing.soak --seconds $(SECONDS) $(ARGS)

@@ -7,6 +7,8 @@ from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
+import proofs
+
 import walkthrough
 from matloom.arch.csr import EXEC_CAUSES
 
@@ -586,6 +588,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "compiler mutants": _compiler_checks,
     "found in use": _found_in_use,
     "right programs": _right_programs,
+    **proofs.BLOCKS,
     **walkthrough.BLOCKS,
 }
 

@@ -1,0 +1,47 @@
+"""The tables of proofs on docs/verification.md, from docs/results/formal.json."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+REPORT = Path(__file__).resolve().parent / "results" / "formal.json"
+
+
+def _claims() -> list[dict[str, Any]]:
+    return list(json.loads(REPORT.read_text())["claims"]) if REPORT.is_file() else []
+
+
+def _configs(claim: dict[str, Any]) -> str:
+    every = json.loads(REPORT.read_text())["configs"]
+    names = claim["configs"]
+    return "all" if names == every else ", ".join(f"`{name}`" for name in names)
+
+
+def _proofs() -> str:
+    """Return a row for each distinct claim."""
+    lines = [
+        "kind | unit | verdict | how | seconds | configurations",
+        "--- | --- | --- | --- | ---: | ---",
+    ]
+    for claim in _claims():
+        seconds = f"{claim['seconds']:.1f}" if claim["seconds"] else ""
+        cells = (claim["kind"], claim["unit"], claim["verdict"], claim["method"], seconds)
+        lines.append(" | ".join((*cells, _configs(claim))))
+    return "".join(f"| {line} |\n" for line in lines)
+
+
+def _statements() -> str:
+    """Return what is proven of each kind of unit."""
+    told: dict[tuple[str, str], list[str]] = {}
+    for claim in _claims():
+        units = told.setdefault((claim["kind"], claim["statement"]), [])
+        name = claim["unit"].split(",")[0]
+        if name not in units:
+            units.append(name)
+    return "".join(
+        f"- {kind}, {', '.join(f'`{unit}`' for unit in units)}: {statement}.\n"
+        for (kind, statement), units in told.items()
+    )
+
+
+BLOCKS = {"proofs": _proofs, "statements": _statements}

@@ -1,0 +1,60 @@
+"""Proves claims about configurations: python -m matloom_rtl.formal nano --minutes 20.
+
+Exit 1 where a claim fails or is not proven. With `--report`, write what became of each into a JSON
+file, each distinct claim once, with the configurations that it stands for.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from matloom.arch.config import load_config
+from matloom_rtl.formal.engine import FAILED, NOT_PROVEN
+from matloom_rtl.formal.runner import run
+
+__all__ = ["merged"]
+
+#: What `make formal` proves: the presets, and a wide array with a wide bus.
+CONFIGS = ("nano", "small", "reference", "reference+rows=8+columns=16+bus_bits=128")
+
+
+def merged(found: dict) -> list[dict]:
+    """Return each distinct claim once, from the results of each configuration."""
+    claims: dict[tuple[str, str], dict] = {}
+    for name, results in found.items():
+        for result in results:
+            key = (result.digest, result.unit)
+            claim = claims.setdefault(key, {**result.as_dict(), "configs": []})
+            claim["configs"].append(name)
+    return list(claims.values())
+
+
+def main() -> int:
+    """Run the proofs of some configurations."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("configs", nargs="*", default=CONFIGS, help="presets or JSON files")
+    parser.add_argument("--minutes", type=float, default=120.0, help="for each configuration")
+    parser.add_argument("--quick", action="store_true", help="the quick set alone")
+    parser.add_argument("--report", type=Path, help="write what became of each claim")
+    arguments = parser.parse_args()
+    found = {}
+    for name in arguments.configs:
+        print(f"{name}:", flush=True)
+        found[name] = run(
+            load_config(name),
+            arguments.minutes,
+            quick=arguments.quick,
+            say=lambda line: print(f"  {line}", flush=True),
+        )
+    claims = merged(found)
+    verdicts = [claim["verdict"] for claim in claims]
+    print(", ".join(f"{verdicts.count(each)} {each}" for each in dict.fromkeys(verdicts)))
+    if arguments.report:
+        report = {"configs": list(found), "quick": arguments.quick, "claims": claims}
+        arguments.report.write_text(json.dumps(report, indent=2) + "\n")
+    return int(FAILED in verdicts or NOT_PROVEN in verdicts)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

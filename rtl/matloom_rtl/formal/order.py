@@ -1,0 +1,49 @@
+"""The contract of everything that queues: items leave once, in order, unchanged."""
+
+from amaranth.hdl import Assert, Cover, Module, Signal
+
+__all__ = ["Order"]
+
+#: So many items at once show that a queue is used; to fill the longest takes long to find.
+_MANY = 18
+
+
+class Order:
+    """Follow one arbitrary item through a queue, and claim what happens to it.
+
+    `mark`, a free input, chooses the item: what holds for it holds for all. `count` items are
+    inside; the marked one is the `ahead`-th to leave, 0 while there is none; `value` is what it
+    was when it came. Everything is observed at the ports: `push` and `pop` say that an item goes
+    in or out in this cycle, `shown` that one is there to be taken.
+
+    Claims: no more items leave than came, no more are inside than `places`, one is shown only where
+    there is one, and the marked item is shown in its turn with its value, for as long as it waits.
+    """
+
+    def __init__(self, m: Module, *, places: int, came, left):
+        self.mark = Signal()
+        self.count = Signal(range(places + 2))
+        self.ahead = Signal(range(places + 2))
+        self.value = Signal(len(came[1]))
+        push, item = came
+        shown, pop, shown_item = left
+        with m.If(push & self.mark & (self.ahead == 0)):
+            m.d.sync += [self.ahead.eq(self.count - pop + 1), self.value.eq(item)]
+        with m.Elif((self.ahead != 0) & pop):
+            m.d.sync += self.ahead.eq(self.ahead - 1)
+        m.d.sync += self.count.eq(self.count + push - pop)
+        m.d.comb += [
+            Assert(self.ahead <= self.count),
+            Assert(self.count <= places),
+            Assert(~shown | (self.count != 0)),
+            Assert(~pop | shown),
+            Assert(~(shown & (self.ahead == 1)) | (shown_item == self.value)),
+        ]
+        # Not vacuous: many items are inside, and a marked item that came after another leaves.
+        many, waited = Signal(), Signal()
+        with m.If(self.ahead > 1):
+            m.d.sync += waited.eq(1)
+        with m.If(self.count == min(places, _MANY)):
+            m.d.sync += many.eq(1)
+        leaves = pop & (self.ahead == 1) & self.value.any()
+        m.d.comb += Cover(many & leaves & (waited | (places == 1)))

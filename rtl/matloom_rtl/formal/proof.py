@@ -1,0 +1,57 @@
+"""What a proof is: a module of assertions, and how it is proven."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from amaranth.back import rtlil
+from amaranth.hdl import Fragment, Module
+
+__all__ = ["Claim", "Proof"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A module whose assertions are to be proven, and whose covers are to be reached.
+
+    `ports` are its inputs, free in every cycle. Clock and reset are added; the reset is free, too.
+    """
+
+    module: Module
+    ports: tuple
+
+    def text(self) -> str:
+        """Return the claim in the language of Yosys; the same claim gives the same text."""
+        fragment = Fragment.get(self.module, None)
+        return rtlil.convert(fragment, name="top", ports=list(self.ports), emit_src=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proof:
+    """One claim about one unit.
+
+    Members
+    -------
+    kind:
+        What sort of claim it is.
+    unit:
+        The unit and its parameters.
+    statement:
+        What is proven, in a sentence without its full stop.
+    build:
+        Makes the claim.
+    depth:
+        Cycles of the induction: a state that keeps the claim for so long keeps it for one more. So
+        it holds for runs of any length.
+    cover_depth:
+        Cycles within which every cover must be reached.
+    quick:
+        Whether it belongs to the quick set.
+    """
+
+    kind: str
+    unit: str
+    statement: str
+    build: Callable[[], Claim]
+    depth: int = 1
+    cover_depth: int = 40
+    quick: bool = True

@@ -1,0 +1,102 @@
+"""Proves what a configuration needs; each distinct claim once, its verdict kept by digest."""
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from matloom.arch.config import Config
+from matloom_rtl.formal.engine import (
+    FAILED,
+    NOT_PROVEN,
+    NOT_RUN,
+    PROVEN,
+    Result,
+    digest_of,
+    missing,
+    prove,
+)
+from matloom_rtl.formal.proof import Proof
+from matloom_rtl.formal.table import proofs_of
+
+__all__ = ["cache_folder", "run", "run_proofs"]
+
+#: Longest time of one proof, in seconds.
+_LONGEST = 900
+
+
+def cache_folder() -> Path:
+    """Return where verdicts and logs are kept: in `MATLOOM_CACHE`, else in the user's cache."""
+    chosen = os.environ.get("MATLOOM_CACHE")
+    return (Path(chosen) if chosen else Path.home() / ".cache" / "matloom") / "formal"
+
+
+def run(
+    config: Config,
+    minutes: float = 120.0,
+    *,
+    quick: bool = False,
+    say: Callable[[str], None] = lambda line: None,
+) -> list[Result]:
+    """Prove all claims of a configuration for which the time suffices, the quick ones first.
+
+    What was proven before is not proven again. A proof that was not reached in time
+    has the verdict NOT RUN, and so have all where a tool is missing. `say` takes lines of progress.
+    """
+    proofs = [proof for proof in proofs_of(config) if proof.quick or not quick]
+    return run_proofs(proofs, minutes, say=say)
+
+
+def run_proofs(
+    proofs: Iterable[Proof],
+    minutes: float,
+    *,
+    folder: Path | None = None,
+    say: Callable[[str], None] = lambda line: None,
+) -> list[Result]:
+    """Prove claims, as `run` does; verdicts and logs go into a folder."""
+    proofs = sorted(proofs, key=lambda proof: not proof.quick)
+    folder = folder or cache_folder()
+    end = time.monotonic() + 60 * minutes
+    lacks = missing()
+    results: dict[str, Result] = {}
+    listed = []
+    for number, proof in enumerate(proofs, start=1):
+        text = proof.build().text()
+        digest = digest_of(proof, text)
+        result = results.get(digest) or _kept(folder / f"{digest}.json")
+        left = int(end - time.monotonic())
+        if result is not None:
+            result = result.named(proof)
+        elif lacks or left <= 0:
+            result = _not_run(proof, digest, lacks or "no time was left")
+        else:
+            result = prove(proof, text, folder / digest, min(left, _LONGEST))
+            _keep(result, folder)
+        results[digest] = result
+        listed.append(result)
+        told = f": {result.detail}" if result.detail else ""
+        say(f"[{number}/{len(proofs)}] {result.verdict} {proof.unit} ({result.seconds} s){told}")
+    return listed
+
+
+def _not_run(proof: Proof, digest: str, why: str) -> Result:
+    return Result(
+        kind=proof.kind,
+        unit=proof.unit,
+        statement=proof.statement,
+        verdict=NOT_RUN,
+        detail=why,
+        digest=digest,
+    )
+
+
+def _kept(path: Path) -> Result | None:
+    return Result(**json.loads(path.read_text())) if path.is_file() else None
+
+
+def _keep(result: Result, folder: Path) -> None:
+    """Keep a verdict that more time would not change."""
+    if result.verdict in (PROVEN, FAILED, NOT_PROVEN):
+        (folder / f"{result.digest}.json").write_text(json.dumps(result.as_dict(), indent=2))

@@ -1,0 +1,41 @@
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from matloom_rtl.formal.engine import missing
+from matloom_rtl.formal.proof import Proof
+from matloom_rtl.formal.runner import run_proofs
+
+
+@pytest.fixture
+def mutated():
+    """Makes a class with texts of its module's source replaced, each of which must occur once."""
+
+    def mutated(component, *changes):
+        source = Path(sys.modules[component.__module__].__file__).read_text()
+        for before, after in changes:
+            assert source.count(before) == 1, before
+            source = source.replace(before, after)
+        mutant = ModuleType("mutant")
+        exec(compile(source, "mutant", "exec"), mutant.__dict__)
+        return getattr(mutant, component.__name__)
+
+    return mutated
+
+
+@pytest.fixture
+def prove(tmp_path):
+    """Returns the verdict on a claim, or on a proof, with nothing kept of earlier ones."""
+    if missing():
+        pytest.skip(missing())
+
+    def prove(claim, **options):
+        if not isinstance(claim, Proof):
+            options = {"depth": 2, "cover_depth": 25} | options
+            claim = Proof(kind="", unit="", statement="", build=claim, **options)
+        (result,) = run_proofs([claim], minutes=5, folder=tmp_path)
+        return result
+
+    return prove

@@ -1,0 +1,76 @@
+from dataclasses import replace
+
+import pytest
+from amaranth.hdl import Assert, Assume, Cover, Module, Signal
+
+from matloom_rtl.formal.__main__ import merged
+from matloom_rtl.formal.engine import FAILED, NOT_PROVEN, NOT_RUN, PROVEN, Result
+from matloom_rtl.formal.proof import Claim, Proof
+from matloom_rtl.formal.runner import run_proofs
+
+
+def claim(*, limit=7, allowed=1):
+    """A counter that stops at 7 stays at or below a limit, where its input is what is allowed."""
+    m = Module()
+    enable, count = Signal(), Signal(4)
+    with m.If(enable & (count != 7)):
+        m.d.sync += count.eq(count + 1)
+    m.d.comb += [Assert(count <= limit), Assume(enable <= allowed), Cover(count == 3)]
+    return Claim(module=m, ports=(enable,))
+
+
+PROOF = Proof(kind="counting", unit="a counter", statement="", build=claim, cover_depth=6)
+
+
+def test_a_claim_has_the_same_text_each_time():
+    assert claim().text() == claim().text() != claim(limit=8).text()
+
+
+def test_a_cover_that_no_run_reaches_fails_the_proof(prove):
+    result = prove(lambda: claim(allowed=0), cover_depth=6)
+    assert (result.verdict, result.detail[:6]) == (FAILED, "cover:")
+
+
+@pytest.mark.slow
+def test_an_induction_that_knows_too_little_is_no_failure(prove):
+    """From a count of 9, which no run has, the next state breaks a limit of 9."""
+    assert prove(lambda: claim(limit=9)).verdict == NOT_PROVEN
+    assert prove(lambda: claim(limit=6), depth=9).verdict == FAILED
+
+
+def test_no_time_left_is_told(tmp_path):
+    (result,) = run_proofs([PROOF], minutes=0, folder=tmp_path)
+    assert result.verdict == NOT_RUN
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_missing_tool_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr("matloom_rtl.formal.runner.missing", lambda: "a tool must be installed")
+    (result,) = run_proofs([PROOF], minutes=1, folder=tmp_path)
+    assert (result.verdict, result.detail) == (NOT_RUN, "a tool must be installed")
+
+
+def test_equal_claims_are_proven_once(tmp_path, monkeypatch):
+    asked = []
+
+    def proves(proof, text, folder, seconds):
+        asked.append(proof.unit)
+        return Result(kind="", unit=proof.unit, statement="", verdict=PROVEN, digest=folder.name)
+
+    monkeypatch.setattr("matloom_rtl.formal.runner.prove", proves)
+    monkeypatch.setattr("matloom_rtl.formal.runner.missing", lambda: "")
+    other = replace(PROOF, unit="its twin")
+    for _again in range(2):
+        results = run_proofs([PROOF, other], minutes=1, folder=tmp_path)
+        assert [result.unit for result in results] == ["a counter", "its twin"]
+    assert asked == ["a counter"]
+
+
+def test_a_report_has_each_claim_once():
+    result = Result(kind="", unit="a", statement="", verdict=PROVEN, digest="1")
+    other = replace(result, digest="2")
+    claims = merged({"nano": [result], "small": [result, other]})
+    assert [(each["digest"], each["configs"]) for each in claims] == [
+        ("1", ["nano", "small"]),
+        ("2", ["small"]),
+    ]
