@@ -47,12 +47,12 @@ def follow(instructions: Sequence[Instruction], events: Sequence[Event]) -> Flig
     ValueError
         More was issued or completed than the buffer has.
     """
-    kinds = [kind_of(each.opcode, each.values) for each in instructions]
+    # What is issued is legal, so that it is of a kind.
+    kinds: list[str] = []
     # Of each unit, in order.
     waiting: dict[int, list[int]] = {unit: [] for unit in range(len(UNITS))}
     completed: list[int] = []
     points: set[Point] = set()
-    issued = 0
     for event in sorted(events, key=lambda event: (event.cycle, not event.done)):
         for unit, numbers in waiting.items():
             if not event.done >> unit & 1:
@@ -66,10 +66,11 @@ def follow(instructions: Sequence[Instruction], events: Sequence[Event]) -> Flig
         for unit in waiting:
             if not event.issued >> unit & 1:
                 continue
-            if issued >= len(kinds) or instructions[issued].opcode is not UNITS[unit]:
+            issued = len(kinds)
+            if issued >= len(instructions) or instructions[issued].opcode is not UNITS[unit]:
                 raise ValueError(f"instruction {issued} must be issued to its own unit")
+            kinds.append(kind_of(instructions[issued].opcode, instructions[issued].values))
             under_way = [each for numbers in waiting.values() for each in numbers]
             points.update(f"{kinds[each]} then {kinds[issued]}" for each in under_way)
             waiting[unit].append(issued)
-            issued += 1
     return Flight(completed=tuple(completed), points=frozenset(points))

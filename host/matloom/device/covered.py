@@ -74,7 +74,7 @@ class CoveredTransport(RtlTransport):
 
     def write32(self, address: int, value: int) -> None:
         """Write a register."""
-        self._finish()
+        self.count()
         self._registers[address] = value
         if address == register("CONTROL").offset and value & 1:
             self._instructions = self._commands()
@@ -90,7 +90,7 @@ class CoveredTransport(RtlTransport):
 
     def reset(self) -> None:
         """Assert the chip's reset for some cycles; external memory keeps its contents."""
-        self._finish()
+        self.count()
         super().reset()
 
     def close(self) -> None:
@@ -98,7 +98,7 @@ class CoveredTransport(RtlTransport):
         atexit.unregister(self.close)
         if not self._simulation:
             return
-        self._finish()
+        self.count()
         kept = os.environ.get(COVERAGE_VARIABLE)
         if kept:
             _merge_into(Path(kept), self.coverage)
@@ -130,8 +130,8 @@ class CoveredTransport(RtlTransport):
             for each in probes
         ]
 
-    def _finish(self) -> None:
-        """Count the run that was started last."""
+    def count(self) -> None:
+        """Count the run that was started last, as far as it went; the next write does so, too."""
         instructions, self._instructions = self._instructions, None
         if instructions is None:
             return

@@ -29,7 +29,14 @@ from matloom.testing.random_programs import (
 from matloom.testing.wide_operators import WINDOWED, WideOperators
 from matloom.tools.compare import random_inputs
 
-__all__ = ["CHECKS", "Mismatch", "check_corrupted", "check_layers", "check_streams"]
+__all__ = [
+    "CHECKS",
+    "Mismatch",
+    "check_corrupted",
+    "check_layers",
+    "check_stream",
+    "check_streams",
+]
 
 #: How many streams come between two comparisons of all that is on chip.
 _STATE_INTERVAL = 5
@@ -47,7 +54,7 @@ def check_streams(pair: Pair, seed: int, count: int = 20) -> Counter[str]:
             pair.disturb(seed + number)
         else:
             pair.calm()
-        _equal_runs(pair, stream, number)
+        check_stream(pair, stream, number)
         if number % _STATE_INTERVAL == _STATE_INTERVAL - 1:
             _equal_states(pair, number)
         ran += Counter(streams=1, instructions=len(stream.instructions))
@@ -80,7 +87,7 @@ def check_corrupted(pair: Pair, seed: int, count: int = 20) -> Counter[str]:
         counts["results"] += 1
         for driver in pair:
             clear_state(driver)
-        _equal_runs(pair, stream, number)
+        check_stream(pair, stream, number)
         _equal_states(pair, number)
     return counts
 
@@ -117,8 +124,11 @@ def check_layers(pair: Pair, seed: int, count: int = 5) -> Counter[str]:
 CHECKS = {"streams": check_streams, "corrupted": check_corrupted, "layers": check_layers}
 
 
-def _equal_runs(pair: Pair, stream: Stream, number: int) -> None:
-    """Run a legal stream on both devices and compare what it wrote to external memory."""
+def check_stream(pair: Pair, stream: Stream, number: int) -> None:
+    """Run a legal stream on both devices and compare what it wrote to external memory.
+
+    Raise `Mismatch` where it differs, or where the counters contradict each other.
+    """
     model, chip = (run_stream(driver, stream) for driver in pair)
     if chip != model:
         raise Mismatch(f"stream {number}: external memory differs")

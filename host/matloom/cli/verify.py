@@ -1,0 +1,80 @@
+"""The verb verify: everything that can be checked of a chip here, within some minutes."""
+
+import json
+import secrets
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from matloom.cli.group import cli
+from matloom.cli.options import CONFIG
+
+if TYPE_CHECKING:
+    from matloom.testing.verification import Prover
+
+
+def _prover() -> "Prover | None":
+    """Return what proves claims of a configuration, or None where it is not installed."""
+    from matloom.testing.verification import installed
+
+    if not installed("matloom_rtl.formal"):
+        return None
+    from matloom_rtl import formal
+
+    prover: Prover = formal.run
+    return prover
+
+
+@cli.command()
+@CONFIG
+@click.option(
+    "--minutes",
+    type=click.FloatRange(min=0, min_open=True),
+    default=30.0,
+    show_default=True,
+    help="How long; each step begins that has time left.",
+)
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="Of all that is random; else new.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("verification"),
+    show_default=True,
+    help="Folder of report.html and report.json.",
+)
+def verify(config: str, minutes: float, seed: int | None, output: Path) -> None:
+    """Verify the chip of a configuration: random programs, coverage, regression and proofs.
+
+    Random programs run on the simulated chip and on the functional model, every cycle held against
+    the rules of AXI. What cannot run here is NOT RUN in the report, with the reason. Exit status
+    1 where anything failed.
+    """
+    from matloom.arch.config import load_config
+    from matloom.coverage.coverage import Coverage
+    from matloom.testing import verification as steps
+    from matloom.testing.verification_report import to_html
+
+    chosen = load_config(config)
+    output.mkdir(parents=True, exist_ok=True)
+    found = steps.Verification(
+        name=Path(config).stem,
+        config=chosen,
+        seed=secrets.randbits(32) if seed is None else seed,
+        minutes=minutes,
+        coverage=Coverage(chosen),
+    )
+    click.echo(f"--seed={found.seed}", err=True)
+    steps.verify(
+        found, prover=_prover(), folder=output, say=lambda line: click.echo(line, err=True)
+    )
+    page, data = output / "report.html", output / "report.json"
+    page.write_text(to_html(found))
+    data.write_text(json.dumps(found.as_dict(), indent=1) + "\n")
+    for step in found.steps:
+        click.echo(f"{step.name:12} {step.verdict:10} {step.detail}")
+    click.echo(page)
+    click.echo(data)
+    sys.exit(1 if found.failed else 0)

@@ -1,0 +1,77 @@
+"""The cocotb regression as a step of a verification: where it is, and what came of it."""
+
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import matloom
+from matloom.arch.config import Config
+
+__all__ = ["Outcome", "regression", "why_no_regression"]
+
+#: Its testbenches, in a clone.
+_BENCHES = Path(matloom.__file__).parents[2] / "sim_tests"
+
+#: Lines of output that are kept.
+_KEPT_LINES = 40
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What came of the regression; `passed` is None where the time was over before its end."""
+
+    passed: bool | None
+    summary: str
+    lines: tuple[str, ...]
+
+
+def why_no_regression() -> str:
+    """Return why the regression cannot run here, or an empty text."""
+    if not (_BENCHES / "test_chip.py").is_file():
+        return "the testbenches, sim_tests/, are in a clone of the project only"
+    missing = [
+        name for name in ("cocotb", "cocotb_tools", "pytest") if not importlib.util.find_spec(name)
+    ]
+    return f"{' and '.join(missing)} must be installed" if missing else ""
+
+
+def regression(config: Config, folder: Path, seconds: float) -> Outcome:
+    """Run all testbenches on a configuration, with one seed.
+
+    Parameters
+    ----------
+    folder:
+        For the configuration's file, `config.json`.
+    seconds:
+        After which it is ended.
+    """
+    chosen = folder / "config.json"
+    chosen.write_text(config.to_json())
+    command = [sys.executable, "-m", "pytest", "-q", "-m", "", "-p", "no:cacheprovider"]
+    process = subprocess.Popen(
+        [*command, str(_BENCHES)],
+        cwd=_BENCHES.parent,
+        env={**os.environ, "MATLOOM_CONFIG": str(chosen.absolute())},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        # Its simulators end with it.
+        start_new_session=True,
+    )
+    try:
+        output, _nothing = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        output, _nothing = process.communicate()
+        return _outcome(None, output, "no time was left for the rest")
+    return _outcome(process.returncode == 0, output)
+
+
+def _outcome(passed: bool | None, output: str, summary: str = "") -> Outcome:
+    lines = tuple(line for line in output.splitlines() if line.strip())
+    summary = summary or (lines[-1].strip("= ") if lines else "no output")
+    return Outcome(passed=passed, summary=summary, lines=lines[-_KEPT_LINES:])

@@ -1,0 +1,75 @@
+"""The report of a verification, as a page without anything from elsewhere."""
+
+from collections.abc import Iterable
+from html import escape
+
+from matloom.coverage.coverage import Coverage
+from matloom.testing.verification import Step, Verification
+
+__all__ = ["to_html"]
+
+_STYLE = """
+body { font: 15px/1.45 sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em }
+table { border-collapse: collapse; margin: 1em 0 }
+td, th { border: 1px solid #bbb; padding: 0.3em 0.7em; text-align: left; vertical-align: top }
+td.number { text-align: right }
+pre { background: #f3f3f3; padding: 0.7em; overflow: auto; max-height: 30em }
+.PASSED { background: #d9f2d9 } .FAILED { background: #f6c9c9 }
+.INCOMPLETE { background: #fdf0c4 } .NOT-RUN { background: #e6e6e6 }
+"""
+
+
+def to_html(verification: Verification) -> str:
+    """Return the report as HTML: verdicts, coverage by group, what is missing and why not more."""
+    verdict = verification.verdict
+    name, digest = escape(verification.name), f"{verification.config.digest:08x}"
+    limits = f"seed {verification.seed}, {verification.minutes:g} minutes"
+    parts = [
+        f"<h1>Verification of {name}: {verdict}</h1>",
+        f"<p>Configuration {digest}, {limits}.</p>",
+        _table(("step", "verdict", "seconds", "result"), map(_row, verification.steps)),
+        _coverage(verification.coverage),
+        *map(_lines, verification.steps),
+        _folded("Configuration", verification.config.to_json()),
+    ]
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{name}: {verdict}'
+        f"</title><style>{_STYLE}</style></head><body>\n" + "\n".join(parts) + "\n</body></html>\n"
+    )
+
+
+def _table(headings: Iterable[str], rows: Iterable[str]) -> str:
+    head = "".join(f"<th>{escape(each)}</th>" for each in headings)
+    return f"<table><tr>{head}</tr>{''.join(rows)}</table>"
+
+
+def _row(step: Step) -> str:
+    figures = ", ".join(f"{count:,} {name}" for name, count in step.figures.items())
+    detail = escape("; ".join(filter(None, (step.detail, figures))))
+    return (
+        f'<tr class="{step.verdict.replace(" ", "-")}"><td>{escape(step.name)}</td>'
+        f'<td>{step.verdict}</td><td class="number">{step.seconds:g}</td><td>{detail}</td></tr>'
+    )
+
+
+def _coverage(coverage: Coverage) -> str:
+    rows = (
+        f'<tr><td>{group}</td><td class="number">{reached:,}</td>'
+        f'<td class="number">{declared:,}</td></tr>'
+        for group, (reached, declared) in coverage.shares().items()
+    )
+    excluded = "\n".join(f"{what}: {why}" for what, why in coverage.model.excluded.items())
+    return (
+        f"<h2>Functional coverage</h2><p>{coverage.runs:,} runs, {coverage.instructions:,} "
+        f"instructions.</p>{_table(('group', 'reached', 'declared'), rows)}"
+        + _folded("Missing", "\n".join(coverage.missing()) or "nothing")
+        + _folded("Not declared, and why", excluded)
+    )
+
+
+def _lines(step: Step) -> str:
+    return _folded(f"Lines of {step.name}", "\n".join(step.lines)) if step.lines else ""
+
+
+def _folded(title: str, text: str) -> str:
+    return f"<details><summary>{escape(title)}</summary><pre>{escape(text)}</pre></details>"
