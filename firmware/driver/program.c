@@ -9,6 +9,10 @@ uint32_t matloom_program_steps(const struct matloom_program* program) {
   return count(program, MATLOOM_SECTION_STEPS);
 }
 
+uint32_t matloom_program_variables(const struct matloom_program* program) {
+  return count(program, MATLOOM_SECTION_VARIABLES);
+}
+
 enum matloom_result matloom_program_tensor(const struct matloom_program* program, uint32_t number,
                                            struct matloom_tensor* tensor) {
   if (number >= matloom_program_tensors(program)) return MATLOOM_ERROR_ARGUMENT;

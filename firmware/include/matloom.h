@@ -183,6 +183,9 @@ uint32_t matloom_program_tensors(const struct matloom_program* program);
 /* Number of steps, of engine and host, in order of execution. */
 uint32_t matloom_program_steps(const struct matloom_program* program);
 
+/* Number of variables, which a network keeps from run to run. */
+uint32_t matloom_program_variables(const struct matloom_program* program);
+
 /* Describes a tensor. Errors: ARGUMENT. */
 enum matloom_result matloom_program_tensor(const struct matloom_program* program, uint32_t number,
                                            struct matloom_tensor* tensor);

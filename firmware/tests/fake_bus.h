@@ -5,7 +5,13 @@
 #ifndef FAKE_BUS_H
 #define FAKE_BUS_H
 
+#include <stdalign.h>
+
 #include "matloom.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 #define FAKE_MEMORY_BYTES 65536u
 #define FAKE_MEMORY_BUS 0x80000000u
@@ -13,7 +19,7 @@
 
 struct fake {
   uint32_t registers[512];
-  _Alignas(64) uint8_t memory[FAKE_MEMORY_BYTES];
+  alignas(64) uint8_t memory[FAKE_MEMORY_BYTES];
   uint32_t busy_polls;  /* questions until a run ends; NEVER for none */
   uint32_t reset_polls; /* questions until a reset ends; NEVER for none */
   uint32_t fault;       /* value of FAULT that the next run ends with, 0 for none */
@@ -28,5 +34,9 @@ struct fake {
 void fake_open(struct fake* fake, uint32_t digest);
 struct matloom_port fake_port(struct fake* fake);
 struct matloom_memory fake_memory(struct fake* fake);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif
