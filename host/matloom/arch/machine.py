@@ -224,6 +224,11 @@ class Machine:
         cycles += _POST_FLOAT * (values.get("rounding") == Rounding.FLOAT)
         return cycles + _POST_BYTES * (values.get("source", 0) == Source.SPAD)
 
+    @cached_property
+    def offset_period(self) -> int:
+        """Bytes of external memory after which a transfer costs the same: a burst, or a row."""
+        return max(self._reads.burst_bytes, self._reads.row_bytes)
+
     def load_cycles(self, values: dict[str, int], *, behind: bool = False) -> int:
         """Return the cycles of a LOAD's beats; `behind` others, the outstanding are taken."""
         if values.get("fill"):
@@ -262,11 +267,12 @@ class Machine:
         if count == 1 and not spread and channel.hides_latency and size >= channel.burst_bytes:
             return round(-(-size // channel.bus_bytes) * channel.beat_cycles)
         # Where a row begins in a burst and in a row of the memory matters, no more.
-        around = max(channel.burst_bytes, channel.row_bytes)
         step = values.get("dram_row_step", 0)
         if planes > 1 and values["rows"] == 1:
             step = values.get("dram_plane_step", 0)
-        rows = Rows(start=start % around, size=size, count=count, step=step, spread=1 << spread)
+        rows = Rows(
+            start=start % self.offset_period, size=size, count=count, step=step, spread=1 << spread
+        )
         return round(stream_cycles(rows, channel)[behind])
 
 

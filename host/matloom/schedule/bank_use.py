@@ -6,7 +6,7 @@ from matloom.arch.instruction import Instruction
 from matloom.arch.isa import Destination, Opcode, Source, Table, post_element_bytes
 from matloom.arch.machine import Machine
 
-__all__ = ["BankUse", "Use", "bank_use"]
+__all__ = ["NOTHING", "BankUse", "Use", "bank_use"]
 
 #: Parts of a transfer, in the order in which they are moved: bank, share of the whole.
 Parts = tuple[tuple[int, float], ...]
@@ -31,7 +31,8 @@ class Use(NamedTuple):
         return {bank: share * self.rate for bank, share in self.parts}
 
 
-_NONE = Use()
+#: Of an instruction that moves nothing there.
+NOTHING = Use()
 
 
 class BankUse(NamedTuple):
@@ -47,9 +48,9 @@ class BankUse(NamedTuple):
         The bank of POST's parameters, -1 where it has none.
     """
 
-    reads: Use = _NONE
-    writes: Use = _NONE
-    weights: Use = _NONE
+    reads: Use = NOTHING
+    writes: Use = NOTHING
+    weights: Use = NOTHING
     params: int = -1
 
 
@@ -101,10 +102,10 @@ def _of_post(values: dict[str, int], machine: Machine, cycles: int) -> BankUse:
         end = start + rows + max(1, values["width"] * get("x_step", 0))
         return Use(_parts(start, end, machine.bank_bytes), rate)
 
-    reads = side("source") if get("source", 0) == Source.SPAD else _NONE
+    reads = side("source") if get("source", 0) == Source.SPAD else NOTHING
     written = get("destination", 0) == Destination.SPAD and get("table", 0) != Table.FILL
     params = get("param_addr", 0) // machine.bank_bytes if machine.post_reads(values) else -1
-    return BankUse(reads=reads, writes=side("dest") if written else _NONE, params=params)
+    return BankUse(reads=reads, writes=side("dest") if written else NOTHING, params=params)
 
 
 def _moved(values: dict[str, int], machine: Machine) -> Use:

@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import inf
 
-from matloom.arch.instruction import Instruction
-from matloom.arch.isa import Opcode, Table
+from matloom.arch.isa import Opcode
 from matloom.arch.machine import Machine
 from matloom.schedule.arrivals import Loads
-from matloom.schedule.bank_use import Use, bank_use
+from matloom.schedule.bank_use import Use
+from matloom.schedule.timing import Timing
 
 __all__ = ["BankWaits"]
 
@@ -46,7 +46,7 @@ class _Accesses:
             return 0.0, self.begins[number]
         return self.shares[number].get(bank, 0.0), self.ends[number]
 
-    def meet(self, time: float, banks: set[int]) -> bool:
+    def meet(self, time: float, banks: frozenset[int]) -> bool:
         """Return whether one of the banks is used at a time or after."""
         first = bisect_right(self.ends, time)
         return not all(banks.isdisjoint(shares) for shares in self.shares[first:])
@@ -58,20 +58,15 @@ class _UnderWay:
 
     Members
     -------
-    use, fetched:
-        What it reads, and where its parameters lie; when its first block's were fetched.
-    work, cycles:
-        Cycles that it takes alone, and those of them in which it streams.
-    end:
-        When it leaves its unit, as far as is known.
+    work, end:
+        Cycles that it takes alone; when it leaves its unit, as far as is known.
+    fetched:
+        When the parameters of a POST's first block were fetched.
     """
 
-    values: dict[str, int]
-    use: Use
-    params: int
+    timing: Timing
     start: int
     work: int
-    cycles: int
     end: int
     fetched: float = 0.0
 
@@ -107,8 +102,8 @@ class BankWaits:
         self._last: dict[Opcode, _UnderWay] = {}
         self._reads = {Opcode.EXEC: _Accesses(), Opcode.POST: _Accesses()}
         self._writes = _Accesses()
-        #: What each LOAD writes, and the cycles of its beats.
-        self._moved: list[tuple[Use, int]] = []
+        #: The LOADs, and the cycles of their beats; None for one that is left out.
+        self._moved: list[tuple[Timing | None, int]] = []
         #: When the last POST's last parameters came to hand, after which the next one's may be
         #: fetched, and when its last vector left them; when those of the next are there.
         self._at_hand, self._released, self._fetched = 0.0, 0.0, 0.0
@@ -117,61 +112,47 @@ class BankWaits:
         """Return the units but LOAD that have begun, and when their last instructions end."""
         return ((unit, last.end) for unit, last in self._last.items())
 
-    def load(self, start: int, work: int, instruction: Instruction | None) -> int:
+    def load(self, start: int, work: int, timing: Timing | None) -> int:
         """Return when the beats of the next LOAD end; of None, which is left out, at once."""
-        if instruction is None:
-            self._moved.append((Use(), 0))
-            return start
-        self._moved.append((bank_use(instruction, self._machine, work).writes, work))
+        self._moved.append((timing, work))
         return self._load_end(len(self._moved) - 1, start)
 
-    def begin(self, start: int, work: int, instruction: Instruction) -> bool:
+    def begin(self, start: int, work: int, timing: Timing) -> bool:
         """Let one of the other units begin; return whether LOADs under way are late for it."""
-        unit, values, cycles = instruction.opcode, instruction.values, work
-        if unit is Opcode.POST:
-            cycles = self._machine.post_cycles(values)
-        use = bank_use(instruction, self._machine, cycles)
-        now = _UnderWay(
-            values, use.reads, use.params, start, work, cycles, start + work, self._fetched
-        )
-        self._last[unit] = now
+        unit = timing.opcode
+        now = self._last[unit] = _UnderWay(timing, start, work, start + work, self._fetched)
         if unit is Opcode.STORE:
             self._delay_store(start)
             return False
         if unit is Opcode.EXEC:
-            taken = use.reads.by_bank()
-            for bank, share in use.weights.by_bank().items():
-                taken[bank] = min(1.0, taken.get(bank, 0.0) + share)
-            self._reads[unit].append(start + _FIRST_READ, now.end + _FIRST_READ, taken)
+            self._reads[unit].append(start + _FIRST_READ, now.end + _FIRST_READ, timing.reads)
         else:
-            self._add_post(now, use.writes)
+            self._add_post(now)
         return self._delay_post(start)
 
-    def fetch(self, time: int, values: dict[str, int]) -> int:
+    def fetch(self, time: int, post: Timing) -> int:
         """Return when the first parameters of the next POST are read, at a time or later."""
-        bank = values.get("param_addr", 0) // self._machine.bank_bytes
-        begin, reads = max(time, self._at_hand), self._machine.post_reads(values)
-        above = (self._reads[Opcode.EXEC],)
-        self._fetched = _through(begin, reads, Use(((bank, 1.0),), 1.0), above)
+        begin, above = max(time, self._at_hand), (self._reads[Opcode.EXEC],)
+        self._fetched = _through(begin, post.param_reads, post.params, above)
         return round(self._fetched)
 
     def _load_end(self, number: int, start: int) -> int:
         """Return when the beats of a LOAD end, which wait for what POST writes."""
-        use, work = self._moved[number]
-        if not self._writes.meet(start, {bank for bank, _ in use.parts}):
+        timing, work = self._moved[number]
+        if timing is None or not self._writes.meet(start, timing.banks):
             return start + work
-        return round(_through(start, work, use, (self._writes,)))
+        return round(_through(start, work, timing.moved, (self._writes,)))
 
-    def _add_post(self, post: _UnderWay, writes: Use) -> None:
+    def _add_post(self, post: _UnderWay) -> None:
         """Note what a POST does if it does not wait: results follow what they are made of."""
-        way = post.work - post.cycles
-        self._reads[Opcode.POST].append(post.start, post.end - way, post.use.by_bank())
-        self._writes.append(post.start + way, post.end, writes.by_bank())
-        way = self._machine.post_fetch(post.values) - self._machine.post_reads(post.values)
+        timing = post.timing
+        way = post.work - timing.cycles
+        self._reads[Opcode.POST].append(post.start, post.end - way, timing.reads)
+        self._writes.append(post.start + way, post.end, timing.writes)
+        way = timing.fetch - timing.param_reads
         post.fetched = max(post.fetched + way - _NEXT_PARAMS, self._released)
-        self._released = post.end
-        blocks = post.values["oc_blocks"]
-        self._at_hand = post.end - post.cycles // blocks if blocks > 1 else post.start
+        self._released, blocks = post.end, timing.blocks
+        self._at_hand = post.end - timing.cycles // blocks if blocks > 1 else post.start
 
     def _delay_post(self, time: int) -> bool:
         """Let the POST under way wait for EXEC, and others for it; return as `begin`."""
@@ -190,36 +171,35 @@ class BankWaits:
 
     def _post_end(self, post: _UnderWay) -> int:
         """Return when a POST ends whose vectors and parameters wait for what EXEC reads."""
-        values, machine, blocks = post.values, self._machine, post.values["oc_blocks"]
-        above = self._reads[Opcode.EXEC]
-        banks = {bank for bank, _ in post.use.parts} | ({post.params} if blocks > 1 else set())
-        if not above.meet(post.start, banks) or values.get("table", 0) == Table.FILL:
+        timing, above = post.timing, self._reads[Opcode.EXEC]
+        if timing.fills or not above.meet(post.start, timing.banks):
             return post.end
-        vectors = values["width"] * values["height"] * machine.post_beats(values)
-        reads, params = machine.post_reads(values), Use(((post.params, 1.0),), 1.0)
+        vectors, reads, params = timing.vectors, timing.param_reads, timing.params
         time, at_hand = float(post.start), post.fetched
-        streamed = _through(time, vectors, post.use, (above,)) if post.use.parts else time + vectors
-        for _ in range(blocks - 1):
+        streamed = time + vectors
+        if timing.moved.parts:
+            streamed = _through(time, vectors, timing.moved, (above,))
+        for _ in range(timing.blocks - 1):
             # The next block's parameters are fetched while this one streams.
-            fetched = time + machine.post_fetch(values)
+            fetched = time + timing.fetch
             if reads:
                 fetched = _through(at_hand + _NEXT_PARAMS, reads, params, (above,))
-                fetched += machine.post_fetch(values) - reads - _NEXT_PARAMS
+                fetched += timing.fetch - reads - _NEXT_PARAMS
             at_hand = max(fetched, streamed)
-            time = max(streamed + machine.post_turn, fetched)
+            time = max(streamed + self._machine.post_turn, fetched)
             streamed = time + vectors
-            if post.use.parts:
-                streamed = _through(time, vectors, post.use, (above,))
-        if blocks > 1:
+            if timing.moved.parts:
+                streamed = _through(time, vectors, timing.moved, (above,))
+        if timing.blocks > 1:
             self._at_hand = time
-        return max(post.end, round(streamed) + post.work - post.cycles)
+        return max(post.end, round(streamed) + post.work - timing.cycles)
 
     def _delay_store(self, time: int) -> None:
         """Let the STORE under way at a time wait for what EXEC and POST read."""
         store = self._last.get(Opcode.STORE)
         if store is None or store.end <= time:
             return
-        banks = {bank for bank, _ in store.use.parts}
-        if any(other.meet(store.start, banks) for other in self._reads.values()):
-            end = _through(store.start, store.work, store.use, tuple(self._reads.values()))
+        timing, reads = store.timing, self._reads
+        if any([other.meet(store.start, timing.banks) for other in reads.values()]):
+            end = _through(store.start, store.work, timing.moved, tuple(reads.values()))
             store.end = max(store.end, round(end))

@@ -9,26 +9,15 @@ from matloom.arch.isa import (
     FORMATS,
     INSTRUCTION_WORD_BYTES,
     UNITS,
-    Destination,
     Opcode,
     Region,
-    Source,
 )
 from matloom.arch.machine import Machine
 from matloom.schedule.arrivals import READ_AHEAD, Commands, Loads
 from matloom.schedule.bank_waits import BankWaits
+from matloom.schedule.timing import Timing, Timings
 
 __all__ = ["Prediction", "predict"]
-
-#: Cycles that the dispatcher takes for an instruction besides its words behind the first: its
-#: extents, its verdict; by `Config.checks`, without which EXEC and POST have no extents to judge.
-_DISPATCH = (
-    {Opcode.LOAD: 16, Opcode.EXEC: 2, Opcode.POST: 2, Opcode.STORE: 16},
-    {Opcode.LOAD: 23, Opcode.EXEC: 27, Opcode.POST: 29, Opcode.STORE: 23},
-)
-#: Fewer where EXEC has one weight tile or LOAD no region; more for each of the sides of a POST that
-#: lie in the scratchpad, and for a product's sums.
-_LEFT_OUT, _SIDE = 7, 5
 
 #: Places of a queue, however shallow it should be.
 _QUEUE_PLACES = 3
@@ -71,9 +60,12 @@ class Prediction:
 
 
 class _Queued(NamedTuple):
-    """An instruction in a queue: since when, and the number of what it awaits of each unit."""
+    """An instruction in a queue: since when, and the number of what it awaits of each unit.
 
-    instruction: Instruction
+    Without `timing` it is left out.
+    """
+
+    timing: Timing | None
     since: int
     awaited: tuple[tuple[int, int], ...]
 
@@ -87,7 +79,10 @@ class _Engine:
 
     def __init__(self, instructions: list[Instruction], machine: Machine, *, resident: bool):
         self._machine, self._resident = machine, resident
-        self._left = deque(instructions)
+        timings = Timings(machine)
+        self._left = deque(
+            (each, timings.of(each)) for each in instructions if each.opcode is not Opcode.END
+        )
         size = sum(_SIZES[instruction.opcode] for instruction in instructions)
         first = machine.transfer_cycles(min(size, READ_AHEAD))
         self._commands = Commands(machine, size)
@@ -155,52 +150,40 @@ class _Engine:
             if other == _LOAD and time > loaded:
                 loaded = time
         ready += _HANDOVER
-        if unit == _POST:
-            values = head.instruction.values
-            if self._machine.post_reads(values):
-                # Its first block is fetched as soon as the LOADs are there.
-                ready = max(ready, self._banks.fetch(loaded + _HANDOVER, values) + _POST_LEAD)
+        timing = head.timing
+        if unit == _POST and timing is not None and timing.param_reads:
+            # Its first block is fetched as soon as the LOADs are there.
+            ready = max(ready, self._banks.fetch(loaded + _HANDOVER, timing) + _POST_LEAD)
         return ready
 
     def _next_dispatch(self) -> int:
         """Return when the next instruction is dispatched, `_NEVER` before its queue has room."""
-        if not self._left or self._left[0].opcode is Opcode.END:
+        if not self._left:
             return _NEVER
-        instruction = self._left[0]
-        unit = _UNITS[instruction.opcode]
+        instruction, timing = self._left[0]
         if self._skips(instruction):
             return self._dispatched
+        unit = _UNITS[timing.opcode]
         if self._issued[unit] - self._places >= len(self._started[unit]):
             return _NEVER
-        arrived = self._commands.arrival(_SIZES[instruction.opcode])
-        return max(self._dispatched, arrived) + self._dispatch_cycles(instruction)
-
-    def _dispatch_cycles(self, instruction: Instruction) -> int:
-        opcode, get = instruction.opcode, instruction.values.get
-        words = FORMATS[opcode].instruction_words - 1
-        beats = max(1, INSTRUCTION_WORD_BYTES // self._machine.config.bus_bytes)
-        checks = self._machine.config.checks
-        cycles = _DISPATCH[checks][opcode] + words * beats
-        if not checks:
-            return cycles
-        if opcode is Opcode.POST:
-            sides = get("destination", 0) == Destination.SPAD, get("source", 0) == Source.SPAD
-            return cycles + _SIDE * (sum(sides) + get("product", 0))
-        return cycles - _LEFT_OUT * bool(get("weights_fixed") or get("fill"))
+        arrived = self._commands.arrival(_SIZES[timing.opcode])
+        return max(self._dispatched, arrived) + timing.dispatch
 
     def _skips(self, instruction: Instruction) -> bool:
-        if not self._resident or instruction.opcode is not Opcode.LOAD:
-            return False
-        return instruction.values.get("region") == Region.PROGRAM
+        return (
+            self._resident
+            and instruction.opcode is Opcode.LOAD
+            and instruction.values.get("region") == Region.PROGRAM
+        )
 
     def _dispatch(self, time: int) -> None:
         """Put the next instruction into its queue."""
-        instruction = self._left.popleft()
+        instruction, timing = self._left.popleft()
         unit, values = _UNITS[instruction.opcode], instruction.values
         number = self._issued[unit]
         self._issued[unit] = number + 1
         if self._skips(instruction):
-            self._queues[unit].append(_Queued(instruction, 0, ()))
+            self._queues[unit].append(_Queued(None, 0, ()))
             return
         self._commands.take(_SIZES[instruction.opcode], time, self._loads)
         if number >= self._places:
@@ -213,24 +196,25 @@ class _Engine:
                 if values.get(name, 0)
             ]
         )
-        self._queues[unit].append(_Queued(instruction, time, awaited))
+        self._queues[unit].append(_Queued(timing, time, awaited))
         if values.get("timestamp", 0):
             self.marks[values["timestamp"]] = unit, number
 
     def _begin(self, unit: int, start: int) -> None:
         """Let the head of a queue begin."""
-        instruction = self._queues[unit].popleft().instruction
+        timing = self._queues[unit].popleft().timing
         self._ready[unit] = None
         if unit == _LOAD:
-            self._begin_load(instruction, start)
+            self._begin_load(timing, start)
             self._settle(unit)
             return
+        assert timing is not None
         behind = bool(self._started[unit]) and self._free[unit] >= start
-        work, self._more[unit] = self._machine.duration(instruction, behind=behind)
+        work, self._more[unit] = timing.durations[behind]
         self._started[unit].append(start)
         self.done[unit].append(0)
         self._free[unit] = start
-        if self._banks.begin(start, work, instruction):
+        if self._banks.begin(start, work, timing):
             self._settle(_LOAD)
         for opcode, end in self._banks.ends():
             other = _UNITS[opcode]
@@ -244,9 +228,9 @@ class _Engine:
             # It may be in the way of the next parameters.
             self._ready[_POST] = None
 
-    def _begin_load(self, instruction: Instruction, ready: int) -> None:
+    def _begin_load(self, timing: Timing | None, ready: int) -> None:
         loads, machine, started = self._loads, self._machine, self._started[_LOAD]
-        if self._skips(instruction):
+        if timing is None:
             started.append(0)
             self._banks.load(0, 0, None)
             loads.skip()
@@ -254,8 +238,8 @@ class _Engine:
         arrives = ready + machine.load_latency
         start = max(arrives, loads.free)
         behind = bool(started) and loads.free >= arrives
-        work, more = machine.duration(instruction, behind=behind)
-        loads.append(start, self._banks.load(start, work, instruction), more)
+        work, more = timing.durations[behind]
+        loads.append(start, self._banks.load(start, work, timing), more)
         started.append(max(ready, start - machine.load_latency))
         self.busy[_LOAD] += work
 

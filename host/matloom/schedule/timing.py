@@ -1,0 +1,155 @@
+"""What instructions cost by themselves: found once for all that are alike."""
+
+from dataclasses import dataclass
+
+from matloom.arch.instruction import Instruction
+from matloom.arch.isa import (
+    FORMATS,
+    INSTRUCTION_WORD_BYTES,
+    UNITS,
+    Destination,
+    Opcode,
+    Source,
+    Table,
+)
+from matloom.arch.machine import Machine
+from matloom.schedule.bank_use import NOTHING, Use, bank_use
+
+__all__ = ["Timing", "Timings"]
+
+#: Cycles that the dispatcher takes for an instruction besides its words behind the first: its
+#: extents, its verdict; by `Config.checks`, without which EXEC and POST have no extents to judge.
+_DISPATCH = (
+    {Opcode.LOAD: 16, Opcode.EXEC: 2, Opcode.POST: 2, Opcode.STORE: 16},
+    {Opcode.LOAD: 23, Opcode.EXEC: 27, Opcode.POST: 29, Opcode.STORE: 23},
+)
+#: Fewer where EXEC has one weight tile or LOAD no region; more for each of the sides of a POST that
+#: lie in the scratchpad, and for a product's sums.
+_LEFT_OUT, _SIDE = 7, 5
+
+#: Fields that nothing here depends on: where sums lie, and what is computed.
+_FREE = frozenset(
+    (
+        *("acc_addr", "fill_value", "pad_value", "pre_shift", "bias", "multiplier", "shift"),
+        *("output_zero", "factor_zero", "clamp_low", "clamp_high", "low_byte", "high_byte"),
+    )
+)
+_FIELDS = {
+    unit: tuple(
+        each.name for each in FORMATS[unit].fields if each.name not in {*_FREE, "dram_offset"}
+    )
+    for unit in UNITS
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """What is known of an instruction, whenever it begins.
+
+    Members
+    -------
+    dispatch:
+        Cycles from its first word to the queue.
+    durations:
+        `Machine.duration` alone, and behind others of its unit.
+    cycles:
+        Those of them in which it streams.
+    moved, reads, writes:
+        What EXEC, POST or STORE reads, or LOAD writes, bank after bank; and accesses in a cycle to
+        each bank: of EXEC with those of its weights.
+    banks:
+        Where it may wait: those of `moved`, and for POST of parameters fetched while it streams.
+    params, param_reads, fetch:
+        Where the parameters of a POST lie; reads and cycles that those of a block take.
+    blocks, vectors, fills:
+        Blocks of a POST, cycles of each; whether it fills the table.
+    """
+
+    opcode: Opcode
+    dispatch: int
+    durations: tuple[tuple[int, int], tuple[int, int]]
+    cycles: int
+    moved: Use
+    reads: dict[int, float]
+    writes: dict[int, float]
+    banks: frozenset[int]
+    params: Use = NOTHING
+    param_reads: int = 0
+    fetch: int = 0
+    blocks: int = 1
+    vectors: int = 0
+    fills: bool = False
+
+
+class Timings:
+    """Instructions of a machine by what their cost depends on."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._known: dict[tuple[int | None, ...], Timing] = {}
+
+    def of(self, instruction: Instruction) -> Timing:
+        """Return what an instruction other than END costs."""
+        opcode, values = instruction.opcode, instruction.values
+        offset = values.get("dram_offset", 0) % self._machine.offset_period
+        key = (opcode, offset, *map(values.get, _FIELDS[opcode]))
+        found = self._known.get(key)
+        if found is None:
+            make = self._of_post if opcode is Opcode.POST else self._of_other
+            found = self._known[key] = make(instruction)
+        return found
+
+    def _of_other(self, instruction: Instruction) -> Timing:
+        machine, opcode = self._machine, instruction.opcode
+        alone, late = machine.duration(instruction), machine.duration(instruction, behind=True)
+        use = bank_use(instruction, machine, alone[0])
+        reads = use.reads.by_bank()
+        for bank, share in use.weights.by_bank().items():
+            reads[bank] = min(1.0, reads.get(bank, 0.0) + share)
+        moved = use.writes if opcode is Opcode.LOAD else use.reads
+        return Timing(
+            opcode=opcode,
+            dispatch=_dispatch_cycles(instruction, machine),
+            durations=(alone, late),
+            cycles=alone[0],
+            moved=moved,
+            reads=reads,
+            writes=use.writes.by_bank(),
+            banks=frozenset([bank for bank, _ in moved.parts]),
+        )
+
+    def _of_post(self, instruction: Instruction) -> Timing:
+        machine, values = self._machine, instruction.values
+        alone, cycles = machine.duration(instruction), machine.post_cycles(values)
+        use, blocks = bank_use(instruction, machine, cycles), values["oc_blocks"]
+        fetched = {use.params} if blocks > 1 else set()
+        return Timing(
+            opcode=Opcode.POST,
+            dispatch=_dispatch_cycles(instruction, machine),
+            durations=(alone, machine.duration(instruction, behind=True)),
+            cycles=cycles,
+            moved=use.reads,
+            reads=use.reads.by_bank(),
+            writes=use.writes.by_bank(),
+            banks=frozenset({bank for bank, _ in use.reads.parts} | fetched),
+            params=Use(((use.params, 1.0),), 1.0),
+            param_reads=machine.post_reads(values),
+            fetch=machine.post_fetch(values),
+            blocks=blocks,
+            vectors=values["width"] * values["height"] * machine.post_beats(values),
+            fills=values.get("table", 0) == Table.FILL,
+        )
+
+
+def _dispatch_cycles(instruction: Instruction, machine: Machine) -> int:
+    opcode, get = instruction.opcode, instruction.values.get
+    words = FORMATS[opcode].instruction_words - 1
+    beats = max(1, INSTRUCTION_WORD_BYTES // machine.config.bus_bytes)
+    checks = machine.config.checks
+    cycles = _DISPATCH[checks][opcode] + words * beats
+    if not checks:
+        return cycles
+    if opcode is Opcode.POST:
+        sides = get("destination", 0) == Destination.SPAD, get("source", 0) == Source.SPAD
+        return cycles + _SIDE * (sum(sides) + get("product", 0))
+    return cycles - _LEFT_OUT * bool(get("weights_fixed") or get("fill"))

@@ -1,0 +1,43 @@
+"""What `Timings` takes for alike costs the same."""
+
+import pytest
+
+from matloom.arch.config import PRESETS
+from matloom.arch.instruction import Instruction
+from matloom.arch.isa import FORMATS, Opcode
+from matloom.arch.machine import Machine
+from matloom.arch.memory import Memory
+from matloom.compiler import CompileOptions, compiled
+from matloom.data.digits import NETWORK
+from matloom.frontend.tflite import load_tflite
+from matloom.program.instruction_table import unpack_all
+from matloom.schedule.timing import _FREE, Timings
+
+ROWS = Memory(read_latency=40, row_bytes=1024, row_miss_cycles=9)
+
+
+@pytest.fixture(scope="module")
+def instructions():
+    program = compiled(load_tflite(NETWORK), PRESETS["nano"], CompileOptions()).program
+    *found, _end = unpack_all(program.commands(program.steps[0]))
+    return found[::7]
+
+
+@pytest.mark.parametrize("memory", [Memory(), ROWS])
+@pytest.mark.parametrize("preset", ["nano", "reference"])
+def test_instructions_alike_cost_what_each_does_alone(preset, memory, instructions):
+    machine = Machine(config=PRESETS[preset], memory=memory)
+    together, met = Timings(machine), set()
+    for instruction in instructions:
+        opcode, values = instruction.opcode, instruction.values
+        alone = Timings(machine).of(instruction)
+        assert together.of(instruction) == alone
+        free = [each.name for each in FORMATS[opcode].fields if each.name in _FREE]
+        changed = {name: values.get(name, 0) + 1 for name in free}
+        if opcode in (Opcode.LOAD, Opcode.STORE):
+            changed["dram_offset"] = values.get("dram_offset", 0) + 3 * machine.offset_period
+        other = Instruction(opcode, {**values, **changed})
+        assert Timings(machine).of(other) == alone
+        assert together.of(other) is together.of(instruction)
+        met.add(opcode)
+    assert met == {Opcode.LOAD, Opcode.EXEC, Opcode.POST, Opcode.STORE}
