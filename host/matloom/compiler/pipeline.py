@@ -25,6 +25,7 @@ from matloom.arch.config import Config
 from matloom.compiler.assemble import assemble
 from matloom.compiler.bind import bind
 from matloom.compiler.formats import choose_formats, left_to_the_host
+from matloom.compiler.garbage import no_cycle_search
 from matloom.compiler.relax import relaxed
 from matloom.compiler.rewrite import rewrite
 from matloom.compiler.schedule_runs import schedule_runs
@@ -119,6 +120,11 @@ def run_phases(source: str | Path | Graph, job: Job, last: str = PHASES[-1].name
     CompileError
         Where nothing is left to try.
     """
+    with no_cycle_search():
+        return _run_phases(source, job, last)
+
+
+def _run_phases(source: str | Path | Graph, job: Job, last: str) -> Run:
     names = [phase.name for phase in PHASES]
     checked = os.environ.get("MATLOOM_VERIFY") == "1"
     values: list[Any] = [source]

@@ -23,7 +23,6 @@ from matloom.schedule.fit import (
     repeat_policies,
     resident_policies,
 )
-from matloom.schedule.garbage import no_cycle_search
 from matloom.schedule.options import CompileOptions
 from matloom.schedule.pairing import in_blocks
 from matloom.schedule.params import TilingParams, Weights
@@ -189,8 +188,7 @@ def schedule_segment(
         output_bytes=output_bytes,
         may_pin=may_pin,
     )
-    with no_cycle_search():
-        found = search.run(segment, image)
+    found = search.run(segment, image)
     if isinstance(found, DoesNotFit):
         return found
     return replace(found, tried=tuple(search.tried))

@@ -1,6 +1,7 @@
 """The phases of the compiler: their values can be had, printed and told apart."""
 
 import dataclasses
+import gc
 import inspect
 from pathlib import Path
 
@@ -16,12 +17,13 @@ from matloom.compiler import (
     pipeline,
     run_phases,
     schedule_runs,
+    values,
 )
 from matloom.compiler.describe import STOPS, describe
 from matloom.data.digits import NETWORK
 from matloom.frontend.tflite import load_tflite
 from matloom.ir.graph import Graph
-from matloom.schedule import DoesNotFit, schedule_segment
+from matloom.schedule import DoesNotFit, schedule_segment, search
 
 SMALL = Job(config=PRESETS["small"], options=CompileOptions())
 
@@ -101,3 +103,21 @@ def test_what_never_fits_is_an_error_with_the_last_reason(monkeypatch):
     monkeypatch.setattr(schedule_runs, "schedule_segment", schedule)
     with pytest.raises(CompileError, match=r"^the stages need more than there is$"):
         compiled(load_tflite(NETWORK), **given())
+
+
+def test_the_collector_rests_during_a_compilation_and_a_check_alone(monkeypatch):
+    seen = []
+
+    def fails(*_args, **_kwargs):
+        seen.append(gc.isenabled())
+        raise ArithmeticError
+
+    made = compiled(load_tflite(NETWORK), SMALL.config, SMALL.options)
+    monkeypatch.setattr(search, "candidates", fails)
+    monkeypatch.setattr(values, "check_program", fails)
+    with pytest.raises(ArithmeticError):
+        compiled(load_tflite(NETWORK), SMALL.config, SMALL.options)
+    with pytest.raises(ArithmeticError):
+        made.check()
+    assert seen == [False, False]
+    assert gc.isenabled()

@@ -99,20 +99,6 @@ def test_a_schedule_leaves_no_cycles_to_the_collector(segment):
         gc.enable()
 
 
-def test_the_collector_rests_during_a_search_alone(segment, monkeypatch):
-    seen = []
-
-    def fails(*_args, **_kwargs):
-        seen.append(gc.isenabled())
-        raise ArithmeticError
-
-    monkeypatch.setattr(search, "candidates", fails)
-    with pytest.raises(ArithmeticError):
-        scheduled(segment, PRESETS["small"])
-    assert seen == [False]
-    assert gc.isenabled()
-
-
 def product_segment(rows, inner, outputs):
     """Return the stage of a matrix product at nano, and nano."""
     job = Job(config=PRESETS["nano"], options=CompileOptions())

@@ -1,4 +1,4 @@
-"""No search for cycles of garbage while a segment is scheduled."""
+"""No search for cycles of garbage while a network is compiled, or its program checked."""
 
 import gc
 from collections.abc import Iterator
@@ -11,8 +11,8 @@ __all__ = ["no_cycle_search"]
 def no_cycle_search() -> Iterator[None]:
     """Leave garbage to the counts of references; afterwards all is as it was.
 
-    A large segment has a million of live objects, over which the collector goes again and again. A
-    schedule makes no cycles, so that all that it drops is freed at once without it.
+    A large network has a million of live objects, over which the collector goes again and again.
+    Compilation makes next to no cycles, so that what it drops is freed at once without it.
     """
     enabled = gc.isenabled()
     gc.disable()
