@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,6 +96,8 @@ class _Check:
     program: Program
     names: Mapping[int, str]
     expected: Expected
+    #: Engines on which nothing has run, by the number of the call.
+    blank: dict[int, State] = field(default_factory=dict)
 
     def step(self, step: EngineStep) -> set[int]:
         """Check the command buffers of a step; return the numbers of the outputs compared."""
@@ -113,16 +115,22 @@ class _Check:
 
     def _state(self, step: EngineStep, call: int) -> State:
         """Return an engine before a call: inputs, the image, and else what nothing wrote."""
-        image = np.frombuffer(self.program.image, np.int8).astype(np.float64)
-        regions = {
-            region: unwritten(size, 4, int(region), call)
-            for region, size in self.program.region_bytes.items()
-        }
-        regions[Region.PROGRAM] = image
+        if call not in self.blank:
+            self.blank[call] = self._blank(call)
+        state = self.blank[call].copy()
         for binding, number in self._numbers(step.inputs):
             given = self.expected.bytes_of[number]
             if given is not None:
-                regions[binding.region][binding.offset : binding.offset + len(given)] = given
+                held = state.regions[binding.region]
+                held[binding.offset : binding.offset + len(given)] = given
+        return state
+
+    def _blank(self, call: int) -> State:
+        image = np.frombuffer(self.program.image, np.int8).astype(np.float64)
+        regions: dict[Region, NDArray[np.float64]] = {Region.PROGRAM: image}
+        for region, size in self.program.region_bytes.items():
+            if region is not Region.PROGRAM:
+                regions[region] = unwritten(size, 4, int(region), call)
         return new_state(self.program.config, regions, call)
 
     def _repeated(self, step: EngineStep, again: Repeat, spad: NDArray[np.float64]) -> State:
