@@ -36,33 +36,52 @@ def available() -> bool:
     return importlib.util.find_spec("ziglang") is not None
 
 
-def link(target: str, folder: Path, *, linked: bool) -> Path:
+def link(target: str, folder: Path, *, linked: bool, whole: bool = False) -> Path:
     """Return a program of the driver and a start that calls it, for a target.
 
     Parameters
     ----------
     linked:
         The network is part of the firmware, so that nothing but its checksum is checked.
+    whole:
+        The driver is optimised as a whole, by the linker; the board, as flash, is not known to it.
 
     Errors
     ------
     CalledProcessError
         The compiler complains, of which it has said why.
     """
-    output = folder / f"{target}-{'linked' if linked else 'checked'}.elf"
-    board = folder / "board.c"
-    lines = [f"char {name}[4096] = {{1}};" for name in BOARD]
-    board.write_text("\n".join(lines) + "\n")
+    name = f"{target}-{'linked' if linked else 'checked'}{'-whole' if whole else ''}"
+    output = folder / f"{name}.elf"
+    compiler = [sys.executable, "-m", "ziglang", "cc", *TARGETS[target], *WARNINGS, *FLAGS]
+    board = _board(compiler, folder)
     sources = [
         *sorted((FIRMWARE / "driver").glob("*.c")),
         FIRMWARE / "support" / "memory.c",
         FIRMWARE / "examples" / "size.c",
     ]
-    command = [sys.executable, "-m", "ziglang", "cc", *TARGETS[target], *WARNINGS, *FLAGS]
-    command += ["-DLINKED"] if linked else []
+    command = [*compiler, *(["-DLINKED"] if linked else []), *(["-flto"] if whole else [])]
     command += ["-I", FIRMWARE / "include", "-Wl,--gc-sections", "-Wl,--entry=start"]
     subprocess.run([str(word) for word in (*command, *sources, board, "-o", output)], check=True)
     return output
+
+
+def _board(compiler: list[str], folder: Path) -> Path:
+    """Return what the example leaves to its board, compiled."""
+    source = folder / "board.c"
+    source.write_text("".join(f"char {name}[4096] = {{1}};\n" for name in BOARD))
+    target = source.with_suffix(".o")
+    subprocess.run([*compiler, "-c", source, "-o", target], check=True)
+    return target
+
+
+def application(folder: Path) -> Path:
+    """Return the firmware of examples/make: digits as C, driver, kernels and start, for rv32imc."""
+    matloom = f"{sys.executable} -c 'from matloom.cli import main; main()'"
+    variables = [f"PYTHON={sys.executable}", f"MATLOOM={matloom}", f"BUILD={folder}"]
+    make = ["make", "--quiet", "-C", str(FIRMWARE / "examples" / "make"), *variables]
+    subprocess.run(make, check=True, stdout=subprocess.DEVNULL)
+    return folder / "firmware.elf"
 
 
 def sections(path: Path) -> dict[str, int]:
@@ -79,14 +98,24 @@ def sections(path: Path) -> dict[str, int]:
 
 def measure(folder: Path) -> dict[str, dict[str, int]]:
     """Return bytes of code and of constants, by target and use."""
-    found = {}
-    for target in TARGETS:
-        for linked in (False, True):
-            sizes = sections(link(target, folder, linked=linked))
-            name = f"{target}, {'linked network' if linked else 'any file'}"
-            constants = sizes.get(".rodata", 0)
-            found[name] = {"code": sizes[".text"], "constants": constants}
+    files = {
+        f"{target}, {'linked network' if linked else 'any file'}": link(
+            target, folder, linked=linked
+        )
+        for target in TARGETS
+        for linked in (False, True)
+    }
+    found = {name: _size(path) for name, path in files.items()}
+    for name, linked in (("any file", False), ("linked network", True)):
+        path = link("rv32imc", folder, linked=linked, whole=True)
+        found[f"rv32imc, {name}, -flto"] = _size(path)
+    found["rv32imc, application"] = _size(application(folder))
     return found
+
+
+def _size(path: Path) -> dict[str, int]:
+    sizes = sections(path)
+    return {"code": sizes[".text"], "constants": sizes.get(".rodata", 0)}
 
 
 def main() -> None:

@@ -71,6 +71,9 @@ void matloom_dequantize(float* output, const void* input, uint32_t dtype, uint32
   }
 }
 
+/* What is no number is not even itself. */
+static bool is_number(float value) { return value == value; }
+
 /* Whether a number comes before another: it is more extreme, or none at all. */
 static bool precedes(const void* input, uint32_t dtype, bool largest, uint32_t one,
                      uint32_t other) {
@@ -79,8 +82,8 @@ static bool precedes(const void* input, uint32_t dtype, bool largest, uint32_t o
     return largest ? first > second : first < second;
   }
   const float first = ((const float*)input)[one], second = ((const float*)input)[other];
-  if (!(second <= 0 || second > 0)) return false;
-  if (!(first <= 0 || first > 0)) return true;
+  if (!is_number(second)) return false;
+  if (!is_number(first)) return true;
   return largest ? first > second : first < second;
 }
 

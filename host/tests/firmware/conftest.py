@@ -64,7 +64,8 @@ class Build:
         """Return a program of sources in firmware/ and the driver."""
         target = self.folder / name
         if not target.exists():
-            include = ("-I", FIRMWARE / "include", "-I", FIRMWARE / "tests")
+            folders = (FIRMWARE / name for name in ("include", "tests", "examples"))
+            include = [word for folder in folders for word in ("-I", folder)]
             files = [*(FIRMWARE / source for source in sources), *self.objects()]
             command = ["gcc", *WARNINGS, *self.flags, *include, *files, "-o", target, *flags]
             run(command, cwd=self.folder)

@@ -1,10 +1,21 @@
 """Examples for users' own systems: they compile without warnings, and do what they say."""
 
+import os
+import re
 import subprocess
 import sys
 
 import firmware
+import numpy as np
 import pytest
+
+from matloom.arch.config import PRESETS
+from matloom.compiler import compile_network
+from matloom.data.digits import NETWORK
+from matloom.device.simulator import build as build_simulator
+from matloom.frontend.tflite import load_tflite
+from matloom.kernels.interpreter import interpret
+from matloom.tools.emit_c import write_c
 
 EXAMPLES = firmware.FIRMWARE / "examples"
 CXX_WARNINGS = ("-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror")
@@ -31,3 +42,29 @@ def test_operator_compiles_for_a_small_processor(tmp_path):
     command += [*firmware.FLAGS, "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics"]
     command += [*TFLM_INCLUDE, "-c", TFLM / "matloom_op.cc", "-o", tmp_path / "op.o"]
     subprocess.run([str(word) for word in command], check=True)
+
+
+@pytest.mark.skipif(not firmware.available(), reason="needs a compiler: extra firmware")
+def test_make(tmp_path):
+    """Everything of the makefile, for a small processor."""
+    sizes = firmware.sections(firmware.application(tmp_path))
+    assert sizes[".data"] + sizes[".bss"] <= 512
+    (program,) = re.findall(r"file\[(\d+)\]", (tmp_path / "digits.c").read_text())
+    assert int(program) < sizes[".rodata"] < int(program) + 1024
+
+
+def test_program_of_make_on_the_chip(build, tmp_path):
+    """The same main.c, its board a simulation of the chip."""
+    graph = load_tflite(NETWORK)
+    write_c(compile_network(graph, PRESETS["nano"]), tmp_path / "digits.c")
+    sources = [EXAMPLES / "make" / "main.c", tmp_path / "digits.c", "tests/simulator.c"]
+    kernels = sorted((firmware.FIRMWARE / "kernels").glob("*.c"))
+    program = build.program("make", *sources, *kernels, flags=["-I", tmp_path, "-ldl"])
+    images = np.random.default_rng(3).integers(-128, 128, (4, 8, 8, 1), np.int8)
+    wanted = [interpret(graph, {graph.inputs[0]: image[np.newaxis]}) for image in images]
+    simulator = str(build_simulator(PRESETS["nano"]))
+    environment = {"MATLOOM_SIMULATOR": simulator, "ASAN_OPTIONS": "detect_leaks=0"}
+    said = build.run([program], input=images.tobytes(), env={**os.environ, **environment})
+    answers = [int(np.argmax(result[graph.outputs[0]])) for result in wanted]
+    assert list(map(int, said.split())) == answers
+    assert len(set(answers)) > 1

@@ -59,7 +59,7 @@ def test_example_runs_on_the_chip(example):
     folder = firmware.FIRMWARE
     sources = [*(folder / "driver").glob("*.c"), folder / "tests" / "simulator.c"]
     command = ["gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-Wa,--noexecstack"]
-    command += ["-I", folder / "include", "-I", folder / "tests"]
+    command += ["-I", folder / "include", "-I", folder / "examples"]
     command += ["main.c", "network.S", *sources, "-ldl", "-o", "digits"]
     subprocess.run([str(word) for word in command], cwd=example, check=True)
 
@@ -89,5 +89,5 @@ def test_example_compiles_for_its_board(example):
         "void board_say(int number) { (void)number; }\n"
         "int main(void);\nvoid _start(void);\nvoid _start(void) { (void)main(); }\n"
     )
-    line = line.replace("main.c", "-nostdlib -I firmware/tests world.c main.c")
+    line = line.replace("main.c", "-nostdlib -I firmware/examples world.c main.c")
     subprocess.run(line.replace("\\\n", " "), shell=True, cwd=example, check=True)
