@@ -39,7 +39,9 @@ class MemoryTiming:
     seed:
         Of the randomness.
     error_first, error_end:
-        Bus addresses that answer SLVERR.
+        Bus addresses that answer with an error; to a burst of writes, where its last beat's does.
+    error_code:
+        Of these: 2 for SLVERR, 3 for DECERR.
     frozen:
         The memory answers nothing at all.
     """
@@ -50,6 +52,7 @@ class MemoryTiming:
     seed: int = 0
     error_first: int = 0
     error_end: int = 0
+    error_code: int = 2
     frozen: bool = False
 
 
@@ -141,6 +144,7 @@ class RtlTransport:
             timing.seed,
             timing.error_first,
             timing.error_end,
+            timing.error_code,
             int(timing.frozen),
         )
         self.external_memory = memory
@@ -196,6 +200,19 @@ class RtlTransport:
     def stray_accesses(self) -> int:
         """Beats that the chip wrote outside the external memory."""
         return int(self._library.matloom_stray_accesses(self._handle))
+
+    def start_digest(self) -> None:
+        """Begin a digest of what the chip's ports show in each cycle, from the next cycle on."""
+        self._library.matloom_digest(self._handle)
+
+    @property
+    def digest(self) -> int:
+        """All that both ports have shown since `start_digest`, in 64 bits.
+
+        Handshakes and the interrupt count in every cycle, payloads where they are valid, data
+        where they are strobed.
+        """
+        return int(self._library.matloom_digested(self._handle))
 
     def reset(self) -> None:
         """Assert the chip's reset for some cycles; external memory keeps its contents."""

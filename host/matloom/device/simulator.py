@@ -135,46 +135,34 @@ class Breach(ctypes.Structure):
     )
 
 
+_HANDLE, _U32, _U64 = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
+
 #: What a function returns, and what it takes.
 _Signatures = dict[str, tuple[Any, Sequence[Any]]]
+
+_SIGNATURES: _Signatures = {
+    "create": (_HANDLE, [ctypes.c_void_p, _U64, _U64, _U32]),
+    "destroy": (None, [_HANDLE]),
+    "reset": (None, [_HANDLE]),
+    "read32": (_U32, [_HANDLE, _U32, ctypes.POINTER(_U32)]),
+    "write32": (None, [_HANDLE, _U32, _U32, ctypes.POINTER(_U32)]),
+    "run": (_U64, [_HANDLE, _U64]),
+    "cycles": (_U64, [_HANDLE]),
+    "stray_accesses": (_U64, [_HANDLE]),
+    "timing": (None, [_HANDLE] + [_U32] * 9 + [_U64] * 3 + [_U32] * 2),
+    "check": (None, [_HANDLE, _U32, _U32]),
+    "digest": (None, [_HANDLE]),
+    "digested": (_U64, [_HANDLE]),
+    "breach": (ctypes.c_int, [_HANDLE, ctypes.POINTER(Breach)]),
+    "trace": (ctypes.c_int, [_HANDLE, ctypes.c_char_p]),
+    "trace_end": (None, [_HANDLE]),
+}
 
 
 def load(path: Path) -> ctypes.CDLL:
     """Return a simulator library whose functions know their types."""
     library = ctypes.CDLL(str(path))
-    signatures: _Signatures = {
-        "create": (
-            ctypes.c_void_p,
-            [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint32],
-        ),
-        "destroy": (None, [ctypes.c_void_p]),
-        "reset": (None, [ctypes.c_void_p]),
-        "read32": (
-            ctypes.c_uint32,
-            [ctypes.c_void_p, ctypes.c_uint32, ctypes.POINTER(ctypes.c_uint32)],
-        ),
-        "write32": (
-            None,
-            [
-                ctypes.c_void_p,
-                ctypes.c_uint32,
-                ctypes.c_uint32,
-                ctypes.POINTER(ctypes.c_uint32),
-            ],
-        ),
-        "run": (ctypes.c_uint64, [ctypes.c_void_p, ctypes.c_uint64]),
-        "cycles": (ctypes.c_uint64, [ctypes.c_void_p]),
-        "stray_accesses": (ctypes.c_uint64, [ctypes.c_void_p]),
-        "timing": (
-            None,
-            [ctypes.c_void_p] + [ctypes.c_uint32] * 9 + [ctypes.c_uint64] * 3 + [ctypes.c_uint32],
-        ),
-        "check": (None, [ctypes.c_void_p] + [ctypes.c_uint32] * 2),
-        "breach": (ctypes.c_int, [ctypes.c_void_p, ctypes.POINTER(Breach)]),
-        "trace": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_char_p]),
-        "trace_end": (None, [ctypes.c_void_p]),
-    }
-    _declare(library, signatures)
+    _declare(library, _SIGNATURES)
     return library
 
 

@@ -13,6 +13,7 @@
 
 #include "Vmatloom.h"
 #include "monitor.h"
+#include "outputs.h"
 #include "verilated.h"
 #ifdef MATLOOM_TRACE
 #include "verilated_vcd_c.h"
@@ -32,8 +33,9 @@ struct Timing {
   uint32_t row_bytes = 0;  // 0: rows are no matter
   uint32_t row_miss_cycles = 0;
   uint64_t seed = 0;
-  uint64_t error_first = 0, error_end = 0;  // addresses that answer SLVERR
-  uint32_t frozen = 0;                      // the memory answers nothing
+  uint64_t error_first = 0, error_end = 0;  // addresses that answer with an error
+  uint32_t error_code = kSlaveError;
+  uint32_t frozen = 0;  // the memory answers nothing
 };
 
 struct Burst {
@@ -168,6 +170,13 @@ class Simulation {
     return monitor_.broken() ? &monitor_.breach() : nullptr;
   }
 
+  // Begins a digest of what both ports show from the next cycle on.
+  void digest() {
+    outputs_.open();
+    digesting_ = true;
+  }
+  uint64_t digested() const { return outputs_.value(); }
+
   int start_trace(const char* path) {
 #ifdef MATLOOM_TRACE
     context_.traceEverOn(true);
@@ -198,7 +207,8 @@ class Simulation {
   // Lets registers and memories begin with random bits; to be called before the chip is made.
   static VerilatedContext* any_state(VerilatedContext& context, uint32_t seed) {
     context.randReset(2);
-    context.randSeed(static_cast<int>(seed & 0x7fffffff) | 1);
+    // Zero would mean a seed of the simulator's own choice.
+    context.randSeed(static_cast<int>(seed & 0x3fffffff) * 2 + 1);
     return &context;
   }
 
@@ -207,6 +217,11 @@ class Simulation {
     top_.m_axi_arready = top_.m_axi_awready = top_.m_axi_wready = 0;
     top_.m_axi_rvalid = top_.m_axi_bvalid = 0;
     top_.s_axil_awvalid = top_.s_axil_wvalid = top_.s_axil_arvalid = 0;
+    // Inputs would begin with random bits, too, as if they were the chip's own.
+    top_.m_axi_rid = top_.m_axi_rresp = top_.m_axi_rlast = top_.m_axi_bid = top_.m_axi_bresp = 0;
+    std::memset(&top_.m_axi_rdata, 0, kBusBytes);
+    top_.s_axil_awaddr = top_.s_axil_wdata = top_.s_axil_wstrb = top_.s_axil_araddr = 0;
+    top_.s_axil_awprot = top_.s_axil_arprot = 0;
     top_.rst = 1;
     for (int i = 0; i < 4; ++i) {
       top_.clk = 0;
@@ -255,6 +270,7 @@ class Simulation {
 
   void finish_cycle() {
     if (checking_) monitor_.step(top_, cycle_);
+    if (digesting_) outputs_.step(top_);
     const bool ar = top_.m_axi_arvalid && top_.m_axi_arready;
     const bool r = top_.m_axi_rvalid && top_.m_axi_rready;
     const bool aw = top_.m_axi_awvalid && top_.m_axi_awready;
@@ -297,7 +313,7 @@ class Simulation {
   uint8_t response(uint64_t address) const {
     if (!inside(address)) return kDecodeError;
     const bool broken = address >= timing_.error_first && address < timing_.error_end;
-    return broken ? kSlaveError : kOkay;
+    return broken ? static_cast<uint8_t>(timing_.error_code) : kOkay;
   }
 
   void drive_read() {
@@ -344,6 +360,8 @@ class Simulation {
   uint64_t cycle_ = 0, stray_ = 0;
   matloom::Monitor<kBusBytes> monitor_;
   bool checking_ = false;
+  matloom::OutputDigest<kBusBytes> outputs_;
+  bool digesting_ = false;
 #ifdef MATLOOM_TRACE
   VerilatedVcdC* trace_ = nullptr;
 #endif
@@ -385,11 +403,15 @@ void matloom_timing(void* simulation, uint32_t read_latency, uint32_t write_late
                     uint32_t latency_jitter, uint32_t max_outstanding, uint32_t stall_per_1024,
                     uint32_t beat_numerator, uint32_t beat_denominator, uint32_t row_bytes,
                     uint32_t row_miss_cycles, uint64_t seed, uint64_t error_first,
-                    uint64_t error_end, uint32_t frozen) {
+                    uint64_t error_end, uint32_t error_code, uint32_t frozen) {
   static_cast<Simulation*>(simulation)
       ->set_timing({read_latency, write_latency, latency_jitter, max_outstanding, stall_per_1024,
                     beat_numerator, beat_denominator, row_bytes, row_miss_cycles, seed,
-                    error_first, error_end, frozen});
+                    error_first, error_end, error_code, frozen});
+}
+void matloom_digest(void* simulation) { static_cast<Simulation*>(simulation)->digest(); }
+uint64_t matloom_digested(void* simulation) {
+  return static_cast<Simulation*>(simulation)->digested();
 }
 int matloom_trace(void* simulation, const char* path) {
   return static_cast<Simulation*>(simulation)->start_trace(path);
