@@ -9,10 +9,14 @@ from click.testing import CliRunner
 
 import matloom
 from matloom import cli, runtime
+from matloom.arch.config import PRESETS
 from matloom.arch.memory import Memory
+from matloom.compiler import CompileOptions, Job, run_phases
 from matloom.compiler.describe import STOPS
 from matloom.data.digits import NETWORK
 from matloom.program import Program
+from matloom.schedule.text import search_lines
+from matloom.select.partition import HostRun
 from matloom.tools import doctor
 
 
@@ -154,6 +158,24 @@ def test_check(tmp_path, monkeypatch, capsys):
     assert "checked when compiled: nothing" in capsys.readouterr().out
     assert run_main(monkeypatch, "explain", str(program), "--check", "none") == 2
     assert "--check must go with a network, not the program" in capsys.readouterr().err
+
+
+def test_explain_lists_what_the_search_tried(tmp_path, monkeypatch, capsys):
+    explain = ("explain", str(NETWORK), "--config", "small", "--check", "none")
+    assert run_main(monkeypatch, *explain) == 0
+    without = capsys.readouterr().out
+    assert run_main(monkeypatch, *explain, "--candidates") == 0
+    tried = capsys.readouterr().out.removeprefix(without).splitlines()
+    job = Job(config=PRESETS["small"], options=CompileOptions())
+    run, host = run_phases(NETWORK, job, "schedule").values["schedule"].runs
+    assert isinstance(host, HostRun)
+    assert [line.strip() for line in tried[1:-1]] == list(search_lines(run.scheduled))
+    assert any(line.endswith(": chosen") for line in tried)
+    assert len(tried) > 3
+    program = tmp_path / "digits.mloom"
+    assert run_main(monkeypatch, "compile", *explain[1:], "-o", str(program)) == 0
+    assert run_main(monkeypatch, "explain", str(program), "--candidates") == 2
+    assert "--candidates must go with a network, not the program" in capsys.readouterr().err
 
 
 def test_compile_stops_after_a_phase():

@@ -114,7 +114,9 @@ def compile_verb(
     if (output is None) == (stop is None):
         raise click.UsageError("either --output or --stop-after must be given")
     if output is None:
-        click.echo(_described(network, how, str(stop)))
+        if how.check is not None:
+            raise ValueError("--check must go with --output, not with --stop-after")
+        click.echo(_described(network, how, str(stop), "--stop-after"))
         return
     require_place("--output", output)
     program = _compiled(network, how)
@@ -125,18 +127,19 @@ def compile_verb(
     click.echo(f"{output}: {program.predicted_cycles:,} cycles predicted")
 
 
-def _described(network: Path, how: Compilation, stop: str) -> str:
-    """Return what the phases up to one make of a network; nothing of it is checked."""
+def _described(network: Path, how: Compilation, stop: str, option: str) -> str:
+    """Return what the phases up to one make of a network; nothing of it is checked.
+
+    Raises `ValueError` with the option that asks for it where there is no network.
+    """
     from matloom.arch.config import load_config
     from matloom.arch.memory import load_memory
     from matloom.compiler import CompileOptions, Job
     from matloom.compiler.describe import describe
     from matloom.terminal.progress import progress
 
-    if how.check is not None:
-        raise ValueError("--check must go with --output, not with --stop-after")
     if network.suffix == ".mloom":
-        raise ValueError(f"--stop-after must go with a network, not the program {str(network)!r}")
+        raise ValueError(f"{option} must go with a network, not the program {str(network)!r}")
     options = CompileOptions(effort=how.effort, memory=load_memory(how.memory))
     config = load_config(how.config)
     job = Job(config=config, options=options, precision=_modes(network, how))
@@ -183,15 +186,23 @@ def disasm(network: Path, how: Compilation) -> None:
 
 @cli.command()
 @NETWORK
+@click.option(
+    "--candidates",
+    is_flag=True,
+    help="Also list every schedule that was tried, its predicted cycles, and why it was dropped.",
+)
 @compilation()
-def explain(network: Path, how: Compilation) -> None:
+def explain(network: Path, how: Compilation, candidates: bool) -> None:
     """Say for each operator where it runs, why, and what it costs."""
     from matloom.tools.explain import explain as sentences
 
+    tried = _described(network, how, "search", "--candidates") if candidates else None
     if how.memory is not None and network.suffix == ".mloom":
         raise ValueError(f"--memory must go with a network, not the program {str(network)!r}")
     for item in sentences(_program(network, how)):
         console().print(item)
+    if tried is not None:
+        click.echo(tried)
 
 
 @cli.command("precision")
