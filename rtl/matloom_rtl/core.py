@@ -91,12 +91,17 @@ class Core(wiring.Component):
         return m
 
     def _scratchpad(self) -> Scratchpad:
-        """Order is priority: the array first, the bus last."""
+        """Order is priority: the array first, the bus last.
+
+        STORE shares with POST where POST leaves it half of the cycles or more, reading a vector of
+        bytes every other cycle at most.
+        """
         config = self._config
         return Scratchpad(
             config,
             read_widths=[config.rows, config.weight_bytes, config.columns, config.bus_bytes],
             read_boundaries=[1, config.weight_boundary, 1, 1],
+            read_groups=[0, 1, 2, 2 if config.lanes < config.columns else 3],
             write_widths=[config.columns, config.bus_bytes],
         )
 

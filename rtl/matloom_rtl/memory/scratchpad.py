@@ -27,10 +27,13 @@ class Scratchpad(wiring.Component):
     its first byte and, if it goes on there, the next; it is granted in a cycle in which no valid
     request of higher priority claims one of them. `ready` depends on the claims of the request
     and on the other requests, not on its own `valid`. What claims no bank is always granted.
+    Readers that share the unit which puts their bytes in order exclude each other besides,
+    whatever they claim.
 
-    Data follow a read's grant after `SPAD_READ_LATENCY` and stay until the port's next data; a
-    write is seen by reads granted `SPAD_WRITE_LATENCY` cycles later or after. Reads and writes do
-    not meet otherwise. A reset drops what is under way and keeps what is stored.
+    Data follow a read's grant after `SPAD_READ_LATENCY` and stay until the next data of the port,
+    or of those that share with it; a write is seen by reads granted `SPAD_WRITE_LATENCY` cycles
+    later or after. Reads and writes do not meet otherwise. A reset drops what is under way and
+    keeps what is stored.
 
     Parameters
     ----------
@@ -39,6 +42,9 @@ class Scratchpad(wiring.Component):
     read_boundaries:
         Of each port for reads, a power of two, 1 for any byte. No reader at any byte is wider than
         the others that have none, but one with a boundary may be.
+    read_groups:
+        Those readers of the same number share. None shares where this is not given. Such readers
+        have no boundary.
 
     Members
     -------
@@ -53,6 +59,7 @@ class Scratchpad(wiring.Component):
         read_widths: list[int],
         write_widths: list[int],
         read_boundaries: list[int] | None = None,
+        read_groups: list[int] | None = None,
     ):
         boundaries = read_boundaries or [1] * len(read_widths)
         for name, widths, units in (
@@ -68,6 +75,7 @@ class Scratchpad(wiring.Component):
         self._config = config
         self._read_widths = read_widths
         self._boundaries = boundaries
+        self._groups = read_groups or list(range(len(read_widths)))
         self._span = span_of(
             max(width for width, unit in zip(read_widths, boundaries, strict=True) if unit == 1)
         )
@@ -96,30 +104,37 @@ class Scratchpad(wiring.Component):
             _locate(m, aligned(port.address, unit), width, self._config)
             for port, width, unit in zip(ports, self._read_widths, self._boundaries, strict=True)
         ]
-        grants = _arbitrate(m, ports)
+        grants = _arbitrate(m, ports, self._groups)
         lines = [Cat(bank.even, bank.odd) for bank in banks]
         selects = self._select(m, banks)
-        for index, (port, place, grant) in enumerate(zip(ports, places, grants, strict=True)):
-            width = self._read_widths[index]
+        for group in dict.fromkeys(self._groups):
+            members = [index for index, each in enumerate(self._groups) if each == group]
+            width = max(self._read_widths[index] for index in members)
             wide = width > self._span
-            m.submodules[f"gather_{index}"] = gather = Gather(
+            m.submodules[f"gather_{group}"] = gather = Gather(
                 width=width,
                 span=self._config.line_bytes if wide else self._span,
                 banks=len(banks),
-                boundary=self._boundaries[index],
+                boundary=self._boundaries[members[0]],
                 found=3 if wide else 4,
             )
             m.d.comb += [
-                gather.valid.eq(grant),
-                gather.request.turn.eq(place.offset),
-                gather.request.even_bank.eq(place.bank + place.crosses),
-                gather.request.odd_bank.eq(place.bank),
-                port.data.eq(gather.data),
+                gather.valid.eq(Cat(grants[index] for index in members).any()),
                 *(
                     found.eq(lines[number] if wide else selects[number].o)
                     for number, found in enumerate(gather.banks)
                 ),
+                *(ports[index].data.eq(gather.data) for index in members),
             ]
+            # The first that is there, granted or not: no other of them is granted then.
+            for index in reversed(members):
+                place = places[index]
+                with m.If(ports[index].valid if index != members[-1] else 1):
+                    m.d.comb += [
+                        gather.request.turn.eq(place.offset),
+                        gather.request.even_bank.eq(place.bank + place.crosses),
+                        gather.request.odd_bank.eq(place.bank),
+                    ]
 
         for number, (bank, select) in enumerate(zip(banks, selects, strict=True)):
             granted = Cat(
@@ -150,7 +165,7 @@ class Scratchpad(wiring.Component):
             _locate(m, port.address, width, config)
             for port, width in zip(ports, self._write_widths, strict=True)
         ]
-        grants = _arbitrate(m, ports)
+        grants = _arbitrate(m, ports, range(len(ports)))
         for index, (port, place, grant) in enumerate(zip(ports, places, grants, strict=True)):
             m.submodules[f"scatter_{index}"] = scatter = Scatter(
                 width=self._write_widths[index], word_bytes=config.word_bytes
@@ -232,11 +247,12 @@ def _locate(m: Module, address, width: int, config: Config) -> _Place:
     )
 
 
-def _arbitrate(m: Module, ports):
-    """Set `ready` of the ports; return whether each is granted."""
+def _arbitrate(m: Module, ports, groups):
+    """Set `ready` of the ports, one of each group at a time; return whether each is granted."""
     for index, port in enumerate(ports):
         blocked = Cat(
-            other.valid & (other.bank_select & port.bank_select).any() for other in ports[:index]
+            other.valid & (group == groups[index] or (other.bank_select & port.bank_select).any())
+            for other, group in zip(ports[:index], groups, strict=False)
         )
         m.d.comb += port.ready.eq(~blocked.any())
     return [port.valid & port.ready for port in ports]

@@ -47,8 +47,8 @@ CONFIGS = {
 class Bench:
     """Holds requests until they are granted, checks grants and data, and follows the bytes."""
 
-    def __init__(self, config, seed=1):
-        self.config = config
+    def __init__(self, config, seed=1, groups=(0, 1, 2, 3)):
+        self.config, self.groups = config, groups
         self.reads = [config.rows, config.weight_bytes, config.columns, config.bus_bytes]
         self.boundaries = [1, config.weight_boundary, 1, 1]
         self.writes = [config.columns, config.bus_bytes]
@@ -57,6 +57,7 @@ class Bench:
             read_widths=self.reads,
             read_boundaries=self.boundaries,
             write_widths=self.writes,
+            read_groups=list(groups),
         )
         self.bytes = bytearray(config.spad_bytes)
         self.written = {}
@@ -70,13 +71,15 @@ class Bench:
         touched = {position // bank_bytes for position in (address, address + width - 1)}
         return {bank for bank in touched if 0 <= bank < self.config.spad_banks}
 
-    def expected_grants(self, requests, widths):
+    def expected_grants(self, kind, requests, widths):
         """Return the grants of fixed priority; a request that waits blocks what it needs."""
         taken, grants = set(), []
-        for request, width in zip(requests, widths, strict=True):
-            banks = self.banks(request["address"], width) if request else set()
-            grants.append(request is not None and not banks & taken)
-            taken |= banks
+        for index, (request, width) in enumerate(zip(requests, widths, strict=True)):
+            needs = self.banks(request["address"], width) if request else set()
+            if request and kind == "read":
+                needs |= {("group", self.groups[index])}
+            grants.append(request is not None and not needs & taken)
+            taken |= needs
         return grants
 
     def settled(self, address, width):
@@ -113,7 +116,7 @@ class Bench:
         return left, writes
 
     def granted(self, ctx, kind, requests, widths):
-        grants = self.expected_grants(requests, widths)
+        grants = self.expected_grants(kind, requests, widths)
         for index, (request, grant) in enumerate(zip(requests, grants, strict=True)):
             if request:
                 assert ctx.get(getattr(self.dut, f"{kind}_{index}").ready) == grant
@@ -209,6 +212,21 @@ RATES = {
 @pytest.mark.parametrize("name", CONFIGS)
 def test_random_accesses(name, rates):
     bench = Bench(CONFIGS[name])
+
+    async def drive(ctx):
+        await churn(ctx, bench, 400, *RATES[rates])
+        await bench.idle(ctx)
+
+    simulate(bench.dut, drive, cycles=420)
+
+
+@pytest.mark.parametrize("rates", ["stalled", "random"])
+@pytest.mark.parametrize(
+    ("name", "groups"), [("nano", (0, 1, 2, 2)), ("wide bus", (0, 1, 2, 2)), ("nano", (0, 1, 0, 0))]
+)
+def test_readers_that_share(name, groups, rates):
+    """One of them at a time, the first first, with the bytes of each at their latency."""
+    bench = Bench(CONFIGS[name], groups=groups)
 
     async def drive(ctx):
         await churn(ctx, bench, 400, *RATES[rates])
