@@ -216,12 +216,11 @@ class Control(wiring.Component):
             supervisor.reset.eq(registers.control[1]),
             supervisor.timeout.eq(registers.timeout),
             supervisor.quiet.eq(self.quiet),
-            supervisor.index.eq(dispatch.index),
             self.halt.eq(supervisor.halt),
             self.core_reset.eq(supervisor.core_reset),
             self.core_reset_next.eq(supervisor.core_reset_next),
         ]
-        m.d.sync += supervisor.finished.eq(dispatch.finished)
+        m.d.comb += supervisor.finished.eq(dispatch.finished)
         for number, unit in reversed(list(enumerate(units.values()))):
             with m.If(unit.busy):
                 m.d.comb += supervisor.busy_unit.eq(number + 1)
@@ -229,9 +228,9 @@ class Control(wiring.Component):
 
     def _faults(self, m: Module, supervisor, dispatch, completed):
         """Offer one fault: a bad instruction before the bus, fetch before LOAD before STORE."""
-        # A cycle late, like the end of the buffer, so that a fault in the same cycle wins. What
-        # goes with a fault is chosen in every cycle, be there one or not.
-        m.d.sync += [
+        # What goes with a fault is chosen in every cycle, be there one or not. Without one the
+        # dispatcher's address is zero, as the watchdog's is.
+        m.d.comb += [
             supervisor.fault_cause.eq(dispatch.fault),
             supervisor.fault_address.eq(dispatch.fault_address),
             supervisor.fault_unit.eq(0),
@@ -249,7 +248,7 @@ class Control(wiring.Component):
         with m.If(dispatch.fault == 0):
             for fault, unit, opcode, index in sources:
                 with m.If(fault.valid):
-                    m.d.sync += [
+                    m.d.comb += [
                         supervisor.fault_cause.eq(fault.cause),
                         supervisor.fault_address.eq(fault.address),
                         supervisor.fault_unit.eq(unit),

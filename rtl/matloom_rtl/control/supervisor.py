@@ -1,6 +1,6 @@
 """The run state: start, end, faults, watchdog, reset by software, interrupt."""
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -12,8 +12,9 @@ __all__ = ["Supervisor"]
 class Supervisor(wiring.Component):
     """Run one command buffer after another, and stop at the first fault.
 
-    A start is obeyed when idle and without fault. Done follows `finished` by one cycle. The first
-    fault is recorded; the DMA units are then told to halt and nothing more is dispatched. A reset
+    A start is obeyed when idle and without fault. Done follows `finished` by two cycles, and so
+    does the stop a fault; of both in one cycle the fault wins. The first fault is recorded; the
+    DMA units are then told to halt and nothing more is dispatched. A reset
     request halts them too, waits until the bus is quiet, and resets every unit; it may be made
     at any time and is the only way out of a fault.
 
@@ -32,7 +33,8 @@ class Supervisor(wiring.Component):
     quiet: in
         No bus transfer is outstanding.
     fault_cause, fault_unit, fault_opcode, fault_index, fault_address: in
-        A fault in this cycle, where the cause is not 0; ignored in the three cycles after `begin`.
+        A fault in this cycle, where the cause is not 0; ignored in the two cycles after `begin`.
+        Index and address are those of the watchdog's record where there is none.
     busy_unit: in
         The first unit at work, for the watchdog's record.
     begin: out
@@ -47,7 +49,8 @@ class Supervisor(wiring.Component):
     events: out
         As register IRQ_STATUS, for one cycle.
     record, record_index, record_address: out
-        As registers FAULT, FAULT_INDEX, FAULT_ADDRESS.
+        As registers FAULT, FAULT_INDEX, FAULT_ADDRESS. A fault that is ignored because a run has
+        just begun, or ends, shows for one cycle.
     """
 
     start: In(1)
@@ -62,7 +65,6 @@ class Supervisor(wiring.Component):
     fault_index: In(32)
     fault_address: In(32)
     busy_unit: In(3)
-    index: In(32)
     begin: Out(1)
     running: Out(1)
     halt: Out(1)
@@ -92,32 +94,21 @@ class Supervisor(wiring.Component):
         m.d.sync += self.core_reset.eq(self.core_reset_next)
         with m.If(self.begin):
             m.d.sync += [self.running.eq(1), done.eq(0)]
-        with m.If(self.running & self.finished):
+        # A cycle late, as the record is.
+        ended = Signal()
+        m.d.sync += ended.eq(self.finished)
+        with m.If(self.running & ended):
             m.d.sync += [self.running.eq(0), done.eq(1)]
             m.d.comb += self.events[0].eq(1)
 
         # What the last run still fetched says nothing of one that has just begun.
-        begun, fresh = Signal(2), Signal()
+        begun, fresh, stops = Signal(2), Signal(), Signal()
         m.d.sync += [begun.eq(Cat(self.begin, begun)), fresh.eq(self.begin | begun.any())]
-        faulty, late = Signal(), self._watch(m)
-        m.d.comb += faulty.eq((self.fault_cause != 0) & ~fresh)
-        with m.If(self.running & (faulty | late)):
+        m.d.comb += stops.eq(self.running & (self.record[:4] != 0) & ~fresh)
+        with m.If(stops):
             m.d.comb += self.events.eq(2)
             m.d.sync += [self.running.eq(0), done.eq(0), failed.eq(1)]
-            with m.If(faulty):
-                m.d.sync += [
-                    self.record.eq(
-                        self.fault_cause | self.fault_unit << 4 | self.fault_opcode << 8
-                    ),
-                    self.record_index.eq(self.fault_index),
-                    self.record_address.eq(self.fault_address),
-                ]
-            with m.Else():
-                m.d.sync += [
-                    self.record.eq(Fault.TIMEOUT | self.busy_unit << 4 | self.busy_unit << 8),
-                    self.record_index.eq(self.index),
-                    self.record_address.eq(0),
-                ]
+        self._keep(m, stops | failed)
 
         with m.If(self.core_reset):
             m.d.sync += [resetting.eq(0), failed.eq(0), done.eq(0)]
@@ -126,12 +117,27 @@ class Supervisor(wiring.Component):
             m.d.sync += [resetting.eq(1), self.running.eq(0)]
         return m
 
+    def _keep(self, m: Module, kept):
+        """Record what is wrong in this cycle, if anything, unless the record is to stay."""
+        faulty, late = self.fault_cause != 0, self._watch(m)
+        record = self.fault_cause | self.fault_unit << 4 | self.fault_opcode << 8
+        timeout = Fault.TIMEOUT | self.busy_unit << 4 | self.busy_unit << 8
+        with m.If(~kept):
+            m.d.sync += [self.record.eq(0), self.record_index.eq(0), self.record_address.eq(0)]
+            with m.If(self.running & (faulty | late)):
+                m.d.sync += [
+                    self.record.eq(Mux(faulty, record, timeout)),
+                    self.record_index.eq(self.fault_index),
+                    self.record_address.eq(self.fault_address),
+                ]
+
     def _watch(self, m: Module):
-        """Count idle cycles of a run; return whether there were too many."""
-        idle, late = Signal(32), Signal()
-        with m.If(~self.running | self.progress):
-            m.d.sync += idle.eq(0)
-        with m.Else():
+        """Count idle cycles of a run from 1; return whether there were too many before this one."""
+        idle, late = Signal(32, init=1), Signal()
+        still = self.running & ~self.progress
+        m.d.sync += late.eq(still & (self.timeout != 0) & (idle >= self.timeout))
+        with m.If(still):
             m.d.sync += idle.eq(idle + 1)
-        m.d.sync += late.eq(self.running & (self.timeout != 0) & (idle >= self.timeout))
+        with m.Else():
+            m.d.sync += idle.eq(1)
         return late

@@ -10,8 +10,8 @@ BUSY, DONE, FAULT, RESETTING = 1, 2, 4, 8
 EVENT_DONE, EVENT_FAULT = 1, 2
 
 
-def run(*steps, quiet=1):
-    """Set inputs for one cycle each; return what each cycle showed."""
+def run(*steps, quiet=1, held=("timeout", "quiet", "busy_unit")):
+    """Set inputs for one cycle each, but those held for good; return what each cycle showed."""
     dut, seen = Supervisor(), []
     outputs = ("status", "begin", "events", "halt", "core_reset")
 
@@ -28,7 +28,7 @@ def run(*steps, quiet=1):
             )
             await ctx.tick()
             for name in step:
-                if name != "timeout" and name != "quiet" and name != "busy_unit":
+                if name not in held:
                     ctx.set(getattr(dut, name), 0)
 
     simulate(dut, main, cycles=len(steps) + 1)
@@ -51,42 +51,45 @@ RECORD = (Fault.DRAM_RANGE | 4 << 4 | 4 << 8, 77, 0x8000_0001)
 
 
 def test_runs_follow_one_another():
-    seen = run(START, START, END, IDLE, START, END, IDLE)
-    assert statuses(seen) == [0, BUSY, BUSY, DONE, DONE, BUSY, DONE]
-    assert [step["begin"] for step in seen] == [1, 0, 0, 0, 1, 0, 0]
-    assert [step["events"] for step in seen] == [0, 0, EVENT_DONE, 0, 0, EVENT_DONE, 0]
+    seen = run(START, START, END, IDLE, IDLE, START, END, IDLE, IDLE)
+    assert statuses(seen) == [0, BUSY, BUSY, BUSY, DONE, DONE, BUSY, BUSY, DONE]
+    assert [step["begin"] for step in seen] == [1, 0, 0, 0, 0, 1, 0, 0, 0]
+    assert [step["events"] for step in seen] == [0, 0, 0, EVENT_DONE, 0, 0, 0, EVENT_DONE, 0]
     assert not any(step["halt"] or step["core_reset"] for step in seen)
 
 
 def test_first_fault_is_kept_and_only_a_reset_leaves_it():
     other = {**BAD, "fault_cause": Fault.AXI_READ}
-    begin = (START, IDLE, IDLE, IDLE)
-    seen = run(*begin, BAD, other, START, END, RESET, IDLE, IDLE, IDLE, START)[3:]
+    begin = (START, IDLE, IDLE)
+    seen = run(*begin, BAD, other, START, END, other, RESET, IDLE, IDLE, IDLE, START)[3:]
     both = FAULT | RESETTING
     assert statuses(seen) == [BUSY, BUSY, FAULT, FAULT, FAULT, FAULT, both, both, 0, 0]
     assert [step["halt"] for step in seen] == [0, 0, 0, 1, 1, 1, 1, 1, 1, 0]
     assert sum(step["events"] for step in seen) == EVENT_FAULT
-    assert [step["record"] for step in seen[2:7]] == [RECORD] * 5
+    assert [step["record"] for step in seen[1:8]] == [RECORD] * 7
     assert seen[8]["record"] == (0, 0, 0)
     assert seen[9]["begin"]
 
 
 def test_what_the_last_run_left_on_its_way_is_no_fault_of_the_next():
-    seen = run(START, BAD, BAD, BAD, END, IDLE)
+    seen = run(START, BAD, BAD, END, IDLE, IDLE)
     assert statuses(seen) == [0, BUSY, BUSY, BUSY, BUSY, DONE]
     assert seen[-1]["record"] == (0, 0, 0)
+    assert statuses(run(START, IDLE, IDLE, BAD, IDLE, IDLE))[-1] == FAULT
 
 
 def test_fault_outside_a_run_is_not_recorded():
-    seen = run(BAD, IDLE, START, END, BAD, IDLE)
-    assert statuses(seen) == [0, 0, 0, BUSY, DONE, DONE]
+    seen = run(BAD, IDLE, IDLE, START, END, BAD, IDLE, IDLE)
+    assert statuses(seen) == [0, 0, 0, 0, BUSY, BUSY, DONE, DONE]
+    assert all(step["record"] == (0, 0, 0) for step in seen[:6])
     assert seen[-1]["record"] == (0, 0, 0)
 
 
 def test_fault_and_end_in_one_cycle_is_a_fault():
-    seen = run(START, IDLE, IDLE, IDLE, {**END, **BAD}, IDLE)
-    assert statuses(seen) == [0, BUSY, BUSY, BUSY, BUSY, FAULT]
-    assert seen[4]["events"] == EVENT_FAULT
+    seen = run(START, IDLE, IDLE, IDLE, {**END, **BAD}, IDLE, IDLE)
+    assert statuses(seen) == [0, BUSY, BUSY, BUSY, BUSY, BUSY, FAULT]
+    assert seen[5]["events"] == EVENT_FAULT
+    assert seen[6]["record"] == RECORD
 
 
 @pytest.mark.parametrize("waiting", [0, 1, 10])
@@ -121,11 +124,11 @@ def test_fault_while_a_reset_waits_is_not_recorded():
 @pytest.mark.parametrize("timeout", [1, 5, 20])
 def test_watchdog_counts_cycles_without_progress(timeout):
     moved = {"progress": 1}
-    steps = [{"timeout": timeout, "busy_unit": 3, **START}, *[moved] * 30, *[IDLE] * 30]
-    seen = run(*steps)
+    first = {"timeout": timeout, "busy_unit": 3, "fault_index": 9, **START}
+    seen = run(*[first, *[moved] * 30, *[IDLE] * 30], held=first.keys() - START.keys())
     failed = next(index for index, step in enumerate(seen) if step["status"] == FAULT)
     assert failed - 31 == timeout + 2
-    assert seen[failed]["record"] == (Fault.TIMEOUT | 3 << 4 | 3 << 8, 0, 0)
+    assert seen[failed]["record"] == (Fault.TIMEOUT | 3 << 4 | 3 << 8, 9, 0)
 
 
 def test_watchdog_is_off_at_zero():
@@ -133,5 +136,5 @@ def test_watchdog_is_off_at_zero():
 
 
 def test_watchdog_starts_anew_with_each_run():
-    seen = run({"timeout": 6, **START}, *[IDLE] * 4, END, IDLE, START, *[IDLE] * 4, END, IDLE)
+    seen = run({"timeout": 6, **START}, *[IDLE] * 4, END, IDLE, START, *[IDLE] * 4, END, IDLE, IDLE)
     assert statuses(seen)[-1] == DONE
