@@ -1,6 +1,6 @@
 /* UIO against a tree of files: registers and memory are files that are mapped, and the system calls
- * that stand for the interrupt are those below, by the linker's --wrap. The engine "works" while the
- * driver sleeps: every input byte's complement, as the fake bus.
+ * that stand for the interrupt are those below, by the linker's --wrap. The engine works while
+ * the driver sleeps.
  *
  * Arguments: root of a tree that may be changed; Program file of digits. */
 #define _POSIX_C_SOURCE 200809L
@@ -10,11 +10,8 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "mapped_engine.h"
 #include "matloom_uio.h"
-
-/* Offsets typed from docs/registers.md, as in fake_bus.c. */
-enum { CONTROL = 2, STATUS = 3, IRQ_ENABLE = 4, IRQ_STATUS = 5, INPUT_BASE = 20, INPUT_BYTES = 22,
-       OUTPUT_BASE = 24, OUTPUT_BYTES = 26 };
 
 static struct matloom_uio uio;
 static struct matloom_program program;
@@ -26,26 +23,14 @@ int __wrap_poll(struct pollfd* question, nfds_t count, int milliseconds);
 ssize_t __wrap_read(int file, void* to, size_t bytes);
 ssize_t __wrap_write(int file, const void* from, size_t bytes);
 
-static void work(void) {
-  volatile uint32_t* all = uio.registers;
-  uint8_t* memory = uio.memory;
-  for (uint32_t i = 0; i < all[OUTPUT_BYTES]; ++i) {
-    memory[all[OUTPUT_BASE] - uio.bus + i] =
-        (uint8_t)~memory[all[INPUT_BASE] - uio.bus + i % all[INPUT_BYTES]];
-  }
-  all[CONTROL] = 0;
-  all[STATUS] = 2;
-  all[IRQ_STATUS] = 1;
-}
-
 int __wrap_poll(struct pollfd* question, nfds_t count, int milliseconds) {
   EQUAL(question->fd, uio.events);
   EQUAL(count, 1);
   CHECK(milliseconds > 0);
   ++sleeps;
-  EQUAL(uio.registers[IRQ_ENABLE], 3);
+  EQUAL(uio.registers[MAPPED_IRQ_ENABLE], 3);
   if (sleeps_left == 0 || --sleeps_left != 0) return 0;
-  work();
+  mapped_work(uio.registers, uio.memory, uio.bus);
   return 1;
 }
 
@@ -141,8 +126,8 @@ static void test_run(const struct matloom_uio_names* names, const uint8_t* file,
   CHECK(memory.bus == 0x80000000u && memory.bytes == 65536);
   EQUAL(matloom_program_open(&program, file, bytes), MATLOOM_OK);
   EQUAL(matloom_probe(&engine, &port), MATLOOM_ERROR_IDENTITY);
-  uio.registers[0] = 0x4d4c0007u;
-  uio.registers[1] = program.digest;
+  uio.registers[MAPPED_ID] = 0x4d4c0007u;
+  uio.registers[MAPPED_DIGEST] = program.digest;
   EQUAL(matloom_probe(&engine, &port), MATLOOM_OK);
   EQUAL(matloom_attach(&engine, &program, &memory), MATLOOM_OK);
   for (uint32_t i = 0; i < 8; ++i) tensors[i] = data[i];
@@ -157,9 +142,9 @@ static void test_run(const struct matloom_uio_names* names, const uint8_t* file,
   EQUAL(matloom_wait(&engine), MATLOOM_OK);
   EQUAL(matloom_read_outputs(&engine, 0, tensors), MATLOOM_OK);
   CHECK(sleeps == 3 && reads == 1);
-  EQUAL(uio.registers[IRQ_STATUS], 1); /* what was written back: 1 clears */
+  EQUAL(uio.registers[MAPPED_IRQ_STATUS], 1); /* what was written back: 1 clears */
   for (uint32_t i = 0; i < tensor.bytes; ++i) EQUAL(data[output][i], (uint8_t)~(3 * i));
-  uio.registers[STATUS] = 0;
+  uio.registers[MAPPED_STATUS] = 0;
   EQUAL(matloom_start(&engine, 0), MATLOOM_OK);
   EQUAL(matloom_wait(&engine), MATLOOM_ERROR_TIMEOUT);
   matloom_uio_close(&uio);

@@ -20,6 +20,8 @@ from matloom.tools.emit_c import write_c
 EXAMPLES = firmware.FIRMWARE / "examples"
 CXX_WARNINGS = ("-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror")
 TFLM = EXAMPLES / "tflm"
+ZEPHYR = EXAMPLES / "zephyr"
+KERNELS = sorted((firmware.FIRMWARE / "kernels").glob("*.c"))
 TFLM_INCLUDE = ("-I", firmware.FIRMWARE / "include", "-I", TFLM, "-I", TFLM / "stand_in")
 
 
@@ -56,10 +58,9 @@ def test_make(tmp_path):
 def test_program_of_make_on_the_chip(build, tmp_path):
     """The same main.c, its board a simulation of the chip."""
     graph = load_tflite(NETWORK)
-    write_c(compile_network(graph, PRESETS["nano"]), tmp_path / "digits.c")
+    write_c(compile_network(graph, "nano"), tmp_path / "digits.c")
     sources = [EXAMPLES / "make" / "main.c", tmp_path / "digits.c", "tests/simulator.c"]
-    kernels = sorted((firmware.FIRMWARE / "kernels").glob("*.c"))
-    program = build.program("make", *sources, *kernels, flags=["-I", tmp_path, "-ldl"])
+    program = build.program("make", *sources, *KERNELS, flags=["-I", tmp_path, "-ldl"])
     images = np.random.default_rng(3).integers(-128, 128, (4, 8, 8, 1), np.int8)
     wanted = [interpret(graph, {graph.inputs[0]: image[np.newaxis]}) for image in images]
     simulator = str(build_simulator(PRESETS["nano"]))
@@ -68,3 +69,35 @@ def test_program_of_make_on_the_chip(build, tmp_path):
     answers = [int(np.argmax(result[graph.outputs[0]])) for result in wanted]
     assert list(map(int, said.split())) == answers
     assert len(set(answers)) > 1
+
+
+def test_zephyr_sample(build, tmp_path):
+    """The module and its sample against our stand-in for Zephyr's headers, on a fake engine."""
+    program = compile_network(load_tflite(NETWORK), "nano")
+    write_c(program, tmp_path / "digits.c")
+    sample = tmp_path / "sample.o"
+    folders = (ZEPHYR, ZEPHYR / "stand_in", firmware.FIRMWARE / "include", tmp_path)
+    flags = [*build.flags, *firmware.WARNINGS, *(f"-I{folder}" for folder in folders)]
+    flags += ["-DCONFIG_MATLOOM_TIMEOUT_MS=50", f"-DDIGEST={program.config.digest}u"]
+    main = ZEPHYR / "sample" / "src" / "main.c"
+    build.run(["gcc", *flags, "-Dmain=sample", "-Wno-missing-prototypes", "-c", main, "-o", sample])
+    sources = [ZEPHYR / "matloom_zephyr.c", tmp_path / "digits.c", "tests/test_zephyr.c"]
+    build.run([build.program("test_zephyr", *sources, *KERNELS, sample, flags=flags)])
+
+
+@pytest.mark.skipif(not firmware.available(), reason="needs a compiler: extra firmware")
+def test_zephyr_module_compiles_for_a_small_processor(tmp_path):
+    command = [sys.executable, "-m", "ziglang", "cc", *firmware.TARGETS["rv32imc"]]
+    command += [*firmware.WARNINGS, *firmware.FLAGS, "-DCONFIG_MATLOOM_TIMEOUT_MS=50"]
+    command += ["-I", firmware.FIRMWARE / "include", "-I", ZEPHYR / "stand_in"]
+    command += ["-c", ZEPHYR / "matloom_zephyr.c", "-o", tmp_path / "zephyr.o"]
+    subprocess.run([str(word) for word in command], check=True)
+
+
+def test_zephyr_sample_shows_a_four():
+    """What the sample says on a chip."""
+    rows = re.findall(r'"([.#]{8})"', (ZEPHYR / "sample" / "src" / "main.c").read_text())
+    image = np.array([[127 if mark == "#" else -128 for mark in row] for row in rows], np.int8)
+    graph = load_tflite(NETWORK)
+    result = interpret(graph, {graph.inputs[0]: image.reshape(1, 8, 8, 1)})
+    assert np.argmax(result[graph.outputs[0]]) == 4
