@@ -1,11 +1,12 @@
-"""Bounds on the tiles of a stage, which a plan tightens until everything fits."""
+"""What a search chooses: bounds on the tiles of a stage, and how the first stage starts."""
 
 import enum
 from dataclasses import dataclass
 
-__all__ = ["Prologue", "TilingParams", "Weights"]
+__all__ = ["UNBOUNDED", "Candidate", "Prologue", "TilingParams", "Weights"]
 
-_UNBOUNDED = 1 << 30
+#: More bytes than a tile has.
+UNBOUNDED = 1 << 30
 
 
 class Weights(enum.Enum):
@@ -45,14 +46,14 @@ class TilingParams:
         Weights of a chunk: some output blocks, or some steps of one, at least one tile.
     tile_bytes:
         Input and output bytes of a tile: some rows, or some positions of one, at least one.
-    taper, taper_rows:
+    ramp_down, ramp_down_rows:
         The last chunks, or tiles, become smaller and smaller, so that little is left to do
-        behind the last transfer, or to transfer behind the last tile. The last rows become tiles
+        after the last transfer, or to transfer after the last tile. The last rows become tiles
         of fewer and fewer output blocks.
     tiles:
         Tiles at least, where the rows allow, so that the next stage can start while the last
         tile is post-processed.
-    head:
+    ramp_up:
         The first tiles are small, and grow, because they wait for their input.
     by_blocks:
         Tiles are all positions of a few output blocks, where the accumulators hold them,
@@ -60,19 +61,19 @@ class TilingParams:
     params_apart:
         Parameters are loaded by themselves, to another bank than the weights: where weights
         are read in every cycle, POST would wait for them.
-    taper_blocks:
+    ramp_down_blocks:
         The last tiles are of fewer and fewer output blocks, so that little is left to do
-        behind the last arithmetic.
+        after the last arithmetic.
     split:
         The first tile is of one block, and the last third of its steps is an EXEC of its
         own, so that the others need not wait for what they do not read.
-    opening:
+    prologue:
         How the first outputs of a matrix product are made slab by slab, where they are.
     """
 
     weights: Weights
-    chunk_bytes: int = _UNBOUNDED
-    tile_bytes: int = _UNBOUNDED
+    chunk_bytes: int = UNBOUNDED
+    tile_bytes: int = UNBOUNDED
     ramp_down: bool = False
     ramp_down_rows: bool = False
     tiles: int = 4
@@ -82,3 +83,33 @@ class TilingParams:
     ramp_down_blocks: bool = False
     split: bool = False
     prologue: Prologue | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """What prediction decides: how the first stage starts, and what large stages load twice.
+
+    Members
+    -------
+    tiles, ramp_up, prologue:
+        Of the first stage, as in `TilingParams`.
+    streamed:
+        Weights that do not fit are loaded for each tile of positions, not the input for each
+        chunk of weights. None: for each stage what `policies` estimates.
+    """
+
+    tiles: int = 4
+    ramp_up: bool = False
+    streamed: bool | None = None
+    prologue: Prologue | None = None
+
+    @property
+    def text(self) -> str:
+        """What is chosen, for people."""
+        text = f"at least {self.tiles} tiles"
+        if self.prologue is not None:
+            rows, blocks, steps = self.prologue.rows, self.prologue.blocks, self.prologue.steps
+            text += f", panels of {rows} rows, {blocks} blocks and {steps} steps first"
+        text += ", small ones first" if self.ramp_up else ""
+        again = {None: "", True: ", weights again for each tile", False: ", weights once"}
+        return text + again[self.streamed]

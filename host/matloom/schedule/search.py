@@ -12,22 +12,17 @@ from matloom.arch.config import Config
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import Region
 from matloom.schedule.allocator import Allocator
+from matloom.schedule.candidates import candidates, is_large
 from matloom.schedule.constants import Image
 from matloom.schedule.cost import Prediction, predict
 from matloom.schedule.emit import emit
-from matloom.schedule.fit import (
-    Candidate,
-    candidates,
-    fit,
-    is_large,
-    repeat_policies,
-    resident_policies,
-)
+from matloom.schedule.fit import fit
 from matloom.schedule.options import CompileOptions
 from matloom.schedule.pairing import in_blocks
-from matloom.schedule.params import TilingParams, Weights
+from matloom.schedule.params import Candidate, TilingParams, Weights
 from matloom.schedule.plan import PARAMS, TABLE, DoesNotFit, Plan, ScheduleParams
 from matloom.schedule.planner import make_plan
+from matloom.schedule.policies import repeat_policies, resident_policies
 from matloom.schedule.segment import Place, Segment
 from matloom.schedule.tiles import Chunk
 from matloom.select.stage import ArrayStage

@@ -75,7 +75,7 @@ def _digits_on_nano(seed=5):
 
 def test_results_placed_before_what_is_loaded(monkeypatch):
     module = sys.modules["matloom.schedule.fit"]
-    first_policy, placed = module._first_policy, []
+    first_policy, placed = module.first_policy, []
 
     def tight(segment, config, candidate):
         policy = first_policy(segment, config, candidate)
@@ -84,7 +84,7 @@ def test_results_placed_before_what_is_loaded(monkeypatch):
         placed.append(inner)
         return replace(policy, spilled=inner, avoid_conflicts=False, results_first=True)
 
-    monkeypatch.setattr(module, "_first_policy", tight)
+    monkeypatch.setattr(module, "first_policy", tight)
     made, expected = _digits_on_nano()
     assert any(placed)
     assert np.array_equal(made, expected)

@@ -9,9 +9,10 @@ from matloom.arch.config import PRESETS
 from matloom.compiler import CompileOptions, Job, run_phases
 from matloom.data.digits import NETWORK
 from matloom.data.matrix_products import product_graph
-from matloom.schedule import DoesNotFit, Scheduled, fit, schedule_segment, search
+from matloom.schedule import DoesNotFit, Scheduled, candidates, schedule_segment, search
 from matloom.schedule.constants import Image
-from matloom.schedule.params import Weights
+from matloom.schedule.fit import fit
+from matloom.schedule.params import Candidate, Weights
 
 
 @pytest.fixture
@@ -109,17 +110,17 @@ def product_segment(rows, inner, outputs):
 def test_what_loads_fewer_bytes_comes_again(monkeypatch):
     # 100 KB of input, 18 KB of weights in five chunks or more: weights, for each of eight tiles.
     segment, config = product_segment(1000, 100, 180)
-    plan = fit.fit(segment, config, CompileOptions(), fit.Candidate())
+    plan = fit(segment, config, CompileOptions(), Candidate())
     assert plan.policy.limits[0].weights is Weights.STREAMED
     # A few rows: the input stays while all weights pass.
     segment, config = product_segment(8, 100, 2000)
-    plan = fit.fit(segment, config, CompileOptions(), fit.Candidate())
+    plan = fit(segment, config, CompileOptions(), Candidate())
     assert plan.policy.limits[0].weights is Weights.ONCE
     # Both are tried where stages are few, the estimate alone where they are many.
-    assert {each.streamed for each in fit.candidates(segment, config)} == {False, True}
-    monkeypatch.setattr(fit, "_FEW_STAGES", 0)
-    assert {each.streamed for each in fit.candidates(segment, config)} == {None}
-    tried = {each.streamed for each in fit.candidates(segment, config, effort=2)}
+    assert {each.streamed for each in candidates.candidates(segment, config)} == {False, True}
+    monkeypatch.setattr(candidates, "_FEW_STAGES", 0)
+    assert {each.streamed for each in candidates.candidates(segment, config)} == {None}
+    tried = {each.streamed for each in candidates.candidates(segment, config, effort=2)}
     assert tried == {None, False, True}
 
 
@@ -129,8 +130,8 @@ def test_an_estimate_alone_would_be_wrong():
     for streamed in (False, None):
         job = Job(config=PRESETS["reference"], options=CompileOptions())
         (run,) = run_phases(product_graph(512, 512, 512), job, "bind").values["bind"].runs
-        start = fit.Candidate(streamed=streamed)
-        plan = fit.fit(run.segment, job.config, CompileOptions(), start)
+        start = Candidate(streamed=streamed)
+        plan = fit(run.segment, job.config, CompileOptions(), start)
         weights.append(plan.policy.limits[0].weights)
     assert weights == [Weights.ONCE, Weights.STREAMED]
     found = scheduled(run.segment, PRESETS["reference"])

@@ -1,0 +1,96 @@
+"""What the search tries, and prediction decides between."""
+
+from dataclasses import replace
+
+from matloom.arch.config import Config
+from matloom.schedule.params import Candidate, Prologue, Weights
+from matloom.schedule.policies import weights_kept
+from matloom.schedule.segment import Segment
+from matloom.select.stage import ArrayStage, LoopNest
+
+__all__ = ["candidates", "is_large"]
+
+#: Stages among which a plan for each choice costs little.
+_FEW_STAGES = 8
+
+#: What is tried where all weights fit, and where some do not; of equals the first is taken.
+_RESIDENT_CANDIDATES = (
+    Candidate(),
+    Candidate(tiles=2),
+    Candidate(tiles=3),
+    Candidate(tiles=8),
+    Candidate(tiles=16),
+    Candidate(ramp_up=True),
+    Candidate(tiles=8, ramp_up=True),
+)
+
+#: Rows, output blocks, and bytes of a row of the input in a slab, of prologues that are tried.
+_PROLOGUES = ((128, 4, 32), (128, 4, 64), (128, 8, 32), (128, 8, 48), (80, 8, 32))
+
+#: How many of these are tried, from the first on, where weights do not stay.
+_LARGE_PROLOGUES = 2
+
+
+def is_large(segment: Segment, config: Config) -> bool:
+    """Return whether the weights of some stage cannot stay on chip while it runs."""
+    return any(weights_kept(stage, config) is not Weights.RESIDENT for stage in segment.stages)
+
+
+def candidates(segment: Segment, config: Config, *, effort: int = 1) -> tuple[Candidate, ...]:
+    """Return the choices between which prediction decides.
+
+    What large stages load twice is tried where stages are few or `effort` is 2; in a long network,
+    where a plan is dear and a stage alone decides little, it is estimated (`policies`).
+    """
+    prologues = _prologues(config) if _has_prologue(segment, config) else ()
+    if is_large(segment, config):
+        # Those of few weights, next to an input that stays.
+        first = segment.stages[0]
+        fits = (
+            isinstance(first, ArrayStage) and _beside(first, _PROLOGUES[0][1]) < config.spad_bytes
+        )
+        starts = (Candidate(), *(prologues[:_LARGE_PROLOGUES] if fits else ()))
+        if effort <= 1 and len(segment.stages) > _FEW_STAGES:
+            return starts
+        once = tuple(replace(start, streamed=False) for start in starts)
+        return (once[0], Candidate(streamed=True), *once[1:], *(starts if effort > 1 else ()))
+    if not prologues:
+        return _RESIDENT_CANDIDATES
+    return (*(Candidate(tiles=tiles) for tiles in (4, 3, 8, 16)), *prologues)
+
+
+def _beside(stage: ArrayStage, blocks: int) -> int:
+    """Return the bytes of a stage's input and of some output blocks' weights."""
+    weights = blocks * int(stage.weights.shape[1])
+    return stage.images * stage.in_rows * stage.in_row_bytes + weights
+
+
+def _prologues(config: Config) -> tuple[Candidate, ...]:
+    """Return prologues whose slabs are bursts of some beats for each row."""
+    return tuple(
+        Candidate(prologue=Prologue(rows=rows, blocks=blocks, steps=max(1, size // config.rows)))
+        for rows, blocks, size in _PROLOGUES
+    )
+
+
+def _has_prologue(segment: Segment, config: Config) -> bool:
+    """Return whether the first stage is a matrix product of many rows, from external memory."""
+    stage = segment.stages[0]
+    if not isinstance(stage, ArrayStage) or not isinstance(stage.loop_nest, LoopNest):
+        return False
+    loop_nest = stage.loop_nest
+    single = (
+        loop_nest.kernel_rows
+        == loop_nest.kernel_cols
+        == loop_nest.y_step
+        == stage.images
+        == stage.width
+        == 1
+    )
+    return (
+        single
+        and stage.oc_blocks > 1
+        and loop_nest.blocks > 1
+        and loop_nest.oc_step == loop_nest.pad_top == 0
+        and stage.out_rows >= 4 * config.tile_load_cycles
+    )

@@ -1,0 +1,252 @@
+"""The choices for each stage: the fastest where memory is plenty, and for weights that stay."""
+
+import itertools
+import random
+from dataclasses import replace
+
+from matloom.arch.config import Config
+from matloom.arch.machine import Machine
+from matloom.schedule.params import UNBOUNDED, Candidate, TilingParams, Weights
+from matloom.schedule.plan import Plan, ScheduleParams
+from matloom.schedule.segment import Segment
+from matloom.schedule.tiles import BLOCK_ENTRIES
+from matloom.select.space_to_depth import PolyphaseWindow
+from matloom.select.stage import ArrayStage, Stage, VectorStage
+
+__all__ = [
+    "first_policy",
+    "plain_policy",
+    "random_policy",
+    "repeat_policies",
+    "resident_policies",
+    "weights_kept",
+]
+
+#: Weights that arrive in one LOAD where they fit: enough to hide its latency.
+_CHUNK_BYTES = 24 * 1024
+
+#: The same for the first stage.
+_FIRST_CHUNK_BYTES = 2 * 1024
+
+#: Input and output of a tile of the first stage, whose first tile waits for them.
+_FIRST_TILE_BYTES = 24 * 1024
+
+#: Tiles of a stage of paired windows, each of which streams a row of blocks more than it has.
+_PAIRED_TILES = 2
+
+#: Cycles that POST takes for a block of one position.
+_RESULT_CYCLES = 24
+
+#: How many times the bytes may be loaded if weights come again, by an estimate that leaves out
+#: what inputs cost besides their bytes: halos, short rows, and transfers that nothing hides.
+_STREAMED_BYTES = 1.4
+
+
+def first_policy(segment: Segment, config: Config, candidate: Candidate) -> ScheduleParams:
+    """Return the choices that are best where memory is plenty."""
+    limits: list[TilingParams] = []
+    by_blocks = [_by_blocks(segment, index, config) for index in range(len(segment.stages))]
+    for index, stage in enumerate(segment.stages):
+        weights = weights_kept(stage, config)
+        streamed = candidate.streamed
+        if weights is Weights.ONCE and (_streams(stage, config) if streamed is None else streamed):
+            weights = Weights.STREAMED
+        small = weights is Weights.RESIDENT
+        chunk_bytes = min(_CHUNK_BYTES, config.spad_bytes // 8)
+        waits = _waits_for_weights(stage, segment.machine)
+        first, last = stage is segment.stages[0], stage is segment.stages[-1]
+        if first and small and not waits:
+            # Nothing runs yet during which a long transfer could hide.
+            chunk_bytes = min(chunk_bytes, _FIRST_CHUNK_BYTES)
+            if candidate.prologue is not None and isinstance(stage, ArrayStage):
+                # After a prologue whole blocks can; sums in parts would wait for each other.
+                chunk_bytes = max(chunk_bytes, stage.weights.shape[1] + stage.params.shape[1])
+        limits.append(
+            TilingParams(
+                weights=weights,
+                chunk_bytes=chunk_bytes,
+                tile_bytes=_FIRST_TILE_BYTES if first else UNBOUNDED,
+                ramp_down=last and (waits or not small),
+                ramp_down_rows=last,
+                tiles=candidate.tiles if first else _tiles(stage),
+                ramp_up=candidate.ramp_up and first,
+                prologue=candidate.prologue if first else None,
+                by_blocks=by_blocks[index],
+                split=index > 0 and _splits(segment, index, by_blocks[index - 1]),
+            )
+        )
+    return ScheduleParams(limits=tuple(limits))
+
+
+def plain_policy(segment: Segment, config: Config) -> ScheduleParams:
+    """Return the choices of a plain schedule: equal tiles, weights in chunks."""
+    size = min(_CHUNK_BYTES, config.spad_bytes // 8)
+    limits = tuple(
+        TilingParams(weights=weights_kept(stage, config), chunk_bytes=size)
+        for stage in segment.stages
+    )
+    return ScheduleParams(limits=limits, plain=True)
+
+
+def random_policy(segment: Segment, config: Config, seed: int) -> ScheduleParams:
+    """Return arbitrary choices: what memory forces on large networks, for small ones too."""
+    draw, shape = random.Random(seed), random.Random(f"shapes of {seed}")
+
+    def sometimes() -> bool:
+        return shape.random() < 0.3
+
+    limits = []
+    for stage in segment.stages:
+        limits.append(
+            TilingParams(
+                weights=draw.choice(tuple(Weights)),
+                chunk_bytes=draw.randint(1, _CHUNK_BYTES),
+                tile_bytes=draw.choice((UNBOUNDED, draw.randint(1, config.spad_bytes // 2))),
+                ramp_down=sometimes(),
+                ramp_down_rows=sometimes(),
+                ramp_up=sometimes(),
+                by_blocks=sometimes(),
+                params_apart=_has_params(stage) and sometimes(),
+                ramp_down_blocks=sometimes(),
+                split=sometimes(),
+            )
+        )
+    drawn = frozenset(name for name in segment.sizes if draw.random() < 0.4)
+    spilled = frozenset(drawn - segment.on_chip - segment.views.keys())
+    return ScheduleParams(limits=tuple(limits), spilled=spilled, seed=seed, in_place=sometimes())
+
+
+def resident_policies(
+    segment: Segment, policy: ScheduleParams, config: Config
+) -> tuple[ScheduleParams, ...]:
+    """Return the policies to try for weights that stay, the fastest first; none where some cannot.
+
+    POST fetches parameters while EXEC reads weights, in a repetition in every cycle; to have them
+    apart is one transfer more.
+    """
+    if any(limits.weights is Weights.STREAMED for limits in policy.limits):
+        return ()
+    apart = (
+        replace(limits, params_apart=_reads_weights_always(stage, config))
+        for stage, limits in zip(segment.stages, policy.limits, strict=True)
+    )
+    resident = replace(policy, resident=True)
+    close = replace(resident, avoid_conflicts=False)
+    return (
+        replace(resident, limits=tuple(apart)),
+        resident,
+        close,
+        replace(close, in_place=True),
+    )
+
+
+def repeat_policies(segment: Segment, first: Plan, config: Config) -> tuple[ScheduleParams, ...]:
+    """Return the policies to try for a plan whose weights are where the first left them."""
+    pinned_at = replace(first.policy, resident=False, pinned_at=first.chunk_addresses)
+    ramped_down = tuple(
+        replace(limits, ramp_down_blocks=_hides_results(stage, segment.machine))
+        for stage, limits in zip(segment.stages, pinned_at.limits, strict=True)
+    )
+    early = tuple(
+        replace(limits, split=limits.split or (before.ramp_down_blocks and limits.ramp_down_blocks))
+        for before, limits in itertools.pairwise((ramped_down[0], *ramped_down))
+    )
+    return tuple(
+        replace(pinned_at, limits=limits) for limits in (pinned_at.limits, ramped_down, early)
+    )
+
+
+def weights_kept(stage: Stage, config: Config) -> Weights:
+    """Return how long weights can stay on chip: all of them, some output blocks, or neither."""
+    if isinstance(stage, VectorStage) or stage.loop_nest.weights_fixed:
+        return Weights.RESIDENT
+    if stage.weights.nbytes <= config.spad_bytes // 2:
+        return Weights.RESIDENT
+    block_bytes = stage.weights.shape[1]
+    return Weights.ONCE if block_bytes <= config.spad_bytes // 4 else Weights.STREAMED
+
+
+def _tiles(stage: Stage) -> int:
+    """Return how many tiles a stage after the first has at least."""
+    paired = isinstance(stage, ArrayStage) and isinstance(stage.loop_nest, PolyphaseWindow)
+    return _PAIRED_TILES if paired else TilingParams.tiles
+
+
+def _by_blocks(segment: Segment, index: int, config: Config) -> bool:
+    """Return whether a stage on a small map makes channels for, or reads them from, such another.
+
+    Where neighbours make and read channels apart, a tile of channels waits for the tile before
+    it, not for all of the map.
+    """
+
+    def small(number: int) -> bool:
+        stage = segment.stages[number] if 0 <= number < len(segment.stages) else None
+        if not isinstance(stage, ArrayStage) or stage.oc_blocks == 1:
+            return False
+        positions = stage.out_rows * stage.width
+        half = stage.entries(config)
+        return positions <= half and positions * stage.oc_blocks > BLOCK_ENTRIES
+
+    def apart(number: int) -> bool:
+        stage = segment.stages[number] if 0 <= number < len(segment.stages) else None
+        return isinstance(stage, ArrayStage) and stage.depthwise
+
+    if not small(index):
+        return False
+    return apart(index + 1) or (apart(index) and small(index - 1))
+
+
+def _splits(segment: Segment, index: int, after_blocks: bool) -> bool:
+    """Return whether a stage's first tile reads the last tile of the stage before."""
+    stage, before = segment.stages[index], segment.stages[index - 1]
+    if not isinstance(stage, ArrayStage) or stage.depthwise or before.output not in stage.inputs:
+        return False
+    return after_blocks or stage.loop_nest.weights_fixed
+
+
+def _streams(stage: Stage, config: Config) -> bool:
+    """Return whether weights should come again for each tile of positions.
+
+    Otherwise an input that is too large to stay comes again for each chunk of weights. Estimated
+    of tiles and chunks as large as may be.
+    """
+    if isinstance(stage, VectorStage):
+        return False
+    positions = stage.images * stage.out_rows * stage.width
+    inputs = stage.images * stage.in_rows * stage.in_row_bytes
+    both, most = inputs + positions * stage.position_bytes, config.spad_bytes // 2
+    tiles = max(-(-positions // stage.entries(config)), -(-both // most))
+    if both <= most:
+        return False
+    weights, block_bytes = stage.weights.nbytes, stage.weights.shape[1] + stage.params.shape[1]
+    chunk_blocks = max(1, min(_CHUNK_BYTES, config.spad_bytes // 8) // block_bytes)
+    once = weights + inputs * -(-stage.oc_blocks // chunk_blocks)
+    return bool(weights * tiles + inputs < _STREAMED_BYTES * once)
+
+
+def _waits_for_weights(stage: Stage, machine: Machine) -> bool:
+    """Return whether a weight tile takes longer to arrive than to use."""
+    if isinstance(stage, VectorStage) or stage.loop_nest.weights_fixed:
+        return False
+    positions = stage.images * stage.out_rows * stage.width
+    return positions < machine.transfer_cycles(machine.config.tile_bytes)
+
+
+def _has_params(stage: Stage) -> bool:
+    """Return whether there are parameters to load."""
+    return isinstance(stage, ArrayStage) and stage.params.size > 0
+
+
+def _reads_weights_always(stage: Stage, config: Config) -> bool:
+    """Return whether the bank of the weights is read in most cycles."""
+    if not isinstance(stage, ArrayStage) or stage.loop_nest.weights_fixed or not _has_params(stage):
+        return False
+    return stage.oc_blocks > 1 and stage.out_rows * stage.width < 2 * config.tile_load_cycles
+
+
+def _hides_results(stage: Stage, machine: Machine) -> bool:
+    """Return whether a weight tile takes so long that fewer blocks to a tile cost nothing."""
+    if not _waits_for_weights(stage, machine):
+        return False
+    assert isinstance(stage, ArrayStage)
+    return stage.loop_nest.steps * machine.config.tile_load_cycles >= _RESULT_CYCLES

@@ -1,0 +1,179 @@
+"""Tighter choices for the stages of which a plan did not fit."""
+
+from dataclasses import replace
+
+from matloom.arch.config import Config
+from matloom.schedule.params import UNBOUNDED, Candidate, TilingParams, Weights
+from matloom.schedule.plan import OutOfScratchpad, ScheduleParams
+from matloom.schedule.policies import first_policy, plain_policy
+from matloom.schedule.segment import Segment
+from matloom.select.stage import ArrayStage, VectorStage
+
+__all__ = ["tightened"]
+
+_SMALLEST_TILE = 16
+
+
+def tightened(
+    segment: Segment,
+    policy: ScheduleParams,
+    failures: tuple[OutOfScratchpad, ...],
+    config: Config,
+    candidate: Candidate,
+) -> ScheduleParams | None:
+    """Return the next policy to try: tighter for each stage that failed; None for none.
+
+    What concerns all stages is tried by itself, and of stages that share tensors on chip only the
+    first that failed: what it frees may be enough for the others.
+    """
+    tighter, settled = policy, set[int]()
+    for full in failures:
+        if full.stage in settled:
+            continue
+        settled.update(_neighbours(segment, tighter, full.stage))
+        before, after = tighter, _tighten(segment, tighter, full, config, candidate)
+        if after is None and full is failures[0]:
+            return None
+        tighter = after or before
+        if _apart_from_stages(tighter) != _apart_from_stages(before):
+            break
+    return tighter
+
+
+def _tighten(
+    segment: Segment,
+    policy: ScheduleParams,
+    full: OutOfScratchpad,
+    config: Config,
+    candidate: Candidate,
+) -> ScheduleParams | None:
+    """Return the next policy to try after a plan did not fit, or None."""
+    if not (policy.in_place or policy.plain):
+        return _in_place(segment, policy)
+    if policy.avoid_conflicts:
+        return replace(policy, avoid_conflicts=False)
+    limits = policy.limits[full.stage]
+    stage = segment.stages[full.stage]
+    if full.kind == "tensor":
+        return _spill(segment, policy, full, config, candidate)
+    block_bytes = 0
+    if isinstance(stage, ArrayStage):
+        block_bytes = stage.weights.shape[1] + stage.params.shape[1]
+    if full.kind == "weights":
+        if limits.weights is Weights.RESIDENT:
+            return _limit(policy, full.stage, replace(limits, weights=Weights.ONCE))
+        if limits.chunk_bytes > max(block_bytes, config.spad_bytes // 16):
+            return _limit(policy, full.stage, replace(limits, chunk_bytes=limits.chunk_bytes // 2))
+    bounded = limits.tile_bytes < UNBOUNDED
+    if bounded and limits.tile_bytes > config.spad_bytes // 16:
+        return _limit(policy, full.stage, replace(limits, tile_bytes=limits.tile_bytes // 2))
+    spilled = _spill(segment, policy, full, config, candidate)
+    if spilled is not None:
+        return spilled
+    if full.kind == "output tile" and not policy.results_first:
+        return replace(policy, results_first=True)
+    return _smallest(policy, full, block_bytes, config)
+
+
+def _smallest(
+    policy: ScheduleParams, full: OutOfScratchpad, block_bytes: int, config: Config
+) -> ScheduleParams | None:
+    """Return the next smaller bounds of a stage whatever they cost, or None."""
+    limits = policy.limits[full.stage]
+    smaller = []
+    if block_bytes and limits.weights is not Weights.STREAMED:
+        after = Weights.STREAMED if limits.chunk_bytes <= block_bytes else Weights.ONCE
+        if after is not limits.weights:
+            smaller.append(replace(limits, weights=after))
+    if block_bytes and limits.chunk_bytes > config.tile_bytes:
+        smaller.append(replace(limits, chunk_bytes=limits.chunk_bytes // 2))
+    if limits.tile_bytes > _SMALLEST_TILE:
+        smaller.append(replace(limits, tile_bytes=limits.tile_bytes // 2))
+    if not smaller:
+        return None
+    return _limit(policy, full.stage, smaller[0 if full.kind == "weights" else -1])
+
+
+def _in_place(segment: Segment, policy: ScheduleParams) -> ScheduleParams:
+    """Let element-wise results take their input's place, and end with small tiles.
+
+    The next stage reads the bank that their last tile reads, and keeps it waiting.
+    """
+    limits = tuple(
+        replace(limit, ramp_down_rows=True)
+        if any(isinstance(stage, VectorStage) for stage in segment.stages[index : index + 2])
+        else limit
+        for index, limit in enumerate(policy.limits)
+    )
+    return replace(policy, in_place=True, limits=limits)
+
+
+def _spill(
+    segment: Segment,
+    policy: ScheduleParams,
+    full: OutOfScratchpad,
+    config: Config,
+    candidate: Candidate,
+) -> ScheduleParams | None:
+    """Keep the largest tensor that is alive in external memory.
+
+    Its users start again from the widest limits, with a bound on the size of their tiles.
+    """
+    widest = plain_policy(segment, config)
+    if not policy.plain:
+        widest = _in_place(segment, first_policy(segment, config, candidate))
+    for name in _alive(segment, full.stage):
+        if name in policy.spilled or name in segment.on_chip or name in segment.views:
+            continue
+        policy = replace(policy, spilled=policy.spilled | {name})
+        for index, stage in enumerate(segment.stages):
+            if name == stage.output or name in stage.inputs:
+                limits = widest.limits[index]
+                tile_bytes = min(limits.tile_bytes, config.spad_bytes // 4)
+                if limits.weights is Weights.STREAMED:
+                    # Weights come again for each tile.
+                    tile_bytes = config.spad_bytes // 2
+                bounded = replace(limits, tile_bytes=tile_bytes)
+                policy = _limit(policy, index, bounded)
+        return policy
+    return None
+
+
+def _limit(policy: ScheduleParams, index: int, limits: TilingParams) -> ScheduleParams:
+    changed = list(policy.limits)
+    changed[index] = limits
+    return replace(policy, limits=tuple(changed))
+
+
+def _alive(segment: Segment, index: int) -> list[str]:
+    """Return the tensors that are needed at or across a stage, largest first."""
+    names = [
+        (size, name) for name, size in segment.sizes.items() if index in _live_range(segment, name)
+    ]
+    return [name for _, name in sorted(names, reverse=True)]
+
+
+def _live_range(segment: Segment, name: str) -> range:
+    """Return the stages at or across which a tensor is needed."""
+    uses = [
+        number
+        for number, stage in enumerate(segment.stages)
+        if name == stage.output or name in stage.inputs
+    ]
+    begin = -1 if name in segment.sources else min(uses, default=0)
+    return range(begin, max(uses, default=begin - 1) + 1)
+
+
+def _neighbours(segment: Segment, policy: ScheduleParams, index: int) -> range:
+    """Return the stages of which some buffers may live together with those of a stage."""
+    shared = [
+        _live_range(segment, name) for name in _alive(segment, index) if name not in policy.spilled
+    ]
+    first = min((stages.start for stages in shared), default=index)
+    end = max((stages.stop for stages in shared), default=index + 1)
+    return range(min(first, index) - 1, max(end, index + 1) + 1)
+
+
+def _apart_from_stages(policy: ScheduleParams) -> ScheduleParams:
+    """Return what of a policy concerns all stages."""
+    return replace(policy, limits=(), spilled=frozenset())
