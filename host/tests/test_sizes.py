@@ -28,7 +28,6 @@ LONG_FILES = {
     "host/matloom/ops/float_products.py": "a compiler of its own, to go where other layers' is",
     "host/matloom/program/read.py": "the reader of one format, section by section",
     "host/matloom/schedule/emit.py": _TO_PART,
-    "host/matloom/schedule/search.py": "the whole search in one place, from decision to decision",
     "host/matloom/schedule/tiles.py": _TO_PART,
     "host/matloom/testing/draws.py": _SCENARIOS,
     "host/matloom/testing/mutant_cases.py": _SCENARIOS,

@@ -3,7 +3,8 @@
 from matloom.schedule.constants import Image
 from matloom.schedule.options import CompileOptions
 from matloom.schedule.plan import DoesNotFit
-from matloom.schedule.search import Repetition, Scheduled, Tried, schedule_segment
+from matloom.schedule.scheduled import Repetition, Scheduled, Tried
+from matloom.schedule.search import schedule_segment
 from matloom.schedule.segment import Place, Segment
 from matloom.select.errors import CompileError
 

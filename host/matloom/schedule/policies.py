@@ -19,6 +19,7 @@ __all__ = [
     "random_policy",
     "repeat_policies",
     "resident_policies",
+    "weights_fit",
     "weights_kept",
 ]
 
@@ -114,6 +115,16 @@ def random_policy(segment: Segment, config: Config, seed: int) -> ScheduleParams
     drawn = frozenset(name for name in segment.sizes if draw.random() < 0.4)
     spilled = frozenset(drawn - segment.on_chip - segment.views.keys())
     return ScheduleParams(limits=tuple(limits), spilled=spilled, seed=seed, in_place=sometimes())
+
+
+def weights_fit(plan: Plan, config: Config) -> bool:
+    """Return whether all weights fit the scratchpad at once, whatever lies next to them."""
+    if any(limits.weights is Weights.STREAMED for limits in plan.policy.limits):
+        return False
+    sizes = (
+        sum(tiling.chunk_bytes) for tiling in plan.tilings if isinstance(tiling.stage, ArrayStage)
+    )
+    return sum(sizes) <= config.spad_bytes
 
 
 def resident_policies(

@@ -9,27 +9,23 @@ is a `Scheduled`, or the reason why it does not fit; nothing is thrown. All of t
 from dataclasses import dataclass, field, replace
 
 from matloom.arch.config import Config
-from matloom.arch.instruction import Instruction
 from matloom.arch.isa import Region
-from matloom.schedule.allocator import Allocator
 from matloom.schedule.candidates import candidates, is_large
 from matloom.schedule.constants import Image
-from matloom.schedule.cost import Prediction, predict
+from matloom.schedule.cost import predict
 from matloom.schedule.emit import emit
 from matloom.schedule.fit import fit
 from matloom.schedule.options import CompileOptions
+from matloom.schedule.outside import arena_places, chunk_offsets
 from matloom.schedule.pairing import in_blocks
-from matloom.schedule.params import Candidate, TilingParams, Weights
-from matloom.schedule.plan import PARAMS, TABLE, DoesNotFit, Plan, ScheduleParams
+from matloom.schedule.params import Candidate
+from matloom.schedule.plan import DoesNotFit, Plan, ScheduleParams
 from matloom.schedule.planner import make_plan
-from matloom.schedule.policies import repeat_policies, resident_policies
+from matloom.schedule.policies import repeat_policies, resident_policies, weights_fit
+from matloom.schedule.scheduled import Repetition, Scheduled, Tried
 from matloom.schedule.segment import Place, Segment
-from matloom.schedule.tiles import Chunk
-from matloom.select.stage import ArrayStage
 
-__all__ = ["Repetition", "Scheduled", "Tried", "schedule_segment"]
-
-_ARENA_LIMIT = 2**31
+__all__ = ["schedule_segment"]
 
 #: By how much weights that stay may slow the first call down, and must speed later ones up.
 _SLOWER, _FASTER = 1.005, 0.98
@@ -39,126 +35,6 @@ _GAINING = 0.99
 
 #: Stages by whose predicted cycles the start is chosen.
 _STAGES_TRIED = 3
-
-
-@dataclass(frozen=True, kw_only=True)
-class Tried:
-    """A candidate of a decision, and what came of it.
-
-    Members
-    -------
-    cycles:
-        Predicted; None for a candidate that was not scheduled.
-    outcome:
-        Why it was dropped, or that it was chosen.
-    """
-
-    decision: str
-    candidate: str
-    cycles: int | None
-    outcome: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Repetition:
-    """A segment's instructions where weights are in the scratchpad already.
-
-    Members
-    -------
-    kept:
-        The bytes of the scratchpad (half open) that hold them.
-    """
-
-    instructions: list[Instruction]
-    plan: Plan
-    prediction: Prediction
-    kept: tuple[tuple[int, int], ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Scheduled:
-    """A segment's instructions, how they came about, and what they need.
-
-    Members
-    -------
-    segment:
-        What was scheduled: the given stages, some of their tensors in 2 x 2 blocks.
-    arena_end:
-        First byte of the ARENA window that the segment does not use.
-    repeat:
-        How to do it again without the transfers of weights; None where they do not stay.
-    tried:
-        All candidates, in the order of the search.
-    """
-
-    segment: Segment
-    instructions: list[Instruction]
-    plan: Plan
-    prediction: Prediction
-    arena_end: int
-    repeat: Repetition | None = None
-    tried: tuple[Tried, ...] = ()
-
-
-def _slots_of(segment: Segment, plan: Plan) -> dict[str, tuple[int, int]]:
-    """Return the first and the last slot of the schedule that uses each tensor."""
-    uses: dict[str, tuple[int, int]] = {}
-    for stage, (begin, end) in zip(segment.stages, plan.order.spans, strict=True):
-        for name in (*stage.inputs, stage.output):
-            first, last = uses.get(name, (begin, end))
-            uses[name] = (min(first, begin), max(last, end))
-    return uses
-
-
-def _arena_places(
-    segment: Segment, plan: Plan, config: Config, arena_start: int
-) -> tuple[dict[str, Place], int]:
-    """Give the tensors that the plan keeps in external memory a place in the arena.
-
-    A tensor lives from the first slot of the schedule that stores a tile of it to the last that
-    loads one: slots of different stages are interleaved.
-    """
-    space = Allocator(_ARENA_LIMIT, config, avoid_conflicts=False)
-    places = dict(segment.sources)
-    uses = _slots_of(segment, plan)
-    for name in sorted(plan.policy.spilled, key=lambda item: (-segment.sizes[item], item)):
-        if name in segment.sources or name in segment.results:
-            continue
-        first, last = uses[name]
-        offset = space.place(segment.sizes[name], first, last, high=False)
-        assert offset is not None
-        places[name] = Place(region=Region.ARENA, offset=arena_start + offset)
-    return {**places, **segment.results}, arena_start + space.peak
-
-
-def _chunk_data(stage: ArrayStage, chunk: Chunk, limits: TilingParams, config: Config) -> bytes:
-    """Return weights, block by block, and the parameters where they belong to the last steps."""
-    blocks, last = slice(chunk.first_block, chunk.end_block), chunk.end_block
-    if stage.loop_nest.weights_fixed:
-        last = chunk.first_block + 1
-    size = config.tile_bytes
-    steps = slice(chunk.first_step * size, chunk.end_step * size)
-    weights = stage.weights[chunk.first_block : last, steps].tobytes()
-    if limits.params_apart or chunk.end_step < stage.loop_nest.steps:
-        return weights
-    return weights + stage.params[blocks].tobytes()
-
-
-def _chunk_offsets(
-    segment: Segment, plan: Plan, image: Image, config: Config
-) -> dict[tuple[int, int], int]:
-    offsets = {}
-    for index, stage in enumerate(segment.stages):
-        if stage.table is not None:
-            offsets[index, TABLE] = image.add(stage.table.tobytes())
-        if not isinstance(stage, ArrayStage):
-            continue
-        for number, chunk in enumerate(plan.tilings[index].chunks):
-            limits = plan.policy.limits[index]
-            offsets[index, number] = image.add(_chunk_data(stage, chunk, limits, config))
-        if index in plan.params:
-            offsets[index, PARAMS] = image.add(stage.params.tobytes())
-    return offsets
 
 
 def schedule_segment(
@@ -330,7 +206,7 @@ class _Search:
         """Return the ways to keep weights on chip that may be worth a plan."""
         if not self.may_pin or self.options.resident is False:
             return ()
-        if not _weights_fit(scheduled.plan, self.config):
+        if not weights_fit(scheduled.plan, self.config):
             self._note("residency", "weights stay on chip", None, "they do not fit at once")
             return ()
         if not self._may_gain(scheduled):
@@ -386,9 +262,9 @@ class _Search:
 
     def _emitted(self, segment: Segment, plan: Plan, image: Image, output_bytes: int) -> Scheduled:
         """Return the instructions of a plan."""
-        places, arena_end = _arena_places(segment, plan, self.config, self.arena_start)
+        places, arena_end = arena_places(segment, plan, self.config, self.arena_start)
         dram_bytes = {Region.OUTPUT: max(1, output_bytes), Region.ARENA: max(1, arena_end)}
-        offsets = _chunk_offsets(segment, plan, image, self.config)
+        offsets = chunk_offsets(segment, plan, image, self.config)
         instructions = emit(segment, plan, self.config, places, offsets, dram_bytes)
         return Scheduled(
             segment=segment,
@@ -403,16 +279,6 @@ def _calls(scheduled: Scheduled) -> int:
     """Return the cycles of a first call and a later one."""
     later = scheduled if scheduled.repeat is None else scheduled.repeat
     return scheduled.prediction.cycles + later.prediction.cycles
-
-
-def _weights_fit(plan: Plan, config: Config) -> bool:
-    """Return whether all weights fit the scratchpad at once, whatever lies beside them."""
-    if any(limits.weights is Weights.STREAMED for limits in plan.policy.limits):
-        return False
-    sizes = (
-        sum(tiling.chunk_bytes) for tiling in plan.tilings if isinstance(tiling.stage, ArrayStage)
-    )
-    return sum(sizes) <= config.spad_bytes
 
 
 def _worth(scheduled: Scheduled, pinned: Scheduled) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from matloom.schedule.check import buffers_of
 from matloom.schedule.plan import Load
-from matloom.schedule.search import Scheduled, Tried
+from matloom.schedule.scheduled import Scheduled, Tried
 from matloom.schedule.tiles import ArrayTile, Tile
 
 __all__ = ["allocation_lines", "order_lines", "search_lines", "tile_lines"]

@@ -29,7 +29,7 @@ __all__ = ["FUNCTIONS", "HISTORICAL", "cases", "chosen"]
 
 #: Of the planner, the allocation, the footprints of tiles and instructions, and the emitter.
 FUNCTIONS = {
-    "matloom.schedule.search": ("_arena_places", "_chunk_data"),
+    "matloom.schedule.outside": ("arena_places", "_chunk_data"),
     "matloom.schedule.tiles": (
         *("exec_fields", "position_bytes", "chunks", "_Sizes.__init__", "_positions", "_parities"),
         *("_split", "_cut_array", "_cut_vector"),
@@ -105,7 +105,7 @@ def narrowed(
 '''
 
 _ARENA_PLACES = '''
-def _arena_places(
+def arena_places(
     segment: Segment, plan: Plan, config: Config, arena_start: int
 ) -> tuple[dict[str, Place], int]:
     """Give the tensors that the plan keeps in external memory a place in the arena."""
@@ -140,12 +140,12 @@ HISTORICAL = (
         ),
     ),
     Mutant(
-        module="matloom.schedule.search",
-        function="_arena_places",
+        module="matloom.schedule.outside",
+        function="arena_places",
         rule="as it was",
         place=0,
         line="offset = space.place(segment.sizes[name], min(uses), max(uses), high=False)",
-        texts=(("matloom.schedule.search", "_arena_places", _ARENA_PLACES),),
+        texts=(("matloom.schedule.outside", "arena_places", _ARENA_PLACES),),
     ),
 )
 
