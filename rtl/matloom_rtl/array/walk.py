@@ -222,9 +222,10 @@ class Walk(wiring.Component):
 
         begin = Signal()
         m.d.comb += begin.eq(moving & reload)
-        # One subtraction for a loop that begins and for one that goes on.
+        # One subtraction for a loop that begins and for one that goes on. Which of them is known
+        # from a register; whether anything moves only enables what keeps the difference.
         less = {
-            name: (Mux(begin, incoming[name], left[name]) - 1)[: len(left[name])] for name in names
+            name: (Mux(reload, incoming[name], left[name]) - 1)[: len(left[name])] for name in names
         }
         carry = Const(1)
         for name in reversed(names):

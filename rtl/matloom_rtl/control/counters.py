@@ -128,21 +128,26 @@ class Counters(wiring.Component):
         write = causes.write_port()
         read, look = causes.read_port(domain="comb"), causes.read_port(domain="comb")
         event, place = Signal(), Signal(_PLACE_BITS)
+        # A cycle later: the memory is read in one cycle, its count added to and written in the next.
+        count, following = Signal(32, reset_less=True), Signal(32)
         # Causes of this run; the count of any other is one of the run before.
         known = Signal(1 << _PLACE_BITS)
         m.d.sync += event.eq(self.running & self.exec_cause.any())
         for number in range(len(_CAUSES)):
             with m.If(self.exec_cause[number]):
                 m.d.sync += place.eq(number)
-        count = Signal(32)
         m.d.comb += [
-            *(read.addr.eq(place), write.addr.eq(place), look.addr.eq(asked)),
-            count.eq(Mux(known.bit_select(place, 1), read.data, 0)),
-            write.data.eq(count + 1),
-            write.en.eq(event),
+            *(read.addr.eq(place), look.addr.eq(asked)),
+            *(following.eq(count + 1), write.data.eq(following)),
         ]
-        with m.If(event):
-            m.d.sync += known.bit_select(place, 1).eq(1)
+        m.d.sync += [write.en.eq(event & ~self.start), write.addr.eq(place)]
+        # What is being written is not yet in the memory.
+        with m.If(write.en & (write.addr == place)):
+            m.d.sync += count.eq(following)
+        with m.Else():
+            m.d.sync += count.eq(Mux(known.bit_select(place, 1), read.data, 0))
+        with m.If(write.en):
+            m.d.sync += known.bit_select(write.addr, 1).eq(1)
         with m.If(self.start):
             m.d.sync += known.eq(0)
         return Mux(known.bit_select(asked, 1), look.data, 0)

@@ -1,6 +1,6 @@
 """The memory of instructions: each is stored once, and read into the register of its unit."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -21,7 +21,8 @@ class InstructionMemory(wiring.Component):
 
     Latency: a reader that asks in cycle t has its words in t + 1 and the cycles behind it, the last
     word first. Throughput: a word stored and a word read each cycle, and a cycle between readers;
-    the unit first in `UNITS` goes first. Stalls: `i` waits for a free place. A reset empties it.
+    the unit first in `UNITS` goes first. Stalls: `i` waits for a free place, and
+    a cycle longer. A reset empties it.
 
     Members
     -------
@@ -65,15 +66,19 @@ class InstructionMemory(wiring.Component):
         store, note = words.write_port(), noted.write_port()
         read, read_note = words.read_port(domain="comb"), noted.read_port(domain="comb")
         occupied, following, place = Signal(depth), Signal(self._bits), Signal(self._bits)
+        free = Signal(init=1)
         m.d.comb += [
             following.eq(self.last + 1),
-            self.i.ready.eq(~occupied.bit_select(following, 1)),
+            self.i.ready.eq(free),
             *(store.addr.eq(following), store.data.eq(self.i.payload)),
             store.en.eq(self.i.valid & self.i.ready),
             *(note.addr.eq(self.last), note.data.eq(self.notes), note.en.eq(self.note)),
             *(read.addr.eq(place), read_note.addr.eq(place)),
             *(self.word.eq(read.data), self.word_notes.eq(read_note.data)),
         ]
+        # From a register: FETCH is far away, and all bits of a word hang on it.
+        next_place = Mux(store.en, self.last + 2, following)
+        m.d.sync += free.eq(~occupied.bit_select(next_place[: self._bits], 1))
         reading = self._read(m, place)
         with m.If(reading):
             m.d.sync += occupied.bit_select(place, 1).eq(0)

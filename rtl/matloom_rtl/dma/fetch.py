@@ -106,14 +106,19 @@ class Fetch(wiring.Component):
         unasked = Signal(len(beat) + 1, reset_less=True)
         reserved, room, some = Signal(range(self._depth + 1)), Signal(), Signal()
         place, to_cut = beat[:cut_bits], Signal(cut_bits + 1)
-        ends, asked = Signal(), Signal(cut_bits + 1)
+        # From registers: no address is shown in the first cycle of its `beat`.
+        ends, length = Signal(reset_less=True), Signal(cut_bits + 1, reset_less=True)
+        asked = Signal(cut_bits + 1)
         taken = ar.valid & ar.ready
         m.d.comb += [
             to_cut.eq((1 << cut_bits) - place),
-            ends.eq(unasked <= to_cut),
             ar.payload.addr.eq(Cat(C(0, self._index_bits), beat)),
-            ar.payload.len.eq(Mux(ends, unasked[:cut_bits] - 1, ~place)[:cut_bits]),
-            asked.eq(Mux(taken, Mux(ends, unasked, to_cut), 0)),
+            ar.payload.len.eq((length - 1)[:cut_bits]),
+            asked.eq(Mux(taken, length, 0)),
+        ]
+        m.d.sync += [
+            ends.eq(unasked <= to_cut),
+            length.eq(Mux(unasked <= to_cut, unasked, to_cut)),
         ]
         m.d.sync += room.eq(~ar.valid & (reserved <= self._depth - (1 << cut_bits)))
         with m.If(~ar.valid & room & some & ~self.halt):

@@ -83,9 +83,7 @@ class Rows(wiring.Component):
         with m.If(working):
             m.d.sync += [on_chip.eq(~on_chip), self.o.valid.eq(on_chip)]
         kind = self._count(m, working & on_chip, end)
-        self._show(
-            m, working, on_chip, Mux(fill & ~on_chip, 0, self._add(m, working, on_chip, kind))
-        )
+        self._add(m, working, on_chip, kind, fill)
         return m
 
     def _count(self, m: Module, done, end) -> dict:
@@ -115,20 +113,32 @@ class Rows(wiring.Component):
                 m.d.sync += [number.eq(1), plane.eq(Mux(last_plane, 1, plane + 1))]
         return kind
 
-    def _add(self, m: Module, working, on_chip, kind: dict):
-        """Return an address: the instruction's, or that of an earlier row and a step."""
+    def _add(self, m: Module, working, on_chip, kind: dict, fill):
+        """Work an address out: the instruction's, or that of an earlier row and a step.
+
+        It is kept in the row, and stored from there in the cycle behind: nobody asks for it sooner.
+        """
         m.submodules.before = before = Memory(shape=32, depth=4, init=[])
         store, fetch = before.write_port(), before.read_port(domain="comb")
-        address = Signal(32)
+        result, address = Signal(32), Signal(32, reset_less=True)
+        spad, stores_spad = Signal(self._spad_bits, reset_less=True), Signal()
         m.d.comb += [
+            fetch.addr.eq(Cat(on_chip, ~(kind["turns"] | kind["follows"]))),
+            result.eq(self._base(on_chip, kind, fetch.data) + self._step(on_chip, kind)),
+            store.data.eq(Mux(stores_spad, spad, address)),
+            self.o.payload.address.eq(address),
+            self.o.payload.spad.eq(spad),
+        ]
+        m.d.sync += [
+            store.en.eq(working),
+            stores_spad.eq(on_chip),
             # First rows of planes lie below the others.
             store.addr.eq(Cat(on_chip, ~(kind["begins"] | kind["turns"]))),
-            store.en.eq(working),
-            store.data.eq(address),
-            fetch.addr.eq(Cat(on_chip, ~(kind["turns"] | kind["follows"]))),
-            address.eq(self._base(on_chip, kind, fetch.data) + self._step(on_chip, kind)),
         ]
-        return address
+        with m.If(working & ~on_chip):
+            m.d.sync += address.eq(Mux(fill, 0, result))
+        with m.If(working & on_chip):
+            m.d.sync += spad.eq(result)
 
     def _base(self, on_chip, kind: dict, before):
         """Return what a step is added to: a region's base, nothing, or a row's address."""
@@ -153,16 +163,6 @@ class Rows(wiring.Component):
             (kind["turns"] & on_chip, command.spad_plane_step),
             (rest & on_chip, command.spad_row_step),
         )
-
-    def _show(self, m: Module, working, on_chip, result):
-        """Keep each address for the row."""
-        address = Signal(32, reset_less=True)
-        spad = Signal(self._spad_bits, reset_less=True)
-        m.d.comb += [self.o.payload.address.eq(address), self.o.payload.spad.eq(spad)]
-        with m.If(working & ~on_chip):
-            m.d.sync += address.eq(result)
-        with m.If(working & on_chip):
-            m.d.sync += spad.eq(result)
 
 
 def _choose(*found):

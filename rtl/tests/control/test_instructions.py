@@ -119,6 +119,8 @@ def test_a_full_memory_waits_for_the_oldest_word():
             ctx.set(dut.i.valid, 0)
             await ctx.tick().until(dut.brings[load] & (dut.index == 0))
             ctx.set(dut.asks[load], 0)
+        assert not ctx.get(dut.i.ready)
+        await ctx.tick()
         assert ctx.get(dut.i.ready)
 
     simulate(dut, main, cycles=400)
