@@ -77,8 +77,8 @@ class Registers(wiring.Component):
     """Serve one read and one write at a time, with byte strobes.
 
     A write answers two cycles after the later of address and data; a read three cycles after its
-    address, and one more where a write takes effect in the first of them; of a counter but `cycles`
-    when that is shown. Offsets without a register, writes to
+    address, and up to two more where a write takes effect in the first of them; of a counter but
+    `cycles` when that is shown. Offsets without a register, writes to
     read-only ones, and to locked ones while the engine runs, answer SLVERR.
 
     Members
@@ -119,17 +119,21 @@ class Registers(wiring.Component):
         m.submodules.stored = memory = Memory(shape=32, depth=1 << _PLACE_BITS, init=[])
         store, fetch = memory.write_port(), memory.read_port(domain="comb")
         address, word, mask = (Signal(bits, name=n) for n, bits in _WRITE)
-        writing, found = Signal(), Signal(32)
-        self._write(m, address, word, mask, writing, store.en)
+        writing, found, stores = Signal(), Signal(32), Signal()
+        self._write(m, address, word, mask, writing, stores)
+        # What was stored is read in one cycle, and stored with the bytes written in the next: until
+        # then address, word and mask stay as they are.
+        before = Signal(32, reset_less=True)
+        m.d.sync += [store.en.eq(stores), before.eq(found)]
         m.d.comb += [
             store.addr.eq(_place(address)),
-            store.data.eq(Cat(Mux(mask[n], word[n], found[n]) for n in range(32))),
+            store.data.eq(Cat(Mux(mask[n], word[n], before[n]) for n in range(32))),
         ]
         looked_at = Signal(12)
         m.d.comb += fetch.addr.eq(_place(Mux(writing, address, looked_at)))
         known = self._find(m, fetch, store, found)
         self._size(m, memory, known)
-        self._read(m, looked_at, writing, found)
+        self._read(m, looked_at, writing | store.en, found)
         return m
 
     def _find(self, m: Module, fetch, store, found):
