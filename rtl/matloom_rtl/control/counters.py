@@ -128,7 +128,7 @@ class Counters(wiring.Component):
         write = causes.write_port()
         read, look = causes.read_port(domain="comb"), causes.read_port(domain="comb")
         event, place = Signal(), Signal(_PLACE_BITS)
-        # A cycle later: the memory is read in one cycle, its count added to and written in the next.
+        # The memory is read in one cycle, its count added to and written in the next.
         count, following = Signal(32, reset_less=True), Signal(32)
         # Causes of this run; the count of any other is one of the run before.
         known = Signal(1 << _PLACE_BITS)
