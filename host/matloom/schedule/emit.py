@@ -4,24 +4,23 @@ from collections.abc import Iterator
 
 from matloom.arch.config import Config
 from matloom.arch.instruction import Instruction
-from matloom.arch.isa import Destination, Opcode, Source, Table, largest, post_element_bytes
-from matloom.arch.isa import Region as Window
+from matloom.arch.isa import Destination, Opcode, Region, Source
 from matloom.arch.modes import MAC_MODES
 from matloom.arch.numerics import DIGITS, Rounding
+from matloom.schedule.accumulators import Accumulators
 from matloom.schedule.dependencies import DependencyTracker
-from matloom.schedule.plan import Load, Plan
+from matloom.schedule.loads import LoadCommands
+from matloom.schedule.plan import Plan
 from matloom.schedule.segment import Place, Segment
 from matloom.schedule.sequence import Slot
-from matloom.schedule.stores import LONGEST_ROW, Stores
-from matloom.schedule.tiles import ArrayTile, VectorTile, exec_fields, input_box, position_bytes
-from matloom.select.context import unchanged
-from matloom.select.fold_rows import folded_loads
+from matloom.schedule.stores import Stores
+from matloom.schedule.tables import Tables
+from matloom.schedule.tiles import ArrayTile, exec_fields, input_box, position_bytes
+from matloom.schedule.vector_posts import VectorPosts
 from matloom.select.space_to_depth import PolyphaseWindow
-from matloom.select.stage import ArrayStage, RowFolding, Stage, VectorStage
+from matloom.select.stage import ArrayStage, VectorStage
 
 __all__ = ["emit"]
-
-_MOST_ROWS = largest(Opcode.LOAD, "rows")
 
 
 class _Emitter:
@@ -34,67 +33,17 @@ class _Emitter:
         config: Config,
         places: dict[str, Place],
         chunk_offsets: dict[tuple[int, int], int],
-        dram_bytes: dict[Window, int],
+        dram_bytes: dict[Region, int],
     ):
         self.segment, self.plan, self.config = segment, plan, config
-        self.places, self.chunk_offsets = places, chunk_offsets
         self.order = DependencyTracker(config, dram_bytes)
-        self.interleaved = {
-            stage.inputs[0]: stage.row_folding
-            for stage in segment.stages
-            if isinstance(stage, ArrayStage) and stage.row_folding is not None
-        }
+        self.loads = LoadCommands(segment, places, chunk_offsets, self.order)
         self.stores = Stores(segment, plan, places, self.order)
+        self.accumulators = Accumulators(config)
+        self.tables = Tables(plan, config, self.order)
+        self.vectors = VectorPosts(plan, config, self.accumulators, self.tables, self.order)
         #: Tensors in blocks whose border is filled.
         self.bordered: set[str] = set()
-        #: Of the accumulators, the half that the last tile is in.
-        self.half = 1
-        #: The first entry of that tile; in each half, how many small tiles have used.
-        self.entry, self.used = 0, [0, 0]
-        #: What the table holds; nothing is known of it at the start.
-        self.table = b""
-
-    def load(self, load: Load) -> None:
-        """Issue the LOADs of a transfer, cut where a row is too long."""
-        if load.what[0] == "chunk":
-            place = Place(
-                region=Window.PROGRAM, offset=self.chunk_offsets[int(load.what[1]), load.what[2]]
-            )
-            start = place.offset + load.offset
-        else:
-            name = str(load.what[1])
-            place = self.places[name]
-            start = place.offset + load.what[2]
-            if name in self.interleaved:
-                self._load_interleaved(load, self.interleaved[name], place)
-                return
-        for done in range(0, load.size, LONGEST_ROW):
-            size = min(LONGEST_ROW, load.size - done)
-            self.order.append(
-                Opcode.LOAD,
-                region=place.region,
-                dram_offset=start + done,
-                spad_addr=load.buffer.address + load.offset + done,
-                row_bytes=size,
-                rows=load.rows,
-                planes=1,
-                dram_row_step=load.row_step if load.rows > 1 else 0,
-                spad_row_step=(load.row_step if load.apart else size) if load.rows > 1 else 0,
-            )
-
-    def _load_interleaved(self, load: Load, rows: RowFolding, place: Place) -> None:
-        for values in folded_loads(
-            rows,
-            start=load.what[2],
-            size=load.size,
-            count=load.rows,
-            step=load.row_step,
-            address=load.buffer.address + load.offset,
-        ):
-            offset = place.offset + values.get("dram_offset", 0)
-            self.order.append(
-                Opcode.LOAD, **{**values, "region": place.region, "dram_offset": offset}
-            )
 
     def slot(self, number: int, slot: Slot) -> None:
         """Issue the tile of a tick, and the STOREs of what it finishes."""
@@ -107,16 +56,9 @@ class _Emitter:
             self._array(number, stage, tile, post_mark)
         else:
             assert isinstance(stage, VectorStage)
-            self._vector(number, stage, tile, post_mark)
+            self.vectors.append(number, stage, tile, post_mark)
         if stores:
             self.stores.append(number, slot, timestamp)
-
-    def _source(self, number: int, name: str, first_byte: int) -> int:
-        """Return the scratchpad address of a byte of a tensor."""
-        if name in self.plan.tensor_buffers:
-            return self.plan.tensor_buffers[name].address + first_byte
-        buffer, input_range = self.plan.input_ranges[number, name]
-        return buffer.address + first_byte - input_range.start
 
     def _input(self, number: int, stage: ArrayStage, tile: ArrayTile) -> dict[str, int]:
         """Return the fields of EXEC that say where the input lies, relative to its rows there."""
@@ -150,7 +92,7 @@ class _Emitter:
         }
 
     def _array(self, number: int, stage: ArrayStage, tile: ArrayTile, timestamp: int) -> None:
-        entry = self._entry(stage, tile)
+        entry = self.accumulators.of(stage, tile)
         weights, params = self._chunk_addresses(number, stage, tile)
         fields = {
             "mode": MAC_MODES.index(stage.mode),
@@ -164,7 +106,7 @@ class _Emitter:
             self.order.append(Opcode.EXEC, **execute)
         if tile.end_step < stage.loop_nest.steps:
             return
-        looks_up = self._fill_table(number, stage)
+        looks_up = self.tables.looked_up(number, stage)
         if stage.blocks is not None:
             self._write_blocks(stage, tile, entry, params, looks_up, timestamp)
             return
@@ -248,50 +190,6 @@ class _Emitter:
                 **looks_up,
             )
 
-    def _entry(self, stage: ArrayStage, tile: ArrayTile) -> int:
-        """Return the first accumulator entry of a tile: halves take turns.
-
-        Small tiles behind each other in a half, so that none waits for POST of the one before. Not
-        where sums come in every cycle: they would keep POST from their half.
-        """
-        half = stage.entries(self.config)
-        if tile.prologue_sums is not None:
-            self.half, self.used = tile.prologue_sums.half, [0, 0]
-            return self.half * half + tile.prologue_sums.entry
-        if not tile.first_step:
-            self.half ^= 1
-            first, self.used[self.half] = self.used[self.half], 0
-            slow = max(self.config.tile_load_cycles, self.config.acc_update_latency)
-            if 2 * tile.positions <= slow:
-                first = first if first + tile.entries <= half else 0
-                self.used[self.half] = first + tile.entries
-                self.entry = self.half * half + first
-            else:
-                self.entry = self.half * half
-        return self.entry
-
-    def _fill_table(self, number: int, stage: Stage) -> dict[str, int]:
-        """Fill the table where a stage needs another one; return what its POST says of it."""
-        if stage.table is None:
-            return {}
-        wanted, row_bytes = stage.table.tobytes(), self.config.table_row_bytes
-        if wanted != self.table:
-            self.table = wanted
-            self.order.append(
-                Opcode.POST,
-                source=Source.SPAD,
-                destination=Destination.SPAD,
-                table=Table.FILL,
-                width=len(wanted) // row_bytes,
-                height=1,
-                oc_blocks=1,
-                tail=row_bytes,
-                x_step=row_bytes,
-                source_addr=self.plan.tables[self.plan.slots[number].stage].address,
-                **unchanged(),
-            )
-        return {"table": Table.LOOK_UP}
-
     def _destination(self, number: int, stage: ArrayStage, tile: ArrayTile) -> tuple[int, int, int]:
         """Return address, bytes from position to position, bytes from row to row."""
         if number in self.plan.stagings:
@@ -321,69 +219,6 @@ class _Emitter:
         # Without parameters the address means nothing, and might be the end of the scratchpad.
         return weights, params if param_bytes else 0
 
-    def _vector(self, number: int, stage: VectorStage, tile: VectorTile, timestamp: int) -> None:
-        """Issue the POSTs of whole vectors, as positions of one block, then of what is left.
-
-        Where inputs repeat, each repetition is a row.
-        """
-        size, period = stage.element_bytes, stage.period
-        vector = self.config.columns * size
-        if period and (tile.end - tile.start) % period == 0:
-            blocks = -(-period // vector)
-            rows = {
-                "width": 1,
-                "height": (tile.end - tile.start) // period,
-                "oc_blocks": blocks,
-                "tail": (period - (blocks - 1) * vector) // size,
-            }
-            self._vectors(number, stage, tile, tile.start, rows, timestamp)
-            return
-        whole = (tile.end - tile.start) // vector
-        middle = tile.start + whole * vector
-        line = {"height": 1, "oc_blocks": 1}
-        if whole:
-            last = timestamp if middle == tile.end else 0
-            vectors = {**line, "width": whole, "tail": self.config.columns}
-            self._vectors(number, stage, tile, tile.start, vectors, last)
-        if middle < tile.end:
-            rest = {**line, "width": 1, "tail": (tile.end - middle) // size}
-            self._vectors(number, stage, tile, middle, rest, timestamp)
-
-    def _vectors(
-        self,
-        number: int,
-        stage: VectorStage,
-        tile: VectorTile,
-        start: int,
-        shape: dict[str, int],
-        timestamp: int,
-    ) -> None:
-        entry = self.half * (self.config.acc_entries // 2)
-        if number in self.plan.stagings:
-            dest = self.plan.stagings[number].address + start - tile.start
-        else:
-            dest = self.plan.tensor_buffers[stage.output].address + start
-        pitch, ratio = stage.period if shape["height"] > 1 else 0, stage.input_ratio
-        looks_up = self._fill_table(number, stage)
-        for index, (source, post) in enumerate(stage.posts):
-            step = self.config.columns * post_element_bytes(post)
-            places = {"x_step": step if shape["width"] > 1 else 0}
-            if post["destination"] == Destination.SPAD:
-                places |= {"dest_addr": dest, "dest_pitch": pitch, **looks_up}
-            if source is not None:
-                once = source in stage.repeated
-                first = start % stage.period if once else start
-                places["source_addr"] = self._source(number, stage.inputs[source], first * ratio)
-                places["source_pitch"] = 0 if once else pitch * ratio
-            self.order.append(
-                Opcode.POST,
-                timestamp=timestamp if index + 1 == len(stage.posts) else 0,
-                acc_addr=entry,
-                **shape,
-                **places,
-                **post,
-            )
-
 
 def _digit_fields(digit: int) -> dict[str, int]:
     """Return the fields of a POST that makes a digit of sums (`numerics.from_digits`)."""
@@ -404,7 +239,7 @@ def emit(
     config: Config,
     places: dict[str, Place],
     chunk_offsets: dict[tuple[int, int], int],
-    dram_bytes: dict[Window, int],
+    dram_bytes: dict[Region, int],
 ) -> list[Instruction]:
     """Return the instructions of a segment, END last.
 
@@ -422,7 +257,7 @@ def emit(
     load = next(loads, None)
     for number, slot in enumerate(plan.slots):
         while load is not None and load.slot <= number:
-            emitter.load(load)
+            emitter.loads.append(load)
             load = next(loads, None)
         emitter.slot(number, slot)
     emitter.order.end()

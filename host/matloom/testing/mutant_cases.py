@@ -46,10 +46,14 @@ FUNCTIONS = {
     "matloom.schedule.live_ranges": ("LiveRanges.add", "LiveRanges.overlapping"),
     "matloom.schedule.sequence": ("finished_bytes", "_can_interleave", "_interleaved"),
     "matloom.schedule.emit": (
-        *("_Emitter.load", "_Emitter._source", "_Emitter._input", "_Emitter._array"),
-        *("_Emitter._write_blocks", "_Emitter._entry", "_Emitter._fill_table"),
-        *("_Emitter._destination", "_Emitter._chunk_addresses", "_Emitter._vector"),
-        *("_Emitter._vectors",),
+        *("_Emitter._input", "_Emitter._array", "_Emitter._write_blocks"),
+        *("_Emitter._destination", "_Emitter._chunk_addresses"),
+    ),
+    "matloom.schedule.loads": ("LoadCommands.append",),
+    "matloom.schedule.accumulators": ("Accumulators.of",),
+    "matloom.schedule.tables": ("Tables.looked_up",),
+    "matloom.schedule.vector_posts": (
+        *("VectorPosts._source", "VectorPosts.append", "VectorPosts._vectors"),
     ),
     "matloom.schedule.stores": ("Stores._home", "Stores._linear", "Stores._digit"),
     "matloom.select.rewrites.elide_copies": ("_moved",),
