@@ -110,7 +110,24 @@ def measure(folder: Path) -> dict[str, dict[str, int]]:
         path = link("rv32imc", folder, linked=linked, whole=True)
         found[f"rv32imc, {name}, -flto"] = _size(path)
     found["rv32imc, application"] = _size(application(folder))
-    return found
+    return found | _files(folder)
+
+
+def _files(folder: Path) -> dict[str, dict[str, int]]:
+    """Return the sizes of driver and kernels by file, before the linker leaves any out."""
+    compiler = [sys.executable, "-m", "ziglang", "cc", *TARGETS["rv32imc"], *WARNINGS, *FLAGS]
+    found = {}
+    for source in (path for name in ("driver", "kernels") for path in FIRMWARE.glob(f"{name}/*.c")):
+        output = folder / f"{source.stem}.o"
+        include = ["-I", FIRMWARE / "include"]
+        subprocess.run([*compiler, *include, "-c", source, "-o", output], check=True)
+        sizes = sections(output).items()
+        parts = {"code": (".text",), "constants": (".rodata", ".srodata")}
+        found[f"rv32imc, {source.parent.name}/{source.name}"] = {
+            part: sum(size for name, size in sizes if name.startswith(starts))
+            for part, starts in parts.items()
+        }
+    return dict(sorted(found.items()))
 
 
 def _size(path: Path) -> dict[str, int]:
