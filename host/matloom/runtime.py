@@ -8,7 +8,7 @@ from matloom.arch.config import Config, load_config
 from matloom.arch.memory import Memory, load_memory
 from matloom.compiler import CompileOptions, compile_network
 from matloom.device.driver import Driver
-from matloom.device.open import memory_for, open_device
+from matloom.device.open import SIMULATED, memory_for, open_device
 from matloom.frontend.tflite import load_tflite
 from matloom.ir.graph import Graph
 from matloom.passes.choose_modes import Precision
@@ -74,7 +74,7 @@ def load(
     model:
         A ``.tflite`` or ``.mloom`` file, a graph or a program.
     device:
-        ``"rtl"`` or ``"model"``, or a driver that is open.
+        A device by its name, as `open_device` takes it, or a driver that is open.
     config:
         A preset, a JSON file or a Config; the program's own, or ``"reference"``, where None.
     options, precision, check:
@@ -106,7 +106,7 @@ def load(
             raise TypeError(f"a driver that is open must have no {', '.join(device_options)}")
         return Session(program, device, type(device.transport).__name__)
     needed = memory_for(sum(program.region_bytes.values()))
-    if device == "rtl" and "timing" not in device_options:
+    if device in SIMULATED and "timing" not in device_options:
         device_options["memory"] = program.memory if memory is None else memory
     driver = open_device(device, program.config, **{"memory_bytes": needed, **device_options})
     return Session(program, driver, device, own=True)

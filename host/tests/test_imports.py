@@ -31,6 +31,7 @@ ROOMS = (
 #: The only host files that ask for hardware: the simulated devices and the command line.
 GENERATORS = {
     *("device/simulator.py", "device/linked.py", "device/simulated_board.py"),
+    "device/netlist.py",
     *("cli/chips.py", "cli/boards.py", "cli/verify.py"),
 }
 

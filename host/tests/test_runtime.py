@@ -145,10 +145,10 @@ def test_a_saved_program_runs(tmp_path, session):
 
 
 def test_unknown_device():
-    with pytest.raises(DeviceError, match=r"one of rtl, model, uart:PORT\[@BAUD\], not 'gpu'"):
-        matloom.load(NETWORK, device="gpu")
-    with pytest.raises(DeviceError, match=r"one of rtl, model, uart:PORT\[@BAUD\], not None"):
-        matloom.load(NETWORK, device=None)
+    names = r"one of rtl, netlist, model, uart:PORT\[@BAUD\]"
+    for name in ("gpu", None):
+        with pytest.raises(DeviceError, match=f"{names}, not {name!r}"):
+            matloom.load(NETWORK, device=name)
 
 
 @pytest.mark.parametrize("device", ["model", "rtl"])

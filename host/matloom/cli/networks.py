@@ -62,13 +62,15 @@ def run(
 
 def _device_options(target: Target, memory: str | None) -> dict[str, Any]:
     """Return what a device is opened with; raise `ValueError` for what the model has not."""
+    from matloom.device.open import SIMULATED
+
     for option, given in (("--waves", target.waves), ("--check-bus", target.check_bus)):
-        if given and target.device != "rtl":
+        if given and target.device not in SIMULATED:
             raise ValueError(f"{option} must go with device rtl, not {target.device!r}")
     options: dict[str, Any] = {} if target.waves is None else {"waves": target.waves}
     if target.check_bus:
         options["check_bus"] = True
-    if memory is not None and target.device == "rtl":
+    if memory is not None and target.device in SIMULATED:
         options["memory"] = memory
     return options
 

@@ -30,7 +30,7 @@ CONFIG = click.option(
     help="The engine.",
 )
 DEVICE = click.option(
-    "--device", default="rtl", show_default=True, help="rtl, model or uart:PORT[@BAUD]."
+    "--device", default="rtl", show_default=True, help="rtl, netlist, model or uart:PORT[@BAUD]."
 )
 _PRECISION = click.option(
     "--precision",

@@ -14,10 +14,13 @@ from matloom.device.driver import Driver
 from matloom.device.errors import DeviceError
 from matloom.device.model.transport import ModelTransport
 
-__all__ = ["DEVICES", "memory_for", "open_device"]
+__all__ = ["DEVICES", "SIMULATED", "memory_for", "open_device"]
 
 #: Names that `open_device` knows.
-DEVICES = ("rtl", "model", "uart:PORT[@BAUD]")
+DEVICES = ("rtl", "netlist", "model", "uart:PORT[@BAUD]")
+
+#: Those that are simulated cycle by cycle.
+SIMULATED = ("rtl", "netlist")
 
 #: External memory of a device that nobody asked for more of.
 _MEMORY_BYTES = 1 << 24
@@ -42,7 +45,7 @@ def _building() -> Iterator[None]:
 def _is_board(name: str) -> bool:
     """Return whether a device is a board, after a check that it is one at all."""
     board = isinstance(name, str) and name.startswith("uart:")
-    if name not in ("rtl", "model") and not board:
+    if name not in (*SIMULATED, "model") and not board:
         raise DeviceError(f"a device must be one of {', '.join(DEVICES)}, not {name!r}")
     return board
 
@@ -83,22 +86,23 @@ def open_device(
     Parameters
     ----------
     name:
-        ``"rtl"``, the generated chip in Verilator, ``"model"``, the functional model, or
+        ``"rtl"``, the generated chip in Verilator, ``"netlist"``, what Yosys makes of it for an
+        ECP5, slower and built in minutes, ``"model"``, the functional model, or
         ``"uart:PORT[@BAUD]"``, a board on a serial port, such as ``"uart:/dev/ttyUSB0"``.
     config:
         A preset, a JSON file or a Config.
     memory_bytes:
         External memory of the device; a board has what it has.
     waves, timing:
-        For ``"rtl"``: a VCD file to write, and a `matloom.device.rtl.MemoryTiming`.
+        Of a simulation: a VCD file to write, and a `matloom.device.rtl.MemoryTiming`.
     memory:
-        For ``"rtl"``: the external memory to simulate where there is no timing: a name, a JSON
+        Of a simulation: the external memory to simulate where there is no timing: a name, a JSON
         file or a `matloom.arch.memory.Memory`; the reference memory where None.
     timeout:
         Seconds that a run may take; a simulation of some million cycles takes a minute.
     check_bus:
-        For ``"rtl"``: whether every cycle is held against the rules of AXI, a broken one ending in
-        a `matloom.device.errors.BusError`. Where None, the variable ``MATLOOM_CHECK_BUS`` says.
+        Of a simulation: whether every cycle is held against the rules of AXI, a broken one ending
+        in a `matloom.device.errors.BusError`. Where None, the variable ``MATLOOM_CHECK_BUS`` says.
 
     Errors
     ------
@@ -112,7 +116,7 @@ def open_device(
     if memory_bytes < 1:
         raise ValueError(f"memory_bytes must be 1 or more, not {memory_bytes}")
     board = _is_board(name)
-    if name != "rtl":
+    if name not in SIMULATED:
         for option, given in (
             ("waves", waves),
             ("timing", timing),
@@ -126,6 +130,7 @@ def open_device(
     if board:
         return _open_board(name, config, timeout)
     from matloom.device.covered import chip_class
+    from matloom.device.netlist import NetlistTransport
     from matloom.device.rtl import MemoryTiming
 
     if memory is not None and timing is not None:
@@ -133,7 +138,6 @@ def open_device(
     timing = timing or MemoryTiming(memory=load_memory(memory))
 
     with _building():
-        transport = chip_class()(
-            config, memory_bytes, timing=timing, waves=waves, check_bus=check_bus
-        )
+        simulated = NetlistTransport if name == "netlist" else chip_class()
+        transport = simulated(config, memory_bytes, timing=timing, waves=waves, check_bus=check_bus)
     return Driver(transport, config, timeout)

@@ -15,7 +15,18 @@ from matloom.toolchain import power_up, probes, simulated
 from matloom.toolchain.cache import cache_folder, exclusive
 from matloom.toolchain.verilator import build_arguments, build_library, find_verilator
 
-__all__ = ["PROBES", "Breach", "Probe", "build", "load", "load_probes"]
+__all__ = [
+    "PROBES",
+    "Breach",
+    "Probe",
+    "arguments",
+    "build",
+    "load",
+    "load_probes",
+    "remembered",
+    "simulator_of",
+    "source_digest",
+]
 
 _HARNESS = Path(__file__).with_name("harness") / "harness.cpp"
 _PROBES = _HARNESS.with_name("probes.cpp")
@@ -39,18 +50,25 @@ def build(
     flags: an edit of the hardware can never meet a stale one. Generating the Verilog takes
     seconds, so what it would be is remembered under a digest of everything it is made from.
     """
-    note = cache_folder() / "simulators" / "known" / _source_digest(config, trace, probed)
+    return remembered(
+        source_digest(config, trace, probed), lambda: _build(config, trace, on_line, probed)
+    )
+
+
+def remembered(digest: str, make: Callable[[], Path]) -> Path:
+    """Return what was made of sources with this digest, or make it now."""
+    note = cache_folder() / "simulators" / "known" / digest
     if note.is_file():
         library = Path(note.read_text())
         if library.is_file():
             return library
-    library = _build(config, trace, on_line, probed)
+    library = make()
     note.parent.mkdir(parents=True, exist_ok=True)
     note.write_text(str(library))
     return library
 
 
-def _source_digest(config: Config, trace: bool, probed: str) -> str:
+def source_digest(config: Config, trace: bool, probed: str) -> str:
     """Digest the sources, tools and parameters that determine a library."""
     digest = hashlib.sha256(config.to_json().encode())
     roots = [Path(arch.__file__).parent]
@@ -66,7 +84,7 @@ def _source_digest(config: Config, trace: bool, probed: str) -> str:
     harness = _harness_text(probed)
     for part in (harness, rewriting, find_verilator().version, str(trace), *versions):
         digest.update(part.encode() + b"\0")
-    digest.update(json.dumps([*build_arguments(""), *_arguments(config, trace, probed)]).encode())
+    digest.update(json.dumps([*build_arguments(""), *arguments(config, trace, probed)]).encode())
     return digest.hexdigest()
 
 
@@ -81,7 +99,7 @@ def _harness_text(probed: str) -> str:
     return "".join(path.read_text() for path in sorted(files))
 
 
-def _arguments(config: Config, trace: bool, probed: str) -> list[str]:
+def arguments(config: Config, trace: bool, probed: str) -> list[str]:
     """Return what the build is told beyond the sources."""
     flags = ["-CFLAGS", f"-DMATLOOM_BUS_BYTES={config.bus_bytes}"]
     if trace:
@@ -93,20 +111,31 @@ def _arguments(config: Config, trace: bool, probed: str) -> list[str]:
 
 def _build(config: Config, trace: bool, on_line: Callable[[str], None] | None, probed: str) -> Path:
     # The one place of the host that asks for hardware.
-    from matloom_rtl.generate import TOP_NAME, generate
+    from matloom_rtl.generate import generate
 
     chip = generate(config)
     verilog = power_up.without_initial_values(simulated.simulated(chip.verilog))
     if probed != "none":
         verilog = probes.with_probes(verilog)
-    flags = _arguments(config, trace, probed)
+    return simulator_of(chip, verilog, arguments(config, trace, probed), probed, on_line)
+
+
+def simulator_of(
+    chip: Any,
+    verilog: str,
+    flags: Sequence[str],
+    probed: str = "none",
+    on_line: Callable[[str], None] | None = None,
+) -> Path:
+    """Return the simulator library of a chip, of whose text `verilog` is a form to simulate."""
+    top = chip.sidecar["top"]
     key = hashlib.sha256()
-    arguments = json.dumps([*build_arguments(TOP_NAME), *flags])
-    for part in (verilog, _harness_text(probed), find_verilator().version, arguments):
+    told = json.dumps([*build_arguments(top), *flags])
+    for part in (verilog, _harness_text(probed), find_verilator().version, told):
         key.update(part.encode() + b"\0")
-    folder = cache_folder() / "simulators" / f"{config.digest:08x}-{key.hexdigest()[:16]}"
+    folder = cache_folder() / "simulators" / f"{chip.config.digest:08x}-{key.hexdigest()[:16]}"
     library = folder / "libmatloom.so"
-    source = folder / f"{TOP_NAME}_simulated.v"
+    source = folder / f"{top}_simulated.v"
     # Verilator reads the source for seconds: nobody writes it a second time meanwhile.
     with exclusive(source):
         if not library.exists():
@@ -114,7 +143,7 @@ def _build(config: Config, trace: bool, on_line: Callable[[str], None] | None, p
             source.write_text(verilog)
             build_library(
                 sources=[source],
-                top=TOP_NAME,
+                top=top,
                 harness=_harness(probed),
                 output=library,
                 flags=flags,

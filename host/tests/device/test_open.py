@@ -2,6 +2,8 @@
 
 import pytest
 
+from matloom.arch.config import PRESETS
+from matloom.device import netlist, simulator
 from matloom.device.open import memory_for, open_device
 
 
@@ -21,3 +23,19 @@ def test_memory_for_regions(size, wanted):
 def test_what_the_model_has_not(option):
     with pytest.raises(ValueError, match=f"{option} must go with device 'rtl', not 'model'"):
         open_device("model", "nano", **{option: object()})
+
+
+def test_a_netlist_is_a_simulation(monkeypatch):
+    """Of another library, whose build takes minutes: the chip's stands in for it."""
+    built = []
+
+    def build(*what):
+        built.append(what)
+        return simulator.build(*what)
+
+    monkeypatch.setattr(netlist, "build", build)
+    driver = open_device("netlist", "nano", memory_bytes=1 << 16, check_bus=True)
+    assert isinstance(driver.transport, netlist.NetlistTransport)
+    assert driver.transport.check_bus
+    assert built == [(PRESETS["nano"], False, None)]
+    driver.close()

@@ -324,16 +324,16 @@ def test_a_known_build_is_not_made_again(pair, monkeypatch):
 def test_builds_are_known_by_everything_that_goes_into_them(pair, tmp_path, monkeypatch):
     """Neither harness nor configuration, tracing or probes may meet another's library."""
     known = {
-        simulator._source_digest(PRESETS["nano"], False, "none"),
-        simulator._source_digest(PRESETS["nano"], True, "none"),
-        simulator._source_digest(PRESETS["nano"], False, "events"),
-        simulator._source_digest(PRESETS["nano"], False, "lines"),
-        simulator._source_digest(PRESETS["small"], False, "none"),
+        simulator.source_digest(PRESETS["nano"], False, "none"),
+        simulator.source_digest(PRESETS["nano"], True, "none"),
+        simulator.source_digest(PRESETS["nano"], False, "events"),
+        simulator.source_digest(PRESETS["nano"], False, "lines"),
+        simulator.source_digest(PRESETS["small"], False, "none"),
     }
     harness = tmp_path / "harness.cpp"
     harness.write_text(simulator._HARNESS.read_text() + "\n")
     monkeypatch.setattr(simulator, "_HARNESS", harness)
-    known.add(simulator._source_digest(PRESETS["nano"], False, "none"))
+    known.add(simulator.source_digest(PRESETS["nano"], False, "none"))
     assert len(known) == 6
 
 

@@ -1,0 +1,54 @@
+"""The chip as Yosys maps it to an ECP5's cells, in Verilator: what a bitstream is made of."""
+
+import ctypes
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+from matloom.arch.config import Config
+from matloom.device.rtl import RtlTransport
+from matloom.device.simulator import arguments, load, remembered, simulator_of, source_digest
+
+__all__ = ["NetlistTransport", "build"]
+
+
+def build(
+    config: Config, trace: bool = False, on_line: Callable[[str], None] | None = None
+) -> Path:
+    """Return the simulator library of a configuration's netlist, from the cache or built now.
+
+    Errors
+    ------
+    matloom_rtl.fpga.progress.FlowError
+        Yosys is absent, which the extra ``fpga`` brings, or fails.
+    """
+    from matloom_rtl.fpga.netlist import yosys_version
+
+    digest = f"netlist {yosys_version()} {source_digest(config, trace, 'none')}"
+    return remembered(
+        hashlib.sha256(digest.encode()).hexdigest(), lambda: _build(config, trace, on_line)
+    )
+
+
+def _build(config: Config, trace: bool, on_line: Callable[[str], None] | None) -> Path:
+    from matloom_rtl.fpga.netlist import mapped
+    from matloom_rtl.generate import generate
+
+    chip = generate(config)
+    verilog = mapped(chip, on_line or (lambda _line: None))
+    # Cells are too small to be modules of their own in a simulation.
+    flags = [*arguments(config, trace, "none"), "--flatten"]
+    return simulator_of(chip, verilog, flags, on_line=on_line)
+
+
+class NetlistTransport(RtlTransport):
+    """As `RtlTransport`, of the netlist: the same results in the same cycles, if Yosys is right.
+
+    It takes minutes to build, once, and simulates some ten thousand cycles a second. Registers
+    and memories begin as a bitstream leaves them, which `state_seed` does not change.
+    """
+
+    def _load(
+        self, config: Config, trace: bool, on_line: Callable[[str], None] | None
+    ) -> ctypes.CDLL:
+        return load(build(config, trace, on_line))

@@ -1,0 +1,93 @@
+"""A chip as Yosys maps it to a family's cells, as Verilog that a simulator takes."""
+
+import importlib.util
+import re
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from matloom_rtl.fpga.cell_models import ECP5_BLOCKS
+from matloom_rtl.fpga.flow import synthesise
+from matloom_rtl.fpga.progress import FlowError
+from matloom_rtl.fpga.tools import YOSYS, find, run
+from matloom_rtl.generate import TOP_NAME, Chip
+
+__all__ = ["FAMILY", "cell_models", "mapped", "mapped_verilog", "yosys_version"]
+
+#: What is simulated: Yosys' library leaves few of this family's cells black.
+FAMILY = "ecp5"
+
+#: Yosys' own cells that are no hardware.
+_NO_CELLS = ("$scopeinfo",)
+
+
+def yosys_version() -> str:
+    """Return name and version of the Yosys that maps."""
+    found = find(YOSYS)
+    return f"{found.name} {found.version}"
+
+
+def mapped(chip: Chip, say: Callable[[str], None] = print) -> str:
+    """Return a chip as a netlist of ECP5 cells with models of them: Verilog of the same ports.
+
+    It is the netlist that goes to placement, but for the wrapper of pins. Takes a minute for a
+    small chip.
+
+    Errors
+    ------
+    FlowError
+        Yosys is absent or fails, or a cell of the netlist has no model.
+    """
+    return mapped_verilog(chip.verilog, TOP_NAME, say)
+
+
+def mapped_verilog(verilog: str, top: str, say: Callable[[str], None] = print) -> str:
+    """Return any Verilog mapped to ECP5 cells; otherwise as `mapped`."""
+    with tempfile.TemporaryDirectory(prefix="matloom-netlist-") as name:
+        folder = Path(name)
+        cells = synthesise(verilog, top, FAMILY, folder, say)["cells"]
+        script = f"read_json {FAMILY}.json; write_verilog -noattr netlist.v"
+        run([find(YOSYS).path, "-q", "-p", script], folder, "write.log", say)
+        netlist = (folder / "netlist.v").read_text()
+    return netlist + cell_models(sorted(set(cells) - set(_NO_CELLS)))
+
+
+def cell_models(cells: list[str]) -> str:
+    """Return the modules of cells and of what they contain: Yosys' own where it has one.
+
+    Errors
+    ------
+    FlowError
+        A cell has no model.
+    """
+    library = "\n".join(
+        (_yosys_data() / FAMILY / name).read_text()
+        for name in ("cells_sim.v", "common_sim.vh", "ccu2c_sim.vh")
+    )
+    found: dict[str, str] = {}
+    missing = list(cells)
+    while missing:
+        cell = missing.pop()
+        if cell in found:
+            continue
+        found[cell] = ECP5_BLOCKS.get(cell) or _module(library, cell)
+        missing += re.findall(r"^\s*(LUT[24]) #\(", found[cell], re.MULTILINE)
+    return "\n".join(found.values())
+
+
+def _module(library: str, cell: str) -> str:
+    """Return a module of Yosys' library."""
+    module = re.search(rf"^module {re.escape(cell)}\b.*?^endmodule$", library, re.M | re.S)
+    if module is None:
+        raise FlowError(f"cell {cell} must have a model to be simulated: there is none")
+    return module[0] + "\n"
+
+
+def _yosys_data() -> Path:
+    """Return the folder of the libraries that the Yosys in use has."""
+    found = find(YOSYS)
+    if found.name == YOSYS.package:
+        spec = importlib.util.find_spec(YOSYS.package.replace("-", "_"))
+        if spec is not None and spec.submodule_search_locations:
+            return Path(spec.submodule_search_locations[0]) / "share"
+    return Path(found.path).resolve().parents[1] / "share" / "yosys"
