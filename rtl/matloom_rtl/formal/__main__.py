@@ -15,8 +15,11 @@ from matloom_rtl.formal.runner import run
 
 __all__ = ["merged"]
 
-#: What `make formal` proves: the presets, and a wide array with a wide bus.
-CONFIGS = ("nano", "small", "reference", "reference+rows=8+columns=16+bus_bits=128")
+#: What `make formal` proves: the presets, a wide array with a wide bus, and all number formats.
+CONFIGS = (
+    *("nano", "small", "reference", "reference+rows=8+columns=16+bus_bits=128"),
+    "small+bf16+fp16+fp8_e4m3+fp8_e5m2+weight_rows=2",
+)
 
 
 def merged(found: dict) -> list[dict]:

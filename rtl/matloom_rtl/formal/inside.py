@@ -1,9 +1,10 @@
 """A unit as it is built, with its registers and memories in sight of a lemma."""
 
-from amaranth.hdl import Const, Fragment, Signal
+from amaranth.hdl import Const, Fragment, Signal, Value
 from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import Component, In
 
-__all__ = ["Inside", "owners"]
+__all__ = ["Inside", "inputs_of", "owners"]
 
 
 class Inside:
@@ -17,21 +18,32 @@ class Inside:
         self.fragment = Fragment.get(unit, None)
         self._peeks = 0
 
-    def register(self, *, name: str = "", bits: int = 0) -> Signal:
+    @property
+    def unit(self):
+        """The component itself, with its ports."""
+        # What became a module, be it within others that insert a reset.
+        return self.fragment.origins[-2]
+
+    def child(self, name: str) -> "Inside":
+        """Return a unit within this one."""
+        return Inside(self.fragment.find_subfragment(name))
+
+    def register(self, *, name: str = "", bits: int = 0, place: int | None = None) -> Signal:
         """Return the only register of the unit with that name, or else of so many bits.
 
-        Registers that are made in one assignment have no names. KeyError where there are none or
-        several.
+        Of registers that are made in one assignment, all but the last are called `$signal`. With a
+        `place`, of several the one at that place in the order in which they are assigned. KeyError
+        where there are none, or several.
         """
-        found = {
-            id(signal): signal
+        found = {}
+        for statement in self.fragment.statements["sync"]:
             # Amaranth has no public way to look into an elaborated unit.
-            for signal in self.fragment.statements["sync"]._lhs_signals()
-            if (signal.name == name if name else len(signal) == bits)
-        }
-        if len(found) != 1:
+            for signal in statement._lhs_signals():
+                if signal.name == name if name else len(signal) == bits:
+                    found[id(signal)] = signal
+        if place is None and len(found) != 1:
             raise KeyError(f"{name or bits!r} must be one register of the unit, not {len(found)}")
-        return next(iter(found.values()))
+        return list(found.values())[place or 0]
 
     def addresses(self, name: str) -> tuple:
         """Return the addresses at which the memory of a name is read first, and written."""
@@ -47,6 +59,12 @@ class Inside:
         memory.read_port(domain="comb", addr=place, data=word, en=Const(1), transparent_for=())
         self.fragment.add_statements("comb", place.eq(address))
         return word
+
+
+def inputs_of(component: Component) -> tuple:
+    """Return all inputs of a component, which a proof leaves free."""
+    ports = component.signature.flatten(component)
+    return tuple(Value.cast(value) for _path, member, value in ports if member.flow is In)
 
 
 def owners(fragment: Fragment):

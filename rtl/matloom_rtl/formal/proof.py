@@ -22,7 +22,9 @@ class Claim:
     def text(self) -> str:
         """Return the claim in the language of Yosys; the same claim gives the same text."""
         fragment = Fragment.get(self.module, None)
-        return rtlil.convert(fragment, name="top", ports=list(self.ports), emit_src=False)
+        # A choice of one has no bits.
+        ports = [port for port in self.ports if len(port)]
+        return rtlil.convert(fragment, name="top", ports=ports, emit_src=False)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,15 +1,25 @@
 """The table of proofs: which claims a configuration needs."""
 
+from amaranth.hdl import Fragment
+
 from matloom.arch.config import Config
+from matloom_rtl.formal.bursts import burst_proofs
+from matloom_rtl.formal.dma import dma_proofs
+from matloom_rtl.formal.floats import float_proofs
+from matloom_rtl.formal.inside import owners
 from matloom_rtl.formal.proof import Proof
 from matloom_rtl.formal.queues import queue_proofs
+from matloom_rtl.formal.registers import register_proofs
+from matloom_rtl.formal.requantise import requantise_proofs
+from matloom_rtl.top import Top
 
 __all__ = ["KINDS", "proofs_of"]
 
-#: Each kind returns its proofs for a configuration.
-KINDS = (queue_proofs,)
+#: Each kind returns its proofs for the units of a chip.
+KINDS = (queue_proofs, burst_proofs, dma_proofs, register_proofs, requantise_proofs, float_proofs)
 
 
 def proofs_of(config: Config) -> list[Proof]:
     """Return the proofs of all kinds for the units of a configuration's chip."""
-    return [proof for kind in KINDS for proof in kind(config)]
+    units = list(owners(Fragment.get(Top(config), None)))
+    return [proof for kind in KINDS for proof in kind(units)]

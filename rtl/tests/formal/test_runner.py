@@ -26,6 +26,7 @@ def test_a_claim_has_the_same_text_each_time():
     assert claim().text() == claim().text() != claim(limit=8).text()
 
 
+@pytest.mark.slow
 def test_a_cover_that_no_run_reaches_fails_the_proof(prove):
     result = prove(lambda: claim(allowed=0), cover_depth=6)
     assert (result.verdict, result.detail[:6]) == (FAILED, "cover:")

@@ -1,0 +1,52 @@
+"""Claims about pipelines of a fixed latency: what leaves is a function of what entered."""
+
+from amaranth.hdl import Assert, Assume, Cover, Module, Signal
+
+__all__ = ["Pipeline"]
+
+
+class Pipeline:
+    """Say when the inputs of so many cycles before have had their effect.
+
+    Neither begins a pipeline with anything known, nor clears a reset all of it; so nothing is
+    claimed before `latency` cycles without a reset have passed. Then all that is inside has
+    entered, and the induction needs no lemma: it is as deep as the pipeline.
+    """
+
+    def __init__(self, m: Module, latency: int):
+        self._m, self._latency = m, latency
+        self._delays = 0
+        age = Signal(range(latency + 1))
+        self._settled = Signal()
+        m.d.comb += self._settled.eq(age == latency)
+        with m.If(~self._settled):
+            m.d.sync += age.eq(age + 1)
+
+    @property
+    def depth(self) -> int:
+        """Cycles of the induction."""
+        return self._latency + 2
+
+    def before(self, value, cycles: int | None = None):
+        """Return a value of so many cycles before; of those of the whole latency by default."""
+        for _cycle in range(self._latency if cycles is None else cycles):
+            self._delays += 1
+            later = Signal.like(value, name=f"before_{self._delays}", reset_less=True)
+            self._m.d.sync += later.eq(value)
+            value = later
+        return value
+
+    def constant(self, *values) -> None:
+        """Assume that values are the same in all cycles since a reset."""
+        started = Signal()
+        self._m.d.sync += started.eq(1)
+        for value in values:
+            self._m.d.comb += Assume(~started | (value == self.before(value, 1)))
+
+    def claim(self, condition) -> None:
+        """Claim a condition for all that has entered."""
+        self._m.d.comb += Assert(~self._settled | condition)
+
+    def reach(self, condition) -> None:
+        """Say what some run must show."""
+        self._m.d.comb += Cover(self._settled & condition)

@@ -1,0 +1,22 @@
+"""Which proofs a chip has: each kind for what is in it."""
+
+from collections import defaultdict
+
+from matloom.arch.config import load_config
+from matloom_rtl.formal.table import proofs_of
+
+
+def test_every_unit_has_its_proofs():
+    found = defaultdict(set)
+    for proof in proofs_of(load_config("nano+bf16+float_rows=2+weight_rows=2")):
+        found[proof.kind].add(proof.unit.split(",")[0])
+    assert found == {
+        "queues": {
+            *("CreditFIFO", "CreditQueue", "SkidBuffer", "StreamRegister"),
+            *("SyncFIFO", "SyncFIFOBuffered"),
+        },
+        "bursts": {"Bursts"},
+        "bus": {"Fetch", "Load", "ReadPort", "Registers", "Store"},
+        "requantising": {"Lane", "Quotient"},
+        "conversions": {"Narrow", "Widen"},
+    }
