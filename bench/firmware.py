@@ -79,7 +79,14 @@ def application(folder: Path) -> Path:
     """Return the firmware of examples/make: digits as C, driver, kernels and start, for rv32imc."""
     matloom = f"{sys.executable} -c 'from matloom.cli import main; main()'"
     variables = [f"PYTHON={sys.executable}", f"MATLOOM={matloom}", f"BUILD={folder}"]
-    make = ["make", "--quiet", "-C", str(FIRMWARE / "examples" / "make"), *variables]
+    make = [
+        "make",
+        "--quiet",
+        "--always-make",
+        "-C",
+        str(FIRMWARE / "examples" / "make"),
+        *variables,
+    ]
     subprocess.run(make, check=True, stdout=subprocess.DEVNULL)
     return folder / "firmware.elf"
 
