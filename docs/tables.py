@@ -7,6 +7,7 @@ from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
+import coverage_tables
 import proofs
 
 import walkthrough
@@ -588,6 +589,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "compiler mutants": _compiler_checks,
     "found in use": _found_in_use,
     "right programs": _right_programs,
+    **coverage_tables.BLOCKS,
     **proofs.BLOCKS,
     **walkthrough.BLOCKS,
 }

@@ -16,7 +16,7 @@ from matloom.coverage.flight import Event
 from matloom.device.rtl import MemoryTiming, RtlTransport
 from matloom.device.simulator import Probe, build, load_probes
 
-__all__ = ["COVERAGE_VARIABLE", "CoveredTransport", "chip_class", "stall_of"]
+__all__ = ["COVERAGE_VARIABLE", "CoveredTransport", "LinesTransport", "chip_class", "stall_of"]
 
 #: Names a file: all that runs on a simulated chip is counted there.
 COVERAGE_VARIABLE = "MATLOOM_COVERAGE"
@@ -65,7 +65,10 @@ class CoveredTransport(RtlTransport):
     def _load(
         self, config: Config, trace: bool, on_line: Callable[[str], None] | None
     ) -> ctypes.CDLL:
-        return load_probes(build(config, trace=trace, on_line=on_line, probed=self.probed))
+        library = build(config, trace=trace, on_line=on_line, probed=self.probed)
+        #: The Verilog that is simulated.
+        self.verilog = library.with_name("matloom_simulated.v")
+        return load_probes(library)
 
     def set_timing(self, timing: MemoryTiming) -> None:
         """Change the timing of the external memory from the next cycle on."""
@@ -140,6 +143,19 @@ class CoveredTransport(RtlTransport):
             for region in Region
         }
         self.coverage.add_run(instructions, self._take_events(), windows, self._stall)
+
+
+class LinesTransport(CoveredTransport):
+    """As `CoveredTransport`; Verilator counts which lines ran and which signals toggled.
+
+    The counts are those of the thread's last simulation: one at a time is to be open.
+    """
+
+    probed = "lines"
+
+    def write_lines(self, path: Path) -> None:
+        """Write Verilator's counts since it was opened, as `matloom.coverage.lines` reads them."""
+        self._library.matloom_write_coverage(str(path).encode())
 
 
 def _merge_into(path: Path, counted: Coverage) -> None:

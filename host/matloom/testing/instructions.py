@@ -92,10 +92,14 @@ def wished_instruction(
     cannot be granted in this space.
     """
     config, opcode = space.config, wish.opcode
+    fields = body_fields(opcode, config)
     for attempt in range(2 * _GRANTS):
         wanted = wish.fixed if attempt < _GRANTS else wish.small
         values = {**draw(generator, config, opcode), **wanted}
-        if _fit(generator, space, opcode, values, set(wanted), most_steps):
+        # In other modes than i8xi8 a plain field is 0 whether it is pinned or not.
+        other = bool(wanted.get("mode"))
+        pinned = {name for name in wanted if not (other and fields[name].plain)}
+        if _fit(generator, space, opcode, values, pinned, most_steps):
             for _again in range(4):
                 placed = _place(generator, space, opcode, values, wish)
                 if placed and wish.fixed.items() <= values.items():
@@ -197,9 +201,21 @@ def _place(
             return False
     both = {(AddressSpace.SPAD, "source_addr"), (AddressSpace.SPAD, "dest_addr")} <= sizes.keys()
     if both and generator.random() < 0.3:
-        values |= {"source_addr": values["dest_addr"], "source_pitch": values["dest_pitch"]}
+        _put_in_place(space, values, wish)
     instruction = Instruction(opcode, values)
     return illegal_field(instruction, config) is None and not overlaps_itself(instruction, config)
+
+
+def _put_in_place(space: Space, values: dict[str, int], wish: Wish | None) -> None:
+    """Let a POST write where it reads; of a wish for its source, read where it writes."""
+    first, end = space.results
+    source, pitch = values["source_addr"], values["source_pitch"]
+    wished = wish is not None and "source_pitch" in wish.fixed
+    span = (values["height"] - 1) * pitch + (values["width"] - 1) * values["x_step"]
+    if not wished:
+        values |= {"source_addr": values["dest_addr"], "source_pitch": values["dest_pitch"]}
+    elif first <= source and source + span + 4 * values["oc_blocks"] * space.config.columns <= end:
+        values |= {"dest_addr": source, "dest_pitch": pitch}
 
 
 def _boundary(base: str, values: Mapping[str, int], config: Config) -> int:

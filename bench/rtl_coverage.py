@@ -1,0 +1,210 @@
+"""Measures which lines and toggles of the generated Verilog the random stimuli reach.
+
+``python bench/rtl_coverage.py --config nano --minutes 10`` writes docs/results/coverage.json:
+functional coverage of the same runs, figures by unit, what is excluded, and what is missing.
+"""
+
+import contextlib
+import dataclasses
+import json
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from matloom.arch.config import Config, load_config
+from matloom.arch.csr import REGISTERS, WINDOW_BYTES, Access, register
+from matloom.arch.instruction import Instruction, pack
+from matloom.arch.isa import Opcode, Region
+from matloom.arch.memory import Memory, load_memory
+from matloom.coverage.lines import EXCLUSIONS, UnitFigures, by_unit, read_counts
+from matloom.device.covered import CoveredTransport, LinesTransport
+from matloom.device.errors import DeviceFault
+from matloom.device.rtl import MEMORY_BASE, MemoryTiming
+from matloom.testing.checks import check_corrupted, check_layers, check_stream, check_streams
+from matloom.testing.pair import MEMORY_BYTES, Pair
+from matloom.testing.random_programs import random_stream, run_stream
+from matloom.testing.steered import steered_streams
+
+RESULTS = Path(__file__).resolve().parent.parent / "docs" / "results" / "coverage.json"
+
+#: How external memory answers under each stall.
+TIMINGS = {
+    "steady": MemoryTiming(),
+    "withheld": MemoryTiming(stall_per_1024=300, latency_jitter=40, seed=1),
+    "slow": MemoryTiming(memory=load_memory("sdram-16")),
+}
+
+#: Missing lines and signals that the report names.
+_NAMED = 60
+
+
+def _registers(chip: LinesTransport, pair: Pair, generator: random.Random) -> None:
+    """Write every register that keeps a value, read every address."""
+    for item in REGISTERS:
+        for value in (0, 0xFFFF_FFFF, generator.getrandbits(32), 0):
+            if item.access is Access.RW and item.name not in ("COMMAND_OFFSET", "COMMAND_BYTES"):
+                chip.write32(item.offset, value)
+    for offset in range(0, WINDOW_BYTES, 4):
+        # Holes answer with an error.
+        with contextlib.suppress(OSError):
+            chip.read32(offset)
+    pair.rtl.write("TIMEOUT", register("TIMEOUT").reset)
+
+
+def _bus_errors(chip: LinesTransport, pair: Pair, generator: random.Random) -> None:
+    """Let parts of external memory answer with errors, then nothing at all."""
+    for _number in range(6):
+        stream = random_stream(generator.getrandbits(32), pair.config)
+        # Commands come first.
+        first = MEMORY_BASE + generator.choice((0, 200, generator.randrange(0, 28_000)))
+        broken = MemoryTiming(error_first=first, error_end=first + generator.choice((4, 64, 9000)))
+        _run_faulty(chip, pair, stream, broken)
+    pair.rtl.write("TIMEOUT", generator.randint(20, 300))
+    stream = random_stream(generator.getrandbits(32), pair.config)
+    _run_faulty(chip, pair, stream, MemoryTiming(memory=_slowest()))
+    pair.rtl.write("TIMEOUT", register("TIMEOUT").reset)
+
+
+def _slowest() -> Memory:
+    """Return a memory whose first beat comes after the watchdog."""
+    return dataclasses.replace(load_memory("sdram-16"), read_latency=400)
+
+
+def _run_faulty(chip: LinesTransport, pair: Pair, stream: Any, timing: MemoryTiming) -> None:
+    chip.set_timing(timing)
+    try:
+        run_stream(pair.rtl, stream)
+    except DeviceFault:
+        pair.rtl.counters()
+    chip.set_timing(MemoryTiming())
+    pair.rtl.reset()
+
+
+def _while_running(chip: LinesTransport, pair: Pair, generator: random.Random) -> None:
+    """Write registers that are locked while the chip runs; store where only reading is allowed."""
+    store = {"region": Region.INPUT, "row_bytes": 4, "rows": 1, "planes": 1}
+    forbidden = pack(Instruction(Opcode.STORE, store))
+    stream = random_stream(generator.getrandbits(32), pair.config)
+    _run_faulty(chip, pair, dataclasses.replace(stream, commands=forbidden), MemoryTiming())
+    sizes = {region: len(contents) for region, contents in stream.regions.items()}
+    pair.rtl.allocate({Region.PROGRAM: len(stream.commands), **sizes})
+    pair.rtl.write_region(Region.PROGRAM, 0, stream.commands)
+    chip.write32(register("COMMAND_OFFSET").offset, 0)
+    chip.write32(register("COMMAND_BYTES").offset, len(stream.commands))
+    chip.write32(register("CONTROL").offset, 1)
+    for item in REGISTERS:
+        # What is locked, or may not be written at all, answers with an error.
+        with contextlib.suppress(OSError):
+            if item.name not in ("CONTROL", "TIMEOUT"):
+                chip.write32(item.offset, generator.getrandbits(32))
+    pair.rtl.reset()
+
+
+def _resets(chip: LinesTransport, pair: Pair, generator: random.Random) -> None:
+    """Reset the chip by its wire while nothing runs."""
+    chip.reset()
+    pair.rtl.reset()
+    pair.rtl.write("TIMEOUT", register("TIMEOUT").reset)
+
+
+def _steered(chip: LinesTransport, pair: Pair, generator: random.Random) -> None:
+    """Run ten streams towards points of functional coverage that are missing."""
+    streams = steered_streams(chip.coverage, generator.getrandbits(32))
+    for number, steered in zip(range(10), streams, strict=False):
+        chip.set_timing(TIMINGS[steered.stall])
+        check_stream(pair, steered.stream, number)
+        chip.count()
+    chip.set_timing(MemoryTiming())
+
+
+def functional(config: Config, seed: int, seconds: float) -> dict[str, Any]:
+    """Return the functional coverage that steered streams reach, on a chip without line counts."""
+    chip = CoveredTransport(config, MEMORY_BYTES, check_bus=True, state_seed=seed)
+    pair, end = Pair.of(chip, config), time.monotonic() + seconds
+    for number, steered in enumerate(steered_streams(chip.coverage, seed)):
+        if time.monotonic() > end:
+            break
+        chip.set_timing(TIMINGS[steered.stall])
+        check_stream(pair, steered.stream, number)
+        chip.count()
+    chip.close()
+    found = chip.coverage.as_dict()
+    del found["config"], found["hits"], found["format"]
+    return found
+
+
+_Stimulus = Callable[[LinesTransport, Pair, random.Random], Any]
+
+_STIMULI: tuple[_Stimulus, ...] = (
+    lambda chip, pair, generator: check_corrupted(pair, generator.getrandbits(32), 30),
+    _bus_errors,
+    _registers,
+    _while_running,
+    _steered,
+    _steered,
+    lambda chip, pair, generator: check_layers(pair, generator.getrandbits(16), 2),
+    _resets,
+    _steered,
+    lambda chip, pair, generator: check_streams(pair, generator.getrandbits(32), 10),
+)
+
+
+def figures(units: dict[str, UnitFigures]) -> dict[str, Any]:
+    """Return the part of the report that is of lines and toggles."""
+    lines = [f"{name}: {text}" for name, unit in units.items() for text in unit.missing_lines]
+    signals: Counter[str] = Counter()
+    for unit in units.values():
+        signals += unit.missing_toggles
+    named = ("lines", "lines_reached", "toggles", "toggles_reached")
+    return {
+        "units": {
+            name: {**{each: getattr(unit, each) for each in named}, "excluded": dict(unit.excluded)}
+            for name, unit in units.items()
+        },
+        "exclusions": EXCLUSIONS,
+        "missing_lines": dict(Counter(lines).most_common(_NAMED)),
+        "missing_toggles": dict(signals.most_common(_NAMED)),
+    }
+
+
+def lines(config: Config, seed: int, seconds: float, folder: Path) -> dict[str, Any]:
+    """Run stimuli of all kinds in turn; return which lines and toggles they reached."""
+    generator = random.Random(seed)
+    chip = LinesTransport(config, MEMORY_BYTES, check_bus=True, state_seed=seed)
+    coverage, number, end = chip.coverage, 0, time.monotonic() + seconds
+    while time.monotonic() < end or number < len(_STIMULI):
+        _STIMULI[number % len(_STIMULI)](chip, Pair.of(chip, config), generator)
+        number += 1
+        click.echo(f"{number}: {coverage.shares()}", err=True)
+    counts = folder / "lines.dat"
+    chip.write_lines(counts)
+    units = by_unit(read_counts(counts), chip.verilog.read_text())
+    counts.unlink()
+    return {"stimuli": number, "instructions": coverage.instructions, **figures(units)}
+
+
+@click.command()
+@click.option("--config", default="nano", show_default=True, help="Whose lines are counted.")
+@click.option("--functional", "others", multiple=True, default=("nano", "small"))
+@click.option("--minutes", default=10.0, show_default=True, help="Of each simulator, once built.")
+@click.option("--seed", default=1, show_default=True)
+@click.option("--output", type=click.Path(path_type=Path), default=RESULTS)
+def main(config: str, others: tuple[str, ...], minutes: float, seed: int, output: Path) -> None:
+    """Measure functional coverage of some configurations, and lines and toggles of one."""
+    report = {
+        "config": config,
+        "seed": seed,
+        "functional": {name: functional(load_config(name), seed, 60 * minutes) for name in others},
+        **lines(load_config(config), seed, 60 * minutes, output.parent),
+    }
+    output.write_text(json.dumps(report, indent=1) + "\n")
+    click.echo(output)
+
+
+if __name__ == "__main__":
+    main()

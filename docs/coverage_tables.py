@@ -1,0 +1,79 @@
+"""The tables of coverage on docs/verification.md, from docs/results/coverage.json."""
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+REPORT = Path(__file__).resolve().parent / "results" / "coverage.json"
+
+#: Signals and lines that the page names.
+_NAMED = 12
+
+
+def _report() -> dict[str, Any]:
+    return dict(json.loads(REPORT.read_text()))
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.1f} %" if whole else ""
+
+
+def _functional() -> str:
+    """Return reached and declared points of each group, for each configuration."""
+    rows = ["| configuration | group | declared | reached |", "| --- | --- | ---: | ---: |"]
+    for config, found in _report()["functional"].items():
+        rows += [
+            f"| `{config}` | `{group}` | {item['declared']:,} | {item['reached']:,} |"
+            for group, item in found["groups"].items()
+        ]
+    return "\n".join(rows) + "\n"
+
+
+def _not_declared() -> str:
+    """Return how many points a configuration cannot have, by reason."""
+    rows = ["| configuration | reason | of |", "| --- | --- | ---: |"]
+    for config, found in _report()["functional"].items():
+        reasons = Counter(re.sub(r"-?\d+", "N", reason) for reason in found["excluded"].values())
+        rows += [f"| `{config}` | {why} | {count} |" for why, count in reasons.most_common()]
+    return "\n".join(rows) + "\n"
+
+
+def _units() -> str:
+    """Return lines and toggles of each unit, and of all."""
+    named = ("lines_reached", "lines", "toggles_reached", "toggles")
+    units = _report()["units"]
+    total = {name: sum(unit[name] for unit in units.values()) for name in named}
+    head = ["| unit | lines | reached | toggles | reached |", "| --- | ---: | ---: | ---: | ---: |"]
+    rows = []
+    for name, unit in [*units.items(), ("all", total)]:
+        lines, toggles = (_percent(unit[f"{k}_reached"], unit[k]) for k in ("lines", "toggles"))
+        rows.append(f"| `{name}` | {unit['lines']:,} | {lines} | {unit['toggles']:,} | {toggles} |")
+    return "\n".join((*head, *rows)) + "\n"
+
+
+def _exclusions() -> str:
+    """Return what is left out of the figures, how often, and why."""
+    report = _report()
+    rows = []
+    for name, reason in report["exclusions"].items():
+        count = sum(unit["excluded"].get(name, 0) for unit in report["units"].values())
+        rows.append(f"| `{name}` | {count:,} | {reason} |")
+    return "\n".join(("| excluded | points | what |", "| --- | ---: | --- |", *rows)) + "\n"
+
+
+def _missing() -> str:
+    """Return the signals with most toggles that were never seen."""
+    named = list(_report()["missing_toggles"].items())[:_NAMED]
+    rows = [f"| `{signal}` | {count} |" for signal, count in named]
+    return "\n".join(("| signal | toggles never seen |", "| --- | ---: |", *rows)) + "\n"
+
+
+BLOCKS = {
+    "functional coverage": _functional,
+    "not declared": _not_declared,
+    "rtl coverage": _units,
+    "rtl exclusions": _exclusions,
+    "rtl missing": _missing,
+}

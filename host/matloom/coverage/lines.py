@@ -1,0 +1,150 @@
+"""Verilator's counts of lines and toggles: read, merged, excluded by name, summed by unit."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+__all__ = ["EXCLUSIONS", "UnitFigures", "by_unit", "read_counts"]
+
+#: A record: its keys and values, each after a mark, and how often it was reached.
+_RECORD = re.compile(r"C '(?P<keys>.*)' (?P<count>\d+)$")
+
+#: What is left out of the figures, and why.
+EXCLUSIONS = {
+    "idiom": "a branch that Yosys writes into each `always @*` and that is never taken",
+    "constant": "a signal to which the Verilog assigns a constant",
+    "probe": "a line or register of the probes, which are no part of the chip",
+}
+
+_MODULE = re.compile(r"^module (\S+) ?\(")
+_CONSTANT = re.compile(r"^  assign (\S+) ?(?:\[[\d:]+\])? *= \d+'[hbd][0-9a-f]+;")
+
+
+@dataclass(kw_only=True)
+class UnitFigures:
+    """Reached and declared lines and toggles of a unit.
+
+    Members
+    -------
+    excluded:
+        Points that are left out, by the name of the reason.
+    missing_lines:
+        Lines that never ran: their text.
+    missing_toggles:
+        Toggles that were never seen, by module and signal.
+    """
+
+    lines: int = 0
+    lines_reached: int = 0
+    toggles: int = 0
+    toggles_reached: int = 0
+    excluded: Counter[str] = field(default_factory=Counter)
+    missing_lines: list[str] = field(default_factory=list)
+    missing_toggles: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Text:
+    """The Verilog that was simulated: its lines, and what it assigns constants to by module."""
+
+    lines: tuple[str, ...]
+    constants: frozenset[tuple[str, str]]
+
+
+def read_counts(path: Path) -> Counter[str]:
+    """Return the counts of a file as Verilator writes it, by record; sums are merged counts.
+
+    Raise `ValueError` where it is no such file.
+    """
+    counts: Counter[str] = Counter()
+    with path.open() as file:
+        if not next(file, "").startswith("# SystemC::Coverage-3"):
+            raise ValueError(f"{str(path)!r} must be a file of Verilator's coverage")
+        for line in file:
+            record = _RECORD.match(line)
+            if record is None:
+                raise ValueError(f"{str(path)!r} must have records, not {line[:40]!r}")
+            counts[record["keys"]] += int(record["count"])
+    return counts
+
+
+def by_unit(counts: Mapping[str, int], verilog: str) -> dict[str, UnitFigures]:
+    """Return figures of each unit of a chip, without what is excluded.
+
+    A line is reached where a block or a branch with it is. Both directions of each bit of a
+    signal are toggles, each by itself.
+    """
+    text = _text(verilog)
+    units: dict[str, UnitFigures] = {}
+    reached: dict[tuple[str, int], bool] = {}
+    for record, count in counts.items():
+        keys = dict(part.split("\2", 1) for part in record.split("\1")[1:])
+        module = keys["page"].split("/", 1)[1]
+        if keys["t"] == "toggle":
+            _add_toggle(units.setdefault(_unit(module), UnitFigures()), keys, count, module, text)
+            continue
+        for line in _spans(keys.get("S", "")):
+            reached[module, line] = reached.get((module, line), False) or count > 0
+    for (module, line), ran in sorted(reached.items()):
+        _add_line(units.setdefault(_unit(module), UnitFigures()), text.lines[line - 1], ran)
+    return dict(sorted(units.items()))
+
+
+def _unit(module: str) -> str:
+    """Return the unit of a module: `post` of `matloom.core.post.lanes`."""
+    parts = module.split("$")[0].split(".")
+    return parts[2] if len(parts) > 2 else parts[-1]
+
+
+def _text(verilog: str) -> _Text:
+    lines = tuple(verilog.splitlines())
+    constants, module = set(), ""
+    for line in lines:
+        if begun := _MODULE.match(line):
+            module = begun[1].removeprefix("\\")
+        elif constant := _CONSTANT.match(line):
+            constants.add((module, constant[1].removeprefix("\\")))
+    return _Text(lines=lines, constants=frozenset(constants))
+
+
+def _spans(text: str) -> Iterator[int]:
+    """Yield the lines of "3,5-7"."""
+    for part in filter(None, text.split(",")):
+        first, _dash, last = part.partition("-")
+        yield from range(int(first), int(last or first) + 1)
+
+
+def _add_line(figures: UnitFigures, text: str, ran: bool) -> None:
+    if "dump_module" in text:
+        figures.excluded["idiom"] += 1
+    elif "probe" in text:
+        figures.excluded["probe"] += 1
+    else:
+        figures.lines += 1
+        figures.lines_reached += ran
+        if not ran:
+            figures.missing_lines.append(" ".join(text.split()))
+
+
+def _add_toggle(
+    figures: UnitFigures, keys: Mapping[str, str], count: int, module: str, text: _Text
+) -> None:
+    signal = _plain(re.split(r"\[\d+\]:|:(?=[01]->)", keys["o"])[0])
+    if signal == "probe_cycle":
+        figures.excluded["probe"] += 1
+    elif "dump_module" in signal:
+        figures.excluded["idiom"] += 1
+    elif (module, signal) in text.constants:
+        figures.excluded["constant"] += 1
+    else:
+        figures.toggles += 1
+        figures.toggles_reached += count > 0
+        if not count:
+            figures.missing_toggles[f"{module} {signal}"] += 1
+
+
+def _plain(name: str) -> str:
+    """Return a name as the Verilog has it: Verilator writes other characters as `__0` and hex."""
+    return re.sub(r"__0([0-9A-F]{2})", lambda code: chr(int(code[1], 16)), name)
