@@ -150,8 +150,8 @@ class Core(wiring.Component):
             fetch.start.eq(control.fetch_start),
             fetch.address.eq(control.fetch_address),
             fetch.bytes.eq(control.fetch_bytes),
-            load.region_base.eq(control.region_base),
-            store.region_base.eq(control.region_base),
+            control.base_regions.eq(Cat(load.region, store.region)),
+            Cat(load.region_base, store.region_base).eq(control.bases),
         ]
         connect(m, fetch.fault, control.fetch_fault)
         connect(m, load.fault, control.load_fault)

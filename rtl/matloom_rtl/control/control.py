@@ -9,7 +9,7 @@ from matloom.arch.csr import EXEC_CAUSES
 from matloom.arch.isa import INSTRUCTION_WORD_BYTES, UNITS, Opcode, Region
 from matloom_rtl.bus.axi_lite import AxiLiteSignature
 from matloom_rtl.control.counters import Counters
-from matloom_rtl.control.csr import Registers
+from matloom_rtl.control.csr import ASKERS, Registers
 from matloom_rtl.control.dispatch import Dispatch
 from matloom_rtl.control.layouts import GRANULE_BITS, count_bits
 from matloom_rtl.control.queues import Queues
@@ -47,8 +47,8 @@ class Control(wiring.Component):
         As `Load.fault_ahead`.
     read_burst, read_beat, write_burst, write_beat: in
         Bus events.
-    region_base: out
-        Bus address of each region, 32 bits each.
+    base_regions, bases: in, out
+        A region of LOAD and one of STORE, and the bus address of each in the same cycle.
     quiet: in
         No bus transfer is outstanding.
     halt, core_reset, core_reset_next: out
@@ -74,7 +74,8 @@ class Control(wiring.Component):
                 **{f"{name}_fault": In(FaultSignature()) for name in ("fetch", "load", "store")},
                 "load_fault_ahead": In(range(LOADS_AHEAD + 1)),
                 **{name: In(1) for name in events},
-                "region_base": Out(data.ArrayLayout(32, len(Region))),
+                "base_regions": In(data.ArrayLayout(range(len(Region)), ASKERS)),
+                "bases": Out(data.ArrayLayout(32, ASKERS)),
                 "quiet": In(1),
                 "halt": Out(1),
                 "core_reset": Out(1),
@@ -164,10 +165,9 @@ class Control(wiring.Component):
             registers.fault_address.eq(supervisor.record_address),
             registers.irq_status_set.eq(supervisor.events),
             self.irq.eq((registers.irq_status & registers.irq_enable).any()),
+            registers.base_regions.eq(self.base_regions),
+            self.bases.eq(registers.bases),
         ]
-        for region in Region:
-            base = getattr(registers, f"{region.name.lower()}_base")
-            m.d.comb += self.region_base[region].eq(base)
 
     def _fetch(self, m: Module, registers, supervisor, dispatch):
         """Begin to fetch while everything of the last run is forgotten."""

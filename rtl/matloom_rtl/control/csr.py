@@ -1,7 +1,7 @@
 """The register block behind AXI4-Lite, made from the register table."""
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
-from amaranth.lib import wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
@@ -19,7 +19,10 @@ from matloom.arch.isa import Region
 from matloom_rtl.bus.axi_lite import AxiLiteSignature
 from matloom_rtl.control.counters import SLOT_BITS
 
-__all__ = ["Registers"]
+__all__ = ["ASKERS", "Registers"]
+
+#: Who looks bases of regions up at the same time: LOAD and STORE.
+ASKERS = 2
 
 _OKAY, _SLAVE_ERROR = 0, 2
 
@@ -90,6 +93,8 @@ class Registers(wiring.Component):
         Read port of the completion-time table; the cycle follows its slot by one cycle.
     region, region_bytes: in, out
         The size of any region, in the same cycle.
+    base_regions, bases: in, out
+        The bus address of any region for each of `ASKERS`, in the same cycle.
     counter, counter_value, counter_shown: out, in, in
         As `Counters.slot`, `value` and `shown`.
     (register names in lower case):
@@ -107,6 +112,8 @@ class Registers(wiring.Component):
                 "mark_cycle": In(32),
                 "region": In(range(len(Region))),
                 "region_bytes": Out(32),
+                "base_regions": In(data.ArrayLayout(range(len(Region)), ASKERS)),
+                "bases": Out(data.ArrayLayout(32, ASKERS)),
                 "counter": Out(SLOT_BITS),
                 "counter_value": In(32),
                 "counter_shown": In(1),
@@ -132,7 +139,9 @@ class Registers(wiring.Component):
         looked_at = Signal(12)
         m.d.comb += fetch.addr.eq(_place(Mux(writing, address, looked_at)))
         known = self._find(m, fetch, store, found)
-        self._size(m, memory, known)
+        m.d.comb += self.region_bytes.eq(self._look_up(m, memory, known, "BYTES", self.region))
+        for base, region in zip(self.bases, self.base_regions, strict=True):
+            m.d.comb += base.eq(self._look_up(m, memory, known, "BASE", region))
         self._read(m, looked_at, writing | store.en, found)
         return m
 
@@ -153,16 +162,14 @@ class Registers(wiring.Component):
                         m.d.comb += found.eq(item.reset)
         return known
 
-    def _size(self, m: Module, memory, known):
-        """Look the size of a region up; until it is written it is zero."""
-        sizes = [register(f"{region.name}_BYTES") for region in Region]
-        assert not any(item.reset for item in sizes)
-        place = Array(_place(item.offset) for item in sizes)[self.region]
+    def _look_up(self, m: Module, memory, known, kind: str, region):
+        """Return the register of a region, "BASE" or "BYTES"; until it is written it is zero."""
+        items = [register(f"{each.name}_{kind}") for each in Region]
+        assert not any(item.reset for item in items)
+        place = Array(_place(item.offset) for item in items)[region]
         fetch = memory.read_port(domain="comb")
-        m.d.comb += [
-            fetch.addr.eq(place),
-            self.region_bytes.eq(Mux(known.bit_select(place, 1), fetch.data, 0)),
-        ]
+        m.d.comb += fetch.addr.eq(place)
+        return Mux(known.bit_select(place, 1), fetch.data, 0)
 
     def _write(self, m: Module, address, word, mask, writing, store):
         """Take address and word, and obey when both are there: in the cycle of `writing`."""

@@ -7,10 +7,10 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from matloom.arch.config import Config
 from matloom.arch.csr import Fault
-from matloom.arch.isa import Opcode
+from matloom.arch.isa import Opcode, Region
 from matloom_rtl.bus.axi import AxiReadSignature
 from matloom_rtl.dma.bursts import Bursts, beat_address_bits, burst_layout
-from matloom_rtl.dma.rows import REGION_BASES, Rows, reads_constants
+from matloom_rtl.dma.rows import Rows, reads_constants
 from matloom_rtl.dma.spread import Spread, piece_layout
 from matloom_rtl.memory.bank_select import bank_select_of
 from matloom_rtl.memory.skid_buffer import SkidBuffer
@@ -51,8 +51,8 @@ class Load(wiring.Component):
     -------
     unit: CommandSignature(LOAD), in
         Instructions and their completion. `busy` while one is not done.
-    region_base: array of 4 x 32 bits, in
-        Bus address of every region.
+    region, region_base: out, in
+        A region, and its bus address in the same cycle.
     axi: AxiReadSignature, out
         Id 0; a read port sets its own.
     spad_write: SpadWriteSignature, out
@@ -75,7 +75,8 @@ class Load(wiring.Component):
         super().__init__(
             {
                 "unit": In(CommandSignature(Opcode.LOAD, config)),
-                "region_base": In(REGION_BASES),
+                "region": Out(range(len(Region))),
+                "region_base": In(32),
                 "axi": Out(AxiReadSignature(config.bus_bits)),
                 "spad_write": Out(SpadWriteSignature(config.bus_bytes, config.spad_banks)),
                 "halt": In(1),
@@ -99,6 +100,7 @@ class Load(wiring.Component):
         connect(m, rows.o, bursts.i)
         m.d.comb += [
             rows.region_base.eq(self.region_base),
+            self.region.eq(rows.region),
             head.i.valid.eq(queue.r_rdy),
             head.i.payload.eq(queue.r_data),
             queue.r_en.eq(head.i.ready),

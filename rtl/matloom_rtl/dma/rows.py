@@ -1,7 +1,7 @@
 """Walks the planes and rows of LOAD and STORE instructions."""
 
-from amaranth.hdl import C, Cat, Module, Mux, Signal, unsigned
-from amaranth.lib import data, stream, wiring
+from amaranth.hdl import C, Cat, Module, Mux, Signal
+from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
@@ -10,10 +10,7 @@ from matloom.arch.isa import Opcode, Region
 from matloom_rtl.dma.bursts import row_layout
 from matloom_rtl.ports import body_layout
 
-__all__ = ["REGION_BASES", "Rows", "reads_constants"]
-
-#: The bus address of every region, by number.
-REGION_BASES = data.ArrayLayout(unsigned(32), len(Region))
+__all__ = ["Rows", "reads_constants"]
 
 
 def reads_constants(command):
@@ -41,8 +38,8 @@ class Rows(wiring.Component):
     -------
     i: stream of `body_layout(opcode, config)`, in
         Instructions, LOAD or STORE.
-    region_base: array of 4 x 32 bits, in
-        Bus address of every region; stable while instructions come.
+    region, region_base: out, in
+        The instruction's region, and its bus address in the same cycle.
     o: stream of `row_layout(config)`, out
         Rows.
     """
@@ -53,7 +50,8 @@ class Rows(wiring.Component):
         super().__init__(
             {
                 "i": In(stream.Signature(body_layout(opcode, config))),
-                "region_base": In(REGION_BASES),
+                "region": Out(range(len(Region))),
+                "region_base": In(32),
                 "o": Out(stream.Signature(row_layout(config))),
             }
         )
@@ -69,6 +67,7 @@ class Rows(wiring.Component):
         m.d.comb += [
             working.eq(self.i.valid & (~self.o.valid | (self.o.ready & ~end))),
             self.i.ready.eq(taken & end),
+            self.region.eq(command.region),
             row.bytes.eq(command.row_bytes),
             row.last.eq(end),
             row.timestamp.eq(command.timestamp),
@@ -142,14 +141,7 @@ class Rows(wiring.Component):
 
     def _base(self, on_chip, kind: dict, before):
         """Return what a step is added to: a region's base, nothing, or a row's address."""
-        outside = kind["begins"] & ~on_chip
-        return _choose(
-            (~kind["begins"], before),
-            *(
-                (outside & (self.i.payload.region == number), base)
-                for number, base in enumerate(self.region_base)
-            ),
-        )
+        return _choose((~kind["begins"], before), (kind["begins"] & ~on_chip, self.region_base))
 
     def _step(self, on_chip, kind: dict):
         """Return what is added."""

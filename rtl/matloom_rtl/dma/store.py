@@ -7,10 +7,10 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from matloom.arch.config import Config
 from matloom.arch.csr import Fault
-from matloom.arch.isa import Opcode
+from matloom.arch.isa import Opcode, Region
 from matloom_rtl.bus.axi import AxiWriteSignature
 from matloom_rtl.dma.bursts import Bursts, beat_address_bits, burst_layout
-from matloom_rtl.dma.rows import REGION_BASES, Rows
+from matloom_rtl.dma.rows import Rows
 from matloom_rtl.memory.bank_select import bank_select_of
 from matloom_rtl.memory.credit_fifo import CreditFIFO
 from matloom_rtl.memory.skid_buffer import SkidBuffer
@@ -53,8 +53,8 @@ class Store(wiring.Component):
     -------
     unit: CommandSignature(STORE), in
         Instructions and their completion. `busy` while one is not done.
-    region_base: array of 4 x 32 bits, in
-        Bus address of every region.
+    region, region_base: out, in
+        A region, and its bus address in the same cycle.
     axi: AxiWriteSignature, out
         Id 0. Beats may precede their address, but for `Config.address_first`.
     spad_read: SpadReadSignature, out
@@ -74,7 +74,8 @@ class Store(wiring.Component):
         super().__init__(
             {
                 "unit": In(CommandSignature(Opcode.STORE, config)),
-                "region_base": In(REGION_BASES),
+                "region": Out(range(len(Region))),
+                "region_base": In(32),
                 "axi": Out(AxiWriteSignature(config.bus_bits)),
                 "spad_read": Out(SpadReadSignature(config.bus_bytes, config.spad_banks)),
                 "halt": In(1),
@@ -96,7 +97,7 @@ class Store(wiring.Component):
         m.submodules.responses = responses = SyncFIFO(width=awaited.size, depth=config.outstanding)
         connect(m, flipped(self.unit.command), rows.i)
         connect(m, rows.o, bursts.i)
-        m.d.comb += rows.region_base.eq(self.region_base)
+        m.d.comb += [rows.region_base.eq(self.region_base), self.region.eq(rows.region)]
 
         self._address(m, bursts.o, queue, responses)
         issued = self._read(m, data.View(layout, queue.r_data), queue)

@@ -3,9 +3,19 @@
 import random
 from collections import deque
 
+from amaranth.hdl import Array, Module
+
 from matloom_rtl.ports import SPAD_READ_LATENCY
 
-__all__ = ["Commands", "SpadPort"]
+__all__ = ["Commands", "SpadPort", "with_bases"]
+
+
+def with_bases(unit, bases: list[int]) -> Module:
+    """Return a module with the unit in it that tells the bus address of the region it shows."""
+    m = Module()
+    m.submodules.unit = unit
+    m.d.comb += unit.region_base.eq(Array(bases)[unit.region])
+    return m
 
 
 class SpadPort:

@@ -16,7 +16,7 @@ from matloom.arch.csr import (
     register,
 )
 from matloom.arch.isa import Region
-from matloom_rtl.control.csr import Registers
+from matloom_rtl.control.csr import ASKERS, Registers
 from matloom_rtl.testing import simulate
 
 CONFIG = PRESETS["nano"]
@@ -338,30 +338,33 @@ def test_a_reset_brings_back_what_registers_began_with(seed):
     simulate(wrapped, main, cycles=2000)
 
 
-def test_sizes_of_regions_are_looked_up(seed):
-    """In the same cycle; zero until they are written, and after a reset."""
+def test_regions_are_looked_up(seed):
+    """Each register in the same cycle; zero until it is written, and after a reset."""
     bench, chance = Bench(), random.Random(seed)
-    reset, sizes = Signal(), dict.fromkeys(Region, 0)
+    dut, reset = bench.dut, Signal()
+    held = dict.fromkeys(((region, kind) for region in Region for kind in ("BASE", "BYTES")), 0)
 
     async def compare(ctx):
         for region in chance.sample(list(Region), len(Region)):
-            ctx.set(bench.dut.region, region)
-            assert ctx.get(bench.dut.region_bytes) == sizes[region]
+            ctx.set(dut.region, region)
+            asked = [chance.choice(list(Region)) for _asker in range(ASKERS)]
+            for number, other in enumerate(asked):
+                ctx.set(dut.base_regions[number], other)
+            assert ctx.get(dut.region_bytes) == held[region, "BYTES"]
+            assert list(ctx.get(dut.bases)) == [held[other, "BASE"] for other in asked]
             await ctx.tick()
 
     async def main(ctx):
         for _round in range(3):
             await compare(ctx)
-            for region in chance.sample(list(Region), 3):
-                sizes[region] = chance.getrandbits(32)
-                # What lies beside it is none of its business.
-                for kind, value in (("BYTES", sizes[region]), ("BASE", chance.getrandbits(32))):
-                    offset = register(f"{region.name}_{kind}").offset
-                    assert await bench.write(ctx, offset, value) == OKAY
+            for region, kind in chance.sample(list(held), 6):
+                held[region, kind] = chance.getrandbits(32)
+                offset = register(f"{region.name}_{kind}").offset
+                assert await bench.write(ctx, offset, held[region, kind]) == OKAY
                 await compare(ctx)
             ctx.set(reset, 1)
             await ctx.tick()
             ctx.set(reset, 0)
-            sizes.update(dict.fromkeys(Region, 0))
+            held.update(dict.fromkeys(held, 0))
 
-    simulate(ResetInserter(reset)(bench.dut), main, cycles=2000)
+    simulate(ResetInserter(reset)(dut), main, cycles=2000)

@@ -9,7 +9,7 @@ from matloom.arch.config import Config
 from matloom.arch.csr import Fault
 from matloom_rtl.bus.testing import AxiMemory
 from matloom_rtl.dma.load import Load
-from matloom_rtl.dma.testing import Commands, SpadPort
+from matloom_rtl.dma.testing import Commands, SpadPort, with_bases
 from matloom_rtl.testing import simulate
 
 BASES = [0x0000, 0x1000, 0x2000, 0x2100]
@@ -62,6 +62,7 @@ class Bench:
         chance = random.Random(5)
         self.bodies = bodies
         self.dut = dut = Load(config)
+        self.chip = with_bases(dut, BASES)
         self.dram = chance.randbytes(DRAM_BYTES)
         self.before = bytearray(chance.randbytes(SPAD_BYTES))
         self.memory = AxiMemory(
@@ -70,13 +71,9 @@ class Bench:
         self.spad = SpadPort(dut.spad_write, bytearray(self.before), stall=spad_stall)
         self.commands = Commands(dut.unit, bodies, stall=stall)
 
-    async def setup(self, ctx):
-        ctx.set(self.dut.region_base, BASES)
-
     def run(self, limit=20000):
         cycles = simulate(
-            self.dut,
-            self.setup,
+            self.chip,
             self.commands.issue,
             cycles=limit,
             background=(self.memory.read, self.spad.write),
@@ -248,8 +245,7 @@ def test_tells_whose_bytes_are_awaited():
                 told.append(told_now)
 
     cycles = simulate(
-        bench.dut,
-        bench.setup,
+        bench.chip,
         bench.commands.issue,
         cycles=1000,
         background=(bench.memory.read, bench.spad.write, watch),
@@ -279,8 +275,7 @@ def test_error_is_reported_with_the_address_of_its_burst():
                 seen.append((cause, address))
 
     simulate(
-        bench.dut,
-        bench.setup,
+        bench.chip,
         bench.commands.issue,
         cycles=400,
         background=(bench.memory.read, bench.spad.write, watch),
@@ -307,8 +302,7 @@ def test_error_of_any_one_beat_is_reported_a_cycle_after_it(beat):
             cycle += 1
 
     simulate(
-        bench.dut,
-        bench.setup,
+        bench.chip,
         bench.commands.issue,
         cycles=400,
         background=(bench.memory.read, bench.spad.write, watch),
@@ -345,8 +339,7 @@ def test_error_tells_how_many_loads_before_it_are_not_done(bus_bits, spad_stall,
             completed += done
 
     simulate(
-        bench.dut,
-        bench.setup,
+        bench.chip,
         bench.commands.issue,
         cycles=20000,
         background=(bench.memory.read, bench.spad.write, watch),
@@ -385,8 +378,7 @@ def test_halt_then_reset_then_again(when, stall, spread):
         await bench.commands.issue(ctx)
 
     simulate(
-        ResetInserter(reset)(dut),
-        bench.setup,
+        ResetInserter(reset)(bench.chip),
         stop,
         cycles=3000,
         background=(offer_until_halt(dut, bodies), bench.memory.read, bench.spad.write),
@@ -422,8 +414,7 @@ def test_halt_while_the_scratchpad_refuses_everything():
         await ctx.tick().until(bench.dut.quiet)
 
     simulate(
-        bench.dut,
-        bench.setup,
+        bench.chip,
         stop,
         cycles=500,
         background=(bench.commands.issue, bench.memory.read, bench.spad.write),
@@ -449,8 +440,7 @@ def test_progress_is_a_beat_or_a_write_of_the_cycle_before(spread):
             told.append(progress)
 
     simulate(
-        dut,
-        bench.setup,
+        bench.chip,
         bench.commands.issue,
         cycles=3000,
         background=(bench.memory.read, bench.spad.write, watch),

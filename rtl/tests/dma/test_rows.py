@@ -8,6 +8,7 @@ from amaranth.hdl import ResetInserter, Signal
 from matloom.arch.config import PRESETS, Config
 from matloom.arch.isa import Opcode
 from matloom_rtl.dma.rows import Rows
+from matloom_rtl.dma.testing import with_bases
 from matloom_rtl.testing import simulate
 
 #: With every bit that the format has.
@@ -69,7 +70,6 @@ def test_walks_every_row(stall):
     dut, seen = Rows(Opcode.LOAD, CONFIG), []
 
     async def feed(ctx):
-        ctx.set(dut.region_base, BASES)
         for body in bodies:
             ctx.set(dut.i.payload, body)
             ctx.set(dut.i.valid, 1)
@@ -86,7 +86,7 @@ def test_walks_every_row(stall):
             if valid and ready:
                 seen.append({name: payload[name] for name in rows[0]})
 
-    cycles = simulate(dut, feed, collect, cycles=5000)
+    cycles = simulate(with_bases(dut, BASES), feed, collect, cycles=5000)
     assert seen == rows
     if not stall:
         assert cycles == 2 * len(rows) + len(bodies)
@@ -102,7 +102,6 @@ def test_shows_a_row_when_its_addresses_are_worked_out(preset):
     dut = Rows(Opcode.STORE, config)
 
     async def watch(ctx):
-        ctx.set(dut.region_base, BASES)
         # A row that waits is not replaced, and what comes later takes as long.
         for start in (0, 3):
             for _ in range(start):
@@ -128,7 +127,7 @@ def test_shows_a_row_when_its_addresses_are_worked_out(preset):
                 await ctx.tick()
             ctx.set(dut.i.valid, 0)
 
-    simulate(dut, watch, cycles=500)
+    simulate(with_bases(dut, BASES), watch, cycles=500)
 
 
 def test_a_reset_forgets_rows():
@@ -146,7 +145,6 @@ def _seen_after_reset(first, second, cycles):
     dut, reset, seen = Rows(Opcode.LOAD, CONFIG), Signal(), []
 
     async def run(ctx):
-        ctx.set(dut.region_base, BASES)
         ctx.set(dut.i.payload, first)
         ctx.set(dut.i.valid, 1)
         ctx.set(dut.o.ready, 1)
@@ -160,5 +158,5 @@ def _seen_after_reset(first, second, cycles):
             if valid:
                 seen.append((payload["address"], payload["spad"], payload["last"]))
 
-    simulate(ResetInserter(reset)(dut), run, cycles=200)
+    simulate(ResetInserter(reset)(with_bases(dut, BASES)), run, cycles=200)
     return seen

@@ -10,7 +10,7 @@ from matloom.arch.config import Config
 from matloom.arch.csr import Fault
 from matloom_rtl.bus.testing import AxiMemory
 from matloom_rtl.dma.store import Store
-from matloom_rtl.dma.testing import Commands, SpadPort
+from matloom_rtl.dma.testing import Commands, SpadPort, with_bases
 from matloom_rtl.testing import simulate
 
 BASES = [0x0000, 0x1000, 0x2000, 0x2100]
@@ -56,6 +56,7 @@ class Bench:
         chance = random.Random(5)
         self.bodies = bodies
         self.dut = dut = Store(config)
+        self.chip = with_bases(dut, BASES)
         self.before = bytearray(chance.randbytes(DRAM_BYTES))
         self.memory = AxiMemory(
             dut.axi,
@@ -68,13 +69,9 @@ class Bench:
         self.commands = Commands(dut.unit, bodies, stall=stall)
         self.background = [self.memory.write, self.spad.read]
 
-    async def setup(self, ctx):
-        ctx.set(self.dut.region_base, BASES)
-
     def run(self, limit=20000):
         cycles = simulate(
-            self.dut,
-            self.setup,
+            self.chip,
             self.commands.issue,
             cycles=limit,
             background=self.background,
@@ -209,8 +206,7 @@ def test_error_is_reported_with_the_address_of_its_burst():
                 seen.append((cause, address))
 
     simulate(
-        bench.dut,
-        bench.setup,
+        bench.chip,
         bench.commands.issue,
         cycles=400,
         background=(bench.memory.write, bench.spad.read, watch),
@@ -263,8 +259,7 @@ def test_halt_then_reset_then_again(when, stall):
         await bench.commands.issue(ctx)
 
     simulate(
-        ResetInserter(reset)(dut),
-        bench.setup,
+        ResetInserter(reset)(bench.chip),
         stop,
         cycles=3000,
         background=(offer_until_halt(dut, bodies), bench.memory.write, bench.spad.read),
@@ -282,8 +277,7 @@ def test_halt_while_the_scratchpad_refuses_everything():
         await ctx.tick().until(bench.dut.quiet)
 
     simulate(
-        bench.dut,
-        bench.setup,
+        bench.chip,
         stop,
         cycles=500,
         background=(bench.commands.issue, bench.memory.write, bench.spad.read),
@@ -309,8 +303,7 @@ def test_no_progress_is_told_while_nothing_moves(silent):
         await ctx.tick().repeat(80)
 
     simulate(
-        bench.dut,
-        bench.setup,
+        bench.chip,
         wait,
         cycles=100,
         background=(bench.commands.issue, bench.memory.write, bench.spad.read, watch),
@@ -334,8 +327,7 @@ def test_progress_is_told_of_reads_beats_and_responses():
             told.append((moved, progress))
 
     simulate(
-        bench.dut,
-        bench.setup,
+        bench.chip,
         bench.commands.issue,
         cycles=1000,
         background=(bench.memory.write, bench.spad.read, watch),
