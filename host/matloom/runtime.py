@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from matloom.arch.config import Config, load_config
-from matloom.arch.memory import Memory, load_memory
+from matloom.arch.memory import REFERENCE_MEMORY, Memory, load_memory
 from matloom.compiler import CompileOptions, compile_network
 from matloom.device.driver import Driver
-from matloom.device.open import SIMULATED, memory_for, open_device
+from matloom.device.open import SIMULATED, device_memory, memory_for, open_device
 from matloom.frontend.tflite import load_tflite
 from matloom.ir.graph import Graph
 from matloom.passes.choose_modes import Precision
@@ -31,8 +31,8 @@ def compile(
     """Return the program of a TFLite file or graph for a configuration and a memory.
 
     `memory` is what the bus leads to, by whose speed cycles are predicted and schedules made: a
-    name of `matloom.arch.memory.MEMORIES`, a JSON file or a Memory; that of `options`, or else the
-    reference memory, where None.
+    name of `matloom.arch.memory.MEMORIES` or of a board, a JSON file or a Memory; that of
+    `options`, or else the reference memory, where None.
 
     `precision` is for all convolutions and dense layers that can have it, or a table by the name
     of their output, in which ``*`` stands for all others. ``"bf16"`` and ``"fp16"`` are of layers
@@ -81,7 +81,8 @@ def load(
         Of the compilation, as `compile` takes them; a program is compiled already.
     memory:
         Of the compilation, as `compile` takes it, and of a simulated device: of that alone where
-        there is a program already, whose own memory is simulated where None.
+        there is a program already, whose own memory is simulated where None. A network is compiled
+        for the memory of a board, or of a driver that is open, where None.
     device_options:
         As `open_device` takes them; memory is as large as the network needs.
     """
@@ -100,6 +101,8 @@ def load(
             program.require(load_config(config))
     else:
         chosen = "reference" if config is None else config
+        if memory is None and (options is None or options.memory == REFERENCE_MEMORY):
+            memory = device_memory(device)
         program = compile(model, chosen, options, precision, check, memory)
     if isinstance(device, Driver):
         if device_options:

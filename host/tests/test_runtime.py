@@ -10,6 +10,7 @@ import pytest
 import matloom
 from matloom.arch.config import PRESETS
 from matloom.arch.isa import Region
+from matloom.arch.memory import MEMORIES
 from matloom.data.digits import NETWORK
 from matloom.device.errors import DeviceError, DeviceFault
 from matloom.frontend.tflite import load_tflite
@@ -168,6 +169,19 @@ def test_a_driver_that_was_given_stays_open(session):
             assert np.array_equal(shared.run(images(2)), session.run(images(2)))
     with pytest.raises(TypeError, match="a driver that is open must have no memory_bytes"):
         matloom.load(NETWORK, driver, "small", memory_bytes=1 << 20)
+
+
+def test_a_network_is_compiled_for_the_memory_of_its_device():
+    driver = matloom.open_device("model", "small")
+    driver.transport.external_memory = MEMORIES["on-chip"]
+    slow = CompileOptions(memory=MEMORIES["sdram-16"])
+    for asked, name in (
+        ({}, "on-chip"),
+        ({"memory": "reference"}, "reference"),
+        ({"options": slow}, "sdram-16"),
+        ({"options": CompileOptions(effort=0)}, "on-chip"),
+    ):
+        assert matloom.load(NETWORK, driver, "small", **asked).program.memory is MEMORIES[name]
 
 
 def test_what_a_program_cannot_be_given(session):

@@ -7,7 +7,14 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-__all__ = ["MEMORIES", "REFERENCE_MEMORY", "InvalidMemory", "Memory", "load_memory"]
+__all__ = [
+    "BOARD_MEMORIES",
+    "MEMORIES",
+    "REFERENCE_MEMORY",
+    "InvalidMemory",
+    "Memory",
+    "load_memory",
+]
 
 #: As many bytes a cycle as the widest bus carries.
 _WIDEST = 32
@@ -171,13 +178,25 @@ MEMORIES = {
     # 12 cycles in each 488; 10 cycles, CAS latency 2, the 2 columns of a beat and 2 registers in
     # the pins; a write begins when all 16 beats of its burst have come. Rows are opened ahead.
     "ulx3s-sdram": Memory(bytes_a_cycle=Fraction(39, 20), read_latency=16, write_latency=42),
+    # Block RAM of a board without other memory (docs/boards.md, How it is made): the next burst of
+    # writes waits two cycles for the response of the last, reads follow one another at once.
+    "board-block": Memory(read_latency=7, write_latency=1, outstanding=2),
+}
+
+#: Memories of boards with their own engine and clock, by the name that a board says to the host.
+BOARD_MEMORIES = {
+    "colorlight-5a75b": "board-block",
+    "orangecrab-85f": "board-block",
+    "tang-nano-20k": "board-block",
+    "ulx3s-25f": "ulx3s-sdram",
+    "ulx3s-85f": "ulx3s-sdram",
 }
 
 
 def load_memory(source: "str | Path | Memory | None") -> Memory:
     """Return the memory that a text names, a Memory unchanged, or the reference for None.
 
-    A text is a name of `MEMORIES`, or the path of a JSON file.
+    A text is a name of `MEMORIES`, of a board (`BOARD_MEMORIES`), or the path of a JSON file.
     """
     if source is None:
         return REFERENCE_MEMORY
@@ -185,12 +204,14 @@ def load_memory(source: "str | Path | Memory | None") -> Memory:
         return source
     if not isinstance(source, str | Path):
         raise TypeError(f"memory must be a name, a JSON file or a Memory, not {source!r}")
-    if str(source) in MEMORIES:
-        return MEMORIES[str(source)]
+    name = BOARD_MEMORIES.get(str(source), str(source))
+    if name in MEMORIES:
+        return MEMORIES[name]
     path = Path(source)
     if not path.is_file():
         raise InvalidMemory(
-            f"memory must be one of {', '.join(MEMORIES)} or a JSON file, not {str(source)!r}"
+            f"memory must be one of {', '.join([*MEMORIES, *BOARD_MEMORIES])} or a JSON file, not "
+            f"{str(source)!r}"
         )
     try:
         return Memory.from_json(path.read_text())

@@ -1,6 +1,7 @@
 """Verbs of a network: run, compile, disasm, explain, precision, profile, compare."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ def run(
         require_place(option, path)
     inputs = read_arrays("--input", source)
     options = _device_options(target, how.memory)
-    program = _program(network, how)
+    program = _program(network, _for_device(network, how, target.device))
     # Before the device is opened: the first time, building the simulator takes minutes.
     require_inputs(program, inputs)
     with load(program, device=target.device, **options) as session:
@@ -60,7 +61,16 @@ def run(
         click.echo(f"predicted for memory {made.memory}, ran on {made.ran_on}")
 
 
-def _device_options(target: Target, memory: str | None) -> dict[str, Any]:
+def _for_device(network: Path, how: Compilation, device: str) -> Compilation:
+    """Return how to compile a network: for the memory of the board where nobody names one."""
+    from matloom.device.open import device_memory
+
+    if how.memory is not None or network.suffix == ".mloom" or not device.startswith("uart:"):
+        return how
+    return replace(how, memory=device_memory(device))
+
+
+def _device_options(target: Target, memory: Any) -> dict[str, Any]:
     """Return what a device is opened with; raise `ValueError` for what the model has not."""
     from matloom.device.open import SIMULATED
 
@@ -253,7 +263,7 @@ def profile(network: Path, device: str, how: Compilation) -> None:
 
     from matloom.runtime import load
 
-    with load(_program(network, how), device=device) as session:
+    with load(_program(network, _for_device(network, how, device)), device=device) as session:
         noise = np.random.default_rng(0)
         inputs = {}
         for info in session.program.inputs:

@@ -55,8 +55,8 @@ _EFFORT = click.option(
 MEMORY = click.option(
     "--memory",
     metavar="NAME|FILE.json",
-    help="What the bus leads to (reference, on-chip, sdram-16, ulx3s-sdram); the program's own for "
-    "a .mloom.",
+    help="What the bus leads to (reference, on-chip, sdram-16, ulx3s-sdram, or a board by name); "
+    "that of a board on uart:, and the program's own for a .mloom.",
 )
 NETWORK = click.argument("network", metavar="NET", type=click.Path(path_type=Path))
 
@@ -69,7 +69,8 @@ class Compilation:
     precision: tuple[str, ...] = ()
     check: str | None = None
     effort: int = 1
-    memory: str | None = None
+    #: As `matloom.arch.memory.load_memory` takes it.
+    memory: Any = None
 
 
 @dataclass(frozen=True, kw_only=True)

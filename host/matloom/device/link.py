@@ -16,6 +16,7 @@ from matloom.arch.link import (
     Request,
     Status,
 )
+from matloom.arch.memory import BOARD_MEMORIES, MEMORIES
 from matloom.device.errors import DeviceError, DeviceTimeout
 from matloom.device.frames import Hello, Reply, ReplyParser
 from matloom.device.window import Asked, Window
@@ -218,6 +219,8 @@ class LinkTransport:
     -------
     hello:
         Who answered.
+    external_memory:
+        How fast its memory is, by the board's name; None where nobody knows that board.
 
     Errors
     ------
@@ -237,6 +240,7 @@ class LinkTransport:
             raise DeviceError(f"the device at {link.stream.name} must have a clock, not of 0 Hz")
         self.memory_base = self.hello.memory_base
         self.memory_bytes = self.hello.memory_bytes
+        self.external_memory = MEMORIES.get(BOARD_MEMORIES.get(self.hello.board, ""))
 
     def read32(self, address: int) -> int:
         """Return the register at a byte offset."""

@@ -14,7 +14,7 @@ from matloom.device.driver import Driver
 from matloom.device.errors import DeviceError
 from matloom.device.model.transport import ModelTransport
 
-__all__ = ["DEVICES", "SIMULATED", "memory_for", "open_device"]
+__all__ = ["DEVICES", "SIMULATED", "device_memory", "memory_for", "open_device"]
 
 #: Names that `open_device` knows.
 DEVICES = ("rtl", "netlist", "model", "uart:PORT[@BAUD]")
@@ -50,14 +50,43 @@ def _is_board(name: str) -> bool:
     return board
 
 
-def _open_board(name: str, config: Config, timeout: float) -> Driver:
-    """Return the driver of a board on a serial port."""
+def _board_transport(name: str) -> Any:
+    """Return the transport of a board on a serial port, which has said who it is."""
     from matloom.device.link import Link, LinkTransport
     from matloom.device.serial_port import SerialStream, parse_address
 
     stream = SerialStream(*parse_address(name))
     try:
-        transport = LinkTransport(Link(stream))
+        return LinkTransport(Link(stream))
+    except BaseException:
+        stream.close()
+        raise
+
+
+def device_memory(device: str | Driver) -> Memory | None:
+    """Return the external memory of a device; None where it is simulated as asked, or not known.
+
+    A board on a serial port is asked who it is, and its port is free again.
+
+    Errors
+    ------
+    DeviceError
+        No such device; a port that cannot be used, or where nothing answers.
+    """
+    if isinstance(device, Driver):
+        return getattr(device.transport, "external_memory", None)
+    if not _is_board(device):
+        return None
+    transport = _board_transport(device)
+    transport.close()
+    found: Memory | None = transport.external_memory
+    return found
+
+
+def _open_board(name: str, config: Config, timeout: float) -> Driver:
+    """Return the driver of a board on a serial port."""
+    transport = _board_transport(name)
+    try:
         hello = transport.hello
         if hello.config_digest != config.digest:
             raise DeviceError(
@@ -66,7 +95,7 @@ def _open_board(name: str, config: Config, timeout: float) -> Driver:
             )
         return Driver(transport, config, timeout)
     except BaseException:
-        stream.close()
+        transport.close()
         raise
 
 

@@ -4,7 +4,14 @@ from fractions import Fraction
 
 import pytest
 
-from matloom.arch.memory import MEMORIES, REFERENCE_MEMORY, InvalidMemory, Memory, load_memory
+from matloom.arch.memory import (
+    BOARD_MEMORIES,
+    MEMORIES,
+    REFERENCE_MEMORY,
+    InvalidMemory,
+    Memory,
+    load_memory,
+)
 
 RULES = [
     ({"bytes_a_cycle": 0}, "bytes_a_cycle must be 1/256 to 32, not 0"),
@@ -50,6 +57,11 @@ def test_names_and_files(name, tmp_path):
     assert load_memory(path) == load_memory(str(path)) == memory
     assert load_memory(memory) is memory
     assert memory.name == name
+
+
+@pytest.mark.parametrize(("board", "name"), BOARD_MEMORIES.items())
+def test_the_memory_of_a_board_by_its_name(board, name):
+    assert load_memory(board) is MEMORIES[name]
 
 
 def test_nobody_asks_for_another_than_the_reference():

@@ -9,6 +9,7 @@ import pytest
 from matloom.arch import link as numbers
 from matloom.arch.config import PRESETS
 from matloom.arch.link import Request, Status
+from matloom.arch.memory import MEMORIES
 from matloom.device.driver import Driver
 from matloom.device.errors import DeviceError, DeviceTimeout
 from matloom.device.frames import ReplyParser, request_frame
@@ -244,6 +245,11 @@ def test_a_hello_whose_first_reply_is_lost_still_says_fresh():
     first, again = device.feed(hello), device.feed(hello)
     assert first == again
     assert device.feed(request_frame(Request.HELLO, 99, numbers.HELLO_BYTES, 0)) != first
+
+
+def test_the_memory_of_a_board_is_known_by_its_name():
+    assert opened(board="ulx3s-25f")[1].external_memory is MEMORIES["ulx3s-sdram"]
+    assert opened(board="mine")[1].external_memory is None
 
 
 def test_nothing_answers():

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from matloom.arch.memory import MEMORIES
 from matloom.device.errors import DeviceError
 from matloom.device.open import open_device
 from matloom.device.simulated_board import SimulatedBoard
@@ -47,6 +48,7 @@ def test_a_network_runs(board, small_product, small_inputs):
     with load(small_product, device="model", config=LEAST) as session:
         expected = session.run(small_inputs)
     with load(small_product, device=board.device, config=LEAST) as session:
+        assert session.program.memory is MEMORIES["ulx3s-sdram"]
         outputs = session.run(small_inputs)
     assert outputs.keys() == expected.keys()
     assert all((outputs[name] == expected[name]).all() for name in expected)

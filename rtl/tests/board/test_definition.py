@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from matloom.arch.config import load_config
-from matloom.arch.memory import load_memory
+from matloom.arch.memory import BOARD_MEMORIES, load_memory
 from matloom.arch.sdram import load_sdram
 from matloom_rtl.board.definition import BOARD_FOLDER, BoardError, board_names, load_board
 from matloom_rtl.board.pins import constraints, places
@@ -148,6 +148,12 @@ def test_the_memory_of_the_compiler_is_that_of_the_board():
     columns = load_config(board.config).bus_bits // 16
     assert memory.read_latency == 10 + timing.cas_latency + columns + PIN_CYCLES
     assert memory.rate == pytest.approx(2 * (1 - 12 / timing.refresh_due), rel=0.002)
+
+
+def test_the_compiler_knows_the_memory_of_each_board():
+    kinds = {"block": "board-block", "sdram": "ulx3s-sdram"}
+    found = {name: kinds[load_board(name).memory.kind] for name in board_names()}
+    assert found == BOARD_MEMORIES
 
 
 def test_an_sdram_with_too_few_pins(tmp_path):
