@@ -213,3 +213,18 @@ def test_reports_of_boards_met_their_clock(path):
     assert load_board(report["board"]).device == report["device"]
     assert report["fmax_mhz"] >= report["clock_asked_mhz"]
     assert all(item["used"] <= item["available"] for item in report["area"].values())
+
+
+@pytest.mark.parametrize("path", REPORTS, ids=lambda path: path.stem)
+def test_networks_of_a_report_are_those_of_its_board(path):
+    """Measured with the board's memory and engine, and as predicted."""
+    report = json.loads(path.read_text())
+    if "networks" not in report:
+        pytest.skip("a report without networks")
+    board = load_board(report["board"])
+    assert load_memory(board.name).name == report["memory_model"]
+    assert f"{load_config(board.config).digest:08x}" == report["config_digest"]
+    for found in report["networks"].values():
+        assert found.get("needs_bytes", board.memory.bytes + 1) > board.memory.bytes
+        for call in set(found) & {"first", "later"}:
+            assert found[call]["predicted"] == pytest.approx(found[call]["cycles"], rel=0.05)

@@ -1,0 +1,93 @@
+"""Cycles of MLPerf Tiny networks with the memory of each board that has a report, kept in it.
+
+    python bench/boards.py [BOARD ...]
+
+On the simulated chip of the board's engine, each network compiled for the memory that the simulator
+then has, the board's by `matloom.arch.memory`; first call and, where weights stay on chip, a later
+one. The engine is that of this tree, which may be newer than the one that was routed.
+"""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from matloom.arch.config import load_config
+from matloom.arch.memory import BOARD_MEMORIES, load_memory
+from matloom.compiler import CompileOptions, compile_network
+from matloom.device.driver import Driver
+from matloom.device.open import memory_for, open_device
+from matloom.device.rtl import MemoryTiming
+from matloom.program import Program
+from matloom.runtime import Session
+from matloom.tools.bench import CASES, graph_of
+from matloom_rtl.board.definition import load_board
+
+REPORTS = Path(__file__).resolve().parents[1] / "bitstreams" / "reports"
+
+NETWORKS = ("ic", "kws", "vww", "ad")
+
+
+def measure(program: Program, driver: Driver) -> dict[str, Any]:
+    """Return cycles, counted and predicted, of a first call and of a later one with weights there.
+
+    `line_bytes` is what crosses the link for each call: inputs and outputs, without frames.
+    """
+    noise = np.random.default_rng(0)
+    inputs = {
+        info.name: noise.integers(-128, 128, info.shape).astype(info.dtype)
+        for info in program.inputs
+    }
+    found: dict[str, Any] = {}
+    with Session(program, driver, "rtl") as session:
+        for call in ("first", "later"):
+            outputs = session.run(inputs)
+            report = session.report()
+            if call == "first" or report.resident:
+                found[call] = {"cycles": report.cycles, "predicted": report.predicted_cycles}
+    crossing = (*inputs.values(), *outputs.values())
+    return found | {"line_bytes": sum(array.nbytes for array in crossing)}
+
+
+def measure_board(name: str, report: dict[str, Any]) -> dict[str, Any]:
+    """Return the report of a board with its networks; those that need more memory say so."""
+    board = load_board(name)
+    config, memory = load_config(board.config), load_memory(name)
+    if f"{config.digest:08x}" != report["config_digest"]:
+        raise SystemExit(f"{name} must have been routed with {board.config} as it is now")
+    driver = open_device("rtl", config, memory_bytes=memory_for(1 << 22))
+    driver.transport.set_timing(MemoryTiming(memory=memory))  # type: ignore[attr-defined]
+    networks: dict[str, Any] = {}
+    for case in CASES:
+        if case.name not in NETWORKS:
+            continue
+        graph = graph_of(case)
+        if graph is None:
+            raise SystemExit("the model collection must be there: set MATLOOM_MODELS")
+        options = CompileOptions(memory=memory)
+        program = compile_network(graph, config, options, check="none")
+        needed = sum(program.region_bytes.values())
+        if needed > board.memory.bytes:
+            networks[case.name] = {"needs_bytes": needed}
+        else:
+            networks[case.name] = measure(program, driver)
+        print(name, case.name, networks[case.name], flush=True)
+    driver.close()
+    return report | {"memory_model": memory.name, "networks": networks}
+
+
+def main() -> None:
+    """Measure the boards that are named, or all that have a report."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("boards", nargs="*")
+    reported = [name for name in BOARD_MEMORIES if (REPORTS / f"{name}.json").is_file()]
+    for name in parser.parse_args().boards or reported:
+        path = REPORTS / f"{name}.json"
+        report = measure_board(name, json.loads(path.read_text()))
+        path.write_text(json.dumps(report, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
