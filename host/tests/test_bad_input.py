@@ -67,7 +67,7 @@ RUN = ["run", "net.tflite", "--output", "out.npz", "--device", "model", "--input
         ([*RUN, "in.npz", "--config", "binary.json"], "config must be a JSON file in UTF-8"),
         (
             [*RUN, "in.npz", "--device", "gpu"],
-            "a device must be one of rtl, netlist, model, uart:PORT[@BAUD], not 'gpu'",
+            "a device must be one of rtl, netlist, model, uart:PORT[@BAUD], uio:[UIO[,DMABUF]], not",
         ),
         ([*RUN, "in.npz", "--waves", "w.vcd"], "--waves must go with device rtl"),
         ([*RUN, "in.npz", "--check-bus"], "--check-bus must go with device rtl"),

@@ -146,7 +146,7 @@ def test_a_saved_program_runs(tmp_path, session):
 
 
 def test_unknown_device():
-    names = r"one of rtl, netlist, model, uart:PORT\[@BAUD\]"
+    names = r"one of rtl, netlist, model, uart:PORT\[@BAUD\], uio:\[UIO\[,DMABUF\]\]"
     for name in ("gpu", None):
         with pytest.raises(DeviceError, match=f"{names}, not {name!r}"):
             matloom.load(NETWORK, device=name)

@@ -30,7 +30,10 @@ CONFIG = click.option(
     help="The engine.",
 )
 DEVICE = click.option(
-    "--device", default="rtl", show_default=True, help="rtl, netlist, model or uart:PORT[@BAUD]."
+    "--device",
+    default="rtl",
+    show_default=True,
+    help="rtl, netlist, model, uart:PORT[@BAUD] or uio:[UIO[,DMABUF]].",
 )
 _PRECISION = click.option(
     "--precision",

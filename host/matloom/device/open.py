@@ -17,7 +17,7 @@ from matloom.device.model.transport import ModelTransport
 __all__ = ["DEVICES", "SIMULATED", "device_memory", "memory_for", "open_device"]
 
 #: Names that `open_device` knows.
-DEVICES = ("rtl", "netlist", "model", "uart:PORT[@BAUD]")
+DEVICES = ("rtl", "netlist", "model", "uart:PORT[@BAUD]", "uio:[UIO[,DMABUF]]")
 
 #: Those that are simulated cycle by cycle.
 SIMULATED = ("rtl", "netlist")
@@ -42,12 +42,12 @@ def _building() -> Iterator[None]:
         yield
 
 
-def _is_board(name: str) -> bool:
-    """Return whether a device is a board, after a check that it is one at all."""
-    board = isinstance(name, str) and name.startswith("uart:")
-    if name not in (*SIMULATED, "model") and not board:
+def _kind(name: str) -> str:
+    """Return what a device is, of `SIMULATED`, ``model``, ``uart`` and ``uio``."""
+    kind, colon, _ = str(name).partition(":")
+    if kind not in (("uart", "uio") if colon else (*SIMULATED, "model")):
         raise DeviceError(f"a device must be one of {', '.join(DEVICES)}, not {name!r}")
-    return board
+    return kind
 
 
 def _board_transport(name: str) -> Any:
@@ -75,7 +75,7 @@ def device_memory(device: str | Driver) -> Memory | None:
     """
     if isinstance(device, Driver):
         return getattr(device.transport, "external_memory", None)
-    if not _is_board(device):
+    if _kind(device) != "uart":
         return None
     transport = _board_transport(device)
     transport.close()
@@ -99,6 +99,18 @@ def _open_board(name: str, config: Config, timeout: float) -> Driver:
         raise
 
 
+def _open_mapped(name: str, config: Config, timeout: float) -> Driver:
+    """Return the driver of an engine in the memory map of this system."""
+    from matloom.device.mapped import MappedTransport, parse_mapped
+
+    transport = MappedTransport(*parse_mapped(name))
+    try:
+        return Driver(transport, config, timeout)
+    except BaseException:
+        transport.close()
+        raise
+
+
 def open_device(
     name: str,
     config: Config | str | Path = "reference",
@@ -116,8 +128,9 @@ def open_device(
     ----------
     name:
         ``"rtl"``, the generated chip in Verilator, ``"netlist"``, what Yosys makes of it for an
-        ECP5, slower and built in minutes, ``"model"``, the functional model, or
-        ``"uart:PORT[@BAUD]"``, a board on a serial port, such as ``"uart:/dev/ttyUSB0"``.
+        ECP5, slower and built in minutes, ``"model"``, the functional model,
+        ``"uart:PORT[@BAUD]"``, a board on a serial port, such as ``"uart:/dev/ttyUSB0"``, or
+        ``"uio:[UIO[,DMABUF]]"``, an engine in the memory map of this Linux system.
     config:
         A preset, a JSON file or a Config.
     memory_bytes:
@@ -144,7 +157,7 @@ def open_device(
     config = load_config(config)
     if memory_bytes < 1:
         raise ValueError(f"memory_bytes must be 1 or more, not {memory_bytes}")
-    board = _is_board(name)
+    kind = _kind(name)
     if name not in SIMULATED:
         for option, given in (
             ("waves", waves),
@@ -154,10 +167,12 @@ def open_device(
         ):
             if given:
                 raise ValueError(f"{option} must go with device 'rtl', not {name!r}")
-    if name == "model":
+    if kind == "model":
         return Driver(ModelTransport(config, memory_bytes), config, timeout)
-    if board:
+    if kind == "uart":
         return _open_board(name, config, timeout)
+    if kind == "uio":
+        return _open_mapped(name, config, timeout)
     from matloom.device.covered import chip_class
     from matloom.device.netlist import NetlistTransport
     from matloom.device.rtl import MemoryTiming

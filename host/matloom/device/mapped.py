@@ -1,0 +1,193 @@
+"""An engine in the memory map of Linux: registers and interrupt by UIO, memory by u-dma-buf.
+
+`matloom_uio.h` is the same for programs in C, and docs/firmware.md says what the device tree needs.
+"""
+
+import fcntl
+import mmap
+import os
+import select
+from pathlib import Path
+
+from matloom.arch.csr import WINDOW_BYTES
+from matloom.device.errors import DeviceError
+
+__all__ = ["Interrupt", "MappedTransport", "parse_mapped"]
+
+_SCHEME = "uio:"
+
+#: What is opened where nobody names others.
+_REGISTERS, _MEMORY = "uio0", "udmabuf0"
+
+#: Seconds of the longest sleep, after which the driver looks at its own limit.
+_SLICE = 0.5
+
+#: Alignment of regions, so of memory.
+_ALIGNMENT = 64
+
+
+def parse_mapped(device: str) -> tuple[str, str]:
+    """Return the two devices of ``uio:[UIO[,DMABUF]]``: uio0 and udmabuf0 by default.
+
+    Errors
+    ------
+    ValueError
+        It has another form.
+    """
+    registers, comma, memory = device.removeprefix(_SCHEME).partition(",")
+    names = (registers or _REGISTERS, memory if comma else _MEMORY)
+    if not all(name.replace("-", "").replace("_", "").isalnum() for name in names):
+        raise ValueError(f"a mapped device must be uio:[UIO[,DMABUF]], not {device!r}")
+    return names
+
+
+class Interrupt:
+    """The interrupt of a UIO device; its file is the caller's, to be closed by the caller."""
+
+    def __init__(self, file: int) -> None:
+        self._file = file
+
+    def wait(self, seconds: float) -> bool:
+        """Allow the interrupt and sleep until it comes; return whether it came in time.
+
+        The kernel masks the line when it comes, and its level stays: one that came before the
+        call ends the sleep at once.
+        """
+        os.write(self._file, (1).to_bytes(4, "little"))
+        ready, _, _ = select.select([self._file], [], [], seconds)
+        return bool(ready) and len(os.read(self._file, 4)) == 4
+
+
+class MappedTransport:
+    """Registers and contiguous memory of an engine that are mapped into this process.
+
+    Members
+    -------
+    memory_base, memory_bytes:
+        Of the u-dma-buf: its address on the bus, and its size.
+
+    Parameters
+    ----------
+    registers, memory:
+        Names below ``/dev``, such as ``"uio0"`` and ``"udmabuf0"``.
+    root:
+        Where ``dev`` and ``sys`` are.
+    interrupt:
+        In place of that of the registers' device.
+
+    Errors
+    ------
+    DeviceError
+        A device that is missing, may not be opened, is in use, too small, or beyond 32 bits.
+    """
+
+    def __init__(
+        self,
+        registers: str = _REGISTERS,
+        memory: str = _MEMORY,
+        *,
+        root: Path = Path("/"),
+        interrupt: Interrupt | None = None,
+    ) -> None:
+        self._root, self._files, self._maps = root, list[int](), list[mmap.mmap]()
+        try:
+            self._open_registers(registers)
+            self._open_memory(memory)
+        except BaseException:
+            self.close()
+            raise
+        self._interrupt = interrupt or Interrupt(self._files[0])
+
+    def _open_registers(self, name: str) -> None:
+        folder = self._root / "sys/class/uio" / name / "maps/map0"
+        size, offset = self._number(folder / "size"), self._number(folder / "offset")
+        if size < WINDOW_BYTES or offset % 4:
+            raise DeviceError(
+                f"registers of {name} must be {WINDOW_BYTES} bytes at a multiple of 4, "
+                f"not {size} at {offset}"
+            )
+        pages = self._map(name, size + offset)
+        # An item of this view is one access of 32 bits; a slice of the map would be many of a byte.
+        self._words = memoryview(pages)[offset : offset + size].cast("I")
+
+    def _open_memory(self, name: str) -> None:
+        folder = self._root / "sys/class/u-dma-buf" / name
+        size, base = self._number(folder / "size"), self._number(folder / "phys_addr")
+        if not 0 < size <= (1 << 32) - base or base % _ALIGNMENT:
+            raise DeviceError(
+                f"memory of {name} must end within 32 bits of address and begin at a multiple of "
+                f"{_ALIGNMENT}, not be {size} bytes at {base:#x}"
+            )
+        self.memory_base, self.memory_bytes = base, size
+        self._memory = self._map(name, size)
+
+    def _number(self, path: Path) -> int:
+        """Return what a file of sysfs holds: decimal, or hexadecimal after 0x."""
+        try:
+            return int(path.read_text(), 0)
+        except (OSError, ValueError) as error:
+            raise DeviceError(f"{path} must hold a number: {error}") from None
+
+    def _map(self, name: str, size: int) -> mmap.mmap:
+        """Return a device's first bytes, uncached by O_SYNC; nobody else can open it meanwhile."""
+        path = self._root / "dev" / name
+        try:
+            self._files.append(os.open(path, os.O_RDWR | os.O_SYNC | os.O_CLOEXEC))
+            fcntl.flock(self._files[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._maps.append(mmap.mmap(self._files[-1], size))
+        except BlockingIOError:
+            raise DeviceError(f"{path} must be free, and another program uses it") from None
+        except (OSError, ValueError) as error:
+            raise DeviceError(f"{path} must be a device of {size} bytes: {error}") from None
+        return self._maps[-1]
+
+    def read32(self, address: int) -> int:
+        """Return the register at a byte offset."""
+        return self._words[self._index(address)]
+
+    def write32(self, address: int, value: int) -> None:
+        """Write the register at a byte offset."""
+        self._words[self._index(address)] = value
+
+    def _index(self, address: int) -> int:
+        if address % 4 or not 0 <= address < WINDOW_BYTES:
+            raise OSError(f"a register must be at one of the offsets, not {address:#x}")
+        return address // 4
+
+    def read_block(self, address: int, size: int) -> bytes:
+        """Return bytes of external memory from a bus address on."""
+        start = self._start(address, size)
+        return self._memory[start : start + size]
+
+    def write_block(self, address: int, data: bytes) -> None:
+        """Write bytes of external memory from a bus address on, and wait until they are there."""
+        start = self._start(address, len(data))
+        self._memory[start : start + len(data)] = data
+        if data:
+            # A read waits for the writes before it: none is in a buffer when the engine starts.
+            self._memory[start + len(data) - 1]
+
+    def _start(self, address: int, size: int) -> int:
+        start = address - self.memory_base
+        if not 0 <= start <= self.memory_bytes - size:
+            raise DeviceError(
+                f"external memory must hold {address:#x} + {size}: it has "
+                f"{self.memory_base:#x} + {self.memory_bytes}"
+            )
+        return start
+
+    def wait_interrupt(self, cycles: int) -> int:
+        """Return after the interrupt, or half a second; no cycles are known to have passed."""
+        del cycles  # The clock of the engine is not known here.
+        self._interrupt.wait(_SLICE)
+        return 0
+
+    def close(self) -> None:
+        """Unmap and close; a second time does nothing. The engine must be idle."""
+        if hasattr(self, "_words"):
+            self._words.release()
+        for pages in self._maps:
+            pages.close()
+        for file in self._files:
+            os.close(file)
+        self._maps, self._files = [], []
