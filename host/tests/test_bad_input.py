@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from matloom.data.digits import NETWORK
+from matloom.device.open import DEVICES
 from matloom.frontend.tflite import load_tflite
 from matloom.runtime import compile
 from matloom.testing.file_edits import FileParts
@@ -67,7 +68,7 @@ RUN = ["run", "net.tflite", "--output", "out.npz", "--device", "model", "--input
         ([*RUN, "in.npz", "--config", "binary.json"], "config must be a JSON file in UTF-8"),
         (
             [*RUN, "in.npz", "--device", "gpu"],
-            "a device must be one of rtl, netlist, model, uart:PORT[@BAUD], uio:[UIO[,DMABUF]], not",
+            f"a device must be one of {', '.join(DEVICES)}, not 'gpu'",
         ),
         ([*RUN, "in.npz", "--waves", "w.vcd"], "--waves must go with device rtl"),
         ([*RUN, "in.npz", "--check-bus"], "--check-bus must go with device rtl"),
