@@ -27,7 +27,6 @@ LONG_FILES = {
     "host/matloom/ops/__init__.py": _FRONT,
     "host/matloom/ops/float_products.py": "a compiler of its own, to go where other layers' is",
     "host/matloom/program/read.py": "the reader of one format, section by section",
-    "host/matloom/schedule/tiles.py": _TO_PART,
     "host/matloom/testing/draws.py": _SCENARIOS,
     "host/matloom/testing/mutant_cases.py": _SCENARIOS,
     "host/matloom/testing/mutants.py": _SCENARIOS,
@@ -50,7 +49,6 @@ LONG_FUNCTIONS = {
         "_results": "to go with its file",
     },
     "host/matloom/schedule/emit.py": {"_array": "the fields of EXEC and POST of one tile"},
-    "host/matloom/schedule/tiles.py": {"_cut_array": _TO_PART},
     "host/matloom/tools/precision.py": {"precision_report": "one row of the report after another"},
 }
 

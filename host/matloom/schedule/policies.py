@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from matloom.arch.config import Config
 from matloom.arch.machine import Machine
+from matloom.schedule.cutting import BLOCK_ENTRIES
 from matloom.schedule.params import UNBOUNDED, Candidate, TilingParams, Weights
 from matloom.schedule.plan import Plan, ScheduleParams
 from matloom.schedule.segment import Segment
-from matloom.schedule.tiles import BLOCK_ENTRIES
 from matloom.select.space_to_depth import PolyphaseWindow
 from matloom.select.stage import ArrayStage, Stage, VectorStage
 

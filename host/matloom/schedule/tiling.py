@@ -5,16 +5,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from matloom.arch.config import Config
+from matloom.schedule.cutting import chunks, cut
 from matloom.schedule.params import TilingParams, Weights
-from matloom.schedule.tiles import (
-    ArrayTile,
-    Chunk,
-    Tile,
-    chunks,
-    cut,
-    input_box,
-    position_bytes,
-)
+from matloom.schedule.tiles import ArrayTile, Chunk, Tile, input_box, position_bytes
 from matloom.select.exec_steps import Box
 from matloom.select.stage import ArrayStage, Stage, VectorStage
 

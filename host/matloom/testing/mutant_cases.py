@@ -30,9 +30,10 @@ __all__ = ["FUNCTIONS", "HISTORICAL", "cases", "chosen"]
 #: Of the planner, the allocation, the footprints of tiles and instructions, and the emitter.
 FUNCTIONS = {
     "matloom.schedule.outside": ("arena_places", "_chunk_data"),
-    "matloom.schedule.tiles": (
-        *("exec_fields", "position_bytes", "chunks", "_Sizes.__init__", "_positions", "_parities"),
-        *("_split", "_cut_array", "_cut_vector"),
+    "matloom.schedule.tiles": ("exec_fields", "position_bytes"),
+    "matloom.schedule.cutting": (
+        *("chunks", "_Sizes.__init__", "_positions", "_parities", "_split"),
+        *("_cut_array", "_tile", "_cut_vector"),
     ),
     "matloom.select.exec_steps": ("narrowed", "_ranges", "box", "_cut"),
     "matloom.schedule.tiling": ("flat_input_range", "_array_input_range"),
@@ -133,13 +134,13 @@ def arena_places(
 #: external memory that live from stage to stage, while tiles of stages take turns.
 HISTORICAL = (
     Mutant(
-        module="matloom.schedule.tiles",
+        module="matloom.schedule.cutting",
         function="_split",
         rule="as it was",
         place=0,
         line="unit, outer = unit * loops[inside], loops[name]",
         texts=(
-            ("matloom.schedule.tiles", "_split", _SPLIT),
+            ("matloom.schedule.cutting", "_split", _SPLIT),
             ("matloom.select.exec_steps", "narrowed", _NARROWED),
         ),
     ),

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 
 from matloom.arch.config import PRESETS
+from matloom.schedule.cutting import chunks, cut
 from matloom.schedule.params import Prologue, TilingParams, Weights
-from matloom.schedule.tiles import chunks, cut, exec_fields, input_box
+from matloom.schedule.tiles import exec_fields, input_box
 from matloom.select.build import Convolution, convolution_stage
 from matloom.select.exec_steps import narrowed, parts
 from matloom.select.requantisation import Requantisation

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from matloom.arch.config import PRESETS
+from matloom.schedule.cutting import chunks, cut
 from matloom.schedule.params import TilingParams, Weights
-from matloom.schedule.tiles import chunks, cut
 from matloom.schedule.tiling import Tilings
 from matloom.select.build import Convolution, convolution_stage
 from matloom.select.requantisation import Requantisation

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from matloom.schedule import tiles
+from matloom.schedule import cutting
 from matloom.select.rewrites import elide_copies
 from matloom.testing.network_campaign import (
     case_of,
@@ -87,7 +87,7 @@ def _forgets_blocks(stage, steps):
 def test_a_defect_of_the_planner_is_found(monkeypatch):
     """Weights that are never used: what mnist_arduino_q once met."""
     assert failure_of(case_of(SENSITIVE)) is None
-    monkeypatch.setattr(tiles, "_split", _forgets_blocks)
+    monkeypatch.setattr(cutting, "_split", _forgets_blocks)
     assert failure_of(case_of(SENSITIVE)) is not None
 
 

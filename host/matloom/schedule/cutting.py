@@ -1,0 +1,297 @@
+"""Cuts stages into tiles, and their weights into chunks."""
+
+import itertools
+import random
+from collections.abc import Iterator
+
+from matloom.arch.config import Config
+from matloom.arch.isa import Opcode, largest
+from matloom.schedule.params import TilingParams, Weights
+from matloom.schedule.prologue import GROUPS, panels, rectangles
+from matloom.schedule.ramps import ramped_down, ramped_up, split_evenly
+from matloom.schedule.tiles import ArrayTile, Chunk, Tile, VectorTile
+from matloom.select.exec_steps import parts, read_bytes
+from matloom.select.stage import ArrayStage, Region, VectorStage
+
+__all__ = ["BLOCK_ENTRIES", "chunks", "cut"]
+
+#: Accumulator entries that a tile of a few blocks has where it can: POST takes time for each.
+BLOCK_ENTRIES = 40
+
+#: Rows, or positions of a row, that EXEC and POST count.
+_LARGEST_FIELD = min(largest(Opcode.EXEC, "height"), largest(Opcode.POST, "width"))
+
+
+def _parts(stage: ArrayStage, limits: TilingParams, config: Config) -> list[tuple[int, int]]:
+    """Return the ranges of steps that a tile and its weights may have."""
+    most = stage.loop_nest.steps
+    if not stage.loop_nest.weights_fixed:
+        most = limits.chunk_bytes // config.tile_bytes
+    return parts(stage, most_steps=most, input_bytes=limits.tile_bytes, array_rows=config.rows)
+
+
+def chunks(stage: ArrayStage, limits: TilingParams, config: Config) -> list[Chunk]:
+    """Return what of the weights is loaded together; parameters come with the last steps."""
+    steps = stage.loop_nest.steps
+    if stage.loop_nest.weights_fixed:
+        return [Chunk(first_block=0, end_block=stage.oc_blocks, first_step=0, end_step=steps)]
+    block_bytes = stage.weights.shape[1] + stage.params.shape[1]
+    blocks = max(1, min(limits.chunk_bytes // max(1, block_bytes), stage.oc_blocks))
+    end, tail = stage.oc_blocks, [stage.oc_blocks]
+    size = 1
+    while limits.ramp_down and size < blocks and end > size:
+        end -= size
+        tail.append(end)
+        size *= 2
+    ranges = _parts(stage, limits, config) if blocks == 1 else [(0, steps)]
+    first_block, prologue = 0, []
+    if limits.prologue is not None:
+        first_block = min(limits.prologue.blocks, stage.oc_blocks)
+        prologue = [
+            Chunk(first_block=0, end_block=first_block, first_step=begin, end_step=finish)
+            for begin, finish in panels(steps, limits.prologue.steps)
+        ]
+        tail = [edge for edge in tail if edge > first_block]
+        end = max(end, first_block)
+    edges = [*range(first_block, end, blocks), *reversed(tail)]
+    return [
+        *prologue,
+        *(
+            Chunk(first_block=first, end_block=last, first_step=begin, end_step=finish)
+            for first, last in itertools.pairwise(edges)
+            for begin, finish in ranges
+        ),
+    ]
+
+
+class _Sizes:
+    """Rows, positions and blocks of a tile in a region."""
+
+    def __init__(
+        self,
+        stage: ArrayStage,
+        region: Region,
+        limits: TilingParams,
+        config: Config,
+        blocks: int,
+        draw: random.Random | None,
+    ):
+        half = stage.entries(config)
+        width = region.end_x - region.first_x
+        height = region.end_row - region.first_row
+        row_bytes = stage.in_row_bytes * max(1, stage.loop_nest.y_step) + stage.row_bytes
+        halo = (
+            (stage.loop_nest.kernel_rows - 1) * stage.loop_nest.kernel_row_step * stage.in_row_bytes
+        )
+        self.width = min(width, half, _LARGEST_FIELD)
+        if halo + row_bytes > limits.tile_bytes:
+            self.width = min(self.width, _fitting_width(stage, limits, config))
+        single = stage.block_bytes < config.columns * stage.element_bytes
+        self.blocks = 1 if single else max(1, min(blocks, half // self.width))
+        most = max(1, min(half // (self.width * self.blocks), _LARGEST_FIELD))
+        fit = max(1, (limits.tile_bytes - halo) // row_bytes)
+        self.shortest = -(-max(2 * config.tile_load_cycles, 16) // self.width)
+        passes = config.columns // config.lanes
+        self.last = -(-max(config.tile_load_cycles, 8 * passes) // self.width)
+        wanted = max(-(-height // limits.tiles), self.shortest)
+        self.height = max(1, min(most, fit, wanted, height))
+        if limits.by_blocks and self.width * height <= half:
+            self.height = min(height, fit)
+            positions = self.width * self.height
+            self.blocks = min(self.blocks, -(-BLOCK_ENTRIES // positions), half // positions)
+        if draw is not None:
+            self.width = draw.randint(1, self.width)
+            self.height = draw.randint(1, max(1, min(half // self.width, fit, height)))
+            most_blocks = half // (self.width * self.height)
+            self.blocks = 1 if single else draw.randint(1, max(1, min(blocks, most_blocks)))
+
+
+def _fitting_width(stage: ArrayStage, limits: TilingParams, config: Config) -> int:
+    """Return how many positions of a row fit the bytes of a tile, at least one."""
+    one, two = (
+        read_bytes(stage.loop_nest.fields((0, 1), (0, width), 0), config.rows)
+        + width * stage.position_bytes
+        for width in (1, 2)
+    )
+    return max(1, 1 + (limits.tile_bytes - one) // max(1, two - one))
+
+
+def _positions(
+    stage: ArrayStage, limits: TilingParams, config: Config, draw: random.Random | None
+) -> Iterator[tuple[Region, _Sizes, int, tuple[int, int], tuple[int, int]]]:
+    """Yield region, sizes, image, rows and columns of the tiles, whatever their blocks."""
+    largest = max(c.end_block - c.first_block for c in chunks(stage, limits, config))
+    for image in range(stage.images):
+        for region in stage.regions:
+            sizes = _Sizes(stage, region, limits, config, largest, draw)
+            edge = _prologue_rows(stage, limits, config) or region.end_row
+            # Tiles of blocks are of every other row, and come in pairs.
+            height = sizes.height if stage.blocks is None else 2 * sizes.height
+            row_pieces = split_evenly(region.first_row, edge, height)
+            if edge < region.end_row:
+                row_pieces += split_evenly(edge, region.end_row, height)
+            if limits.ramp_down_rows:
+                row_pieces = ramped_down(row_pieces, sizes.last)
+            if limits.ramp_up and not image:
+                row_pieces = ramped_up(row_pieces, sizes.shortest)
+            for rows in row_pieces if stage.blocks is None else _parities(row_pieces):
+                for xs in split_evenly(region.first_x, region.end_x, sizes.width):
+                    yield region, sizes, image, rows, xs
+
+
+def _parities(pieces: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return each piece twice, from its first row and from its second, if there is one."""
+    return [(row, end) for first, end in pieces for row in (first, first + 1) if row < end]
+
+
+def _prologue_rows(stage: ArrayStage, limits: TilingParams, config: Config) -> int:
+    """Return the output rows of an opening, 0 for none."""
+    if limits.prologue is None:
+        return 0
+    blocks = min(limits.prologue.blocks, stage.oc_blocks)
+    # Some outputs are left, behind which those of an opening are written and stored.
+    rows = stage.out_rows if blocks < stage.oc_blocks else stage.out_rows * 8 // 9
+    most = 2 * stage.entries(config) // blocks
+    return min(rows, limits.prologue.rows, most) // GROUPS * GROUPS
+
+
+def _prologue_tiles(stage: ArrayStage, limits: TilingParams, config: Config) -> list[ArrayTile]:
+    """Return the tiles of an opening, slab by slab."""
+    rows = _prologue_rows(stage, limits, config)
+    if not rows:
+        return []
+    loaded = [c for c in chunks(stage, limits, config) if c.first_block == 0]
+    return [
+        ArrayTile(
+            image=0,
+            first_row=part.rows[0],
+            end_row=part.rows[1],
+            first_x=0,
+            end_x=stage.width,
+            first_block=part.blocks[0],
+            end_block=part.blocks[1],
+            first_step=chunk.first_step,
+            end_step=chunk.end_step,
+            chunk=number,
+            post=stage.regions[0].post,
+            prologue_sums=part.prologue_sums,
+        )
+        for number, chunk in enumerate(loaded)
+        for part in rectangles(rows // GROUPS, chunk.end_block, first=not number)
+    ]
+
+
+def _split(stage: ArrayStage, steps: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+    """Cut the last third off the steps of a tile, where they are not in parts anyway.
+
+    The cut lies between two turns of the outermost loop that has several.
+    """
+    loops = stage.loop_nest.fields((0, 1), (0, 1), 0)
+    unit, outer = 1, loops["blocks"]
+    if loops["kernel_rows"] > 1:
+        unit, outer = loops["kernel_cols"] * loops["blocks"], loops["kernel_rows"]
+    elif loops["kernel_cols"] > 1:
+        unit, outer = loops["blocks"], loops["kernel_cols"]
+    if len(steps) > 1 or outer == 1:
+        return steps
+    ((chunk, first, end),) = steps
+    middle = end - max(1, outer // 3) * unit
+    return [(chunk, first, middle), (chunk, middle, end)]
+
+
+def _tile(
+    stage: ArrayStage,
+    region: Region,
+    image: int,
+    outputs: tuple[tuple[int, int], ...],
+    part: tuple[int, int, int],
+) -> ArrayTile:
+    """Return the tile of rows, positions and blocks, and of a part of their reduction."""
+    rows, xs, blocks = outputs
+    chunk, first_step, end_step = part
+    return ArrayTile(
+        image=image,
+        first_row=rows[0],
+        end_row=rows[1],
+        first_x=xs[0],
+        end_x=xs[1],
+        first_block=blocks[0],
+        end_block=blocks[1],
+        first_step=first_step,
+        end_step=end_step,
+        chunk=chunk,
+        post=region.post,
+        row_step=1 if stage.blocks is None else 2,
+    )
+
+
+def _cut_array(
+    stage: ArrayStage, limits: TilingParams, config: Config, draw: random.Random | None
+) -> list[ArrayTile]:
+    """Cut into tiles; those of the same outputs follow each other, their steps in order."""
+    loaded = list(enumerate(chunks(stage, limits, config)))
+    groups = [list(group) for _, group in itertools.groupby(loaded, lambda c: c[1].first_block)]
+    inner = _parts(stage, limits, config) if stage.loop_nest.weights_fixed else None
+    tiles = _prologue_tiles(stage, limits, config)
+    prologue_sums = (tiles[-1].end_row, tiles[-1].end_block) if tiles else (0, 0)
+    last = (stage.images - 1, stage.regions[-1].end_row, stage.regions[-1].end_x)
+    for region, sizes, image, rows, xs in _positions(stage, limits, config, draw):
+        for group in groups:
+            if rows[1] <= prologue_sums[0] and group[0][1].end_block <= prologue_sums[1]:
+                continue
+            steps = [(number, c.first_step, c.end_step) for number, c in group]
+            if inner is not None:
+                steps = [(0, first, end) for first, end in inner]
+            split = limits.split and not tiles
+            size = 1 if split and inner is None else sizes.blocks
+            pieces = split_evenly(group[0][1].first_block, group[0][1].end_block, size)
+            final = limits.ramp_down_rows and (image, rows[1], xs[1]) == last
+            if (limits.ramp_down_blocks or final) and group is groups[-1]:
+                pieces = ramped_down(pieces, 1)
+            for blocks in pieces:
+                for part in _split(stage, steps) if split else steps:
+                    tiles.append(_tile(stage, region, image, (rows, xs, blocks), part))
+                split = False
+    if limits.weights is Weights.ONCE:
+        tiles.sort(key=lambda tile: loaded[tile.chunk][1].first_block)
+    return tiles
+
+
+def _cut_vector(
+    stage: VectorStage, limits: TilingParams, config: Config, draw: random.Random | None
+) -> list[VectorTile]:
+    """Cut into tiles: of whole repetitions, each a row, or else each inside of one."""
+    half, least = config.acc_entries // 2, config.columns * stage.element_bytes
+    most = min(half, _LARGEST_FIELD) * least
+    rows = min(half // -(-stage.period // least), _LARGEST_FIELD) if stage.period else 0
+    if rows:
+        # Each run of bytes begins a vector of its own.
+        most, least = rows * stage.period, stage.period
+    byte = len(stage.inputs) * stage.input_ratio + 1
+    most = min(most, max(least, limits.tile_bytes // byte))
+    if draw is not None:
+        most = draw.randint(least, max(least, most))
+    whole = stage.tile_unit <= most and stage.tile_unit % (stage.period or 1) == 0
+    unit = stage.tile_unit if whole else least
+    wanted = max(-(-stage.size // limits.tiles), 16 * config.columns * stage.element_bytes)
+    step = max(unit, min(most, wanted) // unit * unit)
+    length = stage.period if stage.period and not rows else stage.size
+    runs = [
+        [(first + start, first + min(start + step, length)) for start in range(0, length, step)]
+        for first in range(0, stage.size, length)
+    ]
+    if limits.ramp_down_rows and draw is None and length % unit == 0:
+        # In rows, of which the last is as short as it may be; no tile lies in two runs.
+        ends = [(start // unit, end // unit) for start, end in runs[-1]]
+        runs[-1] = [(start * unit, end * unit) for start, end in ramped_down(ends, 1)]
+    return [VectorTile(start=start, end=end) for run in runs for start, end in run]
+
+
+def cut(
+    stage: ArrayStage | VectorStage, limits: TilingParams, config: Config, seed: int | None
+) -> list[Tile]:
+    """Return the tiles of a stage in the order in which they run."""
+    draw = None if seed is None else random.Random(seed)
+    if isinstance(stage, ArrayStage):
+        return list(_cut_array(stage, limits, config, draw))
+    return list(_cut_vector(stage, limits, config, draw))
