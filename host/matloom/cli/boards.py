@@ -1,4 +1,4 @@
-"""Verbs of boards: build, program, simulate-board."""
+"""Verbs of boards: build, program, simulate-board, package-ip."""
 
 import json
 from pathlib import Path
@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from matloom.cli.group import cli
+from matloom.cli.options import CONFIG
 
 
 def _list_boards(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
@@ -125,3 +126,24 @@ def simulate_board(board: str, config: str | None) -> None:
     with running:
         click.echo(f"--device {running.device} --config {engine}")
         running.stopped.wait()
+
+
+@cli.command("package-ip")
+@CONFIG
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
+@click.option(
+    "--freq",
+    type=click.FloatRange(min=1),
+    default=100.0,
+    show_default=True,
+    metavar="MHZ",
+    help="The clock that constraint and Zynq get.",
+)
+def package_ip(config: str, output: Path, freq: float) -> None:
+    """Write the chip as an IP package for Vivado, with a constraint and a Tcl for a Zynq."""
+    from matloom.arch.config import load_config
+    from matloom_rtl.generate import generate
+    from matloom_rtl.ipxact import package
+
+    for path in package(generate(load_config(config)), output, freq):
+        click.echo(path)
