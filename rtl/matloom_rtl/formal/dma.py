@@ -174,10 +174,12 @@ def fetch(unit: Fetch) -> Claim:
     owed = Signal(range(depth + longest + 1))
     asked = Mux(ar.valid & ar.ready, ar.payload.len + 1, 0)
     m.d.sync += owed.eq(owed + asked - (r.valid & r.ready))
-    waiting, room = (inside.register(bits=1, place=place) for place in (0, 1))
+    waiting, ends, room = (inside.register(bits=1, place=place) for place in (0, 1, 2))
     reserved = inside.register(bits=depth.bit_length(), place=0)
     kept = inside.child("beats").register(name="inner_level")
     left, unasked = (inside.register(name=name) for name in ("left", "unasked"))
+    to_cut = longest - ar.payload.addr[index_bits : index_bits + unit._cut_bits]
+    some, fits = inside.register(name="some"), unasked <= to_cut
     page = ar.payload.addr[:12] + ((ar.payload.len + 1) << index_bits)
     m.d.comb += [
         Assume(~r.valid | (owed != 0)),
@@ -193,14 +195,18 @@ def fetch(unit: Fetch) -> Claim:
         Assert(reserved <= depth),
         implies(~waiting, beats.level + owed + inside.register(name="freed") <= reserved),
         implies(ar.valid, owed <= depth - longest),
-        implies(waiting, ~inside.register(name="some")),
+        implies(waiting, ~some),
         implies(ar.valid | room, waiting | (reserved <= depth - longest)),
-        implies(ar.valid | inside.register(name="some"), unasked != 0),
+        implies(ar.valid | some, unasked != 0),
+        # What is shown was worked out of what is still to be asked for.
+        implies(ar.valid, some | waiting),
+        implies(ar.valid, ends == fits),
+        implies(ar.valid, inside.register(name="length") == Mux(fits, unasked, to_cut)),
         Assert(unit.exhausted == (left == 0)),
         # The register of the oldest beat is empty only if none waits for longer than a cycle.
         implies(~beats.r_rdy, kept <= 1),
         Assert(kept + beats.r_rdy <= depth),
-        Cover(beats.w_en & (beats.level > longest) & (owed > 1)),
+        Cover(beats.w_en & (beats.level > 4) & (owed > 1)),
     ]
     return Claim(module=m, ports=inputs_of(unit))
 
