@@ -21,9 +21,9 @@ def reads_constants(command):
 class Rows(wiring.Component):
     """Turn instructions into rows, planes outermost, with both addresses of each.
 
-    A row takes many cycles to move, so one adder works its addresses out, that in external memory
-    before that in the scratchpad. Those of the row before, and of the first row of its plane, lie
-    in a small memory.
+    A row takes many cycles to move, so one adder works its addresses out, that in the scratchpad
+    before that in external memory: the region's base is looked up meanwhile. Addresses of the row
+    before, and of the first row of its plane, lie in a small memory.
 
     A fill touches no external memory: its rows lie at address 0, so that no beat is wasted. What is
     in the scratchpad wraps at `Config.spad_addr_bits`.
@@ -39,7 +39,7 @@ class Rows(wiring.Component):
     i: stream of `body_layout(opcode, config)`, in
         Instructions, LOAD or STORE.
     region, region_base: out, in
-        The instruction's region, and its bus address in the same cycle.
+        The instruction's region, and its bus address in the same cycle; used in the one after.
     o: stream of `row_layout(config)`, out
         Rows.
     """
@@ -62,8 +62,8 @@ class Rows(wiring.Component):
         loads = self._opcode is Opcode.LOAD
         fill = command.fill if loads else 0
         taken, end = self.o.valid & self.o.ready, Signal()
-        # Which address is worked out: that in the scratchpad, or else that in external memory.
-        on_chip, working = Signal(), Signal()
+        # Which address is worked out: that in external memory, or else that in the scratchpad.
+        external, working = Signal(), Signal()
         m.d.comb += [
             working.eq(self.i.valid & (~self.o.valid | (self.o.ready & ~end))),
             self.i.ready.eq(taken & end),
@@ -80,19 +80,21 @@ class Rows(wiring.Component):
         with m.If(taken):
             m.d.sync += self.o.valid.eq(0)
         with m.If(working):
-            m.d.sync += [on_chip.eq(~on_chip), self.o.valid.eq(on_chip)]
-        kind = self._count(m, working & on_chip, end)
-        self._add(m, working, on_chip, kind, fill)
+            m.d.sync += [external.eq(~external), self.o.valid.eq(external)]
+        kind = self._count(m, working & external, end)
+        self._add(m, working, external, kind, fill)
         return m
 
     def _count(self, m: Module, done, end) -> dict:
         """Count rows and planes when one is done; return of which kind the next one is.
 
-        Kinds: the first of an instruction (`begins`), of another plane (`turns`), and of the others
-        the one behind such a first (`follows`).
+        Kinds: the first of an instruction (`begins`), of another plane (`turns`), any other
+        (`goes_on`). `from_first`: its addresses follow from those of the first row of a plane.
         """
         command = self.i.payload
-        kind = {"begins": Signal(init=1), "turns": Signal(), "follows": Signal()}
+        kind = {"begins": Signal(init=1)} | {
+            name: Signal(name=name) for name in ("turns", "goes_on", "from_first")
+        }
         number, plane = Signal.like(command.rows, init=1), Signal.like(command.planes, init=1)
         # Known before the row is done.
         plane_end, last_plane = Signal(), Signal()
@@ -106,54 +108,55 @@ class Rows(wiring.Component):
                 number.eq(number + 1),
                 kind["begins"].eq(plane_end & last_plane),
                 kind["turns"].eq(plane_end & ~last_plane),
-                kind["follows"].eq((kind["begins"] | kind["turns"]) & ~plane_end),
+                kind["goes_on"].eq(~plane_end),
+                kind["from_first"].eq(Mux(plane_end, ~last_plane, ~kind["goes_on"])),
             ]
             with m.If(plane_end):
                 m.d.sync += [number.eq(1), plane.eq(Mux(last_plane, 1, plane + 1))]
         return kind
 
-    def _add(self, m: Module, working, on_chip, kind: dict, fill):
+    def _add(self, m: Module, working, external, kind: dict, fill):
         """Work an address out: the instruction's, or that of an earlier row and a step.
 
-        It is kept in the row, and stored from there in the cycle behind: nobody asks for it sooner.
+        It is kept in the row, and stored from there in the next cycle: nobody asks for it sooner.
         """
         m.submodules.before = before = Memory(shape=32, depth=4, init=[])
         store, fetch = before.write_port(), before.read_port(domain="comb")
         result, address = Signal(32), Signal(32, reset_less=True)
-        spad, stores_spad = Signal(self._spad_bits, reset_less=True), Signal()
+        spad, stores_address = Signal(self._spad_bits, reset_less=True), Signal()
+        base = Signal(32, reset_less=True)
         m.d.comb += [
-            fetch.addr.eq(Cat(on_chip, ~(kind["turns"] | kind["follows"]))),
-            result.eq(self._base(on_chip, kind, fetch.data) + self._step(on_chip, kind)),
-            store.data.eq(Mux(stores_spad, spad, address)),
+            fetch.addr.eq(Cat(external, ~kind["from_first"])),
+            result.eq(
+                _choose((~kind["begins"], fetch.data), (kind["begins"] & external, base))
+                + self._step(external, kind)
+            ),
+            store.data.eq(Mux(stores_address, address, spad)),
             self.o.payload.address.eq(address),
             self.o.payload.spad.eq(spad),
         ]
         m.d.sync += [
+            base.eq(self.region_base),
             store.en.eq(working),
-            stores_spad.eq(on_chip),
+            stores_address.eq(external),
             # First rows of planes lie below the others.
-            store.addr.eq(Cat(on_chip, ~(kind["begins"] | kind["turns"]))),
+            store.addr.eq(Cat(external, kind["goes_on"])),
         ]
-        with m.If(working & ~on_chip):
+        with m.If(working & external):
             m.d.sync += address.eq(Mux(fill, 0, result))
-        with m.If(working & on_chip):
+        with m.If(working & ~external):
             m.d.sync += spad.eq(result)
 
-    def _base(self, on_chip, kind: dict, before):
-        """Return what a step is added to: a region's base, nothing, or a row's address."""
-        return _choose((~kind["begins"], before), (kind["begins"] & ~on_chip, self.region_base))
-
-    def _step(self, on_chip, kind: dict):
+    def _step(self, external, kind: dict):
         """Return what is added."""
         command = self.i.payload
-        rest = ~(kind["begins"] | kind["turns"])
         return _choose(
-            (kind["begins"] & ~on_chip, command.dram_offset),
-            (kind["turns"] & ~on_chip, command.dram_plane_step),
-            (rest & ~on_chip, command.dram_row_step),
-            (kind["begins"] & on_chip, command.spad_addr),
-            (kind["turns"] & on_chip, command.spad_plane_step),
-            (rest & on_chip, command.spad_row_step),
+            (kind["begins"] & external, command.dram_offset),
+            (kind["turns"] & external, command.dram_plane_step),
+            (kind["goes_on"] & external, command.dram_row_step),
+            (kind["begins"] & ~external, command.spad_addr),
+            (kind["turns"] & ~external, command.spad_plane_step),
+            (kind["goes_on"] & ~external, command.spad_row_step),
         )
 
 
