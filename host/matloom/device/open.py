@@ -111,6 +111,24 @@ def _open_mapped(name: str, config: Config, timeout: float) -> Driver:
         raise
 
 
+def _open_simulated(
+    name: str, config: Config, memory_bytes: int, timeout: float, **options: Any
+) -> Driver:
+    """Return the driver of a chip or its netlist in Verilator; `options` as of `open_device`."""
+    from matloom.device.covered import chip_class
+    from matloom.device.netlist import NetlistTransport
+    from matloom.device.rtl import MemoryTiming
+
+    memory, timing = options.pop("memory"), options.pop("timing")
+    if memory is not None and timing is not None:
+        raise ValueError("memory must be None where there is a timing, which has one")
+    timing = timing or MemoryTiming(memory=load_memory(memory))
+    simulated = NetlistTransport if name == "netlist" else chip_class()
+    with _building():
+        transport = simulated(config, memory_bytes, timing=timing, **options)
+    return Driver(transport, config, timeout)
+
+
 def open_device(
     name: str,
     config: Config | str | Path = "reference",
@@ -158,30 +176,14 @@ def open_device(
     if memory_bytes < 1:
         raise ValueError(f"memory_bytes must be 1 or more, not {memory_bytes}")
     kind = _kind(name)
-    if name not in SIMULATED:
-        for option, given in (
-            ("waves", waves),
-            ("timing", timing),
-            ("memory", memory),
-            ("check_bus", check_bus),
-        ):
-            if given:
-                raise ValueError(f"{option} must go with device 'rtl', not {name!r}")
-    if kind == "model":
-        return Driver(ModelTransport(config, memory_bytes), config, timeout)
+    options = {"waves": waves, "timing": timing, "memory": memory, "check_bus": check_bus}
+    if name in SIMULATED:
+        return _open_simulated(name, config, memory_bytes, timeout, **options)
+    for option, given in options.items():
+        if given:
+            raise ValueError(f"{option} must go with device 'rtl', not {name!r}")
     if kind == "uart":
         return _open_board(name, config, timeout)
     if kind == "uio":
         return _open_mapped(name, config, timeout)
-    from matloom.device.covered import chip_class
-    from matloom.device.netlist import NetlistTransport
-    from matloom.device.rtl import MemoryTiming
-
-    if memory is not None and timing is not None:
-        raise ValueError("memory must be None beside a timing, which has one")
-    timing = timing or MemoryTiming(memory=load_memory(memory))
-
-    with _building():
-        simulated = NetlistTransport if name == "netlist" else chip_class()
-        transport = simulated(config, memory_bytes, timing=timing, waves=waves, check_bus=check_bus)
-    return Driver(transport, config, timeout)
+    return Driver(ModelTransport(config, memory_bytes), config, timeout)

@@ -18,6 +18,7 @@ from matloom.arch.csr import (
 from matloom.arch.isa import Region
 from matloom_rtl.bus.axi_lite import AxiLiteSignature
 from matloom_rtl.control.counters import SLOT_BITS
+from matloom_rtl.control.places import PLACE_BITS, STORED, place_of
 
 __all__ = ["ASKERS", "Registers"]
 
@@ -26,34 +27,10 @@ ASKERS = 2
 
 _OKAY, _SLAVE_ERROR = 0, 2
 
-#: Registers that are written and read whole. What is read of them lies in a memory besides, for a
-#: choice among so many words would be several tables a bit.
-_STORED = [item for item in REGISTERS if item.access is Access.RW and item.width == 32]
-
-#: Bits of the place of a register in that memory.
-_PLACE_BITS = 4
-
 _CONSTANTS = ("ID", "DIGEST")
 
 #: They are read one by one; the first has a port as other registers have.
 _COUNTERS = [name.upper() for name, _doc in COUNTERS[1:]]
-
-
-def _place(address):
-    """Return where a stored register lies: those of regions, 8 bytes apart, in the upper half.
-
-    Parameters
-    ----------
-    address
-        Its offset: a number, or a value of gates.
-    """
-    if isinstance(address, int):
-        upper = address >> 6 & 1
-        return upper << 3 | (address >> 3 & 7 if upper else address >> 2 & 7)
-    return Cat(Mux(address[6], address[3:6], address[2:5]), address[6])
-
-
-assert len({_place(item.offset) for item in _STORED}) == len(_STORED)
 
 
 #: What is held of a write until both parts are there, and its bits.
@@ -123,7 +100,7 @@ class Registers(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.stored = memory = Memory(shape=32, depth=1 << _PLACE_BITS, init=[])
+        m.submodules.stored = memory = Memory(shape=32, depth=1 << PLACE_BITS, init=[])
         store, fetch = memory.write_port(), memory.read_port(domain="comb")
         address, word, mask = (Signal(bits, name=n) for n, bits in _WRITE)
         writing, found, stores = Signal(), Signal(32), Signal()
@@ -133,11 +110,11 @@ class Registers(wiring.Component):
         before = Signal(32, reset_less=True)
         m.d.sync += [store.en.eq(stores), before.eq(found)]
         m.d.comb += [
-            store.addr.eq(_place(address)),
+            store.addr.eq(place_of(address)),
             store.data.eq(Cat(Mux(mask[n], word[n], before[n]) for n in range(32))),
         ]
         looked_at = Signal(12)
-        m.d.comb += fetch.addr.eq(_place(Mux(writing, address, looked_at)))
+        m.d.comb += fetch.addr.eq(place_of(Mux(writing, address, looked_at)))
         known = self._find(m, fetch, store, found)
         m.d.comb += self.region_bytes.eq(self._look_up(m, memory, known, "BYTES", self.region))
         for base, region in zip(self.bases, self.base_regions, strict=True):
@@ -150,15 +127,15 @@ class Registers(wiring.Component):
 
         Returns for each place whether it was written.
         """
-        known = Signal(1 << _PLACE_BITS)
+        known = Signal(1 << PLACE_BITS)
         with m.If(store.en):
             m.d.sync += known.bit_select(store.addr, 1).eq(1)
         with m.If(known.bit_select(fetch.addr, 1)):
             m.d.comb += found.eq(fetch.data)
         with m.Else(), m.Switch(fetch.addr):
-            for item in _STORED:
+            for item in STORED:
                 if item.reset:
-                    with m.Case(_place(item.offset)):
+                    with m.Case(place_of(item.offset)):
                         m.d.comb += found.eq(item.reset)
         return known
 
@@ -166,7 +143,7 @@ class Registers(wiring.Component):
         """Return the register of a region, "BASE" or "BYTES"; until it is written it is zero."""
         items = [register(f"{each.name}_{kind}") for each in Region]
         assert not any(item.reset for item in items)
-        place = Array(_place(item.offset) for item in items)[region]
+        place = Array(place_of(item.offset) for item in items)[region]
         fetch = memory.read_port(domain="comb")
         m.d.comb += fetch.addr.eq(place)
         return Mux(known.bit_select(place, 1), fetch.data, 0)
@@ -227,7 +204,7 @@ class Registers(wiring.Component):
             for place in range(0, len(port), 8):
                 with m.If(mask[place]):
                     m.d.sync += port[place : place + 8].eq(word[place : place + 8])
-            if item in _STORED:
+            if item in STORED:
                 m.d.comb += store.eq(1)
 
     def _read(self, m: Module, address, writing, found):
@@ -290,7 +267,7 @@ class Registers(wiring.Component):
                     continue
                 with m.Case(item.offset >> 2):
                     m.d.sync += known.eq(1)
-                    if item in _STORED or item in changing:
+                    if item in STORED or item in changing:
                         m.d.sync += is_wide.eq(1)
                         number = 1 + changing.index(item) if item in changing else 0
                         m.d.comb += source.eq(number)

@@ -1,0 +1,31 @@
+"""Where registers of 32 bits lie in the memory of the register block."""
+
+from amaranth.hdl import Cat, Mux
+
+from matloom.arch.csr import REGISTERS, Access
+
+__all__ = ["PLACE_BITS", "STORED", "place_of"]
+
+#: Registers that are written and read whole. What is read of them lies in a memory besides, for a
+#: choice among so many words would be several tables a bit.
+STORED = [item for item in REGISTERS if item.access is Access.RW and item.width == 32]
+
+#: Bits of the place of a register in that memory.
+PLACE_BITS = 4
+
+
+def place_of(address):
+    """Return where a stored register lies: those of regions, 8 bytes apart, in the upper half.
+
+    Parameters
+    ----------
+    address
+        Its offset: a number, or a value of gates.
+    """
+    if isinstance(address, int):
+        upper = address >> 6 & 1
+        return upper << 3 | (address >> 3 & 7 if upper else address >> 2 & 7)
+    return Cat(Mux(address[6], address[3:6], address[2:5]), address[6])
+
+
+assert len({place_of(item.offset) for item in STORED}) == len(STORED)
