@@ -1,6 +1,7 @@
 """Runs SymbiYosys on one claim, with the solver Yices."""
 
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
@@ -139,9 +140,17 @@ def prove(proof: Proof, text: str, folder: Path, seconds: int) -> Result:
     for option, *names in _TOOLS:
         # The WebAssembly builds belong together; relative names are all that they see.
         command += [*([option] if option else []), _find(*reversed(names))]
+    # SymbiYosys looks for the solver on PATH alone, also where it lies next to the interpreter.
+    solver = str(Path(_find(_SOLVER) or "").parent)
+    path = os.pathsep.join([solver, os.environ.get("PATH", "")])
     begin = time.monotonic()
     done = subprocess.run(
-        [*command, "-f", "claim.sby"], cwd=folder, capture_output=True, text=True, check=False
+        [*command, "-f", "claim.sby"],
+        cwd=folder,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     (folder / "log").write_text(done.stdout + done.stderr)
     verdict, detail = _verdict(folder)
