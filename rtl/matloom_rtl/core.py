@@ -101,7 +101,7 @@ class Core(wiring.Component):
             config,
             read_widths=[config.rows, config.weight_bytes, config.columns, config.bus_bytes],
             read_boundaries=[1, config.weight_boundary, 1, 1],
-            read_groups=[0, 1, 2, 2 if config.lanes < config.columns else 3],
+            read_groups=[0, 1, 2, 2 if config.shares_gather else 3],
             write_widths=[config.columns, config.bus_bytes],
         )
 

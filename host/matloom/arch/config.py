@@ -354,6 +354,14 @@ class Config:
         return int(there and self.paired_windows)
 
     @property
+    def shares_gather(self) -> bool:
+        """Whether STORE reads the scratchpad through POST's port, in cycles that POST leaves it.
+
+        Where POST reads a vector of bytes every other cycle at most, STORE still gets half.
+        """
+        return self.lanes < self.columns
+
+    @property
     def paired_bytes(self) -> int:
         """Bytes of a block of 2 x 2 positions, which a paired window takes in a cycle."""
         return 4 * self.columns

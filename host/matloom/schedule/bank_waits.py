@@ -1,6 +1,7 @@
 """How long units wait for each other at the banks of the scratchpad.
 
-A bank serves one read and one write a cycle: EXEC before POST, POST before STORE and LOAD.
+A bank serves one read and one write a cycle: EXEC before POST, POST before STORE and LOAD. Where
+POST and STORE share a gather, STORE waits for POST at any bank.
 """
 
 from bisect import bisect_right
@@ -101,6 +102,8 @@ class BankWaits:
         self._machine, self._loads = machine, loads
         self._last: dict[Opcode, _UnderWay] = {}
         self._reads = {Opcode.EXEC: _Accesses(), Opcode.POST: _Accesses()}
+        #: What POST reads as STORE meets it: where they share a gather, as if of each bank.
+        self._gathered = _Accesses() if machine.config.shares_gather else self._reads[Opcode.POST]
         self._writes = _Accesses()
         #: The LOADs, and the cycles of their beats; None for one that is left out.
         self._moved: list[tuple[Timing | None, int]] = []
@@ -148,6 +151,10 @@ class BankWaits:
         timing = post.timing
         way = post.work - timing.cycles
         self._reads[Opcode.POST].append(post.start, post.end - way, timing.reads)
+        if self._machine.config.shares_gather:
+            banks = range(self._machine.config.spad_banks) if timing.reads else ()
+            share = min(1.0, sum(timing.reads.values()))
+            self._gathered.append(post.start, post.end - way, dict.fromkeys(banks, share))
         self._writes.append(post.start + way, post.end, timing.writes)
         way = timing.fetch - timing.param_reads
         post.fetched = max(post.fetched + way - _NEXT_PARAMS, self._released)
@@ -162,6 +169,8 @@ class BankWaits:
             if more > 0:
                 post.end += more
                 self._reads[Opcode.POST].ends[-1] += more
+                if self._machine.config.shares_gather:
+                    self._gathered.ends[-1] += more
                 self._writes.ends[-1] += more
                 self._released = post.end
             if more > 0 or post.start == time:
@@ -199,7 +208,7 @@ class BankWaits:
         store = self._last.get(Opcode.STORE)
         if store is None or store.end <= time:
             return
-        timing, reads = store.timing, self._reads
-        if any([other.meet(store.start, timing.banks) for other in reads.values()]):
-            end = _through(store.start, store.work, timing.moved, tuple(reads.values()))
+        timing, above = store.timing, (self._reads[Opcode.EXEC], self._gathered)
+        if any([other.meet(store.start, timing.banks) for other in above]):
+            end = _through(store.start, store.work, timing.moved, above)
             store.end = max(store.end, round(end))

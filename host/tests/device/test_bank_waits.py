@@ -112,6 +112,10 @@ def cycles(pair, instructions):
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 def test_a_unit_waits_at_a_bank_as_long_as_predicted(pair, case):
     shared, apart = (cycles(pair, case(pair.config, bank)) for bank in CASES[case])
-    assert shared[0] > 1.05 * apart[0], "the case must make a unit wait"
+    if case is stored and pair.config.shares_gather:
+        # STORE waits for POST wherever either reads: without that it would take a tenth less.
+        assert shared[0] == apart[0]
+    else:
+        assert shared[0] > 1.05 * apart[0], "the case must make a unit wait"
     for measured, predicted in (shared, apart):
         assert predicted == pytest.approx(measured, rel=0.03, abs=12)
