@@ -187,7 +187,7 @@ def _firmware() -> str:
 
 
 def _vela() -> str:
-    """Return Vela's estimates beside counted cycles, and the seconds of both compilers."""
+    """Return Vela's estimates next to counted cycles, and the seconds of both compilers."""
     path = RESULTS / "vela.json"
     if not path.is_file():
         return "No report of Vela is committed yet.\n"

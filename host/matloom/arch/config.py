@@ -181,7 +181,7 @@ class Config:
             if mode not in MAC_MODES:
                 raise ConfigError(f"mac_modes must be of {', '.join(MAC_MODES)}, not {mode!r}")
         once = len(set(self.mac_modes)) == len(self.mac_modes)
-        self._require("mac_modes", "i8xi8 beside others", "i8xi8" in self.mac_modes, "name")
+        self._require("mac_modes", "i8xi8", "i8xi8" in self.mac_modes, "name")
         self._require("mac_modes", "each mode once", once, "name")
         if self.has_float:
             self._check_floats()

@@ -12,7 +12,7 @@ __all__ = ["configuration_page"]
 
 _CONFIGURATION = """\
 A configuration is a preset by name or a JSON file with any of these fields; what a file leaves out
-is as in `reference`. Behind a preset may follow modes to add and fields with other values, wherever
+is as in `reference`. After a preset may follow modes to add and fields with other values, wherever
 a configuration is named: `--config small+i8xi4+lanes=8`. What cannot be built is refused with a
 sentence: every field must obey the table of rules, whose numbers in parentheses are those of
 `reference`. The rule of `float_rows` holds where a floating-point mode is named.
