@@ -19,7 +19,6 @@ from matloom.arch.memory import BOARD_MEMORIES, load_memory
 from matloom.compiler import CompileOptions, compile_network
 from matloom.device.driver import Driver
 from matloom.device.open import memory_for, open_device
-from matloom.device.rtl import MemoryTiming
 from matloom.program import Program
 from matloom.runtime import Session
 from matloom.tools.bench import CASES, graph_of
@@ -57,8 +56,7 @@ def measure_board(name: str, report: dict[str, Any]) -> dict[str, Any]:
     config, memory = load_config(board.config), load_memory(name)
     if f"{config.digest:08x}" != report["config_digest"]:
         raise SystemExit(f"{name} must have been routed with {board.config} as it is now")
-    driver = open_device("rtl", config, memory_bytes=memory_for(1 << 22))
-    driver.transport.set_timing(MemoryTiming(memory=memory))  # type: ignore[attr-defined]
+    driver = open_device("rtl", config, memory_bytes=memory_for(1 << 22), memory=memory)
     networks: dict[str, Any] = {}
     for case in CASES:
         if case.name not in NETWORKS:
