@@ -145,18 +145,18 @@ def _parities(pieces: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _prologue_rows(stage: ArrayStage, limits: TilingParams, config: Config) -> int:
-    """Return the output rows of an opening, 0 for none."""
+    """Return the output rows of a prologue, 0 for none."""
     if limits.prologue is None:
         return 0
     blocks = min(limits.prologue.blocks, stage.oc_blocks)
-    # Some outputs are left, behind which those of an opening are written and stored.
+    # Some outputs are left: those of the prologue are written and stored while they are made.
     rows = stage.out_rows if blocks < stage.oc_blocks else stage.out_rows * 8 // 9
     most = 2 * stage.entries(config) // blocks
     return min(rows, limits.prologue.rows, most) // GROUPS * GROUPS
 
 
 def _prologue_tiles(stage: ArrayStage, limits: TilingParams, config: Config) -> list[ArrayTile]:
-    """Return the tiles of an opening, slab by slab."""
+    """Return the tiles of a prologue, one split-K panel after the other."""
     rows = _prologue_rows(stage, limits, config)
     if not rows:
         return []
