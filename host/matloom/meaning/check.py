@@ -1,6 +1,6 @@
 """Compares what a program's instructions leave in its outputs with what its network says."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -101,11 +101,10 @@ class _Check:
 
     def step(self, step: EngineStep) -> set[int]:
         """Check the command buffers of a step; return the numbers of the outputs compared."""
-        state = self._state(step, 0)
-        reached = self._compare(step, step, state)
+        reached, spad = self._compare(step, step, lambda: self._state(step, 0))
         again = step.repeat
         if again is not None:
-            self._compare(step, again, self._repeated(step, again, state.spad))
+            self._compare(step, again, lambda: self._repeated(step, again, spad))
         return reached
 
     def _numbers(self, bindings: tuple[Binding, ...]) -> Iterator[tuple[Binding, int]]:
@@ -139,47 +138,57 @@ class _Check:
             state.spad[start:end] = spad[start:end]
         return state
 
-    def _compare(self, step: EngineStep, buffer: EngineStep | Repeat, state: State) -> set[int]:
-        """Run a command buffer, compare its outputs; return the numbers of those compared."""
-        start = state.copy()
+    def _compare(
+        self, step: EngineStep, buffer: EngineStep | Repeat, start: Callable[[], State]
+    ) -> tuple[set[int], NDArray[np.float64]]:
+        """Run a command buffer from the state that `start` makes, compare what it leaves.
+
+        Returns the numbers of the outputs compared, and the scratchpad as it ends.
+        """
+        state = start()
+        kept = self._kept(step, state, repeated=isinstance(buffer, Repeat))
+        variables = self._variables(step, state)
         try:
             run(state, self.program.commands(buffer))
-            self._compare_variables(step, start, state)
-            kept = step.repeat.kept if step.repeat is not None else ()
-            for first, end in kept:
-                self._compare_kept(first, state.spad[first:end], start, buffer)
-            return {
+            for name, place, before in variables:
+                if not np.array_equal(before, state.regions[place.region][_span(place, before)]):
+                    raise MeaningError(f"variable {name!r} must stay as it is")
+            for first, before in kept:
+                _check_kept(first, state.spad[first : first + len(before)], before)
+            numbers = {
                 number
                 for binding, number in self._numbers(step.outputs)
                 if self._compare_output(binding, number, state)
             }
         except MeaningError as error:
             call = "a repeated call" if isinstance(buffer, Repeat) else "the first call"
-            where, layer = self._where(start, buffer)
+            where, layer = self._where(start(), buffer)
             raise MeaningError(f"in {call}, {error}{where}", layer or error.tensor) from None
+        return numbers, state.spad
 
-    def _compare_kept(
-        self, first: int, held: NDArray[np.float64], start: State, buffer: EngineStep | Repeat
-    ) -> None:
-        right = is_known(held)
-        if isinstance(buffer, Repeat):
-            right &= held == start.spad[first : first + len(held)]
-        if not right.all():
-            at = int(np.argmin(right))
-            raise MeaningError(f"byte {first + at} of the scratchpad must still hold a constant")
+    def _kept(
+        self, step: EngineStep, state: State, *, repeated: bool
+    ) -> list[tuple[int, NDArray[np.float64]]]:
+        """Return where constants stay for later calls, and those of a repeated call; else NaN."""
+        spans = step.repeat.kept if step.repeat is not None else ()
+        return [
+            (first, state.spad[first:end].copy() if repeated else np.full(end - first, np.nan))
+            for first, end in spans
+        ]
 
-    def _compare_variables(self, step: EngineStep, start: State, state: State) -> None:
-        """Raise where a step touches variables in external memory that it does not make."""
+    def _variables(
+        self, step: EngineStep, state: State
+    ) -> list[tuple[str, Binding, NDArray[np.float64]]]:
+        """Return the variables in external memory that a step does not make, and their bytes."""
         made = {binding.name for binding in step.outputs}
+        found = []
         for variable in self.program.variables:
             place = variable.place
-            if place is None or variable.after in made:
-                continue
-            size = self.graph.tensors[self._number(variable.before)].size_bytes
-            span = slice(place.offset, place.offset + size)
-            before, after = (each.regions[place.region][span] for each in (start, state))
-            if not np.array_equal(before, after):
-                raise MeaningError(f"variable {variable.name!r} must stay as it is")
+            if place is not None and variable.after not in made:
+                size = self.graph.tensors[self._number(variable.before)].size_bytes
+                held = state.regions[place.region][place.offset : place.offset + size]
+                found.append((variable.name, place, held.copy()))
+        return found
 
     def _number(self, name: str) -> int:
         return next(number for number, known in self.names.items() if known == name)
@@ -238,3 +247,15 @@ class _Check:
         instructions = list(unpack_all(self.program.commands(buffer)))
         timestamp = next((item.timestamp for item in instructions[number:] if item.timestamp), 0)
         return next((item.name for item in self.program.layers if item.timestamp == timestamp), "")
+
+
+def _span(place: Binding, held: NDArray[np.float64]) -> slice:
+    return slice(place.offset, place.offset + len(held))
+
+
+def _check_kept(first: int, held: NDArray[np.float64], before: NDArray[np.float64]) -> None:
+    """Raise unless bytes of the scratchpad are constants, and those from before, where known."""
+    right = is_known(held) & (np.isnan(before) | (held == before))
+    if not right.all():
+        at = int(np.argmin(right))
+        raise MeaningError(f"byte {first + at} of the scratchpad must still hold a constant")

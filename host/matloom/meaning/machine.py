@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from matloom.arch.config import Config
 from matloom.arch.instruction import Instruction, IsaError
-from matloom.arch.isa import FORMATS, AddressSpace, Opcode, Region
+from matloom.arch.isa import FORMATS, WRITABLE_REGIONS, AddressSpace, Opcode, Region
 from matloom.meaning.errors import MeaningError
 from matloom.meaning.post import post
 from matloom.meaning.products import accumulate
@@ -113,6 +113,8 @@ def _transfer(state: State, opcode: Opcode, fields: Mapping[str, int]) -> None:
     if fields["fill"]:
         on_chip[...] = (fields["fill_value"] ^ 128) - 128
         return
+    if opcode is Opcode.STORE and fields["region"] not in WRITABLE_REGIONS:
+        raise MeaningError(f"region {fields['region']} must only be read")
     outside = view(
         state.regions[Region(fields["region"])],
         fields["dram_offset"],

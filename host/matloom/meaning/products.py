@@ -125,21 +125,34 @@ def _vectors(state: State, fields: _Fields, block: int, blocks: int = 1) -> _Flo
     tall = (height - 1) * fields["y_step"] + (taps[0] - 1) * fields["kernel_row_step"] + 1
     wide = (width - 1) * fields["x_step"] + (taps[1] - 1) * fields["kernel_col_step"]
     wide += taps[2] * rows + (blocks - 1) * fields["oc_step"]
-    image = np.full((tall, wide), float(fields["pad_value"]))
-    source = view(
-        state.spad,
-        fields["input_addr"],
-        (fields["input_rows"], fields["input_row_bytes"]),
-        (fields["input_pitch"], 1),
+    image, first, pitch = _image(state, fields, first_byte, tall, wide)
+    strides = (fields["y_step"] * pitch, fields["x_step"], fields["kernel_row_step"] * pitch)
+    steps = (fields["oc_step"], *strides, fields["kernel_col_step"], rows, 1)
+    gathered = view(image, first, (blocks, height, width, *taps, rows), steps)
+    return gathered.reshape(blocks * height * width, -1, rows)
+
+
+def _image(
+    state: State, fields: _Fields, first_byte: int, tall: int, wide: int
+) -> tuple[_Floats, int, int]:
+    """Return bytes in which `tall` rows of `wide` lie, where they begin, and from row to row.
+
+    They begin with the first row and byte of the walk. What is outside of the input is
+    `pad_value`; where nothing is, they are the scratchpad itself.
+    """
+    first_row, in_rows, row_bytes = (
+        fields[name] for name in ("first_row", "input_rows", "input_row_bytes")
     )
-    top, left = max(0, -fields["first_row"]), max(0, -first_byte)
-    inside = source[fields["first_row"] + top :, first_byte + left :][: tall - top, : wide - left]
+    pitch = fields["input_pitch"]
+    if 0 <= first_row <= in_rows - tall and 0 <= first_byte <= row_bytes - wide:
+        return state.spad, fields["input_addr"] + first_row * pitch + first_byte, pitch
+    image = np.full((tall, wide), float(fields["pad_value"]))
+    source = view(state.spad, fields["input_addr"], (in_rows, row_bytes), (pitch, 1))
+    top, left = max(0, -first_row), max(0, -first_byte)
+    inside = source[first_row + top :, first_byte + left :][: tall - top, : wide - left]
     if top < tall and left < wide and inside.size:
         image[top : top + inside.shape[0], left : left + inside.shape[1]] = inside
-    strides = (fields["y_step"] * wide, fields["x_step"], fields["kernel_row_step"] * wide)
-    steps = (fields["oc_step"], *strides, fields["kernel_col_step"], rows, 1)
-    gathered = view(image.reshape(-1), 0, (blocks, height, width, *taps, rows), steps)
-    return gathered.reshape(blocks * height * width, -1, rows)
+    return image.reshape(-1), 0, wide
 
 
 def _tiles(state: State, fields: _Fields, block: int, blocks: int = 1) -> _Floats:

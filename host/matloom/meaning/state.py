@@ -41,13 +41,16 @@ class State:
     watch: Callable[[int, Instruction], None] | None = None
 
     def copy(self) -> "State":
-        """Return another engine with the same contents."""
+        """Return another engine with the same contents; the program's image, both have together."""
         return State(
             config=self.config,
             spad=self.spad.copy(),
             accumulators=self.accumulators.copy(),
             table=self.table.copy(),
-            regions={region: held.copy() for region, held in self.regions.items()},
+            regions={
+                region: held if region is Region.PROGRAM else held.copy()
+                for region, held in self.regions.items()
+            },
         )
 
 

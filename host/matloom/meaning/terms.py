@@ -77,21 +77,23 @@ def _key(*keys: Any) -> Any:
         return np.uint64(key) if isinstance(key, int) else key
 
 
-def _under(values: Any, key: Any) -> NDArray[np.uint64]:
-    """Return 64 pseudo-random bits for each of `values` under a key (`_key`)."""
+def _under(sums: Integers, key: Any) -> NDArray[np.uint64]:
+    """Return 64 pseudo-random bits for each of `sums` modulo 2**32 under a key (`_key`)."""
+    # What NumPy says of single numbers, not of arrays.
     with np.errstate(over="ignore"):
-        return _finished(np.asarray(values, np.int64).astype(np.uint64) ^ key)
+        return _finished((sums.view(np.uint64) << np.uint64(32)) ^ key)
 
 
 def mixed(values: Any, *keys: Any) -> NDArray[np.uint64]:
     """Return 64 pseudo-random bits for each of `values` under keys, integers or arrays of them."""
-    return _under(values, _key(*keys))
+    with np.errstate(over="ignore"):
+        return _finished(np.asarray(values, np.int64).astype(np.uint64) ^ _key(*keys))
 
 
 def _number(bits: NDArray[np.uint64], first: int) -> Integers:
     """Return numbers from `first`, a power of two, up to twice that."""
     size = first.bit_length() - 1
-    return (bits >> np.uint64(64 - size)).astype(np.int64) + first
+    return ((bits >> np.uint64(64 - size)) | np.uint64(first)).view(np.int64)
 
 
 def _probes(values: Any, *keys: Any) -> Integers:
@@ -148,10 +150,10 @@ class Requantisation:
         """Return the results of sums (..., channels)."""
         scale, linear = self.scale, self._linear
         average = scale.rounding == Rounding.AVERAGE
-        sums = wrap32(values if average else values + self.bias)
+        sums = values if average else values + self.bias
         if self.kind == "sum":
             rounded = _number(_under(sums, self._rounded), 2**31) - 2**32
-            return np.where(linear, sums, rounded) if self._some else rounded
+            return np.where(linear, wrap32(sums), rounded) if self._some else rounded
         if scale.low == scale.high:
             return np.full(np.shape(sums), scale.low, np.int64)
         first = WORD if self.kind == "word" else PROBE

@@ -1,5 +1,7 @@
 """The engine's state, its checks, and the order in which instructions take effect."""
 
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,11 +28,16 @@ from matloom.arch.isa import (
 )
 from matloom.device.model.execute import execute
 from matloom.device.model.post import post
+from matloom.program.instruction_table import InstructionTable
+from matloom.program.suspects import suspects
 
 __all__ = ["Engine", "EngineFault"]
 
 #: Command buffers that are not checked again.
 _REMEMBERED = 16
+
+#: Bytes of a command buffer that is decoded as a whole; below, arrays take longer than they save.
+_LONG = 2**12
 
 _Sizes = tuple[tuple[Region, int], ...]
 
@@ -92,20 +99,42 @@ class Engine:
 
     def _run_checked(self, commands: bytes) -> list[Instruction]:
         """Check and execute one instruction after another until END; return them."""
-        offset = 0
         passed: list[Instruction] = []
         issued = dict.fromkeys(UNITS, 0)
         self.executed = 0
-        while True:
-            index = self.executed
-            instruction, offset = self._decode(commands, offset, index)
-            self._check(instruction, index, issued)
+        for instruction, legal in self._decoded(commands):
+            if not legal:
+                self._check(instruction, self.executed, issued)
             self.executed += 1
             if instruction.opcode is Opcode.END:
-                return passed
+                break
             self._execute(instruction)
             passed.append(instruction)
             issued[instruction.opcode] += 1
+        return passed
+
+    def _decoded(self, commands: bytes) -> Iterator[tuple[Instruction, bool]]:
+        """Yield the instructions, and whether each is known to be legal, until END at least.
+
+        Raises `EngineFault` at the first bytes that are none.
+        """
+        if len(commands) >= _LONG:
+            with suppress(IsaError):
+                table = InstructionTable.unpacked(commands)
+                sizes = {region: held.size for region, held in self.regions.items()}
+                doubtful = set(suspects(table, self.config, sizes))
+                return (
+                    (instruction, number not in doubtful)
+                    for number, instruction in enumerate(table.instructions)
+                )
+        return self._one_by_one(commands)
+
+    def _one_by_one(self, commands: bytes) -> Iterator[tuple[Instruction, bool]]:
+        offset = index = 0
+        while True:
+            instruction, offset = self._decode(commands, offset, index)
+            yield instruction, False
+            index += 1
 
     def _decode(self, commands: bytes, offset: int, index: int) -> tuple[Instruction, int]:
         if offset >= len(commands):

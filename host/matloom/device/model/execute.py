@@ -21,6 +21,9 @@ _EXACT_IN_FLOAT32 = 2**24 // 2**14
 #: products of this size, on a busy machine a hundred times.
 _ALONE = 2**18
 
+#: Bytes that sliding windows gather at a time, about.
+_GATHERED = 2**20
+
 
 @functools.lru_cache(maxsize=4096)
 def _walk(
@@ -167,24 +170,40 @@ def _slide(
     accumulators: NDArray[np.int32],
     config: Config,
 ) -> None:
-    """Run an EXEC with sliding windows (decision 0002) on int8 scratchpad and accumulators."""
+    """Run an EXEC with sliding windows (decision 0002), some output blocks at a time."""
     steps = fields["kernel_rows"] * fields["kernel_cols"] * fields["blocks"]
     vectors = fields["width"] * fields["height"]
     outputs = _outputs(fields, vectors)
     size = config.paired_bytes if fields["paired"] else config.rows
-    entry = fields["acc_addr"]
-    for block in range(fields["oc_blocks"]):
-        inputs = _inputs(fields, block, signed, config.rows, size).reshape(vectors, steps, size)
-        weights = _weights(fields, block, steps, signed, config)
-        tiles = weights.reshape(steps, config.rows, config.columns).astype(np.int64)
-        target = accumulators[entry : entry + len(outputs)]
-        entry += len(outputs)
-        for step in range(steps):
-            operands = _operands(inputs[:, step], outputs, fields, config)
-            sums = np.einsum("nrc,rc->nc", operands, tiles[step])
-            if step or fields["accumulate"]:
-                sums = larger(target, sums) if fields["maximum"] else sums + target
-            target[...] = sums.astype(np.int32)
+    some = max(1, _GATHERED // max(1, len(outputs) * steps * config.rows * config.columns))
+    for first in range(0, fields["oc_blocks"], some):
+        blocks = range(first, min(first + some, fields["oc_blocks"]))
+        inputs = np.stack([_inputs(fields, block, signed, config.rows, size) for block in blocks])
+        weights = np.stack([_weights(fields, block, steps, signed, config) for block in blocks])
+        sums = _windows(
+            inputs.reshape(len(blocks), vectors, steps, size),
+            weights.reshape(len(blocks), steps, config.rows, config.columns),
+            outputs,
+            fields,
+            config,
+        )
+        entry = fields["acc_addr"] + first * len(outputs)
+        target = accumulators[entry : entry + len(blocks) * len(outputs)]
+        target[...] = _reduced(sums, target, fields)
+
+
+def _reduced(
+    sums: NDArray[np.int32], target: NDArray[np.int32], fields: dict[str, int]
+) -> NDArray[np.int32]:
+    """Return entries (n, columns) of the sums (blocks, steps, outputs, columns) of each step."""
+    by_step = np.moveaxis(sums, 1, 0).reshape(sums.shape[1], -1, sums.shape[-1])
+    if not fields["maximum"]:
+        # Of int32, which wrap as the accumulators do.
+        total: NDArray[np.int32] = by_step.sum(axis=0, dtype=np.int32)
+        return total + target if fields["accumulate"] else total
+    before = [target.astype(np.int64)] if fields["accumulate"] else []
+    largest: NDArray[np.int64] = functools.reduce(larger, [*before, *by_step.astype(np.int64)])
+    return largest.astype(np.int32)
 
 
 def _outputs(fields: dict[str, int], vectors: int) -> NDArray[np.int64]:
@@ -213,20 +232,41 @@ def _taps(fields: dict[str, int], config: Config) -> tuple[NDArray[np.int64], ND
     return back, np.zeros_like(back)
 
 
-def _operands(
-    vectors: NDArray[np.int8], outputs: NDArray[np.int64], fields: dict[str, int], config: Config
-) -> NDArray[np.int64]:
-    """Return (outputs, rows, columns): what each cell multiplies for each output."""
+def _windows(
+    vectors: NDArray[np.int8],
+    tiles: NDArray[np.int8],
+    outputs: NDArray[np.int64],
+    fields: dict[str, int],
+    config: Config,
+) -> NDArray[np.int32]:
+    """Return (blocks, steps, outputs, columns): what each column adds up in each step.
+
+    Parameters
+    ----------
+    vectors, tiles:
+        (blocks, vectors, steps, bytes) and (blocks, steps, rows, columns).
+    outputs:
+        The numbers of the vectors that make an output.
+    """
     back, first = _taps(fields, config)
-    numbers = outputs[:, np.newaxis] - back
-    found = vectors[
-        np.maximum(numbers, 0)[:, :, np.newaxis], first[:, np.newaxis] + np.arange(config.columns)
-    ]
-    operands = np.full((len(outputs), config.rows, config.columns), fields["pad_value"], np.int64)
-    operands[:, : len(back)] = np.where(numbers[:, :, np.newaxis] >= 0, found, fields["pad_value"])
-    if not fields["paired"]:
-        operands[:, len(back) :] = vectors[outputs, len(back) : config.rows, np.newaxis]
-    return operands
+    padding = np.full_like(vectors[:, :1], fields["pad_value"])
+    padded = np.concatenate([padding, vectors], axis=1)
+    # The first is the padding, and so are all vectors before the first.
+    passed = np.maximum(outputs[:, np.newaxis] - back + 1, 0)
+    bytes_of = first[:, np.newaxis] + np.arange(config.columns)
+    # (outputs, taps, columns, blocks, steps)
+    found = padded.transpose(1, 3, 0, 2)[passed[:, :, np.newaxis], bytes_of]
+    numbers = tiles.astype(np.int32)
+    sums: NDArray[np.int32] = np.einsum(
+        "otcbs,bstc->bsoc", found.astype(np.int32), numbers[:, :, : len(back)]
+    )
+    rest = numbers[:, :, len(back) :]
+    if fields["paired"]:
+        sums += fields["pad_value"] * rest.sum(axis=2, dtype=np.int32)[:, :, np.newaxis]
+    else:
+        read = vectors[:, outputs][..., len(back) : config.rows].astype(np.int32)
+        sums += np.einsum("bosr,bsrc->bsoc", read, rest)
+    return sums
 
 
 def _keep_larger(

@@ -1,5 +1,7 @@
 """POST in NumPy: every value of an instruction at once."""
 
+import functools
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,37 +27,34 @@ def post(
     Entry n of the table is that of the byte n, unsigned.
     """
     fields, columns = instruction.values, config.columns
-    blocks, height, width = fields["oc_blocks"], fields["height"], fields["width"]
-    shape = (blocks, height, width, columns)
-    entries = _entries(instruction, config).reshape(shape[:3])
-    channels = np.full((blocks, 1, 1, 1), columns)
-    channels[-1] = fields["tail"]
-    valid = np.broadcast_to(np.arange(columns) < channels, shape)
+    shape = (fields["oc_blocks"], fields["height"], fields["width"], columns)
+    entries = _entries(instruction, config)
     if fields["rounding"] == Rounding.FLOAT:
         if fields["source"] == Source.SPAD and fields["destination"] == Destination.SPAD:
             # No entries are needed: their numbers may be any.
-            _post_floats(fields, spad, np.zeros(shape, np.int32), valid)
+            _post_floats(fields, spad, np.zeros(shape, np.int32))
             return
-        sums = accumulators[entries]
-        _post_floats(fields, spad, sums, valid)
+        sums = np.array(accumulators[entries]).reshape(shape)
+        _post_floats(fields, spad, sums)
         if fields["destination"] != Destination.SPAD:
-            accumulators[entries] = sums
+            accumulators[entries] = sums.reshape(-1, columns)
         return
     if fields["source"] == Source.ACC:
-        values = accumulators[entries].astype(np.int64)
+        values = accumulators[entries].astype(np.int64).reshape(shape)
     else:
-        values = _read(fields, spad, valid)
+        values = _read(fields, spad, shape)
         if instruction.product:
-            factors = accumulators[entries].astype(np.int64)
+            factors = accumulators[entries].astype(np.int64).reshape(shape)
             values = (values - instruction.factor_zero) * _low_bits(factors)
     bias, multiplier, shift = _parameters(fields, spad, columns)
     rounding = Rounding(fields["rounding"])
     biased = add_bias(values, bias, rounding)
     results = requantize(biased, multiplier, shift, rounding, fields["pre_shift"])
+    valid = _valid(shape, fields["tail"])
     if fields["destination"] == Destination.SPAD:
         results = clamp(results + fields["output_zero"], *_limits(fields))
         if instruction.words:
-            _write_words(fields, spad, results, valid)
+            _write_words(fields, spad, results)
             return
         # The low byte: what is left where the limits cross.
         written = (results & 255).astype(np.uint8)
@@ -64,42 +63,80 @@ def post(
             return
         if instruction.table == Table.LOOK_UP:
             written = table[written]
-        spad[_addresses(fields, "dest", shape)[valid]] = written[valid]
+        spad[_destinations(fields, shape)] = written[valid]
         return
-    target = accumulators[entries]
+    target = np.array(accumulators[entries]).reshape(shape)
     if fields["destination"] == Destination.ACC_ADD:
         results = wrap32(results + target)
     target[valid] = results.astype(np.int32)[valid]
-    accumulators[entries] = target
+    accumulators[entries] = target.reshape(-1, columns)
 
 
-def _entries(instruction: Instruction, config: Config) -> NDArray[np.int64]:
+def _entries(instruction: Instruction, config: Config) -> NDArray[np.int64] | slice:
     """Return the numbers of the entries of each block, then position."""
     positions = instruction.height * instruction.width
-    number: NDArray[np.int64] = np.arange(instruction.oc_blocks * positions)
+    count = instruction.oc_blocks * positions
     if not instruction.pairs:
-        return instruction.acc_addr + number
-    block, position = np.divmod(number, positions)
+        return slice(instruction.acc_addr, instruction.acc_addr + count)
+    block, position = np.divmod(np.arange(count), positions)
     pair = instruction.acc_addr + block // 2 * positions + position
     apart = config.pair_distance
     entries: NDArray[np.int64] = pair + pair // apart * apart + block % 2 * apart
     return entries
 
 
+@functools.lru_cache(maxsize=4096)
+def _valid(shape: tuple[int, ...], tail: int) -> NDArray[np.bool_]:
+    """Return which elements (blocks, height, width, columns) there are: `tail` of the last block's.
+
+    All are where the tail is a whole block.
+    """
+    channels = np.full((shape[0], 1, 1, 1), shape[-1])
+    channels[-1] = tail
+    return np.broadcast_to(np.arange(shape[-1]) < channels, shape)
+
+
 def _read(
-    fields: dict[str, int], spad: NDArray[np.uint8], valid: NDArray[np.bool_]
+    fields: dict[str, int], spad: NDArray[np.uint8], shape: tuple[int, ...]
 ) -> NDArray[np.int64]:
-    """Return the source's elements, bytes or words; anything where they are not `valid`."""
+    """Return the source's elements, bytes or words; anything where they are not valid."""
     size = post_element_bytes(fields)
-    first = _source(fields, valid, size)
-    values = spad.view(np.int8).take(first + size - 1).astype(np.int64)
+    first = _sources(fields, shape, size)
+    values = spad.view(np.int8).take(first + (size - 1)).astype(np.int64)
     return values * 256 + spad.take(first) if size > 1 else values
 
 
-def _source(fields: dict[str, int], valid: NDArray[np.bool_], size: int) -> NDArray[np.int64]:
+def _sources(fields: dict[str, int], shape: tuple[int, ...], size: int) -> NDArray[np.int64]:
     """Return the first byte of each source element; of those that are not valid, any valid one."""
-    first = _addresses(fields, "source", valid.shape, size)
-    return np.where(valid, first, first[..., :1])
+    walk = (fields["source_pitch"], fields["x_step"], shape, fields["tail"], size)
+    return fields["source_addr"] + _grids(*walk)[0]
+
+
+def _destinations(
+    fields: dict[str, int], shape: tuple[int, ...], size: int = 1
+) -> NDArray[np.int64]:
+    """Return the first byte of each valid result (n,), in the order of `_valid`."""
+    walk = (fields["dest_pitch"], fields["x_step"], shape, fields["tail"], size)
+    return fields["dest_addr"] + _grids(*walk)[1]
+
+
+@functools.lru_cache(maxsize=256)
+def _grids(
+    pitch: int, x_step: int, shape: tuple[int, ...], tail: int, size: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return how far elements of `size` bytes are from the first, and how far the valid ones (n,).
+
+    Instead of an element that is not valid stands the first of its block.
+    """
+    blocks, height, width, columns = shape
+    grid: NDArray[np.int64] = (
+        np.arange(blocks).reshape(-1, 1, 1, 1) * columns * size
+        + np.arange(height).reshape(1, -1, 1, 1) * pitch
+        + np.arange(width).reshape(1, 1, -1, 1) * x_step
+        + np.arange(columns) * size
+    )
+    valid = _valid(shape, tail)
+    return np.where(valid, grid, grid[..., :1]), grid[valid]
 
 
 def _limits(fields: dict[str, int]) -> tuple[int, int]:
@@ -111,15 +148,13 @@ def _limits(fields: dict[str, int]) -> tuple[int, int]:
 
 
 def _write_words(
-    fields: dict[str, int],
-    spad: NDArray[np.uint8],
-    results: NDArray[np.int64],
-    valid: NDArray[np.bool_],
+    fields: dict[str, int], spad: NDArray[np.uint8], results: NDArray[np.int64]
 ) -> None:
     """Write the low 16 bits of results, little-endian."""
-    addresses = _addresses(fields, "dest", results.shape, 2)[valid]
-    spad[addresses] = results[valid] & 255
-    spad[addresses + 1] = results[valid] >> 8 & 255
+    addresses = _destinations(fields, results.shape, 2)
+    written = results[_valid(results.shape, fields["tail"])]
+    spad[addresses] = written & 255
+    spad[addresses + 1] = written >> 8 & 255
 
 
 def _low_bits(factors: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -135,44 +170,24 @@ def _fill(table: NDArray[np.uint8], vectors: NDArray[np.uint8], config: Config) 
         rows[number % len(rows)] = vector[: config.table_row_bytes]
 
 
-def _post_floats(
-    fields: dict[str, int],
-    spad: NDArray[np.uint8],
-    sums: NDArray[np.int32],
-    valid: NDArray[np.bool_],
-) -> None:
+def _post_floats(fields: dict[str, int], spad: NDArray[np.uint8], sums: NDArray[np.int32]) -> None:
     """Run one POST of floating-point numbers on bytes and on what its entries hold, in place."""
     number, size = fields["pre_shift"], post_element_bytes(fields)
-    places = np.arange(size)
+    places, valid = np.arange(size), _valid(sums.shape, fields["tail"])
     if fields["source"] == Source.ACC:
         values = sums.astype(np.int64)
     else:
-        first = _source(fields, valid, size)[..., np.newaxis]
+        first = _sources(fields, sums.shape, size)[..., np.newaxis]
         values = elements_of(spad.take(first + places), number)
     bias, _multiplier, _shift = _parameters(fields, spad, sums.shape[-1])
     results = post_results(values, bias, fields["clamp_low"], fields["clamp_high"])
     if fields["destination"] == Destination.SPAD:
-        addresses = _addresses(fields, "dest", sums.shape, size)[valid]
+        addresses = _destinations(fields, sums.shape, size)
         spad[addresses[:, np.newaxis] + places] = written_bytes(results[valid], number)
         return
     if fields["destination"] == Destination.ACC_ADD:
         results = np.asarray(add(sums.astype(np.int64) & 0xFFFFFFFF, results))
     sums[valid] = results[valid].astype(np.uint32).view(np.int32)
-
-
-def _addresses(
-    fields: dict[str, int], side: str, shape: tuple[int, ...], size: int = 1
-) -> NDArray[np.int64]:
-    """Return the first byte of each element of `size` bytes."""
-    blocks, height, width, columns = shape
-    grid: NDArray[np.int64] = (
-        fields[f"{side}_addr"]
-        + np.arange(blocks).reshape(-1, 1, 1, 1) * columns * size
-        + np.arange(height).reshape(1, -1, 1, 1) * fields[f"{side}_pitch"]
-        + np.arange(width).reshape(1, 1, -1, 1) * fields["x_step"]
-        + np.arange(columns) * size
-    )
-    return grid
 
 
 def _parameters(
