@@ -14,8 +14,9 @@ from matloom.arch.modes import FLOAT_MODES, MAC_MODES, NARROW_MODES
 from matloom.arch.numerics import high_nibble, low_nibble, wrap32
 from matloom.meaning.errors import MeaningError
 from matloom.meaning.floats import elements, weight_probes
-from matloom.meaning.state import State, view
+from matloom.meaning.state import State
 from matloom.meaning.terms import Integers, is_known, nibbles, peaks
+from matloom.meaning.walk import input_vectors, paired_vectors
 
 __all__ = ["accumulate"]
 
@@ -102,10 +103,11 @@ def _sums(operands: _Floats, tiles: _Floats, fields: _Fields) -> Integers:
 
 def _operands(state: State, fields: _Fields, block: int, mode: str) -> _Floats:
     """Return (positions, steps, rows) of an output block, as the mode reads them."""
-    raw = _vectors(state, fields, block)
+    raw = input_vectors(state, fields, block)
     if mode == "i4xi4":
         return nibbles(raw.astype(np.int64)).astype(np.float64)
     if mode == "i16xi8":
+        raw = raw.copy()
         low = raw[:, :, ::2]
         raw[:, :, ::2] = low + 256 * (is_known(low) & (low < 0))
         raw[:, :, 1::2] *= 256
@@ -114,45 +116,6 @@ def _operands(state: State, fields: _Fields, block: int, mode: str) -> _Floats:
         used = raw[:, :, : count * size].astype(np.int64)
         return elements([used[:, :, place::size] for place in range(size)]).astype(np.float64)
     return raw
-
-
-def _vectors(state: State, fields: _Fields, block: int, blocks: int = 1) -> _Floats:
-    """Return (blocks * positions, steps, rows): the input's bytes, `pad_value` outside of it."""
-    rows = state.config.rows
-    height, width = fields["height"], fields["width"]
-    taps = (fields["kernel_rows"], fields["kernel_cols"], fields["blocks"])
-    first_byte = fields["first_byte"] + block * fields["oc_step"]
-    tall = (height - 1) * fields["y_step"] + (taps[0] - 1) * fields["kernel_row_step"] + 1
-    wide = (width - 1) * fields["x_step"] + (taps[1] - 1) * fields["kernel_col_step"]
-    wide += taps[2] * rows + (blocks - 1) * fields["oc_step"]
-    image, first, pitch = _image(state, fields, first_byte, tall, wide)
-    strides = (fields["y_step"] * pitch, fields["x_step"], fields["kernel_row_step"] * pitch)
-    steps = (fields["oc_step"], *strides, fields["kernel_col_step"], rows, 1)
-    gathered = view(image, first, (blocks, height, width, *taps, rows), steps)
-    return gathered.reshape(blocks * height * width, -1, rows)
-
-
-def _image(
-    state: State, fields: _Fields, first_byte: int, tall: int, wide: int
-) -> tuple[_Floats, int, int]:
-    """Return bytes in which `tall` rows of `wide` lie, where they begin, and from row to row.
-
-    They begin with the first row and byte of the walk. What is outside of the input is
-    `pad_value`; where nothing is, they are the scratchpad itself.
-    """
-    first_row, in_rows, row_bytes = (
-        fields[name] for name in ("first_row", "input_rows", "input_row_bytes")
-    )
-    pitch = fields["input_pitch"]
-    if 0 <= first_row <= in_rows - tall and 0 <= first_byte <= row_bytes - wide:
-        return state.spad, fields["input_addr"] + first_row * pitch + first_byte, pitch
-    image = np.full((tall, wide), float(fields["pad_value"]))
-    source = view(state.spad, fields["input_addr"], (in_rows, row_bytes), (pitch, 1))
-    top, left = max(0, -first_row), max(0, -first_byte)
-    inside = source[first_row + top :, first_byte + left :][: tall - top, : wide - left]
-    if top < tall and left < wide and inside.size:
-        image[top : top + inside.shape[0], left : left + inside.shape[1]] = inside
-    return image.reshape(-1), 0, wide
 
 
 def _tiles(state: State, fields: _Fields, block: int, blocks: int = 1) -> _Floats:
@@ -189,7 +152,9 @@ def _slide(state: State, fields: _Fields) -> None:
     some = max(1, _GATHERED // size)
     for block in range(0, blocks, some):
         count = min(some, blocks - block)
-        vectors = (_paired_vectors if fields["paired"] else _vectors)(state, fields, block, count)
+        vectors = (paired_vectors if fields["paired"] else input_vectors)(
+            state, fields, block, count
+        )
         tiles = np.broadcast_to(
             _tiles(state, fields, block, count),
             (count, steps, state.config.rows, state.config.columns),
@@ -200,28 +165,6 @@ def _slide(state: State, fields: _Fields) -> None:
         entry = fields["acc_addr"] + block * outputs
         sums = sums.reshape(-1, state.config.columns)
         _put(state, np.arange(entry, entry + len(sums)), sums, fields)
-
-
-def _paired_vectors(state: State, fields: _Fields, block: int, blocks: int) -> _Floats:
-    """Return (blocks * vectors, steps, bytes) of 2 x 2 positions, padding where not whole."""
-    size = state.config.paired_bytes
-    rows = fields["first_row"] + np.add.outer(
-        np.arange(fields["height"]) * fields["y_step"],
-        np.arange(fields["kernel_rows"]) * fields["kernel_row_step"],
-    )
-    starts = fields["first_byte"] + np.add.outer(
-        np.arange(fields["width"]) * fields["x_step"],
-        np.arange(fields["kernel_cols"]) * fields["kernel_col_step"],
-    )  # fmt: skip
-    of_block = np.arange(block, block + blocks) * fields["oc_step"]
-    row = rows[None, :, None, :, None]
-    start = of_block[:, None, None, None, None] + starts[None, None, :, None, :]
-    inside = (row >= 0) & (row < fields["input_rows"])
-    inside = inside & (start >= 0) & (start + size <= fields["input_row_bytes"])
-    first = np.where(inside, fields["input_addr"] + row * fields["input_pitch"] + start, 0)
-    found = state.spad.take(first[..., None] + np.arange(size), mode="clip")
-    found[~inside] = fields["pad_value"]
-    return found.reshape(blocks * fields["height"] * fields["width"], -1, size)
 
 
 @dataclass(frozen=True)
