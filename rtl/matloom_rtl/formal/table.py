@@ -7,16 +7,21 @@ from matloom_rtl.formal.bursts import burst_proofs
 from matloom_rtl.formal.dma import dma_proofs
 from matloom_rtl.formal.floats import float_proofs
 from matloom_rtl.formal.inside import owners
+from matloom_rtl.formal.positions import position_proofs
 from matloom_rtl.formal.proof import Proof
 from matloom_rtl.formal.queues import queue_proofs
 from matloom_rtl.formal.registers import register_proofs
 from matloom_rtl.formal.requantise import requantise_proofs
+from matloom_rtl.formal.rows import row_proofs
 from matloom_rtl.top import Top
 
 __all__ = ["KINDS", "proofs_of"]
 
 #: Each kind returns its proofs for the units of a chip.
-KINDS = (queue_proofs, burst_proofs, dma_proofs, register_proofs, requantise_proofs, float_proofs)
+KINDS = (
+    *(queue_proofs, burst_proofs, dma_proofs, register_proofs),
+    *(row_proofs, position_proofs, requantise_proofs, float_proofs),
+)
 
 
 def proofs_of(config: Config) -> list[Proof]:

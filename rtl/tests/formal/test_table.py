@@ -15,6 +15,7 @@ def test_every_unit_has_its_proofs():
             *("CreditFIFO", "CreditQueue", "SkidBuffer", "StreamRegister"),
             *("SyncFIFO", "SyncFIFOBuffered"),
         },
+        "addresses": {"Positions", "Rows"},
         "bursts": {"Bursts"},
         "bus": {"Fetch", "Load", "ReadPort", "Registers", "Store"},
         "requantising": {"Lane", "Quotient"},
