@@ -46,8 +46,8 @@ class Lanes(wiring.Component):
     emerges, results: out
         Which beat of a vector's results is there in this cycle, a bit each; 32 bits a lane, bytes
         and words in the low bits.
-    last_beat, block_left: out
-        A vector has entered whole; it was the last of its block.
+    last_beat: out
+        A vector has entered whole.
     """
 
     def __init__(self, config: Config):
@@ -65,7 +65,6 @@ class Lanes(wiring.Component):
                 "results": Out(data.ArrayLayout(32, config.lanes)),
                 **({"rows": In(table_row_signature(config))} if config.tables else {}),
                 "last_beat": Out(1),
-                "block_left": Out(1),
             }
         )
 
@@ -107,8 +106,7 @@ class Lanes(wiring.Component):
             inside_next.eq(inside + begin - self.written),
             self.last_beat.eq(feed & (beat == beats - 1)),
             vectors.ready.eq(self.last_beat),
-            self.block_left.eq(self.last_beat & vectors.payload.ends_block),
-            parameters.release.eq(self.block_left),
+            parameters.release.eq(self.last_beat & vectors.payload.ends_block),
         ]
         with m.If(feed):
             m.d.sync += beat.eq(Mux(self.last_beat, 0, beat + 1))

@@ -130,7 +130,6 @@ class Post(wiring.Component):
             reader.streaming.eq(sequencer.streaming),
             lanes.start.eq(sequencer.start),
             lanes.written.eq(writer.advance),
-            sequencer.block_left.eq(lanes.block_left),
             sequencer.finished.eq(writer.finished),
             sequencer.waiting.eq(writer.waiting),
         ]

@@ -32,8 +32,6 @@ class Sequencer(wiring.Component):
         Its vectors may be asked for.
     asked_all: in
         The last vector is asked for in this cycle.
-    block_left: in
-        The last vector of a block has entered the lanes.
     finished: in
         The last result has left the queue.
     waiting: in
@@ -50,7 +48,6 @@ class Sequencer(wiring.Component):
                 "start": Out(1),
                 "streaming": Out(1),
                 "asked_all": In(1),
-                "block_left": In(1),
                 "finished": In(1),
                 "waiting": In(1),
             }
@@ -61,7 +58,6 @@ class Sequencer(wiring.Component):
         unit = self.unit
         command = Signal(self.command.shape(), reset_less=True)
         m.d.comb += self.command.eq(command)
-        blocks_left = Signal(12)
         settling = Signal(range(max(SPAD_WRITE_LATENCY, self._config.acc_update_latency) + 1))
         all_written = Signal()
         with m.If(self.finished):
@@ -82,13 +78,8 @@ class Sequencer(wiring.Component):
                     m.next = "Begin"
             with m.State("Begin"):
                 m.d.comb += self.streaming.eq(1)
-                m.d.sync += blocks_left.eq(command.oc_blocks - 1)
                 m.next = "Stream"
-            with m.State("Stream"), m.If(self.block_left):
-                m.d.sync += blocks_left.eq(blocks_left - 1)
-                with m.If(blocks_left == 0):
-                    m.next = "Drain"
-            with m.State("Drain"):
+            with m.State("Stream"):
                 m.d.sync += settling.eq(self._config.acc_update_latency)
                 with m.If(all_written & ~self.waiting):
                     m.next = "Settle"

@@ -137,7 +137,7 @@ def run(config, command, vectors, seed, *, scarce=0.0, away=0.0, slow=0.0, reset
                 if ctx.get(dut.parameters.release):
                     ctx.set(dut.parameters.ready, chance.random() >= away)
                 _clock, _reset, taken, left = await ctx.tick().sample(
-                    dut.vectors.ready, dut.block_left
+                    dut.vectors.ready, dut.parameters.release
                 )
                 if taken:
                     break

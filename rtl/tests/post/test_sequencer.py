@@ -6,7 +6,6 @@ import pytest
 from amaranth.hdl import ResetInserter, Signal
 
 from matloom.arch.config import PRESETS
-from matloom.testing.configs import WIDEST
 from matloom_rtl.post.sequencer import Sequencer
 from matloom_rtl.testing import simulate
 
@@ -40,7 +39,7 @@ async def pulse(ctx, signal):
     ctx.set(signal, 0)
 
 
-async def execute(ctx, dut, command, generator, written_first):
+async def execute(ctx, dut, command, generator, waiting):
     """Check a command from its first cycle to `done`."""
     await begin(ctx, dut, command, generator.randint(0, 3))
     for cycle in range(generator.randint(2, 6)):
@@ -53,20 +52,17 @@ async def execute(ctx, dut, command, generator, written_first):
     assert not ctx.get(dut.streaming)
     await ctx.tick()
     ctx.set(dut.asked_all, 0)
-    ctx.set(dut.waiting, command["oc_blocks"] == 1)
-    if written_first:
-        await pulse(ctx, dut.finished)
-    for block in range(command["oc_blocks"]):
+    # The last result may leave while others still wait, or nothing may wait before it.
+    ctx.set(dut.waiting, waiting)
+    for _cycle in range(generator.randint(0, 2 * CONFIG.acc_update_latency)):
         assert not ctx.get(dut.streaming)
         assert not ctx.get(dut.unit.done)
-        await pause(ctx, generator.randint(0, 2))
-        if block == command["oc_blocks"] - 1:
-            ctx.set(dut.waiting, 1)
-        await pulse(ctx, dut.block_left)
-    if not written_first:
-        await pause(ctx, generator.randint(0, 3))
-        await pulse(ctx, dut.finished)
-    await pause(ctx, generator.randint(0, 3))
+        await ctx.tick()
+    ctx.set(dut.waiting, 1)
+    await pulse(ctx, dut.finished)
+    for _cycle in range(generator.randint(0, 2 * CONFIG.acc_update_latency)):
+        assert not ctx.get(dut.unit.done)
+        await ctx.tick()
     # The last grant: visible after the latency of the memories.
     ctx.set(dut.waiting, 0)
     for _cycle in range(CONFIG.acc_update_latency):
@@ -87,30 +83,9 @@ def test_commands_one_after_the_other(seed):
     async def bench(ctx):
         for number in range(12):
             command = {"timestamp": generator.randrange(63), "oc_blocks": generator.randint(1, 4)}
-            await execute(ctx, dut, command, generator, written_first=number % 3 == 1)
+            await execute(ctx, dut, command, generator, waiting=number % 3 == 1)
 
     simulate(dut, bench, cycles=1000)
-
-
-def test_as_many_blocks_as_the_field_counts():
-    dut, blocks = Sequencer(WIDEST), 4095
-
-    async def bench(ctx):
-        await begin(ctx, dut, {"timestamp": 5, "oc_blocks": blocks})
-        await pause(ctx, 2)
-        await pulse(ctx, dut.finished)
-        ctx.set(dut.block_left, 1)
-        await ctx.tick().repeat(blocks - 1)
-        ctx.set(dut.block_left, 0)
-        for _cycle in range(2 * WIDEST.acc_update_latency):
-            assert ctx.get(dut.unit.busy)
-            assert not ctx.get(dut.unit.done)
-            await ctx.tick()
-        await pulse(ctx, dut.block_left)
-        await pause(ctx, WIDEST.acc_update_latency)
-        assert ctx.get(dut.unit.done)
-
-    simulate(dut, bench, cycles=blocks + 100)
 
 
 @pytest.mark.parametrize("cycles", range(12))
@@ -120,14 +95,13 @@ def test_reset_midway(seed, cycles):
     async def bench(ctx):
         await begin(ctx, dut, {"timestamp": 1, "oc_blocks": 1})
         for cycle in range(cycles):
-            ctx.set(dut.block_left, cycle == 3)
             ctx.set(dut.finished, cycle == 5)
             await ctx.tick()
-        for each in (dut.block_left, dut.finished, dut.unit.command.valid):
+        for each in (dut.finished, dut.unit.command.valid):
             ctx.set(each, 0)
         await pulse(ctx, reset)
         assert not ctx.get(dut.unit.busy)
         assert not ctx.get(dut.streaming)
-        await execute(ctx, dut, {"timestamp": 7, "oc_blocks": 2}, generator, written_first=False)
+        await execute(ctx, dut, {"timestamp": 7, "oc_blocks": 2}, generator, waiting=True)
 
     simulate(ResetInserter(reset)(dut), bench, cycles=200)
