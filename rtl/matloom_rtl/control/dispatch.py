@@ -11,6 +11,7 @@ from matloom_rtl.control.bounds import Bounds
 from matloom_rtl.control.layouts import (
     GRANULE_BITS,
     LONGEST,
+    LONGEST_WAIT,
     count_bits,
     notes_layout,
     slice_field,
@@ -113,11 +114,11 @@ class Dispatch(wiring.Component):
         m.d.sync += self.fault.eq(0)
         # All words of an instruction are there, from when it is looked at until it is issued.
         whole = Signal()
-        given, issued = self._queues(m, word, whole, issue)
+        given, issued, targets = self._queues(m, word, whole, issue)
         with m.If(issued):
             m.d.comb += self.dispatched.eq(1)
             m.d.sync += self.index.eq(self.index + 1)
-        unissued = self._unissued(m, word)
+        unissued = self._unissued(m, targets)
         # A cycle late: what is issued was, long before END is judged.
         settled = Signal()
         m.d.sync += settled.eq(
@@ -203,16 +204,15 @@ class Dispatch(wiring.Component):
             with m.If(place[0]):
                 m.next = "Cut-Short"
 
-    def _unissued(self, m: Module, word):
-        """Register whether a wait reaches back before the first instruction."""
+    def _unissued(self, m: Module, targets):
+        """Register whether a wait reaches back before the first instruction: below zero."""
         unissued, early = Signal(), []
         for number, unit in enumerate(UNITS):
-            wait = self._wait(word, unit)
             # Beyond the longest wait the count does not matter; the numbers themselves wrap.
             enough = Signal(name=f"enough_{unit.name.lower()}")
-            issued = self.issued[number]
-            m.d.sync += enough.eq(enough | issued[len(wait) :].any())
-            early.append(~enough & (wait > issued[: len(wait)]))
+            longest = LONGEST_WAIT.bit_length()
+            m.d.sync += enough.eq(enough | self.issued[number][longest:].any())
+            early.append(~enough & targets[number][-1])
         m.d.sync += unissued.eq(Cat(early).any())
         return unissued
 
@@ -223,7 +223,7 @@ class Dispatch(wiring.Component):
     def _queues(self, m: Module, word, whole, issue):
         """Give a whole instruction to its queue, and issue it in the cycle after `issue`.
 
-        Returns whether the queue has it, and whether one is issued now.
+        Returns whether the queue has it, whether one is issued now, and what it waits for.
         """
         mine, given = Signal(len(UNITS)), Signal()
         queues = [getattr(self, unit.name.lower()) for unit in UNITS]
@@ -252,4 +252,4 @@ class Dispatch(wiring.Component):
             ]
             with m.If(self.issue[number]):
                 m.d.sync += self.issued[number].eq(self.issued[number] + 1)
-        return given, self.issue.any()
+        return given, self.issue.any(), targets

@@ -10,6 +10,7 @@ __all__ = [
     "AHEAD",
     "GRANULE_BITS",
     "LONGEST",
+    "LONGEST_WAIT",
     "count_bits",
     "field_place",
     "notes_layout",
@@ -29,7 +30,7 @@ LONGEST = max(layout.instruction_words for layout in FORMATS.values())
 AHEAD = 32
 
 #: Longest wait, and more instructions than a unit may have without completing one.
-_LONGEST_WAIT = 63
+LONGEST_WAIT = 63
 
 
 def queue_places(config: Config) -> int:
@@ -44,7 +45,7 @@ def count_bits(config: Config) -> int:
     on its way; so the target that it waits for is no further behind the unit's completions than
     the longest wait and these together.
     """
-    furthest = _LONGEST_WAIT + (queue_places(config) + 2) * (AHEAD + 2)
+    furthest = LONGEST_WAIT + (queue_places(config) + 2) * (AHEAD + 2)
     return 1 + furthest.bit_length()
 
 
