@@ -114,12 +114,16 @@ class Counters(wiring.Component):
                             m.d.comb += [asked.eq(names.index(name)), is_cause.eq(flag)]
         cause = self._count_causes(m, asked)
         total, added = self._count_visits(m)
-        told, told_cause = Signal(_PLACE_BITS), Signal(_PLACE_BITS)
-        visit, found = Signal(32), Signal(32)
-        m.d.sync += [visit.eq(total), told.eq(added), found.eq(cause), told_cause.eq(asked)]
+        # Of both in turn one is kept, with what it is the value of.
+        told, told_cause, found = Signal(_PLACE_BITS), Signal(), Signal(32)
+        m.d.sync += [
+            found.eq(Mux(is_cause, cause, total)),
+            told.eq(Mux(is_cause, asked, added)),
+            told_cause.eq(is_cause),
+        ]
         m.d.comb += [
-            self.value.eq(Mux(is_cause, found, visit)),
-            self.shown.eq(Mux(is_cause, told_cause, told) == asked),
+            self.value.eq(found),
+            self.shown.eq((told == asked) & (told_cause == is_cause)),
         ]
 
     def _count_causes(self, m: Module, asked):
