@@ -32,6 +32,12 @@ _CONSTANTS = ("ID", "DIGEST")
 #: They are read one by one; the first has a port as other registers have.
 _COUNTERS = [name.upper() for name, _doc in COUNTERS[1:]]
 
+#: They have 32 bits, which change by themselves.
+_CHANGING = [
+    item
+    for item in REGISTERS
+    if item.access is Access.R and item.width == 32 and item.name not in (*_CONSTANTS, *_COUNTERS)
+]
 
 #: What is held of a write until both parts are there, and its bits.
 _WRITE = (("address", 12), ("word", 32), ("mask", 32))
@@ -103,41 +109,44 @@ class Registers(wiring.Component):
         m.submodules.stored = memory = Memory(shape=32, depth=1 << PLACE_BITS, init=[])
         store, fetch = memory.write_port(), memory.read_port(domain="comb")
         address, word, mask = (Signal(bits, name=n) for n, bits in _WRITE)
-        writing, found, stores = Signal(), Signal(32), Signal()
+        writing, stores = Signal(), Signal()
         self._write(m, address, word, mask, writing, stores)
         # What was stored is read in one cycle, and stored with the bytes written in the next: until
         # then address, word and mask stay as they are.
         before = Signal(32, reset_less=True)
-        m.d.sync += [store.en.eq(stores), before.eq(found)]
+        m.d.sync += store.en.eq(stores)
         m.d.comb += [
             store.addr.eq(place_of(address)),
             store.data.eq(Cat(Mux(mask[n], word[n], before[n]) for n in range(32))),
         ]
-        looked_at = Signal(12)
-        m.d.comb += fetch.addr.eq(place_of(Mux(writing, address, looked_at)))
-        known = self._find(m, fetch, store, found)
+        looked_at, at = Signal(12), Signal(12)
+        m.d.comb += [at.eq(Mux(writing, address, looked_at)), fetch.addr.eq(place_of(at))]
+        found, known = self._find(m, at, fetch, store)
+        m.d.sync += before.eq(found)
         m.d.comb += self.region_bytes.eq(self._look_up(m, memory, known, "BYTES", self.region))
         for base, region in zip(self.bases, self.base_regions, strict=True):
             m.d.comb += base.eq(self._look_up(m, memory, known, "BASE", region))
-        self._read(m, looked_at, writing | store.en, found)
+        self._read(m, looked_at, writing | store.en, before)
         return m
 
-    def _find(self, m: Module, fetch, store, found):
-        """Put into `found` what a stored register holds: its reset value until it is written.
+    def _find(self, m: Module, at, fetch, store):
+        """Return what the register at an address holds, unless it has 32 bits that change.
 
-        Returns for each place whether it was written.
+        A stored one holds its reset value until it is written. Returns also for each place whether
+        it was written.
         """
-        known = Signal(1 << PLACE_BITS)
+        known, stored, rest = Signal(1 << PLACE_BITS), Signal(), Signal(32)
         with m.If(store.en):
             m.d.sync += known.bit_select(store.addr, 1).eq(1)
-        with m.If(known.bit_select(fetch.addr, 1)):
-            m.d.comb += found.eq(fetch.data)
-        with m.Else(), m.Switch(fetch.addr):
-            for item in STORED:
-                if item.reset:
-                    with m.Case(place_of(item.offset)):
-                        m.d.comb += found.eq(item.reset)
-        return known
+        written = known.bit_select(fetch.addr, 1)
+        with m.Switch(at[2:]):
+            for item in REGISTERS:
+                with m.Case(item.offset >> 2):
+                    if item in STORED:
+                        m.d.comb += [stored.eq(written), rest.eq(Mux(written, 0, item.reset))]
+                    elif item not in _CHANGING and item.name not in _COUNTERS:
+                        m.d.comb += rest.eq(self._value(item))
+        return Mux(stored, fetch.data, 0) | rest, known
 
     def _look_up(self, m: Module, memory, known, kind: str, region):
         """Return the register of a region, "BASE" or "BYTES"; until it is written it is zero."""
@@ -208,72 +217,51 @@ class Registers(wiring.Component):
                 m.d.comb += store.eq(1)
 
     def _read(self, m: Module, address, writing, found):
-        """Choose among registers in one cycle, and between them and counters in the next."""
-        bus = self.bus
-        looking, looked = Signal(), Signal()
-        timestamps_end = TIMESTAMPS_OFFSET + 4 * self._config.timestamps
-        in_timestamps, aligned, in_counters = Signal(), Signal(), Signal()
-        first_counter, beyond = COUNTERS_OFFSET + 4, COUNTERS_OFFSET + 4 * len(COUNTERS)
+        """Find out in one cycle where a register lies, and choose it in the next."""
+        bus, looking, looked = self.bus, Signal(), Signal()
         m.d.comb += [
             bus.ar.ready.eq(~looking & ~looked & ~bus.r.valid),
             self.mark_slot.eq(address[2:]),
             self.counter.eq(address[2:]),
         ]
-        m.d.sync += [
-            in_timestamps.eq((address >= TIMESTAMPS_OFFSET) & (address < timestamps_end)),
-            in_counters.eq((address >= first_counter) & (address < beyond)),
-            aligned.eq(address[:2] == 0),
-        ]
         with m.If(bus.r.valid & bus.r.ready):
             m.d.sync += bus.r.valid.eq(0)
         with m.If(bus.ar.valid & bus.ar.ready):
             m.d.sync += [address.eq(bus.ar.payload), looking.eq(1)]
-        waits = in_counters & ~self.counter_shown
+        sources = {"found": found, "mark": self.mark_cycle, "counter": self.counter_value}
+        sources |= {item.name: getattr(self, item.name.lower()) for item in _CHANGING}
+        names = list(sources)
+        source, there = Signal(range(len(names))), Signal()
+        m.d.sync += there.eq(self._locate(m, address, source, names))
+        waits = (source == names.index("counter")) & ~self.counter_shown
         m.d.sync += looked.eq((looking & ~writing) | (looked & waits))
         with m.If(looking & ~writing):
             m.d.sync += looking.eq(0)
-        word, known = self._choose(m, address, found)
         with m.If(looked & ~waits):
-            there = known | in_timestamps | in_counters
             m.d.sync += [
                 bus.r.valid.eq(1),
-                bus.r.payload.data.eq(
-                    Mux(in_counters, self.counter_value, Mux(in_timestamps, self.mark_cycle, word))
-                ),
-                bus.r.payload.resp.eq(Mux(there & aligned, _OKAY, _SLAVE_ERROR)),
+                bus.r.payload.data.eq(Array(sources.values())[source]),
+                bus.r.payload.resp.eq(Mux(there, _OKAY, _SLAVE_ERROR)),
             ]
 
-    def _choose(self, m: Module, address, found):
-        """Return the register that the address selects, a cycle later, and whether there is one.
-
-        Those of 32 bits that change are chosen by a number of few bits; the others are constants,
-        or have few bits.
-        """
-        wide, narrow, known = Signal(32), Signal(32), Signal()
-        is_wide = Signal()
-        changing = [
-            item
-            for item in REGISTERS
-            if item.access is Access.R
-            and item.width == 32
-            and item.name not in (*_CONSTANTS, *_COUNTERS)
-        ]
-        sources = [found, *(getattr(self, item.name.lower()) for item in changing)]
-        source = Signal(range(len(sources)))
-        m.d.sync += [wide.eq(Array(sources)[source]), narrow.eq(0), known.eq(0), is_wide.eq(0)]
+    def _locate(self, m: Module, address, source, names):
+        """Register what an address is read from; return whether there is a register."""
+        there, place = Signal(), Signal.like(source)
+        timestamps_end = TIMESTAMPS_OFFSET + 4 * self._config.timestamps
+        first_counter, beyond = COUNTERS_OFFSET + 4, COUNTERS_OFFSET + 4 * len(COUNTERS)
         with m.Switch(address[2:]):
             for item in REGISTERS:
-                if item.name in _COUNTERS:
-                    continue
-                with m.Case(item.offset >> 2):
-                    m.d.sync += known.eq(1)
-                    if item in STORED or item in changing:
-                        m.d.sync += is_wide.eq(1)
-                        number = 1 + changing.index(item) if item in changing else 0
-                        m.d.comb += source.eq(number)
-                    else:
-                        m.d.sync += narrow.eq(self._value(item))
-        return Mux(is_wide, wide, narrow), known
+                if item.name not in _COUNTERS:
+                    with m.Case(item.offset >> 2):
+                        m.d.comb += there.eq(1)
+                        if item in _CHANGING:
+                            m.d.comb += place.eq(names.index(item.name))
+        with m.If((address >= TIMESTAMPS_OFFSET) & (address < timestamps_end)):
+            m.d.comb += [there.eq(1), place.eq(names.index("mark"))]
+        with m.If((address >= first_counter) & (address < beyond)):
+            m.d.comb += [there.eq(1), place.eq(names.index("counter"))]
+        m.d.sync += source.eq(place)
+        return there & (address[:2] == 0)
 
     def _value(self, item):
         if item.name == "ID":
