@@ -14,6 +14,23 @@ from matloom_rtl.ports import AccReadSignature, AccUpdateSignature
 __all__ = ["Accumulators"]
 
 
+class _Sums:
+    """Sums of the array that wait while a memory of either bank is read.
+
+    Members
+    -------
+    sums:
+        32 bits a column.
+    found:
+        For each bank whether a maximum is asked for, and the word found, in the same cycle.
+    kept:
+        A cycle later, whether a maximum keeps what each column found.
+    """
+
+    def __init__(self, columns: int, sums):
+        self.sums, self.found, self.kept = sums, [], Signal(columns)
+
+
 class Accumulators(wiring.Component):
     """Serve, in each of two banks and each cycle, one update or one read.
 
@@ -101,17 +118,19 @@ class Accumulators(wiring.Component):
         mask = Signal(self._columns, reset_less=True)
         m.d.sync += [sums.eq(self.sums), values.eq(update.data), mask.eq(update.mask)]
 
+        seconds = []
         if self._has_narrow:
             self._narrow = Signal(reset_less=True)
-            seconds = Signal.like(sums)
+            seconds = [Signal.like(sums, name="seconds")]
             m.d.sync += [
                 self._narrow.eq(self.sum_narrow),
-                seconds.eq(Mux(self._narrow, self.seconds, self.sums)),
+                seconds[0].eq(Mux(self._narrow, self.seconds, self.sums)),
             ]
         if self._has_float:
             sum_floating = Signal(reset_less=True)
             m.d.sync += sum_floating.eq(self.sum_floating)
 
+        operands = [_Sums(self._columns, each) for each in (sums, *seconds)]
         words = []
         for index in range(2):
             request = Signal(_request_layout(bits, self._has_float), name=f"request_{index}")
@@ -138,9 +157,12 @@ class Accumulators(wiring.Component):
                     request.address.eq(read.address),
                 ]
             if self._has_narrow:
-                words.append(self._halves(m, index, request, (sums, seconds), values, mask))
+                words.append(self._halves(m, index, request, operands, values, mask))
             else:
-                words.append(self._bank(m, f"{index}", request, sums, values, mask))
+                words.append(self._bank(m, f"{index}", request, operands[0], values, mask))
+        if self._has_maximum:
+            for each in operands:
+                self._compare(m, each)
         self._answer(m, read_bank, words)
         return m
 
@@ -149,17 +171,17 @@ class Accumulators(wiring.Component):
         bits = request.address.shape().width - 1
         both, second = request.sum & self._narrow, request.address[bits]
         words = []
-        for half, sums in enumerate(operands):
+        for half, operand in enumerate(operands):
             part = Signal(_request_layout(bits, self._has_float), name=f"request_{index}_{half}")
             m.d.comb += [part[name].eq(request[name]) for name in ("replace", "maximum", "address")]
             with m.If(both | (second == half)):
                 m.d.comb += [part[name].eq(request[name]) for name in ("sum", "update", "read")]
-            words.append(self._bank(m, f"{index}_{half}", part, sums, values, mask))
+            words.append(self._bank(m, f"{index}_{half}", part, operand, values, mask))
         for _cycle in range(2):
             second = delay(m, second)
         return Mux(second, words[1], words[0])
 
-    def _bank(self, m: Module, index: str, request, sums, values, mask):
+    def _bank(self, m: Module, index: str, request, arriving, values, mask):
         """Read, add, write; return the word read, two cycles after its request."""
         width = 32 * self._columns
         m.submodules[f"bank_{index}"] = memory = Memory(
@@ -195,7 +217,7 @@ class Accumulators(wiring.Component):
                 m.d.sync += word.word_select(place, part).eq(zero.replicate(part // 32))
         m.d.sync += operand.eq(
             Cat(
-                Mux(flag, sums.word_select(place, part), values.word_select(place, part))
+                Mux(flag, arriving.sums.word_select(place, part), values.word_select(place, part))
                 for place, flag in enumerate(of_array)
             )
         )
@@ -204,8 +226,9 @@ class Accumulators(wiring.Component):
         with m.Elif(fetched.update):
             m.d.sync += columns.eq(mask)
 
-        if self._has_maximum:
-            columns = columns & ~self._kept(m, index, fetched, fetch.data, operand)
+        arriving.found.append((fetched.maximum, fetch.data))
+        keeps = delay(m, fetched.maximum, name=f"maximum_{index}")
+        columns = columns & ~(arriving.kept & keeps.replicate(self._columns))
         for _cycle in range(self._sum_latency - 1):
             columns, address = delay(m, columns, reset=True), delay(m, address)
         m.d.sync += [store.en.eq(columns), store.addr.eq(address)]
@@ -213,19 +236,18 @@ class Accumulators(wiring.Component):
         m.d.comb += store.data.eq(self._combine(m, index, word, operand, floating))
         return word
 
-    def _kept(self, m: Module, index: str, fetched, found, operand):
-        """Return for each column whether a maximum keeps the number found, and stores nothing.
+    def _compare(self, m: Module, arriving):
+        """Tell for each column whether a maximum keeps the number found, and stores nothing.
 
         Else it stores the operand, so the word is zero for either; the comparison, as
-        `numerics.larger` defines it, has registers of its own.
+        `numerics.larger` defines it, has registers of its own. Only one bank at a time has a sum.
         """
-        keeps = delay(m, fetched.maximum, name=f"maximum_{index}")
-        kept = []
+        (_first, in_first), (second, in_second) = arriving.found
         for column in range(self._columns):
-            old, new = (each.word_select(column, 32)[:LARGER_BITS] for each in (found, operand))
-            old = delay(m, old, name=f"old_{index}_{column}")
-            kept.append(keeps & (new.as_signed() <= old.as_signed()))
-        return Cat(kept)
+            place = slice(32 * column, 32 * column + LARGER_BITS)
+            old = delay(m, Mux(second, in_second[place], in_first[place]), name="old")
+            new = delay(m, arriving.sums[place], name="new")
+            m.d.comb += arriving.kept[column].eq(new.as_signed() <= old.as_signed())
 
     def _combine(self, m: Module, index: str, word, operand, floating):
         """Return the new sums, `_sum_latency` cycles later."""
