@@ -13,6 +13,7 @@ from matloom_rtl.array.cells import delay, flags_layout
 from matloom_rtl.array.loader import Loader
 from matloom_rtl.array.walk import Walk, vector_layout
 from matloom_rtl.memory.bank_select import aligned, bank_select_of
+from matloom_rtl.memory.credit_fifo import CreditFIFO
 from matloom_rtl.memory.credits import CREDITS, CreditQueue
 from matloom_rtl.ports import (
     SPAD_READ_LATENCY,
@@ -44,6 +45,12 @@ def _tag_layout(config: Config) -> data.StructLayout:
     )
 
 
+def _known_layout(config: Config) -> data.StructLayout:
+    """Return what is asked of a vector when its bytes arrive: all but where they lie."""
+    members = vector_layout(config).members
+    return data.StructLayout({name: members[name] for name in members if name != "address"})
+
+
 def _request_layout(config: Config) -> data.StructLayout:
     """Return a place in the stream of requests: a vector, or none."""
     return data.StructLayout(
@@ -54,7 +61,7 @@ def _request_layout(config: Config) -> data.StructLayout:
             "last_tile": 1,
             "bank_select": config.spad_banks,
             **({"paired": 1} if config.has_paired_windows else {}),
-            "vector": vector_layout(config),
+            "address": vector_layout(config)["address"].shape,
         }
     )
 
@@ -130,8 +137,8 @@ class Execute(wiring.Component):
         if self._config.has_float:
             m.d.comb += array.weight_format.eq(loader.weight_format)
         self._take_commands(m, walk, loader)
-        vector, fire = self._request(m, walk, loader)
-        output = self._pad(m, vector, fire, array, loader)
+        fire = self._request(m, walk, loader)
+        output = self._pad(m, walk, fire, array, loader)
         self._finish(m, array, output)
         return m
 
@@ -155,7 +162,7 @@ class Execute(wiring.Component):
             m.d.sync += prefetched.eq(0)
 
     def _request(self, m: Module, walk, loader):
-        """Request each vector; return it, and whether it is granted.
+        """Request each vector; return whether one is granted.
 
         The walk is cut off from all that stalls by a queue, through which pauses move like vectors:
         they keep apart what must not meet in the accumulators.
@@ -166,7 +173,7 @@ class Execute(wiring.Component):
             _request_layout(config),
             at_hand=("valid", "paused", "switch", "last_tile", "bank_select", *paired),
         )
-        shown, vector = vectors.o.payload, vectors.o.payload.vector
+        shown = vectors.o.payload
         allowed = ~shown.switch | loader.full
         address, arriving = walk.vector.address, vectors.w_data
         wanted, bank_select = shown.valid & allowed, bank_select_of(address, config.rows, config)
@@ -179,7 +186,7 @@ class Execute(wiring.Component):
             ready = Mux(shown.paired, self.weight_read.ready, read.ready)
             fire = wanted & ready
             self._share_weight_read(
-                m, loader, wanted & shown.paired, vector.address, shown.bank_select
+                m, loader, wanted & shown.paired, shown.address, shown.bank_select
             )
             wanted = wanted & ~shown.paired
         m.d.comb += [
@@ -190,19 +197,19 @@ class Execute(wiring.Component):
             arriving.paused.eq(walk.paused),
             arriving.switch.eq(walk.vector.switch),
             arriving.last_tile.eq(walk.vector.last_tile),
-            arriving.vector.eq(walk.vector),
+            arriving.address.eq(address),
             # Padding claims nothing, and so waits for nobody.
             arriving.bank_select.eq(Mux(walk.vector.row_valid, bank_select, 0)),
             vectors.o.ready.eq(~shown.valid | (ready & allowed)),
             read.valid.eq(wanted),
-            read.address.eq(vector.address),
+            read.address.eq(shown.address),
             read.bank_select.eq(shown.bank_select),
             loader.release.eq(fire & shown.switch),
             loader.last.eq(shown.last_tile),
         ]
         m.d.sync += self.unit.progress.eq(fire | (self.weight_read.valid & self.weight_read.ready))
         self._name_cause(m, shown, allowed, fire, walk.active)
-        return vector, fire
+        return fire
 
     def _share_weight_read(self, m: Module, loader, taken, address, bank_select):
         """Let the blocks of paired windows go before the rows of the next tile.
@@ -251,19 +258,33 @@ class Execute(wiring.Component):
         with m.Else():
             m.d.comb += cause["exec_setup"].eq(1)
 
-    def _pad(self, m: Module, vector, fire, array, loader):
-        """Delay what is known of a vector until its bytes arrive, and put the padding in.
+    def _known(self, m: Module, walk, fire):
+        """Return what is known of the vector whose bytes arrive, and whether there is one.
 
-        Those of a block arrive in the loader, which does the latter. Returns whether the vector
+        It waits in a memory from the walk on. The vector that needs its place again begins two
+        cycles after its grant at the earliest, and comes to the memory four cycles later.
+        """
+        layout = _known_layout(self._config)
+        m.submodules.known = queue = CreditFIFO(width=layout.size, depth=CREDITS)
+        written, known = data.View(layout, queue.w_data), Signal(layout, reset_less=True)
+        granted = [fire]
+        for _stage in range(SPAD_READ_LATENCY):
+            granted.append(delay(m, granted[-1], reset=True, name="granted"))
+        m.d.comb += [
+            queue.w_en.eq(walk.valid),
+            *(written[name].eq(walk.vector[name]) for name in layout.members),
+            queue.r_en.eq(granted[-2]),
+        ]
+        m.d.sync += known.eq(queue.r_data)
+        return known, granted[-1]
+
+    def _pad(self, m: Module, walk, fire, array, loader):
+        """Put the padding into a vector when its bytes arrive.
+
+        Those of a block arrive in the loader, which does so. Returns whether the vector
         that now enters the array is an output.
         """
-        known, valid = vector, fire
-        for _stage in range(SPAD_READ_LATENCY):
-            known_next = Signal(vector_layout(self._config), reset_less=True)
-            valid_next = Signal()
-            m.d.sync += [known_next.eq(known), valid_next.eq(valid)]
-            known, valid = known_next, valid_next
-
+        known, valid = self._known(m, walk, fire)
         from_spad = self.input_read.data
         padded = [
             Mux(
