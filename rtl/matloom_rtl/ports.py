@@ -39,7 +39,7 @@ SPAD_WRITE_LATENCY = 3
 LOADS_AHEAD = 3 + SPAD_WRITE_LATENCY
 
 #: Cycles from the grant of an accumulator read to its data.
-ACC_READ_LATENCY = 3
+ACC_READ_LATENCY = 2
 
 #: `Config.acc_update_latency` of an engine without floating-point modes.
 ACC_UPDATE_LATENCY = Config().acc_update_latency

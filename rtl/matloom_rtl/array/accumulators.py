@@ -38,8 +38,8 @@ class Accumulators(wiring.Component):
     from post-processing waits for the array, a read for both, where they meet in a bank. `ready`
     depends on the other requests' `valid` and `address`, not on its own `valid`.
 
-    A request granted in cycle t reads its bank at the end of t; the word is registered in t + 2.
-    A read's data follow in t + 3 (`ACC_READ_LATENCY`), chosen between the banks. An update adds
+    A request granted in cycle t reads its bank at the end of t; the word is registered in t + 2,
+    in which a read has its data (`ACC_READ_LATENCY`), chosen between the banks. An update adds
     in t + 2 and writes in t + 3, for requests granted in t + 4 or later (`acc_update_latency`):
     nothing is forwarded, initiators keep this distance. Throughput is one request a cycle and
     bank. Where floating-point modes are built, a sum takes `FloatAdd.LATENCY` cycles instead of
@@ -284,15 +284,9 @@ class Accumulators(wiring.Component):
         return Cat(sums)
 
     def _answer(self, m: Module, read_bank, words):
-        """Choose between the banks two cycles after the request."""
-        bank = read_bank
-        for _cycle in range(2):
-            bank_next = Signal(reset_less=True)
-            m.d.sync += bank_next.eq(bank)
-            bank = bank_next
-        answer = Signal(32 * self._columns, reset_less=True)
-        m.d.sync += answer.eq(Mux(bank, words[1], words[0]))
-        m.d.comb += self.read.data.eq(answer)
+        """Choose between the banks two cycles after the request; whoever reads keeps it."""
+        bank = delay(m, delay(m, read_bank))
+        m.d.comb += self.read.data.eq(Mux(bank, words[1], words[0]))
 
 
 def _request_layout(address_bits: int, has_float: bool) -> data.StructLayout:

@@ -306,7 +306,7 @@ def test_parameters_are_fetched_ahead(seed, name):
     assert three - one == 2 * (vectors * beats + 1)
     first, second, third = taken(vectors, 1, 3)
     assert first == one
-    assert second - first == third - second == vectors * beats + Lane.LATENCY + 12
+    assert second - first == third - second == vectors * beats + Lane.LATENCY + ACC_READ_LATENCY + 9
     # A block shorter than the fetch of the next one's parameters waits for them.
     (short,), (shorts,) = taken(1, 1, 1), taken(1, 2, 1)
     assert shorts - short <= 21
