@@ -178,6 +178,8 @@ MEMORIES = {
     # 12 cycles in each 488; 10 cycles, CAS latency 2, the 2 columns of a beat and 2 registers in
     # the pins; a write begins when all 16 beats of its burst have come. Rows are opened ahead.
     "ulx3s-sdram": Memory(bytes_a_cycle=Fraction(39, 20), read_latency=16, write_latency=42),
+    # That of a Tang Nano 20K: 32 bits less 12 cycles of each 843, one column a beat.
+    "tang-nano-sdram": Memory(bytes_a_cycle=Fraction(71, 18), read_latency=15, write_latency=26),
     # Block RAM of a board without other memory (docs/boards.md, How it is made): the next burst of
     # writes waits two cycles for the response of the last, reads follow one another at once.
     "board-block": Memory(read_latency=7, write_latency=1, outstanding=2),
@@ -187,7 +189,7 @@ MEMORIES = {
 BOARD_MEMORIES = {
     "colorlight-5a75b": "board-block",
     "orangecrab-85f": "board-block",
-    "tang-nano-20k": "board-block",
+    "tang-nano-20k": "tang-nano-sdram",
     "ulx3s-25f": "ulx3s-sdram",
     "ulx3s-85f": "ulx3s-sdram",
 }

@@ -58,7 +58,7 @@ _EFFORT = click.option(
 MEMORY = click.option(
     "--memory",
     metavar="NAME|FILE.json",
-    help="What the bus leads to (reference, on-chip, sdram-16, ulx3s-sdram, or a board by name); "
+    help="What the bus leads to (reference, on-chip, sdram-16, ..., or a board by name); "
     "that of a board on uart:, and the program's own for a .mloom.",
 )
 NETWORK = click.argument("network", metavar="NET", type=click.Path(path_type=Path))

@@ -89,8 +89,9 @@ def test_no_such_board():
 
 
 @pytest.mark.slow
-def test_keyword_spotting_by_the_command_line(models, tmp_path):
-    """`matloom run` on the board with its own engine, beside the functional model."""
+@pytest.mark.parametrize("board", [BOARD, "tang-nano-20k"])
+def test_keyword_spotting_by_the_command_line(board, models, tmp_path):
+    """`matloom run` on a board with its own engine, compared with the functional model."""
     pytest.importorskip("serial", reason="pyserial is absent: extra uart")
     network = next(models.rglob("kws_ref_model.tflite"))
     program = str(Path(sys.executable).with_name("matloom"))
@@ -99,7 +100,7 @@ def test_keyword_spotting_by_the_command_line(models, tmp_path):
         values = np.random.default_rng(4).integers(-128, 128, info.shape).astype(info.dtype)
         expected = session.run({info.name: values})
     np.savez(tmp_path / "in.npz", **{info.name: values})
-    with SimulatedBoard(BOARD) as running:
+    with SimulatedBoard(board) as running:
         words = [program, "run", str(network), "--config", "nano", "--device", running.device]
         words += ["--input", str(tmp_path / "in.npz"), "--output", str(tmp_path / "out.npz")]
         done = subprocess.run(words, capture_output=True, text=True)

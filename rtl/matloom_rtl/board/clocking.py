@@ -65,7 +65,23 @@ def _ecp5(pll: Pll, source, clock, locked, early=None) -> Instance:
     )
 
 
-def _gowin(pll: Pll, source, clock, locked) -> Instance:
+#: Steps of a phase in a cycle of an rPLL's second output, and how many of them it is early by.
+_STEPS, _LEAD = 16, 2
+
+
+def _gowin(pll: Pll, source, clock, locked, early=None) -> Instance:
+    """Return an rPLL; the edges of `early`, where it is wanted, come an eighth of a cycle before.
+
+    Its falling edges come half a cycle after its rising ones (UG286, tables of PSDA_SEL and
+    DUTYDA_SEL).
+    """
+    phase = _STEPS - _LEAD
+    second = {
+        "p_PSDA_SEL": f"{phase:04b}",
+        "p_DUTYDA_SEL": f"{(phase + _STEPS // 2) % _STEPS:04b}",
+        "p_DYN_DA_EN": "false",
+        "o_CLKOUTP": early,
+    }
     return Instance(
         "rPLL",
         p_DEVICE="GW2AR-18C",
@@ -87,6 +103,7 @@ def _gowin(pll: Pll, source, clock, locked) -> Instance:
         **{f"i_{name}": Const(0, 4) for name in ("PSDA", "DUTYDA", "FDLY")},
         o_CLKOUT=clock,
         o_LOCK=locked,
+        **({} if early is None else second),
     )
 
 

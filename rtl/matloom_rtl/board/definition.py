@@ -28,13 +28,14 @@ class BoardError(ValueError):
 class Memory:
     """External memory: its `kind`, one of `MEMORIES`, and its size.
 
-    An SDRAM has its `part`, by `matloom.arch.sdram`, and `pins`, its resource of the definition.
+    An SDRAM has its `part`, by `matloom.arch.sdram`, and `pins`: its resource of the definition, or
+    a table with the sites of each signal and the attributes of their buffers.
     """
 
     kind: str
     bytes: int
     part: str = ""
-    pins: str = ""
+    pins: str | dict[str, Any] = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +125,7 @@ def _board(path: Path, values: dict[str, Any]) -> Board:
     return Board(**(values | changed))
 
 
-def _memory(kind: str, part: str = "", pins: str = "", bytes: int = 0) -> Memory:
+def _memory(kind: str, part: str = "", pins: str | dict[str, Any] = "", bytes: int = 0) -> Memory:
     return Memory(kind=kind, bytes=load_sdram(part).bytes if part else bytes, part=part, pins=pins)
 
 
@@ -149,11 +150,11 @@ def _check_values(path: Path, values: dict[str, Any]) -> None:
         size = memory["bytes"]
         require("memory.bytes", type(size) is int and size > 0, "be a positive integer", size)
     else:
-        part, family = memory["part"], DEVICES[device].family
+        part, places = memory["part"], memory["pins"]
         require("memory.part", part in SDRAMS, f"be one of {', '.join(SDRAMS)}", part)
-        require("memory.kind", family == "ecp5", "be block where the device is no ECP5", kind)
-        named_pins = isinstance(memory["pins"], str) and bool(values.get("definition"))
-        require("memory.pins", named_pins, "be a resource of the definition", memory["pins"])
+        named_pins = isinstance(places, str) and bool(values.get("definition"))
+        good = named_pins or (isinstance(places, dict) and all(map(_sites, places.values())))
+        require("memory.pins", good, "be a resource of the definition or lists of sites", places)
     for name in ("input_hz", "clock_hz", "baud"):
         require(name, values[name] > 0, "be positive", values[name])
     require("pins", set(pins) == set(PORTS), f"name {', '.join(PORTS)}", sorted(pins))
@@ -161,3 +162,10 @@ def _check_values(path: Path, values: dict[str, Any]) -> None:
         named = isinstance(place, str) and bool(values.get("definition"))
         sited = isinstance(place, dict) and isinstance(place.get("site"), str)
         require(f"pins.{port}", named or sited, "be a resource or have a site", place)
+
+
+def _sites(value: Any) -> bool:
+    """Return whether a value of a table of pins is a list of sites, or attributes of buffers."""
+    return isinstance(value, dict) or (
+        isinstance(value, list) and all(isinstance(site, str) for site in value)
+    )

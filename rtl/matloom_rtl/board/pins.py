@@ -37,16 +37,26 @@ def _sdram(board: Board) -> dict[str, Place]:
     """Return the places of the SDRAM's pins."""
     found = {}
     for name, width in port_widths(board.memory.part).items():
-        sites, attributes = _signal(board, f"{board.memory.pins}.{name}")
+        sites, attributes = _sdram_signal(board, name)
         if len(sites) != width:
+            source = board.definition or "its file"
             raise BoardError(
-                f"memory.pins of {board.name} must be an SDRAM of {board.definition} with {width} "
+                f"memory.pins of {board.name} must be an SDRAM of {source} with {width} "
                 f"pins {name}, not {board.memory.pins!r}, which has {len(sites)}"
             )
         for bit, site in enumerate(sites):
             port = f"sdram_{name}[{bit}]" if width > 1 else f"sdram_{name}"
             found[port] = Place(site=site, attributes=attributes)
     return found
+
+
+def _sdram_signal(board: Board, name: str) -> tuple[list[str], dict[str, str]]:
+    """Return sites and attributes of a signal of the SDRAM."""
+    pins = board.memory.pins
+    if isinstance(pins, str):
+        return _signal(board, f"{pins}.{name}")
+    attributes = {key: str(value) for key, value in pins.get("attributes", {}).items()}
+    return pins.get(name, []), attributes
 
 
 def _sited(place: dict[str, Any]) -> Place:

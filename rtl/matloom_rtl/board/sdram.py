@@ -1,17 +1,21 @@
-"""The SDRAM of a board behind AXI4: the controller, and a register of an ECP5 at every pin.
+"""The SDRAM of a board behind AXI4: the controller, and a register at every pin.
 
 The SDRAM's clock leaves by a DDR register, from an output of the PLL that is early by up to an
 eighth of a cycle. Command and data pins have the same way from their registers as the clock, so
 they change after the SDRAM's edge by the time that the clock is early (hold), and a word comes
 back tAC after that edge, in the cycle in which its register takes it. Registers in the pins rather
-than beside the controller, because nextpnr knows no time to a pin: their wires are of no account.
+than next to the controller, because nextpnr knows no time to a pin: their wires are of no account.
 """
 
-from amaranth.hdl import ClockSignal, Const, Instance, IOPort, Module, Signal
+from dataclasses import dataclass
+from typing import Any
+
+from amaranth.hdl import IOPort, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, connect, flipped
 
 from matloom.arch.sdram import load_sdram
+from matloom_rtl.board.pin_registers import PIN_REGISTERS
 from matloom_rtl.bus.axi import AxiReadSignature, AxiWriteSignature
 from matloom_rtl.sdram.controller import SdramController
 from matloom_rtl.sdram.pins import SdramPinsSignature
@@ -33,8 +37,17 @@ def port_widths(part: str) -> dict[str, int]:
     return {"clk": 1, **{name: members[name].shape for name in names}, "dq": data_bits}
 
 
+@dataclass(frozen=True, kw_only=True)
+class _DataPin:
+    """What the controller has for a data pin: its output, whether it drives, and its input."""
+
+    o: Any
+    oe: Any
+    i: Any
+
+
 class BoardSdram(wiring.Component):
-    """Serve bursts from the SDRAM of a board with an ECP5, at the clock of `sync`.
+    """Serve bursts from the SDRAM of a board, at the clock of `sync`.
 
     The ports ``sdram_`` and a name of `port_widths` belong to the top. A reset initialises the
     SDRAM anew, so that its contents are lost.
@@ -43,6 +56,8 @@ class BoardSdram(wiring.Component):
     ----------
     part:
         As `load_sdram` takes it.
+    family:
+        That of the device, by `PIN_REGISTERS`.
     clock_hz, bus_bits, burst_beats:
         As those of `SdramController`.
 
@@ -54,7 +69,8 @@ class BoardSdram(wiring.Component):
         The bus.
     """
 
-    def __init__(self, part: str, *, clock_hz: int, bus_bits: int, burst_beats: int):
+    def __init__(self, part: str, *, family: str, clock_hz: int, bus_bits: int, burst_beats: int):
+        self._registers = PIN_REGISTERS[family]
         self._widths = port_widths(part)
         self._controller = SdramController(
             load_sdram(part),
@@ -79,42 +95,20 @@ class BoardSdram(wiring.Component):
         ports = {name: IOPort(width, name=f"sdram_{name}") for name, width in self._widths.items()}
         for name, port in ports.items():
             if name == "clk":
-                self._clock_pin(m, port)
+                self._registers.clock(m, self.clock, port)
             elif name == "dq":
                 self._data_pins(m, port, controller.pins.dq)
             else:
                 self._output_pins(m, name, port, getattr(controller.pins, name))
         return m
 
-    def _clock_pin(self, m: Module, port: IOPort):
-        q = Signal()
-        m.submodules.clk_ddr = Instance(
-            "ODDRX1F", i_SCLK=self.clock, i_RST=Const(0), i_D0=Const(1), i_D1=Const(0), o_Q=q
-        )
-        m.submodules.clk_pin = Instance("OB", i_I=q, o_O=port)
-
     def _output_pins(self, m: Module, name: str, port: IOPort, value):
         low = name in _ACTIVE_LOW
         for bit in range(len(port)):
-            q = Signal(name=f"{name}_{bit}")
             driven = ~value[bit] if low else value[bit]
-            m.submodules[f"{name}_ff_{bit}"] = _output_register(driven, q, begins=int(low))
-            m.submodules[f"{name}_pin_{bit}"] = Instance("OB", i_I=q, o_O=port[bit])
+            self._registers.output(m, f"{name}_{bit}", driven, port[bit], begins=int(low))
 
     def _data_pins(self, m: Module, port: IOPort, dq):
         for bit in range(len(port)):
-            o, t, i = (Signal(name=f"dq_{what}_{bit}") for what in "oti")
-            m.submodules[f"dq_o_ff_{bit}"] = _output_register(dq.o[bit], o, begins=0)
-            m.submodules[f"dq_t_ff_{bit}"] = _output_register(~dq.oe, t, begins=1)
-            m.submodules[f"dq_i_ff_{bit}"] = _register("IFS1P3DX", "CD", i, dq.i[bit])
-            m.submodules[f"dq_pin_{bit}"] = Instance("BB", i_I=o, i_T=t, o_O=i, io_B=port[bit])
-
-
-def _output_register(value, q, *, begins: int) -> Instance:
-    """Return a register of an output pin; BX begins with one, DX with zero."""
-    return _register(*(("OFS1P3BX", "PD") if begins else ("OFS1P3DX", "CD")), value, q)
-
-
-def _register(cell: str, reset: str, value, q) -> Instance:
-    pins = {f"i_{reset}": Const(0), "i_SP": Const(1), "i_D": value, "o_Q": q}
-    return Instance(cell, i_SCLK=ClockSignal(), **pins)
+            signals = _DataPin(o=dq.o[bit], oe=dq.oe, i=dq.i[bit])
+            self._registers.bidirectional(m, f"dq_{bit}", signals, port[bit])

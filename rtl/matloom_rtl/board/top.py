@@ -88,6 +88,7 @@ class BoardTop(wiring.Component):
     def _sdram(self, m: Module, clocking: Clocking):
         memory = BoardSdram(
             self._board.memory.part,
+            family=DEVICES[self._board.device].family,
             clock_hz=self._link.clock_hz,
             bus_bits=self._config.bus_bits,
             burst_beats=self._config.burst_beats,

@@ -1,7 +1,6 @@
 """Board files: all that come along are sound, and mistakes in one are told by name."""
 
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -99,12 +98,36 @@ def test_mistakes_are_told(old, new, message, tmp_path):
         load_board(str(path))
 
 
-def test_an_sdram_wants_an_ecp5(tmp_path):
+TANG = (BOARD_FOLDER / "tang-nano-20k.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('["IOR11B"]', '"IOR11B"', "memory.pins in .* must be .* lists of sites, not "),
+        ('["IOR11B"]', "[11]", "memory.pins in .* must be .* lists of sites, not "),
+        ('clk = ["IOR11B"]\n', "", "must be an SDRAM of its file with 1 pins clk, .* has 0"),
+        ('"IOR44A", "IOR44B"', '"IOR44A"', "of its file with 32 pins dq, not .*, which has 31"),
+    ],
+)
+def test_mistakes_in_the_sites_of_an_sdram(old, new, message, tmp_path):
+    assert TANG.count(old) == 1
     path = tmp_path / "mine.toml"
-    tang = (BOARD_FOLDER / "tang-nano-20k.toml").read_text()
-    path.write_text(re.sub('kind = "block"\nbytes = .*', SDRAM, tang))
-    with pytest.raises(BoardError, match=r"memory.kind in .* must be block where .*, not 'sdram'"):
-        load_board(str(path))
+    path.write_text(TANG.replace(old, new))
+    with pytest.raises(BoardError, match=message):
+        places(load_board(str(path)))
+
+
+def test_the_sdram_of_the_tang_nano():
+    """By Apicula's doc/sdram.md, the ends of each vector."""
+    board = load_board("tang-nano-20k")
+    assert board.memory.bytes == 8 << 20
+    found = {port: place for port, place in places(board).items() if port.startswith("sdram")}
+    known = {"clk": "IOR11B", "we": "IOL12B", "dqm[0]": "IOL12A", "dqm[3]": "IOR15B"}
+    known |= {"a[0]": "IOR14A", "a[10]": "IOR12B", "dq[0]": "IOL3A", "dq[31]": "IOR44B"}
+    assert {port: found[f"sdram_{port}"].site for port in known} == known
+    assert len(found) == 6 + 4 + 11 + 2 + 32
+    assert all(place.attributes == {"IO_TYPE": "LVCMOS33"} for place in found.values())
 
 
 @pytest.mark.parametrize("name", ["ulx3s-85f", "ulx3s-25f"])
@@ -140,19 +163,25 @@ def test_one_bitstream_for_each_chip_that_a_ulx3s_may_have():
         assert other.columns >= chosen.columns
 
 
-def test_the_memory_of_the_compiler_is_that_of_the_board():
+@pytest.mark.parametrize(
+    ("name", "memory"), [("ulx3s-85f", "ulx3s-sdram"), ("tang-nano-20k", "tang-nano-sdram")]
+)
+def test_the_memory_of_the_compiler_is_that_of_the_board(name, memory):
     """By the figures of docs/sdram.md: the first beat, and what refreshes leave of the pins."""
-    board = load_board("ulx3s-85f")
-    timing = load_sdram(board.memory.part).timing(board.clock_hz)
-    memory = load_memory("ulx3s-sdram")
-    columns = load_config(board.config).bus_bits // 16
-    assert memory.read_latency == 10 + timing.cas_latency + columns + PIN_CYCLES
-    assert memory.rate == pytest.approx(2 * (1 - 12 / timing.refresh_due), rel=0.002)
+    board = load_board(name)
+    part = load_sdram(board.memory.part)
+    timing = part.timing(board.clock_hz)
+    found, config = load_memory(memory), load_config(board.config)
+    columns = config.bus_bits // part.data_bits
+    assert found.read_latency == 10 + timing.cas_latency + columns + PIN_CYCLES
+    assert found.write_latency == 10 + config.burst_beats * columns
+    bytes_ = part.data_bits / 8 * (1 - 12 / timing.refresh_due)
+    assert found.rate == pytest.approx(bytes_, rel=0.002)
 
 
 def test_the_compiler_knows_the_memory_of_each_board():
-    kinds = {"block": "board-block", "sdram": "ulx3s-sdram"}
-    found = {name: kinds[load_board(name).memory.kind] for name in board_names()}
+    kinds = {"IS42S16160": "ulx3s-sdram", "GW2AR-18": "tang-nano-sdram", "": "board-block"}
+    found = {name: kinds[load_board(name).memory.part] for name in board_names()}
     assert found == BOARD_MEMORIES
 
 

@@ -16,6 +16,9 @@ LEAST = "nano+windows=0+maximum=0+counters=0+timestamps=0"
 #: Cells at the pins of an SDRAM of 16 bits: clock, 22 outputs of which four are low where asserted.
 CELLS = {"ODDRX1F": 1, "OB": 23, "BB": 16, "IFS1P3DX": 16, "OFS1P3DX": 34, "OFS1P3BX": 20}
 
+#: Those of 32 bits on a device of Gowin, whose registers are in the logic.
+GOWIN_CELLS = {"ODDR": 1, "OBUF": 23, "IOBUF": 32}
+
 
 @pytest.fixture(scope="module")
 def plan():
@@ -90,6 +93,11 @@ def test_gowin_has_its_own_cell():
     # 27 / (0 + 1) * (1 + 1) = 54.
     assert ".IDIV_SEL(32'd0)" in found
     assert ".FBDIV_SEL(32'd1)" in found
+    # The SDRAM's clock: an eighth early, 14 of 16 steps late; low half a cycle later.
+    assert '.PSDA_SEL("1110")' in found
+    assert '.DUTYDA_SEL("0110")' in found
+    cells = {name: len(re.findall(rf"^  {name} ", text, re.MULTILINE)) for name in GOWIN_CELLS}
+    assert cells == GOWIN_CELLS
 
 
 def test_memory_that_the_engine_does_not_divide(tmp_path):

@@ -46,12 +46,12 @@ class Simulation {
     uart_.sample(top_.uart_tx);
 #ifdef MATLOOM_SDRAM
     // The edge at the end of this cycle. Before the lock there is no clock to speak of.
-    const uint16_t word = cycles_ < kClock || breach() ? 0 : uint16_t(sdram_.step(pins()));
+    const uint32_t word = cycles_ < kClock || breach() ? 0 : sdram_.step(pins());
 #endif
     top_.clk = 1;
     top_.eval();
 #ifdef MATLOOM_SDRAM
-    top_.sdram_dq = word;
+    top_.sdram_dq = decltype(top_.sdram_dq)(word);
 #endif
     ++cycles_;
   }

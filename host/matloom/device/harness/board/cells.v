@@ -21,15 +21,17 @@ endmodule
 module rPLL #(
   parameter DEVICE = "", FCLKIN = "", IDIV_SEL = 0, FBDIV_SEL = 0, ODIV_SEL = 8, DYN_SDIV_SEL = 2,
   parameter DYN_IDIV_SEL = "", DYN_FBDIV_SEL = "", DYN_ODIV_SEL = "", CLKFB_SEL = "",
-  parameter CLKOUT_BYPASS = "", CLKOUTP_BYPASS = "", CLKOUTD_BYPASS = ""
+  parameter CLKOUT_BYPASS = "", CLKOUTP_BYPASS = "", CLKOUTD_BYPASS = "",
+  parameter PSDA_SEL = "", DUTYDA_SEL = "", DYN_DA_EN = ""
 ) (
   input CLKIN, CLKFB, RESET, RESET_P,
   input [5:0] IDSEL, FBDSEL, ODSEL,
   input [3:0] PSDA, DUTYDA, FDLY,
-  output CLKOUT, LOCK
+  output CLKOUT, CLKOUTP, LOCK
 );
   reg [6:0] waited = 0;
   assign CLKOUT = CLKIN;
+  assign CLKOUTP = CLKIN;
   assign LOCK = waited[6];
   always @(posedge CLKIN) if (!LOCK) waited <= waited + 1;
 endmodule
@@ -58,4 +60,18 @@ endmodule
 module BB (input I, T, output O, inout B);
   assign B = T ? 1'bz : I;
   assign O = B;
+endmodule
+
+module ODDR #(parameter TXCLK_POL = 0) (input CLK, D0, D1, TX, output Q0, Q1);
+  assign Q0 = CLK ? D0 : D1;
+  assign Q1 = TX;
+endmodule
+
+module OBUF (input I, output O);
+  assign O = I;
+endmodule
+
+module IOBUF (input I, OEN, output O, inout IO);
+  assign IO = OEN ? 1'bz : I;
+  assign O = IO;
 endmodule
