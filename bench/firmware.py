@@ -16,10 +16,17 @@ ROOT = Path(__file__).resolve().parents[1]
 FIRMWARE = ROOT / "firmware"
 REPORT = ROOT / "docs" / "results" / "firmware.json"
 
+#: For small code on RV32: the linker shortens calls (`relax`; else each takes 8 bytes), and two
+#: functions of firmware/support save registers (`-msave-restore`), but not where a function ends by
+#: a jump to another one.
+SMALL = "+relax+save_restore"
+CALLS = "-fno-optimize-sibling-calls"
+RV32 = ("-target", "riscv32-freestanding-none", CALLS)
+
 #: Processors by name: the compiler's options.
 TARGETS = {
-    "rv32imc": ("-target", "riscv32-freestanding-none", "-mcpu=generic_rv32+m+c"),
-    "rv32im": ("-target", "riscv32-freestanding-none", "-mcpu=generic_rv32+m"),
+    "rv32imc": (*RV32, f"-mcpu=generic_rv32+m+c{SMALL}"),
+    "rv32im": (*RV32, f"-mcpu=generic_rv32+m{SMALL}"),
     "aarch64": ("-target", "aarch64-freestanding-none"),
 }
 WARNINGS = ("-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror")
@@ -36,34 +43,40 @@ def available() -> bool:
     return importlib.util.find_spec("ziglang") is not None
 
 
-def link(target: str, folder: Path, *, linked: bool, whole: bool = False) -> Path:
+def link(target: str, folder: Path, *, linked: bool, extra: tuple[str, ...] = ()) -> Path:
     """Return a program of the driver and a start that calls it, for a target.
 
     Parameters
     ----------
     linked:
         The network is part of the firmware, so that nothing but its checksum is checked.
-    whole:
-        The driver is optimised as a whole, by the linker; the board, as flash, is not known to it.
+    extra:
+        More options for the driver; the board, as flash, is not known to it.
 
     Errors
     ------
     CalledProcessError
         The compiler complains, of which it has said why.
     """
-    name = f"{target}-{'linked' if linked else 'checked'}{'-whole' if whole else ''}"
+    name = f"{target}-{'linked' if linked else 'checked'}{''.join(extra)}"
     output = folder / f"{name}.elf"
     compiler = [sys.executable, "-m", "ziglang", "cc", *TARGETS[target], *WARNINGS, *FLAGS]
     board = _board(compiler, folder)
     sources = [
         *sorted((FIRMWARE / "driver").glob("*.c")),
-        FIRMWARE / "support" / "memory.c",
+        *support(target),
         FIRMWARE / "examples" / "size.c",
     ]
-    command = [*compiler, *(["-DLINKED"] if linked else []), *(["-flto"] if whole else [])]
+    command = [*compiler, *(["-DLINKED"] if linked else []), *extra]
     command += ["-I", FIRMWARE / "include", "-Wl,--gc-sections", "-Wl,--entry=start"]
     subprocess.run([str(word) for word in (*command, *sources, board, "-o", output)], check=True)
     return output
+
+
+def support(target: str) -> list[Path]:
+    """Return what a target without libraries needs: what the compiler calls by itself."""
+    folder = FIRMWARE / "support"
+    return [folder / "memory.c", *([folder / "save_restore.S"] if "rv32" in target else [])]
 
 
 def _board(compiler: list[str], folder: Path) -> Path:
@@ -114,8 +127,9 @@ def measure(folder: Path) -> dict[str, dict[str, int]]:
     }
     found = {name: _size(path) for name, path in files.items()}
     for name, linked in (("any file", False), ("linked network", True)):
-        path = link("rv32imc", folder, linked=linked, whole=True)
-        found[f"rv32imc, {name}, -flto"] = _size(path)
+        for option, extra in (("-Oz", ("-Xclang", "-Oz")), ("-flto", ("-flto",))):
+            path = link("rv32imc", folder, linked=linked, extra=extra)
+            found[f"rv32imc, {name}, {option}"] = _size(path)
     found["rv32imc, application"] = _size(application(folder))
     return found | _files(folder)
 

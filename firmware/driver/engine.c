@@ -22,7 +22,8 @@ static OUTLINE void put(struct matloom_engine* engine, uint32_t offset, uint32_t
 }
 
 /* The result of a call, or BUS where an access failed meanwhile. */
-static OUTLINE enum matloom_result outcome(struct matloom_engine* engine, enum matloom_result result) {
+static OUTLINE enum matloom_result outcome(struct matloom_engine* engine,
+                                           enum matloom_result result) {
   const bool failed = engine->bus_failed;
   engine->bus_failed = false;
   return failed ? MATLOOM_ERROR_BUS : result;
@@ -84,28 +85,15 @@ enum matloom_result matloom_probe(struct matloom_engine* engine, const struct ma
 
 uint32_t matloom_digest(const struct matloom_engine* engine) { return engine->digest; }
 
-/* Copies the image to its region, and lets the engine see it. */
-static void copy_image(const struct matloom_engine* engine,
-                       const struct matloom_program* program) {
-  const uint8_t* image = begin_of(program, MATLOOM_SECTION_IMAGE);
-  const uint32_t bytes = count(program, MATLOOM_SECTION_IMAGE);
-  uint8_t* region = engine->region[MATLOOM_REGION_PROGRAM];
-  for (uint32_t i = 0; i < bytes; ++i) region[i] = image[i];
-  if (engine->port.clean != NULL) engine->port.clean(engine->port.context, region, bytes);
+/* Whether memory ends within the engine's 32 bits. */
+static inline bool ends_in_reach(uint32_t bus, uint32_t bytes) {
+  return bytes == 0 || bytes - 1u <= ~bus;
 }
 
 /* Whether memory is there, aligned, large enough and within the engine's 32 bits. */
 static bool is_memory(const struct matloom_memory* memory, uint32_t needed) {
   return memory->address != NULL && memory->bus % MATLOOM_FILE_ALIGNMENT == 0 &&
-         memory->bytes >= needed && (uint64_t)memory->bus + needed <= (uint64_t)1 << 32;
-}
-
-/* Tells the engine where a region lies. */
-static void place_region(struct matloom_engine* engine, const struct matloom_program* program,
-                         uint32_t region, uint32_t bus) {
-  put(engine, MATLOOM_PROGRAM_BASE_OFFSET + region * REGION_STEP, bus);
-  put(engine, MATLOOM_PROGRAM_BYTES_OFFSET + region * REGION_STEP,
-      matloom_region_bytes(program, region));
+         memory->bytes >= needed && ends_in_reach(memory->bus, needed);
 }
 
 /* Attaches a program; `image_bus` says where its image lies, NULL that it is to be copied. */
@@ -120,15 +108,20 @@ static enum matloom_result attach(struct matloom_engine* engine,
   engine->resident = NONE;
   engine->program = NULL;
   engine->region[MATLOOM_REGION_PROGRAM] = NULL;
-  for (uint32_t region = in_place ? 1u : 0u; region < 4u; ++region) {
+  for (uint32_t region = 0; region < 4u; ++region) {
+    const uint32_t bytes = matloom_region_bytes(program, region);
+    const bool elsewhere = in_place && region == MATLOOM_REGION_PROGRAM;
+    put(engine, MATLOOM_PROGRAM_BASE_OFFSET + region * REGION_STEP,
+        elsewhere ? *image_bus : memory->bus + offset);
+    put(engine, MATLOOM_PROGRAM_BYTES_OFFSET + region * REGION_STEP, bytes);
+    if (elsewhere) continue;
     engine->region[region] = (uint8_t*)memory->address + offset;
-    place_region(engine, program, region, memory->bus + offset);
-    offset += round_up(matloom_region_bytes(program, region), MATLOOM_FILE_ALIGNMENT);
+    offset += round_up(bytes);
   }
-  if (in_place) {
-    place_region(engine, program, MATLOOM_REGION_PROGRAM, *image_bus);
-  } else {
-    copy_image(engine, program);
+  if (!in_place) {
+    matloom_bring(engine, engine->region[MATLOOM_REGION_PROGRAM],
+                  begin_of(program, MATLOOM_SECTION_IMAGE),
+                  count(program, MATLOOM_SECTION_IMAGE));
   }
   const enum matloom_result result = outcome(engine, MATLOOM_OK);
   if (result != MATLOOM_OK) return result;
@@ -148,22 +141,21 @@ enum matloom_result matloom_attach_in_place(struct matloom_engine* engine,
                                             const struct matloom_memory* memory,
                                             uint32_t file_bus) {
   const uint32_t image = program->section[MATLOOM_SECTION_IMAGE].offset;
-  const uint32_t bytes = count(program, MATLOOM_SECTION_IMAGE);
   const uint32_t bus = file_bus + image;
   if (file_bus % MATLOOM_FILE_ALIGNMENT != 0 ||
-      (uint64_t)file_bus + image + bytes > (uint64_t)1 << 32) {
+      !ends_in_reach(file_bus, image + count(program, MATLOOM_SECTION_IMAGE))) {
     return MATLOOM_ERROR_MEMORY;
   }
   return attach(engine, program, memory, &bus);
 }
 
-/* Commands of a step: offset and bytes; those of its repetition where its weights are there. */
-static struct range commands_of(const struct matloom_engine* engine, uint32_t step) {
-  const struct range repeat = RANGE(engine->program, ENGINE_STEPS, step, REPEAT);
-  if (repeat.count != 0 && engine->resident == step) {
-    return RANGE(engine->program, REPEATS, repeat.first, COMMAND_OFFSET);
+/* Commands of a step, offset and bytes; those of its repetition where its weights are there. */
+static const uint8_t* commands_of(const struct matloom_engine* engine, uint32_t step) {
+  const uint8_t* record = AT(engine->program, ENGINE_STEPS, step);
+  if (LENGTH(record, ENGINE_STEPS, REPEAT) != 0 && engine->resident == step) {
+    record = LIST(engine->program, record, ENGINE_STEPS, REPEAT, REPEATS).first;
   }
-  return RANGE(engine->program, ENGINE_STEPS, step, COMMAND_OFFSET);
+  return FIELD(record, ENGINE_STEPS, COMMAND_OFFSET);
 }
 
 enum matloom_result matloom_start(struct matloom_engine* engine, uint32_t step) {
@@ -173,12 +165,12 @@ enum matloom_result matloom_start(struct matloom_engine* engine, uint32_t step) 
   if (step >= count(engine->program, MATLOOM_SECTION_ENGINE_STEPS)) {
     return MATLOOM_ERROR_ARGUMENT;
   }
-  const struct range commands = commands_of(engine, step);
+  const uint8_t* commands = commands_of(engine, step);
   matloom_drop_outputs(engine);
   engine->running = step;
   engine->resident = NONE;
-  put(engine, MATLOOM_COMMAND_OFFSET_OFFSET, commands.first);
-  put(engine, MATLOOM_COMMAND_BYTES_OFFSET, commands.count);
+  put(engine, MATLOOM_COMMAND_OFFSET_OFFSET, load32(commands));
+  put(engine, MATLOOM_COMMAND_BYTES_OFFSET, load32(commands + 4));
   put(engine, MATLOOM_IRQ_STATUS_OFFSET, EVENTS);
   put(engine, MATLOOM_IRQ_ENABLE_OFFSET, engine->port.interrupts ? EVENTS : 0);
   barrier(engine);

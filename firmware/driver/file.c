@@ -16,32 +16,15 @@ struct section_rule {
 static const struct section_rule section_rules[MATLOOM_SECTIONS] = {
     MATLOOM_SECTION_TABLE(SECTION_RULE)};
 
-const uint8_t* matloom_at(const struct matloom_program* program, uint32_t field, uint32_t record) {
-  const uint32_t section = field >> 4;
-  return begin_of(program, section) + record * section_rules[section].record_bytes +
-         4u * (field & 15u);
+const uint8_t* matloom_record(const struct matloom_program* program, uint32_t section,
+                              uint32_t number) {
+  return begin_of(program, section) + number * section_rules[section].record_bytes;
 }
 
-uint32_t matloom_word(const struct matloom_program* program, uint32_t field, uint32_t record) {
-  return load32(matloom_at(program, field, record));
-}
-
-struct range matloom_range(const struct matloom_program* program, uint32_t field,
-                           uint32_t record) {
-  const uint8_t* words = matloom_at(program, field, record);
-  const struct range found = {load32(words), load32(words + 4)};
-  return found;
-}
-
-int32_t matloom_integer(const struct matloom_program* program, uint32_t number) {
-  return (int32_t)WORD(program, INTEGERS, number, VALUE);
-}
-
-struct binding matloom_binding(const struct matloom_program* program, uint32_t number) {
-  struct binding found = {WORD(program, BINDINGS, number, TENSOR),
-                          WORD(program, BINDINGS, number, REGION),
-                          {WORD(program, BINDINGS, number, OFFSET), 0}};
-  found.span.end = found.span.start + matloom_tensor_bytes(program, found.tensor);
+struct list matloom_list(const struct matloom_program* program, const uint8_t* range,
+                         uint32_t section) {
+  const struct list found = {matloom_record(program, section, load32(range)),
+                             load32(range + 4)};
   return found;
 }
 
@@ -97,72 +80,64 @@ static enum matloom_result check_header(struct matloom_program* program, size_t 
   return MATLOOM_OK;
 }
 
-/* An entry of the directory. */
-struct entry {
-  uint32_t tag, flags, offset, bytes, count, record_bytes;
-};
+/* A field of an entry of the directory. */
+#define ENTRY(entry, field) load32((entry) + MATLOOM_FILE_DIRECTORY_##field##_OFFSET)
 
-static struct entry entry(const struct matloom_program* program, uint32_t number) {
-  const uint8_t* record =
-      program->file + MATLOOM_FILE_HEADER_BYTES + number * MATLOOM_FILE_DIRECTORY_BYTES;
-  const struct entry found = {load32(record + MATLOOM_FILE_DIRECTORY_TAG_OFFSET),
-                              load32(record + MATLOOM_FILE_DIRECTORY_FLAGS_OFFSET),
-                              load32(record + MATLOOM_FILE_DIRECTORY_OFFSET_OFFSET),
-                              load32(record + MATLOOM_FILE_DIRECTORY_BYTES_OFFSET),
-                              load32(record + MATLOOM_FILE_DIRECTORY_COUNT_OFFSET),
-                              load32(record + MATLOOM_FILE_DIRECTORY_RECORD_BYTES_OFFSET)};
-  return found;
-}
-
-/* Whether a section lies behind `end`, at the next multiple of its alignment, after zeros. */
-static bool follows(const struct matloom_program* program, const struct entry* found, uint32_t end,
-                    uint32_t total) {
-  const uint32_t alignment =
-      found->tag < MATLOOM_SECTIONS ? section_rules[found->tag].alignment : 8u;
-  if (found->offset % alignment != 0 || found->offset < end || found->offset - end >= 64u ||
-      found->offset > total || found->bytes > total - found->offset) {
+/* Whether a section lies after `end`, at the next multiple of its alignment, after zeros. */
+static bool follows(const struct matloom_program* program, const uint8_t* entry,
+                            uint32_t end, uint32_t alignment) {
+  const uint32_t total = head(program, MATLOOM_FILE_HEADER_TOTAL_BYTES_OFFSET);
+  const uint32_t offset = ENTRY(entry, OFFSET);
+  if (offset % alignment != 0 || offset - end >= 64u || offset > total ||
+      ENTRY(entry, BYTES) > total - offset) {
     return false;
   }
-  for (uint32_t i = end; i < found->offset; ++i) {
-    if (program->file[i] != 0) return false;
+  while (end < offset) {
+    if (program->file[end++] != 0) return false;
   }
   return true;
 }
 
 /* Takes a section that is known up. */
-static bool take(struct matloom_program* program, const struct entry* found) {
-  const struct section_rule* rule = &section_rules[found->tag];
-  program->section[found->tag].offset = found->offset;
-  program->section[found->tag].count = found->count;
-  return found->record_bytes == rule->record_bytes &&
-         found->count == found->bytes / rule->record_bytes &&
-         found->bytes % rule->record_bytes == 0 && found->count >= rule->least &&
-         (!rule->single || found->count == 1u);
+static bool take(struct matloom_program* program, const uint8_t* entry,
+                         const struct section_rule* rule) {
+  const uint32_t tag = ENTRY(entry, TAG);
+  const uint32_t records = ENTRY(entry, COUNT);
+  const uint32_t bytes = ENTRY(entry, BYTES);
+  program->section[tag].offset = ENTRY(entry, OFFSET);
+  program->section[tag].count = records;
+  return ENTRY(entry, RECORD_BYTES) == rule->record_bytes &&
+         records == bytes / rule->record_bytes && bytes % rule->record_bytes == 0 &&
+         records >= rule->least && (!rule->single || records == 1u);
 }
 
 static enum matloom_result check_directory(struct matloom_program* program) {
   const uint32_t total = head(program, MATLOOM_FILE_HEADER_TOTAL_BYTES_OFFSET);
   const uint32_t sections = head(program, MATLOOM_FILE_HEADER_SECTIONS_OFFSET);
+  const uint8_t* entry = program->file + MATLOOM_FILE_HEADER_BYTES;
+  uint32_t last = 0;
   if (sections > (total - MATLOOM_FILE_HEADER_BYTES) / MATLOOM_FILE_DIRECTORY_BYTES) {
     return MATLOOM_ERROR_DIRECTORY;
   }
   uint32_t end = MATLOOM_FILE_HEADER_BYTES + sections * MATLOOM_FILE_DIRECTORY_BYTES;
-  uint32_t last = 0;
   for (uint32_t i = 0; i < sections; ++i) {
-    const struct entry found = entry(program, i);
-    if (found.tag <= last || found.flags > MATLOOM_FILE_REQUIRED ||
-        !follows(program, &found, end, total)) {
+    const uint32_t tag = ENTRY(entry, TAG);
+    const uint32_t flags = ENTRY(entry, FLAGS);
+    const bool known = tag < MATLOOM_SECTIONS;
+    if (tag <= last || flags > MATLOOM_FILE_REQUIRED ||
+        !follows(program, entry, end, known ? section_rules[tag].alignment : 8u)) {
       return matloom_refuse(program, MATLOOM_ERROR_DIRECTORY, 0, i);
     }
-    end = found.offset + found.bytes;
-    last = found.tag;
-    if (found.tag >= MATLOOM_SECTIONS) {
-      if (found.flags == 0) continue;
-      return matloom_refuse(program, MATLOOM_ERROR_SECTION, found.tag, 0);
+    if (known) {
+      if (!take(program, entry, &section_rules[tag])) {
+        return matloom_refuse(program, MATLOOM_ERROR_DIRECTORY, tag, i);
+      }
+    } else if (flags != 0) {
+      return matloom_refuse(program, MATLOOM_ERROR_SECTION, tag, 0);
     }
-    if (!take(program, &found)) {
-      return matloom_refuse(program, MATLOOM_ERROR_DIRECTORY, found.tag, i);
-    }
+    end = ENTRY(entry, OFFSET) + ENTRY(entry, BYTES);
+    last = tag;
+    entry += MATLOOM_FILE_DIRECTORY_BYTES;
   }
   return end == total ? MATLOOM_OK : MATLOOM_ERROR_DIRECTORY;
 }
@@ -190,10 +165,6 @@ enum matloom_result matloom_program_use(struct matloom_program* program, const v
 
 enum matloom_result matloom_program_open(struct matloom_program* program, const void* file,
                                          size_t bytes) {
-  enum matloom_result result = matloom_program_use(program, file, bytes);
-  if (result == MATLOOM_OK) result = matloom_check_limits(program);
-  if (result == MATLOOM_OK) result = matloom_check_parts(program);
-  if (result == MATLOOM_OK) result = matloom_check_steps(program);
-  if (result == MATLOOM_OK) result = matloom_check_variables(program);
-  return result;
+  const enum matloom_result result = matloom_program_use(program, file, bytes);
+  return result == MATLOOM_OK ? matloom_check(program) : result;
 }

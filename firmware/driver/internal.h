@@ -1,4 +1,4 @@
-/* What the driver's files share: fields of a Program file by name. */
+/* What the driver's files share: records of a Program file, and what their fields mean. */
 #ifndef MATLOOM_INTERNAL_H
 #define MATLOOM_INTERNAL_H
 
@@ -14,18 +14,6 @@
 #define PURE
 #define OUTLINE
 #endif
-
-/* A range of records: the first, and how many. */
-struct range {
-  uint32_t first;
-  uint32_t count;
-};
-
-/* A span of bytes, half open. Tensors and files are so small that no end wraps around. */
-struct span {
-  uint32_t start;
-  uint32_t end;
-};
 
 /* A little-endian word at a multiple of four. */
 static inline uint32_t load32(const uint8_t* bytes) {
@@ -49,81 +37,87 @@ static inline const uint8_t* begin_of(const struct matloom_program* program, uin
   return program->file + program->section[section].offset;
 }
 
-/* A field: its section and its offset in words; numbers so small cost an instruction less. */
-#define FIELD_AT(section, offset) ((section) << 4 | (offset) >> 2)
-#define FIELD(section, field) \
-  FIELD_AT(MATLOOM_SECTION_##section, MATLOOM_FILE_##section##_##field##_OFFSET)
+/* A record of a section. Functions take records, not numbers: a field is then one load. */
+PURE const uint8_t* matloom_record(const struct matloom_program* program, uint32_t section,
+                                   uint32_t number);
 
-/* Address, word and pair of words of a field of a record. */
-PURE const uint8_t* matloom_at(const struct matloom_program* program, uint32_t field, uint32_t record);
-PURE uint32_t matloom_word(const struct matloom_program* program, uint32_t field, uint32_t record);
-PURE struct range matloom_range(const struct matloom_program* program, uint32_t field,
-                           uint32_t record);
+/* A record by the names of the generated header; the place of a field in it; the field's word. */
+#define AT(program, section, number) matloom_record(program, MATLOOM_SECTION_##section, number)
+#define FIELD(record, section, field) ((record) + MATLOOM_FILE_##section##_##field##_OFFSET)
+#define WORD(record, section, field) load32(FIELD(record, section, field))
 
-/* The same by the names of the generated header. */
-#define AT(program, section, record, field) matloom_at(program, FIELD(section, field), record)
-#define WORD(program, section, record, field) matloom_word(program, FIELD(section, field), record)
-#define RANGE(program, section, record, field) matloom_range(program, FIELD(section, field), record)
-
-/* An entry of `integers`. */
-PURE int32_t matloom_integer(const struct matloom_program* program, uint32_t number);
-
-/* Where a tensor lies in a region, by number of its binding. */
-struct binding {
-  uint32_t tensor;
-  uint32_t region;
-  struct span span; /* bytes in the region */
+/* Consecutive records of a section. Two words, which are passed in registers. */
+struct list {
+  const uint8_t* first;
+  uint32_t count;
 };
 
-struct binding matloom_binding(const struct matloom_program* program, uint32_t number);
+/* The records that a range, two words of a record, says: the first, and how many. */
+PURE struct list matloom_list(const struct matloom_program* program, const uint8_t* range,
+                              uint32_t section);
 
-/* Whether two spans share bytes. */
-static inline bool overlap(struct span one, struct span other) {
-  return one.start < other.end && other.start < one.end;
+#define LIST(program, record, from, field, to) \
+  matloom_list(program, FIELD(record, from, field), MATLOOM_SECTION_##to)
+#define LENGTH(record, section, field) load32(FIELD(record, section, field) + 4)
+
+/* Goes through a list of records of so many bytes: `list.first` is each, `list` what is left. */
+#define EACH_OF(list, bytes) for (; (list).count != 0; (list).first += (bytes), --(list).count)
+
+#define BYTES(section) MATLOOM_FILE_##section##_BYTES
+
+/* How often the first words of a list's records are a number. */
+PURE uint32_t matloom_times(struct list list, uint32_t bytes, uint32_t number);
+
+/* Numbers of the tensors that a step reads or makes, the engine's (bindings) or the host's. */
+PURE struct list matloom_side(const struct matloom_program* program, uint32_t step, bool output);
+PURE uint32_t matloom_side_bytes(const struct matloom_program* program, uint32_t step);
+
+/* First record of a section with the same name as a text, whose number is given; else their count.
+ * For sections whose records begin with a name: tensors, constants, variables. */
+PURE uint32_t matloom_named(const struct matloom_program* program, uint32_t section,
+                            uint32_t text);
+
+/* Bytes of the elements of a tensor or constant; 0 where the shape is impossible or too large. */
+PURE uint32_t matloom_bytes(const struct matloom_program* program, const uint8_t* record);
+PURE uint32_t matloom_tensor_bytes(const struct matloom_program* program, uint32_t number);
+
+/* Whether types and shapes of two tensors or constants are the same. */
+PURE bool matloom_alike(const struct matloom_program* program, const uint8_t* one,
+                        const uint8_t* other);
+
+/* Size of a region of external memory. */
+PURE uint32_t matloom_region_bytes(const struct matloom_program* program, uint32_t region);
+
+/* Where the tensor of a binding ends in its region. Tensors and files are so small that no end
+ * wraps around. */
+PURE uint32_t matloom_end(const struct matloom_program* program, const uint8_t* binding);
+
+/* Binding of a variable on the device, or NULL where the host keeps it. */
+PURE const uint8_t* matloom_variable_place(const struct matloom_program* program,
+                                           const uint8_t* variable);
+
+/* Whether an offset and a size, two words, end within a limit. */
+static inline bool is_within(const uint8_t* range, uint32_t limit) {
+  return load32(range + 4) <= limit && load32(range) <= limit - load32(range + 4);
 }
 
-/* Whether a range, or an offset and a size, ends within a limit. */
-static inline bool is_within(struct range range, uint32_t limit) {
-  return range.count <= limit && range.first <= limit - range.count;
-}
-
-static inline uint32_t round_up(uint32_t value, uint32_t step) {
-  return (value + step - 1u) / step * step;
+static inline uint32_t round_up(uint32_t value) {
+  return (value + MATLOOM_FILE_ALIGNMENT - 1u) & ~(MATLOOM_FILE_ALIGNMENT - 1u);
 }
 
 /* Notes where a rule is broken, and returns the error. */
 enum matloom_result matloom_refuse(struct matloom_program* program, enum matloom_result error,
                                    uint32_t section, uint32_t record);
 
-/* Rules of one section each; `program` has its sections. */
-enum matloom_result matloom_check_limits(struct matloom_program* program);
-enum matloom_result matloom_check_parts(struct matloom_program* program);
-enum matloom_result matloom_check_steps(struct matloom_program* program);
-enum matloom_result matloom_check_variables(struct matloom_program* program);
-
-/* Bytes of the elements of a shape; 0 where it is impossible or too large. */
-PURE uint32_t matloom_shape_bytes(const struct matloom_program* program, uint32_t dtype,
-                             struct range shape);
-PURE uint32_t matloom_tensor_bytes(const struct matloom_program* program, uint32_t number);
-
-/* Size of a region of external memory. */
-PURE uint32_t matloom_region_bytes(const struct matloom_program* program, uint32_t region);
-
-/* Whether two entries of `texts` have the same bytes. */
-PURE bool matloom_same_text(const struct matloom_program* program, uint32_t one, uint32_t other);
-
-/* Whether all dimensions and the type of two tensors are the same. */
-PURE bool matloom_same_shape(const struct matloom_program* program, struct range one,
-                        struct range other);
-
-/* How often a tensor is provided before a step: given, constant, kept, or made. */
-PURE uint32_t matloom_provided(const struct matloom_program* program, uint32_t tensor, uint32_t step);
-
-/* Inputs or outputs of a step, engine's or host's. */
-PURE struct range matloom_side(const struct matloom_program* program, uint32_t step, bool output);
+/* Checks the rules within the sections of a program whose directory was checked. */
+enum matloom_result matloom_check(struct matloom_program* program);
 
 /* Sets variables on the device to their first values; the host's are then unknown. */
 void matloom_begin_placed(struct matloom_engine* engine);
+
+/* Copies bytes to memory of the engine, unless they are there, and lets the engine see them. */
+void matloom_bring(const struct matloom_engine* engine, uint8_t* place, const uint8_t* from,
+                   uint32_t bytes);
 
 /* Drops what the cache holds of region OUTPUT. */
 void matloom_drop_outputs(const struct matloom_engine* engine);

@@ -1,158 +1,160 @@
 /* Limits of the fields of a Program file, lists that have one owner each, texts, configuration. */
-#include "internal.h"
+#include "rules.h"
 
-enum field_type { U32, I32, TEXT, U64, F64, RANGE };
+enum field_type {
+  U32,
+  I32,
+  TEXT,
+  INDEX,   /* of a record of section `of` */
+  ALIGNED, /* without the bits of `low` */
+  U64,     /* from here on: of two words */
+  F64,
+  RANGE,
+  PART /* offset and bytes, without the bits of `low`, that end within section `of` */
+};
 
 /* A field with limits; see MATLOOM_FIELD_TABLE. */
 struct field_rule {
   uint8_t section;
   uint8_t offset;
-  uint8_t type;
   uint8_t of; /* section of a range */
+  uint8_t type : 4;
+  uint8_t error : 4; /* less LEAST_ERROR */
   uint32_t low;
   uint32_t high;
 };
 
+#define LEAST_ERROR MATLOOM_ERROR_FIELD
 #define FIELD_RULE(section, offset, type, of, low, high) \
-  {MATLOOM_SECTION_##section, offset, type, MATLOOM_SECTION_##of, low, high},
+  {MATLOOM_SECTION_##section, offset, MATLOOM_SECTION_##of, type, 0, low, high},
+#define PLACE_RULE(section, field, type, of, low, high, error)                             \
+  {MATLOOM_SECTION_##section, MATLOOM_FILE_##section##_##field##_OFFSET,                   \
+   MATLOOM_SECTION_##of,      type,                                                        \
+   MATLOOM_ERROR_##error - LEAST_ERROR, low, high}
+#define REGION_RULE(field) \
+  PLACE_RULE(NETWORK, field, U32, NONE, 0, MATLOOM_FILE_REGION_LIMIT, REGION)
 
-static const struct field_rule field_rules[] = {MATLOOM_FIELD_TABLE(FIELD_RULE)};
-
-/* Records that the ranges seen so far own, by section. */
-struct owned {
-  uint32_t records[MATLOOM_SECTIONS];
+/* What the format says of single fields, and what else a field is checked for by itself. */
+static const struct field_rule field_rules[] = {
+    MATLOOM_FIELD_TABLE(FIELD_RULE)
+    REGION_RULE(PROGRAM_BYTES),
+    REGION_RULE(INPUT_BYTES),
+    REGION_RULE(OUTPUT_BYTES),
+    REGION_RULE(ARENA_BYTES),
+    PLACE_RULE(CONSTANTS, OFFSET, ALIGNED, NONE, MATLOOM_FILE_CONSTANT_ALIGNMENT - 1u, NONE,
+               CONSTANT),
+    PLACE_RULE(BINDINGS, TENSOR, INDEX, TENSORS, 0, 0, BINDING),
+    PLACE_RULE(BINDINGS, OFFSET, ALIGNED, NONE, MATLOOM_FILE_ALIGNMENT - 1u,
+               MATLOOM_FILE_REGION_LIMIT, BINDING),
+    PLACE_RULE(ENGINE_STEPS, COMMAND_OFFSET, PART, IMAGE, MATLOOM_END_BYTES - 1u, 0, COMMANDS),
+    PLACE_RULE(REPEATS, COMMAND_OFFSET, PART, IMAGE, MATLOOM_END_BYTES - 1u, 0, COMMANDS),
+    PLACE_RULE(VARIABLES, BEFORE, INDEX, TENSORS, 0, 0, VARIABLE),
+    PLACE_RULE(VARIABLES, AFTER, INDEX, TENSORS, 0, 0, VARIABLE),
+    PLACE_RULE(VARIABLES, INITIAL, ALIGNED, NONE, MATLOOM_FILE_CONSTANT_ALIGNMENT - 1u, NONE,
+               VARIABLE),
 };
 
-/* Whether a double lies between 0 and a limit; both are positive, so their bits are in order. */
-static bool double_fits(uint32_t low, uint32_t high, const struct field_rule* rule) {
-  if (high == 0x80000000u && low == 0) return true; /* minus zero */
-  return high < rule->high || (high == rule->high && low <= rule->low);
-}
-
 /* Whether a range lies within its section, whose records it owns no more than there are. */
-static bool range_fits(const struct matloom_program* program, struct range found, uint32_t section,
-                       struct owned* owned) {
+static OUTLINE bool range_fits(const struct matloom_program* program, const uint8_t* range,
+                               uint32_t section, struct seen* seen) {
   const uint32_t most = count(program, section);
-  if (!is_within(found, most)) return false;
+  if (!is_within(range, most)) return false;
   if (section == MATLOOM_SECTION_TEXTS) return true;
-  if (found.count > most - owned->records[section]) return false;
-  owned->records[section] += found.count;
-  return true;
+  seen->owned[section] += load32(range + 4);
+  return seen->owned[section] <= most;
 }
 
 static bool fits(const struct matloom_program* program, const struct field_rule* rule,
-                 const uint8_t* field, struct owned* owned) {
+                 const uint8_t* field, struct seen* seen) {
   const uint32_t low = load32(field);
-  const uint32_t high = load32(field + (rule->type >= U64 ? 4 : 0));
-  const struct range range = {low, high};
+  const uint32_t high = rule->type >= U64 ? load32(field + 4) : 0;
   switch (rule->type) {
     case U32:
-      return low >= rule->low && low <= rule->high;
-    case I32:
-      return (int32_t)low >= (int32_t)rule->low && (int32_t)low <= (int32_t)rule->high;
+    case I32: /* distances are the same with a sign */
+      return low - rule->low <= rule->high - rule->low;
     case TEXT:
       return low < count(program, MATLOOM_SECTION_TEXTS);
+    case INDEX:
+      return low < count(program, rule->of);
+    case ALIGNED:
+      return (low & rule->low) == 0 && low <= rule->high;
+    case PART:
+      return ((low | high) & rule->low) == 0 && is_within(field, count(program, rule->of));
     case U64:
       return high >> 31 == 0;
     case F64:
-      return double_fits(low, high, rule);
+      /* From 0 to a limit; both are positive, so their bits are in order. Minus zero is one. */
+      return high < rule->high || (high == rule->high && low <= rule->low) ||
+             (high == 0x80000000u && low == 0);
     default:
-      return high <= rule->high && range_fits(program, range, rule->of, owned);
+      return high <= rule->high && range_fits(program, field, rule->of, seen);
   }
 }
 
-static enum matloom_result check_fields(struct matloom_program* program, struct owned* owned) {
+enum matloom_result matloom_check_fields(struct matloom_program* program, struct seen* seen) {
   for (size_t i = 0; i < sizeof field_rules / sizeof field_rules[0]; ++i) {
     const struct field_rule* rule = &field_rules[i];
-    const uint32_t field = FIELD_AT((uint32_t)rule->section, (uint32_t)rule->offset);
-    for (uint32_t record = 0; record < count(program, rule->section); ++record) {
-      if (!fits(program, rule, matloom_at(program, field, record), owned)) {
+    for (uint32_t number = 0; number < count(program, rule->section); ++number) {
+      const uint8_t* record = matloom_record(program, rule->section, number);
+      if (!fits(program, rule, record + rule->offset, seen)) {
         program->problem.offset = rule->offset;
-        return matloom_refuse(program, MATLOOM_ERROR_FIELD, rule->section, record);
+        const enum matloom_result error = (enum matloom_result)(LEAST_ERROR + rule->error);
+        return matloom_refuse(program, error, rule->section, number);
       }
     }
   }
   return MATLOOM_OK;
 }
 
-/* Checks the values of attributes or of the configuration: records of one layout. */
-static enum matloom_result check_values(struct matloom_program* program, uint32_t section,
-                                        struct owned* owned) {
+/* Attributes and fields of the configuration are of one layout. */
+RULE(owns_its_values) {
   static const uint8_t pools[] = {
       MATLOOM_SECTION_NONE,   MATLOOM_SECTION_INTEGERS, MATLOOM_SECTION_INTEGERS,
       MATLOOM_SECTION_FLOATS, MATLOOM_SECTION_TEXTS,    MATLOOM_SECTION_INTEGERS,
       MATLOOM_SECTION_TEXTS};
-  for (uint32_t i = 0; i < count(program, section); ++i) {
-    const uint32_t kind =
-        matloom_word(program, FIELD_AT(section, MATLOOM_FILE_ATTRIBUTES_KIND_OFFSET), i);
-    struct range values =
-        matloom_range(program, FIELD_AT(section, MATLOOM_FILE_ATTRIBUTES_VALUES_OFFSET), i);
-    if (kind == MATLOOM_KIND_NONE) values.first = 0;
-    if (!range_fits(program, values, pools[kind], owned)) {
-      return matloom_refuse(program, MATLOOM_ERROR_FIELD, section, i);
-    }
-  }
-  return MATLOOM_OK;
+  const uint32_t kind = WORD(record, ATTRIBUTES, KIND);
+  const uint8_t* values = FIELD(record, ATTRIBUTES, VALUES);
+  UNUSED(number);
+  if (kind == MATLOOM_KIND_NONE) return load32(values + 4) == 0;
+  return range_fits(program, values, pools[kind], seen);
 }
 
-/* Checks that every record of a list belongs to one range: nothing is read twice. */
-static enum matloom_result check_owned(struct matloom_program* program,
-                                       const struct owned* owned) {
-  static const uint8_t lists[] = {MATLOOM_SECTION_INTEGERS, MATLOOM_SECTION_FLOATS,
-                                  MATLOOM_SECTION_BINDINGS, MATLOOM_SECTION_REPEATS,
-                                  MATLOOM_SECTION_SPANS,    MATLOOM_SECTION_ATTRIBUTES};
-  for (size_t i = 0; i < sizeof lists; ++i) {
-    if (owned->records[lists[i]] != count(program, lists[i])) {
-      return matloom_refuse(program, MATLOOM_ERROR_LIST, lists[i], 0);
-    }
-  }
-  return MATLOOM_OK;
+RULE(is_owned) {
+  UNUSED(record);
+  UNUSED(number);
+  return seen->owned[seen->section] == count(program, seen->section);
 }
 
-/* Checks that texts follow each other and fill `strings`, each with a zero byte at its end. */
-static enum matloom_result check_texts(struct matloom_program* program) {
+RULE(is_text) {
   const uint32_t size = count(program, MATLOOM_SECTION_STRINGS);
-  uint32_t end = 0;
-  for (uint32_t i = 0; i < count(program, MATLOOM_SECTION_TEXTS); ++i) {
-    const uint32_t bytes = WORD(program, TEXTS, i, BYTES);
-    if (WORD(program, TEXTS, i, OFFSET) != end || bytes >= size - end ||
-        begin_of(program, MATLOOM_SECTION_STRINGS)[end + bytes] != 0) {
-      return matloom_refuse(program, MATLOOM_ERROR_TEXT, MATLOOM_SECTION_TEXTS, i);
-    }
-    end += bytes + 1u;
-  }
-  return end == size ? MATLOOM_OK
-                     : matloom_refuse(program, MATLOOM_ERROR_TEXT, MATLOOM_SECTION_STRINGS, 0);
+  const uint32_t start = seen->strings;
+  const uint32_t bytes = WORD(record, TEXTS, BYTES);
+  UNUSED(number);
+  seen->strings += bytes + 1u;
+  return WORD(record, TEXTS, OFFSET) == start && bytes < size - start &&
+         begin_of(program, MATLOOM_SECTION_STRINGS)[start + bytes] == 0;
 }
 
-/* Checks that the configuration has the fields of this version: the digest says their values. */
-static enum matloom_result check_configuration(struct matloom_program* program) {
-  const uint32_t fields = count(program, MATLOOM_SECTION_CONFIGURATION);
-  if (fields != MATLOOM_CONFIGURATION_FIELDS) {
-    return matloom_refuse(program, MATLOOM_ERROR_CONFIGURATION, MATLOOM_SECTION_CONFIGURATION, 0);
-  }
-  for (uint32_t i = 0; i < fields; ++i) {
-    const bool list = i + 1u == MATLOOM_CONFIGURATION_MAC_MODES;
-    const uint32_t kind = list ? MATLOOM_KIND_INTEGERS : MATLOOM_KIND_INTEGER;
-    if (WORD(program, CONFIGURATION, i, KEY) != i + 1u ||
-        WORD(program, CONFIGURATION, i, KIND) != kind ||
-        (!list && RANGE(program, CONFIGURATION, i, VALUES).count != 1u)) {
-      return matloom_refuse(program, MATLOOM_ERROR_CONFIGURATION, MATLOOM_SECTION_CONFIGURATION,
-                            i);
-    }
-  }
-  return MATLOOM_OK;
+RULE(fills_strings) {
+  UNUSED(record);
+  UNUSED(number);
+  return seen->strings == count(program, MATLOOM_SECTION_STRINGS);
 }
 
-enum matloom_result matloom_check_limits(struct matloom_program* program) {
-  struct owned owned = {{0}};
-  enum matloom_result result = check_fields(program, &owned);
-  if (result == MATLOOM_OK) {
-    result = check_values(program, MATLOOM_SECTION_CONFIGURATION, &owned);
+RULE(has_fields) {
+  UNUSED(record);
+  UNUSED(number);
+  UNUSED(seen);
+  return count(program, MATLOOM_SECTION_CONFIGURATION) == MATLOOM_CONFIGURATION_FIELDS;
+}
+
+RULE(is_configuration) {
+  UNUSED(program);
+  UNUSED(seen);
+  if (WORD(record, CONFIGURATION, KEY) != number + 1u) return false;
+  if (number + 1u == MATLOOM_CONFIGURATION_MAC_MODES) {
+    return WORD(record, CONFIGURATION, KIND) == MATLOOM_KIND_INTEGERS;
   }
-  if (result == MATLOOM_OK) result = check_values(program, MATLOOM_SECTION_ATTRIBUTES, &owned);
-  if (result == MATLOOM_OK) result = check_owned(program, &owned);
-  if (result == MATLOOM_OK) result = check_texts(program);
-  if (result == MATLOOM_OK) result = check_configuration(program);
-  return result;
+  return WORD(record, CONFIGURATION, KIND) == MATLOOM_KIND_INTEGER &&
+         load32(FIELD(record, CONFIGURATION, VALUES) + 4) == 1u;
 }

@@ -16,39 +16,44 @@ uint32_t matloom_program_variables(const struct matloom_program* program) {
 enum matloom_result matloom_program_tensor(const struct matloom_program* program, uint32_t number,
                                            struct matloom_tensor* tensor) {
   if (number >= matloom_program_tensors(program)) return MATLOOM_ERROR_ARGUMENT;
-  const uint32_t text = WORD(program, TENSORS, number, NAME);
-  const uint8_t* scale = AT(program, TENSORS, number, SCALE);
+  const uint8_t* record = AT(program, TENSORS, number);
+  const uint8_t* text = AT(program, TEXTS, WORD(record, TENSORS, NAME));
+  const uint8_t* scale = FIELD(record, TENSORS, SCALE);
   tensor->name =
-      (const char*)begin_of(program, MATLOOM_SECTION_STRINGS) + WORD(program, TEXTS, text, OFFSET);
-  tensor->name_bytes = WORD(program, TEXTS, text, BYTES);
-  tensor->dtype = WORD(program, TENSORS, number, DTYPE);
-  tensor->bytes = matloom_tensor_bytes(program, number);
-  tensor->axes = RANGE(program, TENSORS, number, SHAPE).count;
-  tensor->zero_point = (int32_t)WORD(program, TENSORS, number, ZERO_POINT);
+      (const char*)begin_of(program, MATLOOM_SECTION_STRINGS) + WORD(text, TEXTS, OFFSET);
+  tensor->name_bytes = WORD(text, TEXTS, BYTES);
+  tensor->dtype = WORD(record, TENSORS, DTYPE);
+  tensor->bytes = matloom_bytes(program, record);
+  tensor->axes = LENGTH(record, TENSORS, SHAPE);
+  tensor->zero_point = (int32_t)WORD(record, TENSORS, ZERO_POINT);
   tensor->scale = (uint64_t)load32(scale + 4) << 32 | load32(scale);
   return MATLOOM_OK;
 }
 
 uint32_t matloom_program_axis(const struct matloom_program* program, uint32_t number,
                               uint32_t axis) {
-  return (uint32_t)matloom_integer(program, RANGE(program, TENSORS, number, SHAPE).first + axis);
+  const uint8_t* record = AT(program, TENSORS, number);
+  return load32(LIST(program, record, TENSORS, SHAPE, INTEGERS).first +
+                BYTES(INTEGERS) * axis);
 }
 
-static enum matloom_result entry_of(const struct matloom_program* program, struct range list,
+static enum matloom_result entry_of(const struct matloom_program* program, uint32_t offset,
                                     uint32_t place, uint32_t* number) {
+  const struct list list = matloom_list(
+      program, begin_of(program, MATLOOM_SECTION_NETWORK) + offset, MATLOOM_SECTION_INTEGERS);
   if (place >= list.count) return MATLOOM_ERROR_ARGUMENT;
-  *number = (uint32_t)matloom_integer(program, list.first + place);
+  *number = load32(list.first + BYTES(INTEGERS) * place);
   return MATLOOM_OK;
 }
 
 enum matloom_result matloom_program_input(const struct matloom_program* program, uint32_t place,
                                           uint32_t* number) {
-  return entry_of(program, RANGE(program, NETWORK, 0u, INPUTS), place, number);
+  return entry_of(program, MATLOOM_FILE_NETWORK_INPUTS_OFFSET, place, number);
 }
 
 enum matloom_result matloom_program_output(const struct matloom_program* program, uint32_t place,
                                            uint32_t* number) {
-  return entry_of(program, RANGE(program, NETWORK, 0u, OUTPUTS), place, number);
+  return entry_of(program, MATLOOM_FILE_NETWORK_OUTPUTS_OFFSET, place, number);
 }
 
 enum matloom_result matloom_program_find(const struct matloom_program* program, const char* name,
@@ -68,23 +73,27 @@ enum matloom_result matloom_program_find(const struct matloom_program* program, 
 enum matloom_result matloom_program_step(const struct matloom_program* program, uint32_t step,
                                          struct matloom_step_info* info) {
   if (step >= matloom_program_steps(program)) return MATLOOM_ERROR_ARGUMENT;
-  info->kind = WORD(program, STEPS, step, KIND);
-  info->index = WORD(program, STEPS, step, INDEX);
+  const uint8_t* record = AT(program, STEPS, step);
+  info->kind = WORD(record, STEPS, KIND);
+  info->index = WORD(record, STEPS, INDEX);
   info->operator_number =
-      info->kind == MATLOOM_STEP_HOST ? WORD(program, HOST_STEPS, info->index, OPERATOR) : NONE;
+      info->kind == MATLOOM_STEP_HOST
+          ? WORD(AT(program, HOST_STEPS, info->index), HOST_STEPS, OPERATOR)
+          : NONE;
   info->inputs = matloom_side(program, step, false).count;
   info->outputs = matloom_side(program, step, true).count;
   return MATLOOM_OK;
 }
 
 const void* matloom_program_constant(const struct matloom_program* program, uint32_t number) {
-  return begin_of(program, MATLOOM_SECTION_HOST_DATA) + WORD(program, CONSTANTS, number, OFFSET);
+  return begin_of(program, MATLOOM_SECTION_HOST_DATA) +
+         WORD(AT(program, CONSTANTS, number), CONSTANTS, OFFSET);
 }
 
 uint32_t matloom_program_memory(const struct matloom_program* program, bool in_place) {
   uint32_t bytes = 0;
   for (uint32_t region = in_place ? 1u : 0u; region < 4u; ++region) {
-    bytes += round_up(matloom_region_bytes(program, region), MATLOOM_FILE_ALIGNMENT);
+    bytes += round_up(matloom_region_bytes(program, region));
   }
   return bytes;
 }

@@ -1,150 +1,120 @@
 /* Rules of variables: which tensors they are, where they begin, where they stay. */
-#include "internal.h"
+#include "rules.h"
 
-static OUTLINE bool has_place(const struct matloom_program* program, uint32_t variable) {
-  return RANGE(program, VARIABLES, variable, PLACE).count != 0;
-}
-
-static OUTLINE struct binding place(const struct matloom_program* program, uint32_t variable) {
-  return matloom_binding(program, RANGE(program, VARIABLES, variable, PLACE).first);
-}
-
-/* The variable on the device that a tensor is before or after a call, or NONE. */
-static uint32_t placed(const struct matloom_program* program, uint32_t tensor, bool after) {
-  for (uint32_t i = count(program, MATLOOM_SECTION_VARIABLES); i > 0; --i) {
-    const uint32_t found = after ? WORD(program, VARIABLES, i - 1u, AFTER)
-                                 : WORD(program, VARIABLES, i - 1u, BEFORE);
-    if (found == tensor && has_place(program, i - 1u)) return i - 1u;
+/* The variable on the device that a tensor is, before or after a call by `field`, or NULL. */
+static OUTLINE const uint8_t* placed(const struct matloom_program* program, uint32_t tensor,
+                                     uint32_t field) {
+  for (uint32_t i = count(program, MATLOOM_SECTION_VARIABLES); i-- > 0;) {
+    const uint8_t* variable = AT(program, VARIABLES, i);
+    if (load32(variable + field) == tensor && matloom_variable_place(program, variable) != NULL) {
+      return variable;
+    }
   }
-  return NONE;
+  return NULL;
+}
+
+/* How often a record's inputs and outputs, which follow each other, are a tensor. */
+static uint32_t times_both(const struct matloom_program* program, const uint8_t* inputs,
+                           uint32_t tensor) {
+  return matloom_times(matloom_list(program, inputs, MATLOOM_SECTION_INTEGERS), BYTES(INTEGERS),
+                       tensor) +
+         matloom_times(matloom_list(program, inputs + 8, MATLOOM_SECTION_INTEGERS),
+                       BYTES(INTEGERS), tensor);
 }
 
 /* Whether the network or a step of the host uses a tensor. */
-static bool crosses(const struct matloom_program* program, uint32_t tensor) {
-  const struct range ends[2] = {RANGE(program, NETWORK, 0u, INPUTS),
-                                RANGE(program, NETWORK, 0u, OUTPUTS)};
-  for (uint32_t side = 0; side < 2u; ++side) {
-    for (uint32_t i = 0; i < ends[side].count; ++i) {
-      if (matloom_integer(program, ends[side].first + i) == (int32_t)tensor) return true;
-    }
+static OUTLINE bool crosses(const struct matloom_program* program, uint32_t tensor) {
+  const uint8_t* network = begin_of(program, MATLOOM_SECTION_NETWORK);
+  uint32_t found = times_both(program, FIELD(network, NETWORK, INPUTS), tensor);
+  for (uint32_t i = 0; i < count(program, MATLOOM_SECTION_HOST_STEPS); ++i) {
+    const uint8_t* step = AT(program, HOST_STEPS, i);
+    found += times_both(program, FIELD(step, HOST_STEPS, INPUTS), tensor);
   }
-  for (uint32_t step = 0; step < count(program, MATLOOM_SECTION_STEPS); ++step) {
-    if (WORD(program, STEPS, step, KIND) != MATLOOM_STEP_HOST) continue;
-    for (uint32_t side = 0; side < 2u; ++side) {
-      const struct range list = matloom_side(program, step, side != 0);
-      for (uint32_t i = 0; i < list.count; ++i) {
-        if (matloom_integer(program, list.first + i) == (int32_t)tensor) return true;
-      }
-    }
-  }
-  return false;
-}
-
-/* Whether a variable's tensors are alike, one is made, and it begins within the host's data. */
-static bool is_variable(const struct matloom_program* program, uint32_t variable) {
-  const uint32_t before = WORD(program, VARIABLES, variable, BEFORE);
-  const uint32_t after = WORD(program, VARIABLES, variable, AFTER);
-  const uint32_t initial = WORD(program, VARIABLES, variable, INITIAL);
-  const uint32_t bytes = count(program, MATLOOM_SECTION_HOST_DATA);
-  const uint32_t size = matloom_tensor_bytes(program, before);
-  return WORD(program, TENSORS, before, DTYPE) == WORD(program, TENSORS, after, DTYPE) &&
-         matloom_same_shape(program, RANGE(program, TENSORS, before, SHAPE),
-                            RANGE(program, TENSORS, after, SHAPE)) &&
-         initial % MATLOOM_FILE_CONSTANT_ALIGNMENT == 0 && initial <= bytes &&
-         size <= bytes - initial;
-}
-
-/* Whether the place of a variable on the device is in ARENA, apart from others before it. */
-static bool is_placed(const struct matloom_program* program, uint32_t variable) {
-  const uint32_t before = WORD(program, VARIABLES, variable, BEFORE);
-  if (!has_place(program, variable)) return true;
-  const struct binding own = place(program, variable);
-  if (own.region != MATLOOM_REGION_ARENA || own.tensor != before ||
-      own.span.end > matloom_region_bytes(program, MATLOOM_REGION_ARENA) || crosses(program, before) ||
-      crosses(program, WORD(program, VARIABLES, variable, AFTER))) {
-    return false;
-  }
-  for (uint32_t i = 0; i < variable; ++i) {
-    if (has_place(program, i) && overlap(own.span, place(program, i).span)) return false;
-  }
-  return true;
+  return found != 0;
 }
 
 /* Whether a step of the engine before another one binds a tensor as its output. */
-static bool made_before(const struct matloom_program* program, uint32_t tensor, uint32_t step) {
-  for (uint32_t i = 0; i < step; ++i) {
-    const struct range side = RANGE(program, ENGINE_STEPS, i, OUTPUTS);
-    for (uint32_t j = 0; j < side.count; ++j) {
-      if (WORD(program, BINDINGS, side.first + j, TENSOR) == tensor) return true;
-    }
+static OUTLINE bool made_before(const struct matloom_program* program, uint32_t tensor,
+                                uint32_t step) {
+  while (step-- > 0) {
+    const uint8_t* record = AT(program, ENGINE_STEPS, step);
+    const struct list outputs = LIST(program, record, ENGINE_STEPS, OUTPUTS, BINDINGS);
+    if (matloom_times(outputs, BYTES(BINDINGS), tensor) != 0) return true;
   }
   return false;
 }
 
-/* Whether a tensor is in ARENA where a variable is there, and only then. */
-static bool is_bound(const struct matloom_program* program, struct binding found,
-                     uint32_t variable) {
-  if (variable == NONE) return found.region != MATLOOM_REGION_ARENA;
-  const struct binding own = place(program, variable);
-  return found.region == own.region && found.span.start == own.span.start;
-}
-
-/* Whether a step of the engine finds variables where they are, before they are replaced. */
-static bool finds_variables(const struct matloom_program* program, uint32_t step) {
-  const struct range inputs = RANGE(program, ENGINE_STEPS, step, INPUTS);
-  const struct range outputs = RANGE(program, ENGINE_STEPS, step, OUTPUTS);
-  for (uint32_t i = 0; i < inputs.count; ++i) {
-    const struct binding found = matloom_binding(program, inputs.first + i);
-    const uint32_t variable = placed(program, found.tensor, false);
-    if (!is_bound(program, found, variable) || placed(program, found.tensor, true) != NONE) {
-      return false;
-    }
-    if (variable != NONE &&
-        made_before(program, WORD(program, VARIABLES, variable, AFTER), step)) {
-      return false;
-    }
-  }
-  for (uint32_t i = 0; i < outputs.count; ++i) {
-    const struct binding found = matloom_binding(program, outputs.first + i);
-    if (!is_bound(program, found, placed(program, found.tensor, true))) return false;
-  }
-  return true;
-}
-
-/* Whether a variable's tensors are tensors, and its name and first tensor its own. */
-static bool is_named(const struct matloom_program* program, uint32_t variable) {
-  const uint32_t before = WORD(program, VARIABLES, variable, BEFORE);
-  for (uint32_t i = 0; i < variable; ++i) {
-    if (matloom_same_text(program, WORD(program, VARIABLES, i, NAME),
-                          WORD(program, VARIABLES, variable, NAME))) {
-      return false;
-    }
-  }
-  return before < count(program, MATLOOM_SECTION_TENSORS) &&
-         WORD(program, VARIABLES, variable, AFTER) < count(program, MATLOOM_SECTION_TENSORS) &&
-         matloom_provided(program, before, 0) == 1u;
-}
-
-/* Whether a variable's new value is there in the end: of one on the device, by the engine. */
-static bool is_made(const struct matloom_program* program, uint32_t variable) {
-  const uint32_t after = WORD(program, VARIABLES, variable, AFTER);
-  if (has_place(program, variable)) {
+/* Whether the new value is there in the end: of a variable on the device, by the engine. */
+static bool is_made(const struct matloom_program* program, const uint8_t* variable) {
+  const uint32_t after = WORD(variable, VARIABLES, AFTER);
+  if (matloom_variable_place(program, variable) != NULL) {
     return made_before(program, after, count(program, MATLOOM_SECTION_ENGINE_STEPS));
   }
   return matloom_provided(program, after, count(program, MATLOOM_SECTION_STEPS)) != 0;
 }
 
-enum matloom_result matloom_check_variables(struct matloom_program* program) {
-  for (uint32_t i = 0; i < count(program, MATLOOM_SECTION_VARIABLES); ++i) {
-    if (!is_named(program, i) || !is_variable(program, i) || !is_placed(program, i) ||
-        !is_made(program, i)) {
-      return matloom_refuse(program, MATLOOM_ERROR_VARIABLE, MATLOOM_SECTION_VARIABLES, i);
+RULE(is_variable) {
+  const uint32_t before = WORD(record, VARIABLES, BEFORE);
+  const uint32_t after = WORD(record, VARIABLES, AFTER);
+  UNUSED(number);
+  UNUSED(seen);
+  const uint8_t* own = AT(program, TENSORS, before);
+  return matloom_provided(program, before, 0) == 1u &&
+         matloom_alike(program, own, AT(program, TENSORS, after)) &&
+         matloom_is_host_data(program, WORD(record, VARIABLES, INITIAL),
+                              matloom_bytes(program, own)) &&
+         is_made(program, record);
+}
+
+RULE(is_placed) {
+  const uint8_t* own = matloom_variable_place(program, record);
+  UNUSED(seen);
+  if (own == NULL) return true;
+  if (WORD(own, BINDINGS, REGION) != MATLOOM_REGION_ARENA ||
+      WORD(own, BINDINGS, TENSOR) != WORD(record, VARIABLES, BEFORE) ||
+      matloom_end(program, own) > matloom_region_bytes(program, MATLOOM_REGION_ARENA) ||
+      crosses(program, WORD(record, VARIABLES, BEFORE)) ||
+      crosses(program, WORD(record, VARIABLES, AFTER))) {
+    return false;
+  }
+  while (number-- > 0) {
+    const uint8_t* other = matloom_variable_place(program, AT(program, VARIABLES, number));
+    if (other != NULL && matloom_overlap(program, own, other)) return false;
+  }
+  return true;
+}
+
+/* Whether a tensor is in ARENA where a variable is there, and only then. */
+static OUTLINE bool is_bound(const struct matloom_program* program, const uint8_t* binding,
+                             const uint8_t* variable) {
+  const uint32_t region = WORD(binding, BINDINGS, REGION);
+  if (variable == NULL) return region != MATLOOM_REGION_ARENA;
+  const uint8_t* own = matloom_variable_place(program, variable);
+  return region == MATLOOM_REGION_ARENA &&
+         WORD(binding, BINDINGS, OFFSET) == WORD(own, BINDINGS, OFFSET);
+}
+
+RULE(finds_variables) {
+  struct list inputs = LIST(program, record, ENGINE_STEPS, INPUTS, BINDINGS);
+  struct list outputs = LIST(program, record, ENGINE_STEPS, OUTPUTS, BINDINGS);
+  UNUSED(seen);
+  EACH_OF(inputs, BYTES(BINDINGS)) {
+    const uint8_t* binding = inputs.first;
+    const uint32_t tensor = WORD(binding, BINDINGS, TENSOR);
+    const uint8_t* variable = placed(program, tensor, MATLOOM_FILE_VARIABLES_BEFORE_OFFSET);
+    if (!is_bound(program, binding, variable) ||
+        placed(program, tensor, MATLOOM_FILE_VARIABLES_AFTER_OFFSET) != NULL ||
+        (variable != NULL && made_before(program, WORD(variable, VARIABLES, AFTER), number))) {
+      return false;
     }
   }
-  for (uint32_t i = 0; i < count(program, MATLOOM_SECTION_ENGINE_STEPS); ++i) {
-    if (!finds_variables(program, i)) {
-      return matloom_refuse(program, MATLOOM_ERROR_VARIABLE, MATLOOM_SECTION_ENGINE_STEPS, i);
+  EACH_OF(outputs, BYTES(BINDINGS)) {
+    const uint8_t* binding = outputs.first;
+    const uint32_t tensor = WORD(binding, BINDINGS, TENSOR);
+    if (!is_bound(program, binding,
+                  placed(program, tensor, MATLOOM_FILE_VARIABLES_AFTER_OFFSET))) {
+      return false;
     }
   }
-  return MATLOOM_OK;
+  return true;
 }
