@@ -2,15 +2,14 @@
 
 import itertools
 import random
-from bisect import bisect_left
 
 from matloom.arch.config import Config
 from matloom.schedule.live_ranges import LiveRanges, Placed, Window
 
 __all__ = ["Allocator"]
 
-#: Ticks among which the first is tried first; by how much a search for it grows its steps.
-_SHORT, _STRIDE = 32, 4
+#: Ticks among which the first is tried first.
+_SHORT = 32
 
 #: Buffers among which those of an interval are found one by one, rather than by their intervals.
 _FEW = 400
@@ -18,6 +17,28 @@ _FEW = 400
 #: How much worse it is to share a bank with an input, read in each cycle, than for weights, read
 #: one tile after another, to share it with weights.
 _INPUT_CONFLICT = 16
+
+
+def _roomy(gaps: list[tuple[int, int]], size: int, align: int) -> list[tuple[int, int]]:
+    """Return the gaps that have room for some bytes from an aligned address on."""
+    return [(low, high) for low, high in gaps if low + -low % align + size <= high]
+
+
+def _cut(
+    gaps: list[tuple[int, int]], placed: Placed, size: int, align: int
+) -> list[tuple[int, int]]:
+    """Return what is left of gaps, of which each has room, next to a buffer that lies in some."""
+    start, end, left = placed.start, placed.end, []
+    for gap in gaps:
+        low, high = gap
+        if high <= start or end <= low:
+            left.append(gap)
+            continue
+        if low + -low % align + size <= start:
+            left.append((low, start))
+        if end + -end % align + size <= high:
+            left.append((end, high))
+    return left
 
 
 class Allocator:
@@ -158,8 +179,8 @@ class Allocator:
             return None
         begin = quiet if free <= quiet else max(first, free)
         alive = [placed for placed in around if placed.last >= begin]
-        candidates = self._candidates(size, self._gaps(alive), align)
-        start = self._chosen(size, candidates, alive, high=high, reads=reads)
+        gaps = _roomy(self._gaps(alive), size, align)
+        start = self._chosen(size, gaps, alive, align, high=high, reads=reads)
         placed = Placed(start, start + size, begin, last, reads, high)
         self.take(placed)
         return placed
@@ -170,43 +191,46 @@ class Allocator:
         """Return the first of some ticks from which on there is room, None for none.
 
         With it, in order of address, all that lives from it on, and more. What is in the way can
-        only grow towards earlier ticks. So the search goes back from the last one in growing
-        steps: its cost depends on the answer, not on how many ticks there are.
+        only grow towards earlier ticks. So the search goes back from the last one, from end to end
+        of what lived before: its cost depends on the answer, not on how many ticks there are.
         """
-        first, tried, free, step = ticks.start, ticks.stop - 1, ticks.stop, 1
+        first, use = ticks.start, ticks.stop - 1
         if len(ticks) <= _SHORT:
-            tried = first
-        alive = self.alive(tried, last)
-        while self._fits(size, alive, align):
-            if tried == first:
+            alive = self.alive(first, last)
+            if self._fits(size, alive, align):
                 return first, alive
-            free, tried, step = tried, max(first, tried - step), _STRIDE * step
-            alive = self.alive(tried, last)
-        # From behind the end of one of these on there may be room.
-        ends = sorted({placed.last for placed in alive if placed.last < free - 1})
-        index = bisect_left(
-            ends,
-            True,
-            key=lambda end: self._fits(size, [item for item in alive if item.last > end], align),
-        )
-        if index < len(ends):
-            return ends[index] + 1, alive
-        return (free if free < ticks.stop else None), alive
+        alive, free = self.alive(use, last), first
+        gaps = _roomy(self._gaps(alive), size, align)
+        if not gaps:
+            return None, alive
+        for placed in self._live.ended(first, use):
+            gaps = _cut(gaps, placed, size, align)
+            if not gaps:
+                free = placed.last + 1
+                break
+            alive.append(placed)
+        alive.sort()
+        return free, alive
 
     def _chosen(
         self,
         size: int,
-        candidates: list[int],
+        gaps: list[tuple[int, int]],
         alive: list[Placed],
+        align: int,
         *,
         high: bool,
         reads: tuple[int, int],
     ) -> int:
+        """Return an address in one of the gaps, each of which has room."""
         if self._random is not None:
-            return self._random.choice(candidates)
+            return self._random.choice(self._candidates(size, gaps, align))
         if self.avoid_conflicts:
+            candidates = self._candidates(size, gaps, align)
             return self._quietest(size, candidates, alive, high=high, reads=reads)
-        return candidates[-1] if high else candidates[0]
+        if high:
+            return (gaps[-1][1] - size) // align * align
+        return gaps[0][0] + -gaps[0][0] % align
 
     def _quietest(
         self,

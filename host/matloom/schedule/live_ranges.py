@@ -1,7 +1,8 @@
 """What lives when: buffers that have a place, to find those of an interval of ticks."""
 
-from bisect import insort
+from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import NamedTuple
 
 __all__ = ["LiveRanges", "Placed", "Window"]
@@ -34,6 +35,9 @@ class LiveRanges:
 
     def __init__(self) -> None:
         self._levels: dict[int, dict[int, list[Placed]]] = {}
+        #: The same in order of their last ticks, and these.
+        self._by_last: list[Placed] = []
+        self._lasts: list[int] = []
 
     def add(self, placed: Placed) -> None:
         """Remember a buffer."""
@@ -42,6 +46,15 @@ class LiveRanges:
         buckets = self._levels.setdefault(level, defaultdict(list))
         for bucket in range(placed.first >> level, (placed.last >> level) + 1):
             buckets[bucket].append(placed)
+        at = bisect_right(self._lasts, placed.last)
+        self._lasts.insert(at, placed.last)
+        self._by_last.insert(at, placed)
+
+    def ended(self, first: int, end: int) -> Iterator[Placed]:
+        """Yield the buffers whose last tick is in a range, half open, from the latest on."""
+        begin = bisect_left(self._lasts, first)
+        for at in range(bisect_left(self._lasts, end) - 1, begin - 1, -1):
+            yield self._by_last[at]
 
     def overlapping(self, first: int, last: int) -> list[Placed]:
         """Return the buffers that live at one of the ticks, in no certain order."""
