@@ -19,6 +19,11 @@ class Commands:
         self._machine, self._left = machine, size - READ_AHEAD
         self._size = min(machine.config.burst_beats * machine.config.bus_bytes, _LONGEST)
         self._burst = machine.transfer_cycles(self._size)
+        #: From the beginning of a burst until each of its bytes has arrived.
+        self._beats = [
+            machine.transfer_cycles(place + 1) - machine.beat_cycles + 1
+            for place in range(self._size)
+        ]
         #: When each burst begins to arrive.
         self._begins = [
             machine.command_latency + number * self._burst
@@ -30,8 +35,7 @@ class Commands:
     def arrival(self, size: int) -> int:
         """Return when the next command, of so many bytes, has arrived."""
         number, place = divmod(self._taken + size - 1, self._size)
-        beats = self._machine.transfer_cycles(place + 1) - self._machine.beat_cycles + 1
-        return round(self._begins[number] + beats)
+        return round(self._begins[number] + self._beats[place])
 
     def take(self, size: int, time: int, loads: "Loads") -> None:
         """Make room at a time, and ask for the bursts that it is enough for."""

@@ -38,19 +38,13 @@ class _Accesses:
         self.ends.append(end)
         self.shares.append(shares)
 
-    def at(self, time: float, bank: int) -> tuple[float, float]:
-        """Return the accesses in a cycle to a bank at a time, and until when they are so many."""
-        number = bisect_right(self.ends, time)
-        if number == len(self.ends):
-            return 0.0, inf
-        if self.begins[number] > time:
-            return 0.0, self.begins[number]
-        return self.shares[number].get(bank, 0.0), self.ends[number]
-
     def meet(self, time: float, banks: frozenset[int]) -> bool:
         """Return whether one of the banks is used at a time or after."""
-        first = bisect_right(self.ends, time)
-        return not all(banks.isdisjoint(shares) for shares in self.shares[first:])
+        shares = self.shares
+        for number in range(bisect_right(self.ends, time), len(shares)):
+            if not banks.isdisjoint(shares[number]):
+                return True
+        return False
 
 
 @dataclass(slots=True)
@@ -79,10 +73,19 @@ def _through(time: float, work: float, use: Use, others: Iterable[_Accesses]) ->
         while left > 0:
             until, taken = inf, 0.0
             for other in others:
-                accesses, end = other.at(time, bank)
-                taken += accesses
-                until = min(until, end)
-            rate = min(1.0, max(0.0, 1.0 - taken) / use.rate)
+                number = bisect_right(other.ends, time)
+                if number == len(other.ends):
+                    continue
+                end = other.begins[number]
+                if end <= time:
+                    end = other.ends[number]
+                    taken += other.shares[number].get(bank, 0.0)
+                if end < until:
+                    until = end
+            # None of these is negative.
+            rate = (1.0 - taken) / use.rate if taken < 1.0 else 0.0
+            if rate > 1.0:
+                rate = 1.0
             if rate > 0 and time + left / rate <= until:
                 time += left / rate
                 break
@@ -100,7 +103,8 @@ class BankWaits:
 
     def __init__(self, machine: Machine, loads: Loads) -> None:
         self._machine, self._loads = machine, loads
-        self._last: dict[Opcode, _UnderWay] = {}
+        #: The last instruction of each unit but LOAD that has begun.
+        self.last: dict[Opcode, _UnderWay] = {}
         self._reads = {Opcode.EXEC: _Accesses(), Opcode.POST: _Accesses()}
         #: What POST reads as STORE meets it: where they share a gather, as if of each bank.
         self._gathered = _Accesses() if machine.config.shares_gather else self._reads[Opcode.POST]
@@ -111,10 +115,6 @@ class BankWaits:
         #: fetched, and when its last vector left them; when those of the next are there.
         self._at_hand, self._released, self._fetched = 0.0, 0.0, 0.0
 
-    def ends(self) -> Iterable[tuple[Opcode, int]]:
-        """Return the units but LOAD that have begun, and when their last instructions end."""
-        return ((unit, last.end) for unit, last in self._last.items())
-
     def load(self, start: int, work: int, timing: Timing | None) -> int:
         """Return when the beats of the next LOAD end; of None, which is left out, at once."""
         self._moved.append((timing, work))
@@ -123,7 +123,7 @@ class BankWaits:
     def begin(self, start: int, work: int, timing: Timing) -> bool:
         """Let one of the other units begin; return whether LOADs under way are late for it."""
         unit = timing.opcode
-        now = self._last[unit] = _UnderWay(timing, start, work, start + work, self._fetched)
+        now = self.last[unit] = _UnderWay(timing, start, work, start + work, self._fetched)
         if unit is Opcode.STORE:
             self._delay_store(start)
             return False
@@ -163,7 +163,7 @@ class BankWaits:
 
     def _delay_post(self, time: int) -> bool:
         """Let the POST under way wait for EXEC, and others for it; return as `begin`."""
-        post, late = self._last.get(Opcode.POST), False
+        post, late = self.last.get(Opcode.POST), False
         if post is not None and post.end > time:
             more = self._post_end(post) - post.end
             if more > 0:
@@ -205,10 +205,10 @@ class BankWaits:
 
     def _delay_store(self, time: int) -> None:
         """Let the STORE under way at a time wait for what EXEC and POST read."""
-        store = self._last.get(Opcode.STORE)
+        store = self.last.get(Opcode.STORE)
         if store is None or store.end <= time:
             return
         timing, above = store.timing, (self._reads[Opcode.EXEC], self._gathered)
-        if any([other.meet(store.start, timing.banks) for other in above]):
+        if above[0].meet(store.start, timing.banks) or above[1].meet(store.start, timing.banks):
             end = _through(store.start, store.work, timing.moved, above)
             store.end = max(store.end, round(end))

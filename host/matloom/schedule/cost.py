@@ -1,6 +1,7 @@
 """Predicted cycles of a command buffer: decoupled units, their queues, waits and banks."""
 
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -30,7 +31,7 @@ _HANDOVER = 3
 
 _UNITS = {unit: number for number, unit in enumerate(UNITS)}
 _LOAD, _EXEC, _POST = (_UNITS[unit] for unit in (Opcode.LOAD, Opcode.EXEC, Opcode.POST))
-_WAITS = tuple(enumerate(("wait_load", "wait_exec", "wait_post", "wait_store")))
+_WAITS = ("wait_load", "wait_exec", "wait_post", "wait_store")
 
 #: Bytes of instructions.
 _SIZES = {
@@ -59,11 +60,21 @@ class Prediction:
     busy: dict[str, int]
 
 
-class _Queued(NamedTuple):
-    """An instruction in a queue: since when, and the number of what it awaits of each unit.
+class _Command(NamedTuple):
+    """What of an instruction matters before it is in its queue; without `timing` it is left out.
 
-    Without `timing` it is left out.
+    `waits` are units and how many of their instructions it follows: of the last one, 1.
     """
+
+    timing: Timing | None
+    unit: int
+    size: int
+    waits: tuple[tuple[int, int], ...]
+    timestamp: int
+
+
+class _Queued(NamedTuple):
+    """An instruction in a queue: since when, and the number of what it awaits of each unit."""
 
     timing: Timing | None
     since: int
@@ -78,11 +89,8 @@ class _Engine:
     """
 
     def __init__(self, instructions: list[Instruction], machine: Machine, *, resident: bool):
-        self._machine, self._resident = machine, resident
-        timings = Timings(machine)
-        self._left = deque(
-            (each, timings.of(each)) for each in instructions if each.opcode is not Opcode.END
-        )
+        self._machine = machine
+        self._left = deque(_commands(instructions, machine, resident=resident))
         size = sum(_SIZES[instruction.opcode] for instruction in instructions)
         first = machine.transfer_cycles(min(size, READ_AHEAD))
         self._commands = Commands(machine, size)
@@ -124,23 +132,24 @@ class _Engine:
 
     def _next(self) -> tuple[int, int]:
         """Return the unit whose head can begin first, and when; -1 for none."""
-        best, first, settled = -1, _NEVER, self._ready
-        for unit, queue in enumerate(self._queues):
-            if not queue:
-                continue
-            start = settled[unit]
+        best, first, free = -1, _NEVER, self._free
+        for unit, start in enumerate(self._ready):
             if start is None:
-                start = settled[unit] = self._ready_at(unit, queue[0])
-            if unit != _LOAD and start < self._free[unit]:
-                start = self._free[unit]
+                start = self._ready[unit] = self._ready_at(unit)
+            if start < free[unit]:
+                start = free[unit]
             if start < first:
                 best, first = unit, start
         return best, first
 
-    def _ready_at(self, unit: int, head: _Queued) -> int:
-        """Return when what an instruction waits for is done; `_NEVER` where not known yet."""
-        ready = loaded = head.since
-        for other, number in head.awaited:
+    def _ready_at(self, unit: int) -> int:
+        """Return when what the head of a queue waits for is done; `_NEVER` where not known yet."""
+        queue = self._queues[unit]
+        if not queue:
+            return _NEVER
+        timing, since, awaited = queue[0]
+        ready = loaded = since
+        for other, number in awaited:
             times = self.done[other]
             if number >= len(times):
                 return _NEVER
@@ -150,7 +159,6 @@ class _Engine:
             if other == _LOAD and time > loaded:
                 loaded = time
         ready += _HANDOVER
-        timing = head.timing
         if unit == _POST and timing is not None and timing.param_reads:
             # Its first block is fetched as soon as the LOADs are there.
             ready = max(ready, self._banks.fetch(loaded + _HANDOVER, timing) + _POST_LEAD)
@@ -160,45 +168,32 @@ class _Engine:
         """Return when the next instruction is dispatched, `_NEVER` before its queue has room."""
         if not self._left:
             return _NEVER
-        instruction, timing = self._left[0]
-        if self._skips(instruction):
+        timing, unit, size, _waits, _timestamp = self._left[0]
+        if timing is None:
             return self._dispatched
-        unit = _UNITS[timing.opcode]
         if self._issued[unit] - self._places >= len(self._started[unit]):
             return _NEVER
-        arrived = self._commands.arrival(_SIZES[timing.opcode])
-        return max(self._dispatched, arrived) + timing.dispatch
-
-    def _skips(self, instruction: Instruction) -> bool:
-        return (
-            self._resident
-            and instruction.opcode is Opcode.LOAD
-            and instruction.values.get("region") == Region.PROGRAM
-        )
+        return max(self._dispatched, self._commands.arrival(size)) + timing.dispatch
 
     def _dispatch(self, time: int) -> None:
         """Put the next instruction into its queue."""
-        instruction, timing = self._left.popleft()
-        unit, values = _UNITS[instruction.opcode], instruction.values
-        number = self._issued[unit]
-        self._issued[unit] = number + 1
-        if self._skips(instruction):
-            self._queues[unit].append(_Queued(None, 0, ()))
+        timing, unit, size, waits, timestamp = self._left.popleft()
+        issued, queue = self._issued, self._queues[unit]
+        number = issued[unit]
+        issued[unit] = number + 1
+        if not queue:
+            self._ready[unit] = None
+        if timing is None:
+            queue.append(_Queued(None, 0, ()))
             return
-        self._commands.take(_SIZES[instruction.opcode], time, self._loads)
+        self._commands.take(size, time, self._loads)
         if number >= self._places:
             time = max(time, self._started[unit][number - self._places])
         self._dispatched = time
-        awaited = tuple(
-            [
-                (other, self._issued[other] - values[name])
-                for other, name in _WAITS
-                if values.get(name, 0)
-            ]
-        )
-        self._queues[unit].append(_Queued(timing, time, awaited))
-        if values.get("timestamp", 0):
-            self.marks[values["timestamp"]] = unit, number
+        awaited = tuple([(other, issued[other] - count) for other, count in waits])
+        queue.append(_Queued(timing, time, awaited))
+        if timestamp:
+            self.marks[timestamp] = unit, number
 
     def _begin(self, unit: int, start: int) -> None:
         """Let the head of a queue begin."""
@@ -216,8 +211,8 @@ class _Engine:
         self._free[unit] = start
         if self._banks.begin(start, work, timing):
             self._settle(_LOAD)
-        for opcode, end in self._banks.ends():
-            other = _UNITS[opcode]
+        for opcode, last in self._banks.last.items():
+            other, end = _UNITS[opcode], last.end
             if self._free[other] != end:
                 self.busy[other] += end - self._free[other]
                 self._free[other] = end
@@ -246,11 +241,30 @@ class _Engine:
     def _settle(self, unit: int) -> None:
         """Ask again of the heads that wait for a unit when they are ready."""
         for other, ready in enumerate(self._ready):
-            if ready is None:
+            if ready is None or not self._queues[other]:
                 continue
             for awaited, _number in self._queues[other][0].awaited:
                 if awaited == unit:
                     self._ready[other] = None
+
+
+def _commands(
+    instructions: list[Instruction], machine: Machine, *, resident: bool
+) -> Iterator[_Command]:
+    """Yield what is dispatched; with `resident`, LOADs of constants are left out."""
+    timings = Timings(machine)
+    known: dict[tuple[int, ...], tuple[tuple[int, int], ...]] = {}
+    for instruction in instructions:
+        opcode, get = instruction.opcode, instruction.values.get
+        if opcode is Opcode.END:
+            continue
+        skips = resident and opcode is Opcode.LOAD and get("region") == Region.PROGRAM
+        counts = tuple([get(name, 0) for name in _WAITS])
+        waits = known.get(counts)
+        if waits is None:
+            waits = known[counts] = tuple([each for each in enumerate(counts) if each[1]])
+        timing = None if skips else timings.of(instruction)
+        yield _Command(timing, _UNITS[opcode], _SIZES[opcode], waits, get("timestamp", 0))
 
 
 def predict(
