@@ -79,6 +79,10 @@ class Allocator:
         self._window = Window(first, last, list(placed)) if len(placed) <= _FEW else None
         return placed
 
+    def look_away(self) -> None:
+        """Forget what `look_at` looked at: nothing is asked for before it does again."""
+        self._window = None
+
     def _banks(self, start: int, end: int) -> range:
         return range(start // self._bank_bytes, (end - 1) // self._bank_bytes + 1)
 

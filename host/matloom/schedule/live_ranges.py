@@ -41,13 +41,19 @@ class LiveRanges:
 
     def add(self, placed: Placed) -> None:
         """Remember a buffer."""
-        bits = (placed.last - placed.first).bit_length()
+        first, last = placed.first, placed.last
+        bits = (last - first).bit_length()
         level = -(-bits // _LEVEL_BITS) * _LEVEL_BITS
-        buckets = self._levels.setdefault(level, defaultdict(list))
-        for bucket in range(placed.first >> level, (placed.last >> level) + 1):
-            buckets[bucket].append(placed)
-        at = bisect_right(self._lasts, placed.last)
-        self._lasts.insert(at, placed.last)
+        buckets = self._levels.get(level)
+        if buckets is None:
+            buckets = self._levels[level] = defaultdict(list)
+        low, high = first >> level, last >> level
+        buckets[low].append(placed)
+        if high != low:
+            # It is no longer than a bucket.
+            buckets[high].append(placed)
+        at = bisect_right(self._lasts, last)
+        self._lasts.insert(at, last)
         self._by_last.insert(at, placed)
 
     def ended(self, first: int, end: int) -> Iterator[Placed]:

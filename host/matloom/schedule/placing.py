@@ -25,28 +25,11 @@ _GROUP = 12
 _AROUND = 2
 
 
-class _Wanted(NamedTuple):
-    """What a buffer wants room for, in ticks from the beginning of its group, exactly.
-
-    Members
-    -------
-    first, use, last:
-        From when on it may be taken, when it must be there, and for how long.
-    stage:
-        From that of its group's first buffer.
-    left_out:
-        Whether another buffer of its stage failed before.
-    """
-
-    size: int
-    first: int
-    use: int
-    last: int
-    high: bool
-    rest: int
-    boundary: int
-    stage: int
-    left_out: bool
+#: What a buffer wants room for, in ticks from the beginning of its group, exactly: size; first tick
+#: from which it may be taken, that by which it must be there, and its last; whether it prefers high
+#: addresses; ticks of rest before it; boundary; stage, from that of its group's first buffer; and
+#: whether another buffer of its stage failed before. A plain tuple: there is one for each tile.
+_Wanted = tuple[int, int, int, int, bool, int, int, int, bool]
 
 
 class _Item(NamedTuple):
@@ -128,8 +111,8 @@ class _Placing:
         """Place the buffers of a group."""
         base = group[0].buffer.first
         wanted = [self._wanted(item, base, group[0].buffer.stage) for item in group]
-        low = base + min([each.first for each in wanted]) - _REST
-        high = base + max([each.last for each in wanted])
+        low = base + min([first for _size, first, *_others in wanted]) - _REST
+        high = base + max([last for _size, _first, _use, last, *_others in wanted])
         alive = self._space.look_at(low, high)
         key: object = None
         found = None
@@ -152,18 +135,19 @@ class _Placing:
         What POST reads or writes, and EXEC does not, rather lies with the weights than with the
         input, whose bank EXEC reads in every cycle.
         """
-        kind, buffer, _load = item
+        kind, buffer, load = item
         high = buffer.high
         if not (high or self._space.avoid_conflicts):
             vectors = isinstance(self._segment.stages[buffer.stage], VectorStage)
             high = kind == "output tile" or vectors
-        return _Wanted(
+        first = buffer.first
+        return (
             buffer.size,
-            buffer.first - base,
-            item.use - base,
+            first - base,
+            (first if load is None else load.use) - base,
             buffer.last - base,
             high,
-            min(_REST, buffer.first) if kind == "input tile" else 0,
+            min(_REST, first) if kind == "input tile" else 0,
             buffer.boundary,
             buffer.stage - stage,
             buffer.stage in self.failures,
@@ -187,14 +171,15 @@ class _Placing:
             if item.buffer.stage in self.failures:
                 places.append(None)
                 continue
+            size, first, use, last, high, rest, boundary, _stage, _left_out = want
             placed = self._space.taken(
-                want.size,
-                range(base + want.first, base + want.use + 1),
-                base + want.last,
-                high=want.high,
-                reads=(base + want.use, base + want.last),
-                rest=want.rest,
-                boundary=want.boundary,
+                size,
+                range(base + first, base + use + 1),
+                base + last,
+                high=high,
+                reads=(base + use, base + last),
+                rest=rest,
+                boundary=boundary,
             )
             self._note(item, placed)
             places.append(None if placed is None else _moved(placed, -base))
@@ -202,6 +187,7 @@ class _Placing:
 
     def _repeat(self, group: list[_Item], wanted: list[_Wanted], found: _Found, base: int) -> None:
         """Place each buffer where one that wanted the same was placed."""
+        self._space.look_away()
         for item, place in zip(group, found, strict=True):
             if item.buffer.stage in self.failures:
                 continue
