@@ -99,8 +99,11 @@ module DP16KD #(
   wire [17:0] in_a = {{{_bits("DIA", 18)}}}, in_b = {{{_bits("DIB", 18)}}};
   wire on_a = CEA && {{CSA2, CSA1, CSA0}} == 0, on_b = CEB && {{CSB2, CSB1, CSB0}} == 0;
   reg [17:0] out_a = 0, out_b = 0;
-  assign {{{_bits("DOA", 18)}}} = out_a;
-  assign {{{_bits("DOB", 18)}}} = out_b;
+  reg [17:0] late_a = 0, late_b = 0;
+  assign {{{_bits("DOA", 18)}}} = REGMODE_A == "OUTREG" ? late_a : out_a;
+  assign {{{_bits("DOB", 18)}}} = REGMODE_B == "OUTREG" ? late_b : out_b;
+  always @(posedge CLKA) if (OCEA) late_a <= out_a;
+  always @(posedge CLKB) if (OCEB) late_b <= out_b;
 
   // Which bits of a word a port of so many bits writes, and its data at their places.
   function [17:0] mask(input integer width, input [13:0] at);
@@ -170,14 +173,17 @@ module DP16KD #(
     end
   end
   // What nothing here generates is refused rather than guessed.
-  if (REGMODE_A != "NOREG" || REGMODE_B != "NOREG" || CLKAMUX != "CLKA" || CLKBMUX != "CLKB"
-      || CSDECODE_A != "0b000" || CSDECODE_B != "0b000"
+  if ((REGMODE_A != "NOREG" && (REGMODE_A != "OUTREG" || DATA_WIDTH_A == 36))
+      || (REGMODE_B != "NOREG" && (REGMODE_B != "OUTREG" || DATA_WIDTH_B == 36))
+      || CLKAMUX != "CLKA" || CLKBMUX != "CLKB" || CSDECODE_A != "0b000" || CSDECODE_B != "0b000"
       || (DATA_WIDTH_A == 36) != (DATA_WIDTH_B == 36))
     $error("DP16KD: no such mode in this model");
 `ifndef YOSYS
   always @(posedge CLKB) if (!CLKA) $fatal(1, "DP16KD: this model has one clock");
   always @(posedge CLKA) begin
     if ((RSTA || RSTB) && RESETMODE != "SYNC") $fatal(1, "DP16KD: no asynchronous reset");
+    if (RSTA && REGMODE_A != "NOREG" || RSTB && REGMODE_B != "NOREG")
+      $fatal(1, "DP16KD: no reset of output registers");
     if (DATA_WIDTH_A == 36 && (WEB || RSTA)) $fatal(1, "DP16KD: port A writes, port B reads");
   end
 `endif

@@ -5,11 +5,13 @@ import json
 import re
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from matloom_rtl.fpga.absorb import absorb
 from matloom_rtl.fpga.devices import DEVICES, FAMILIES, Device
 from matloom_rtl.fpga.multipliers import (
     REGISTERED_PRODUCT,
@@ -21,7 +23,7 @@ from matloom_rtl.fpga.multipliers import (
 from matloom_rtl.fpga.pinsaver import WRAPPER_NAME, wrap
 from matloom_rtl.fpga.place import Netlist, cores, place_and_route, summary
 from matloom_rtl.fpga.tools import YOSYS, find, run
-from matloom_rtl.fpga.units import area_by_unit, read_cells, total
+from matloom_rtl.fpga.units import area_by_unit, is_top, read_cells, total
 from matloom_rtl.generate import TOP_NAME, Chip
 
 __all__ = [
@@ -76,13 +78,23 @@ def synthesise(
     steps += [f"{make} {rest}", "tee -q -o stat.json stat -json"]
     command = [find(YOSYS).path, "-p", "; ".join([*steps, "check"])]
     log = run(command, folder, f"{family}.log", say)
+    cells = json.loads((folder / "stat.json").read_text())["design"]["num_cells_by_type"]
     return {
-        "cells": json.loads((folder / "stat.json").read_text())["design"]["num_cells_by_type"],
+        "cells": _absorb(folder / netlist) if family == "ecp5" else cells,
         "latches": re.findall(r"^Latch inferred for signal `(\S+)'", log, re.MULTILINE),
         "conflicts": re.findall(r"multiple conflicting drivers for (.*):$", log, re.MULTILINE),
         "loops": re.findall(r"found logic loop in (.*):$", log, re.MULTILINE),
         "netlist": folder / netlist,
     }
+
+
+def _absorb(path: Path) -> dict[str, int]:
+    """Put into cells what Yosys left beside them, in a netlist file; return the cells by type."""
+    netlist = json.loads(path.read_text())
+    (top,) = (each for each in netlist["modules"].values() if is_top(each))
+    absorb(top["cells"], top["ports"])
+    path.write_text(json.dumps(netlist))
+    return dict(Counter(cell["type"] for cell in top["cells"].values()))
 
 
 def _place_products(top: str, family: str, folder: Path, soft_columns: int) -> list[str]:

@@ -5,7 +5,7 @@ import re
 from collections import Counter, defaultdict
 from pathlib import Path
 
-__all__ = ["COUNTED", "area_by_unit", "read_cells", "total"]
+__all__ = ["COUNTED", "area_by_unit", "is_top", "read_cells", "total"]
 
 #: Columns of the breakdown, and what one cell of each type counts there. COMB is what nextpnr calls
 #: TRELLIS_COMB: a table, the two of a carry cell, the four of a distributed RAM of 16 x 4 bits. On
@@ -40,8 +40,13 @@ _OTHER = "other"
 def read_cells(netlist: Path) -> dict:
     """Return the cells of the top module of a netlist that `write_json` wrote, by name."""
     modules = json.loads(netlist.read_text())["modules"]
-    (top,) = (each for each in modules.values() if int(each["attributes"].get("top", "0"), 2))
+    (top,) = filter(is_top, modules.values())
     return top["cells"]
+
+
+def is_top(module: dict) -> bool:
+    """Return whether a module is the one that Yosys took as the highest."""
+    return bool(int(module["attributes"].get("top", "0"), 2))
 
 
 def unit_of(name: str) -> str:

@@ -1,0 +1,216 @@
+"""Puts logic and registers into cells of an ECP5 that have room for them, which Yosys leaves free.
+
+Each step changes a few cells for others that do the same: the carry cells of an adder have two
+inputs of their table free, and blocks have registers at their outputs.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from itertools import permutations
+
+__all__ = ["absorb"]
+
+_INPUTS = "ABCD"
+
+#: A port of a block with registers at its outputs: what its outputs are called, its clock, and the
+#: parameter that puts a register there, in the order in which they are taken.
+_OUTPUTS = {
+    "DP16KD": (
+        ("DOA", "CLKA", (("REGMODE_A", "NOREG", "OUTREG"),)),
+        ("DOB", "CLKB", (("REGMODE_B", "NOREG", "OUTREG"),)),
+    ),
+    "MULT18X18D": (
+        (
+            "P",
+            "CLK0",
+            (("REG_OUTPUT_CLK", "NONE", "CLK0"), ("REG_PIPELINE_CLK", "NONE", "CLK0")),
+        ),
+    ),
+}
+
+#: Words of a memory of 36 bits are at the outputs of both ports.
+_WIDE = 36
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Table:
+    """A function of wires: numbers, which come in order in the bits of a place in `bits`."""
+
+    wires: tuple[int, ...]
+    bits: tuple[int, ...]
+
+    def __call__(self, values: dict) -> int:
+        return self.bits[sum(values[wire] << place for place, wire in enumerate(self.wires))]
+
+
+def absorb(cells: dict, ports: dict) -> None:
+    """Change the cells of an ECP5's flat netlist, as `write_json` of Yosys has them.
+
+    Parameters
+    ----------
+    ports
+        Of the module, whose wires stay.
+    """
+    _absorb_tables(cells, ports)
+    _absorb_registers(cells, ports)
+
+
+def _users(cells: dict, ports: dict) -> dict[int, list]:
+    """Return for each wire the inputs that it drives; None stands for a port of the module."""
+    users = defaultdict(list)
+    for name, cell in cells.items():
+        for port, wires in cell["connections"].items():
+            if cell["port_directions"][port] == "input":
+                for wire in wires:
+                    users[wire].append((name, port))
+    for port in ports.values():
+        for wire in port["bits"]:
+            users[wire].append(None)
+    return users
+
+
+def _read(wires: list, init: int) -> _Table:
+    """Return the function of a table whose inputs may be constants, or the same wire."""
+    found = tuple(dict.fromkeys(wire for wire in wires if isinstance(wire, int)))
+    bits = []
+    for place in range(1 << len(found)):
+        values = {wire: place >> at & 1 for at, wire in enumerate(found)}
+        inputs = (values[wire] if isinstance(wire, int) else wire == "1" for wire in wires)
+        bits.append(init >> sum(bit << at for at, bit in enumerate(inputs)) & 1)
+    return _needed(_Table(wires=found, bits=tuple(bits)))
+
+
+def _needed(table: _Table) -> _Table:
+    """Return the function without the wires that it does not depend on."""
+    for at, wire in enumerate(table.wires):
+        low = tuple(bit for place, bit in enumerate(table.bits) if not place >> at & 1)
+        high = tuple(bit for place, bit in enumerate(table.bits) if place >> at & 1)
+        if low == high:
+            rest = tuple(each for each in table.wires if each != wire)
+            return _needed(_Table(wires=rest, bits=low))
+    return table
+
+
+def _absorb_tables(cells: dict, ports: dict) -> None:
+    """Put the tables before carry cells into them."""
+    users = _users(cells, ports)
+    tables = {
+        cell["connections"]["Z"][0]: name
+        for name, cell in cells.items()
+        if cell["type"] == "LUT4" and len(users[cell["connections"]["Z"][0]]) == 1
+    }
+    for cell in [each for each in cells.values() if each["type"] == "CCU2C"]:
+        for half in "01":
+            while name := _absorb_table(cell, half, cells, tables):
+                del cells[name]
+
+
+def _absorb_table(cell: dict, half: str, cells: dict, tables: dict) -> str | None:
+    """Put a table before a half of a carry cell into it; return its name, None if none fits.
+
+    The half adds the carry to what its table makes of four inputs. Where that is zero, its own
+    carry is the lowest four bits of its table: of inputs A and B alone, with C and D zero.
+    """
+    if cell["parameters"][f"INJECT1_{half}"] != "NO":
+        return None
+    wires = [cell["connections"][name + half][0] for name in _INPUTS]
+    init = int(cell["parameters"][f"INIT{half}"], 2)
+    added, carry = _read(wires, init), _read([*wires[:2], "0", "0"], init)
+    for wire in added.wires:
+        name = tables.get(wire)
+        if name is None:
+            continue
+        before = cells[name]
+        inputs = [before["connections"][each][0] for each in _INPUTS]
+        joined = _join(added, carry, wire, _read(inputs, int(before["parameters"]["INIT"], 2)))
+        if joined is not None:
+            order, bits = joined
+            cell["parameters"][f"INIT{half}"] = f"{bits:016b}"
+            cell["connections"] |= {
+                each + half: [new] for each, new in zip(_INPUTS, order, strict=True)
+            }
+            return name
+    return None
+
+
+def _join(added: _Table, carry: _Table, wire: int, inner: _Table) -> tuple[tuple, int] | None:
+    """Return inputs and table of a half in which `wire` is `inner` of other wires, if it can be."""
+    outer = (each for each in (*added.wires, *carry.wires) if each != wire)
+    wires = list(dict.fromkeys((*outer, *inner.wires)))
+    places = len(_INPUTS)
+    if len(wires) > places:
+        return None
+    cases = []
+    for number in range(1 << len(wires)):
+        values = {each: number >> at & 1 for at, each in enumerate(wires)}
+        values[wire] = inner(values)
+        cases.append((values, added(values), carry(values)))
+    for order in permutations([*wires, *["0"] * (places - len(wires))]):
+        table = {}
+        for values, bit, _carried in cases:
+            table[sum(values.get(each, 0) << at for at, each in enumerate(order))] = bit
+        low = [
+            (sum(values.get(each, 0) << at for at, each in enumerate(order[:2])), carried)
+            for values, bit, carried in cases
+            if not bit
+        ]
+        if all(table[place] == carried for place, carried in low):
+            return order, sum(bit << place for place, bit in table.items())
+    return None
+
+
+def _absorb_registers(cells: dict, ports: dict) -> None:
+    """Put the registers behind blocks into them."""
+    users = _users(cells, ports)
+    for cell in [each for each in cells.values() if each["type"] in _OUTPUTS]:
+        if int(cell["parameters"].get("DATA_WIDTH_A", "0"), 2) == _WIDE:
+            continue
+        for prefix, clock, stages in _OUTPUTS[cell["type"]]:
+            for name, free, taken in stages:
+                if cell["parameters"].get(name, free) == free:
+                    _absorb_stage(cell, (prefix, clock), (name, taken), cells, users)
+
+
+def _absorb_stage(cell: dict, port: tuple, parameter: tuple, cells: dict, users: dict) -> None:
+    """Put the registers at a block's outputs into it, if each has one and nothing else."""
+    prefix, clock = port
+    connections = cell["connections"]
+    outputs = [
+        name
+        for name, wires in connections.items()
+        if name.startswith(prefix) and name[len(prefix) :].isdigit() and users[wires[0]]
+    ]
+    followers = [users[connections[name][0]] for name in outputs]
+    if not outputs or not all(
+        len(each) == 1 and each[0] and _plain(cells[each[0][0]], connections.get(clock))
+        for each in followers
+    ):
+        return
+    if clock not in connections:
+        _connect_clock(cell, cells[followers[0][0][0]]["connections"]["CLK"])
+    cell["parameters"][parameter[0]] = parameter[1]
+    for name, ((register, _input),) in zip(outputs, followers, strict=True):
+        connections[name] = cells.pop(register)["connections"]["Q"]
+
+
+def _connect_clock(cell: dict, clock: list) -> None:
+    """Give a multiplier the clock of its registers, which it had none of."""
+    cell["connections"] |= {"CLK0": clock, "CE0": ["1"], "RST0": ["0"]}
+    cell["port_directions"] |= dict.fromkeys(("CLK0", "CE0", "RST0"), "input")
+    cell["parameters"] |= {"REG_OUTPUT_CE": "CE0", "REG_OUTPUT_RST": "RST0"}
+    cell["parameters"] |= {"GSR": "DISABLED", "RESETMODE": "SYNC"}
+
+
+def _plain(cell: dict, clock: list | None) -> bool:
+    """Return whether a cell is a register without enable and reset, zero at first.
+
+    With a clock: of this one.
+    """
+    return (
+        cell["type"] == "TRELLIS_FF"
+        and cell["parameters"]["CEMUX"].strip() == "1"
+        and cell["parameters"]["CLKMUX"] == "CLK"
+        and cell["parameters"]["REGSET"] == "RESET"
+        and cell["connections"]["LSR"] == ["0"]
+        and clock in (None, cell["connections"]["CLK"])
+    )
