@@ -19,16 +19,16 @@ class _Sums:
 
     Members
     -------
-    sums:
-        32 bits a column.
+    late:
+        32 bits a column, in the cycle in which the word read is in its register.
     found:
-        For each bank whether a maximum is asked for, and the word found, in the same cycle.
+        For each bank whether a maximum is asked for, and the word found, a cycle before.
     kept:
-        A cycle later, whether a maximum keeps what each column found.
+        Whether a maximum keeps what each column found.
     """
 
-    def __init__(self, columns: int, sums):
-        self.sums, self.found, self.kept = sums, [], Signal(columns)
+    def __init__(self, columns: int, late):
+        self.late, self.found, self.kept = late, [], Signal(columns)
 
 
 class Accumulators(wiring.Component):
@@ -114,9 +114,9 @@ class Accumulators(wiring.Component):
 
         # Numbers to be added wait here while the memories are read.
         sums = Signal(32 * self._columns, reset_less=True)
-        values = Signal(32 * self._columns, reset_less=True)
+        values = delay(m, delay(m, update.data))
         mask = Signal(self._columns, reset_less=True)
-        m.d.sync += [sums.eq(self.sums), values.eq(update.data), mask.eq(update.mask)]
+        m.d.sync += [sums.eq(self.sums), mask.eq(update.mask)]
 
         seconds = []
         if self._has_narrow:
@@ -130,7 +130,7 @@ class Accumulators(wiring.Component):
             sum_floating = Signal(reset_less=True)
             m.d.sync += sum_floating.eq(self.sum_floating)
 
-        operands = [_Sums(self._columns, each) for each in (sums, *seconds)]
+        operands = [_Sums(self._columns, delay(m, each)) for each in (sums, *seconds)]
         words = []
         for index in range(2):
             request = Signal(_request_layout(bits, self._has_float), name=f"request_{index}")
@@ -197,13 +197,12 @@ class Accumulators(wiring.Component):
         ]
         fetched = Signal(request.shape(), name=f"fetched_{index}")
         m.d.sync += fetched.eq(request)
-        of_array, replaces = [fetched.sum], [fetched.replace]
+        of_array, replaces = [delay(m, fetched.sum)], [fetched.replace]
         if self._has_float:
-            of_array = beside(m, request.sum, self._columns, name=f"of_array_{index}")
+            of_array = beside(m, fetched.sum, self._columns, name=f"of_array_{index}")
             replaces = beside(m, request.replace, self._columns, name=f"replaces_{index}")
 
         word = Signal(width, name=f"word_{index}", reset_less=True)
-        operand = Signal(width, name=f"operand_{index}", reset_less=True)
         columns = Signal(self._columns, name=f"columns_{index}")
         m.d.sync += columns.eq(0)
         address = delay(m, fetched.address, name=f"address_{index}")
@@ -215,11 +214,10 @@ class Accumulators(wiring.Component):
         for place, flag in enumerate(replaces):
             with m.If(flag):
                 m.d.sync += word.word_select(place, part).eq(zero.replicate(part // 32))
-        m.d.sync += operand.eq(
-            Cat(
-                Mux(flag, arriving.sums.word_select(place, part), values.word_select(place, part))
-                for place, flag in enumerate(of_array)
-            )
+        # No register for the choice: it goes into the carry cells of the adder.
+        operand = Cat(
+            Mux(flag, arriving.late.word_select(place, part), values.word_select(place, part))
+            for place, flag in enumerate(of_array)
         )
         with m.If(fetched.sum):
             m.d.sync += columns.eq(~0)
@@ -246,7 +244,7 @@ class Accumulators(wiring.Component):
         for column in range(self._columns):
             place = slice(32 * column, 32 * column + LARGER_BITS)
             old = delay(m, Mux(second, in_second[place], in_first[place]), name="old")
-            new = delay(m, arriving.sums[place], name="new")
+            new = arriving.late[place]
             m.d.comb += arriving.kept[column].eq(new.as_signed() <= old.as_signed())
 
     def _combine(self, m: Module, index: str, word, operand, floating):

@@ -94,8 +94,8 @@ module {name} (input clk, input [63:0] r, output reg bad);
            .WRITEMODE_A("READBEFOREWRITE"), .WRITEMODE_B("READBEFOREWRITE"),
            .REGMODE_B({late} ? "OUTREG" : "NOREG")) block (
     .CLKA(clk), .CEA(r[12]), .WEA(1'b1), .RSTA(1'b0), .CSA0(1'b0), .CSA1(1'b0), .CSA2(1'b0),
-    .OCEB(1'b1), .CLKB(clk), .CEB(r[13]), .WEB(1'b0), .RSTB(1'b0), .CSB0(1'b0), .CSB1(1'b0), .CSB2(1'b0),
-    {ports}
+    .CLKB(clk), .CEB(r[13]), .WEB(1'b0), .RSTB(1'b0), .CSB0(1'b0), .CSB1(1'b0), .CSB2(1'b0),
+    .OCEB(1'b1), {ports}
   );
   always @(posedge clk) earlier <= seen;
   always @(posedge clk) if (out[W-1:0] != ({late} ? earlier : seen)) bad <= 1;
