@@ -77,6 +77,8 @@ class SpadReadSignature(wiring.Signature):
 class SpadWriteSignature(wiring.Signature):
     """Write those of `width` bytes at any byte address whose `mask` bit is set.
 
+    `data` follow the grant by a cycle.
+
     `address` may be negative modulo 2**24, or beyond the end, where only masked-out bytes are.
     `bank_select` as those of a read.
     """
@@ -111,6 +113,8 @@ class AccReadSignature(wiring.Signature):
 
 class AccUpdateSignature(wiring.Signature):
     """Update those columns of an entry whose `mask` bit is set: replace or add.
+
+    `data` follow the grant by a cycle.
 
     `add` = 0 replaces. Sums wrap at 32 bits. `floating`, where such modes are built: they are fp32
     numbers. Reads and updates granted `Config.acc_update_latency` cycles after the grant of an

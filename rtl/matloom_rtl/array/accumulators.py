@@ -114,7 +114,7 @@ class Accumulators(wiring.Component):
 
         # Numbers to be added wait here while the memories are read.
         sums = Signal(32 * self._columns, reset_less=True)
-        values = delay(m, delay(m, update.data))
+        values = delay(m, update.data)
         mask = Signal(self._columns, reset_less=True)
         m.d.sync += [sums.eq(self.sums), mask.eq(update.mask)]
 

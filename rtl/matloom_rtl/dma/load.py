@@ -156,10 +156,13 @@ class Load(wiring.Component):
             write.valid.eq(o.valid & ~self.halt),
             write.address.eq(o.payload.address.as_signed()),
             write.bank_select.eq(o.payload.bank_select),
-            write.data.eq(o.payload.data),
             write.mask.eq(o.payload.mask),
             o.ready.eq(write.ready | self.halt),
         ]
+        # After the grant, when the place in the buffer is already that of the next.
+        granted = Signal.like(o.payload.data, reset_less=True)
+        m.d.sync += granted.eq(o.payload.data)
+        m.d.comb += write.data.eq(granted)
         take, ended = self._beat(m, head, writes.i)
         # Instructions whose beats have all come, and which are not done.
         ahead = Signal.like(self.fault_ahead)

@@ -45,10 +45,11 @@ class SpadPort:
         while True:
             ready = self._random.random() >= self._stall
             ctx.set(port.ready, ready)
-            _, _, valid, address, value, mask = await ctx.tick().sample(
-                port.valid, port.address, port.data, port.mask
+            _, _, valid, address, mask = await ctx.tick().sample(
+                port.valid, port.address, port.mask
             )
             if valid and ready:
+                value = ctx.get(port.data)
                 self.grants.append(self.cycle)
                 for index in range(self._width):
                     if mask >> index & 1:

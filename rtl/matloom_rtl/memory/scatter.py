@@ -15,7 +15,8 @@ class Scatter(wiring.Component):
     In a window of `span` bytes (`width`, or the next power of two) each remainder modulo `span`
     occurs once, so the data need to rotate within `span` bytes only and repeat along the line;
     the mask tells which repetition counts. What comes in cycle t leaves in t + 2, be it a write
-    that is granted or not: one signal less that all bytes wait for. One a cycle.
+    that is granted or not: one signal less that all bytes wait for. One a cycle. Its data come in
+    t + 1.
 
     Members
     -------
@@ -41,11 +42,12 @@ class Scatter(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         offset = Signal.like(self.offset, reset_less=True)
-        values = Signal(8 * self._span, reset_less=True)
+        values = Signal(8 * self._span)
         mask = Signal(self._line_bytes, reset_less=True)
-        m.d.sync += [offset.eq(self.offset), values.eq(self.data), mask.eq(self.mask)]
+        m.d.sync += [offset.eq(self.offset), mask.eq(self.mask)]
+        m.d.comb += values.eq(self.data)
 
-        turned = Signal.like(values, reset_less=True)
+        turned = Signal(len(values), reset_less=True)
         turned_mask = Signal.like(mask, reset_less=True)
         turn = offset[: (self._span - 1).bit_length()]
         m.d.sync += [

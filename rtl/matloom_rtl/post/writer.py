@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
 from matloom.arch.isa import Destination, Opcode, Table
+from matloom_rtl.arith.stages import register
 from matloom_rtl.memory.bank_select import bank_select_of
 from matloom_rtl.memory.skid_buffer import SkidBuffer
 from matloom_rtl.ports import (
@@ -32,7 +33,8 @@ class Writer(wiring.Component):
     they copied on their way: beats are written side by side into a memory with a write and a read
     port, whose oldest vector is what the memories see, with the position of the walk as its place.
 
-    Latency: from the last beat to the request one cycle, two of bytes where elements have several.
+    The data of a request follow it by a cycle. Latency: from the last beat to the request one
+    cycle, two of bytes where elements have several.
     Throughput: a result a cycle, of elements of several bytes a write a cycle. Stalls: requests
     hold until they are granted. A reset forgets results and requests.
 
@@ -83,7 +85,12 @@ class Writer(wiring.Component):
             level.eq(level + arrives - taken),
             present.eq(arrives | (level > taken)),
         ]
-        values = Cat(self._keep(m, arrives, taken))
+        # What needs results before they leave has them a cycle earlier.
+        early = bool(config.tables or config.element_size_bits)
+        leaves = Signal()
+        m.d.sync += leaves.eq(taken)
+        values = Cat(self._keep(m, arrives, taken if early else leaves))
+        leaving = register(m, values, "leaving") if early else values
         mask = Cat(
             ~self.position.last_block | (index < command.tail) for index in range(config.columns)
         )
@@ -96,7 +103,7 @@ class Writer(wiring.Component):
                 self.rows.valid.eq(present & fills),
                 self.rows.payload.eq(_narrowed(values, 8, config.table_row_bytes)),
             ]
-        bytes_taken, bytes_wait = self._write_bytes(m, writes, values, mask)
+        bytes_taken, bytes_wait = self._write_bytes(m, writes, (values, leaving), mask)
         if config.tables:
             bytes_taken = Mux(fills, self.rows.ready, bytes_taken)
             # The last row is written when the next would be taken.
@@ -105,7 +112,7 @@ class Writer(wiring.Component):
             self.acc.valid.eq(present & ~to_spad),
             self.acc.address.eq(self.position.entry),
             self.acc.add.eq(command.destination == Destination.ACC_ADD),
-            self.acc.data.eq(values),
+            self.acc.data.eq(leaving),
             self.acc.mask.eq(mask),
             taken.eq(present & Mux(to_spad, bytes_taken, self.acc.ready)),
             self.advance.eq(taken),
@@ -116,8 +123,11 @@ class Writer(wiring.Component):
             m.d.comb += self.acc.floating.eq(self.numbers.floating)
         return m
 
-    def _keep(self, m: Module, arrives, taken):
-        """Write beats into memories of 32 bits, one a column; return the oldest of each."""
+    def _keep(self, m: Module, arrives, leaves):
+        """Write beats into memories of 32 bits, one a column; return the one that leaves of each.
+
+        When the oldest `leaves`, the next one is shown in the cycle after.
+        """
         write_at = Signal(range(PLACES))
         m.d.sync += write_at.eq(write_at + arrives)
         oldest = []
@@ -125,7 +135,7 @@ class Writer(wiring.Component):
             if column % _GROUP == 0:
                 # For placement: one pointer is far from most of the memories.
                 read_at = Signal(range(PLACES), name=f"read_at_{column}", attrs={"keep": 1})
-                m.d.sync += read_at.eq(read_at + taken)
+                m.d.sync += read_at.eq(read_at + leaves)
             beat, lane = divmod(column, self._config.lanes)
             memory = Memory(shape=32, depth=PLACES, init=[])
             m.submodules[f"results_{column}"] = memory
@@ -140,15 +150,18 @@ class Writer(wiring.Component):
         return oldest
 
     def _write_bytes(self, m: Module, writes, values, mask):
-        """Offer bytes to the scratchpad; return whether it takes them, and whether some wait."""
-        config, spad = self._config, self.spad
+        """Offer bytes to the scratchpad; return whether it takes them, and whether some wait.
+
+        `values` are those that are offered, and those that leave.
+        """
+        config, spad, (values, leaving) = self._config, self.spad, values
         address, columns = self.position.address, config.columns
         if not config.element_size_bits:
             m.d.comb += [
                 spad.valid.eq(writes),
                 spad.address.eq(address),
                 spad.bank_select.eq(self.position.bank_select),
-                spad.data.eq(_narrowed(values, 8, columns)),
+                spad.data.eq(_narrowed(leaving, 8, columns)),
                 spad.mask.eq(mask),
             ]
             return spad.ready, 0
@@ -166,7 +179,8 @@ class Writer(wiring.Component):
             ask.payload.bank_select.eq(bank_select_of(part_address, columns, config)),
             spad.valid.eq(shown.valid),
             shown.ready.eq(spad.ready),
-            *(getattr(spad, name).eq(shown.payload[name]) for name in layout.members),
+            spad.data.eq(register(m, shown.payload.data, "data")),
+            *(getattr(spad, name).eq(shown.payload[name]) for name in (*request, "mask")),
         ]
         with m.Switch(self.numbers.size):
             for size in range(config.element_size_bits + 1):

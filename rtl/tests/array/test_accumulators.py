@@ -96,7 +96,6 @@ class Bench:
         if update:
             ctx.set(dut.update.address, update["entry"])
             ctx.set(dut.update.add, update["add"])
-            ctx.set(dut.update.data, number(update["values"]))
             ctx.set(dut.update.mask, update["mask"])
         ctx.set(dut.read.valid, read is not None)
         if read is not None:
@@ -126,6 +125,8 @@ class Bench:
             self.apply(update["entry"], update, update["mask"])
         await ctx.tick()
         self.cycle += 1
+        # Data follow a grant; in other cycles they are those of nobody.
+        ctx.set(dut.update.data, number(update["values"]) if update_goes else self.cycle * 0x1357)
         return update_goes, read_goes
 
     async def drain(self, ctx):
@@ -329,9 +330,9 @@ def test_floating_point_sums(seed):
             ctx.set(dut.update.add, add)
             ctx.set(dut.update.floating, 1 - floating)
             ctx.set(dut.update.mask, 0b0101)
-            ctx.set(dut.update.data, number(values[1]))
             assert ctx.get(dut.update.ready)
             await ctx.tick()
+            ctx.set(dut.update.data, number(values[1]))
             ctx.set(dut.update.valid, 0)
             entries[0] = made(entries[0], values[0], add, floating)
             new = made(entries[1], values[1], add, 1 - floating)

@@ -21,10 +21,11 @@ def test_every_offset(width):
     async def drive(ctx):
         for cycle in range(len(writes) + 2):
             if cycle < len(writes):
-                offset, data, mask = writes[cycle]
+                offset, _data, mask = writes[cycle]
                 ctx.set(dut.offset, offset)
-                ctx.set(dut.data, int.from_bytes(data, "little"))
                 ctx.set(dut.mask, mask)
+            if 1 <= cycle <= len(writes):
+                ctx.set(dut.data, int.from_bytes(writes[cycle - 1][1], "little"))
             if cycle >= 2:
                 offset, data, mask = writes[cycle - 2]
                 placed = ctx.get(dut.o_data).to_bytes(2 * WORD, "little")

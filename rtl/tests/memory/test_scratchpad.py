@@ -97,11 +97,14 @@ class Bench:
                 ctx.set(port.valid, request is not None)
                 if request:
                     for name, value in request.items():
-                        ctx.set(getattr(port, name), value % 2**24 if name == "address" else value)
+                        if name != "data":
+                            wrapped = value % 2**24 if name == "address" else value
+                            ctx.set(getattr(port, name), wrapped)
                     width = (self.reads if kind == "read" else self.writes)[index]
                     touched = self.banks(request["address"], width)
                     ctx.set(port.bank_select, sum(1 << bank for bank in touched))
         self.check_data(ctx)
+        written = [None] * len(writes)
         granted = self.granted(ctx, "read", reads, self.reads)
         for index, request in enumerate(granted):
             if request:
@@ -110,8 +113,12 @@ class Bench:
             if request:
                 self.store(request, self.writes[index])
                 writes = [*writes[:index], None, *writes[index + 1 :]]
+                written[index] = request
         await ctx.tick()
         self.cycle += 1
+        for index, request in enumerate(written):
+            data = request["data"] if request else self.random.getrandbits(8 * self.writes[index])
+            ctx.set(getattr(self.dut, f"write_{index}").data, data)
         left = [None if done else request for request, done in zip(reads, granted, strict=True)]
         return left, writes
 
@@ -306,9 +313,9 @@ def test_reset_midway():
         port = bench.dut.write_0
         ctx.set(port.valid, 1)
         ctx.set(port.address, 64)
-        ctx.set(port.data, ~0)
         ctx.set(port.mask, ~0)
         await ctx.tick()
+        ctx.set(port.data, ~0)
         ctx.set(port.valid, 0)
         ctx.set(reset, 1)
         await ctx.tick()

@@ -198,9 +198,7 @@ def run(config, instructions, spad, sums, *, refuse=0.0, gaps=0.0, seed=0, reset
                 ctx.set(port.ready, generator.random() >= refuse)
             sample = await ctx.tick().sample(
                 *(value for port in ports for value in (port.valid, port.ready, port.address)),
-                dut.spad_write.data,
                 dut.spad_write.mask,
-                dut.acc_update.data,
                 dut.acc_update.mask,
                 dut.acc_update.add,
                 dut.unit.done,
@@ -209,7 +207,9 @@ def run(config, instructions, spad, sums, *, refuse=0.0, gaps=0.0, seed=0, reset
             grants = [
                 (sample[2 + 3 * k] and sample[3 + 3 * k], sample[4 + 3 * k]) for k in range(4)
             ]
-            data, mask, update, update_mask, add, done, timestamp = sample[14:]
+            mask, update_mask, add, done, timestamp = sample[14:]
+            # They follow their grants.
+            data, update = ctx.get(dut.spad_write.data), ctx.get(dut.acc_update.data)
             read, address = grants[0]
             picked = np.take(spad, range(address, address + columns), mode="wrap").tobytes()
             bytes_later.append(int.from_bytes(picked, "little") if read else 0)

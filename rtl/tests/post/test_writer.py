@@ -134,7 +134,7 @@ def run(kind, count, seed, *, lanes=4, refuse=0.0, scarce=0.0, reset_at=None, bu
                 *(
                     each
                     for port in (dut.spad, dut.acc)
-                    for each in (port.valid, port.ready, port.address, port.data, port.mask)
+                    for each in (port.valid, port.ready, port.address, port.mask)
                 ),
                 dut.acc.add,
                 dut.advance,
@@ -142,6 +142,8 @@ def run(kind, count, seed, *, lanes=4, refuse=0.0, scarce=0.0, reset_at=None, bu
                 *rows_port,
             )
             *both, add, advance, last, fill, ready, row = sample[2:]
+            # They follow the grant.
+            both_data = ctx.get(dut.spad.data), ctx.get(dut.acc.data)
             if state["live"]:
                 free[0] += advance
                 places.extend(items[:advance])
@@ -152,9 +154,9 @@ def run(kind, count, seed, *, lanes=4, refuse=0.0, scarce=0.0, reset_at=None, bu
                 if last:
                     finished.append(state["cycle"])
                 for number, bits in enumerate((8, 32)):
-                    valid, ready, address, data, mask = both[5 * number : 5 * number + 5]
+                    valid, ready, address, mask = both[4 * number : 4 * number + 4]
                     if valid and ready:
-                        took(address, data, mask, bits)
+                        took(address, both_data[number], mask, bits)
                         assert (bits == 8) == (destination == Destination.SPAD)
                         assert add == (destination == Destination.ACC_ADD)
             state["cycle"] += 1
