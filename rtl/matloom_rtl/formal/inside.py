@@ -1,8 +1,10 @@
 """A unit as it is built, with its registers and memories in sight of a lemma."""
 
-from amaranth.hdl import Const, Fragment, Signal, Value
+from contextlib import suppress
+
+from amaranth.hdl import Cat, Const, Fragment, Signal, Value
 from amaranth.lib.memory import Memory
-from amaranth.lib.wiring import Component, In
+from amaranth.lib.wiring import Component, In, Out
 
 __all__ = ["Inside", "inputs_of", "owners"]
 
@@ -28,6 +30,14 @@ class Inside:
         """Return a unit within this one."""
         return Inside(self.fragment.find_subfragment(name))
 
+    def free(self, name: str) -> tuple:
+        """Take a unit out, and return its outputs: inputs of the proof, of any value."""
+        unit = self.child(name).unit
+        parts = self.fragment.subfragments
+        parts[:] = [part for part in parts if part[1] != name]
+        ports = unit.signature.flatten(unit)
+        return tuple(Value.cast(value) for _path, member, value in ports if member.flow is Out)
+
     def register(self, *, name: str = "", bits: int = 0, place: int | None = None) -> Signal:
         """Return the only register of the unit with that name, or else of so many bits.
 
@@ -44,6 +54,17 @@ class Inside:
         if place is None and len(found) != 1:
             raise KeyError(f"{name or bits!r} must be one register of the unit, not {len(found)}")
         return list(found.values())[place or 0]
+
+    def in_states(self, *names: str):
+        """Return whether the unit's only state machine is in one of these states."""
+        state = self.register(name="fsm_state")
+        # The decoder names states "Name/3"; of numbers without a state it knows nothing.
+        found = []
+        for number in range(1 << len(state)):
+            with suppress(KeyError):
+                name = state.decoder(number).split("/")[0]
+                found += [state == number] if name in names else []
+        return Cat(found).any()
 
     def addresses(self, name: str) -> tuple:
         """Return the addresses at which the memory of a name is read first, and written."""

@@ -6,7 +6,9 @@ from matloom.arch.config import Config
 from matloom_rtl.formal.bursts import burst_proofs
 from matloom_rtl.formal.dma import dma_proofs
 from matloom_rtl.formal.floats import float_proofs
+from matloom_rtl.formal.gate import gate_proofs
 from matloom_rtl.formal.inside import owners
+from matloom_rtl.formal.instructions import instruction_proofs
 from matloom_rtl.formal.positions import position_proofs
 from matloom_rtl.formal.proof import Proof
 from matloom_rtl.formal.queues import queue_proofs
@@ -19,7 +21,7 @@ __all__ = ["KINDS", "proofs_of"]
 
 #: Each kind returns its proofs for the units of a chip.
 KINDS = (
-    *(queue_proofs, burst_proofs, dma_proofs, register_proofs),
+    *(queue_proofs, gate_proofs, instruction_proofs, burst_proofs, dma_proofs, register_proofs),
     *(row_proofs, position_proofs, requantise_proofs, float_proofs),
 )
 

@@ -17,6 +17,7 @@ def test_every_unit_has_its_proofs():
         },
         "addresses": {"Positions", "Rows"},
         "bursts": {"Bursts"},
+        "dependencies": {"Dispatch", "InstructionMemory", "UnitQueue"},
         "bus": {"Fetch", "Load", "ReadPort", "Registers", "Store"},
         "requantising": {"Lane", "Quotient"},
         "conversions": {"Narrow", "Widen"},

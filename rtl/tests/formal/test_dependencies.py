@@ -1,0 +1,53 @@
+"""Mutants of what holds instructions back until they may start, which no proof passes."""
+
+import pytest
+
+from matloom.arch.config import load_config
+from matloom.arch.isa import Opcode
+from matloom_rtl.control.dispatch import Dispatch
+from matloom_rtl.control.instructions import InstructionMemory
+from matloom_rtl.control.queue import UnitQueue
+from matloom_rtl.formal.engine import FAILED, PROVEN
+from matloom_rtl.formal.gate import gate
+from matloom_rtl.formal.instructions import dispatches, instruction_memory
+
+NANO = load_config("nano")
+
+
+def post_gate(component=UnitQueue):
+    return gate(component(NANO, Opcode.POST))
+
+
+#: A unit, the replaced text, its claim, and the cycles within which a run breaks it.
+MUTANTS = {
+    "a queue starts one completion too early": (
+        *(UnitQueue, ("(target - self.completed[index])", "(target - 1 - self.completed[index])")),
+        *(post_gate, 12),
+    ),
+    "a queue starts what is not yet found good": (
+        *(UnitQueue, ("stays & (checked | fifo.r_rdy)", "stays")),
+        *(post_gate, 12),
+    ),
+    "what is noted lies with the next instruction": (
+        *(InstructionMemory, ("note.addr.eq(self.last)", "note.addr.eq(following)")),
+        *(lambda unit: instruction_memory(unit(NANO)), 5),
+    ),
+    "a wait is on one instruction too few": (
+        *(Dispatch, ("(wait > issued[: len(wait)])", "(wait > issued[: len(wait)] + 1)")),
+        *(lambda unit: dispatches(unit(NANO)), 12),
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MUTANTS)
+def test_mutants_are_not_proven(prove, mutated, name):
+    component, change, claim, cycles = MUTANTS[name]
+    mutant = mutated(component, change)
+    result = prove(lambda: claim(mutant), depth=cycles, cover_depth=1)
+    assert (result.verdict, result.detail[:6]) == (FAILED, "prove:")
+
+
+@pytest.mark.slow
+def test_a_gate_is_proven(prove):
+    assert prove(post_gate, depth=3).verdict == PROVEN
