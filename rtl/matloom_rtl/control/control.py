@@ -48,7 +48,8 @@ class Control(wiring.Component):
     read_burst, read_beat, write_burst, write_beat: in
         Bus events.
     base_regions, bases: in, out
-        A region of LOAD and one of STORE, and the bus address of each in the same cycle.
+        A region of LOAD and one of STORE, and the bus address of each, two cycles later at the
+        latest, which is before the instruction that names it begins.
     quiet: in
         No bus transfer is outstanding.
     halt, core_reset, core_reset_next: out

@@ -77,7 +77,8 @@ class Registers(wiring.Component):
     region, region_bytes: in, out
         The size of any region, in the same cycle.
     base_regions, bases: in, out
-        The bus address of any region for each of `ASKERS`, in the same cycle.
+        The bus address of any region for each of `ASKERS`, two cycles later at the latest: they
+        take turns.
     counter, counter_value, counter_shown: out, in, in
         As `Counters.slot`, `value` and `shown`.
     (register names in lower case):
@@ -124,8 +125,11 @@ class Registers(wiring.Component):
         found, known = self._find(m, at, fetch, store)
         m.d.sync += before.eq(found)
         m.d.comb += self.region_bytes.eq(self._look_up(m, memory, known, "BYTES", self.region))
-        for base, region in zip(self.bases, self.base_regions, strict=True):
-            m.d.comb += base.eq(self._look_up(m, memory, known, "BASE", region))
+        turn = Signal(range(ASKERS))
+        m.d.sync += [
+            turn.eq(turn + 1),
+            self.bases[turn].eq(self._look_up(m, memory, known, "BASE", self.base_regions[turn])),
+        ]
         self._read(m, looked_at, writing | store.en, before)
         return m
 

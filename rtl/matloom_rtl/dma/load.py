@@ -52,7 +52,7 @@ class Load(wiring.Component):
     unit: CommandSignature(LOAD), in
         Instructions and their completion. `busy` while one is not done.
     region, region_base: out, in
-        A region, and its bus address in the same cycle.
+        As those of `Rows`.
     axi: AxiReadSignature, out
         Id 0; a read port sets its own.
     spad_write: SpadWriteSignature, out

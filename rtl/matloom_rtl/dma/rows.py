@@ -39,7 +39,8 @@ class Rows(wiring.Component):
     i: stream of `body_layout(opcode, config)`, in
         Instructions, LOAD or STORE.
     region, region_base: out, in
-        The instruction's region, and its bus address in the same cycle; used in the one after.
+        The instruction's region, and its bus address, which is used in the cycle after `i` shows
+        it at the earliest.
     o: stream of `row_layout(config)`, out
         Rows.
     """
@@ -124,11 +125,12 @@ class Rows(wiring.Component):
         store, fetch = before.write_port(), before.read_port(domain="comb")
         result, address = Signal(32), Signal(32, reset_less=True)
         spad, stores_address = Signal(self._spad_bits, reset_less=True), Signal()
-        base = Signal(32, reset_less=True)
         m.d.comb += [
             fetch.addr.eq(Cat(external, ~kind["from_first"])),
             result.eq(
-                _choose((~kind["begins"], fetch.data), (kind["begins"] & external, base))
+                _choose(
+                    (~kind["begins"], fetch.data), (kind["begins"] & external, self.region_base)
+                )
                 + self._step(external, kind)
             ),
             store.data.eq(Mux(stores_address, address, spad)),
@@ -136,7 +138,6 @@ class Rows(wiring.Component):
             self.o.payload.spad.eq(spad),
         ]
         m.d.sync += [
-            base.eq(self.region_base),
             store.en.eq(working),
             stores_address.eq(external),
             # First rows of planes lie below the others.

@@ -54,7 +54,7 @@ class Store(wiring.Component):
     unit: CommandSignature(STORE), in
         Instructions and their completion. `busy` while one is not done.
     region, region_base: out, in
-        A region, and its bus address in the same cycle.
+        As those of `Rows`.
     axi: AxiWriteSignature, out
         Id 0. Beats may precede their address, but for `Config.address_first`.
     spad_read: SpadReadSignature, out
