@@ -1,4 +1,4 @@
-"""Compiles the driver for processors beside an engine, and measures it: `make firmware`.
+"""Compiles the driver for processors next to an engine, and measures it: `make firmware`.
 
 ziglang, of the extra ``firmware``, brings a compiler and a linker for all of them.
 """

@@ -21,7 +21,7 @@ REPORT = Path(__file__).resolve().parents[1] / "docs" / "results" / "knobs.json"
 
 PRESET, DEVICE = "nano", "ecp5-85k"
 
-#: As `--config` takes them behind a preset. `paired_windows` has no effect on so small an array.
+#: As `--config` takes them after a preset. `paired_windows` has no effect on so small an array.
 CHANGES = (
     "windows=0",
     "maximum=0",

@@ -35,7 +35,7 @@ REPORT = Path(__file__).resolve().parents[1] / "docs" / "results" / "modes.json"
 DEVICE = DEVICES["ecp5-85k"]
 TOP = "array_with_accumulators"
 
-#: Modes besides `i8xi8`, which every configuration has.
+#: Modes other than `i8xi8`, which every configuration has.
 MODE_SETS = (
     (),
     ("i8xi4",),
@@ -51,12 +51,12 @@ MODE_SETS = (
 
 
 def config_of(modes: tuple[str, ...]) -> Config:
-    """Return `small` with these modes besides `i8xi8`."""
+    """Return `small` with these modes in addition to `i8xi8`."""
     return dataclasses.replace(PRESETS["small"], weight_rows=2, mac_modes=("i8xi8", *modes))
 
 
 class Measured(wiring.Component):
-    """The array, and the accumulators behind it, joined as the execute unit joins them.
+    """The array, and the accumulators after it, joined as the execute unit joins them.
 
     Members
     -------

@@ -4,7 +4,7 @@
     python bench/precision.py --only i8xi4    # or float; keeps the others of the report
 
 Float networks: weights that a file keeps in int8 are the numbers they stand for, in float32 too.
-Their labelled samples are those of the quantised network beside each, likewise.
+Their labelled samples are those of the quantised network next to each, likewise.
 Everything runs on the functional model, which gives what the chip gives, bit for bit; cycles of
 the quantised networks are those of the chip's counters.
 """

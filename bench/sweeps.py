@@ -85,7 +85,7 @@ def points(sweep: str) -> Iterator[Point]:
 
 
 def bound(macs: int, graph: Graph, config: Config) -> int:
-    """Return the roofline: no fewer cycles, were everything hidden behind the slowest part.
+    """Return the roofline: no fewer cycles, were everything hidden by the slowest part.
 
     The parts are the multipliers, and each direction of the bus with constants and inputs read
     once and outputs written once.

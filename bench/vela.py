@@ -106,7 +106,7 @@ def networks(only: str) -> Iterator[tuple[str, str, Path]]:
 
 
 def command_of(chosen: str | None) -> str:
-    """Return the path of Vela's command: the one chosen, or beside this Python, or on the PATH."""
+    """Return the path of Vela's command: the one chosen, or next to this Python, or on the PATH."""
     usual = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     found = shutil.which(chosen or "vela", path=usual)
     if found is None:

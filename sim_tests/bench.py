@@ -180,7 +180,7 @@ class Bench:
         await self.write("CONTROL", RESET)
         while (status := await self.read("STATUS")) & RESETTING:
             pass
-        assert status == 0, f"STATUS must be 0 behind a reset, not {status:#x}"
+        assert status == 0, f"STATUS must be 0 after a reset, not {status:#x}"
         assert self.monitor.idle, "a reset must wait for the bus"
         await self.write("IRQ_STATUS", 3)
 

@@ -42,7 +42,7 @@ class Job:
 
 
 def run_model(engine: Engine, job: Job) -> tuple[dict[Region, bytes], EngineFault | None]:
-    """Return the regions behind a run of the model, and its fault or None."""
+    """Return the regions after a run of the model, and its fault or None."""
     engine.regions = {
         region: np.frombuffer(data, np.uint8).copy() for region, data in job.regions.items()
     }

@@ -143,7 +143,7 @@ class Monitor:
         self._cycle += 1
 
     def _burst(self, name, payload, on_way):
-        """Check an address; return the bus addresses of its first and behind its last byte."""
+        """Check an address; return the bus addresses of its first and after its last byte."""
         width, address, beats = self._config.bus_bytes, payload["addr"], payload["len"] + 1
         first = address // width * width
         end = first + beats * width

@@ -130,7 +130,7 @@ async def every_alignment_of_short_rows(dut):
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def commands_begin_anywhere_in_their_region(dut):
-    """Commands behind constants, which LOAD reads from the same region."""
+    """Commands after constants, which LOAD reads from the same region."""
     bench = await Bench.open(dut)
     for _ in range(4):
         constants = bench.random.randbytes(16 * bench.random.randint(1, 40))

@@ -26,7 +26,7 @@ async def a_reset_by_register_waits_for_the_bus(dut):
         await bench.reset()
         bench.check_traffic()
         assert await bench.record() == [0, 0, 0]
-        # Nothing goes on behind the reset.
+        # Nothing goes on after the reset.
         before = dict(bench.monitor.counts)
         await ClockCycles(dut.clk, 100)
         assert bench.monitor.counts == before

@@ -13,7 +13,7 @@ RTL = ROOT / "rtl" / "matloom_rtl"
 #: Folders whose files are mutated, all but what serves tests.
 _FOLDERS = ("memory", "control", "dma", "array", "post", "arith")
 
-#: Tests, besides that of the same name, that notice mutants of a file: of what uses it.
+#: Tests, other than that of the same name, that notice mutants of a file: of what uses it.
 _USERS = {
     "memory": {
         **dict.fromkeys(("bank", "gather", "scatter", "select"), ("scratchpad",)),

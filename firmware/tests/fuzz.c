@@ -2,7 +2,7 @@
  * the file, and a file that is accepted must survive every question about it.
  *
  * Arguments: number of cases, seed, Program files. Each case changes 1 to 8 words or bytes, most
- * often with the checksum repaired, so that the rules behind it are reached. */
+ * often with the checksum repaired, so that the rules after it are reached. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -119,7 +119,7 @@ class Report:
         return table
 
     def lines(self) -> list[str]:
-        """Return what the counters say besides the layers: causes of waiting, units and the bus."""
+        """Return what the counters say of the whole: causes of waiting, units and the bus."""
         lines = [f"  {cause}: {count:,}" for cause, count in self.stalls.items() if count]
         if self.cycles_source == "counters":
             lines += [f"  {unit}: {self.counters[unit]:,}" for unit in _BUSY]

@@ -35,7 +35,7 @@ LAYERS = (
     ("i8xi4", 12, (-128, 127)),
     ("i8xi8", 9, (-128, 127)),
 )
-#: Standard deviations of the input, of four bits behind ReLU6, and of other bytes.
+#: Standard deviations of the input, of four bits after ReLU6, and of other bytes.
 SPREAD = {"i16xi8": 18900, "i4xi4": 4}
 
 
@@ -116,7 +116,7 @@ def test_a_mode_that_is_not_built_runs_on_the_host():
 
 
 def words_chain(seed):
-    """Return three layers of int16: a convolution, a depthwise one behind it, a dense one."""
+    """Return three layers of int16: a convolution, a depthwise one after it, a dense one."""
     generator = np.random.default_rng(seed)
     same = {"stride": (1, 1), "dilation": (1, 1)}
     same |= {"padding": Padding(top=1, bottom=1, left=1, right=1)}

@@ -10,7 +10,7 @@ SOURCES = sorted(
     path for folder in ("host/matloom", "rtl/matloom_rtl") for path in (ROOT / folder).rglob("*.py")
 )
 
-#: Lines of a file, lines of a function without its docstring, parameters besides self.
+#: Lines of a file, lines of a function without its docstring, parameters other than self.
 MOST_LINES, MOST_STATEMENT_LINES, MOST_PARAMETERS = 300, 40, 7
 
 _TABLE = "one table, in the order of its page; its rows are data"

@@ -1,4 +1,4 @@
-"""What a session remembers: from call to call, beside other sessions, after a fault."""
+"""What a session remembers: from call to call, with other sessions open, after a fault."""
 
 import numpy as np
 import pytest

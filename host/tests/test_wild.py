@@ -90,7 +90,7 @@ def compiled(wild, network, preset):
 STREAMING = "microwakeword/hey_jarvis"
 
 
-class Beside:
+class FrameByFrame:
     """A streaming network in TensorFlow Lite Micro, whose variables can be looked at."""
 
     def __init__(self, path):
@@ -115,10 +115,10 @@ def spoken(count):
 def follow(wild, session, count):
     """Compare consecutive calls, and every variable after each, with TensorFlow Lite Micro."""
     pytest.importorskip("tflite_micro", reason="tflite-micro is not installed")
-    beside = Beside(wild / "models" / f"{STREAMING}.tflite")
+    reference = FrameByFrame(wild / "models" / f"{STREAMING}.tflite")
     seen = set()
     for frame in spoken(count):
-        expected, state = beside.run(frame)
+        expected, state = reference.run(frame)
         np.testing.assert_array_equal(session.run(frame), expected)
         found = session.state
         assert found.keys() == state.keys()

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 __all__ = ["Channel", "Rows", "stream_cycles"]
 
-#: Bursts that are followed one by one; those behind them take as long.
+#: Bursts that are followed one by one; those after them take as long.
 _FOLLOWED = 160
 
 #: Cycles between addresses.
@@ -81,17 +81,17 @@ def _bursts(rows: Rows, channel: Channel) -> Iterator[tuple[int, int, float]]:
 
 @lru_cache(maxsize=1 << 14)
 def stream_cycles(rows: Rows, channel: Channel) -> tuple[float, float]:
-    """Return the cycles from the first beat of rows to their last, and behind others like them.
+    """Return the cycles from the first beat of rows to their last, and after others like them.
 
     Nothing else is on its way when the first ones come; the others find the outstanding taken.
     """
     ends: list[float] = []
     fresh, done = _follow(rows, channel, ends)
-    behind, _done = _follow(rows, channel, ends)
+    later, _done = _follow(rows, channel, ends)
     while len(ends) < 2 * channel.outstanding:
-        behind, _done = _follow(rows, channel, ends)
+        later, _done = _follow(rows, channel, ends)
     share = rows.size * rows.count / done
-    return fresh + behind * (share - 1), behind * share
+    return fresh + later * (share - 1), later * share
 
 
 def _follow(rows: Rows, channel: Channel, ends: list[float]) -> tuple[float, int]:
@@ -103,12 +103,12 @@ def _follow(rows: Rows, channel: Channel, ends: list[float]) -> tuple[float, int
         if channel.row_miss_cycles:
             first, last = (at // channel.row_bytes for at in (address, address + size - 1))
             cycles += (last - first) * channel.row_miss_cycles
-            # A row is opened behind the beat before, if there is one, while an address is not.
+            # A row is opened after the beat before, if there is one, while an address is not.
             opens = channel.row_miss_cycles * (first != memory_row) * bool(ends)
             memory_row = last
         time += max(opens + cycles, _LEAST)
         if len(ends) >= channel.outstanding:
-            # The first beat comes no sooner than its address allows, those behind it in turn.
+            # The first beat comes no sooner than its address allows, those after it in turn.
             time = max(time, ends[-channel.outstanding] + channel.turn + 1 - beat + cycles)
         ends.append(time)
         done += size

@@ -468,7 +468,7 @@ _EXEC_EXTENTS = (
         only=(("window", (1,)),),
     ),
     Extent(
-        # Half of the entries stand beside those that pairs are numbered by.
+        # Half of the entries stand next to those that pairs are numbered by.
         memory=AddressSpace.ACC,
         write=True,
         base="acc_addr",

@@ -16,7 +16,7 @@ from matloom.arch.numerics import Rounding
 
 __all__ = ["Machine"]
 
-#: Cycles from a LOAD's start to its first beat besides the memory's latency, with those from its
+#: Cycles from a LOAD's start to its first beat on top of the memory's latency, with those from its
 #: last beat to its completion; from a burst's last beat to the address of the next.
 _LOAD_PATH = 5
 _READ_TURN = 1
@@ -25,20 +25,20 @@ _READ_TURN = 1
 #: read of the scratchpad, queue of beats.
 _WRITE_TURN = 9
 
-#: Cycles from a STORE's start to its first beat besides the memory's latency; by how many fewer it
-#: keeps its unit, because another one's beats follow while the response is on its way.
+#: Cycles from a STORE's start to its first beat on top of the memory's latency; by how many fewer
+#: it keeps its unit, because another one's beats follow while the response is on its way.
 _STORE_PATH = 11
 _STORE_OVERLAP = 1
 
-#: Cycles from start to the first command's first beat at the dispatcher besides the memory's
+#: Cycles from start to the first command's first beat at the dispatcher in addition to the memory's
 #: latency, and from the room for a burst of commands.
 _COMMAND_PATH = 6
 
-#: Cycles from the issue of a LOAD to its first byte besides the memory's latency: until it is
+#: Cycles from the issue of a LOAD to its first byte on top of the memory's latency: until it is
 #: dispatched, and its way.
 _ISSUE_PATH = 28
 
-#: By how many cycles a LOAD should be done before its bytes are needed, besides a latency: what
+#: By how many cycles a LOAD should be done before its bytes are needed, on top of a latency: what
 #: estimates of tiles may be wrong.
 _SPARE = 168
 
@@ -48,7 +48,7 @@ _EXEC_LATENCY = 20
 #: What floating-point modes add to it: unpacking, a longer product and sum; each tree level.
 _FLOAT_LATENCY, _FLOAT_LEVEL = 9, 7
 
-#: Cycles of a POST besides its results and the time in which updates settle: of each, of one that
+#: Cycles of a POST on top of its results and the time in which updates settle: of each, of one that
 #: looks up, of floating-point numbers, of one that reads bytes; and between its output blocks.
 _POST_LATENCY = 20
 _POST_LOOK_UP = 1
@@ -56,7 +56,7 @@ _POST_FLOAT = 3
 _POST_BYTES = 5
 _POST_BLOCK = 1
 
-#: Reads of a block's biases, and of its multipliers and shifts; cycles to fetch them besides the
+#: Reads of a block's biases, and of its multipliers and shifts; cycles to fetch them on top of the
 #: reads; at least to repeat those that are the same for all channels.
 _POST_BIAS = 4
 _POST_SCALE = 5
@@ -141,11 +141,11 @@ class Machine:
         """Return the cycles that so many bytes take on the bus, one way."""
         return size / self.config.bus_bytes * self.beat_cycles
 
-    def duration(self, instruction: Instruction, *, behind: bool = False) -> tuple[int, int]:
+    def duration(self, instruction: Instruction, *, following: bool = False) -> tuple[int, int]:
         """Return for how long an instruction keeps its unit, and what passes until it completes.
 
-        That of a LOAD begins with its first beat. `behind` others of its unit, the bursts that may
-        be on their way are.
+        That of a LOAD begins with its first beat. Where it is `following` others of its unit, as
+        many bursts as may be on their way are.
         """
         values = instruction.values
         if instruction.opcode is Opcode.EXEC:
@@ -153,10 +153,10 @@ class Machine:
         if instruction.opcode is Opcode.POST:
             return self._post_duration(values), 0
         if instruction.opcode is Opcode.LOAD:
-            # Behind the last beat nothing is waited for.
-            return self.load_cycles(values, behind=behind), -round(self.beat_cycles - 1)
+            # After the last beat nothing is waited for.
+            return self.load_cycles(values, following=following), -round(self.beat_cycles - 1)
         response = self.memory.write_latency + _STORE_PATH - _STORE_OVERLAP
-        return self.store_cycles(values, behind=behind) + _STORE_OVERLAP, response
+        return self.store_cycles(values, following=following) + _STORE_OVERLAP, response
 
     def exec_cycles(self, values: dict[str, int]) -> int:
         """Return the cycles for which an EXEC streams."""
@@ -229,16 +229,16 @@ class Machine:
         """Bytes of external memory after which a transfer costs the same: a burst, or a row."""
         return max(self._reads.burst_bytes, self._reads.row_bytes)
 
-    def load_cycles(self, values: dict[str, int], *, behind: bool = False) -> int:
-        """Return the cycles of a LOAD's beats; `behind` others, the outstanding are taken."""
+    def load_cycles(self, values: dict[str, int], *, following: bool = False) -> int:
+        """Return the cycles of a LOAD's beats; `following` others, the outstanding are taken."""
         if values.get("fill"):
             size, rows = values["row_bytes"], values["rows"] * values["planes"]
             return rows * max(2, -(-size // self.config.bus_bytes))
-        return self._transfer(values, self._reads, behind=behind)
+        return self._transfer(values, self._reads, following=following)
 
-    def store_cycles(self, values: dict[str, int], *, behind: bool = False) -> int:
+    def store_cycles(self, values: dict[str, int], *, following: bool = False) -> int:
         """Return the cycles of a STORE's beats, likewise."""
-        return self._transfer(values, self._writes, behind=behind)
+        return self._transfer(values, self._writes, following=following)
 
     @cached_property
     def _reads(self) -> Channel:
@@ -259,7 +259,7 @@ class Machine:
             row_miss_cycles=self.memory.row_miss_cycles,
         )
 
-    def _transfer(self, values: dict[str, int], channel: Channel, *, behind: bool) -> int:
+    def _transfer(self, values: dict[str, int], channel: Channel, *, following: bool) -> int:
         """Return the cycles of the beats of a LOAD or STORE."""
         size, spread = values["row_bytes"], values.get("spread", 0)
         planes, count = values["planes"], values["rows"] * values["planes"]
@@ -273,7 +273,7 @@ class Machine:
         rows = Rows(
             start=start % self.offset_period, size=size, count=count, step=step, spread=1 << spread
         )
-        return round(stream_cycles(rows, channel)[behind])
+        return round(stream_cycles(rows, channel)[following])
 
 
 def _shared(values: dict[str, int], size: int, bank: int) -> float:

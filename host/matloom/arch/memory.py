@@ -166,7 +166,7 @@ REFERENCE_MEMORY = Memory()
 #: Memories by name.
 MEMORIES = {
     "reference": REFERENCE_MEMORY,
-    # Block RAM beside the engine, behind an interconnect with a register each way.
+    # Block RAM next to the engine, behind an interconnect with a register each way.
     "on-chip": Memory(read_latency=4, write_latency=3),
     # 16 bits of single-data-rate SDRAM at the engine's clock, up to 100 MHz: CAS latency 3, pages
     # of 512 columns, precharge and activation of 2 cycles each; 8 cycles for controller and pads.

@@ -253,7 +253,7 @@ SECTIONS = (
     Section(
         tag=8,
         name="constants",
-        doc="What steps of the host read besides tensors.",
+        doc="What steps of the host read in addition to tensors.",
         fields=(
             _text("name", "unique among constants"),
             _u32("dtype", "type of its elements", choices=DTYPES),
@@ -326,7 +326,7 @@ SECTIONS = (
             _text("reason", "why the engine does not run it"),
             _range("inputs", "tensors by number; constant n is -1 - n", "integers"),
             _range("outputs", "tensors by number", "integers"),
-            _range("attributes", "what its kernel needs besides tensors", "attributes"),
+            _range("attributes", "what its kernel needs in addition to tensors", "attributes"),
         ),
     ),
     Section(

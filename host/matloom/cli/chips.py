@@ -138,12 +138,12 @@ def bench(config: str, check: bool, output: Path | None, memory: str | None) -> 
     from matloom.arch.memory import load_memory
     from matloom.tools import bench as benchmark
 
-    chosen, behind = load_config(config), load_memory(memory)
+    chosen, outside = load_config(config), load_memory(memory)
     name = Path(config).stem if memory is None else f"{Path(config).stem}_{Path(memory).stem}"
     path = output or Path("docs/results") / f"bench_{name}.json"
     kept = path.read_text() if check else ""
     results, skipped = benchmark.run_bench(
-        chosen, name, say=lambda line: click.echo(line, err=True), memory=behind
+        chosen, name, say=lambda line: click.echo(line, err=True), memory=outside
     )
     screen = console()
     screen.width = screen.width if screen.is_terminal else 160

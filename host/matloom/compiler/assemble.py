@@ -39,7 +39,7 @@ def assemble(scheduled: ScheduledNetwork, job: Job) -> Compiled | Retry:
         buffers = sum(isinstance(step, EngineStep) for step in program.steps)
         return Retry(
             reason=f"for resident weights, all of them must fit the {job.config.spad_bytes} bytes "
-            f"of scratchpad beside the tensors, in one command buffer, not {buffers}"
+            f"of scratchpad next to the tensors, in one command buffer, not {buffers}"
         )
     numbers = {name: number for number, name in prepared.names.items()}
     return Compiled(
@@ -85,7 +85,7 @@ class _Assembly:
         self.host_data = bytearray()
 
     def _commands(self, commands: bytes) -> int:
-        """Put a command buffer behind the constants; return its offset."""
+        """Put a command buffer after the constants; return its offset."""
         self.image.extend(bytes(-len(self.image) % ALIGNMENT))
         offset = len(self.image)
         assert offset % INSTRUCTION_WORD_BYTES == 0

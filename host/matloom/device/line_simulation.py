@@ -116,7 +116,7 @@ class LineSimulation:
     library:
         What `build` returned.
     memory_base, memory_bytes:
-        External memory beside the chip; no bytes where the chip has its own.
+        External memory next to the chip; no bytes where the chip has its own.
     sdram:
         What the chip has instead: the `SdramShape` of the harness.
     """

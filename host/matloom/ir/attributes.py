@@ -1,4 +1,4 @@
-"""What an operator is told besides its tensors: one frozen class a kind of operator."""
+"""What an operator is told in addition to its tensors: one frozen class a kind of operator."""
 
 import enum
 from dataclasses import dataclass

@@ -174,7 +174,7 @@ class _Taps:
     Members
     -------
     vectors:
-        (outputs, taps), the number of the vector under each tap; one behind the last for padding.
+        (outputs, taps), the number of the vector under each tap; one after the last for padding.
     firsts:
         The first byte of a vector that each tap reads.
     outputs:

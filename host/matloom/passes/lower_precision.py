@@ -13,7 +13,7 @@ from matloom.passes.narrow_weights import narrow_weights
 
 __all__ = ["lower_precision", "numbers", "widen_weights"]
 
-#: Operators beside layers that can make such elements.
+#: Operators other than layers that can make such elements.
 _ROUNDING = (Op.ADD, Op.RELU, Op.RELU6)
 
 

@@ -92,7 +92,7 @@ class Loads:
         return min(self._machine.window_cycles, self._ends[at] - time) if at >= 0 else 0.0
 
     def make_way(self, time: int, beats: int) -> None:
-        """Let beats of commands come at a time: those of LOADs behind it come later."""
+        """Let beats of commands come at a time: those of LOADs after it come later."""
         at = len(self._ends) - 1
         while at >= 0 and self._ends[at] > time:
             whole = self._starts[at] >= time

@@ -43,7 +43,7 @@ class BankUse(NamedTuple):
     reads, writes:
         Of EXEC inputs, of POST vectors.
     weights:
-        What EXEC reads besides.
+        What else EXEC reads.
     params:
         The bank of POST's parameters, -1 where it has none.
     """

@@ -26,14 +26,14 @@ _NEXT_PARAMS = 3
 
 @dataclass(slots=True)
 class _Accesses:
-    """The times in which a unit uses banks, one behind the other: accesses in a cycle by bank."""
+    """The times in which a unit uses banks, one after the other: accesses in a cycle by bank."""
 
     begins: list[float] = field(default_factory=list)
     ends: list[float] = field(default_factory=list)
     shares: list[dict[int, float]] = field(default_factory=list)
 
     def append(self, begin: float, end: float, shares: dict[int, float]) -> None:
-        """Note a time behind all others."""
+        """Note a time after all others."""
         self.begins.append(begin)
         self.ends.append(end)
         self.shares.append(shares)
@@ -67,7 +67,7 @@ class _UnderWay:
 
 
 def _through(time: float, work: float, use: Use, others: Iterable[_Accesses]) -> float:
-    """Return when so many cycles of accesses that begin at a time are done, behind others'."""
+    """Return when so many cycles of accesses that begin at a time are done, after others'."""
     for bank, share in use.parts:
         left = share * work
         while left > 0:

@@ -183,7 +183,7 @@ class Builder:
         return self._chunk[key]
 
     def close(self) -> None:
-        """Keep the buffers of an opening apart, so that no LOAD in it waits for an EXEC."""
+        """Keep the buffers of a prologue apart, so that no LOAD in it waits for an EXEC."""
         slots = [
             number
             for number, slot in enumerate(self.plan.slots)
@@ -194,7 +194,7 @@ class Builder:
             buffer.last = max(buffer.last, slots[-1])
 
     def _add_prologue(self, number: int, name: str, stage: ArrayStage, tile: ArrayTile) -> None:
-        """Bring the bytes of a tile's rows that its slab adds to those of the slabs before."""
+        """Bring the bytes of a tile's rows that its panel adds to those of the panels before."""
         done = self._prologue_loaded.get((name, tile.first_step), 0)
         if name not in self._loaded or tile.end_row <= done:
             return

@@ -24,7 +24,7 @@ _RESIDENT_CANDIDATES = (
     Candidate(tiles=8, ramp_up=True),
 )
 
-#: Rows, output blocks, and bytes of a row of the input in a slab, of prologues that are tried.
+#: Rows, output blocks, and bytes of a row of the input in a panel, of prologues that are tried.
 _PROLOGUES = ((128, 4, 32), (128, 4, 64), (128, 8, 32), (128, 8, 48), (80, 8, 32))
 
 #: How many of these are tried, from the first on, where weights do not stay.
@@ -66,7 +66,7 @@ def _beside(stage: ArrayStage, blocks: int) -> int:
 
 
 def _prologues(config: Config) -> tuple[Candidate, ...]:
-    """Return prologues whose slabs are bursts of some beats for each row."""
+    """Return prologues whose panels are bursts of some beats for each row."""
     return tuple(
         Candidate(prologue=Prologue(rows=rows, blocks=blocks, steps=max(1, size // config.rows)))
         for rows, blocks, size in _PROLOGUES

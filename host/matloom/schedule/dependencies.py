@@ -56,7 +56,7 @@ class _Accesses:
         self.last = np.full((len(self._units), -(-size // line)), _NEVER, np.int32)
 
     def rows_of(self, lines: StridedRange) -> _Rows:
-        """Return what is known of some lines; numpy refuses any behind the last unit's."""
+        """Return what is known of some lines; numpy refuses any after the last unit's."""
         unit, line = self.last.strides
         return np.ndarray(
             (len(self._units), *lines.counts, lines.run),
@@ -159,7 +159,7 @@ class DependencyTracker:
         }
 
     def append(self, opcode: Opcode, **values: int) -> Instruction:
-        """Issue an instruction behind all others; return it with its waits."""
+        """Issue an instruction after all others; return it with its waits."""
         instruction = Instruction(opcode, values)
         unit = _UNITS[opcode]
         number = self._issued[unit]

@@ -32,7 +32,7 @@ def fit(
             full = plan[0]
             return DoesNotFit(
                 reason=f"stage {segment.stages[full.stage].name} needs {full.size} bytes of "
-                f"scratchpad for {full.kind} beside its other buffers, more than the "
+                f"scratchpad for {full.kind} next to its other buffers, more than the "
                 f"{config.spad_bytes} bytes there are leave free"
             )
         policy = tighter

@@ -14,7 +14,7 @@ __all__ = ["time_loads"]
 def time_loads(segment: Segment, plan: Plan, config: Config) -> None:
     """Choose the tick before which each LOAD is issued: early enough, no earlier than needed.
 
-    A LOAD in a full queue blocks everything behind it, so none is issued before the one a queue
+    A LOAD in a full queue blocks everything after it, so none is issued before the one a queue
     ahead of it has begun. A LOAD of a tensor must follow the STORE of its bytes.
     """
     machine = segment.machine
@@ -48,7 +48,7 @@ def _load_cycles(load: Load, machine: Machine) -> float:
 
 
 def _follow_stores(segment: Segment, plan: Plan) -> None:
-    """Move LOADs behind the ticks that make their bytes, and keep them in order."""
+    """Move LOADs after the ticks that make their bytes, and keep them in order."""
     written: dict[str, list[int]] = {}
     for number, slot in enumerate(plan.slots):
         written.setdefault(segment.stages[slot.stage].output, []).append(number)

@@ -21,7 +21,7 @@ class CompileOptions:
         by predicted cycles.
     resident:
         Weights stay in the scratchpad between the calls of a session. None: where all of
-        them fit beside the tensors, and the first call takes no longer for it. True: or
+        them fit next to the tensors, and the first call takes no longer for it. True: or
         else a `CompileError`. False: never.
     plain:
         Schedules of the simplest kind, stage by stage, for networks whose first schedule fails

@@ -23,9 +23,9 @@ class Weights(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Prologue:
-    """The first tiles of a matrix product, whose operands arrive slab by slab of the inner size.
+    """The first tiles of a matrix product, whose operands arrive panel by panel of the inner size.
 
-    A slab of `rows` rows and `blocks` output blocks is `steps` steps of the reduction: little to
+    A panel of `rows` rows and `blocks` output blocks is `steps` steps of the reduction: little to
     wait for, and more arithmetic than transfer. Each half of the rows has half of the accumulators.
     """
 
@@ -68,7 +68,7 @@ class TilingParams:
         The first tile is of one block, and the last third of its steps is an EXEC of its
         own, so that the others need not wait for what they do not read.
     prologue:
-        How the first outputs of a matrix product are made slab by slab, where they are.
+        How the first outputs of a matrix product are made panel by panel, where they are.
     """
 
     weights: Weights

@@ -14,7 +14,7 @@ from matloom.select.stage import VectorStage
 
 __all__ = ["place_others"]
 
-#: Ticks for which the room of an input tile is left alone behind its last, where there is more.
+#: Ticks for which the room of an input tile is left alone after its last, where there is more.
 _REST = 2
 
 #: Ticks at least of a group that is placed as one was before: it can be cut into two, three or

@@ -56,7 +56,7 @@ class Load:
 
     `what` names the source: ``("tensor", name, first byte)`` or ``("chunk", stage, chunk)``.
     It is `rows` rows of `size` bytes, `row_step` bytes apart at the source, and as far in the
-    scratchpad where they lie `apart`, else one behind the other.
+    scratchpad where they lie `apart`, else one after the other.
     """
 
     buffer: Buffer

@@ -82,14 +82,14 @@ def _too_large(segment: Segment, plan: Plan, config: Config) -> list[OutOfScratc
         repeated = {stage.inputs[at] for at in getattr(stage, "repeated", ())}
         apart = len(set(stage.inputs) - plan.tensor_buffers.keys() - repeated)
         staged = stage.output in plan.policy.spilled
-        beside = sum(
+        others = sum(
             tensor_buffer.size
             for tensor_buffer in tensor_buffers
             if tensor_buffer.first <= begin and end <= tensor_buffer.last
         )
         needs = plan.tilings[index].most_bytes(apart, staged=staged)
         for kind, size in zip(kinds, needs, strict=True):
-            if beside + size > config.spad_bytes:
+            if others + size > config.spad_bytes:
                 failures.append(OutOfScratchpad(slot=begin, stage=index, kind=kind, size=size))
                 break
     return failures

@@ -39,7 +39,7 @@ _PAIRED_TILES = 2
 _RESULT_CYCLES = 24
 
 #: How many times the bytes may be loaded if weights come again, by an estimate that leaves out
-#: what inputs cost besides their bytes: halos, short rows, and transfers that nothing hides.
+#: what inputs cost in addition to their bytes: halos, short rows, and transfers that nothing hides.
 _STREAMED_BYTES = 1.4
 
 

@@ -1,9 +1,9 @@
 """How a matrix product begins: outputs that grow as a square does, while both operands arrive.
 
 The bus brings so many bytes a cycle, and what the array can do with them grows as their product. So
-the reduction comes slab by slab, and of the first slab some rows and output blocks, then as many
+the reduction comes panel by panel, and of the first panel some rows and output blocks, then as many
 again of either. Rows are in groups, whose accumulators are in the halves in turn: POST of a group
-has the next group's arithmetic to hide behind.
+has the next group's arithmetic to hide in.
 """
 
 import itertools
@@ -20,7 +20,7 @@ _Range = tuple[int, int]
 
 @dataclass(frozen=True, kw_only=True)
 class PrologueSums:
-    """Where the sums of a tile of an opening are: half of the accumulators, and entry in it."""
+    """Where the sums of a tile of a prologue are: half of the accumulators, and entry in it."""
 
     half: int
     entry: int
@@ -28,7 +28,7 @@ class PrologueSums:
 
 @dataclass(frozen=True, kw_only=True)
 class Rectangle:
-    """Rows and output blocks (half open) that one EXEC adds a slab to."""
+    """Rows and output blocks (half open) that one EXEC adds a panel to."""
 
     rows: _Range
     blocks: _Range
@@ -36,7 +36,7 @@ class Rectangle:
 
 
 def panels(steps: int, thinnest: int) -> list[_Range]:
-    """Cut the steps of a reduction: slabs become thicker as arithmetic is left to hide them."""
+    """Cut the steps of a reduction: panels become thicker as arithmetic is left to hide them."""
     edges = [0]
     while edges[-1] < steps:
         end = edges[-1] + max(thinnest, edges[-1] // 2)
@@ -45,14 +45,14 @@ def panels(steps: int, thinnest: int) -> list[_Range]:
 
 
 def rectangles(group: int, blocks: int, *, first: bool) -> Iterator[Rectangle]:
-    """Yield what is made of a slab, in order.
+    """Yield what is made of a panel, in order.
 
     Parameters
     ----------
     group, blocks:
         Rows of a group, output blocks of each.
     first:
-        What is made grows; of other slabs it is group by group.
+        What is made grows; of other panels it is group by group.
     """
     for groups, wide in _growth(blocks) if first else [((0, GROUPS), (0, blocks))]:
         for number in range(*groups):

@@ -13,7 +13,7 @@ from matloom.select.stage import ArrayStage, Stage, VectorStage
 __all__ = ["Sequence", "Slot", "finished_bytes", "sequence"]
 
 
-#: Tiles within which one is stored and read again behind the arithmetic of the others.
+#: Tiles within which one is stored and read again during the arithmetic of the others.
 _STORED_TILES = 2
 
 #: Orders that are remembered of a tiling.
@@ -101,7 +101,7 @@ def _can_interleave(segment: Segment, index: int, finished: dict[str, int]) -> b
 def _interleaved(
     segment: Segment, index: int, slots: Iterable[Slot], tiles: list[Tile], distance: int
 ) -> Iterator[Slot]:
-    """Yield ticks, and of the stage behind `index` the tiles that its tiles have made ready.
+    """Yield ticks, and of the stage after `index` the tiles that its tiles have made ready.
 
     What is finished counts `lag` tiles later. No tile comes between the parts of a reduction: it
     would use the accumulators that hold the sums of the parts before.
@@ -136,7 +136,7 @@ def sequence(
 ) -> Sequence:
     """Return all tiles in the order in which they are emitted; stage by stage if not `interleaved`.
 
-    What follows closely stays some tiles behind where it must read from external memory what
+    What follows closely stays some tiles back where it must read from external memory what
     was just stored there.
     """
     slots: list[Slot] = []

@@ -18,7 +18,7 @@ _FEW = 64
 
 
 class Stores:
-    """Appends the STOREs behind the tiles of a plan; `places` are of tensors in external memory."""
+    """Appends the STOREs after the tiles of a plan; `places` are of tensors in external memory."""
 
     def __init__(
         self, segment: Segment, plan: Plan, places: dict[str, Place], order: DependencyTracker
@@ -33,8 +33,8 @@ class Stores:
     def _last_rows(self) -> dict[int, ArrayTile]:
         """Return the last tile of each stage that makes its last rows in several tiles of blocks.
 
-        These rows are stored tile by tile, so that behind the last one little is left to store.
-        The output is a result at home on chip, of positions that lie behind each other.
+        These rows are stored tile by tile, so that after the last one little is left to store.
+        The output is a result at home on chip, of positions that lie one after the other.
         """
         found = {}
         for slot in self.plan.slots:
@@ -46,11 +46,11 @@ class Stores:
                 stage.output in self.segment.results and stage.output in self.plan.tensor_buffers
             )
             whole = tile.first_x == 0 and tile.end_x == stage.width
-            behind = stage.placement is None and stage.blocks is None and stage.digits == 1
+            contiguous = stage.placement is None and stage.blocks is None and stage.digits == 1
             several = 0 < tile.first_block < tile.end_block == stage.oc_blocks
             many = tile.positions * stage.position_bytes > _FEW
             many &= stage.output not in self.segment.views
-            if tensor_buffer and whole and behind and several and many:
+            if tensor_buffer and whole and contiguous and several and many:
                 found[slot.stage] = tile
         return found
 
@@ -129,7 +129,7 @@ class Stores:
         )
 
     def _linear(self, name: str, start: int, end: int, address: int, timestamp: int) -> None:
-        """Store bytes of a tensor that lie behind each other from an address on."""
+        """Store bytes of a tensor that lie one after the other from an address on."""
         place = self._place(name)
         for done in range(start, end, LONGEST_ROW):
             size = min(LONGEST_ROW, end - done)

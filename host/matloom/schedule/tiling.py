@@ -39,7 +39,7 @@ class InputRange:
 
     @property
     def end(self) -> int:
-        """Byte of the tensor behind the last."""
+        """Byte of the tensor after the last."""
         return self.start + (self.rows - 1) * self.pitch + self.width
 
 
@@ -188,7 +188,7 @@ def _cycles(stage: Stage, tile: Tile, config: Config) -> int:
     assert isinstance(stage, VectorStage)
     vectors = -(-(tile.end - tile.start) // (config.columns * stage.element_bytes))
     passes = max(passes, stage.element_bytes * stage.input_ratio)
-    # Most of it runs behind the array.
+    # Most of it runs while the array works.
     return vectors * passes * len(stage.posts) // 4
 
 

@@ -17,7 +17,7 @@ from matloom.schedule.bank_use import NOTHING, Use, bank_use
 
 __all__ = ["Timing", "Timings"]
 
-#: Cycles that the dispatcher takes for an instruction besides its words behind the first: its
+#: Cycles that the dispatcher takes for an instruction in addition to its words after the first: its
 #: extents, its verdict; by `Config.checks`, without which EXEC and POST have no extents to judge.
 _DISPATCH = (
     {Opcode.LOAD: 16, Opcode.EXEC: 2, Opcode.POST: 2, Opcode.STORE: 16},
@@ -51,7 +51,7 @@ class Timing:
     dispatch:
         Cycles from its first word to the queue.
     durations:
-        `Machine.duration` alone, and behind others of its unit.
+        `Machine.duration` alone, and after others of its unit.
     cycles:
         Those of them in which it streams.
     moved, reads, writes:
@@ -101,7 +101,7 @@ class Timings:
 
     def _of_other(self, instruction: Instruction) -> Timing:
         machine, opcode = self._machine, instruction.opcode
-        alone, late = machine.duration(instruction), machine.duration(instruction, behind=True)
+        alone, late = machine.duration(instruction), machine.duration(instruction, following=True)
         use = bank_use(instruction, machine, alone[0])
         reads = use.reads.by_bank()
         for bank, share in use.weights.by_bank().items():
@@ -126,7 +126,7 @@ class Timings:
         return Timing(
             opcode=Opcode.POST,
             dispatch=_dispatch_cycles(instruction, machine),
-            durations=(alone, machine.duration(instruction, behind=True)),
+            durations=(alone, machine.duration(instruction, following=True)),
             cycles=cycles,
             moved=use.reads,
             reads=use.reads.by_bank(),

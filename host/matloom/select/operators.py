@@ -99,7 +99,7 @@ _FLOAT_STAGES: dict[Op, Callable[[Context], Stage]] = {
     Op.RELU6: float_relu,
 }
 
-#: Types besides int8 that they take: int16, sums that leave the network, uint8.
+#: Types other than int8 that they take: int16, sums that leave the network, uint8.
 _MORE_TYPES = {
     Op.CONV_2D: ("int16", "int32"),
     **dict.fromkeys((Op.ADD, Op.DEPTHWISE_CONV_2D, Op.FULLY_CONNECTED), ("int16",)),

@@ -101,13 +101,13 @@ class LinkDevice:
             return words + self._board, Status.OKAY
         if not self._session:
             return b"", Status.NO_SESSION
-        behind = (self._due - sequence) % 256
-        if behind > WINDOW_REQUESTS:
+        age = (self._due - sequence) % 256
+        if age > WINDOW_REQUESTS:
             return b"", Status.SEQUENCE
-        if behind and kind in _WRITES:
+        if age and kind in _WRITES:
             return b"", Status(self._kept[sequence])
         answer, status = self._execute(kind, *request)
-        if not behind:
+        if not age:
             self._kept[sequence] = status
             self._due = (sequence + 1) % 256
         return answer, status

@@ -30,7 +30,7 @@ def exclusive(path: Path) -> Iterator[None]:
     """Hold the only right to make `path`, after waiting for any process that holds it.
 
     The right ends with the block or with the process. Creates the folder of `path` where needed
-    and leaves a small hidden file beside it: removing a lock file would hand out two rights.
+    and leaves a small hidden file next to it: removing a lock file would hand out two rights.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with (path.parent / f".{path.name}.lock").open("w") as lock:

@@ -17,7 +17,7 @@ from matloom.toolchain.shadow import shadow_root
 #: The oldest Verilator of the machine that is used, the oldest that cocotb 2 works with.
 OLDEST = (5, 36)
 
-#: What the build needs besides Verilator itself.
+#: What the build needs in addition to Verilator itself.
 COMPANIONS = ("g++", "make", "perl")
 
 

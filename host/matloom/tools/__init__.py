@@ -1,1 +1,1 @@
-"""What the command line offers besides compiling and running: benchmarks, comparisons, reports."""
+"""What the command line offers and is no device or compiler: benchmarks, comparisons, reports."""

@@ -23,7 +23,7 @@ class EmitError(ValueError):
 
 
 def write_c(program: Program, path: Path) -> None:
-    """Write a program as `path`, a ``.c`` file, and its header beside it.
+    """Write a program as `path`, a ``.c`` file, and its header next to it.
 
     Raises
     ------

@@ -110,7 +110,7 @@ def test_every_product_of_8_bits(name):
 
 
 def products_16(generator, count, name):
-    """Return random operands beside all pairs of corners."""
+    """Return random operands together with all pairs of corners."""
     form = FLOAT_FORMATS[name]
     corners = {narrow(each, form) for each in CORNERS} | {1, 2, form.above - 1, form.above + 1}
     corners |= {each | 1 << 15 for each in corners}

@@ -169,7 +169,7 @@ def test_elements_of_post():
 
 
 def test_words_of_post():
-    """Two bytes an element on both sides, beside bytes and floating-point formats."""
+    """Two bytes an element on both sides, together with bytes and floating-point formats."""
     config = dataclasses.replace(Config(), mac_modes=("i8xi8", "i16xi8", "fp16"))
     ones = dict.fromkeys(("width", "height", "oc_blocks", "tail", "words"), 1)
 

@@ -70,8 +70,8 @@ def parameters(config, bank):
     given = {"channel_bias": 1, "channel_scale": 1, "param_addr": bank * config.bank_bytes + 4096}
     made = post(config, 1, blocks=4, wait_exec=1, **given)
     other = {"acc_addr": config.acc_entries // 2}
-    beside, after = execute(config, 0, **other), execute(config, 0, wait_post=1)
-    return [execute(config, 0), made, beside, after]
+    together, after = execute(config, 0, **other), execute(config, 0, wait_post=1)
+    return [execute(config, 0), made, together, after]
 
 
 def vectors(config, bank):
@@ -94,7 +94,7 @@ def loaded(config, bank):
     return [move(Opcode.LOAD, config, bank, 2000), *[made] * 4]
 
 
-#: The bank that another unit uses, and the one beside it.
+#: The bank that another unit uses, and the one next to it.
 CASES = {parameters: (0, 2), vectors: (0, 2), stored: (0, 2), loaded: (1, 2)}
 
 

@@ -25,7 +25,7 @@ CHOSEN = 4
 
 
 def check(pair, graph, number, seed):
-    """Compile a network and run it on both devices, beside the host's kernels."""
+    """Compile a network and run it on both devices, compared with the host's kernels."""
     given = random_inputs(graph, seed + number)
     options = CompileOptions(tiling_seed=number if number % CHOSEN else None)
     program = compile_network(graph, pair.config, options)

@@ -198,7 +198,7 @@ def test_read_error_counts_the_loads_that_are_under_way(pair):
     ],
 )
 def test_commands_that_are_no_run_of_words(pair, offset, size, room, index, opcode):
-    """Chip and model leave the same record; `room` cuts the region behind the offset."""
+    """Chip and model leave the same record; `room` cuts the region after the offset."""
     load = Instruction(Opcode.LOAD, {"row_bytes": 4, "rows": 1, "planes": 1, "fill": 1})
     end = pack(Instruction(Opcode.END))
     for driver in pair:

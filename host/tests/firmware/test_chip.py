@@ -1,4 +1,4 @@
-"""The driver on the chip's Verilog: compiled for this machine, beside the simulation of `nano`."""
+"""The driver on the chip's Verilog: compiled for this machine, with the simulation of `nano`."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Multiply-accumulates of operators, from the file, beside counts made by hand."""
+"""Multiply-accumulates of operators, from the file, compared with counts made by hand."""
 
 from matloom.data.digits import NETWORK
 from matloom.frontend.arithmetic import file_macs

@@ -168,7 +168,7 @@ def four_bits(schema, model, operators):
 
 
 def test_weights_of_four_bits(schema, model):
-    """Convolutions and the dense layer, every tensor beside TensorFlow Lite Micro's."""
+    """Convolutions and the dense layer, every tensor compared with TensorFlow Lite Micro's."""
     weights = four_bits(schema, model, (0, 1, 2, 4, 7))
     # The reference takes a dense layer of four bits with a single scale.
     scales = model.subgraphs[0].tensors[max(weights)].quantization

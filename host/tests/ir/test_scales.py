@@ -1,4 +1,4 @@
-"""Multipliers and limits beside exact fractions."""
+"""Multipliers and limits compared with exact fractions."""
 
 from dataclasses import replace
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""Window arithmetic beside a count of the positions that TensorFlow defines."""
+"""Window arithmetic compared with a count of the positions that TensorFlow defines."""
 
 import itertools
 

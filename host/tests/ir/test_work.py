@@ -1,4 +1,4 @@
-"""Multiply-accumulates beside the collection's own counts."""
+"""Multiply-accumulates compared with the collection's own counts."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Fixed-point functions beside real numbers; softmax is compared bit by bit elsewhere."""
+"""Fixed-point functions compared with real numbers; softmax is compared bit by bit elsewhere."""
 
 import numpy as np
 

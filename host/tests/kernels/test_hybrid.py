@@ -1,4 +1,4 @@
-"""Layers with int8 weights between floats, from their definition and beside LiteRT."""
+"""Layers with int8 weights between floats, from their definition and compared with LiteRT."""
 
 from dataclasses import replace
 

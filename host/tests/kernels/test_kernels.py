@@ -1,4 +1,4 @@
-"""Every kernel beside TensorFlow Lite Micro's, on random networks of one operator."""
+"""Every kernel compared with TensorFlow Lite Micro's, on random networks of one operator."""
 
 from dataclasses import replace
 

@@ -206,7 +206,7 @@ def test_what_litert_alone_knows(seed):
 
 
 def test_groups_of_channels(seed):
-    """Two groups, each beside a convolution of its own."""
+    """Two groups, each compared with a convolution of its own."""
     instances = Instances([seed, 3])
     attributes = Conv2D(stride=(1, 1), dilation=(1, 1), padding=VALID, activation=Activation.NONE)
     given = instances._tensor("in", (1, 5, 5, 4))

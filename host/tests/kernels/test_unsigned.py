@@ -1,4 +1,4 @@
-"""Kernels of uint8 beside those of int8, shifted by 128, and beside LiteRT's reference kernels."""
+"""Kernels of uint8 against those of int8, shifted by 128, and LiteRT's reference kernels."""
 
 from dataclasses import replace
 

@@ -20,7 +20,7 @@ STEPS = Conv2D(stride=(2, 2), dilation=(1, 1), padding=VALID, activation=Activat
 
 
 def network(before=(0, 0, 1, 0), after=(0, 2, 0, 0), value=None, dtype="int8"):
-    """Return a padding of an image of 6x7 pixels and a convolution of stride 2 behind it."""
+    """Return a padding of an image of 6x7 pixels and a convolution of stride 2 after it."""
     instances = Instances(0, dtype)
     image = instances._tensor("image", (1, 6, 7, 5))
     pad = instances.network(Op.PAD, [image], Pad(before=before, after=after, value=value))

@@ -126,7 +126,7 @@ def real(image, weights, scales, bias):
 
 @pytest.mark.parametrize("device", ["model", pytest.param("rtl", marks=pytest.mark.slow)])
 def test_results_are_those_of_the_numbers(device):
-    """A layer's output is the nearest integer to a sum in floating point, or the one beside it."""
+    """A layer's output is the nearest integer to a sum in floating point, or the one next to it."""
     graph = dataclasses.replace(network(), outputs=(3,), nodes=network().nodes[:1])
     x = np.random.default_rng(5).integers(-128, 128, (1, 4, 4, 3), np.int8)
     session = matloom.load(graph, device=device, config=CONFIG, precision="i8xi4")

@@ -353,13 +353,13 @@ class Judge(Engine):
 
 
 def test_legality_is_the_engine_s(seed):
-    """Spoilt streams are illegal for both or for neither."""
+    """Corrupted streams are illegal for both or for neither."""
     generator = random.Random(seed)
     regions = {region: np.zeros(size, np.uint8) for region, size in SIZES.items()}
     illegal = 0
     for number in range(250):
         commands = bytearray(random_stream(seed + number % 20, CONFIG, 4).commands)
-        for _spoilt in range(generator.choice((1, 1, 2))):
+        for _corrupted in range(generator.choice((1, 1, 2))):
             commands[generator.randrange(len(commands))] ^= 1 << generator.randrange(8)
         try:
             Judge(CONFIG, regions).run(bytes(commands))

@@ -154,9 +154,9 @@ def test_one_behind_the_other():
 
 
 def refused():
-    twice, behind = replace(AROUND, top=2), Padding(top=0, bottom=2, left=0, right=2)
+    twice, below = replace(AROUND, top=2), Padding(top=0, bottom=2, left=0, right=2)
     yield "two rows above", Chain((1, 16, 16, 4)).convolve(16).halve(padding=twice)
-    yield "padding in the last block", Chain((1, 9, 9, 4)).convolve(16).halve(padding=behind)
+    yield "padding in the last block", Chain((1, 9, 9, 4)).convolve(16).halve(padding=below)
     yield "another stride", Chain((1, 16, 16, 4)).convolve(16).halve(stride=(1, 1))
     yield "an input from outside", Chain((1, 16, 16, 16)).halve()
     yield "an input of windows", Chain((1, 16, 16, 16)).halve(stride=(1, 1)).halve()

@@ -7,14 +7,14 @@ from matloom.schedule.prologue import GROUPS, panels, rectangles
 
 
 @pytest.mark.parametrize(("steps", "thinnest"), [(8, 2), (7, 2), (16, 2), (32, 2), (9, 3), (1, 4)])
-def test_slabs_cover_the_reduction_and_none_is_thin(steps, thinnest):
+def test_panels_cover_the_reduction_and_none_is_thin(steps, thinnest):
     edges = panels(steps, thinnest)
     assert [step for panel in edges for step in range(*panel)] == list(range(steps))
     assert all(end - first >= min(thinnest, steps) for first, end in edges)
     assert len(edges) == 1 or edges[0] == (0, thinnest), "the first is waited for"
 
 
-def test_slabs_of_a_long_reduction_become_thicker():
+def test_panels_of_a_long_reduction_become_thicker():
     lengths = [end - first for first, end in panels(64, 2)][:-1]
     assert lengths == sorted(lengths)
     assert lengths[-1] >= 8
@@ -31,7 +31,7 @@ def test_rectangles_make_each_output_once(blocks, first):
 
 
 @pytest.mark.parametrize("blocks", [1, 3, 8])
-def test_an_output_has_the_same_accumulator_in_all_slabs(blocks):
+def test_an_output_has_the_same_accumulator_in_all_panels(blocks):
     group, places = 6, []
     for first in (True, False):
         pinned_at = {}
@@ -50,7 +50,7 @@ def test_groups_take_turns_with_the_halves():
     assert halves == [0, 1, 0, 1]
 
 
-def test_what_a_first_slab_makes_grows_as_a_square():
+def test_what_a_first_panel_makes_grows_as_a_square():
     sides = [(part.rows, part.blocks) for part in rectangles(16, 4, first=True)]
     assert sides[:4] == [
         ((0, 16), (0, 2)),

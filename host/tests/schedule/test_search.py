@@ -48,7 +48,7 @@ def test_what_does_not_fit_is_returned(segment):
     wide = replace(wide, sizes={name: tiny.spad_bytes // 2 + 1 for name in segment.sizes})
     found = scheduled(wide, tiny)
     assert isinstance(found, DoesNotFit)
-    assert "bytes of scratchpad for tensor beside its other buffers" in found.reason
+    assert "bytes of scratchpad for tensor next to its other buffers" in found.reason
 
 
 def test_a_candidate_that_does_not_fit_is_dropped_with_its_reason(segment, monkeypatch):

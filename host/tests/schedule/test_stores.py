@@ -1,4 +1,4 @@
-"""What is stored behind the last arithmetic."""
+"""What is stored after the last arithmetic."""
 
 import numpy as np
 import pytest

@@ -254,7 +254,7 @@ def test_ranges_of_bytes_follow_each_other(ramp_down):
 
 
 def test_the_last_positions_end_with_a_single_block():
-    """Behind the last arithmetic POST has a block to do, and fetches its parameters only."""
+    """After the last arithmetic POST has a block to do, and fetches its parameters only."""
     *others, final = cut(
         _stage(channels=60),
         TilingParams(weights=Weights.RESIDENT, ramp_down_rows=True),

@@ -80,7 +80,7 @@ def test_every_order_that_obeys_the_waits_is_right(config, seed):
 
 @pytest.mark.parametrize("shape", [(33, 40, 24), (50, 30, 21), (70, 64, 9)])
 @pytest.mark.parametrize("prologue", [(24, 2, 2), (40, 3, 1), (128, 8, 4)])
-def test_products_that_arrive_slab_by_slab(shape, prologue, monkeypatch, seed):
+def test_products_that_arrive_panel_by_panel(shape, prologue, monkeypatch, seed):
     """Exact, in whatever order the waits allow, and verified, the repetition too."""
     rows, blocks, steps = prologue
     candidate = Candidate(prologue=Prologue(rows=rows, blocks=blocks, steps=steps))

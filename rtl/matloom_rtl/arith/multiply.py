@@ -23,7 +23,7 @@ class FloatMultiply(wiring.Component):
     One product a cycle, `latency_of` cycles after its operands: two registered stages where every
     product of the formats is a normal fp32 number, which is then exact. Five for bf16, whose
     products may be too large or subnormal and are rounded then. The first stage is one multiplier
-    of 11 x 11 bits with a register behind it.
+    of 11 x 11 bits with a register after it.
 
     On ECP5 with bf16 about 360 LUT4 and 180 flip-flops, without it 55 and 65, and one
     MULT18X18D; 130 MHz alone, grade 6.

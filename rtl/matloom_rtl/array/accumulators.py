@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In
 from matloom.arch.config import Config
 from matloom.arch.numerics import LARGER_BITS
 from matloom_rtl.arith.add import FloatAdd
-from matloom_rtl.array.cells import beside, delay
+from matloom_rtl.array.cells import delay, replicated
 from matloom_rtl.ports import AccReadSignature, AccUpdateSignature
 
 __all__ = ["Accumulators"]
@@ -52,7 +52,7 @@ class Accumulators(wiring.Component):
     -------
     sum_valid, sum_entry, sum_add, sum_maximum: in
         The array's update of all columns in the next cycle, as `AccUpdateSignature` without
-        `ready`: known in time for registers beside the arbiter, which the whole unit hangs on.
+        `ready`: known in time for registers next to the arbiter, which the whole unit hangs on.
         Without `Config.maximum` that of a maximum counts for nothing.
     sums: in
         Of the update announced in the cycle before.
@@ -199,8 +199,8 @@ class Accumulators(wiring.Component):
         m.d.sync += fetched.eq(request)
         of_array, replaces = [delay(m, fetched.sum)], [fetched.replace]
         if self._has_float:
-            of_array = beside(m, fetched.sum, self._columns, name=f"of_array_{index}")
-            replaces = beside(m, request.replace, self._columns, name=f"replaces_{index}")
+            of_array = replicated(m, fetched.sum, self._columns, name=f"of_array_{index}")
+            replaces = replicated(m, request.replace, self._columns, name=f"replaces_{index}")
 
         word = Signal(width, name=f"word_{index}", reset_less=True)
         columns = Signal(self._columns, name=f"columns_{index}")
@@ -263,7 +263,7 @@ class Accumulators(wiring.Component):
             waited = delay(m, waited)
         for _cycle in range(self._sum_latency - 1):
             floating = delay(m, floating)
-        choices = beside(m, floating, self._columns, name=f"floating_{index}")
+        choices = replicated(m, floating, self._columns, name=f"floating_{index}")
         floats = self._float_sums(m, index, word, operand)
         return Cat(
             Mux(choice, floats.word_select(column, 32), waited.word_select(column, 32))

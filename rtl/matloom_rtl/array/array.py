@@ -5,7 +5,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import WINDOW_TAPS, Config
-from matloom_rtl.array.cells import Cells, beside, delay, flags_layout
+from matloom_rtl.array.cells import Cells, delay, flags_layout, replicated
 from matloom_rtl.array.float_columns import FloatColumns
 from matloom_rtl.array.windows import LINE_BITS, Windows, slide_layout
 
@@ -23,9 +23,9 @@ class Array(wiring.Component):
     cycle t itself still activates what the shadow registers held before.
 
     Activations, switches and weights pass from one broadcast group to the next through one
-    register, so group g works g cycles behind group 0 on the same order of events; earlier groups'
+    register, so group g works g cycles after group 0 on the same order of events; earlier groups'
     sums wait for the last group. A cell is two weight registers and a multiplier with registers
-    before and behind it; the products of a column meet in a binary tree with a register at each
+    before and after it; the products of a column meet in a binary tree with a register at each
     level.
 
     What the cells make of a byte depends on the mode (`Cells`). A narrow mode makes two sums for
@@ -45,7 +45,7 @@ class Array(wiring.Component):
     Parameters
     ----------
     tag: ShapeLike
-        What travels beside each vector.
+        What travels with each vector.
 
     Members
     -------
@@ -232,7 +232,7 @@ class Array(wiring.Component):
             sums = [delay(m, each) for each in sums]
         for _cycle in range(self.latency - 1):
             floating = delay(m, floating)
-        floating = beside(m, floating, config.columns, name="floating")
+        floating = replicated(m, floating, config.columns, name="floating")
         return [each.as_signed() for each in sums], floating
 
     def _last_flags(self, m: Module):

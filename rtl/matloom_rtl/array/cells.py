@@ -8,10 +8,10 @@ from matloom.arch.modes import MAC_MODES
 
 __all__ = [
     "Cells",
-    "beside",
     "decode_flags",
     "delay",
     "flags_layout",
+    "replicated",
 ]
 
 #: Bits from one product of a narrow mode to the other.
@@ -67,12 +67,12 @@ def _format(mode: Value, config: Config) -> Value:
 
 
 class Cells:
-    """The arithmetic of the array, beside its registers of operands and weights.
+    """The arithmetic of the array, without its registers of operands and weights.
 
     Two weights of four bits make one operand of a multiplier, ``high * 4096 + low``, so that one
     product holds two: the low one in its 12 lower bits, and above them the high one less the sign
     of the low one. Each has a tree of its own, in which those signs are carries. A product of
-    bytes goes through the same trees, and is put together behind them.
+    bytes goes through the same trees, and is put together after them.
 
     Words of two bytes take two rows: low bytes, which have no sign then, the even ones, high bytes
     the odd ones. Where words are built, even and odd rows have trees of their own, whose sums are
@@ -136,7 +136,7 @@ class Cells:
         )
 
     def products(self, m: Module, column: int, operands, weights, words):
-        """Return the products of a column, registers before and behind each multiplier.
+        """Return the products of a column, registers before and after each multiplier.
 
         Multipliers of FPGAs have such registers inside, and stand far from all others: without
         those before it, the way to a multiplier and the product would share a cycle.
@@ -215,7 +215,7 @@ def delay(m: Module, value, *, reset=False, name="delayed"):
     return later
 
 
-def beside(m: Module, flag, places: int, *, name: str, reset=False):
+def replicated(m: Module, flag, places: int, *, name: str, reset=False):
     """Return a flag one cycle later, in a register for each of so many places.
 
     One wire to all columns would be the longest path of a chip with adders of numbers, which

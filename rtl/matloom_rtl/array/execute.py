@@ -32,7 +32,7 @@ _MODE_TAGS = ("narrow", "floating")
 
 
 def _tag_layout(config: Config) -> data.StructLayout:
-    """Return what travels beside a vector through the array."""
+    """Return what travels with a vector through the array."""
     return data.StructLayout(
         {
             "entry": config.acc_addr_bits,
@@ -340,7 +340,7 @@ class Execute(wiring.Component):
         The last vector reports it, be it an output or not.
         """
         columns = self._config.columns
-        # Beside the array's own `valid`, so that no gate stands before the accumulators.
+        # Next to the array's own `valid`, so that no gate stands before the accumulators.
         for _stage in range(array.latency - 1):
             output_next = Signal()
             m.d.sync += output_next.eq(output)

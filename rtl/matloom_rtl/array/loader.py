@@ -23,7 +23,7 @@ class Loader(wiring.Component):
     because vectors and weights reach the array the same number of cycles after their grants.
 
     Nothing is counted: who releases a tile knows whether it is the last of its command. Rows of a
-    tile behind it may then be waiting, which are forgotten, so that the first row of the next
+    tile after it may then be waiting, which are forgotten, so that the first row of the next
     command follows the release by two cycles. It follows a command that finds nothing to wait for
     by three.
 

@@ -15,7 +15,7 @@ _FIELDS = ("first_output", "out_width", "out_height", "out_x_skip", "out_y_skip"
 
 
 def grid_layout(config: Config) -> data.StructLayout:
-    """Return what the outputs of a vector depend on, beside fields of its instruction.
+    """Return what the outputs of a vector depend on, other than fields of its instruction.
 
     `first`: it begins a step, `resume`: that step adds to entries of the one before, `start`: it
     begins an instruction.

@@ -37,7 +37,7 @@ def _moved(position, step):
 
 
 def _outside(distance, rows: int):
-    """Return how many of `rows` elements lie before a border that is `distance` behind the first.
+    """Return how many of `rows` elements lie before a border that is `distance` after the first.
 
     None where it is negative, all where it is further; its lower bits need no comparison.
     """
@@ -88,7 +88,7 @@ _LOOP_FIELDS = (
     *("accumulate", "weights_fixed"),
 )
 
-#: What the stages behind the loops need, from a cycle later on.
+#: What the stages after the loops need, from a cycle later on.
 _STAGE_FIELDS = (
     *("input_addr", "input_pitch", "input_rows", "input_row_bytes"),
     *("acc_addr", "pad_value", "window", "mode"),
@@ -114,7 +114,7 @@ class Walk(wiring.Component):
     Loops, outermost first: output block, kernel row, kernel column, block, output row, output
     column. The next command waits at `i`, which must hold it, and begins with the last vector's
     move, so that instructions follow each other without a gap; it is taken a move later. Entries
-    are counted beside the later stages (`Outputs`): until there `entry` is the instruction's first.
+    are counted in the later stages (`Outputs`): until there `entry` is the instruction's first.
 
     Latency: 6 cycles from the command to its first vector. Throughput: one vector a cycle, but a
     step (one weight tile) takes `acc_update_latency` cycles at least, and a command with
@@ -188,7 +188,7 @@ class Walk(wiring.Component):
     def _loops(self, m: Module, command, incoming, waiting, advance, walking) -> dict:
         """Count the loops; return the registers of the vector at hand and its flags.
 
-        Whether it is held back, and whether a command begins behind it, hundreds of registers wait
+        Whether it is held back, and whether a command begins after it, hundreds of registers wait
         for: both are worked out a move ahead.
         """
         names = _LOOPS
@@ -363,7 +363,7 @@ class Walk(wiring.Component):
     def _positions(self, m: Module, command, incoming, step):
         """Keep byte-in-row and row of the vector at hand.
 
-        Where the next step begins is worked out while this one streams, in two registers one behind
+        Where the next step begins is worked out while this one streams, in two registers one after
         the other: no step is shorter than `acc_update_latency` cycles.
         """
         last = step["at_last"]

@@ -149,17 +149,17 @@ class Windows(wiring.Component):
         """Return what moves into each register of a column from the right.
 
         A window of blocks moves by two taps: the first comes from the last, the second from what
-        stood beside that at odd x, of which the upper two lines were remembered.
+        stood next to that at odd x, of which the upper two lines were remembered.
         """
         slide, to_left = self.slide, list(registers[1:])
-        beside = [
-            Signal(8, name=f"beside_{registers[0].name}_{line}", reset_less=True)
+        odd_lines = [
+            Signal(8, name=f"odd_{registers[0].name}_{line}", reset_less=True)
             for line in range(self._lines - 1)
         ]
         with m.If(self.valid):
-            for line, register in enumerate(beside):
+            for line, register in enumerate(odd_lines):
                 m.d.sync += register.eq(Mux(slide.recall, remembered[2 + line], slide.pad))
-        for line, odd in enumerate([*beside, block[1]]):
+        for line, odd in enumerate([*odd_lines, block[1]]):
             first = WINDOW_TAPS * line
             to_left[first] = Mux(slide.paired, registers[first + 2], registers[first + 1])
             to_left[first + 1] = Mux(slide.paired, odd.as_signed(), registers[first + 2])

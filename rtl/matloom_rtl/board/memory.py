@@ -127,7 +127,7 @@ class BlockMemory(wiring.Component):
         return place, id_, bad
 
     def _read(self, m: Module, banks):
-        """Words come from their lanes, and go through a register behind all and a queue."""
+        """Words come from their lanes, and go through a register after all of them and a queue."""
         layout = ReadBeat(self._bus_bits)
         m.submodules.queue = queue = CreditQueue(layout, at_hand=("last",))
         ar = self.axi_read.ar
@@ -142,7 +142,7 @@ class BlockMemory(wiring.Component):
         with m.If(ar.valid & ar.ready):
             m.d.sync += [active.eq(1), left.eq(ar.payload.len)]
 
-        # What a word is told beside its data, by the stage that its data have reached.
+        # What goes with a word and is not data, by the stage that its data have reached.
         word = Signal(self._word_bits, reset_less=True)
         stages = [
             {

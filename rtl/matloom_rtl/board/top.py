@@ -49,7 +49,7 @@ class BoardTop(wiring.Component):
     uart_rx, uart_tx: in, out
         The line to the host.
 
-    Where the board has an SDRAM, its pins are ports besides (`matloom_rtl.board.sdram`).
+    Where the board has an SDRAM, its pins are ports, too (`matloom_rtl.board.sdram`).
     """
 
     def __init__(self, board: Board, config: Config, pll, link: LinkSettings):

@@ -37,7 +37,7 @@ _CAUSES = {
 class _Step:
     """One factor of a term of an extent: a field, a field less one, or a constant.
 
-    The base of an extent is a term of one factor. It stands behind the first factor of another
+    The base of an extent is a term of one factor. It stands after the first factor of another
     term, where the second would have to wait for a cycle.
     """
 
@@ -273,7 +273,7 @@ class Bounds(wiring.Component):
     def _walk(self, m: Module, step, begin):
         """Step through the extents that apply; return whether at the start there are none.
 
-        What is known of a step and of the one behind it is kept in registers, and of that behind
+        What is known of a step and of the one after it is kept in registers, and of that after
         these it is looked up: a table between the number of a step and the decision to go on
         would be the longest path of the chip.
         """
@@ -348,7 +348,7 @@ class Bounds(wiring.Component):
     def _look_up(self, m: Module, begin, later) -> Value:
         """Return the source of a step's factor, which `later` shows two cycles after `begin`.
 
-        First every group chooses one of its own, beside the bits of the instruction, by a register
+        First every group chooses one of its own, next to the bits of the instruction, by a register
         of its own; then there is a group to choose. Hundreds of wires into one table, or from one
         register, would be more than a place can take.
         """

@@ -189,7 +189,7 @@ class Control(wiring.Component):
                 Mux(inside, Mux(registers.command_bytes < room, registers.command_bytes, room), 0)
             ),
         ]
-        # A cycle late, for a shorter path; what the last run left behind says nothing of this one.
+        # A cycle late, for a shorter path; what the last run left says nothing of this one.
         m.d.sync += dispatch.exhausted.eq(self.exhausted & ~starting)
         m.d.comb += [
             starting.eq(self.fetch_start | supervisor.begin),

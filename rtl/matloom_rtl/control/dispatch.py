@@ -36,7 +36,7 @@ class Dispatch(wiring.Component):
 
     Throughput: one instruction in the cycles that `Bounds` takes for it, one for each word, and
     one: 16 to 43, mostly 23 to 35, which is less than what LOAD, EXEC and POST spend on tiles worth
-    having. Latency: one more. A full queue stalls everything behind it.
+    having. Latency: one more. A full queue stalls everything after it.
 
     Members
     -------

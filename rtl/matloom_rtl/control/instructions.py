@@ -17,9 +17,9 @@ class InstructionMemory(wiring.Component):
 
     Words are stored in the order in which they come, around and around. A place is free again when
     its word was read, in whatever order that happens. An instruction is known by the place of its
-    last word; what is noted of it lies beside that word.
+    last word; what is noted of it lies next to that word.
 
-    Latency: a reader that asks in cycle t has its words in t + 1 and the cycles behind it, the last
+    Latency: a reader that asks in cycle t has its words in t + 1 and the cycles after it, the last
     word first. Throughput: a word stored and a word read each cycle, and a cycle between readers;
     the unit first in `UNITS` goes first. Stalls: `i` waits for a free place, and
     a cycle longer. A reset empties it.

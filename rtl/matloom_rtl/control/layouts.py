@@ -34,7 +34,7 @@ LONGEST_WAIT = 63
 
 
 def queue_places(config: Config) -> int:
-    """Return the places of a queue's memory; the oldest instruction is beside it."""
+    """Return the places of a queue's memory; the oldest instruction is next to it."""
     return max(2, config.queue_depth - 1)
 
 
@@ -42,7 +42,7 @@ def count_bits(config: Config) -> int:
     """Return how many bits number the instructions of a unit, so that their order is known.
 
     While an instruction is in a queue, all before it there leave, each within `AHEAD` and what is
-    on its way; so the target that it waits for is no further behind the unit's completions than
+    on its way; so the target that it waits for is no further back than the unit's completions than
     the longest wait and these together.
     """
     furthest = LONGEST_WAIT + (queue_places(config) + 2) * (AHEAD + 2)

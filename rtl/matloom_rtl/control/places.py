@@ -6,7 +6,7 @@ from matloom.arch.csr import REGISTERS, Access
 
 __all__ = ["PLACE_BITS", "STORED", "place_of"]
 
-#: Registers that are written and read whole. What is read of them lies in a memory besides, for a
+#: Registers that are written and read whole. What is read of them lies in a memory, too, for a
 #: choice among so many words would be several tables a bit.
 STORED = [item for item in REGISTERS if item.access is Access.RW and item.width == 32]
 

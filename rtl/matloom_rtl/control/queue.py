@@ -99,7 +99,7 @@ class UnitQueue(wiring.Component):
         notes = self._take(m, present)
 
         # What is met stays met, until the next head. The head is the one that came last if none
-        # comes behind it.
+        # comes after it.
         stays, shown, judged = Signal(), Signal(), Signal()
         m.d.comb += [
             self.o.valid.eq(self.met.all() if self._gated else judged),

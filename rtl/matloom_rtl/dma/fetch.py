@@ -26,7 +26,7 @@ class Fetch(wiring.Component):
 
     Latency: `ar` follows `start` by 3 cycles if none are; a word its last beat by 3 at most.
     Throughput: what the bus gives, at most an instruction word a cycle.
-    Stalls: beats are always taken, so LOAD's behind them are never kept; addresses wait until the
+    Stalls: beats are always taken, so LOAD's after them are never kept; addresses wait until the
     longest burst has room, and come in every other cycle at most.
 
     Members
@@ -171,7 +171,7 @@ class Fetch(wiring.Component):
             self.fault.cause.eq(Fault.AXI_READ),
             self.fault.address.eq(burst_address),
         ]
-        # The address moves on behind a burst a cycle late: a fault shows it.
+        # The address moves on after a burst a cycle late: a fault shows it.
         m.d.sync += [
             ended.eq(came & wanted & r.payload.last),
             self.fault.valid.eq(came & wanted & r.payload.resp[1] & ~self.start),

@@ -25,7 +25,7 @@ from matloom_rtl.ports import (
 
 __all__ = ["Load"]
 
-#: Bursts that the pipeline holds besides those on their way: row, burst, pieces, two writes, and
+#: Bursts that the pipeline holds on top of those on their way: row, burst, pieces, two writes, and
 #: the latency of one.
 _STAGES = 5 + SPAD_WRITE_LATENCY
 
@@ -43,7 +43,7 @@ class Load(wiring.Component):
     last write is visible, `SPAD_WRITE_LATENCY` after its grant. Instructions complete in order.
     Writes of a spread row come a cycle later.
     Throughput: a beat a cycle, a row in two at most; a beat of a spread row takes 1 << spread
-    cycles, less what lies behind the row's last byte. What memory latency leaves of it is at most
+    cycles, less what lies after the row's last byte. What memory latency leaves of it is at most
     `outstanding` bursts per latency, which matters for short rows alone.
     Stalls: `r.ready` falls with a refused write; `ar` waits for room in the queue.
 

@@ -20,7 +20,7 @@ class ReadPort(wiring.Component):
 
     Latency: none either way. Throughput: a burst and a beat a cycle.
     Stalls: an address once shown stays until taken; a beat that its reader refuses keeps those
-    behind it waiting, which only Load may do, and only for a write to the scratchpad.
+    after it waiting, which only Load may do, and only for a write to the scratchpad.
 
     Members
     -------

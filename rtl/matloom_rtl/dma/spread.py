@@ -43,8 +43,8 @@ def beat_layout(config: Config) -> data.StructLayout:
 class Spread(wiring.Component):
     """Write the bytes of a beat in pieces, as many a cycle as fit between a beat's `width` bytes.
 
-    A piece is ``width >> spread`` bytes of the beat, at least one. Pieces of a row lie one behind
-    the other, and a row's last beat has none behind its last byte.
+    A piece is ``width >> spread`` bytes of the beat, at least one. Pieces of a row lie one after
+    the other, and a row's last beat has none after its last byte.
 
     Latency: the first piece follows its beat by a cycle. Throughput: a piece a cycle, so a whole
     beat in 1 << spread. Stalls: a beat is taken when the one before it shows its last piece and

@@ -27,7 +27,7 @@ __all__ = ["Store"]
 #: Beats from the grant of their read to the bus: a beat a cycle needs some more than the latency.
 _BEATS = 12
 
-#: Instructions besides those of bursts on their way: one as rows, one as bursts, one reported.
+#: Instructions on top of those of bursts on their way: one as rows, one as bursts, one reported.
 _STAGES = 3
 
 

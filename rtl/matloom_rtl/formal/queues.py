@@ -107,7 +107,7 @@ def skid_buffer(hand: bool, stored: bool, unit=None) -> Claim:
         Assert(i.ready == (order.count < 2)),
     ]
     if hand:
-        second = inside.register(name="hand_behind")
+        second = inside.register(name="hand_skid")
         m.d.comb += _implies(order.ahead == 2, second == value.hand)
     if stored:
         shown, free = inside.addresses("storage")
@@ -153,12 +153,12 @@ def credit_queue(hand: bool, stored: bool, unit=None) -> Claim:
         _implies(~o.valid, waiting == 0),
         _implies(o.valid, (following - shown)[: len(shown)] == 1),
     ]
-    behind = following + order.ahead - 2
+    newest = following + order.ahead - 2
     if hand:
-        word = inside.peek("hand", behind)
+        word = inside.peek("hand", newest)
         m.d.comb += _implies(order.ahead > 1, word == value.hand)
     if stored:
-        word = inside.peek("storage", behind)
+        word = inside.peek("storage", newest)
         m.d.comb += _implies(order.ahead > 1, word == value.stored)
     ports = (order.mark, queue.start, queue.w_en, queue.w_data.as_value(), o.ready)
     return Claim(module=m, ports=ports)

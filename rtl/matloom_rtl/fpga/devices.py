@@ -22,7 +22,7 @@ class Device:
     Members
     -------
     options:
-        Of nextpnr, beside design, seed, pins and report.
+        Of nextpnr, other than design, seed, pins and report.
     capacity, cells:
         What a report counts, how much of it there is, and how much of it each kind of cell takes,
         by nextpnr's names.

@@ -96,7 +96,7 @@ def _widened(name: str, bits: int, size: int, sign: bool) -> str:
 
 
 def _factor(port: str, name: str, bits: int, sign: bool) -> str:
-    """Connect the ports of a block to a number, its sign repeated, or zeros behind it."""
+    """Connect the ports of a block to a number, its sign repeated, or zeros above it."""
     above = f"{name}[{bits - 1}]" if sign else "1'b0"
     return ", ".join(f".{port}{i}({f'{name}[{i}]' if i < bits else above})" for i in range(18))
 
@@ -125,7 +125,7 @@ REGISTERED_PRODUCT_BLOCKS = {
     "gowin": "".join(product.gowin_block for product in _PRODUCTS),
 }
 
-#: Multiplier blocks of a lane, beside that of its product where products are built, and of
+#: Multiplier blocks of a lane, in addition to that of its product where products are built, and of
 #: everything outside the array and the lanes.
 _LANE_BLOCKS, _OTHER_BLOCKS = 4, 3
 

@@ -90,8 +90,8 @@ def find(tool: Tool) -> Found:
         numbers = re.match(r"(\d+)\.(\d+)", version)
         if path and (not numbers or (int(numbers[1]), int(numbers[2])) >= tool.oldest):
             return Found(path=path, name=name, version=version or "unknown")
-    beside = Path(sys.executable).with_name(tool.package)
-    path = str(beside) if beside.exists() else shutil.which(tool.package)
+    installed = Path(sys.executable).with_name(tool.package)
+    path = str(installed) if installed.exists() else shutil.which(tool.package)
     if not path:
         wanted = " or ".join((*tool.natives, tool.package))
         raise FlowError(f"{wanted} must be installed: pip install 'matloom[fpga]'")

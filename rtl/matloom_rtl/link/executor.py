@@ -36,7 +36,7 @@ class Executor(wiring.Component):
     Sequence numbers and statuses are those of docs/link.md. Of a write the status is kept, by the
     low bits of its number, and given again when the write is repeated.
 
-    Throughput: a byte a cycle, and for each word 3 cycles beside its access, 5 of a read. The
+    Throughput: a byte a cycle, and for each word 3 cycles on top of its access, 5 of a read. The
     header of a reply is shown two cycles after the last byte of its request.
     Stalls: `i` waits while a request is done, `o` for who takes it. An access that ends in an
     error, or not within `TIMEOUT_CYCLES`, is the last of its request: what is left is read as
@@ -141,10 +141,10 @@ class Executor(wiring.Component):
     def _decide(self, m: Module, kept):
         """Find out whether the request is due, was done before, or comes too early."""
         header, kind = self._header, self._header.kind
-        session, due, behind, bad = Signal(), Signal(8), Signal(8), Signal()
+        session, due, age, bad = Signal(), Signal(8), Signal(8), Signal()
         boundary = Cat(header.address[:2], header.length[:2])
         m.d.comb += [
-            behind.eq(due - header.sequence),
+            age.eq(due - header.sequence),
             bad.eq(kind[3] | (kind[2] & (kind[0] | ~kind[1])) | ((kind[1:] == 0) & boundary.any())),
         ]
         with m.State("Decide"):
@@ -152,17 +152,17 @@ class Executor(wiring.Component):
             m.next = "Drain"
             with m.If(kind == Request.HELLO):
                 m.d.sync += [session.eq(1), due.eq(header.sequence + 1), self._lane.eq(0)]
-                with m.If(~session | (behind != 1)):
+                with m.If(~session | (age != 1)):
                     m.d.sync += self._fresh.eq(~session)
             with m.Elif(~session):
                 self._refuse(m, Status.NO_SESSION)
-            with m.Elif(behind > WINDOW_REQUESTS):
+            with m.Elif(age > WINDOW_REQUESTS):
                 self._refuse(m, Status.SEQUENCE)
-            with m.Elif(kind[0] & (behind != 0)):
+            with m.Elif(kind[0] & (age != 0)):
                 self._refuse(m, kept)
             with m.Else():
-                m.d.sync += self._first.eq(behind == 0)
-                with m.If(behind == 0):
+                m.d.sync += self._first.eq(age == 0)
+                with m.If(age == 0):
                     m.d.sync += due.eq(due + 1)
                 with m.If(bad):
                     self._refuse(m, Status.BAD_REQUEST)

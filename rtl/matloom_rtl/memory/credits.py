@@ -1,4 +1,4 @@
-"""A queue behind a pipeline that never stalls: what begins takes a credit for a place here."""
+"""A queue after a pipeline that never stalls: what begins takes a credit for a place here."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring

@@ -27,7 +27,7 @@ class Scratchpad(wiring.Component):
     its first byte and, if it goes on there, the next; it is granted in a cycle in which no valid
     request of higher priority claims one of them. `ready` depends on the claims of the request
     and on the other requests, not on its own `valid`. What claims no bank is always granted.
-    Readers that share the unit which puts their bytes in order exclude each other besides,
+    Readers that share the unit which puts their bytes in order exclude each other, too,
     whatever they claim.
 
     Data follow a read's grant after `SPAD_READ_LATENCY` and stay until the next data of the port,
@@ -151,7 +151,7 @@ class Scratchpad(wiring.Component):
                     ]
 
     def _select(self, m: Module, banks):
-        """Put the unit that chooses bytes for narrow readers behind each bank; return them."""
+        """Put the unit that chooses bytes for narrow readers after each bank; return them."""
         selects = [Select(span=self._span, word_bytes=self._config.word_bytes) for _ in banks]
         for number, (bank, select) in enumerate(zip(banks, selects, strict=True)):
             m.submodules[f"select_{number}"] = select

@@ -1,4 +1,4 @@
-"""Chooses, beside a bank, the bytes of one read out of the line it found."""
+"""Chooses, next to a bank, the bytes of one read out of the line it found."""
 
 from amaranth.hdl import Array, Module, Mux, Signal
 from amaranth.lib import wiring

@@ -45,12 +45,12 @@ class SkidBuffer(wiring.Component):
         self._store(m)
         for name in self._at_hand:
             hand = Signal.like(self.i.payload[name], name=name, reset_less=True)
-            behind = Signal.like(hand, name=f"{name}_behind", reset_less=True)
+            skid = Signal.like(hand, name=f"{name}_skid", reset_less=True)
             m.d.comb += self.o.payload[name].eq(hand)
             with m.If(moves):
-                m.d.sync += hand.eq(Mux(full, behind, self.i.payload[name]))
+                m.d.sync += hand.eq(Mux(full, skid, self.i.payload[name]))
             with m.If(~full):
-                m.d.sync += behind.eq(self.i.payload[name])
+                m.d.sync += skid.eq(self.i.payload[name])
         return m
 
     def _store(self, m: Module):

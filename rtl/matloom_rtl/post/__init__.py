@@ -1,1 +1,1 @@
-"""Post-processing: requantisation of sums and bytes by lanes that run behind the array."""
+"""Post-processing: requantisation of sums and bytes by lanes that work while the array does."""

@@ -15,7 +15,7 @@ from matloom_rtl.post.tables import Tables
 
 __all__ = ["PLACES", "Lanes"]
 
-#: Vectors in the lanes and behind them: covers the way from the lanes to the memories at full
+#: Vectors in the lanes and after them: covers the way from the lanes to the memories at full
 #: rate, with a look-up, and is the depth of the memory in four lookup tables.
 PLACES = 16
 
@@ -113,7 +113,7 @@ class Lanes(wiring.Component):
         return feed, beat
 
     def _beside(self, m: Module, index: int, feed, beat):
-        """Return the beat, for placement counted beside each lane: one count is far from most."""
+        """Return the beat, for placement counted next to each lane: one count is far from most."""
         if self._beats == 1:
             return beat
         mine = Signal.like(beat, name=f"beat_{index}", attrs={"keep": 1})
@@ -140,7 +140,7 @@ class Lanes(wiring.Component):
         ]
 
     def _float_lane(self, m: Module, index: int, lane: Lane) -> FloatLane:
-        """Put a floating-point lane beside the other."""
+        """Put a floating-point lane next to the other."""
         numbers = self.numbers
         m.submodules[f"float_lane_{index}"] = floating = FloatLane(self._config.float_modes)
         m.d.comb += [

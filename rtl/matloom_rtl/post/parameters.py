@@ -36,7 +36,7 @@ def task_layout(config: Config) -> data.StructLayout:
 class Parameters(wiring.Component):
     """Fetch parameter blocks, or repeat the instruction's own values for every channel.
 
-    The next block waits in memory beside the one at hand, be it of the same instruction or of the
+    The next block waits in memory next to the one at hand, be it of the same instruction or of the
     one that follows. Biases and multipliers lie in memories of 16 entries, one for each lane or
     for each word of a read, whichever are more: channel c in that of its remainder, at its
     quotient (its row). Shifts lie in registers.

@@ -135,7 +135,7 @@ class Positions(wiring.Component):
         return {"left": Signal(bits, name=f"{name}_left"), "last": Signal(name=f"{name}_last")}
 
     def _count(self, m: Module, counter: dict, total, when):
-        """Count down, and begin again behind the last."""
+        """Count down, and begin again after the last."""
         with m.If(when):
             with m.If(counter["last"]):
                 m.d.sync += [counter["left"].eq(total - 1), counter["last"].eq(total == 1)]

@@ -33,7 +33,7 @@ class Post(wiring.Component):
     source and its destination are walked over by two `Positions`, at which `Reader` and `Writer`
     move on as their requests are taken.
 
-    Under `Rounding.FLOAT` values go through floating-point lanes (`FloatLane`) beside the others.
+    Under `Rounding.FLOAT` values go through floating-point lanes (`FloatLane`) next to the others.
     A vector of elements of two or four bytes, of these or of int16 (`words`), is as many reads,
     and as many writes.
 

@@ -23,7 +23,7 @@ class Quotient(wiring.Component):
       are; it is exceeded if `first` is a one and any below it.
     - AVERAGE: towards zero: one for negative products, if any bit is lost.
 
-    Two registered stages, a product in every cycle; `floor` and `up` are logic behind them.
+    Two registered stages, a product in every cycle; `floor` and `up` are logic after them.
     Nothing holds, and a reset clears nothing.
 
     Members

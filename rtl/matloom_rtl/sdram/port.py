@@ -12,7 +12,7 @@ from matloom_rtl.sdram.pins import Plan
 
 __all__ = ["Port"]
 
-#: Chunks of data that each direction holds: one at the pins, one behind it, and one on the bus.
+#: Chunks of data that each direction holds: one at the pins, one after it, and one on the bus.
 _CHUNKS = 4
 
 #: Columns for which one direction may keep the pins from the other, if a chunk is not longer.

@@ -44,7 +44,7 @@ class Numbers:
         self.corners = np.array([*_CORNERS, *(1 << 31 | each for each in _CORNERS)])
 
     def some(self, count):
-        """Return random fp32 patterns behind the corners."""
+        """Return random fp32 patterns after the corners."""
         return np.concatenate([self.corners, self._generator.integers(0, 2**32, count)])
 
     def pairs(self, count):

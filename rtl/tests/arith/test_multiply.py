@@ -1,4 +1,4 @@
-"""Unpack and FloatMultiply, one behind the other, against the number rules."""
+"""Unpack and FloatMultiply, one after the other, against the number rules."""
 
 import numpy as np
 import pytest

@@ -105,7 +105,7 @@ def draw(config, rng, cycles, vector_rate, write_rate):
 
 
 def add_windows(config, rng, events):
-    """Let steps of some vectors slide, as dense ones before and behind them."""
+    """Let steps of some vectors slide, as dense ones before and after them."""
     window, left = None, 0
     for event in events:
         if "vector" not in event:

@@ -110,7 +110,7 @@ def test_every_pair_of_operands(mode):
         for first in range(0, len(pairs), WIDTH):
             ctx.set(dut.vector, word(vectors[first : first + WIDTH]))
             ctx.set(dut.weights, word(weights[first : first + WIDTH]))
-            # Registers before and behind the products.
+            # Registers before and after the products.
             await ctx.tick().repeat(2)
             found = values(ctx.get(dut.low)), values(ctx.get(dut.high))
             here = slice(first, first + WIDTH)

@@ -134,7 +134,7 @@ def play(commands, *, config=CONFIG, bubbles=0.0, seed=0, reset_at=None):
 
 
 def test_a_padded_image():
-    """A 5 x 5 image with lines of six: 4 x 3 windows fit behind one line and two vectors."""
+    """A 5 x 5 image with lines of six: 4 x 3 windows fit after one line and two vectors."""
     made = [number for number in range(30) if is_output(PLAIN, number)]
     assert made == [8, 9, 10, 11, 14, 15, 16, 17, 20, 21, 22, 23]
     play([PLAIN, PLAIN | {"window": 0}, PLAIN | {"out_x_skip": 1, "out_y_skip": 1}])

@@ -181,7 +181,7 @@ class Bench:
 
 
 @pytest.mark.parametrize(("stall", "longest"), [(0.0, 0), (0.5, 3), (0.0, 60), (0.7, 200)])
-def test_random_streams_run_in_order_behind_their_waits(seed, stall, longest):
+def test_random_streams_run_in_order_after_their_waits(seed, stall, longest):
     stream = random_stream(seed, CONFIG, length=25)
     bench = Bench(stream.instructions, seed=seed, stall=stall, longest=longest)
 

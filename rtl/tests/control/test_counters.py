@@ -12,7 +12,7 @@ from matloom_rtl.testing import simulate
 
 CONFIG = PRESETS["nano"]
 
-#: The input behind each counter that is no cause.
+#: The input of each counter that is no cause.
 INPUTS = {
     "instructions": "dispatched",
     "load_busy": "load_busy",

@@ -30,7 +30,7 @@ from matloom_rtl.control.dispatch import Dispatch
 from matloom_rtl.testing import simulate
 
 CONFIG = PRESETS["nano"]
-#: Words beside floating-point numbers, and what goes with neither.
+#: Words together with floating-point numbers, and what goes with neither.
 WORDS = load_config("nano+i16xi8+fp16+float_rows=2+weight_rows=2+tables=1+products=1")
 #: Without a check of addresses on chip.
 UNCHECKED = load_config("nano+checks=0")
@@ -179,7 +179,7 @@ def judge(data, issued, config):
 
 
 def bad_bytes(generator, instruction, config):
-    """Return the bytes of an instruction with some fields, or one bit, spoilt; or none at all."""
+    """Return the bytes of an instruction with some fields or one bit corrupted; or none at all."""
     for _field in range(generator.choice((0, 1, 1, 1, 2, 3))):
         instruction = corrupt(generator, instruction, config)
     data = bytearray(pack(instruction))
@@ -197,7 +197,7 @@ def without_waits(instruction):
 
 
 @pytest.mark.parametrize("config", [CONFIG, WORDS, UNCHECKED], ids=("nano", "words", "unchecked"))
-def test_spoilt_instructions_fault_as_the_tables_say(seed, config):
+def test_corrupted_instructions_fault_as_the_tables_say(seed, config):
     """One after another until one fails, then a reset: what was issued before counts for waits."""
     generator = random.Random(seed)
     reset, dut, seen = Signal(), Dispatch(config), dict.fromkeys(Fault, 0)

@@ -76,7 +76,7 @@ def test_every_unit_gets_its_instructions_whatever_the_order(seed, gaps, stalls)
 
 
 def test_cycles():
-    """Words in the cycles behind the question, the last first; a cycle between readers."""
+    """Words in the cycles after the question, the last first; a cycle between readers."""
     dut = InstructionMemory(CONFIG)
 
     async def main(ctx):

@@ -50,9 +50,9 @@ def test_every_field_where_it_is_packed(seed, opcode):
                 item.name: chance.choice((*item.range, chance.randint(*item.range)))
                 for item in fields_of_format(opcode)
             }
-            # What comes behind the instruction is of the one before.
-            behind = chance.getrandbits(16) << FORMATS[opcode].bits
-            ctx.set(word, (word_of(opcode, values) | behind) % 2 ** len(word))
+            # What comes after the instruction is of the one before.
+            above = chance.getrandbits(16) << FORMATS[opcode].bits
+            ctx.set(word, (word_of(opcode, values) | above) % 2 ** len(word))
             assert {name: ctx.get(port) for name, port in found.items()} == values
 
     simulate(m, check, cycles=1)
@@ -88,7 +88,7 @@ def test_bodies_have_the_layout_of_the_units(seed, opcode, name):
 @pytest.mark.parametrize("name", CONFIGS)
 @pytest.mark.parametrize("opcode", Opcode)
 def test_reserved_are_all_bits_without_a_field(opcode, name):
-    """Bit by bit: of fields that the configuration has not, above a span, and behind the fields."""
+    """Bit by bit: of fields that the configuration has not, above a span, and after the fields."""
     config = CONFIGS[name]
     free = set(range(FORMATS[opcode].used_bits, FORMATS[opcode].bits))
     position = 0

@@ -17,7 +17,7 @@ NUMBERS = 1 << count_bits(CONFIG)
 
 
 class Bench:
-    """A queue beside a memory that brings what it asks for, as `InstructionMemory` does."""
+    """A queue next to a memory that brings what it asks for, as `InstructionMemory` does."""
 
     def __init__(self, opcode, *, gated=True, seed=0, busy=0.0):
         self.dut = UnitQueue(CONFIG, opcode, gated=gated)
@@ -45,7 +45,7 @@ class Bench:
             for index in reversed(range(len(data) // 16)):
                 ctx.set(dut.index, index)
                 ctx.set(dut.word, int.from_bytes(data[16 * index : 16 * index + 16], "little"))
-                # Nothing is noted but beside the last word.
+                # Nothing is noted but with the last word.
                 ctx.set(dut.notes, notes if index == len(data) // 16 - 1 else {"waits": 15})
                 await ctx.tick()
             ctx.set(dut.brings, 0)

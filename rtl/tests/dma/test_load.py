@@ -161,7 +161,7 @@ def test_a_spread_beat_takes_as_many_writes_as_its_bytes_lie_apart(bus_bits, spr
     assert bench.spad.grants == list(range(first, first + pieces + 64 // config.bus_bytes))
 
 
-def test_nothing_is_written_behind_a_spread_row():
+def test_nothing_is_written_after_a_spread_row():
     """Ten bytes from byte 2 on: four pieces of two bytes, and two more for four."""
     bench = Bench(make_config(), [linear(2, 10, 0, spread=2)])
     bench.run()

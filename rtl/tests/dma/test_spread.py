@@ -61,7 +61,7 @@ def expected(rows, beats, width):
 
 
 def pieces_of(rows, width):
-    """Return the writes that rows take: none behind the last byte."""
+    """Return the writes that rows take: none after the last byte."""
     return sum(-(-(first + size) // (width >> spread)) for spread, _address, first, size in rows)
 
 

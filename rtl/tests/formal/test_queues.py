@@ -45,7 +45,7 @@ MUTANTS = {
     ),
     "skid buffer at hand takes the new for the old": (
         SkidBuffer,
-        ("Mux(full, behind, self.i.payload[name])", "self.i.payload[name]"),
+        ("Mux(full, skid, self.i.payload[name])", "self.i.payload[name]"),
         {"payload": LAYOUT, "at_hand": ("hand",)},
         lambda unit: skid_buffer(True, True, unit),
     ),

@@ -238,7 +238,7 @@ endmodule
 
 @pytest.mark.parametrize("b", ["18'd131071", "18'h20000", "18'h3ffff", "18'h15555"])
 def test_products_of_all_signs(tmp_path, b):
-    """Proved for every A beside values of B that use each row of the product."""
+    """Proved for every A with values of B that use each row of the product."""
     wires = ", ".join([ports("A", "a", 18), ports("B", "b", 18), ports("P", "p", 36)])
     text = ECP5_BLOCKS["MULT18X18D"] + PRODUCT.format(b=b, ports=wires)
     script = "hierarchy -top top; proc; flatten; opt; sat -verify -prove good 1 top"
@@ -261,7 +261,7 @@ endmodule
     [("registered_product_s8s8_16", (8, 8, 16)), ("registered_product_u16u16_32", (16, 16, 32))],
 )
 def test_blocks_multiply_as_the_registers_of_the_chip(tmp_path, name, bits):
-    """By induction over cycles, for every A beside the highest bit of B."""
+    """By induction over cycles, for every A with the highest bit of B."""
     a, b, p = bits
     found = [
         re.search(rf"module {name} .*?endmodule", text, re.DOTALL)[0]

@@ -60,7 +60,7 @@ def test_selection_names_the_products_of_the_first_columns():
 
 @needs_yosys
 def test_mapped_products_are_the_same_for_all_numbers_of_one_side(tmp_path):
-    """Proved for every A beside the values of B that use each row of the product."""
+    """Proved for every A with the values of B that use each row of the product."""
     constants = "n == 0 ? 8'sd127 : n == 1 ? -8'sd128 : n == 2 ? -8'sd1 : 8'sd85"
     (tmp_path / "same.v").write_text(SOURCE.replace("{CONSTANTS}", constants))
     (tmp_path / "soft.v").write_text(SOFT_MULTIPLIER)
@@ -119,7 +119,7 @@ def test_products_of_some_columns_go_into_tables(tmp_path, columns, blocks):
 
 
 def blocks_with_registers(result):
-    """Return how many multiplier blocks have registers before and behind the product."""
+    """Return how many multiplier blocks have registers before and after the product."""
     cells = json.loads(result["netlist"].read_text())["modules"]["matloom_pins"]["cells"]
     registers = [f"REG_{name}_CLK" for name in ("INPUTA", "INPUTB", "OUTPUT")]
     blocks = [cell["parameters"] for cell in cells.values() if cell["type"] == "MULT18X18D"]
@@ -154,7 +154,7 @@ def test_blocks_of_a_gowin_take_the_registers_too(tmp_path, operand, weight, pro
     assert registers == 8 + weight + product + 1
 
 
-#: What a block of a Gowin is by its data sheet, and a product of the pattern beside one.
+#: What a block of a Gowin is by its data sheet, and a product of the pattern next to one.
 GOWIN_BLOCK = """
 module MULT{n}X{n} #(parameter AREG = 0, BREG = 0, OUT_REG = 0) (
   input signed [{n}-1:0] A, B, input [{n}-1:0] SIA, SIB,
@@ -192,7 +192,7 @@ endmodule
     ],
 )
 def test_blocks_of_a_gowin_multiply_as_the_pattern(tmp_path, name, bits, n):
-    """Proved for every A beside the values of B that use each row of the product."""
+    """Proved for every A with the values of B that use each row of the product."""
     pattern = re.search(rf"module {name} .*?endmodule", REGISTERED_PRODUCT, re.DOTALL)[0]
     block = re.search(
         rf"module {name} .*?endmodule", REGISTERED_PRODUCT_BLOCKS["gowin"], re.DOTALL

@@ -162,7 +162,7 @@ def test_gowin_is_placed_and_routed_at_once_with_all_pins(netlist):
     found = summary(place_and_route(netlist, [4], quiet, jobs=1), GOWIN)
     assert calls(netlist.folder) == ["4 placeroute ecp5.json"]
     assert found["runs"][0]["estimated_mhz"] == 64.25
-    # Five multipliers of 9 bits take three blocks of 18 bits, beside one; carries are tables.
+    # Five multipliers of 9 bits take three blocks of 18 bits, next to one; carries are tables.
     assert found["area"]["DSP"]["used"] == 3 + 1
     assert found["area"]["LUT4"]["used"] == 42
     pins = (netlist.folder / "pins.cst").read_text()

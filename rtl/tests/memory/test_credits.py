@@ -67,7 +67,7 @@ def test_items_in_order(seed, latency, begins, takes):
 
 
 def test_one_item_a_cycle():
-    """From the first on, behind a pipeline of so many cycles, three less than there are places."""
+    """From the first on, after a pipeline of so many cycles, three less than there are places."""
     for latency in (0, 4, PLACES - 3):
         taken = play(begins=1, takes=1, latency=latency)
         assert taken == list(range(latency + 1, 400))

@@ -28,7 +28,7 @@ CONFIGS = {
         mac_modes=("i8xi8", "i16xi8"),
     ),
 }
-#: Cycles between two vectors that enter while `parameters.ready` is low behind a block.
+#: Cycles between two vectors that enter while `parameters.ready` is low after a block.
 AWAY = 5
 
 

@@ -384,7 +384,7 @@ def test_words(seed, name, source):
         check(config, instructions, seed)
 
 
-def test_words_lie_one_behind_the_other(seed):
+def test_words_lie_one_after_the_other(seed):
     """What is written is what integers say: sums, scaled and limited, in two bytes each."""
     config = WORDS["4_by_2"]
     spad, sums = initial_state(config, seed)
@@ -417,7 +417,7 @@ def test_words_at_full_rate(seed, name, source):
 
 @pytest.mark.parametrize(("source", "refuse"), [(Source.ACC, 0.4), (Source.SPAD, 0)])
 def test_floats(seed, source, refuse):
-    """Elements of each format and of fp32, biased and limited, one instruction behind the other."""
+    """Elements of each format and of fp32, biased and limited, one instruction after the other."""
     config, generator, noise = FLOATS, random.Random(seed), np.random.default_rng(seed)
     spad, _sums = initial_state(config, seed)
     normal = noise.standard_normal((config.acc_entries, config.columns)).astype(np.float32)

@@ -33,7 +33,7 @@ class Bench:
 
     def __init__(self, case=CASES[0], *, span=1 << 16, **options):
         name, mhz, bus_bits, latency = case
-        spoilt, demands = options.pop("spoilt", {}), options.pop("demands", {})
+        wrong, demands = options.pop("wrong", {}), options.pop("demands", {})
         outward, inward = options.pop("outward", 0), options.pop("inward", 0)
         self.part = load_sdram(name)
         truth = self.part.timing(mhz * 10**6, latency)
@@ -47,7 +47,7 @@ class Bench:
             bus_bits=bus_bits,
             burst_beats=options.pop("burst_beats", 32),
             pin_cycles=outward + inward,
-            timing=dataclasses.replace(truth, **spoilt),
+            timing=dataclasses.replace(truth, **wrong),
         )
         self.sdram = Sdram(self.part, truth)
         self.contents = bytearray(random.Random(7).randbytes(span))
@@ -229,7 +229,7 @@ def test_a_wait_too_short_is_noticed(case, demands, kept, rule):
         [(chance.randrange(64) * 1024, chance.choice((1, 1, 1, 8))) for _ in range(60)]
         for _ in range(2)
     ]
-    bench = Bench(case, reads=traffic[0], writes=traffic[1], spoilt=kept, demands=demands)
+    bench = Bench(case, reads=traffic[0], writes=traffic[1], wrong=kept, demands=demands)
     bench.initiator.benches.append(wait(3500))
     try:
         bench.simulate(8000)
@@ -248,7 +248,7 @@ def test_the_same_traffic_keeps_all_rules(case, demands):
     Bench(case, reads=traffic[0], writes=traffic[1], demands=demands).run(8000)
 
 
-def test_a_reset_midway_leaves_nothing_behind(seed):
+def test_a_reset_midway_leaves_nothing(seed):
     """Bursts in every stage are forgotten: their beats and responses never come."""
     chance = random.Random(seed)
     for _ in range(3):

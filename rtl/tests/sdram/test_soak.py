@@ -71,7 +71,7 @@ class Flat(wiring.Component):
         m.d.comb += ready[0].eq(ready[1]) if inward else ready[1].eq(ready[0])
 
 
-def build(case, folder, **spoilt):
+def build(case, folder, **wrong):
     """Return the library, and the shape of its SDRAM."""
     name, mhz, bus_bits = case
     part = load_sdram(name)
@@ -81,7 +81,7 @@ def build(case, folder, **spoilt):
         clock_hz=mhz * 10**6,
         bus_bits=bus_bits,
         burst_beats=16,
-        timing=dataclasses.replace(timing, **spoilt),
+        timing=dataclasses.replace(timing, **wrong),
     )
     source = folder / "soak.v"
     source.write_text(verilog.convert(Flat(controller), name="soak", emit_src=False))

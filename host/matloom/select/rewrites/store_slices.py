@@ -35,14 +35,14 @@ def _is_read(run: EngineRun, name: str) -> bool:
 
 
 def _span(graph: Graph, node: Node) -> tuple[int, int] | None:
-    """Return the bytes that a slice takes, where they are one behind the other."""
+    """Return the bytes that a slice takes, where they are one after the other."""
     if node.op not in (Op.SLICE, Op.STRIDED_SLICE):
         return None
     given, attributes = graph.tensors[node.inputs[0]], node.attributes_as(Slice)
     start, inner, cut = 0, given.element_bytes, False
     rows = zip(given.shape, attributes.begin, attributes.size, attributes.step, strict=True)
     for length, begin, size, step in reversed(list(rows)):
-        # Behind an axis that is cut, others must be of one element each.
+        # After an axis that is cut, others must be of one element each.
         if size > 1 and (cut or step != 1):
             return None
         cut |= size < length

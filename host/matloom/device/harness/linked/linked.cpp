@@ -1,4 +1,4 @@
-// Runs a Verilated chip with a host link beside a memory, its line on a file descriptor, for
+// Runs a Verilated chip with a host link and a memory, its line on a file descriptor, for
 // ctypes.
 
 #include <cstdint>
