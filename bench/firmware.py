@@ -135,10 +135,11 @@ def measure(folder: Path) -> dict[str, dict[str, int]]:
 
 
 def _files(folder: Path) -> dict[str, dict[str, int]]:
-    """Return the sizes of driver and kernels by file, before the linker leaves any out."""
+    """Return the sizes of driver, kernels and link by file, before the linker leaves any out."""
     compiler = [sys.executable, "-m", "ziglang", "cc", *TARGETS["rv32imc"], *WARNINGS, *FLAGS]
     found = {}
-    for source in (path for name in ("driver", "kernels") for path in FIRMWARE.glob(f"{name}/*.c")):
+    folders = ("driver", "kernels", "link")
+    for source in (path for name in folders for path in FIRMWARE.glob(f"{name}/*.c")):
         output = folder / f"{source.stem}.o"
         include = ["-I", FIRMWARE / "include"]
         subprocess.run([*compiler, *include, "-c", source, "-o", output], check=True)

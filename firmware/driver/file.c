@@ -35,21 +35,6 @@ enum matloom_result matloom_refuse(struct matloom_program* program, enum matloom
   return error;
 }
 
-/* CRC-32 of IEEE 802.3, four bits at a time: the remainders of 0 to 15. */
-static uint32_t crc32(const uint8_t* bytes, uint32_t size) {
-  static const uint32_t remainders[16] = {
-      0x00000000u, 0x1db71064u, 0x3b6e20c8u, 0x26d930acu, 0x76dc4190u, 0x6b6b51f4u,
-      0x4db26158u, 0x5005713cu, 0xedb88320u, 0xf00f9344u, 0xd6d6a3e8u, 0xcb61b38cu,
-      0x9b64c2b0u, 0x86d3d2d4u, 0xa00ae278u, 0xbdbdf21cu};
-  uint32_t sum = 0xffffffffu;
-  for (uint32_t i = 0; i < size; ++i) {
-    sum ^= bytes[i];
-    sum = sum >> 4 ^ remainders[sum & 15u];
-    sum = sum >> 4 ^ remainders[sum & 15u];
-  }
-  return ~sum;
-}
-
 static uint32_t head(const struct matloom_program* program, uint32_t offset) {
   return load32(program->file + offset);
 }
@@ -69,7 +54,7 @@ static enum matloom_result check_header(struct matloom_program* program, size_t 
   if (total < MATLOOM_FILE_HEADER_BYTES || total > bytes || total > MATLOOM_FILE_LIMIT) {
     return MATLOOM_ERROR_SIZE;
   }
-  if (crc32(program->file + after_checksum, total - after_checksum) !=
+  if (matloom_checksum(0, program->file + after_checksum, total - after_checksum) !=
       head(program, MATLOOM_FILE_HEADER_CHECKSUM_OFFSET)) {
     return MATLOOM_ERROR_CHECKSUM;
   }

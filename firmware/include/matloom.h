@@ -304,6 +304,9 @@ enum matloom_result matloom_reset_state(struct matloom_engine* engine, void* con
 enum matloom_result matloom_run(struct matloom_engine* engine, void* const* tensors,
                                 matloom_host host, void* context);
 
+/* CRC-32 of Ethernet and zlib over bytes that follow those of the checksum `before`; 0 for none. */
+uint32_t matloom_checksum(uint32_t before, const void* bytes, size_t count);
+
 /* A few words for a result, or a cause of a fault: for people. In a file of their own, so that
  * they cost nothing where they are not used. */
 const char* matloom_result_text(enum matloom_result result);

@@ -18,67 +18,8 @@ from matloom.device.model.transport import ModelTransport
 from matloom.device.window import Asked
 from matloom.runtime import Session, compile
 from matloom.testing.link_device import LinkDevice
+from matloom.testing.link_line import NOISES, Line, Target, campaign
 from matloom.testing.noisy_line import Noise
-
-BAUD = 1_000_000
-
-
-class Target:
-    """Four kilobytes of registers and sixteen of memory, and a count of everything written."""
-
-    memory_base, memory_bytes = 0x1000, 0x4000
-
-    def __init__(self):
-        self.registers, self.memory = {}, bytearray(self.memory_bytes)
-        self.register_writes = []
-
-    def read32(self, address):
-        if address >= 0x800:
-            raise OSError("no register")
-        return self.registers.get(address, 0)
-
-    def write32(self, address, value):
-        self.registers[address] = value
-        self.register_writes.append((address, value))
-
-    def read_block(self, address, size):
-        return bytes(self.memory[address - self.memory_base :][:size])
-
-    def write_block(self, address, data):
-        start = address - self.memory_base
-        self.memory[start : start + len(data)] = data
-
-
-class Line:
-    """A device at the end of a line, with a clock that the reader moves."""
-
-    name, baud = "line", BAUD
-
-    def __init__(self, device, there=None, back=None):
-        self.device, self.there, self.back = device, there or Noise(), back or Noise()
-        self.time, self.waiting, self.sent = 0.0, bytearray(), 0
-        self.closed = False
-
-    def write(self, data):
-        self.sent += len(data)
-        self.waiting += self.back.pass_on(self.device.feed(self.there.pass_on(data)))
-
-    def read(self, timeout):
-        if not self.waiting:
-            self.time += timeout
-            return b""
-        # In pieces, as they come.
-        size = 1 + len(self.waiting) // 2
-        data = bytes(self.waiting[:size])
-        del self.waiting[:size]
-        self.time += size * 10 / self.baud
-        return data
-
-    def now(self):
-        return self.time
-
-    def close(self):
-        self.closed = True
 
 
 def opened(there=None, back=None, target=None, **details):
@@ -136,41 +77,12 @@ def test_blocks_use_nine_tenths_of_the_line():
     assert 0x4000 / (line.sent - before) > 0.97
 
 
-def _campaign(transport, device, rounds, seed):
-    """Write, read back, set registers; return what must have been written, in order."""
-    chooser, expected = random.Random(seed), []
-    shadow = bytearray(device._target.memory)
-    for count in range(rounds):
-        start = chooser.randrange(0x3800)
-        data = chooser.randbytes(chooser.randrange(1, 0x700))
-        transport.write_block(0x1000 + start, data)
-        shadow[start : start + len(data)] = data
-        for place in range(0, len(data), 1024):
-            part = data[place : place + 1024]
-            expected.append((Request.WRITE_MEMORY, 0x1000 + start + place, part))
-        transport.write32(8, count)
-        expected.append((Request.WRITE_REGISTERS, 8, count.to_bytes(4, "little")))
-        first = chooser.randrange(0x3800)
-        assert transport.read_block(0x1000 + first, 0x600) == shadow[first : first + 0x600]
-        assert transport.read32(8) == count
-    return expected
-
-
-NOISES = {
-    "quiet": {},
-    "changed": {"changed": 1e-3},
-    "dropped": {"dropped": 1e-3},
-    "repeated": {"repeated": 1e-3},
-    "all": {"changed": 4e-4, "dropped": 3e-4, "repeated": 3e-4},
-}
-
-
 @pytest.mark.parametrize("name", NOISES)
 def test_nothing_is_lost_and_nothing_twice(name, seed):
     line, transport = opened(
         Noise(seed=seed + 1, **NOISES[name]), Noise(seed=seed + 2, **NOISES[name])
     )
-    assert _campaign(transport, line.device, 40, seed) == line.device.writes
+    assert campaign(transport, line.device._target, 40, seed) == line.device.writes
     assert (transport._link.repeats > 0) == (name != "quiet")
 
 
@@ -180,7 +92,7 @@ def test_ten_thousand_frames(name, seed):
     line, transport = opened(
         Noise(seed=seed + 1, **NOISES[name]), Noise(seed=seed + 2, **NOISES[name])
     )
-    assert _campaign(transport, line.device, 1700, seed) == line.device.writes
+    assert campaign(transport, line.device._target, 1700, seed) == line.device.writes
     assert len(line.device.writes) > 3400
 
 

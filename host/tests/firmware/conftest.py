@@ -1,6 +1,7 @@
 """The driver compiled for the machine of the tests, with sanitizers and branches counted."""
 
 import json
+import os
 import random
 import shutil
 import struct
@@ -10,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from matloom.arch.config import PRESETS
+from matloom.device.simulator import build as build_simulator
 from matloom.testing.file_cases import programs
 from matloom.testing.file_edits import FileParts, cut, edit_bytes, edit_structure
 from matloom.testing.firmware_cases import firmware_cases
@@ -108,6 +111,20 @@ def _build(tmp_path_factory, name, flags):
 def build(tmp_path_factory):
     """Return the driver with errors of memory and arithmetic seen."""
     return _build(tmp_path_factory, "sanitized", SANITIZED)
+
+
+@pytest.fixture(scope="module")
+def board(build):
+    """Return a function that compiles a program for the simulated board."""
+    os.environ["MATLOOM_SIMULATOR"] = str(build_simulator(PRESETS["nano"]))
+    # The simulation is no code of the driver's: what it never frees is none of its leaks.
+    os.environ["ASAN_OPTIONS"] = "detect_leaks=0"
+
+    def program(name, *sources):
+        return build.program(name, *sources, "tests/simulator.c", flags=["-ldl"])
+
+    yield program
+    del os.environ["MATLOOM_SIMULATOR"], os.environ["ASAN_OPTIONS"]
 
 
 @pytest.fixture(scope="session")

@@ -1,32 +1,15 @@
 """The driver on the chip's Verilog: compiled for this machine, with the simulation of `nano`."""
 
-import os
 import subprocess
 
 import numpy as np
 import pytest
 
 import matloom
-from matloom.arch.config import PRESETS
 from matloom.data.digits import NETWORK
-from matloom.device.simulator import build as build_simulator
 from matloom.frontend.tflite import load_tflite
 from matloom.kernels.interpreter import interpret
 from matloom.program import Program
-
-
-@pytest.fixture(scope="module")
-def board(build):
-    """Return a function that compiles a program for the simulated board."""
-    os.environ["MATLOOM_SIMULATOR"] = str(build_simulator(PRESETS["nano"]))
-    # The simulation is no code of the driver's: what it never frees is none of its leaks.
-    os.environ["ASAN_OPTIONS"] = "detect_leaks=0"
-
-    def program(name, *sources):
-        return build.program(name, *sources, "tests/simulator.c", flags=["-ldl"])
-
-    yield program
-    del os.environ["MATLOOM_SIMULATOR"], os.environ["ASAN_OPTIONS"]
 
 
 @pytest.mark.parametrize("how", ["copy", "place"])

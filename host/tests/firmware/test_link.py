@@ -1,0 +1,165 @@
+"""The firmware's end of the host link, against the host's and against one in Python."""
+
+import os
+import pty
+import random
+import struct
+import subprocess
+import tty
+
+import numpy as np
+import pytest
+
+import matloom
+from matloom.arch.link import HELLO_BYTES, Request
+from matloom.data.digits import NETWORK
+from matloom.device.frames import request_frame
+from matloom.device.link import Link, LinkTransport
+from matloom.testing.link_device import LinkDevice
+from matloom.testing.link_line import NOISES, Line, Target, campaign
+from matloom.testing.noisy_line import Noise
+
+SOURCES = ("link/link.c",)
+RESTART = 0xFFFF_FFFF
+
+
+class Twins:
+    """The firmware's device and Python's, which must answer the same."""
+
+    def __init__(self, command):
+        self.target = Target()
+        self.python = LinkDevice(self.target, interrupt=self.target.wait_interrupt)
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def _ask(self, size, data=b""):
+        self.process.stdin.write(struct.pack("<I", size) + data)
+        self.process.stdin.flush()
+        (size,) = struct.unpack("<I", self.process.stdout.read(4))
+        return self.process.stdout.read(size)
+
+    def feed(self, data):
+        """Take bytes; return what answers them."""
+        answer = self._ask(len(data), data)
+        assert answer == self.python.feed(data)
+        return answer
+
+    def restart(self):
+        """Forget the session."""
+        self.python.restart()
+        self._ask(RESTART)
+
+    def close(self):
+        """End the firmware, which must have found no error of memory."""
+        self.process.communicate()
+        assert self.process.returncode == 0
+
+
+@pytest.fixture
+def twins(build):
+    """Return a function that starts both devices."""
+    program = build.program("link_device", "tests/link_device.c", *SOURCES)
+    started = []
+
+    def start(*arguments):
+        started.append(Twins([program, *arguments]))
+        return started[-1]
+
+    yield start
+    for item in started:
+        item.close()
+
+
+def opened(twins, name, seed):
+    noises = [Noise(seed=seed + k, **NOISES[name]) for k in (1, 2)]
+    line = Line(twins, *noises)
+    return line, LinkTransport(Link(line, silence=0.03))
+
+
+@pytest.mark.parametrize("name", NOISES)
+def test_nothing_is_lost_and_nothing_twice(twins, name, seed):
+    both = twins()
+    _, transport = opened(both, name, seed)
+    assert campaign(transport, both.target, 15, seed) == both.python.writes
+    assert (transport._link.repeats > 0) == (name != "quiet")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NOISES)
+def test_ten_thousand_frames(twins, name, seed):
+    both = twins("functions")
+    _, transport = opened(both, name, seed)
+    assert campaign(transport, both.target, 1700, seed) == both.python.writes
+
+
+def any_request(chooser):
+    """Return kind, length, address and data of a request, wrong ones now and then."""
+    kind = chooser.choice([*Request, *Request, 5, 7, 8, 15])
+    length = chooser.choice([0, 4, 4, 8, 12, 3, 1024])
+    registers = kind in (Request.READ_REGISTERS, Request.WRITE_REGISTERS)
+    # An access that ends in an error is the last of its request, in whatever order it is done.
+    places = [0, 0x10, 0x14, 0x800, 2] if registers else [0x1000, 0x1003, 0x4FFC, 0xFFF, 0]
+    writes = kind in (Request.WRITE_REGISTERS, Request.WRITE_MEMORY)
+    data = chooser.randbytes(length if chooser.random() < 0.9 else 5) if writes else b""
+    length = {Request.HELLO: HELLO_BYTES, Request.WAIT: 4}.get(kind, length)
+    return kind, length, chooser.choice(places), data
+
+
+def ago(chooser, done):
+    """Return how many numbers ago a request was due; from 17 on, it never was."""
+    draw = chooser.random()
+    if draw < 0.2 and done:
+        return chooser.randrange(1, min(done, 16) + 1)
+    return chooser.randrange(17, 256) if draw > 0.9 else 0
+
+
+def test_any_request_is_answered_as_the_page_says(twins, seed):
+    """All statuses, of requests in and out of order, repeated, cut, and after restarts."""
+    chooser, both = random.Random(seed), twins("functions")
+    done, statuses = 0, set()
+    for count in range(2000):
+        kind, *rest = any_request(chooser)
+        if kind == Request.HELLO and chooser.random() < 0.8:
+            continue
+        due = both.python._due
+        number = due - ago(chooser, done) & 255
+        frame = request_frame(kind, number, *rest)
+        if chooser.random() < 0.05:
+            frame = frame[: chooser.randrange(len(frame))] + b"\0"
+        answer = both.feed(frame)
+        done = 0 if kind == Request.HELLO else done + (both.python._due != due)
+        statuses |= {answer[-5]} if answer else set()
+        if count % 300 == 299:
+            both.restart()
+            done = 0
+    assert statuses == {0, 1, 2, 3, 4, 5}
+
+
+def test_bytes_that_are_no_request(twins, seed):
+    both = twins()
+    chooser = random.Random(seed)
+    for size in (1, 10, 1035, 1036, 1037, 3000, 20_000):
+        both.feed(chooser.randbytes(size))
+        both.feed(b"\0" + bytes(chooser.randrange(1, 256) for _ in range(size)) + b"\0")
+    line = Line(both)
+    LinkTransport(Link(line, silence=0.03)).write32(0, 1)
+    assert len(both.python.writes) == 1
+
+
+def test_a_network_runs_over_the_line_of_a_board(board):
+    """The host's `uart:` to the link in C, and from there to the chip's Verilog."""
+    pytest.importorskip("serial", reason="pyserial is absent: extra uart")
+    image = np.random.default_rng(1).integers(-128, 128, (1, 8, 8, 1), np.int8)
+    with matloom.load(NETWORK, device="rtl", config="nano") as session:
+        expected = session.run(image)
+        cycles = session.report().cycles
+    line, end = pty.openpty()
+    tty.setraw(end)
+    command = [board("link_board", "tests/link_board.c", *SOURCES), str(line)]
+    with subprocess.Popen(command, pass_fds=[line]) as process:
+        try:
+            device = f"uart:{os.ttyname(end)}@115200"
+            with matloom.load(NETWORK, device=device, config="nano") as session:
+                assert session.run(image).tolist() == expected.tolist()
+                assert session.report().cycles == cycles
+        finally:
+            process.kill()
