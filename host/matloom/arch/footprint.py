@@ -1,7 +1,7 @@
 """The addresses on chip that an instruction touches, closer than the box of its extent."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from matloom.arch.config import Config
 from matloom.arch.instruction import Instruction
@@ -13,8 +13,7 @@ __all__ = ["StridedRange", "footprint"]
 _POST_PITCHES = {"source_addr": "source_pitch", "dest_addr": "dest_pitch"}
 
 
-@dataclass(frozen=True, slots=True)
-class StridedRange:
+class StridedRange(NamedTuple):
     """Lines that an instruction touches: `run` of them from `start`, again for each count."""
 
     start: int

@@ -1,7 +1,6 @@
 """Finds which buffers the tiles of a segment need, and when, and which LOADs bring their bytes."""
 
 from bisect import bisect_left
-from dataclasses import replace
 
 from matloom.arch.config import Config
 from matloom.schedule.params import Weights
@@ -199,7 +198,7 @@ class Builder:
         if name not in self._loaded or tile.end_row <= done:
             return
         self._prologue_loaded[name, tile.first_step] = tile.end_row
-        box = input_box(stage, replace(tile, first_row=done), self.config)
+        box = input_box(stage, tile._replace(first_row=done), self.config)
         width = stage.in_row_bytes
         start = box.low * width + box.left
         load = Load(

@@ -1,6 +1,6 @@
 """What lives when: buffers that have a place, to find those of an interval of ticks."""
 
-from bisect import bisect_left, bisect_right, insort
+from bisect import insort
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -35,9 +35,7 @@ class LiveRanges:
 
     def __init__(self) -> None:
         self._levels: dict[int, dict[int, list[Placed]]] = {}
-        #: The same in order of their last ticks, and these.
-        self._by_last: list[Placed] = []
-        self._lasts: list[int] = []
+        self._by_last: dict[int, list[Placed]] = defaultdict(list)
 
     def add(self, placed: Placed) -> None:
         """Remember a buffer."""
@@ -52,15 +50,12 @@ class LiveRanges:
         if high != low:
             # It is no longer than a bucket.
             buckets[high].append(placed)
-        at = bisect_right(self._lasts, last)
-        self._lasts.insert(at, last)
-        self._by_last.insert(at, placed)
+        self._by_last[last].append(placed)
 
     def ended(self, first: int, end: int) -> Iterator[Placed]:
         """Yield the buffers whose last tick is in a range, half open, from the latest on."""
-        begin = bisect_left(self._lasts, first)
-        for at in range(bisect_left(self._lasts, end) - 1, begin - 1, -1):
-            yield self._by_last[at]
+        for last in range(end - 1, first - 1, -1):
+            yield from self._by_last.get(last, ())
 
     def overlapping(self, first: int, last: int) -> list[Placed]:
         """Return the buffers that live at one of the ticks, in no certain order."""

@@ -4,6 +4,7 @@ import itertools
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from matloom.schedule.segment import Segment
 from matloom.schedule.tiles import ArrayTile, Tile, VectorTile
@@ -20,8 +21,7 @@ _STORED_TILES = 2
 _REMEMBERED = 4
 
 
-@dataclass(frozen=True, kw_only=True)
-class Slot:
+class Slot(NamedTuple):
     """One tile in program order; `stage` is its index in the segment, `number` its own there.
 
     `pending` says that accumulators hold sums of unfinished tiles after it: no other stage may

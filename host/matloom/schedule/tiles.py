@@ -1,6 +1,7 @@
 """Tiles: which outputs one EXEC and POST, or one set of POSTs, make."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from matloom.arch.config import Config
 from matloom.schedule.prologue import PrologueSums
@@ -28,8 +29,7 @@ class Chunk:
     end_step: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class ArrayTile:
+class ArrayTile(NamedTuple):
     """Output rows, positions, blocks and steps (half open) of one image, and the chunk.
 
     Of the rows each, or every other one, as `row_step` says.
@@ -65,8 +65,7 @@ class ArrayTile:
         return self.positions * (self.end_block - self.first_block)
 
 
-@dataclass(frozen=True, kw_only=True)
-class VectorTile:
+class VectorTile(NamedTuple):
     """A range of bytes (half open) of a flat output."""
 
     start: int

@@ -1,8 +1,9 @@
 """A stage cut under limits, with what planning asks of each tile: remembered between plans."""
 
 import itertools
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 from matloom.arch.config import Config
 from matloom.schedule.cutting import chunks, cut
@@ -23,8 +24,7 @@ _MOST = 32
 _Key = tuple[TilingParams, Config, int | None]
 
 
-@dataclass(frozen=True, kw_only=True)
-class InputRange:
+class InputRange(NamedTuple):
     """The part of a tensor that a tile reads: rows of `width` bytes, `pitch` bytes apart."""
 
     start: int
@@ -154,7 +154,7 @@ class Tiling:
     def _input_range(self, stage: ArrayStage, tile: ArrayTile) -> InputRange:
         whole = input_box(stage, tile, self.config)
         if (tile.first_step, tile.end_step) != (0, stage.loop_nest.steps):
-            every = replace(tile, first_step=0, end_step=stage.loop_nest.steps)
+            every = tile._replace(first_step=0, end_step=stage.loop_nest.steps)
             box = input_box(stage, every, self.config)
             whole = box if box.size <= self.limits.tile_bytes else whole
         return _array_input_range(stage, tile, whole)

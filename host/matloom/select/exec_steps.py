@@ -1,6 +1,6 @@
 """Split-K parts of a reduction: the steps that one EXEC runs, and the input that they read."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from matloom.select.stage import ArrayStage
 
@@ -9,8 +9,7 @@ __all__ = ["Box", "box", "narrowed", "parts", "read_bytes"]
 _LOOPS = ("kernel_rows", "kernel_cols", "blocks")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Box:
+class Box(NamedTuple):
     """Rows and bytes of a row (half open) of one image of the input."""
 
     low: int
@@ -36,6 +35,8 @@ def narrowed(
         one row, nor blocks of one column.
     """
     by_row = fields["kernel_cols"] * fields["blocks"]
+    if first_step == 0 and end_step == fields["kernel_rows"] * by_row:
+        return fields
     by_column = fields["blocks"]
     count = end_step - first_step
     row, rest = divmod(first_step, by_row)

@@ -176,17 +176,17 @@ def test_a_tile_that_is_too_large_or_too_small(plan):
     convolution, sum_ = plan.tilings[1], plan.tilings[3]
     tile = convolution.tiles[0]
     for wrong in (
-        replace(tile, end_row=tile.end_row - 1),
-        replace(tile, end_row=tile.end_row + 1),
-        replace(tile, end_x=tile.end_x - 1),
-        replace(tile, end_block=tile.end_block - 1),
-        replace(tile, first_step=1),
-        replace(tile, end_step=tile.end_step - 1),
+        tile._replace(end_row=tile.end_row - 1),
+        tile._replace(end_row=tile.end_row + 1),
+        tile._replace(end_x=tile.end_x - 1),
+        tile._replace(end_block=tile.end_block - 1),
+        tile._replace(first_step=1),
+        tile._replace(end_step=tile.end_step - 1),
     ):
         with pytest.raises(PhaseError, match=r"^tile: "):
             check_tiles(convolution.stage, changed(tuple(convolution.tiles), 0, wrong))
     tile = sum_.tiles[0]
-    for wrong in (replace(tile, end=tile.end - 1), replace(tile, end=tile.end + 1)):
+    for wrong in (tile._replace(end=tile.end - 1), tile._replace(end=tile.end + 1)):
         with pytest.raises(PhaseError, match=r"^tile: "):
             check_tiles(sum_.stage, changed(tuple(sum_.tiles), 0, wrong))
 

@@ -1,4 +1,3 @@
-import dataclasses
 import itertools
 
 import numpy as np
@@ -56,9 +55,9 @@ def test_tiles_cover_each_output_once(seed, weights, chunk_bytes):
     for tile in cut(stage, limits, CONFIG, seed):
         assert tile.entries <= CONFIG.acc_entries // 2
         if tile.first_step:
-            outputs = dataclasses.replace(tile, first_step=0, end_step=0, chunk=0)
+            outputs = tile._replace(first_step=0, end_step=0, chunk=0)
             assert before == (outputs, tile.first_step), "steps follow each other"
-        before = dataclasses.replace(tile, first_step=0, end_step=0, chunk=0), tile.end_step
+        before = tile._replace(first_step=0, end_step=0, chunk=0), tile.end_step
         if tile.end_step < stage.loop_nest.steps:
             continue
         made[
