@@ -3,7 +3,6 @@
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import (
@@ -60,25 +59,15 @@ class Prediction:
     busy: dict[str, int]
 
 
-class _Command(NamedTuple):
-    """What of an instruction matters before it is in its queue; without `timing` it is left out.
+#: Units, and how many instructions of each to wait for, or the number of the last of these.
+_Waits = tuple[tuple[int, int], ...]
 
-    `waits` are units and how many of their instructions it follows: of the last one, 1.
-    """
+#: What of an instruction matters before it is in its queue: what it costs, None where it is left
+#: out; its unit, bytes, waits and timestamp. Plain tuples: there is one for each instruction.
+_Command = tuple[Timing | None, int, int, _Waits, int]
 
-    timing: Timing | None
-    unit: int
-    size: int
-    waits: tuple[tuple[int, int], ...]
-    timestamp: int
-
-
-class _Queued(NamedTuple):
-    """An instruction in a queue: since when, and the number of what it awaits of each unit."""
-
-    timing: Timing | None
-    since: int
-    awaited: tuple[tuple[int, int], ...]
+#: An instruction in a queue: what it costs, since when it is there, what it awaits.
+_Queued = tuple[Timing | None, int, _Waits]
 
 
 class _Engine:
@@ -184,20 +173,20 @@ class _Engine:
         if not queue:
             self._ready[unit] = None
         if timing is None:
-            queue.append(_Queued(None, 0, ()))
+            queue.append((None, 0, ()))
             return
         self._commands.take(size, time, self._loads)
         if number >= self._places:
             time = max(time, self._started[unit][number - self._places])
         self._dispatched = time
         awaited = tuple([(other, issued[other] - count) for other, count in waits])
-        queue.append(_Queued(timing, time, awaited))
+        queue.append((timing, time, awaited))
         if timestamp:
             self.marks[timestamp] = unit, number
 
     def _begin(self, unit: int, start: int) -> None:
         """Let the head of a queue begin."""
-        timing = self._queues[unit].popleft().timing
+        timing = self._queues[unit].popleft()[0]
         self._ready[unit] = None
         if unit == _LOAD:
             self._begin_load(timing, start)
@@ -243,7 +232,7 @@ class _Engine:
         for other, ready in enumerate(self._ready):
             if ready is None or not self._queues[other]:
                 continue
-            for awaited, _number in self._queues[other][0].awaited:
+            for awaited, _number in self._queues[other][0][2]:
                 if awaited == unit:
                     self._ready[other] = None
 
@@ -253,7 +242,7 @@ def _commands(
 ) -> Iterator[_Command]:
     """Yield what is dispatched; with `resident`, LOADs of constants are left out."""
     timings = Timings(machine)
-    known: dict[tuple[int, ...], tuple[tuple[int, int], ...]] = {}
+    known: dict[tuple[int, ...], _Waits] = {}
     for instruction in instructions:
         opcode, get = instruction.opcode, instruction.values.get
         if opcode is Opcode.END:
@@ -264,7 +253,7 @@ def _commands(
         if waits is None:
             waits = known[counts] = tuple([each for each in enumerate(counts) if each[1]])
         timing = None if skips else timings.of(instruction)
-        yield _Command(timing, _UNITS[opcode], _SIZES[opcode], waits, get("timestamp", 0))
+        yield timing, _UNITS[opcode], _SIZES[opcode], waits, get("timestamp", 0)
 
 
 def predict(

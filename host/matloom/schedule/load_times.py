@@ -4,8 +4,7 @@ import itertools
 from bisect import bisect_left, bisect_right
 
 from matloom.arch.config import Config
-from matloom.arch.machine import Machine
-from matloom.schedule.plan import Load, Plan
+from matloom.schedule.plan import Plan
 from matloom.schedule.segment import Segment
 
 __all__ = ["time_loads"]
@@ -20,10 +19,13 @@ def time_loads(segment: Segment, plan: Plan, config: Config) -> None:
     machine = segment.machine
     cycles = [plan.tilings[slot.stage].cycles[slot.number] for slot in plan.slots]
     times = [0, *itertools.accumulate(cycles)]
-    begin = float(times[-1])
-    for load in reversed(plan.loads):
-        begin = min(times[load.use] - machine.margin, begin) - _load_cycles(load, machine)
-        load.slot = min(max(0, bisect_right(times, begin) - 1), load.use)
+    moved = [machine.transfer_cycles(load.rows * load.size) for load in plan.loads]
+    margin, latency, begin = machine.margin, machine.issue_latency, float(times[-1])
+    for load, transfer in zip(reversed(plan.loads), reversed(moved), strict=True):
+        use = load.use
+        begin = min(times[use] - margin, begin) - (transfer + latency)
+        # No later than its use.
+        load.slot = max(0, bisect_right(times, begin, 0, use + 1) - 1)
     _follow_stores(segment, plan)
     ready = [0.0] * len(plan.slots)
     begun: list[float] = []
@@ -36,15 +38,11 @@ def time_loads(segment: Segment, plan: Plan, config: Config) -> None:
             if load.use > number and (load.slot > number or ahead > now):
                 break
             begun.append(max(now, free))
-            free = begun[-1] + machine.transfer_cycles(load.rows * load.size)
+            free = begun[-1] + moved[len(begun) - 1]
             load.slot = number
-            ready[load.use] = free + machine.issue_latency
+            ready[load.use] = free + latency
             now = max(now, ready[number])
         now += cycles[number]
-
-
-def _load_cycles(load: Load, machine: Machine) -> float:
-    return machine.transfer_cycles(load.rows * load.size) + machine.issue_latency
 
 
 def _follow_stores(segment: Segment, plan: Plan) -> None:

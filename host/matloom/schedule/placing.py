@@ -3,7 +3,6 @@
 import itertools
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from matloom.schedule.allocator import Allocator
 from matloom.schedule.live_ranges import Placed
@@ -32,17 +31,8 @@ _AROUND = 2
 _Wanted = tuple[int, int, int, int, bool, int, int, int, bool]
 
 
-class _Item(NamedTuple):
-    """A buffer without an address, what it is for, and the LOAD that brings its bytes."""
-
-    kind: str
-    buffer: Buffer
-    load: Load | None
-
-    @property
-    def use(self) -> int:
-        return self.buffer.first if self.load is None else self.load.use
-
+#: A buffer without an address: what it is for, and the LOAD that brings its bytes.
+_Item = tuple[str, Buffer, Load | None]
 
 #: Where the buffers of a group were placed, in its own ticks; None for none.
 _Found = list[Placed | None]
@@ -57,27 +47,31 @@ def place_others(
     """
     by_buffer = {id(load.buffer): load for load in plan.loads if load.buffer.address < 0}
     waiting = [
-        _Item(kind, buffer, by_buffer.get(id(buffer)))
-        for kind, buffer in transient
-        if not buffer.pinned
+        (kind, buffer, by_buffer.get(id(buffer))) for kind, buffer in transient if not buffer.pinned
     ]
     results_first = plan.policy.results_first
     # What a tile makes has its tick; what it reads may arrive later.
-    waiting.sort(key=lambda item: (results_first and item.kind != "output tile", item.buffer.first))
+    waiting.sort(key=lambda item: item[1].first)
     placing = _Placing(segment, space)
     begins = list(_group_begins(plan))
-    for _key, group in itertools.groupby(
-        waiting,
-        lambda item: (
-            results_first and item.kind != "output tile",
-            bisect_right(begins, item.buffer.first),
-        ),
-    ):
-        placing.place(list(group))
+    for items in _turns(waiting, results_first=results_first):
+        for _number, group in itertools.groupby(
+            items, lambda item: bisect_right(begins, item[1].first)
+        ):
+            placing.place(list(group))
     segment.placements.clear()
     segment.placements.update(placing.known)
     plan.peak = space.peak
     return list(placing.failures.values())
+
+
+def _turns(waiting: list[_Item], *, results_first: bool) -> Iterator[list[_Item]]:
+    """Yield what is placed at once: everything, or what tiles make and then all else."""
+    if not results_first:
+        yield waiting
+        return
+    yield [item for item in waiting if item[0] == "output tile"]
+    yield [item for item in waiting if item[0] != "output tile"]
 
 
 def _group_begins(plan: Plan) -> Iterator[int]:
@@ -109,8 +103,9 @@ class _Placing:
 
     def place(self, group: list[_Item]) -> None:
         """Place the buffers of a group."""
-        base = group[0].buffer.first
-        wanted = [self._wanted(item, base, group[0].buffer.stage) for item in group]
+        _kind, buffer, _load = group[0]
+        base, stage = buffer.first, buffer.stage
+        wanted = [self._wanted(item, base, stage) for item in group]
         low = base + min([first for _size, first, *_others in wanted]) - _REST
         high = base + max([last for _size, _first, _use, last, *_others in wanted])
         alive = self._space.look_at(low, high)
@@ -168,7 +163,7 @@ class _Placing:
         """Place each buffer where there is room, and return where that is."""
         places: _Found = []
         for item, want in zip(group, wanted, strict=True):
-            if item.buffer.stage in self.failures:
+            if item[1].stage in self.failures:
                 places.append(None)
                 continue
             size, first, use, last, high, rest, boundary, _stage, _left_out = want
@@ -189,7 +184,7 @@ class _Placing:
         """Place each buffer where one that wanted the same was placed."""
         self._space.look_away()
         for item, place in zip(group, found, strict=True):
-            if item.buffer.stage in self.failures:
+            if item[1].stage in self.failures:
                 continue
             placed = None if place is None else _moved(place, base)
             if placed is not None:
@@ -199,7 +194,8 @@ class _Placing:
     def _note(self, item: _Item, placed: Placed | None) -> None:
         kind, buffer, load = item
         if placed is None:
-            self.failures[buffer.stage] = OutOfScratchpad.of(buffer, item.use, kind)
+            use = buffer.first if load is None else load.use
+            self.failures[buffer.stage] = OutOfScratchpad.of(buffer, use, kind)
             return
         buffer.address, buffer.first = placed.start, max(placed.first, buffer.first)
         if load is not None:
