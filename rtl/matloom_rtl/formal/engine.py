@@ -45,7 +45,7 @@ prove
 cover
 
 [options]
-prove: mode prove
+prove: mode {mode}
 prove: depth {depth}
 cover: mode cover
 cover: depth {cover_depth}
@@ -120,9 +120,13 @@ def missing() -> str:
     return ""
 
 
+def _mode(proof: Proof) -> str:
+    return "bmc" if proof.bounded else "prove"
+
+
 def digest_of(proof: Proof, text: str) -> str:
     """Return the digest of a claim's text and of all that decides its verdict but the time."""
-    how = f"{proof.depth} {proof.cover_depth} {_SCRIPT}"
+    how = f"{proof.depth} {proof.cover_depth} {_mode(proof)} {_SCRIPT}"
     return hashlib.sha256(f"{how}\n{text}".encode()).hexdigest()[:16]
 
 
@@ -134,7 +138,12 @@ def prove(proof: Proof, text: str, folder: Path, seconds: int) -> Result:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     (folder / "claim.il").write_text(text)
-    script = _SCRIPT.format(depth=proof.depth, cover_depth=proof.cover_depth, seconds=seconds)
+    script = _SCRIPT.format(
+        mode=_mode(proof),
+        depth=proof.depth,
+        cover_depth=proof.cover_depth,
+        seconds=seconds,
+    )
     (folder / "claim.sby").write_text(script)
     command = []
     for option, *names in _TOOLS:
@@ -160,7 +169,7 @@ def prove(proof: Proof, text: str, folder: Path, seconds: int) -> Result:
         statement=proof.statement,
         verdict=verdict,
         detail=detail,
-        method=f"smtbmc yices, induction {proof.depth}",
+        method=f"smtbmc yices, {'bounded' if proof.bounded else 'induction'} {proof.depth}",
         seconds=round(time.monotonic() - begin, 1),
         digest=digest_of(proof, text),
     )

@@ -46,6 +46,9 @@ class Proof:
         it holds for runs of any length.
     cover_depth:
         Cycles within which every cover must be reached.
+    bounded:
+        Runs of `depth` cycles from a reset on are all that is looked at: what is claimed has an end
+        within these.
     quick:
         Whether it belongs to the quick set.
     """
@@ -56,4 +59,5 @@ class Proof:
     build: Callable[[], Claim]
     depth: int = 1
     cover_depth: int = 40
+    bounded: bool = False
     quick: bool = True

@@ -5,6 +5,7 @@ from amaranth.hdl import Fragment
 from matloom.arch.config import Config
 from matloom_rtl.formal.bursts import burst_proofs
 from matloom_rtl.formal.dma import dma_proofs
+from matloom_rtl.formal.extents import bounds_proofs
 from matloom_rtl.formal.floats import float_proofs
 from matloom_rtl.formal.gate import gate_proofs
 from matloom_rtl.formal.inside import owners
@@ -21,7 +22,8 @@ __all__ = ["KINDS", "proofs_of"]
 
 #: Each kind returns its proofs for the units of a chip.
 KINDS = (
-    *(queue_proofs, gate_proofs, instruction_proofs, burst_proofs, dma_proofs, register_proofs),
+    *(queue_proofs, gate_proofs, instruction_proofs, bounds_proofs),
+    *(burst_proofs, dma_proofs, register_proofs),
     *(row_proofs, position_proofs, requantise_proofs, float_proofs),
 )
 

@@ -16,6 +16,7 @@ def test_every_unit_has_its_proofs():
             *("SyncFIFO", "SyncFIFOBuffered"),
         },
         "addresses": {"Positions", "Rows"},
+        "bounds": {"Bounds"},
         "bursts": {"Bursts"},
         "dependencies": {"Dispatch", "InstructionMemory", "UnitQueue"},
         "bus": {"Fetch", "Load", "ReadPort", "Registers", "Store"},
