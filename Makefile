@@ -12,7 +12,7 @@ STAMP := $(VENV)/installed
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help check setup demo test test-all mutate formal soak sim lint docs bench bench-check verilog firmware size size-check
+.PHONY: help check setup demo test test-all mutate formal formal-quick soak sim lint docs bench bench-check verilog firmware size size-check
 
 help: ## List the verbs.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -54,6 +54,9 @@ mutate: $(STAMP) ## Try the tests on mutants of the hardware's source (hours; go
 formal: $(STAMP) ## Prove what holds of every run of the hardware's units (ARGS=--quick: fewer).
 	$(BIN)/python -m matloom_rtl.formal --report docs/results/formal.json $(ARGS)
 	$(BIN)/python docs/tables.py
+
+formal-quick: $(STAMP) ## Proofs of each kind for nano, of three minutes in all by docs/results/formal.json.
+	$(BIN)/python -m matloom_rtl.formal nano --times docs/results/formal.json --budget 180
 
 soak: $(STAMP) ## Compare chip and model on new random seeds for SECONDS; keep those that fail.
 	$(BIN)/python -m matloom.testing.soak --seconds $(SECONDS) $(ARGS)

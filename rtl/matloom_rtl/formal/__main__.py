@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from matloom.arch.config import load_config
+from matloom_rtl.formal.choice import choose
 from matloom_rtl.formal.engine import FAILED, NOT_PROVEN
 from matloom_rtl.formal.runner import run
 
@@ -40,7 +41,17 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=120.0, help="for each configuration")
     parser.add_argument("--quick", action="store_true", help="the quick set alone")
     parser.add_argument("--report", type=Path, help="write what became of each claim")
+    parser.add_argument("--times", type=Path, help="an earlier report, for --budget")
+    parser.add_argument("--budget", type=float, help="seconds of proofs, by --times")
     arguments = parser.parse_args()
+    if (arguments.budget is None) != (arguments.times is None):
+        parser.error("--budget and --times go together")
+    chosen = None
+    if arguments.times:
+        report = json.loads(arguments.times.read_text())
+        chosen = choose(report, arguments.configs, arguments.budget)
+        if not chosen:
+            parser.error(f"{arguments.times} has no proof of these that fits")
     found = {}
     for name in arguments.configs:
         print(f"{name}:", flush=True)
@@ -48,6 +59,7 @@ def main() -> int:
             load_config(name),
             arguments.minutes,
             quick=arguments.quick,
+            only=None if chosen is None else chosen[name],
             say=lambda line: print(f"  {line}", flush=True),
         )
     claims = merged(found)

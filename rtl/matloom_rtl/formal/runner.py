@@ -3,7 +3,7 @@
 import json
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from pathlib import Path
 
 from matloom.arch.config import Config
@@ -37,14 +37,18 @@ def run(
     minutes: float = 120.0,
     *,
     quick: bool = False,
+    only: Container[tuple[str, str]] | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> list[Result]:
     """Prove all claims of a configuration for which the time suffices, the quick ones first.
 
     What was proven before is not proven again. A proof that was not reached in time
-    has the verdict NOT RUN, and so have all where a tool is missing. `say` takes lines of progress.
+    has the verdict NOT RUN, and so have all where a tool is missing. Of all proofs `only` those are
+    taken whose kind and unit are named. `say` takes lines of progress.
     """
     proofs = [proof for proof in proofs_of(config) if proof.quick or not quick]
+    if only is not None:
+        proofs = [proof for proof in proofs if (proof.kind, proof.unit) in only]
     return run_proofs(proofs, minutes, say=say)
 
 

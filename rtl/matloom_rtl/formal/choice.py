@@ -1,0 +1,32 @@
+"""Which proofs fit into a time, by the seconds that they took before."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+__all__ = ["choose"]
+
+
+def choose(report: dict, configs: Iterable[str], seconds: float) -> dict[str, set]:
+    """Return of each configuration the proofs to run, as pairs of kind and unit.
+
+    Parameters
+    ----------
+    report
+        What `python -m matloom_rtl.formal --report` wrote: each distinct claim counts once.
+    seconds
+        In all. The quickest proof of each kind is in it first, then the quickest of the rest; none
+        where even that is more than there is.
+    """
+    wanted = set(configs)
+    claims = sorted(
+        (claim for claim in report["claims"] if wanted & set(claim["configs"])),
+        key=lambda claim: claim["seconds"],
+    )
+    first = {claim["kind"]: claim for claim in reversed(claims)}.values()
+    total, found = 0.0, defaultdict(set)
+    for claim in [*first, *(claim for claim in claims if claim not in first)]:
+        if total + claim["seconds"] <= seconds:
+            total += claim["seconds"]
+            for config in wanted & set(claim["configs"]):
+                found[config].add((claim["kind"], claim["unit"]))
+    return found
