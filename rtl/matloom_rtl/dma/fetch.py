@@ -91,7 +91,7 @@ class Fetch(wiring.Component):
         with m.If(self.o.valid & self.o.ready):
             m.d.sync += [left.eq(left - 1), self.exhausted.eq(left == 1)]
         with m.If(self.start):
-            m.d.sync += [waiting.eq(1), burst_address.eq(self.address), left.eq(self.bytes[4:])]
+            m.d.sync += [waiting.eq(1), left.eq(self.bytes[4:])]
             m.d.sync += self.exhausted.eq(self.bytes[4:] == 0)
         return m
 
@@ -127,7 +127,6 @@ class Fetch(wiring.Component):
             m.d.sync += [
                 ar.valid.eq(0),
                 some.eq(some & ~ends),
-                unasked.eq(unasked - to_cut),
                 beat.eq(Cat(C(0, cut_bits), beat[cut_bits:] + 1)),
             ]
         # What is free again counts a cycle late, for a shorter path.
@@ -137,13 +136,17 @@ class Fetch(wiring.Component):
             reserved.eq(reserved + asked - freed),
         ]
         address, left = begin
+        # One subtraction, of nothing where it begins: the choice before it goes into its carry
+        # cells.
+        before = Mux(waiting, self._beats_of(address, left), unasked)
+        with m.If(taken | (waiting & self.quiet)):
+            m.d.sync += unasked.eq(before - Mux(waiting, 0, to_cut))
         with m.If(waiting):
             m.d.sync += [freed.eq(0), reserved.eq(0)]
             with m.If(self.quiet):
                 m.d.sync += [
                     some.eq(~self.exhausted),
                     beat.eq(address[self._index_bits :]),
-                    unasked.eq(self._beats_of(address, left)),
                 ]
         with m.If(self.start):
             m.d.sync += some.eq(0)
@@ -176,13 +179,18 @@ class Fetch(wiring.Component):
             ended.eq(came & wanted & r.payload.last),
             self.fault.valid.eq(came & wanted & r.payload.resp[1] & ~self.start),
         ]
+        cut = self._index_bits + self._cut_bits
+        window, low = burst_address[cut:], burst_address[:cut]
+        # A burst that ended with the start says nothing of the new address.
+        moves = ended & ~waiting
         with m.If(waiting & self.quiet):
             m.d.sync += burst_address[: self._index_bits].eq(0)
-        with m.Elif(ended):
-            window = burst_address[self._index_bits + self._cut_bits :]
-            m.d.sync += burst_address.eq(
-                Cat(C(0, self._index_bits + self._cut_bits), (window + 1)[: len(window)])
-            )
+        with m.If(self.start | moves):
+            # One adder: the choice before it goes into its carry cells.
+            m.d.sync += [
+                window.eq(Mux(self.start, self.address[cut:], window) + ~self.start),
+                low.eq(Mux(self.start, self.address[:cut], 0)),
+            ]
         return came
 
     def _deliver(self, m: Module, beats, waiting, address):

@@ -127,6 +127,21 @@ def test_start_forgets_what_was_left(bus_bits, when):
     bench.simulate(restart)
 
 
+@pytest.mark.parametrize("bus_bits", [32, 64])
+def test_start_in_any_cycle_of_a_burst(bus_bits):
+    """Also with the last beat of one, while others are on their way."""
+    bench = Bench(bus_bits)
+
+    async def restart(ctx):
+        for cycle in range(17):
+            await bench.start(ctx, 0x2F00, 16 * 60)
+            await ctx.tick().repeat(60 + cycle)
+            assert not ctx.get(bench.dut.quiet)
+            await bench.deliver(ctx, 0x0410, 16 * 9)
+
+    bench.simulate(restart)
+
+
 def test_error_is_reported_with_the_address_of_its_burst():
     bench, seen = Bench(64, broken=[0x1080]), set()
 
