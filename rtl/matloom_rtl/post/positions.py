@@ -98,9 +98,6 @@ class Positions(wiring.Component):
                 bank_select.eq(self._claims(target)),
                 entry.eq(entry + 1),
             ]
-            self._count(m, column, self.width, 1)
-            self._count(m, row, self.height, row_end)
-            self._count(m, block, self.blocks, block_end)
             with m.If(row_end):
                 m.d.sync += row_start.eq(target)
             with m.If(block_end):
@@ -108,8 +105,9 @@ class Positions(wiring.Component):
         with m.If(self.start):
             m.d.sync += [each.eq(self.address) for each in (address, row_start, block_start)]
             m.d.sync += [entry.eq(self.entry), bank_select.eq(self._claims(self.address))]
-            for counter, total in ((column, self.width), (row, self.height), (block, self.blocks)):
-                m.d.sync += [counter["left"].eq(total - 1), counter["last"].eq(total == 1)]
+        self._count(m, column, self.width, 1)
+        self._count(m, row, self.height, row_end)
+        self._count(m, block, self.blocks, block_end)
         if self._pair_bits is not None:
             self._take_turns(m, entry, block_end)
         return m
@@ -135,12 +133,12 @@ class Positions(wiring.Component):
         return {"left": Signal(bits, name=f"{name}_left"), "last": Signal(name=f"{name}_last")}
 
     def _count(self, m: Module, counter: dict, total, when):
-        """Count down, and begin again after the last."""
-        with m.If(when):
-            with m.If(counter["last"]):
-                m.d.sync += [counter["left"].eq(total - 1), counter["last"].eq(total == 1)]
-            with m.Else():
-                m.d.sync += [
-                    counter["left"].eq(counter["left"] - 1),
-                    counter["last"].eq(counter["left"] == 1),
-                ]
+        """Count down where `when` and it advances; begin at the start, and again after the last.
+
+        A single subtraction for all: the choice before it goes into its carry cells.
+        """
+        before, left = Mux(self.start | counter["last"], total, counter["left"]), counter["left"]
+        following = Signal.like(left, name=f"following_{left.name}")
+        m.d.comb += following.eq(before - 1)
+        with m.If(self.start | (self.advance & when)):
+            m.d.sync += [left.eq(following), counter["last"].eq(following == 0)]
