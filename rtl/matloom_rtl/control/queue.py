@@ -136,7 +136,8 @@ class UnitQueue(wiring.Component):
     def _age(self, m: Module, stays):
         """Count what is issued while the head stays."""
         age = Signal(range(AHEAD + 1))
-        m.d.comb += self.old.eq(age == AHEAD)
+        # A power of two.
+        m.d.comb += self.old.eq(age[-1])
         with m.If(~stays):
             m.d.sync += age.eq(0)
         with m.Elif(self.issues & ~self.old):

@@ -1,6 +1,6 @@
 """The completion-time table: in which cycle each marked instruction completed."""
 
-from amaranth.hdl import Array, Cat, Module, Signal
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -60,7 +60,8 @@ class Timestamps(wiring.Component):
         bits = (self._timestamps + 2 * len(UNITS)).bit_length()
         cycles = Array(Signal(bits, name=f"cycle_{n}", reset_less=True) for n in range(len(UNITS)))
         low = Signal(bits)
-        upper = self.cycle[bits:] - (low > self.cycle[:bits])
+        # Zero while the table is cleared, as the lower bits are then.
+        upper = Mux(clearing, 0, self.cycle[bits:]) - (low > self.cycle[:bits])
         m.d.comb += write.data.eq(Cat(low, upper[: 32 - bits]))
         for number in range(len(UNITS)):
             with m.If(~clearing & pending[number] & ~pending[:number].any()):
@@ -77,7 +78,7 @@ class Timestamps(wiring.Component):
                     cycles[number].eq(self.cycle),
                 ]
         with m.If(clearing):
-            m.d.comb += [write.en.eq(1), write.addr.eq(clear_slot), write.data.eq(0)]
+            m.d.comb += [write.en.eq(1), write.addr.eq(clear_slot)]
             m.d.sync += clear_slot.eq(clear_slot + 1)
             with m.If(clear_slot == self._timestamps - 1):
                 m.d.sync += clearing.eq(0)
