@@ -141,9 +141,11 @@ class Loader(wiring.Component):
             begin.eq(~working | end),
         ]
         with m.If(begin):
-            m.d.sync += [working.eq(waiting), waiting.eq(0), address.eq(following)]
-        with m.Elif(requests.i.ready):
-            m.d.sync += address.eq(address + config.weight_bytes)
+            m.d.sync += [working.eq(waiting), waiting.eq(0)]
+        with m.If(begin | requests.i.ready):
+            # One adder: the choice before it goes into its carry cells.
+            before = Mux(begin, following, address)
+            m.d.sync += address.eq(before + Mux(begin, 0, config.weight_bytes))
         with m.If(self.i.ready):
             m.d.sync += waiting.eq(self.i.valid)
             m.d.sync += following.eq(aligned(self.i.payload.weight_addr, config.weight_boundary))

@@ -144,26 +144,28 @@ class Bursts(wiring.Component):
             burst.last.eq(companion.last & end),
         ]
 
-        with m.If(self.o.ready & working):
+        # One adder for a row that comes and one that goes on: the choice before it goes into its
+        # carry cells.
+        comes, offset = self.i.valid & self.i.ready, row.address[:index_bits]
+        shifted, moved = Signal.like(spad), Signal.like(spad)
+        m.d.comb += [
+            shifted.eq(offset << row.spread),
+            moved.eq(Mux(comes, ~shifted, Cat(Const(-1, index_bits), ~beat))),
+        ]
+        with m.If(comes | (self.o.ready & working)):
             m.d.sync += [
-                working.eq(~end),
-                windows_left.eq(windows_left - 1),
-                window.eq(window + 1),
-                beat.eq(0),
-                spad.eq(spad + Cat(Const(0, index_bits), ~beat) + self._bus_bytes),
-                first.eq(0),
-                begin.eq(0),
+                working.eq(comes | ~end),
+                windows_left.eq(Mux(comes, span[window_bits:], windows_left) - ~comes),
+                window.eq(Mux(comes, row.address[window_bits:], window) + ~comes),
+                beat.eq(Mux(comes, row.address[index_bits:window_bits], 0)),
+                # And one more: a carry below the lowest bit.
+                spad.eq((Cat(1, Mux(comes, row.spad, spad)) + Cat(1, moved))[1:]),
+                first.eq(Mux(comes, offset, 0)),
+                begin.eq(comes),
             ]
-
-        offset = row.address[:index_bits]
-        with m.If(self.i.valid & self.i.ready):
+        with m.If(comes):
             m.d.sync += [
-                working.eq(1),
-                Cat(beat, window).eq(row.address[index_bits:]),
-                Cat(final, last_beat, windows_left).eq(span),
-                first.eq(offset),
-                spad.eq(row.spad - (offset << row.spread)),
-                begin.eq(1),
+                Cat(final, last_beat).eq(span),
                 *(companion[name].eq(row[name]) for name in self._companion),
             ]
         return m

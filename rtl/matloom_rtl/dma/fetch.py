@@ -88,10 +88,13 @@ class Fetch(wiring.Component):
         m.d.sync += owed.eq(owed + asked - came)
         self._deliver(m, beats, waiting, burst_address)
         # That none is left is known from a register: it decides whether one is shown.
-        with m.If(self.o.valid & self.o.ready):
-            m.d.sync += [left.eq(left - 1), self.exhausted.eq(left == 1)]
+        taken = self.o.valid & self.o.ready
+        with m.If(taken):
+            m.d.sync += self.exhausted.eq(left == 1)
+        with m.If(self.start | taken):
+            m.d.sync += left.eq(Mux(self.start, self.bytes[4:], left) - ~self.start)
         with m.If(self.start):
-            m.d.sync += [waiting.eq(1), left.eq(self.bytes[4:])]
+            m.d.sync += waiting.eq(1)
             m.d.sync += self.exhausted.eq(self.bytes[4:] == 0)
         return m
 

@@ -106,14 +106,14 @@ class Rows(wiring.Component):
         with m.If(done):
             m.d.sync += [
                 end.eq(plane_end & last_plane),
-                number.eq(number + 1),
+                number.eq(Mux(plane_end, 0, number) + 1),
                 kind["begins"].eq(plane_end & last_plane),
                 kind["turns"].eq(plane_end & ~last_plane),
                 kind["goes_on"].eq(~plane_end),
                 kind["from_first"].eq(Mux(plane_end, ~last_plane, ~kind["goes_on"])),
             ]
             with m.If(plane_end):
-                m.d.sync += [number.eq(1), plane.eq(Mux(last_plane, 1, plane + 1))]
+                m.d.sync += plane.eq(Mux(last_plane, 0, plane) + 1)
         return kind
 
     def _add(self, m: Module, working, external, kind: dict, fill):

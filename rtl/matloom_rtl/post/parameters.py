@@ -124,15 +124,17 @@ class Parameters(wiring.Component):
         m.d.sync += arrived.eq(self.arriving)
         with m.If(read.valid & read.ready):
             m.d.sync += [
-                address.eq(address + self._columns),
                 wanted.eq(wanted - 1),
                 read.valid.eq(wanted != 1),
             ]
         with m.If(arrived):
             m.d.sync += [missing.eq(missing - 1), fetched.eq(missing == 1)]
-        # Blocks follow one another: only the first one's place is given.
-        with m.If(self.i.ready):
-            m.d.sync += address.eq(self.i.payload.address)
+        # Blocks follow one another: only the first one's place is given. One adder: the choice
+        # before it goes into its carry cells.
+        idle = self.i.ready
+        with m.If(idle | (read.valid & read.ready)):
+            before = Mux(idle, self.i.payload.address, address)
+            m.d.sync += address.eq(before + Mux(idle, 0, self._columns))
         with m.If(load):
             count = task.channel_bias * _BIAS_READS + task.channel_scale * _SCALE_READS
             some = task.channel_bias | task.channel_scale
