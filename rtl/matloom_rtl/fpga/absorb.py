@@ -160,7 +160,7 @@ def _join(added: _Table, carry: _Table, wire: int, inner: _Table) -> tuple[tuple
 
 
 def _absorb_registers(cells: dict, ports: dict) -> None:
-    """Put the registers behind blocks into them."""
+    """Put the registers after blocks into them."""
     users = _users(cells, ports)
     for cell in [each for each in cells.values() if each["type"] in _OUTPUTS]:
         if int(cell["parameters"].get("DATA_WIDTH_A", "0"), 2) == _WIDE:
