@@ -135,10 +135,10 @@ def measure(folder: Path) -> dict[str, dict[str, int]]:
 
 
 def _files(folder: Path) -> dict[str, dict[str, int]]:
-    """Return the sizes of driver, kernels and link by file, before the linker leaves any out."""
+    """Return the sizes of the sources by file, before the linker leaves any out."""
     compiler = [sys.executable, "-m", "ziglang", "cc", *TARGETS["rv32imc"], *WARNINGS, *FLAGS]
     found = {}
-    folders = ("driver", "kernels", "link")
+    folders = ("driver", "kernels", "link", "soc")
     for source in (path for name in folders for path in FIRMWARE.glob(f"{name}/*.c")):
         output = folder / f"{source.stem}.o"
         include = ["-I", FIRMWARE / "include"]

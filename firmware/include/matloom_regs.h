@@ -206,6 +206,21 @@ enum matloom_link_status {
 #define MATLOOM_LINK_HELLO_BOARD_OFFSET 24u /* 16 bytes: name of the board */
 #define MATLOOM_LINK_HELLO_BYTES 40u
 
+/* What the boot loader answers. */
+enum matloom_boot_status {
+  MATLOOM_BOOT_STATUS_READY = 82,
+  MATLOOM_BOOT_STATUS_OKAY = 75,
+  MATLOOM_BOOT_STATUS_LENGTH = 76,
+  MATLOOM_BOOT_STATUS_CHECKSUM = 67,
+};
+
+/* The boot loader: byte offsets of the fields before an image. */
+#define MATLOOM_BOOT_MAGIC 0x54424c4du
+#define MATLOOM_BOOT_HEADER_MAGIC_OFFSET 0u /* 4 bytes: constant */
+#define MATLOOM_BOOT_HEADER_LENGTH_OFFSET 4u /* 4 bytes: bytes of the image */
+#define MATLOOM_BOOT_HEADER_CHECKSUM_OFFSET 8u /* 4 bytes: CRC-32 over the bytes of the length and the image */
+#define MATLOOM_BOOT_HEADER_BYTES 12u
+
 /* Instructions: opcode, bytes, and position and width of each field. */
 #define MATLOOM_END_OPCODE 0u
 #define MATLOOM_END_BYTES 16u

@@ -67,7 +67,7 @@ class Build:
         """Return a program of sources in firmware/ and the driver."""
         target = self.folder / name
         if not target.exists():
-            folders = (FIRMWARE / name for name in ("include", "tests", "examples"))
+            folders = (FIRMWARE / name for name in ("include", "tests", "examples", "soc"))
             include = [word for folder in folders for word in ("-I", folder)]
             files = [*(FIRMWARE / source for source in sources), *self.objects()]
             command = ["gcc", *WARNINGS, *self.flags, *include, *files, "-o", target, *flags]
@@ -111,6 +111,49 @@ def _build(tmp_path_factory, name, flags):
 def build(tmp_path_factory):
     """Return the driver with errors of memory and arithmetic seen."""
     return _build(tmp_path_factory, "sanitized", SANITIZED)
+
+
+class PipeDevice:
+    """A program between two pipes, which link_device.c in firmware/tests describes."""
+
+    _RESTART = 0xFFFF_FFFF
+
+    def __init__(self, command):
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def _ask(self, size, data=b""):
+        self._process.stdin.write(struct.pack("<I", size) + data)
+        self._process.stdin.flush()
+        (size,) = struct.unpack("<I", self._process.stdout.read(4))
+        return self._process.stdout.read(size)
+
+    def feed(self, data):
+        """Take bytes; return what answers them."""
+        return self._ask(len(data), data)
+
+    def restart(self):
+        """Reset it; return what it says."""
+        return self._ask(self._RESTART)
+
+    def close(self):
+        """End the program, which must have found no error of memory."""
+        self._process.communicate()
+        assert self._process.returncode == 0
+
+
+@pytest.fixture
+def start_device(build):
+    """Return a function that starts a program of firmware/tests with other sources."""
+    started = []
+
+    def start(name, *sources, arguments=()):
+        program = build.program(name, f"tests/{name}.c", *sources)
+        started.append(PipeDevice([program, *arguments]))
+        return started[-1]
+
+    yield start
+    for item in started:
+        item.close()
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 import os
 import pty
 import random
-import struct
 import subprocess
 import tty
 
@@ -20,53 +19,31 @@ from matloom.testing.link_line import NOISES, Line, Target, campaign
 from matloom.testing.noisy_line import Noise
 
 SOURCES = ("link/link.c",)
-RESTART = 0xFFFF_FFFF
 
 
 class Twins:
     """The firmware's device and Python's, which must answer the same."""
 
-    def __init__(self, command):
-        self.target = Target()
+    def __init__(self, process):
+        self.target, self.process = Target(), process
         self.python = LinkDevice(self.target, interrupt=self.target.wait_interrupt)
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-
-    def _ask(self, size, data=b""):
-        self.process.stdin.write(struct.pack("<I", size) + data)
-        self.process.stdin.flush()
-        (size,) = struct.unpack("<I", self.process.stdout.read(4))
-        return self.process.stdout.read(size)
 
     def feed(self, data):
         """Take bytes; return what answers them."""
-        answer = self._ask(len(data), data)
+        answer = self.process.feed(data)
         assert answer == self.python.feed(data)
         return answer
 
     def restart(self):
         """Forget the session."""
         self.python.restart()
-        self._ask(RESTART)
-
-    def close(self):
-        """End the firmware, which must have found no error of memory."""
-        self.process.communicate()
-        assert self.process.returncode == 0
+        self.process.restart()
 
 
 @pytest.fixture
-def twins(build):
+def twins(start_device):
     """Return a function that starts both devices."""
-    program = build.program("link_device", "tests/link_device.c", *SOURCES)
-    started = []
-
-    def start(*arguments):
-        started.append(Twins([program, *arguments]))
-        return started[-1]
-
-    yield start
-    for item in started:
-        item.close()
+    return lambda *words: Twins(start_device("link_device", *SOURCES, arguments=words))
 
 
 def opened(twins, name, seed):

@@ -2,7 +2,7 @@
 
 import enum
 
-from matloom.arch import link
+from matloom.arch import boot, link
 from matloom.arch.config import INTERFACE_VERSION
 from matloom.arch.csr import (
     COUNTERS,
@@ -48,13 +48,35 @@ def _link() -> list[str]:
     ):
         lines.append(f"#define MATLOOM_LINK_{name.removeprefix('LINK_')} {getattr(link, name):#x}u")
     for frame in ("REQUEST_HEADER", "REPLY_HEADER", "HELLO"):
-        start = 0
-        for item in getattr(link, frame):
-            name = f"MATLOOM_LINK_{frame.removesuffix('_HEADER')}_{item.name.upper()}"
-            lines.append(f"#define {name}_OFFSET {start}u /* {item.bytes} bytes: {item.doc} */")
-            start += item.bytes
-        lines.append(f"#define MATLOOM_LINK_{frame}_BYTES {start}u")
+        prefix = f"MATLOOM_LINK_{frame.removesuffix('_HEADER')}"
+        lines += _fields(prefix, getattr(link, frame))
+        lines.append(f"#define MATLOOM_LINK_{frame}_BYTES {_size(getattr(link, frame))}u")
     return lines
+
+
+def _size(fields: tuple[link.LinkField, ...]) -> int:
+    return sum(item.bytes for item in fields)
+
+
+def _fields(prefix: str, fields: tuple[link.LinkField, ...]) -> list[str]:
+    """Return the lines of the offsets of fields that follow each other."""
+    return [
+        f"#define {prefix}_{item.name.upper()}_OFFSET {_size(fields[:index])}u "
+        f"/* {item.bytes} bytes: {item.doc} */"
+        for index, item in enumerate(fields)
+    ]
+
+
+def _boot() -> list[str]:
+    """Return the lines of the boot loader."""
+    return [
+        *_enum("boot_status", boot.BootStatus, "What the boot loader answers."),
+        "",
+        "/* The boot loader: byte offsets of the fields before an image. */",
+        f"#define MATLOOM_BOOT_MAGIC {boot.BOOT_MAGIC:#x}u",
+        *_fields("MATLOOM_BOOT_HEADER", boot.BOOT_HEADER),
+        f"#define MATLOOM_BOOT_HEADER_BYTES {boot.BOOT_HEADER_BYTES}u",
+    ]
 
 
 def header() -> str:
@@ -84,7 +106,7 @@ def header() -> str:
     lines.append("};")
     for numbers, doc in _NUMBERS:
         lines += _enum(numbers.__name__.lower(), numbers, doc)
-    lines += _link()
+    lines += [*_link(), *_boot()]
     lines += ["", "/* Instructions: opcode, bytes, and position and width of each field. */"]
     for layout in FORMATS.values():
         prefix, position = f"MATLOOM_{layout.opcode.name}", 0

@@ -1,0 +1,31 @@
+"""The boot loader's numbers: the header of an image, and the statuses that answer it."""
+
+import enum
+
+from matloom.arch.link import LinkField
+
+__all__ = ["BOOT_HEADER", "BOOT_HEADER_BYTES", "BOOT_MAGIC", "BOOT_REPLY", "BootStatus"]
+
+#: First word of a header: "MLBT".
+BOOT_MAGIC = 0x5442_4C4D
+
+#: First bytes of an answer, before its status.
+BOOT_REPLY = b"MLB"
+
+
+class BootStatus(enum.IntEnum):
+    """What became of an image: last byte of an answer, a letter."""
+
+    READY = ord("R")
+    OKAY = ord("K")
+    LENGTH = ord("L")
+    CHECKSUM = ord("C")
+
+
+#: Before the bytes of an image, little-endian.
+BOOT_HEADER = (
+    LinkField(name="magic", bytes=4, doc="constant"),
+    LinkField(name="length", bytes=4, doc="bytes of the image"),
+    LinkField(name="checksum", bytes=4, doc="CRC-32 over the bytes of the length and the image"),
+)
+BOOT_HEADER_BYTES = sum(item.bytes for item in BOOT_HEADER)

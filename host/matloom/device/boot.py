@@ -1,0 +1,71 @@
+"""The host's side of the boot loader: an image that arrives whole, or an error."""
+
+import zlib
+
+from matloom.arch.boot import BOOT_MAGIC, BOOT_REPLY, BootStatus
+from matloom.device.errors import DeviceError, DeviceTimeout
+from matloom.device.link import Stream
+
+__all__ = ["send_image"]
+
+#: How often an image is sent.
+_ATTEMPTS = 4
+
+#: Seconds that a bridge, an operating system and a checksum may take.
+_SILENCE = 0.5
+
+_BITS_PER_BYTE = 10
+
+
+def send_image(stream: Stream, image: bytes, silence: float = _SILENCE) -> int:
+    """Send an image to a boot loader, which then starts it; return how often it was sent.
+
+    Parameters
+    ----------
+    silence:
+        Seconds without an answer, once all bytes are there, after which some were lost.
+
+    Errors
+    ------
+    DeviceTimeout
+        Nothing answers.
+    DeviceError
+        The image is too large for the loader's memory, or is damaged each time.
+    """
+    size = len(image).to_bytes(4, "little")
+    checksum = zlib.crc32(size + image).to_bytes(4, "little")
+    frame = BOOT_MAGIC.to_bytes(4, "little") + size + checksum + image
+    # As many zeros end any image whose bytes, or whose header's, were lost.
+    padding = bytes(len(frame))
+    status = None
+    for attempt in range(1, _ATTEMPTS + 1):
+        for data in (frame, padding):
+            stream.write(data)
+            answer = _answer(stream, silence + len(data) * _BITS_PER_BYTE / stream.baud)
+            status = answer or status
+            if answer is not None:
+                break
+        if answer is BootStatus.OKAY:
+            return attempt
+    if status is None:
+        raise DeviceTimeout(
+            f"{stream.name} must answer an image within {_ATTEMPTS} attempts, and nothing answers"
+        )
+    raise DeviceError(
+        f"the boot loader at {stream.name} must take an image of {len(image)} bytes, and answers "
+        f"{status.name}"
+    )
+
+
+def _answer(stream: Stream, seconds: float) -> BootStatus | None:
+    """Return the first answer to an image that comes in time, or None."""
+    came, deadline = bytearray(), stream.now() + seconds
+    statuses = {int(status): status for status in BootStatus if status is not BootStatus.READY}
+    while stream.now() < deadline:
+        came += stream.read(deadline - stream.now())
+        while (start := came.find(BOOT_REPLY)) >= 0 and len(came) > start + len(BOOT_REPLY):
+            status = statuses.get(came[start + len(BOOT_REPLY)])
+            del came[: start + len(BOOT_REPLY)]
+            if status is not None:
+                return status
+    return None
