@@ -27,6 +27,10 @@ def test_list():
         (["build", "ulx4m"], "a board must be one of colorlight-5a75b, "),
         (["build", "ulx3s-85f", "--config", "tiny"], "config"),
         (["build", "ulx3s-85f", "--freq", "3"], "clock must be one that a PLL of the ECP5 makes"),
+        (["fit", "ulx4m"], "a board must be one of colorlight-5a75b, "),
+        (["fit", "ulx3s-85f", "--network", "none.tflite"], "none.tflite"),
+        (["fit", "ulx3s-85f", "--network", __file__], "TFL3"),
+        (["fit", "ulx3s-85f", "--freq", "399"], "an engine must fit ulx3s-85f at 4"),
         (["program", "ulx3s-85f", "none.bit"], "a bitstream must be a file, not 'none.bit'"),
         (["simulate-board", "ulx4m"], "a board must be one of colorlight-5a75b, "),
     ],
@@ -37,3 +41,17 @@ def test_mistakes_are_one_sentence(words, sentence):
     assert done.stderr.startswith("matloom: ")
     assert sentence in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_fit_says_what_limits_it_and_how_sure_it_is():
+    network = Path(__file__).parents[1] / "matloom" / "data" / "digits.tflite"
+    done = run("fit", "ulx3s-25f", "--network", str(network))
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    times = [
+        float(line.split("digits.tflite ")[1].split(" ms")[0]) for line in lines if " ms" in line
+    ]
+    assert len(times) >= 2
+    assert times == sorted(times)
+    assert any(line.startswith("Limit: of larger arrays the nearest, ") for line in lines)
+    assert "each left out and predicted by the others" in lines[-1]

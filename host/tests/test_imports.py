@@ -32,7 +32,7 @@ ROOMS = (
 GENERATORS = {
     *("device/simulator.py", "device/linked.py", "device/simulated_board.py"),
     "device/netlist.py",
-    *("cli/chips.py", "cli/boards.py", "cli/verify.py"),
+    *("cli/chips.py", "cli/boards.py", "cli/fitting.py", "cli/verify.py"),
 }
 
 

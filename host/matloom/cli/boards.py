@@ -57,8 +57,6 @@ def build(
     call again takes no time, and more seeds begin at the netlist. A clock that is missed is an
     error, and there is no bitstream.
     """
-    from matloom.toolchain.cache import cache_folder, exclusive
-    from matloom_rtl.board.build import build_board
     from matloom_rtl.board.definition import load_board
     from matloom_rtl.board.plan import make_plan
     from matloom_rtl.fpga.progress import FlowError
@@ -66,12 +64,10 @@ def build(
     plan = make_plan(load_board(board), config, round(freq * 1e6) if freq else None)
     engine = config or plan.board.config
     click.echo(f"{plan.board.title}: {engine} at {plan.clock_mhz:g} MHz, {plan.device.name}")
-    work = cache_folder() / "boards" / f"{plan.board.name}-{plan.digest()}"
-    with exclusive(work / "build"):
-        try:
-            made = build_board(plan, work, click.echo, tuple(range(seed, seed + seeds)), jobs)
-        except FlowError as error:
-            raise ValueError(str(error)) from error
+    try:
+        made = build_in_cache(plan, tuple(range(seed, seed + seeds)), jobs)
+    except FlowError as error:
+        raise ValueError(str(error)) from error
     folder = output or Path("build") / plan.board.name
     folder.mkdir(parents=True, exist_ok=True)
     bitstream = folder / made.path.name
@@ -79,10 +75,24 @@ def build(
     report = folder / f"{plan.board.name}.json"
     report.write_text(json.dumps(made.report, indent=2) + "\n")
     click.echo(report)
-    click.echo(f"{bitstream}: {_summary(made.report)}")
+    click.echo(f"{bitstream}: {summary(made.report)}")
 
 
-def _summary(report: dict[str, Any]) -> str:
+def build_in_cache(plan: Any, seeds: tuple[int, ...], jobs: int) -> Any:
+    """Return the bitstream of a plan, with all that is kept of it in the cache.
+
+    Raises FlowError where there is none.
+    """
+    from matloom.toolchain.cache import cache_folder, exclusive
+    from matloom_rtl.board.build import build_board
+
+    work = cache_folder() / "boards" / f"{plan.board.name}-{plan.digest()}"
+    with exclusive(work / "build"):
+        return build_board(plan, work, click.echo, seeds, jobs)
+
+
+def summary(report: dict[str, Any]) -> str:
+    """Return clock and area of a report of a board, as a line."""
     area = report["area"]
     used = ", ".join(f"{name} {item['used']} of {item['available']}" for name, item in area.items())
     return f"{report['fmax_mhz']} MHz by seed {report['seed']}; {used}"

@@ -7,6 +7,7 @@ from typing import Any
 
 from amaranth.back import verilog
 
+from matloom.arch.blocks import columns_in_tables
 from matloom.arch.config import Config, load_config
 from matloom_rtl.board.definition import Board
 from matloom_rtl.board.memory import words_of_bank
@@ -14,7 +15,6 @@ from matloom_rtl.board.pins import constraints
 from matloom_rtl.board.pll import Pll
 from matloom_rtl.board.top import BoardTop, settings_for
 from matloom_rtl.fpga.devices import DEVICES, Device
-from matloom_rtl.fpga.multipliers import columns_in_tables
 from matloom_rtl.fpga.tools import find
 from matloom_rtl.link.settings import LinkSettings
 

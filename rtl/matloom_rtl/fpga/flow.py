@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from matloom.arch.blocks import columns_in_tables
 from matloom_rtl.fpga.absorb import absorb
 from matloom_rtl.fpga.devices import DEVICES, FAMILIES, Device
 from matloom_rtl.fpga.multipliers import (
     REGISTERED_PRODUCT,
     REGISTERED_PRODUCT_BLOCKS,
     SOFT_MULTIPLIER,
-    columns_in_tables,
     select_columns,
 )
 from matloom_rtl.fpga.pinsaver import WRAPPER_NAME, wrap

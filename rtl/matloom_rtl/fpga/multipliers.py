@@ -2,13 +2,10 @@
 
 from dataclasses import dataclass
 
-from matloom.arch.config import Config
-
 __all__ = [
     "REGISTERED_PRODUCT",
     "REGISTERED_PRODUCT_BLOCKS",
     "SOFT_MULTIPLIER",
-    "columns_in_tables",
     "select_columns",
 ]
 
@@ -125,10 +122,6 @@ REGISTERED_PRODUCT_BLOCKS = {
     "gowin": "".join(product.gowin_block for product in _PRODUCTS),
 }
 
-#: Multiplier blocks of a lane, in addition to that of its product where products are built, and of
-#: everything outside the array and the lanes.
-_LANE_BLOCKS, _OTHER_BLOCKS = 4, 3
-
 #: What the ECP5's product of two signed bytes becomes, for Yosys' `techmap`. The LUT4 of a carry
 #: cell gates two rows before it adds them, which generic synthesis does not find.
 SOFT_MULTIPLIER = """\
@@ -165,12 +158,6 @@ module soft_multiplier (A, B, Y);
   assign Y = lower + (upper <<< 4);
 endmodule
 """
-
-
-def columns_in_tables(config: Config, blocks: int) -> int:
-    """Return how many of the array's columns a device with so many multiplier blocks lacks."""
-    left = blocks - (_LANE_BLOCKS + config.products) * config.lanes - _OTHER_BLOCKS
-    return max(0, config.columns - max(0, left) // config.rows)
 
 
 def select_columns(columns: int) -> str:

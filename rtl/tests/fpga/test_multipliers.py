@@ -12,6 +12,7 @@ import pytest
 from amaranth.back import verilog
 from amaranth.lib import data
 
+from matloom.arch.blocks import columns_in_tables
 from matloom.arch.config import PRESETS, Config
 from matloom_rtl.array.array import Array
 from matloom_rtl.fpga.flow import synthesise
@@ -19,7 +20,6 @@ from matloom_rtl.fpga.multipliers import (
     REGISTERED_PRODUCT,
     REGISTERED_PRODUCT_BLOCKS,
     SOFT_MULTIPLIER,
-    columns_in_tables,
     select_columns,
 )
 from matloom_rtl.post.lane import Lane

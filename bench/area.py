@@ -1,0 +1,100 @@
+"""Syntheses that `matloom fit` learns from, kept in host/matloom/data/area.json.
+
+    python bench/area.py                          # renews what comes of bitstreams/reports
+    python bench/area.py ecp5-85k nano+lanes=4    # also synthesises, a minute or more each
+
+Reports of engines by unit, of placed engines and of boards are read from bitstreams/reports.
+"""
+
+import argparse
+import json
+from typing import Any
+
+from matloom.arch.config import load_config
+from matloom.tools.area import SAMPLES
+from matloom_rtl.fpga.devices import DEVICES
+from matloom_rtl.fpga.flow import soft_columns
+from matloom_rtl.fpga.size import REPORTS, measure
+from matloom_rtl.generate import Chip, generate
+
+
+def sample(config: str, chip: Chip, device: str, total: dict[str, float]) -> dict[str, Any]:
+    """Return one entry of the file."""
+    return {
+        "config": config,
+        "family": DEVICES[device].family,
+        "soft_columns": int(soft_columns(chip, DEVICES[device])),
+        "total": total,
+    }
+
+
+def synthesised(device: str, config: str) -> dict[str, Any]:
+    """Synthesise an engine in the wrapper of few pins."""
+    chip = generate(load_config(config))
+    return sample(config, chip, device, measure(chip, DEVICES[device])["total"])
+
+
+def kept_reports() -> list[dict[str, Any]]:
+    """Return the samples that committed reports by unit are."""
+    found = []
+    for path in sorted(REPORTS.glob("*_units.json")):
+        report = json.loads(path.read_text())
+        device, config = path.name.removesuffix("_units.json").rsplit("_", 1)
+        found.append(sample(config, generate(load_config(config)), device, report["total"]))
+    return found
+
+
+def _used(report: dict[str, Any]) -> dict[str, int]:
+    return {name: item["used"] for name, item in report["area"].items()}
+
+
+def placed() -> dict[str, Any]:
+    """Return what placement adds to an engine, what a board adds, and the clocks reached."""
+    reports = [
+        json.loads(path.read_text())
+        for path in sorted(REPORTS.glob("*.json"))
+        if not path.stem.endswith("_units")
+    ]
+    routed = [report for report in reports if "area" in report and report.get("fmax_mhz")]
+    engines = {item["config_digest"]: item for item in routed if "board" not in item}
+    nano = f"{load_config('nano').digest:08x}"
+    units = json.loads((REPORTS / "ecp5-85k_nano_units.json").read_text())
+    packing = engines[nano]["area"]["LUT4"]["used"] / units["total"]["COMB"]
+    boards = {}
+    for item in routed:
+        if "board" in item and item["config_digest"] in engines:
+            engine = _used(engines[item["config_digest"]])
+            used = _used(item)
+            added = {name: used[name] - engine[name] for name in ("LUT4", "FF")}
+            boards.setdefault(item["memory"]["kind"], []).append(added)
+    worst = {
+        kind: {name: max(each[name] for each in added) for name in added[0]}
+        for kind, added in boards.items()
+    }
+    clocks = [
+        {
+            "board": item.get("board", ""),
+            "family": DEVICES[item["device"]].family,
+            "tables": item["area"]["LUT4"]["used"],
+            "mhz": item["fmax_mhz"],
+        }
+        for item in routed
+    ]
+    return {"packing": round(packing, 4), "boards": worst, "clocks": clocks}
+
+
+def main() -> None:
+    """Renew the file."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("device", nargs="?", choices=DEVICES)
+    parser.add_argument("configs", nargs="*")
+    arguments = parser.parse_args()
+    old = json.loads(SAMPLES.read_text())["engines"] if SAMPLES.is_file() else []
+    fresh = [*kept_reports(), *(synthesised(arguments.device, item) for item in arguments.configs)]
+    merged = {(item["family"], item["config"]): item for item in [*old, *fresh]}
+    engines = [merged[key] for key in sorted(merged)]
+    SAMPLES.write_text(json.dumps({"engines": engines, "placed": placed()}, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

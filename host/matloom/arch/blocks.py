@@ -1,0 +1,99 @@
+"""Multiplier blocks and block RAMs of an engine: exact, for devices with blocks of 18 bits."""
+
+from matloom.arch.config import Config
+
+__all__ = [
+    "columns_in_tables",
+    "link_block_rams",
+    "memory_block_rams",
+    "multiplier_blocks",
+    "own_block_rams",
+]
+
+#: Multiplier blocks of a lane, next to that of its product where products are built, and of
+#: everything outside the array and the lanes.
+_LANE_BLOCKS, _OTHER_BLOCKS = 4, 3
+
+#: Bytes side by side in a block RAM, and how many rows of them it holds.
+_SHAPES = ((1, 2048), (2, 1024), (4, 512))
+
+#: Bits of the widest word of a block RAM, whose rows are then 512.
+_WIDEST = 36
+
+
+def _outside_array(config: Config) -> int:
+    return (_LANE_BLOCKS + config.products) * config.lanes + _OTHER_BLOCKS
+
+
+def columns_in_tables(config: Config, blocks: int) -> int:
+    """Return how many of the array's columns a device with so many multiplier blocks lacks."""
+    left = blocks - _outside_array(config)
+    return max(0, config.columns - max(0, left) // config.rows)
+
+
+def multiplier_blocks(config: Config, soft_columns: int = 0, of_a_cell: float = 1) -> float:
+    """Return the multiplier blocks of an engine without floating point.
+
+    Parameters
+    ----------
+    soft_columns
+        Columns of the array that multiply in tables.
+    of_a_cell
+        Blocks that a product of bytes takes: half of one on a Gowin.
+    """
+    hard = config.rows * (config.columns - soft_columns)
+    return of_a_cell * hard + _outside_array(config)
+
+
+def own_block_rams(config: Config) -> int:
+    """Return the block RAMs of 18 Kbit of an engine, by the memories that are worth one.
+
+    Scratchpad, accumulators, windows, instructions read ahead, the table of completion times from
+    64 entries on, and tables of POST in block RAM. Buses wider than 64 bits keep their
+    instructions elsewhere.
+    """
+    halves = 2 * config.spad_banks * _of_bytes(config.word_bytes, _lines(config))
+    # Two banks, of two halves each where modes are narrow.
+    banks = 4 if config.has_narrow else 2
+    sums = banks * config.columns * _of_bytes(4, config.acc_entries // banks)
+    ahead = _of_bits(config.bus_bits) if config.bus_bits <= 64 else 0
+    times = int(config.timestamps >= 64)
+    tables = -(-config.lanes // 2) if config.tables == 2 else 0
+    return halves + sums + _windows(config) + ahead + times + tables
+
+
+def _lines(config: Config) -> int:
+    return config.bank_bytes // config.line_bytes
+
+
+def _of_bytes(width: int, depth: int) -> int:
+    """Return the blocks of a memory whose bytes are written one by one."""
+    return min(-(-width // bytes_) * -(-depth // rows) for bytes_, rows in _SHAPES)
+
+
+def _of_bits(width: int) -> int:
+    """Return the blocks of a memory of at most 512 words."""
+    return -(-width // _WIDEST)
+
+
+def _windows(config: Config) -> int:
+    older = config.window_lines - 1
+    if older < 1:
+        return 0
+    # A window of four positions remembers a byte of each.
+    kept = 4 if config.has_paired_windows else older
+    groups = config.columns // config.broadcast_group
+    return groups * _of_bits(8 * kept * config.broadcast_group)
+
+
+def link_block_rams() -> int:
+    """Return the block RAMs of a board's link."""
+    return 1
+
+
+def memory_block_rams(kind: str, size: int, bus_bits: int) -> int:
+    """Return the block RAMs of a board's external memory: of `size` bytes, or an SDRAM's queues."""
+    if kind == "block":
+        return -(-size // 2048)
+    # A beat that was read has id and `last`, one to be written a strobe for each byte.
+    return _of_bits(bus_bits + 2) + _of_bits(bus_bits * 9 // 8)

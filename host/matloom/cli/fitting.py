@@ -1,0 +1,169 @@
+"""The verb fit: the largest engine for a board."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from matloom.cli.boards import build_in_cache, summary
+from matloom.cli.group import cli
+
+#: Names of resources, by what reports call them.
+_NAMES = {"LUT4": "tables", "FF": "flip-flops", "DSP": "multipliers", "BRAM": "block RAMs"}
+
+#: Multiplier blocks for a product of bytes, where it is not one.
+_OF_A_CELL = {"gowin": 0.5}
+
+#: Engines that are shown, and compiled for where there is a network.
+_SHOWN = 6
+
+
+@cli.command()
+@click.argument("board")
+@click.option(
+    "--network",
+    type=click.Path(path_type=Path),
+    help="Rank by the predicted milliseconds of this network.",
+)
+@click.option(
+    "--runs",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Build so many of the best, until one meets its clock.",
+)
+@click.option("--freq", type=click.FloatRange(min=1), metavar="MHZ", help="Another clock.")
+def fit(board: str, network: Path | None, runs: int, freq: float | None) -> None:
+    """Find the largest engine that fits BOARD and meets its clock, and say what limits it.
+
+    Multipliers and block RAMs are exact; tables and flip-flops come from a model that is fitted to
+    syntheses, whose error is printed. The texts of the table are what build --config takes.
+    """
+    from matloom.terminal.progress import progress
+    from matloom.tools.fit import Fit
+
+    wanted = Fit(part=_part(board, freq))
+    graph = _graph(network)
+    with progress(f"fitting engines to {wanted.part.device}"):
+        wanted.search()
+    if not wanted.found:
+        raise ValueError(f"an engine must fit {board} at {wanted.part.clock_mhz:g} MHz: none does")
+    shown = wanted.found[:_SHOWN]
+    if graph is not None:
+        _predict(shown, wanted.part, graph, board)
+    _show(wanted, shown, network)
+    _build(shown[:runs], board, freq)
+
+
+def _part(name: str, freq: float | None) -> Any:
+    from matloom.tools.fit import Part
+    from matloom_rtl.board.definition import load_board
+    from matloom_rtl.board.top import settings_for
+    from matloom_rtl.fpga.devices import DEVICES
+
+    board = load_board(name)
+    device = DEVICES[board.device]
+    pll, _ = settings_for(board, round(freq * 1e6) if freq else None)
+    return Part(
+        board=board.name,
+        device=device.name,
+        family=device.family,
+        capacity={shown: device.capacity[key] for key, shown in _NAMES.items()},
+        soft_multiplier=device.soft_multiplier,
+        of_a_cell=_OF_A_CELL.get(device.family, 1),
+        memory_kind=board.memory.kind,
+        memory_bytes=board.memory.bytes,
+        clock_mhz=float(pll.output_hz) / 1e6,
+    )
+
+
+def _graph(network: Path | None) -> Any:
+    """Read the network before anything that takes long."""
+    from matloom.frontend.tflite import load_tflite
+
+    return None if network is None else load_tflite(network)
+
+
+def _predict(shown: list[Any], part: Any, graph: Any, board: str) -> None:
+    """Compile the network for each engine, and put the fastest first."""
+    from matloom.arch.memory import BOARD_MEMORIES
+    from matloom.runtime import compile
+    from matloom.terminal.progress import progress
+
+    memory = board if board in BOARD_MEMORIES else None
+    for candidate in shown:
+        with progress(f"compiling for {candidate.text}"):
+            try:
+                program = compile(graph, candidate.config, check="none", memory=memory)
+            except ValueError as error:
+                candidate.why = str(error)
+                continue
+        needed = sum(program.region_bytes.values())
+        if needed > part.memory_bytes:
+            candidate.why = f"needs {needed:,} of {part.memory_bytes:,} bytes of memory"
+        else:
+            candidate.milliseconds = program.predicted_cycles / part.clock_mhz / 1000
+    shown.sort(key=lambda candidate: candidate.rank)
+
+
+def _show(wanted: Any, shown: list[Any], network: Path | None) -> None:
+    part = wanted.part
+    click.echo(f"{part.board}: {part.device} at {part.clock_mhz:g} MHz")
+    for place, item in enumerate(shown, 1):
+        config = item.config
+        line = f"{place}. {config.rows}x{config.columns}, {item.text}"
+        if item.soft_columns:
+            line += f", {item.soft_columns} columns in tables"
+        click.echo(line)
+        told = [f"{name} {use.used:,.0f} of {use.available:,}" for name, use in item.uses.items()]
+        told.append("clock not known" if item.mhz is None else f"about {item.mhz:.0f} MHz")
+        if network is not None and item.milliseconds is not None:
+            told.append(f"{network.name} {item.milliseconds:.3f} ms")
+        click.echo(f"   {', '.join(told + ([item.why] if item.why else []))}")
+    _say_limit(wanted, shown[0])
+    worst = wanted.model.worst()
+    click.echo(
+        f"Model: {len(wanted.model.samples)} syntheses; each left out and predicted by the others, "
+        f"tables are off by up to {worst['COMB']:.0%}, flip-flops by up to {worst['FF']:.0%}; "
+        f"multipliers and block RAMs are exact. A seed moves the clock by a tenth."
+    )
+
+
+def _say_limit(wanted: Any, best: Any) -> None:
+    """Say what is fullest, and what a larger array lacks."""
+    use = best.uses[best.fullest]
+    click.echo(
+        f"Fullest: {best.fullest}, {use.used / use.available:.0%} of the device; "
+        f"{max(0, use.room - use.used):,.0f} left of the {use.room:,.0f} that can be filled."
+    )
+    if wanted.next is None:
+        return
+    larger, (name, beyond) = wanted.next, wanted.next.limit
+    shape = f"{larger.config.rows}x{larger.config.columns}"
+    if name == "clock":
+        lack = f"would reach about {larger.mhz:.0f} of {larger.asked_mhz:g} MHz"
+    else:
+        use = larger.uses[name]
+        lack = f"lacks {use.used - use.room:,.0f} {name}, {beyond:.0%} of what can be filled"
+    click.echo(f"Limit: of larger arrays the nearest, {shape}, {lack}.")
+
+
+def _build(best: list[Any], board: str, freq: float | None) -> None:
+    """Build engines until one meets the clock."""
+    from matloom_rtl.board.definition import load_board
+    from matloom_rtl.board.plan import make_plan
+    from matloom_rtl.fpga.progress import FlowError
+
+    for candidate in best:
+        click.echo(f"building {candidate.text}")
+        plan = make_plan(load_board(board), candidate.text, round(freq * 1e6) if freq else None)
+        try:
+            made = build_in_cache(plan, (4,), 1)
+        except FlowError as error:
+            click.echo(f"{candidate.text}: {error}")
+            continue
+        click.echo(f"{candidate.text}: {summary(made.report)}")
+        click.echo(f"matloom build {board} --config {candidate.text} copies its bitstream")
+        return
+    if best:
+        raise ValueError(f"one of the engines must meet its clock on {board}: none did")

@@ -1,0 +1,170 @@
+"""Tables, flip-flops and clock of an engine that nobody has synthesised, by those that were.
+
+A linear model of features of a configuration, fitted to the syntheses in `matloom/data/area.json`
+(`python bench/area.py` makes them). Few syntheses know little of what a unit costs that all of them
+have, so each coefficient is drawn towards a figure of the units' reports.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from matloom.arch.config import Config, load_config
+
+__all__ = ["RESOURCES", "SAMPLES", "Area", "AreaModel", "Sample", "load_model", "load_samples"]
+
+#: The syntheses that the model is fitted to.
+SAMPLES = Path(__file__).resolve().parents[1] / "data" / "area.json"
+
+#: What the model predicts: tables before placement, and flip-flops.
+RESOURCES = ("COMB", "FF")
+
+#: The family that most syntheses are of; others are in proportion to it.
+_FAMILY = "ecp5"
+
+#: For each feature what it is expected to cost in tables and flip-flops, and how sure that is, as
+#: a part of it. From the units' reports of `nano` and `small`, and docs/configuration.md.
+_EXPECTED = {
+    "engine": (8000.0, 6500.0, 0.5),
+    "cells": (20.0, 45.0, 0.5),
+    "columns": (300.0, 330.0, 0.5),
+    "rows": (150.0, 120.0, 0.5),
+    "lanes": (600.0, 500.0, 0.5),
+    "bus bytes": (150.0, 120.0, 0.5),
+    "counters": (440.0, 140.0, 0.3),
+    "timestamps": (410.0, 235.0, 0.3),
+    "checks": (650.0, 165.0, 0.3),
+    "maximum, a column": (60.0, 35.0, 0.5),
+    "windows, a cell": (12.0, 18.0, 0.5),
+    "product in tables": (75.0, 29.0, 0.3),
+}
+
+#: Error of a synthesis that a coefficient as far off as it is sure weighs as much as.
+_EXPECTED_ERROR = 0.02
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """A synthesis: of which engine, for which family, with how many columns in tables."""
+
+    config: Config
+    family: str
+    soft_columns: int
+    total: dict[str, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Area:
+    """Tables and flip-flops of an engine before placement."""
+
+    tables: float
+    flip_flops: float
+
+
+def _features(config: Config, soft_columns: int) -> list[float]:
+    cells = config.rows * config.columns
+    return [
+        1,
+        cells,
+        config.columns,
+        config.rows,
+        config.lanes,
+        config.bus_bytes,
+        config.counters / 2,
+        config.timestamps / 64,
+        config.checks,
+        config.maximum * config.columns,
+        config.has_windows * cells,
+        soft_columns * config.rows,
+    ]
+
+
+def _fitted(samples: Sequence[Sample], resource: int) -> np.ndarray:
+    """Return the coefficients, float64 [features], that err least in proportion."""
+    rows = np.array([_features(item.config, item.soft_columns) for item in samples], float)
+    found = np.array([item.total[RESOURCES[resource]] for item in samples], float)
+    expected = np.array([row[resource] for row in _EXPECTED.values()])
+    sure = np.array([row[2] for row in _EXPECTED.values()])
+    measured = rows / found[:, None]
+    drawn = np.diag(_EXPECTED_ERROR / (sure * expected))
+    left = np.concatenate([measured, drawn])
+    right = np.concatenate([np.ones(len(samples)), drawn @ expected])
+    weights: np.ndarray = np.linalg.lstsq(left, right, rcond=None)[0]
+    return weights
+
+
+class AreaModel:
+    """Predict the area of engines of `i8xi8` without tables and products in POST.
+
+    Members
+    -------
+    samples:
+        What it was fitted to.
+    errors:
+        By resource, for each sample of the family that most are of: predicted by all others,
+        divided by found, less 1.
+    """
+
+    def __init__(self, samples: Sequence[Sample]):
+        self.samples = tuple(samples)
+        own = [item for item in samples if item.family == _FAMILY]
+        self._weights = [_fitted(own, number) for number in range(len(RESOURCES))]
+        self._ratios = {item.family: self._ratio(item) for item in samples}
+        self._ratios[_FAMILY] = [1.0, 1.0]
+        self.errors = {
+            name: [self._left_out(own, place, number) for place in range(len(own))]
+            for number, name in enumerate(RESOURCES)
+        }
+
+    def _ratio(self, sample: Sample) -> list[float]:
+        """Return how many cells a family takes in proportion to the one that is fitted."""
+        row = _features(sample.config, sample.soft_columns)
+        pairs = zip(RESOURCES, self._weights, strict=True)
+        return [sample.total[name] / float(np.dot(row, weights)) for name, weights in pairs]
+
+    @staticmethod
+    def _left_out(own: list[Sample], place: int, number: int) -> float:
+        weights = _fitted([*own[:place], *own[place + 1 :]], number)
+        item = own[place]
+        predicted = float(np.dot(_features(item.config, item.soft_columns), weights))
+        return predicted / item.total[RESOURCES[number]] - 1
+
+    def predict(self, config: Config, family: str, soft_columns: int = 0) -> Area:
+        """Return the area of an engine; raise ValueError where no sample is of the family."""
+        if family not in self._ratios:
+            known = ", ".join(sorted(self._ratios))
+            raise ValueError(f"the family must be one that was synthesised for ({known}): {family}")
+        row = _features(config, soft_columns)
+        tables, flip_flops = (
+            ratio * float(np.dot(row, weights))
+            for ratio, weights in zip(self._ratios[family], self._weights, strict=True)
+        )
+        return Area(tables=tables, flip_flops=flip_flops)
+
+    def worst(self) -> dict[str, float]:
+        """Return by resource the greatest of the errors, without sign."""
+        return {name: max(map(abs, errors)) for name, errors in self.errors.items()}
+
+
+def load_samples(path: Path = SAMPLES) -> dict[str, Any]:
+    """Return what the file holds: `engines` as samples, and what `placed` designs say."""
+    kept: dict[str, Any] = json.loads(path.read_text())
+    kept["engines"] = [
+        Sample(
+            config=load_config(item["config"]),
+            family=item["family"],
+            soft_columns=item["soft_columns"],
+            total=item["total"],
+        )
+        for item in kept["engines"]
+    ]
+    return kept
+
+
+def load_model() -> AreaModel:
+    """Return the model that is fitted to the kept syntheses."""
+    return AreaModel(load_samples()["engines"])

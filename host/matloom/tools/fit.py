@@ -1,0 +1,252 @@
+"""The largest engine that fits a device: by formula and model, before any tool is run."""
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from matloom.arch.blocks import (
+    columns_in_tables,
+    link_block_rams,
+    memory_block_rams,
+    multiplier_blocks,
+    own_block_rams,
+)
+from matloom.arch.config import Config, ConfigError, load_config
+from matloom.tools.area import AreaModel, load_model, load_samples
+
+__all__ = ["Candidate", "Fit", "Part", "Use"]
+
+#: Which part of a resource can be filled. Tables: nextpnr has not routed a fuller ECP5 in an hour.
+FILL = {"tables": 0.85, "flip-flops": 0.95, "multipliers": 1.0, "block RAMs": 1.0}
+
+#: Sides of the arrays that are tried; neither is more than twice the other.
+_SIDES = (4, 8, 12, 16, 24, 32)
+
+#: Presets to begin with: their buses are of 32 and 64 bits.
+_PRESETS = ("small", "nano")
+
+#: What is left out, one after another, where an engine does not fit with it: reports lose cycles,
+#: then programs their checks before they are issued.
+_LEAVE_OUT = ("", "+counters=0+timestamps=0", "+counters=0+timestamps=0+checks=0")
+
+#: Entries of the accumulators, and banks and bytes of the scratchpad, the best first.
+_ENTRIES = (512, 256, 128)
+_SPADS = sorted(
+    ((banks << bits, banks) for banks in (3, 4, 5) for bits in range(12, 18)), reverse=True
+)
+
+#: A slower clock with more tables: the exponent that `nano` and `small` show.
+_CLOCK_EXPONENT = -0.28
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """A board's device, and what its engine shares it with.
+
+    Members
+    -------
+    board, device, family:
+        Names.
+    capacity:
+        Tables, flip-flops, multipliers and block RAMs of 18 Kbit, by the names of `FILL`.
+    soft_multiplier:
+        Whether columns of the array can multiply in tables.
+    of_a_cell:
+        Multiplier blocks that a product of bytes takes.
+    memory_kind, memory_bytes:
+        External memory: ``block`` or ``sdram``.
+    clock_mhz:
+        The clock to be met.
+    """
+
+    board: str
+    device: str
+    family: str
+    capacity: dict[str, int]
+    soft_multiplier: bool
+    of_a_cell: float
+    memory_kind: str
+    memory_bytes: int
+    clock_mhz: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Use:
+    """How much of a resource a whole board takes, and how much of it can be filled."""
+
+    used: float
+    room: float
+    available: int
+
+    @property
+    def beyond(self) -> float:
+        """What it takes too much of, as a part of the room; negative where it fits."""
+        return self.used / self.room - 1
+
+
+@dataclass(kw_only=True)
+class Candidate:
+    """An engine, and what is predicted of it on a board.
+
+    `text` is what ``--config`` takes, `asked_mhz` the clock to be met. `mhz` is the clock that it
+    is expected to reach, None where nothing of the family was routed; `milliseconds` is a call of a
+    network at the board's clock, None until one was compiled or where it cannot run, `why` then
+    says why.
+    """
+
+    text: str
+    config: Config
+    uses: dict[str, Use]
+    soft_columns: int
+    asked_mhz: float
+    mhz: float | None
+    milliseconds: float | None = None
+    why: str = ""
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates a cycle."""
+        return self.config.rows * self.config.columns
+
+    @property
+    def limit(self) -> tuple[str, float]:
+        """The resource, or the clock, that is nearest to its limit, and by how much beyond it.
+
+        A part of the limit, negative where there is room.
+        """
+        beyond = {name: use.beyond for name, use in self.uses.items()}
+        if self.mhz is not None:
+            beyond["clock"] = self.asked_mhz / self.mhz - 1
+        return max(beyond.items(), key=lambda item: item[1])
+
+    @property
+    def fullest(self) -> str:
+        """The resource that has least room left in proportion."""
+        return max(self.uses, key=lambda name: self.uses[name].beyond)
+
+    @property
+    def fits(self) -> bool:
+        """Whether there is room for it, and its clock is expected to be met or nothing is known."""
+        return self.limit[1] <= 0
+
+    @property
+    def size(self) -> tuple[int, ...]:
+        """What makes one engine larger than another, most important first."""
+        config = self.config
+        whole = (config.checks, config.counters, -self.soft_columns)
+        memory = (config.spad_bytes, config.acc_bytes)
+        return (self.macs, *whole, config.lanes, config.bus_bits, *memory)
+
+    @property
+    def rank(self) -> tuple[float, ...]:
+        """The key by which candidates are sorted, the best first: latency, then size."""
+        latency = math.inf if self.milliseconds is None else self.milliseconds
+        return (latency, *(-part for part in self.size))
+
+
+@dataclass(kw_only=True)
+class Fit:
+    """What fits a part: `search` fills `found`, the best first, and `next`, which does not fit."""
+
+    part: Part
+    model: AreaModel = field(default_factory=load_model)
+    placed: dict[str, Any] = field(default_factory=lambda: load_samples()["placed"])
+    found: list[Candidate] = field(default_factory=list)
+    next: Candidate | None = None
+
+    def search(self) -> None:
+        """Find the largest engine of each shape that fits and is expected to meet its clock."""
+        fitting, tight = [], []
+        for rows, columns in itertools.product(_SIDES, _SIDES):
+            if max(rows, columns) > 2 * min(rows, columns):
+                continue
+            best, lacks = self._best_of_shape(rows, columns)
+            if best:
+                fitting.append(best)
+            elif lacks:
+                tight.append(lacks)
+        self.found = sorted(fitting, key=lambda item: item.rank)
+        largest = self.found[0].macs if self.found else 0
+        # Of larger arrays the one that lacks least.
+        larger = [item for item in tight if item.macs > largest]
+        self.next = min(larger, key=lambda item: item.limit[1], default=None)
+
+    def _best_of_shape(self, rows: int, columns: int) -> tuple[Candidate | None, Candidate | None]:
+        """Return the best that fits, or else the one that lacks least."""
+        fitting: list[Candidate] = []
+        lacking: Candidate | None = None
+        for head in _heads(rows, columns):
+            for tail in _memories(columns):
+                candidate = self.candidate(head + tail)
+                if candidate is None:
+                    continue
+                if candidate.fits:
+                    fitting.append(candidate)
+                    break
+                if lacking is None or candidate.limit[1] < lacking.limit[1]:
+                    lacking = candidate
+        return max(fitting, key=lambda item: item.size, default=None), lacking
+
+    def candidate(self, text: str) -> Candidate | None:
+        """Return what is predicted of an engine; None where it breaks a configuration's rule."""
+        try:
+            config = load_config(text)
+        except ConfigError:
+            return None
+        part = self.part
+        soft = columns_in_tables(config, part.capacity["multipliers"])
+        soft = soft if part.soft_multiplier else 0
+        area = self.model.predict(config, part.family, soft)
+        added = self._board()
+        needs = {
+            "tables": area.tables * self.placed["packing"] + added["LUT4"],
+            "flip-flops": area.flip_flops + added["FF"],
+            "multipliers": multiplier_blocks(config, soft, part.of_a_cell),
+            "block RAMs": own_block_rams(config)
+            + link_block_rams()
+            + memory_block_rams(part.memory_kind, part.memory_bytes, config.bus_bits),
+        }
+        uses = {
+            name: Use(used=needs[name], room=FILL[name] * part.capacity[name], available=available)
+            for name, available in part.capacity.items()
+        }
+        return Candidate(
+            text=text,
+            config=config,
+            uses=uses,
+            soft_columns=soft,
+            asked_mhz=part.clock_mhz,
+            mhz=self._clock(needs["tables"]),
+        )
+
+    def _board(self) -> dict[str, int]:
+        """Return what link, clock and memory add, as boards of that kind or of another show."""
+        boards: dict[str, dict[str, int]] = self.placed["boards"]
+        return boards.get(self.part.memory_kind) or next(iter(boards.values()))
+
+    def _clock(self, tables: float) -> float | None:
+        """Return the clock that so many tables are expected to reach, by the nearest routing."""
+        known = [item for item in self.placed["clocks"] if item["family"] == self.part.family]
+        own = [item for item in known if item["board"] == self.part.board]
+        boards = [item for item in known if item["board"]]
+        alike = own or boards or known
+        if not alike:
+            return None
+        nearest = min(alike, key=lambda item: abs(math.log(item["tables"] / tables)))
+        return float(nearest["mhz"] * (tables / nearest["tables"]) ** _CLOCK_EXPONENT)
+
+
+def _heads(rows: int, columns: int) -> Iterator[str]:
+    """Yield engines of a shape without their memories."""
+    for preset, parts, left_out in itertools.product(_PRESETS, (2, 4), _LEAVE_OUT):
+        lanes = max(2, columns // parts)
+        yield f"{preset}+rows={rows}+columns={columns}+lanes={lanes}{left_out}"
+
+
+def _memories(columns: int) -> Iterator[str]:
+    """Yield memories on chip, the largest scratchpad first."""
+    for (spad, banks), entries in itertools.product(_SPADS, _ENTRIES):
+        acc = entries * 4 * columns
+        yield f"+spad_bytes={spad}+spad_banks={banks}+acc_bytes={acc}"

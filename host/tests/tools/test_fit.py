@@ -1,0 +1,69 @@
+"""The search for the largest engine: it keeps to the device, and more room never gives less."""
+
+import dataclasses
+
+import pytest
+
+from matloom.tools.fit import FILL, Fit, Part
+
+PART = Part(
+    board="none",
+    device="ecp5-25k",
+    family="ecp5",
+    capacity={"tables": 24288, "flip-flops": 24288, "multipliers": 28, "block RAMs": 56},
+    soft_multiplier=True,
+    of_a_cell=1,
+    memory_kind="sdram",
+    memory_bytes=1 << 25,
+    clock_mhz=50.0,
+)
+
+
+def searched(**changes):
+    fit = Fit(part=dataclasses.replace(PART, **changes))
+    fit.search()
+    return fit
+
+
+@pytest.fixture(scope="module")
+def usual():
+    return searched()
+
+
+def test_what_is_found_fits(usual):
+    assert usual.found
+    for item in usual.found:
+        for name, use in item.uses.items():
+            assert 0 < use.used <= FILL[name] * PART.capacity[name], (item.text, name)
+        assert item.mhz >= PART.clock_mhz
+
+
+def test_the_largest_comes_first(usual):
+    macs = [item.macs for item in usual.found]
+    assert macs == sorted(macs, reverse=True)
+
+
+def test_the_next_larger_lacks_something(usual):
+    assert usual.next.macs > usual.found[0].macs
+    name, beyond = usual.next.limit
+    assert beyond > 0
+    assert usual.next.uses[name].used > usual.next.uses[name].room
+
+
+@pytest.mark.parametrize("name", FILL)
+def test_more_of_a_resource_never_gives_a_smaller_array(usual, name):
+    more = searched(capacity=PART.capacity | {name: 4 * PART.capacity[name]})
+    assert more.found[0].macs >= usual.found[0].macs
+
+
+def test_a_clock_out_of_reach_is_the_limit():
+    fit = searched(clock_mhz=400.0)
+    assert not fit.found
+    assert fit.next.limit[0] == "clock"
+
+
+def test_latency_comes_before_size(usual):
+    slow, fast = usual.found[0], usual.found[-1]
+    slow.milliseconds, fast.milliseconds = 2.0, 1.0
+    assert min(usual.found, key=lambda item: item.rank) is fast
+    slow.milliseconds = fast.milliseconds = None
