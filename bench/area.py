@@ -3,7 +3,8 @@
     python bench/area.py                          # renews what comes of bitstreams/reports
     python bench/area.py ecp5-85k nano+lanes=4    # also synthesises, a minute or more each
 
-Reports of engines by unit, of placed engines and of boards are read from bitstreams/reports.
+What placement and boards add, and clocks, are read from bitstreams/reports. All syntheses should be
+of one state of the hardware: renew all of them, or none.
 """
 
 import argparse
@@ -32,16 +33,6 @@ def synthesised(device: str, config: str) -> dict[str, Any]:
     """Synthesise an engine in the wrapper of few pins."""
     chip = generate(load_config(config))
     return sample(config, chip, device, measure(chip, DEVICES[device])["total"])
-
-
-def kept_reports() -> list[dict[str, Any]]:
-    """Return the samples that committed reports by unit are."""
-    found = []
-    for path in sorted(REPORTS.glob("*_units.json")):
-        report = json.loads(path.read_text())
-        device, config = path.name.removesuffix("_units.json").rsplit("_", 1)
-        found.append(sample(config, generate(load_config(config)), device, report["total"]))
-    return found
 
 
 def _used(report: dict[str, Any]) -> dict[str, int]:
@@ -90,7 +81,7 @@ def main() -> None:
     parser.add_argument("configs", nargs="*")
     arguments = parser.parse_args()
     old = json.loads(SAMPLES.read_text())["engines"] if SAMPLES.is_file() else []
-    fresh = [*kept_reports(), *(synthesised(arguments.device, item) for item in arguments.configs)]
+    fresh = [synthesised(arguments.device, item) for item in arguments.configs]
     merged = {(item["family"], item["config"]): item for item in [*old, *fresh]}
     engines = [merged[key] for key in sorted(merged)]
     SAMPLES.write_text(json.dumps({"engines": engines, "placed": placed()}, indent=2) + "\n")
