@@ -77,8 +77,11 @@ class InstructionMemory(wiring.Component):
             *(self.word.eq(read.data), self.word_notes.eq(read_note.data)),
         ]
         # From a register: FETCH is far away, and all bits of a word hang on it.
-        next_place = Mux(store.en, self.last + 2, following)
-        m.d.sync += free.eq(~occupied.bit_select(next_place[: self._bits], 1))
+        # Whether one comes is known last: both places are looked at before.
+        here, beyond = (
+            ~occupied.bit_select(place, 1) for place in (following, (self.last + 2)[: self._bits])
+        )
+        m.d.sync += free.eq(Mux(store.en, beyond, here))
         reading = self._read(m, place)
         with m.If(reading):
             m.d.sync += occupied.bit_select(place, 1).eq(0)
