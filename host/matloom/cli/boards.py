@@ -40,7 +40,12 @@ def _list_boards(context: click.Context, _parameter: click.Parameter, wanted: bo
 @click.option("--config", metavar="PRESET[+CHANGE...]|FILE", help="The engine; else the board's.")
 @click.option("--freq", type=click.FloatRange(min=1), metavar="MHZ", help="Another clock.")
 @click.option("--seed", type=int, default=4, show_default=True, help="First of the placement.")
-@click.option("--seeds", type=click.IntRange(1), default=1, help="How many, from --seed upward.")
+@click.option(
+    "--seeds",
+    type=click.IntRange(1),
+    help="Route so many, from --seed upward, and take the fastest; else up to 4, one by one, "
+    "until one reaches the clock.",
+)
 @click.option("--jobs", type=click.IntRange(1), default=1, help="Seeds at a time.")
 def build(
     board: str,
@@ -48,7 +53,7 @@ def build(
     config: str | None,
     freq: float | None,
     seed: int,
-    seeds: int,
+    seeds: int | None,
     jobs: int,
 ) -> None:
     """Make the bitstream of BOARD, a name of --list or a file.toml, and a report of it.
@@ -64,8 +69,9 @@ def build(
     plan = make_plan(load_board(board), config, round(freq * 1e6) if freq else None)
     engine = config or plan.board.config
     click.echo(f"{plan.board.title}: {engine} at {plan.clock_mhz:g} MHz, {plan.device.name}")
+    tried = tuple(range(seed, seed + (seeds or _MOST_SEEDS)))
     try:
-        made = build_in_cache(plan, tuple(range(seed, seed + seeds)), jobs)
+        made = build_in_cache(plan, tried, jobs, first=seeds is None)
     except FlowError as error:
         raise ValueError(str(error)) from error
     folder = output or Path("build") / plan.board.name
@@ -78,8 +84,10 @@ def build(
     click.echo(f"{bitstream}: {summary(made.report)}")
 
 
-def build_in_cache(plan: Any, seeds: tuple[int, ...], jobs: int) -> Any:
+def build_in_cache(plan: Any, seeds: tuple[int, ...], jobs: int = 1, *, first: bool = False) -> Any:
     """Return the bitstream of a plan, with all that is kept of it in the cache.
+
+    With `first` the first seed that reaches the clock is enough.
 
     Raises FlowError where there is none.
     """
@@ -88,7 +96,7 @@ def build_in_cache(plan: Any, seeds: tuple[int, ...], jobs: int) -> Any:
 
     work = cache_folder() / "boards" / f"{plan.board.name}-{plan.digest()}"
     with exclusive(work / "build"):
-        return build_board(plan, work, click.echo, seeds, jobs)
+        return build_board(plan, work, click.echo, seeds, jobs, first)
 
 
 def summary(report: dict[str, Any]) -> str:
@@ -96,6 +104,10 @@ def summary(report: dict[str, Any]) -> str:
     area = report["area"]
     used = ", ".join(f"{name} {item['used']} of {item['available']}" for name, item in area.items())
     return f"{report['fmax_mhz']} MHz by seed {report['seed']}; {used}"
+
+
+#: Seeds that are tried where nobody says how many.
+_MOST_SEEDS = 4
 
 
 @cli.command()

@@ -158,7 +158,7 @@ def _build(best: list[Any], board: str, freq: float | None) -> None:
         click.echo(f"building {candidate.text}")
         plan = make_plan(load_board(board), candidate.text, round(freq * 1e6) if freq else None)
         try:
-            made = build_in_cache(plan, (4,), 1)
+            made = build_in_cache(plan, (4,))
         except FlowError as error:
             click.echo(f"{candidate.text}: {error}")
             continue

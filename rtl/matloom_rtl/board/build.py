@@ -63,6 +63,7 @@ def build_board(
     say: Callable[[str], None] = print,
     seeds: tuple[int, ...] = (SEED,),
     jobs: int = 1,
+    first: bool = False,
 ) -> Bitstream:
     """Build the bitstream of a plan, from the fastest of the seeds, and return it with its report.
 
@@ -75,6 +76,8 @@ def build_board(
         Is told of each phase.
     seeds, jobs
         Of the placement, and how many of them at a time.
+    first
+        Whether the first seed that reaches the clock is enough: they are tried one by one.
 
     Errors
     ------
@@ -92,7 +95,11 @@ def build_board(
         device=plan.device,
         constraints=plan.constraints,
     )
-    runs = place_and_route(netlist, list(seeds), say, jobs)
+    runs = (
+        _until_reached(netlist, seeds, plan.clock_mhz, say)
+        if first
+        else place_and_route(netlist, list(seeds), say, jobs)
+    )
     report = plan.describe() | {
         "clock_asked_mhz": round(plan.clock_mhz, 3),
         **summary(runs, plan.device),
@@ -101,13 +108,25 @@ def build_board(
         "minutes": round((time.monotonic() - started) / 60, 1),
     }
     if report["seed"] is None:
-        raise FlowError(f"a seed must be routed for a bitstream: none of {len(seeds)} was")
+        raise FlowError(f"a seed must be routed for a bitstream: none of {len(runs)} was")
     best = next(item for item in runs if item["seed"] == report["seed"])
     _check_timing(plan, best["report"], report)
     path = folder / f"{plan.board.name}{plan.device.bitstream_suffix}"
     command = plan.device.pack(routed_name(plan.device, best["seed"]), path.name)
     run([find(plan.device.packer).path, *command], folder, "pack.log", say)
     return Bitstream(path=path, report=report)
+
+
+def _until_reached(
+    netlist: Netlist, seeds: tuple[int, ...], clock_mhz: float, say: Callable[[str], None]
+) -> list[dict[str, Any]]:
+    """Place and route with one seed after another, until one reaches the clock."""
+    runs: list[dict[str, Any]] = []
+    for seed in seeds:
+        runs += place_and_route(netlist, [seed], say, 1)
+        if (runs[-1]["fmax_mhz"] or 0) >= clock_mhz:
+            break
+    return runs
 
 
 def _synthesised(plan: Plan, folder: Path, say: Callable[[str], None]) -> str:
@@ -134,7 +153,7 @@ def _check_timing(plan: Plan, nextpnr: dict[str, Any], report: dict[str, Any]) -
         if clock["achieved"] < clock["constraint"]:
             raise TimingError(
                 f"no bitstream: clock {name} must reach {clock['constraint']:.2f} MHz, and reached "
-                f"{clock['achieved']:.2f} with seed {report['seed']}; try more seeds (--seeds 8), "
+                f"{clock['achieved']:.2f} with seed {report['seed']}; try others (--seed 8), "
                 f"or a slower clock (--freq {clock['achieved'] * asked / clock['constraint']:.0f})",
                 report,
             )

@@ -6,6 +6,7 @@ from amaranth.hdl import ClockDomain, ClockSignal, Module, ResetInserter
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from matloom_rtl.board import build
 from matloom_rtl.board import plan as plans
 from matloom_rtl.board.build import TimingError, build_board
 from matloom_rtl.board.clocking import Clocking, Reset
@@ -90,3 +91,17 @@ def test_a_missed_clock_is_no_bitstream(tmp_path, monkeypatch):
         build_board(plan, tmp_path, lambda _line: None)
     assert missed.value.report["fmax_mhz"] < 375
     assert not list(tmp_path.glob("*.bit"))
+
+
+def test_seeds_until_one_reaches_the_clock(monkeypatch):
+    """One that is not routed and one that is too slow are passed over; none is tried after."""
+    reached, tried = {4: None, 5: 61.0, 6: 62.5, 7: 90.0}, []
+
+    def routed(_netlist, seeds, _say, _jobs):
+        tried.extend(seeds)
+        return [{"seed": seed, "fmax_mhz": reached[seed]} for seed in seeds]
+
+    monkeypatch.setattr(build, "place_and_route", routed)
+    runs = build._until_reached(None, (4, 5, 6, 7), 62.5, print)
+    assert tried == [4, 5, 6]
+    assert [run["fmax_mhz"] for run in runs] == [None, 61.0, 62.5]
