@@ -12,5 +12,7 @@ struct matloom_memory board_memory(void);
 bool board_input(int8_t* image);
 /* Says a number to somebody. */
 void board_say(int number);
+/* Cycles of the engine's clock, modulo 2^32; for those who measure. */
+uint32_t board_cycles(void);
 
 #endif

@@ -16,12 +16,14 @@ typedef void* create_function(uint8_t* memory, uint64_t base, uint64_t bytes, ui
 typedef uint32_t read_function(void* simulation, uint32_t offset, uint32_t* response);
 typedef void write_function(void* simulation, uint32_t offset, uint32_t value, uint32_t* response);
 typedef uint64_t run_function(void* simulation, uint64_t cycles);
+typedef uint64_t cycles_function(void* simulation);
 
 struct simulator {
   void* chip;
   read_function* read;
   write_function* write;
   run_function* run;
+  cycles_function* cycles;
 };
 
 static _Alignas(64) uint8_t memory[MEMORY_BYTES];
@@ -67,6 +69,7 @@ struct matloom_port board_port(void) {
   find(library, "matloom_read32", &simulator.read);
   find(library, "matloom_write32", &simulator.write);
   find(library, "matloom_run", &simulator.run);
+  find(library, "matloom_cycles", &simulator.cycles);
   simulator.chip = create(memory, MEMORY_BUS, MEMORY_BYTES, 1);
   return port;
 }
@@ -75,6 +78,8 @@ struct matloom_memory board_memory(void) {
   const struct matloom_memory found = {memory, MEMORY_BUS, MEMORY_BYTES};
   return found;
 }
+
+uint32_t board_cycles(void) { return (uint32_t)simulator.cycles(simulator.chip); }
 
 bool board_input(int8_t* image) { return fread(image, 1, 64, stdin) == 64; }
 

@@ -163,8 +163,8 @@ def board(build):
     # The simulation is no code of the driver's: what it never frees is none of its leaks.
     os.environ["ASAN_OPTIONS"] = "detect_leaks=0"
 
-    def program(name, *sources):
-        return build.program(name, *sources, "tests/simulator.c", flags=["-ldl"])
+    def program(name, *sources, flags=()):
+        return build.program(name, *sources, "tests/simulator.c", flags=["-ldl", *flags])
 
     yield program
     del os.environ["MATLOOM_SIMULATOR"], os.environ["ASAN_OPTIONS"]

@@ -1,0 +1,67 @@
+"""Networks that a firmware runs alone: outputs bit for bit, the engine's cycles and the others."""
+
+import subprocess
+
+import firmware
+import numpy as np
+import pytest
+
+import matloom
+from matloom.arch.config import PRESETS
+from matloom.compiler import compile_network
+from matloom.data.digits import NETWORK
+from matloom.frontend.tflite import load_tflite
+from matloom.kernels.interpreter import interpret
+from matloom.tools.emit_c import write_c
+
+MEASURE = firmware.FIRMWARE / "examples" / "measure"
+
+
+def measured(board, folder, program, inputs):
+    """Return for each input what the application says: output, and cycles."""
+    write_c(program, folder / "net.c")
+    names = [f"net_{side[0].name}" for side in (program.inputs, program.outputs)]
+    words = {"HEADER": '"net.h"', "NETWORK": "net", "INPUT": names[0], "OUTPUT": names[1]}
+    flags = [f"-D{word}={value}" for word, value in words.items()]
+    kernels = ("kernels/conversion.c", "kernels/softmax.c")
+    sources = ("examples/measure/main.c", "tests/system.c", *kernels, folder / "net.c")
+    command = [
+        board(f"measure_{folder.name}", *sources, flags=[*flags, f"-I{folder}", f"-I{MEASURE}"])
+    ]
+    done = subprocess.run(command, input=inputs.tobytes(), capture_output=True, check=True)
+    lines = done.stdout.decode().splitlines()
+    assert len(lines) == 3 * len(inputs)
+    for output, engine, processor in zip(lines[::3], lines[1::3], lines[2::3], strict=True):
+        yield (
+            bytes.fromhex(output),
+            int(engine.removeprefix("engine ")),
+            int(processor.removeprefix("processor ")),
+        )
+
+
+def check(board, folder, path, count):
+    """Hold a network to the reference kernels and to the cycles of device="rtl"."""
+    graph = load_tflite(path)
+    program = compile_network(graph, PRESETS["nano"], check="none")
+    shape = graph.tensors[graph.inputs[0]].shape
+    inputs = np.random.default_rng(6).integers(-128, 128, (count, *shape), np.int8)
+    with matloom.load(program, device="rtl") as session:
+        for image, found in zip(inputs, measured(board, folder, program, inputs), strict=True):
+            wanted = interpret(graph, {graph.inputs[0]: image})[graph.outputs[0]]
+            assert found[0] == wanted.tobytes()
+            session.run(image)
+            assert found[1] == session.report().cycles
+            # Registers, and no more: nothing waits for the processor of the tests.
+            assert 0 < found[2] < 5000
+
+
+def test_digits(board, tmp_path):
+    """The second run has its weights in the scratchpad, and is the shorter."""
+    check(board, tmp_path, NETWORK, 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["kws_ref_model", "pretrainedResnet_quant"])
+def test_collection(name, board, tmp_path, models):
+    (path,) = models.rglob(f"{name}.tflite")
+    check(board, tmp_path, path, 1)
