@@ -45,7 +45,7 @@ prove
 cover
 
 [options]
-prove: mode {mode}
+prove: mode prove
 prove: depth {depth}
 cover: mode cover
 cover: depth {cover_depth}
@@ -120,13 +120,13 @@ def missing() -> str:
     return ""
 
 
-def _mode(proof: Proof) -> str:
-    return "bmc" if proof.bounded else "prove"
+def _script(proof: Proof) -> str:
+    return _SCRIPT.replace("mode prove", "mode bmc") if proof.bounded else _SCRIPT
 
 
 def digest_of(proof: Proof, text: str) -> str:
     """Return the digest of a claim's text and of all that decides its verdict but the time."""
-    how = f"{proof.depth} {proof.cover_depth} {_mode(proof)} {_SCRIPT}"
+    how = f"{proof.depth} {proof.cover_depth} {_script(proof)}"
     return hashlib.sha256(f"{how}\n{text}".encode()).hexdigest()[:16]
 
 
@@ -138,12 +138,8 @@ def prove(proof: Proof, text: str, folder: Path, seconds: int) -> Result:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     (folder / "claim.il").write_text(text)
-    script = _SCRIPT.format(
-        mode=_mode(proof),
-        depth=proof.depth,
-        cover_depth=proof.cover_depth,
-        seconds=seconds,
-    )
+    settings = {"depth": proof.depth, "cover_depth": proof.cover_depth, "seconds": seconds}
+    script = _script(proof).format(**settings)
     (folder / "claim.sby").write_text(script)
     command = []
     for option, *names in _TOOLS:

@@ -10,6 +10,7 @@ from matloom_rtl.formal.floats import float_proofs
 from matloom_rtl.formal.gate import gate_proofs
 from matloom_rtl.formal.inside import owners
 from matloom_rtl.formal.instructions import instruction_proofs
+from matloom_rtl.formal.memory import memory_proofs, memory_units
 from matloom_rtl.formal.positions import position_proofs
 from matloom_rtl.formal.proof import Proof
 from matloom_rtl.formal.queues import queue_proofs
@@ -23,12 +24,12 @@ __all__ = ["KINDS", "proofs_of"]
 #: Each kind returns its proofs for the units of a chip.
 KINDS = (
     *(queue_proofs, gate_proofs, instruction_proofs, bounds_proofs),
-    *(burst_proofs, dma_proofs, register_proofs),
+    *(burst_proofs, dma_proofs, register_proofs, memory_proofs),
     *(row_proofs, position_proofs, requantise_proofs, float_proofs),
 )
 
 
 def proofs_of(config: Config) -> list[Proof]:
-    """Return the proofs of all kinds for the units of a configuration's chip."""
-    units = list(owners(Fragment.get(Top(config), None)))
+    """Return the proofs of all kinds for a configuration's chip, and for an SDRAM before it."""
+    units = [*owners(Fragment.get(Top(config), None)), *memory_units(config)]
     return [proof for kind in KINDS for proof in kind(units)]
