@@ -1,4 +1,4 @@
-"""The memory behind the chip's AXI port: slow, out of order between ids, and faulty on request."""
+"""External memory at the chip's AXI port: slow, out of order between ids, faulty on request."""
 
 from collections import deque
 

@@ -10,7 +10,7 @@ from matloom.arch.csr import IDENTITY, REGISTERS, TIMESTAMPS_OFFSET, WINDOW_BYTE
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
-async def values_behind_reset(dut):
+async def values_after_reset(dut):
     bench = await Bench.open(dut)
     for item in REGISTERS:
         if item.access in (Access.RW, Access.W1C, Access.WO):

@@ -1,4 +1,4 @@
-"""External memory behind flat AXI4 names, as the tops have it; no logic."""
+"""External memory under flat AXI4 names, as the tops have it; no logic."""
 
 from amaranth.hdl import Const, Module
 from amaranth.lib.wiring import In, Out

@@ -64,7 +64,7 @@ def generate(config: Config) -> Chip:
 
 
 def generate_linked(config: Config, settings: LinkSettings) -> Chip:
-    """Return the chip of a configuration behind a host link."""
+    """Return the chip of a configuration with a host link."""
     return _chip(config, LinkedTop(config, settings), LINKED_NAME)
 
 

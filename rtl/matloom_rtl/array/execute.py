@@ -198,7 +198,7 @@ class Execute(wiring.Component):
             arriving.switch.eq(walk.vector.switch),
             arriving.last_tile.eq(walk.vector.last_tile),
             arriving.address.eq(address),
-            # Padding claims nothing, and so waits for nobody.
+            # Padding selects no bank, and so never waits.
             arriving.bank_select.eq(Mux(walk.vector.row_valid, bank_select, 0)),
             vectors.o.ready.eq(~shown.valid | (ready & allowed)),
             read.valid.eq(wanted),

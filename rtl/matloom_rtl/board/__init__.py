@@ -1,1 +1,1 @@
-"""Whole boards: clock, reset, memory, link and engine behind their pins, and how they are built."""
+"""Whole boards from their pins on: clock, reset, memory, link, engine, and how they are built."""

@@ -1,4 +1,4 @@
-"""Block RAM of the device as external memory behind AXI4, for boards that have no other."""
+"""Block RAM of the device as external memory on AXI4, for boards that have no other."""
 
 from itertools import pairwise
 

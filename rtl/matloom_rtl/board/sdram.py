@@ -1,4 +1,4 @@
-"""The SDRAM of a board behind AXI4: the controller, and a register at every pin.
+"""The SDRAM of a board on an AXI4 port: the controller, and a register at every pin.
 
 The SDRAM's clock leaves by a DDR register, from an output of the PLL that is early by up to an
 eighth of a cycle. Command and data pins have the same way from their registers as the clock, so

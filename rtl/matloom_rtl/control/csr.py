@@ -1,4 +1,4 @@
-"""The register block behind AXI4-Lite, made from the register table."""
+"""The register block on AXI4-Lite, made from the register table."""
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring

@@ -67,7 +67,7 @@ endmodule
 
 _INITIAL_NAMES = [f"INITVAL_{row:02X}" for row in range(_ROWS)]
 
-#: By the memory usage guide (FPGA-TN-02204): 18,432 bits behind two ports, each 1 to 18 bits wide;
+#: By the memory usage guide (FPGA-TN-02204): 18,432 bits with two ports, each 1 to 18 bits wide;
 #: or 36, where port A writes and port B reads, the words' lower halves at the outputs of A. Words
 #: of 1 to 4 bits pass over each ninth bit. A port's outputs change with its own clock where it is
 #: enabled; while it writes they stay (NORMAL), show the old word (READBEFOREWRITE) or the new one

@@ -89,7 +89,7 @@ def synthesise(
 
 
 def _absorb(path: Path) -> dict[str, int]:
-    """Put into cells what Yosys left beside them, in a netlist file; return the cells by type."""
+    """Put into cells what Yosys left outside, in a netlist file; return the cells by type."""
     netlist = json.loads(path.read_text())
     (top,) = (each for each in netlist["modules"].values() if is_top(each))
     absorb(top["cells"], top["ports"])

@@ -13,7 +13,7 @@ __all__ = ["LinkedTop"]
 
 
 class LinkedTop(wiring.Component):
-    """The engine behind a serial line: clock, reset, two pins, AXI4 master.
+    """The engine on a serial line: clock, reset, two pins, AXI4 master.
 
     Members
     -------

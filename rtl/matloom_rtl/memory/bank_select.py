@@ -27,7 +27,7 @@ def crosses_bank(address: Value, width: int, config: Config) -> Value:
 def bank_select_of(address: Value, width: int, config: Config) -> Value:
     """Return a bit for each bank that `width` bytes at an address touch, bank 0 lowest.
 
-    Bank numbers wrap at 2**24, as negative addresses do; what lies in no bank claims none.
+    Bank numbers wrap at 2**24, as negative addresses do; what lies in no bank selects none.
     """
     bank_bits = (config.bank_bytes - 1).bit_length()
     bank = address[bank_bits:]

@@ -23,12 +23,12 @@ class Scratchpad(wiring.Component):
     Accesses lie at any byte, but for reads with a boundary: these are of a multiple of it, and the
     lower bits of their addresses are ignored, so they may be as wide as a line.
 
-    The place in the list of widths is the priority, 0 the highest. A request claims the bank of
+    The place in the list of widths is the priority, 0 the highest. A request selects the bank of
     its first byte and, if it goes on there, the next; it is granted in a cycle in which no valid
-    request of higher priority claims one of them. `ready` depends on the claims of the request
-    and on the other requests, not on its own `valid`. What claims no bank is always granted.
-    Readers that share the unit which puts their bytes in order exclude each other, too,
-    whatever they claim.
+    request of higher priority selects one of them. `ready` depends on the banks that
+    the request selects and on the other requests, not on its own `valid`. What selects no bank is
+    always granted. Readers that share the unit which puts their bytes in order exclude each other,
+    too, whatever they select.
 
     Data follow a read's grant after `SPAD_READ_LATENCY` and stay until the next data of the port,
     or of those that share with it; a write is seen by reads granted `SPAD_WRITE_LATENCY` cycles

@@ -75,7 +75,7 @@ class Lanes(wiring.Component):
         lanes, floats = [], []
         for index in range(config.lanes):
             m.submodules[f"lane_{index}"] = lane = Lane(16 if config.has_words else 8)
-            m.d.comb += self.parameters.beats[index].eq(self._beside(m, index, feed, beat))
+            m.d.comb += self.parameters.beats[index].eq(self._lane_beat(m, index, feed, beat))
             self._connect(m, index, lane)
             lanes.append(lane)
             if config.has_float:
@@ -112,7 +112,7 @@ class Lanes(wiring.Component):
             m.d.sync += beat.eq(Mux(self.last_beat, 0, beat + 1))
         return feed, beat
 
-    def _beside(self, m: Module, index: int, feed, beat):
+    def _lane_beat(self, m: Module, index: int, feed, beat):
         """Return the beat, for placement counted next to each lane: one count is far from most."""
         if self._beats == 1:
             return beat

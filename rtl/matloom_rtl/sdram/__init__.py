@@ -1,1 +1,1 @@
-"""SDRAM behind AXI: bursts to chunks, chunks to rows and columns, commands to pins."""
+"""SDRAM on an AXI port: bursts to chunks, chunks to rows and columns, commands to pins."""

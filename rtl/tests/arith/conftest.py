@@ -56,7 +56,7 @@ class Numbers:
         exponents = np.clip((a >> 23 & 255) - generator.integers(0, 30, count), 0, 255)
         below = b & (1 << 31 | 0x7C0000) | exponents << 23
         b = np.choose(generator.integers(0, 4, count), [b, near, nearer, below])
-        return self._beside(self.corners, a, b)
+        return self._with_corners(self.corners, a, b)
 
     def operands(self, count, name):
         """Return all pairs of a format's corners, or of its 8 bits, then random ones.
@@ -65,17 +65,17 @@ class Numbers:
         """
         form, generator = FLOAT_FORMATS[name], self._generator
         if form.bits == 8:
-            return self._beside(np.arange(256), *generator.integers(0, 256, (2, count)))
+            return self._with_corners(np.arange(256), *generator.integers(0, 256, (2, count)))
         corners = np.unique(narrow(self.corners, form))
         a, b = generator.integers(0, 2**16, (2, count))
         below = 127 - generator.integers(0, 30, count)
         edge = np.where(generator.integers(0, 2, count), below, 383)
         opposite = np.clip(edge - (a >> 7 & 255), 0, 255) << 7 | b & 0x807F
         chosen = generator.integers(0, 2, count) & (name == "bf16")
-        return self._beside(corners, a, np.where(chosen, opposite, b))
+        return self._with_corners(corners, a, np.where(chosen, opposite, b))
 
     @staticmethod
-    def _beside(corners, a, b):
+    def _with_corners(corners, a, b):
         first, second = (each.ravel() for each in np.meshgrid(corners, corners))
         return np.concatenate([first, a]), np.concatenate([second, b])
 

@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""Block RAM behind AXI: all data right under stalls, errors outside, throughput, orders, resets."""
+"""Block RAM on AXI: all data right under stalls, errors outside, throughput, orders, resets."""
 
 import random
 

@@ -132,7 +132,7 @@ def memory(width=18):
     return cell("DP16KD", parameters, inputs, {"DOA0": 40, "DOB0": 50, "DOB1": 51})
 
 
-def test_registers_behind_a_memory():
+def test_registers_after_a_memory():
     """Those of one port, whose outputs all have one; none of the other port, which has none."""
     cells = {"memory": memory(), "low": register(50, 60), "high": register(51, 61)}
     cells["reader"] = table(0xAAAA, (40, 60, 61, "0"), 70)
@@ -168,7 +168,7 @@ def test_registers_of_wide_memories_and_those_shared_stay():
 
 
 @pytest.mark.parametrize("stages", [1, 2, 3])
-def test_registers_behind_a_product(stages):
+def test_registers_after_a_product(stages):
     """The first goes to the outputs, the second within; a clock comes with them."""
     cells = {"product": cell("MULT18X18D", {}, {"A0": 3}, {"P0": 40, "P1": 41})}
     for bit, stage in itertools.product(range(2), range(stages)):

@@ -245,7 +245,7 @@ def test_products_of_all_signs(tmp_path, b):
     assert yosys(tmp_path, text, script)[0]
 
 
-BESIDE = """
+COMPARED = """
 module top (input clk, input [{a}-1:0] a, output good);
   wire [{b}-1:0] b = 1 << {b} - 1;
   wire [{p}-1:0] p, q;
@@ -267,7 +267,7 @@ def test_blocks_multiply_as_the_registers_of_the_chip(tmp_path, name, bits):
         re.search(rf"module {name} .*?endmodule", text, re.DOTALL)[0]
         for text in (REGISTERED_PRODUCT, REGISTERED_PRODUCT_BLOCKS["ecp5"])
     ]
-    top = BESIDE.format(name=name, a=a, b=b, p=p)
+    top = COMPARED.format(name=name, a=a, b=b, p=p)
     texts = (ECP5_BLOCKS["MULT18X18D"], found[0].replace(name, "wanted"), found[1], top)
     script = "hierarchy -top top; proc; flatten; opt; "
     script += "sat -verify -prove good 1 -tempinduct -set-init-zero top"

@@ -165,7 +165,7 @@ module MULT{n}X{n} #(parameter AREG = 0, BREG = 0, OUT_REG = 0) (
   wire _unused = AREG & BREG & OUT_REG & ASIGN & BSIGN & ~ASEL & ~BSEL & ~RESET;
 endmodule
 """
-BESIDE = """
+COMPARED = """
 module two #(parameter A = 8, B = 8, P = 16) (
   input clk, input [A-1:0] a, output good
 );
@@ -199,7 +199,7 @@ def test_blocks_of_a_gowin_multiply_as_the_pattern(tmp_path, name, bits, n):
     )[0]
     size = 9 if "MULT9X9" in block else 18
     a, b, p = bits
-    top = BESIDE.format(name=name, n=n).replace(
+    top = COMPARED.format(name=name, n=n).replace(
         "A = 8, B = 8, P = 16", f"A = {a}, B = {b}, P = {p}"
     )
     texts = (GOWIN_BLOCK.format(n=size), pattern.replace(name, "wanted"), block, top)

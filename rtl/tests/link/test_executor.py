@@ -61,7 +61,7 @@ def request(kind, number, length, address, data=b""):
 
 
 class Bench:
-    """Requests in, replies out, a memory and a few registers behind."""
+    """Requests in, replies out, with a memory and a few registers."""
 
     def __init__(self, *, bus_bits=32, stall=0.0, latency=5, silent=False, broken=()):
         self.dut, self.reset = Both(bus_bits), Signal()

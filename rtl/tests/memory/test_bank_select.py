@@ -1,4 +1,4 @@
-"""Claims of banks against the banks of each byte, looked up one by one."""
+"""Selected banks against the banks of each byte, looked up one by one."""
 
 import dataclasses
 

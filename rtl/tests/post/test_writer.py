@@ -21,7 +21,7 @@ COLUMNS, TAIL = 4, 3
 KINDS = {
     "bytes": (Destination.SPAD, BYTES, 0),
     "words": (Destination.SPAD, WORDS, 1),
-    "bytes_beside_words": (Destination.SPAD, WORDS, 0),
+    "bytes_next_to_words": (Destination.SPAD, WORDS, 0),
     "fp32": (Destination.SPAD, FLOATS, 2),
     "sums": (Destination.ACC_SET, BYTES, 0),
     "added": (Destination.ACC_ADD, BYTES, 0),

@@ -205,7 +205,7 @@ NARROW = ("GW2AR-18", 140, 32, 3)
 
 #: What the SDRAM demands beyond its table, what the controller keeps instead of that, and what the
 #: SDRAM says. tMRD is covered by the controller's own cycles, and tRRD, up to four.
-SPOILT = [
+BROKEN_RULES = [
     (CASES[1], {}, {"rcd": 2}, "tRCD"),
     (CASES[1], {}, {"rp": 2}, "tRP"),
     (NARROW, {}, {"ras": 6, "rc": 9}, "tRAS"),
@@ -220,7 +220,9 @@ SPOILT = [
 ]
 
 
-@pytest.mark.parametrize(("case", "demands", "kept", "rule"), SPOILT, ids=lambda value: str(value))
+@pytest.mark.parametrize(
+    ("case", "demands", "kept", "rule"), BROKEN_RULES, ids=lambda value: str(value)
+)
 def test_a_wait_too_short_is_noticed(case, demands, kept, rule):
     """So the controller goes to the limit of each rule, and the model sees each broken."""
     chance = random.Random(1)
@@ -239,7 +241,9 @@ def test_a_wait_too_short_is_noticed(case, demands, kept, rule):
     assert bench.sdram.breach == rule
 
 
-@pytest.mark.parametrize(("case", "demands"), {(row[0], tuple(row[1].items())) for row in SPOILT})
+@pytest.mark.parametrize(
+    ("case", "demands"), {(row[0], tuple(row[1].items())) for row in BROKEN_RULES}
+)
 def test_the_same_traffic_keeps_all_rules(case, demands):
     demands = dict(demands)
     demands.pop("rrd", None)
