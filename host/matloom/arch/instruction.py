@@ -76,18 +76,18 @@ def _layout(opcode: Opcode) -> dict[str, _Bits]:
 
 
 def pack(instruction: Instruction) -> bytes:
-    """Return the instruction as 16, 32 or 48 little-endian bytes; raise `IsaError` if unfit."""
+    """Return the instruction as 16, 32 or 48 little-endian bytes; raise `IsaError` out of range."""
     opcode, layout = instruction.opcode, _layout(instruction.opcode)
-    word, unfit = int(opcode), []
+    word, out_of_range = int(opcode), []
     for name, value in instruction.values.items():
         if name not in layout:
             raise IsaError(f"{opcode.name} has no field {name!r}")
         bits = layout[name]
         if not bits.smallest <= value <= bits.largest:
-            unfit.append((bits, name, value))
+            out_of_range.append((bits, name, value))
         word |= (int(value) & bits.mask) << bits.position
-    if unfit:
-        bits, name, value = min(unfit)
+    if out_of_range:
+        bits, name, value = min(out_of_range)
         raise IsaError(
             f"{opcode.name}.{name} must be {bits.smallest} to {bits.largest}, not {int(value)}"
         )

@@ -1,4 +1,4 @@
-"""The engine and the memory behind its bus: how long each of its units takes for what it is told.
+"""The engine and its external memory: how long each of its units takes for what it is told.
 
 All who ask what something costs ask here: prediction, transfers in time, tiles and layouts.
 """

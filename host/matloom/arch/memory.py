@@ -1,4 +1,4 @@
-"""The memory behind the bus: how fast it answers, its rules, and some by name."""
+"""The external memory: how fast it answers, its rules, and some by name."""
 
 import dataclasses
 import json
@@ -166,7 +166,7 @@ REFERENCE_MEMORY = Memory()
 #: Memories by name.
 MEMORIES = {
     "reference": REFERENCE_MEMORY,
-    # Block RAM next to the engine, behind an interconnect with a register each way.
+    # Block RAM next to the engine, reached over an interconnect with a register each way.
     "on-chip": Memory(read_latency=4, write_latency=3),
     # 16 bits of single-data-rate SDRAM at the engine's clock, up to 100 MHz: CAS latency 3, pages
     # of 512 columns, precharge and activation of 2 cycles each; 8 cycles for controller and pads.
@@ -174,7 +174,7 @@ MEMORIES = {
     "sdram-16": Memory(
         bytes_a_cycle=2, read_latency=11, write_latency=6, row_bytes=1024, row_miss_cycles=4
     ),
-    # The SDRAM of a ULX3S behind our controller (docs/sdram.md, Figures): 16 bits less a refresh of
+    # The SDRAM of a ULX3S with our controller (docs/sdram.md, Figures): 16 bits less a refresh of
     # 12 cycles in each 488; 10 cycles, CAS latency 2, the 2 columns of a beat and 2 registers in
     # the pins; a write begins when all 16 beats of its burst have come. Rows are opened ahead.
     "ulx3s-sdram": Memory(bytes_a_cycle=Fraction(39, 20), read_latency=16, write_latency=42),

@@ -97,7 +97,7 @@ def _fpga_report(chip: Any, device: str, output: Path, name: str, effort: Any) -
 @cli.command("simulate-link")
 @CONFIG
 def simulate_link(config: str) -> None:
-    """Simulate the chip behind a serial line until interrupted; print what --device takes."""
+    """Simulate the chip on a serial line until interrupted; print what --device takes."""
     import threading
 
     from matloom.arch.config import load_config
@@ -105,7 +105,7 @@ def simulate_link(config: str) -> None:
     from matloom.terminal.progress import progress
 
     chosen = load_config(config)
-    with progress(f"building the simulator of {config} behind its link"):
+    with progress(f"building the simulator of {config} with its link"):
         chip = LinkedChip(chosen)
     with chip:
         click.echo(f"--device {chip.device} --config {config}")

@@ -42,7 +42,7 @@ class Owner(Protocol):
 
 
 class Driver:
-    """One engine behind a transport.
+    """One engine, reached through a transport.
 
     Opening checks identity, interface version and configuration digest. After a run that did not
     come to its end, by a fault, a limit or an interruption, the next use resets the engine.

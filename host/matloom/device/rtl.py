@@ -1,4 +1,4 @@
-"""The generated chip in Verilator, behind the four calls of a transport."""
+"""The generated chip in Verilator, reached by the four calls of a transport."""
 
 import ctypes
 import os

@@ -110,14 +110,14 @@ class Loads:
         """
         changed, before = False, 0
         for number in range(bisect_right(self._ends, time), len(self._ends)):
-            behind = before - self._starts[number]
-            if behind > 0:
-                self._delay(number, behind, whole=True)
+            late = before - self._starts[number]
+            if late > 0:
+                self._delay(number, late, whole=True)
             end = end_of(number, self._starts[number]) + self._between[number]
             more = max(0, end - self._ends[number])
             self._delay(number, more, whole=False)
             before = self._ends[number]
-            changed |= behind > 0 or more > 0
+            changed |= late > 0 or more > 0
         self.free = max(self.free, before)
         return changed
 

@@ -47,7 +47,8 @@ def candidates(segment: Segment, config: Config, *, effort: int = 1) -> tuple[Ca
         # Those of few weights, next to an input that stays.
         first = segment.stages[0]
         fits = (
-            isinstance(first, ArrayStage) and _beside(first, _PROLOGUES[0][1]) < config.spad_bytes
+            isinstance(first, ArrayStage)
+            and _prologue_bytes(first, _PROLOGUES[0][1]) < config.spad_bytes
         )
         starts = (Candidate(), *(prologues[:_LARGE_PROLOGUES] if fits else ()))
         if effort <= 1 and len(segment.stages) > _FEW_STAGES:
@@ -59,7 +60,7 @@ def candidates(segment: Segment, config: Config, *, effort: int = 1) -> tuple[Ca
     return (*(Candidate(tiles=tiles) for tiles in (4, 3, 8, 16)), *prologues)
 
 
-def _beside(stage: ArrayStage, blocks: int) -> int:
+def _prologue_bytes(stage: ArrayStage, blocks: int) -> int:
     """Return the bytes of a stage's input and of some output blocks' weights."""
     weights = blocks * int(stage.weights.shape[1])
     return stage.images * stage.in_rows * stage.in_row_bytes + weights

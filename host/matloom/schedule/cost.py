@@ -193,8 +193,8 @@ class _Engine:
             self._settle(unit)
             return
         assert timing is not None
-        behind = bool(self._started[unit]) and self._free[unit] >= start
-        work, self._more[unit] = timing.durations[behind]
+        back_to_back = bool(self._started[unit]) and self._free[unit] >= start
+        work, self._more[unit] = timing.durations[back_to_back]
         self._started[unit].append(start)
         self.done[unit].append(0)
         self._free[unit] = start
@@ -221,8 +221,8 @@ class _Engine:
             return
         arrives = ready + machine.load_latency
         start = max(arrives, loads.free)
-        behind = bool(started) and loads.free >= arrives
-        work, more = timing.durations[behind]
+        back_to_back = bool(started) and loads.free >= arrives
+        work, more = timing.durations[back_to_back]
         loads.append(start, self._banks.load(start, work, timing), more)
         started.append(max(ready, start - machine.load_latency))
         self.busy[_LOAD] += work

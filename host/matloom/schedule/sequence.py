@@ -1,4 +1,4 @@
-"""The order of tiles: stage by stage, with element-wise stages woven into their producer."""
+"""The order of tiles: stage by stage, with element-wise stages interleaved with their producer."""
 
 import itertools
 from collections import deque

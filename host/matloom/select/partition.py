@@ -102,8 +102,8 @@ def _stages(
         else:
             try:
                 stages[id(node)] = stages_of(node, graph, names, machine)
-            except Unsupported as unfit:
-                reasons[id(node)] = str(unfit)
+            except Unsupported as unsupported:
+                reasons[id(node)] = str(unsupported)
     return stages, reasons
 
 

@@ -26,7 +26,7 @@ _WRITES = (Request.WRITE_REGISTERS, Request.WRITE_MEMORY)
 
 
 class LinkDevice:
-    """Registers and memory of a transport behind the link's frames.
+    """Registers and memory of a transport, served over the link's frames.
 
     Members
     -------

@@ -21,7 +21,7 @@ _TIMEOUT = 20.0
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """Both devices behind one driver each, the model first."""
+    """Both devices under one driver each, the model first."""
 
     config: Config
     model: Driver

@@ -45,7 +45,7 @@ def test_formats_fit_and_names_differ(opcode):
     assert len(set(names)) == len(names)
 
 
-def test_fields_lie_one_behind_the_other():
+def test_fields_are_contiguous():
     """Bit by bit: setting one field changes its own bits and no other."""
     for opcode, layout in FORMATS.items():
         plain, position = int.from_bytes(pack(Instruction(opcode)), "little"), 0

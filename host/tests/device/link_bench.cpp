@@ -1,4 +1,4 @@
-// The link alone with a register file and a memory, behind a C interface for ctypes.
+// The link alone with a register file and a memory, with a C interface for ctypes.
 
 #include <cstdint>
 #include <vector>

@@ -1,4 +1,4 @@
-"""The chip behind its host link, simulated as a whole, under the verbs and calls of any device."""
+"""The chip with its host link, simulated as a whole, under the verbs and calls of any device."""
 
 import subprocess
 import sys

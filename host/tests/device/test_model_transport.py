@@ -1,4 +1,4 @@
-"""The functional model behind registers: what software sees of a run, a fault, a reset."""
+"""The functional model under its registers: what software sees of a run, a fault, a reset."""
 
 import pytest
 

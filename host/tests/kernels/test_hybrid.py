@@ -47,7 +47,7 @@ def test_dense_from_its_definition(seed):
 
 
 @pytest.mark.parametrize("op", [Op.CONV_2D, Op.FULLY_CONNECTED])
-def test_layers_beside_litert(op):
+def test_layers_against_litert(op):
     interpreter = pytest.importorskip(
         "ai_edge_litert.interpreter", reason="ai-edge-litert is not installed"
     )

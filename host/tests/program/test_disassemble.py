@@ -39,7 +39,7 @@ def test_values_with_names():
     ]
 
 
-def test_nothing_behind_end():
+def test_nothing_after_end():
     assert len(disassemble(pack(Instruction(Opcode.END)) + b"\xff" * 16).splitlines()) == 1
 
 

@@ -72,7 +72,7 @@ def test_long_distances_become_the_longest_wait():
     assert _exec(order, 0, weights=200).wait_load == 63
 
 
-def test_external_memory_orders_a_load_behind_the_store():
+def test_external_memory_orders_a_load_after_the_store():
     order = _order()
     _store(order, 0, 0)
     _store(order, 32, 512)

@@ -148,7 +148,7 @@ def test_any_convolution_may_make_them(kernel, stride):
     assert check(Chain((1, 16, 24, 9)).convolve(16, kernel, stride).halve().graph())
 
 
-def test_one_behind_the_other():
+def test_one_after_the_other():
     chain = Chain((1, 32, 32, 4)).convolve(16).halve().convolve(32).halve().convolve(64).halve()
     assert check(chain.graph())
 

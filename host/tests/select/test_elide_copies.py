@@ -103,7 +103,7 @@ def test_what_somebody_else_reads_is_copied():
     assert check(network.graph(joined, second)).timestamp > 0
 
 
-def test_an_upsampled_map_beside_its_ancestor():
+def test_an_upsampled_map_next_to_its_ancestor():
     network = Network(6, (1, 8, 8, 12))
     wide = network.convolution(0, 20)
     pool = Pool2D(window=(2, 2), stride=(2, 2), padding=VALID, activation=Activation.NONE)

@@ -105,7 +105,7 @@ def test_a_convolution_looks_up_on_its_way(seed):
     assert found[Table.NONE] == 0
 
 
-def test_a_table_behind_a_table_is_one():
+def test_a_table_after_a_table_is_one():
     network = Network()
     made = network.unary(Op.LOGISTIC, network.unary(Op.HARD_SWISH, network.convolution(0)))
     again = network.unary(Op.HARD_SWISH, network.convolution(made))
@@ -114,7 +114,7 @@ def test_a_table_behind_a_table_is_one():
     assert found[Table.NONE] == 0
 
 
-def test_what_is_needed_unchanged_is_looked_up_behind():
+def test_what_is_needed_unchanged_is_looked_up_afterwards():
     network = Network()
     kept = network.convolution(0)
     found = kinds(posts(network.graph(kept, network.unary(Op.HARD_SWISH, kept))))
@@ -122,7 +122,7 @@ def test_what_is_needed_unchanged_is_looked_up_behind():
     assert found[Table.FILL] == 1
 
 
-def test_what_two_read_is_looked_up_behind():
+def test_what_two_read_is_looked_up_afterwards():
     """A convolution times its gate, which many networks have."""
     network = Network()
     made = network.convolution(0)
@@ -171,7 +171,7 @@ def test_unsigned_bytes(given, made, device):
     assert found.dtype == made
 
 
-def test_unsigned_bytes_behind_a_table_cost_nothing():
+def test_unsigned_bytes_after_a_table_cost_nothing():
     network = Network()
     made = network.unary(Op.LOGISTIC, network.convolution(0))
     graph = network.graph(network.unary(Op.QUANTIZE, made))

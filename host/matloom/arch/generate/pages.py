@@ -115,7 +115,7 @@ def _register_doc(item: Register) -> str:
 
 def registers_page() -> str:
     """Return the page of the register map."""
-    parts = [NOTICE, "# Registers\n", "32-bit registers behind AXI4-Lite, byte offsets.\n"]
+    parts = [NOTICE, "# Registers\n", "32-bit registers on AXI4-Lite, byte offsets.\n"]
     rows = [
         (
             f"`{item.offset:#05x}`",

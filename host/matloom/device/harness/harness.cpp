@@ -1,4 +1,4 @@
-// Runs the Verilated chip with a model of external memory, behind a C interface for ctypes.
+// Runs the Verilated chip with a model of external memory, through a C interface for ctypes.
 //
 // Timing of the memory: a read burst's first beat follows its address by `read_latency` cycles;
 // beats follow each other by `beat_numerator / beat_denominator` cycles, and by `row_miss_cycles`

@@ -1,4 +1,4 @@
-// The SDRAM model alone, behind a C interface for ctypes: for tests of units in another simulator.
+// The SDRAM model alone, with a C interface for ctypes: for tests of units in another simulator.
 
 #include "sdram.h"
 

@@ -1,4 +1,4 @@
-"""The functional model behind the register map, so that the one driver serves it too."""
+"""The functional model under the register map, so that the one driver serves it too."""
 
 import numpy as np
 from numpy.typing import NDArray
