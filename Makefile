@@ -1,5 +1,5 @@
 # Every verb of the repository; `make` alone lists them. PYTHON chooses the interpreter of .venv,
-# ARGS reaches the tool behind the verb: make test ARGS="-k isa -x". SECONDS is the time of soak.
+# ARGS reaches the tool that the verb runs: make test ARGS="-k isa -x". SECONDS is the time of soak.
 PYTHON ?= python3
 CONFIG ?= reference
 BENCH_CONFIGS ?= reference small nano

@@ -3,7 +3,7 @@
     python bench/modes.py                            # all, into docs/results/modes.json
     python bench/modes.py --only i8xi8 i8xi8+bf16    # keeps the others of the report
 
-The array with the accumulators that it updates stands alone behind four pins
+The array with the accumulators that it updates stands alone, reached through four pins
 (`matloom_rtl.fpga.pinsaver`); the rest of the chip is missing. Each set takes minutes.
 """
 
