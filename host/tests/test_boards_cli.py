@@ -17,22 +17,29 @@ def test_list():
     done = run("build", "--list")
     assert done.returncode == 0, done.stderr
     names = [line.split()[0] for line in done.stdout.splitlines()]
-    wanted = {"ulx3s-85f", "ulx3s-25f", "orangecrab-85f", "colorlight-5a75b", "tang-nano-20k"}
+    wanted = {
+        "arty-a7-35t",
+        "ulx3s-85f",
+        "ulx3s-25f",
+        "orangecrab-85f",
+        "colorlight-5a75b",
+        "tang-nano-20k",
+    }
     assert wanted <= set(names)
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["build", "ulx4m"], "a board must be one of colorlight-5a75b, "),
+        (["build", "ulx4m"], "a board must be one of arty-a7-35t, "),
         (["build", "ulx3s-85f", "--config", "tiny"], "config"),
         (["build", "ulx3s-85f", "--freq", "3"], "clock must be one that a PLL of the ECP5 makes"),
-        (["fit", "ulx4m"], "a board must be one of colorlight-5a75b, "),
+        (["fit", "ulx4m"], "a board must be one of arty-a7-35t, "),
         (["fit", "ulx3s-85f", "--network", "none.tflite"], "none.tflite"),
         (["fit", "ulx3s-85f", "--network", __file__], "TFL3"),
         (["fit", "ulx3s-85f", "--freq", "399"], "an engine must fit ulx3s-85f at 4"),
         (["program", "ulx3s-85f", "none.bit"], "a bitstream must be a file, not 'none.bit'"),
-        (["simulate-board", "ulx4m"], "a board must be one of colorlight-5a75b, "),
+        (["simulate-board", "ulx4m"], "a board must be one of arty-a7-35t, "),
     ],
 )
 def test_mistakes_are_one_sentence(words, sentence):

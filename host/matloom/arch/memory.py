@@ -187,6 +187,7 @@ MEMORIES = {
 
 #: Memories of boards with their own engine and clock, by the name that a board says to the host.
 BOARD_MEMORIES = {
+    "arty-a7-35t": "board-block",
     "colorlight-5a75b": "board-block",
     "orangecrab-85f": "board-block",
     "tang-nano-20k": "tang-nano-sdram",

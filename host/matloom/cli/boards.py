@@ -58,6 +58,8 @@ def build(
 ) -> None:
     """Make the bitstream of BOARD, a name of --list or a file.toml, and a report of it.
 
+    For a device that no open tool places: a folder for Vivado, with a check by Yosys.
+
     Netlist and routings are kept in the cache under a digest of all that they depend on: the same
     call again takes no time, and more seeds begin at the netlist. A clock that is missed is an
     error, and there is no bitstream.
@@ -65,8 +67,13 @@ def build(
     from matloom_rtl.board.definition import load_board
     from matloom_rtl.board.plan import make_plan
     from matloom_rtl.fpga.progress import FlowError
+    from matloom_rtl.fpga.vivado import VIVADO_DEVICES
 
-    plan = make_plan(load_board(board), config, round(freq * 1e6) if freq else None)
+    found = load_board(board)
+    if found.device in VIVADO_DEVICES:
+        _for_vivado(found, output, config, freq)
+        return
+    plan = make_plan(found, config, round(freq * 1e6) if freq else None)
     engine = config or plan.board.config
     click.echo(f"{plan.board.title}: {engine} at {plan.clock_mhz:g} MHz, {plan.device.name}")
     tried = tuple(range(seed, seed + (seeds or _MOST_SEEDS)))
@@ -84,6 +91,30 @@ def build(
     click.echo(f"{bitstream}: {summary(made.report)}")
 
 
+def _for_vivado(board: Any, output: Path | None, config: str | None, freq: float | None) -> None:
+    """Write the folder of a board that Vivado builds, and a report of its synthesis by Yosys."""
+    import tempfile
+
+    from matloom_rtl.board.vivado import check, make_project
+    from matloom_rtl.fpga.progress import FlowError
+
+    project = make_project(board, config, round(freq * 1e6) if freq else None)
+    click.echo(f"{board.title}: a folder for Vivado, {project.clock_mhz:g} MHz; no bitstream")
+    folder = output or Path("build") / board.name
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in project.files.items():
+        (folder / name).write_text(text)
+        click.echo(folder / name)
+    try:
+        with tempfile.TemporaryDirectory(prefix="matloom-vivado-") as work:
+            report = check(project, Path(work), click.echo)
+    except FlowError as error:
+        raise ValueError(str(error)) from error
+    path = folder / f"{board.name}.json"
+    path.write_text(json.dumps(report, indent=2) + "\n")
+    click.echo(f"{path}: by Yosys {_area(report)}")
+
+
 def build_in_cache(plan: Any, seeds: tuple[int, ...], jobs: int = 1, *, first: bool = False) -> Any:
     """Return the bitstream of a plan, with all that is kept of it in the cache.
 
@@ -99,11 +130,14 @@ def build_in_cache(plan: Any, seeds: tuple[int, ...], jobs: int = 1, *, first: b
         return build_board(plan, work, click.echo, seeds, jobs, first)
 
 
+def _area(report: dict[str, Any]) -> str:
+    area = report["area"]
+    return ", ".join(f"{name} {item['used']} of {item['available']}" for name, item in area.items())
+
+
 def summary(report: dict[str, Any]) -> str:
     """Return clock and area of a report of a board, as a line."""
-    area = report["area"]
-    used = ", ".join(f"{name} {item['used']} of {item['available']}" for name, item in area.items())
-    return f"{report['fmax_mhz']} MHz by seed {report['seed']}; {used}"
+    return f"{report['fmax_mhz']} MHz by seed {report['seed']}; {_area(report)}"
 
 
 #: Seeds that are tried where nobody says how many.

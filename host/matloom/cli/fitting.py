@@ -59,10 +59,10 @@ def _part(name: str, freq: float | None) -> Any:
     from matloom.tools.fit import Part
     from matloom_rtl.board.definition import load_board
     from matloom_rtl.board.top import settings_for
-    from matloom_rtl.fpga.devices import DEVICES
+    from matloom_rtl.fpga.vivado import BOARD_DEVICES
 
     board = load_board(name)
-    device = DEVICES[board.device]
+    device = BOARD_DEVICES[board.device]
     pll, _ = settings_for(board, round(freq * 1e6) if freq else None)
     return Part(
         board=board.name,

@@ -5,12 +5,12 @@ from amaranth.lib import wiring
 from amaranth.lib.cdc import AsyncFFSynchronizer
 from amaranth.lib.wiring import In, Out
 
-from matloom_rtl.board.pll import ECP5_RULES, GW2A_RULES, Pll, choose
+from matloom_rtl.board.pll import ECP5_RULES, GW2A_RULES, XC7_RULES, Pll, choose
 
 __all__ = ["Clocking", "Reset", "pll_for"]
 
 #: Rules of the PLL, by family.
-_RULES = {"ecp5": ECP5_RULES, "gowin": GW2A_RULES}
+_RULES = {"ecp5": ECP5_RULES, "gowin": GW2A_RULES, "xilinx": XC7_RULES}
 
 
 def pll_for(family: str, input_hz: int, wanted_hz: int) -> Pll:
@@ -107,7 +107,28 @@ def _gowin(pll: Pll, source, clock, locked, early=None) -> Instance:
     )
 
 
-_INSTANCES = {"ecp5": _ecp5, "gowin": _gowin}
+def _xilinx(pll: Pll, source, clock, locked) -> Instance:
+    """Return a PLLE2_BASE; its output is not in phase with its input, which no pin needs."""
+    feedback = Signal()
+    return Instance(
+        "PLLE2_BASE",
+        p_BANDWIDTH="OPTIMIZED",
+        p_CLKIN1_PERIOD=1e9 / pll.input_hz,
+        p_DIVCLK_DIVIDE=pll.input_divider,
+        p_CLKFBOUT_MULT=pll.feedback_divider,
+        p_CLKOUT0_DIVIDE=pll.output_divider,
+        p_STARTUP_WAIT="FALSE",
+        i_CLKIN1=source,
+        i_CLKFBIN=feedback,
+        i_RST=Const(0),
+        i_PWRDWN=Const(0),
+        o_CLKFBOUT=feedback,
+        o_CLKOUT0=clock,
+        o_LOCKED=locked,
+    )
+
+
+_INSTANCES = {"ecp5": _ecp5, "gowin": _gowin, "xilinx": _xilinx}
 
 
 def _megahertz(hz) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from matloom.arch.sdram import SDRAMS, load_sdram
-from matloom_rtl.fpga.devices import DEVICES
+from matloom_rtl.fpga.vivado import BOARD_DEVICES
 
 __all__ = ["BOARD_FOLDER", "Board", "BoardError", "board_names", "load_board"]
 
@@ -47,7 +47,7 @@ class Board:
     name, title:
         What commands, and what people call it.
     device, package, speed:
-        One of `matloom_rtl.fpga.devices`; package and grade as nextpnr has them, nothing where the
+        One of `matloom_rtl.fpga.vivado`; package and grade as nextpnr has them, nothing where the
         device implies them.
     config:
         The engine that is built where nobody asks for another.
@@ -141,7 +141,7 @@ def _check_values(path: Path, values: dict[str, Any]) -> None:
             raise BoardError(f"{name} in {path} must {rule}, not {value!r}")
 
     device, memory, pins = values["device"], values["memory"], values.get("pins", {})
-    require("device", device in DEVICES, f"be one of {', '.join(DEVICES)}", device)
+    require("device", device in BOARD_DEVICES, f"be one of {', '.join(BOARD_DEVICES)}", device)
     kind = memory.get("kind")
     require("memory.kind", kind in MEMORIES, f"be one of {', '.join(MEMORIES)}", kind)
     fields_ = MEMORIES[kind]

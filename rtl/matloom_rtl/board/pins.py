@@ -1,6 +1,7 @@
 """Where the ports of a board's top lie, and how each family's tools are told."""
 
 import importlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -108,13 +109,12 @@ def _named(board: Board, name: str) -> Place:
 
 
 def constraints(board: Board, family: str) -> str:
-    """Return the text that tells nextpnr of a family all pins, and the oscillator's frequency."""
+    """Return the text that tells the tool of a family all pins, and the oscillator's frequency."""
     lines = []
     for port, place in places(board).items():
         told = " ".join(f"{key}={value}" for key, value in place.attributes.items())
         lines += _LINES[family](port, place.site, told)
-    if family == "ecp5":
-        lines.append(f'FREQUENCY PORT "clk" {board.input_hz / 1e6:g} MHZ;')
+    lines += _CLOCKS[family](board.input_hz / 1e6)
     return "\n".join(lines) + "\n"
 
 
@@ -126,4 +126,21 @@ def _gowin(port: str, site: str, told: str) -> list[str]:
     return [f'IO_LOC "{port}" {site};', *([f'IO_PORT "{port}" {told};'] if told else [])]
 
 
-_LINES = {"ecp5": _ecp5, "gowin": _gowin}
+def _xilinx(port: str, site: str, told: str) -> list[str]:
+    attributes = " ".join(f"{pair.replace('=', ' ')}" for pair in told.split())
+    return [f"set_property -dict {{PACKAGE_PIN {site} {attributes}}} [get_ports {{{port}}}]"]
+
+
+_LINES = {"ecp5": _ecp5, "gowin": _gowin, "xilinx": _xilinx}
+
+#: What else is told, by the oscillator's MHz. Gowin's nextpnr takes no constraint of a clock. A
+#: device of Xilinx wants to know of the voltage of its configuration pins, 3.3 V on these boards.
+_CLOCKS: dict[str, Callable[[float], list[str]]] = {
+    "ecp5": lambda mhz: [f'FREQUENCY PORT "clk" {mhz:g} MHZ;'],
+    "gowin": lambda mhz: [],
+    "xilinx": lambda mhz: [
+        f"create_clock -name clk -period {1000 / mhz:.3f} [get_ports {{clk}}]",
+        "set_property CFGBVS VCCO [current_design]",
+        "set_property CONFIG_VOLTAGE 3.3 [current_design]",
+    ],
+}

@@ -1,10 +1,19 @@
-"""Dividers of the PLLs of two families: the nearest clock that their rules allow."""
+"""Dividers of the PLLs of three families: the nearest clock that their rules allow."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-__all__ = ["ECP5_RULES", "GW2A_RULES", "Pll", "PllRules", "allowed", "choose"]
+__all__ = [
+    "ECP5_RULES",
+    "GW2A_RULES",
+    "XC7_RULES",
+    "OscillatorPll",
+    "Pll",
+    "PllRules",
+    "allowed",
+    "choose",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,6 +28,8 @@ class PllRules:
         Numbers that there are.
     input_hz, detector_hz, oscillator_hz, output_hz:
         Least and most of the input, the phase detector, the oscillator (VCO) and the output.
+    pll:
+        What the feedback divides: the output (`Pll`), or the oscillator (`OscillatorPll`).
     """
 
     name: str
@@ -29,32 +40,7 @@ class PllRules:
     detector_hz: tuple[int, int]
     oscillator_hz: tuple[int, int]
     output_hz: tuple[int, int]
-
-
-#: EHXPLLL with its feedback from CLKOP (data sheet FPGA-DS-02012, sysCLOCK PLL timing).
-#: The phase detector is held to the range of the inputs; `ecppll` goes down to 3.125 MHz.
-ECP5_RULES = PllRules(
-    name="ECP5",
-    input_dividers=range(1, 129),
-    feedback_dividers=range(1, 129),
-    output_dividers=tuple(range(1, 129)),
-    input_hz=(8_000_000, 400_000_000),
-    detector_hz=(8_000_000, 400_000_000),
-    oscillator_hz=(400_000_000, 800_000_000),
-    output_hz=(10_000_000, 400_000_000),
-)
-
-#: rPLL of a GW2A or GW2AR, grade C8/I7 (data sheet DS226).
-GW2A_RULES = PllRules(
-    name="GW2A",
-    input_dividers=range(1, 65),
-    feedback_dividers=range(1, 65),
-    output_dividers=(2, 4, 8, 16, 32, 48, 64, 80, 96, 112, 128),
-    input_hz=(3_000_000, 500_000_000),
-    detector_hz=(3_000_000, 500_000_000),
-    oscillator_hz=(500_000_000, 1_250_000_000),
-    output_hz=(3_906_250, 625_000_000),
-)
+    pll: "type[Pll]"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +61,11 @@ class Pll:
         """What the phase detector compares."""
         return Fraction(self.input_hz, self.input_divider)
 
+    @staticmethod
+    def multiple(wanted: Fraction, detector: Fraction, output_divider: int) -> Fraction:
+        """Return the feedback that would make a clock exactly, were it a number that there is."""
+        return wanted / detector
+
     @property
     def output_hz(self) -> Fraction:
         """The clock that it makes."""
@@ -84,6 +75,72 @@ class Pll:
     def oscillator_hz(self) -> Fraction:
         """The oscillator inside (VCO)."""
         return self.output_hz * self.output_divider
+
+
+@dataclass(frozen=True, kw_only=True)
+class OscillatorPll(Pll):
+    """Settings of a PLL whose feedback comes from the oscillator.
+
+    The oscillator is the input / `input_divider` * `feedback_divider`, the output an
+    `output_divider`-th of it.
+    """
+
+    @staticmethod
+    def multiple(wanted: Fraction, detector: Fraction, output_divider: int) -> Fraction:
+        """Return the feedback that would make a clock exactly, were it a number that there is."""
+        return wanted * output_divider / detector
+
+    @property
+    def oscillator_hz(self) -> Fraction:
+        """The oscillator inside (VCO)."""
+        return self.detector_hz * self.feedback_divider
+
+    @property
+    def output_hz(self) -> Fraction:
+        """The clock that it makes."""
+        return self.oscillator_hz / self.output_divider
+
+
+#: EHXPLLL with its feedback from CLKOP (data sheet FPGA-DS-02012, sysCLOCK PLL timing).
+#: The phase detector is held to the range of the inputs; `ecppll` goes down to 3.125 MHz.
+ECP5_RULES = PllRules(
+    name="ECP5",
+    input_dividers=range(1, 129),
+    feedback_dividers=range(1, 129),
+    output_dividers=tuple(range(1, 129)),
+    input_hz=(8_000_000, 400_000_000),
+    detector_hz=(8_000_000, 400_000_000),
+    oscillator_hz=(400_000_000, 800_000_000),
+    output_hz=(10_000_000, 400_000_000),
+    pll=Pll,
+)
+
+#: rPLL of a GW2A or GW2AR, grade C8/I7 (data sheet DS226).
+GW2A_RULES = PllRules(
+    name="GW2A",
+    input_dividers=range(1, 65),
+    feedback_dividers=range(1, 65),
+    output_dividers=(2, 4, 8, 16, 32, 48, 64, 80, 96, 112, 128),
+    input_hz=(3_000_000, 500_000_000),
+    detector_hz=(3_000_000, 500_000_000),
+    oscillator_hz=(500_000_000, 1_250_000_000),
+    output_hz=(3_906_250, 625_000_000),
+    pll=Pll,
+)
+
+#: PLLE2_BASE of an Artix-7, grades 1 and 1L: ranges of the dividers by UG472, of the frequencies by
+#: the data sheet DS181.
+XC7_RULES = PllRules(
+    name="Artix-7",
+    input_dividers=range(1, 57),
+    feedback_dividers=range(2, 65),
+    output_dividers=tuple(range(1, 129)),
+    input_hz=(19_000_000, 800_000_000),
+    detector_hz=(19_000_000, 450_000_000),
+    oscillator_hz=(800_000_000, 1_600_000_000),
+    output_hz=(6_250_000, 800_000_000),
+    pll=OscillatorPll,
+)
 
 
 def _inside(value: Fraction | int, limits: tuple[int, int]) -> bool:
@@ -108,10 +165,10 @@ def _candidates(input_hz: int, wanted: Fraction, rules: PllRules) -> Iterator[Pl
     for divider in rules.input_dividers:
         if not _inside(Fraction(input_hz, divider), rules.detector_hz):
             continue
-        near = int(wanted * divider / input_hz)
-        for feedback in (near, near + 1):
-            for output in rules.output_dividers:
-                pll = Pll(
+        for output in rules.output_dividers:
+            near = int(rules.pll.multiple(wanted, Fraction(input_hz, divider), output))
+            for feedback in (near, near + 1):
+                pll = rules.pll(
                     input_hz=input_hz,
                     input_divider=divider,
                     feedback_divider=feedback,

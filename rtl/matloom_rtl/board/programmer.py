@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 from matloom_rtl.board.definition import Board, BoardError
-from matloom_rtl.fpga.devices import DEVICES
+from matloom_rtl.fpga.vivado import BOARD_DEVICES
 
 __all__ = ["programmer_command"]
 
@@ -24,7 +24,7 @@ def programmer_command(board: Board, bitstream: Path, flash: bool = False) -> li
         No such file, one of another family, a board whose file names no programmer, or no
         openFPGALoader on this machine.
     """
-    suffix = DEVICES[board.device].bitstream_suffix
+    suffix = BOARD_DEVICES[board.device].bitstream_suffix
     if not bitstream.is_file():
         raise BoardError(f"a bitstream must be a file, not {str(bitstream)!r}")
     if bitstream.suffix != suffix:

@@ -9,7 +9,7 @@ from matloom_rtl.board.clocking import Clocking, Reset, pll_for
 from matloom_rtl.board.definition import Board
 from matloom_rtl.board.memory import BlockMemory
 from matloom_rtl.board.sdram import BoardSdram
-from matloom_rtl.fpga.devices import DEVICES
+from matloom_rtl.fpga.vivado import BOARD_DEVICES
 from matloom_rtl.link.core import LinkedCore
 from matloom_rtl.link.settings import LinkSettings
 
@@ -27,7 +27,7 @@ def settings_for(board: Board, clock_hz: int | None = None, baud: int | None = N
     ValueError
         The PLL cannot make the clock, or the clock not the rate.
     """
-    family = DEVICES[board.device].family
+    family = BOARD_DEVICES[board.device].family
     pll = pll_for(family, board.input_hz, clock_hz or board.clock_hz)
     link = LinkSettings(
         clock_hz=round(pll.output_hz),
@@ -62,7 +62,7 @@ class BoardTop(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.domains.sync = ClockDomain(reset_less=True)
-        family = DEVICES[self._board.device].family
+        family = BOARD_DEVICES[self._board.device].family
         has_sdram = self._board.memory.kind == "sdram"
         m.submodules.clocking = clocking = Clocking(family, self._pll, early=has_sdram)
         m.submodules.start = reset = Reset()
@@ -88,7 +88,7 @@ class BoardTop(wiring.Component):
     def _sdram(self, m: Module, clocking: Clocking):
         memory = BoardSdram(
             self._board.memory.part,
-            family=DEVICES[self._board.device].family,
+            family=BOARD_DEVICES[self._board.device].family,
             clock_hz=self._link.clock_hz,
             bus_bits=self._config.bus_bits,
             burst_beats=self._config.burst_beats,

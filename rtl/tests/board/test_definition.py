@@ -12,7 +12,7 @@ from matloom_rtl.board.definition import BOARD_FOLDER, BoardError, board_names, 
 from matloom_rtl.board.pins import constraints, places
 from matloom_rtl.board.sdram import PIN_CYCLES
 from matloom_rtl.board.top import settings_for
-from matloom_rtl.fpga.devices import DEVICES
+from matloom_rtl.fpga.vivado import BOARD_DEVICES
 from matloom_rtl.sdram.pins import Plan
 
 LINES = (BOARD_FOLDER / "ulx3s-85f.toml").read_text()
@@ -32,8 +32,8 @@ def test_board_is_sound(name):
     assert link.board == name
     found = places(board)
     assert len({place.site for place in found.values()}) == len(found)
-    text = constraints(board, DEVICES[board.device].family)
-    assert all(f'"{port}"' in text for port in found)
+    text = constraints(board, BOARD_DEVICES[board.device].family)
+    assert all(f'"{port}"' in text or f"{{{port}}}" in text for port in found)
 
 
 def test_the_pins_of_the_ulx3s():
@@ -56,7 +56,7 @@ def test_the_part_is_that_of_the_definition():
 
     packages = {"BG381": "CABGA381", "BG256": "CABGA256", "MG285": "CSFBGA285"}
     for board in map(load_board, board_names()):
-        if board.definition:
+        if board.package:
             known = _definition(board)
             assert known.device.removeprefix("LFE5U-").removesuffix("F") in board.device
             assert packages[known.package] == board.package

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from matloom_rtl.board.pll import ECP5_RULES, GW2A_RULES, Pll, allowed, choose
+from matloom_rtl.board.pll import ECP5_RULES, GW2A_RULES, XC7_RULES, Pll, allowed, choose
 
 RULES = {"ecp5": ECP5_RULES, "gowin": GW2A_RULES}
 
@@ -45,6 +45,23 @@ def test_nothing_is_nearer(family, input_hz):
         pll = choose(input_hz, wanted, rules, tolerance=1)
         assert pll.output_hz in clocks
         assert abs(pll.output_hz - wanted) == min(abs(clock - wanted) for clock in clocks)
+
+
+def test_nothing_is_nearer_on_an_artix():
+    """The feedback of this one comes from the oscillator."""
+    rules, clocks = XC7_RULES, set()
+    detectors = [Fraction(100_000_000, divide) for divide in range(1, 6)]
+    for detector, multiply, after in product(detectors, range(2, 65), range(1, 129)):
+        if 800_000_000 <= detector * multiply <= 1_600_000_000:
+            clocks.add(detector * multiply / after)
+    for wanted in range(20_000_000, 150_000_000, 7_300_000):
+        pll = choose(100_000_000, wanted, rules, tolerance=1)
+        assert allowed(pll, rules)
+        assert abs(pll.output_hz - wanted) == min(abs(clock - wanted) for clock in clocks)
+    pll = choose(100_000_000, 60_000_000, rules)
+    # 100 * 12 = 1200, the middle of 800 to 1600; 1200 / 20 = 60.
+    assert (pll.input_divider, pll.feedback_divider, pll.output_divider) == (1, 12, 20)
+    assert (pll.oscillator_hz, pll.output_hz) == (1_200_000_000, 60_000_000)
 
 
 @pytest.mark.parametrize(

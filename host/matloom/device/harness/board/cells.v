@@ -36,6 +36,20 @@ module rPLL #(
   always @(posedge CLKIN) if (!LOCK) waited <= waited + 1;
 endmodule
 
+module PLLE2_BASE #(
+  parameter BANDWIDTH = "", STARTUP_WAIT = "", real CLKIN1_PERIOD = 10.0,
+  parameter DIVCLK_DIVIDE = 1, CLKFBOUT_MULT = 1, CLKOUT0_DIVIDE = 1
+) (
+  input CLKIN1, CLKFBIN, RST, PWRDWN,
+  output CLKFBOUT, CLKOUT0, LOCKED
+);
+  reg [6:0] waited = 0;
+  assign CLKFBOUT = CLKIN1;
+  assign CLKOUT0 = CLKIN1;
+  assign LOCKED = waited[6];
+  always @(posedge CLKIN1) if (!LOCKED) waited <= waited + 1;
+endmodule
+
 module OFS1P3DX (input D, SP, SCLK, CD, output reg Q);
   always @(posedge SCLK) Q <= CD ? 0 : SP ? D : Q;
 endmodule
