@@ -36,7 +36,7 @@ def instruction_memory(unit: InstructionMemory) -> Claim:
     value, notes = Signal.like(unit.i.payload), Signal(unit.notes.shape().size)
     occupied = inside.register(bits=1 << unit._bits)
     comes, reads = unit.i.valid & unit.i.ready, unit.brings.any()
-    at = inside.register(name="place")
+    at = inside.register(bits=unit._bits, place=0)
     followed = (unit.last + 1)[: unit._bits]
     with m.If(comes & mark & ~held):
         m.d.sync += [held.eq(1), place.eq(followed), value.eq(unit.i.payload)]

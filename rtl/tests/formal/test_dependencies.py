@@ -33,7 +33,7 @@ MUTANTS = {
         *(lambda unit: instruction_memory(unit(NANO)), 5),
     ),
     "a wait is on one instruction too few": (
-        *(Dispatch, ("(wait > issued[: len(wait)])", "(wait > issued[: len(wait)] + 1)")),
+        *(Dispatch, ("~enough & targets[number][-1]", "enough & targets[number][-1]")),
         *(lambda unit: dispatches(unit(NANO)), 12),
     ),
 }
