@@ -1,4 +1,4 @@
-"""Packages a chip for Xilinx' tools: an IP-XACT component, its constraint, a Tcl for a Zynq."""
+"""Packages a chip for Xilinx' tools: an IP-XACT component, a constraint, Tcl for two processors."""
 
 import xml.etree.ElementTree as tree
 from pathlib import Path
@@ -189,10 +189,51 @@ save_bd_design
 """
 
 
+_MICROBLAZE = """\
+# A MicroBlaze with this engine: run in an open project of your board, from this folder,
+#   source microblaze.tcl
+# Registers at the processor's M_AXI_DP; a block RAM of 128 KiB for both, next to the processor's
+# own memory; the engine's interrupt at the first input of the interrupt controller.
+set here [file dirname [file normalize [info script]]]
+set_property ip_repo_paths [concat [get_property ip_repo_paths [current_project]] $here] \\
+    [current_project]
+update_ip_catalog
+create_bd_design matloom_microblaze
+set cpu [create_bd_cell -type ip -vlnv [get_ipdefs -filter {{NAME == microblaze}}] cpu]
+set clocks [create_bd_cell -type ip -vlnv [get_ipdefs -filter {{NAME == clk_wiz}}] clocks]
+set_property -dict [list CONFIG.CLKOUT1_REQUESTED_OUT_FREQ {mhz:g}] $clocks
+apply_bd_automation -rule xilinx.com:bd_rule:microblaze \\
+    -config {{local_mem "64KB" ecc "None" cache "None" debug_module "Debug Only" \\
+    axi_periph "Enabled" axi_intc "1" clk "/clocks/clk_out1"}} $cpu
+set engine [create_bd_cell -type ip -vlnv matloom:engine:{top}:{version}.0 engine]
+set memory [create_bd_cell -type ip -vlnv [get_ipdefs -filter {{NAME == axi_bram_ctrl}}] memory]
+apply_bd_automation -rule xilinx.com:bd_rule:bram_cntlr -config {{BRAM "Auto"}} \\
+    [get_bd_intf_pins memory/BRAM_PORTA]
+apply_bd_automation -rule xilinx.com:bd_rule:axi4 -config {{Master "/cpu (Periph)" \\
+    Slave /engine/s_axil Clk /clocks/clk_out1}} [get_bd_intf_pins engine/s_axil]
+apply_bd_automation -rule xilinx.com:bd_rule:axi4 -config {{Master "/cpu (Periph)" \\
+    Slave /memory/S_AXI Clk /clocks/clk_out1}} [get_bd_intf_pins memory/S_AXI]
+apply_bd_automation -rule xilinx.com:bd_rule:axi4 -config {{Master /engine/m_axi \\
+    Slave /memory/S_AXI Clk /clocks/clk_out1}} [get_bd_intf_pins engine/m_axi]
+set inputs [get_bd_cells -hierarchical -filter {{VLNV =~ *xlconcat*}}]
+connect_bd_net [get_bd_pins engine/irq] [get_bd_pins [lindex $inputs 0]/In0]
+# Clock and reset of the board, where it has a description.
+apply_bd_automation -rule xilinx.com:bd_rule:board [get_bd_pins clocks/clk_in1]
+set reset [get_bd_cells -hierarchical -filter {{VLNV =~ *proc_sys_reset*}}]
+if {{[get_bd_nets -quiet -of_objects [get_bd_pins engine/rst]] eq ""}} {{
+    connect_bd_net [get_bd_pins [lindex $reset 0]/peripheral_reset] [get_bd_pins engine/rst]
+}}
+assign_bd_address
+set_property range 128K [get_bd_addr_segs -filter {{NAME =~ *memory*}}]
+validate_bd_design
+save_bd_design
+"""
+
+
 def package(chip: Chip, folder: Path, mhz: float = 100.0) -> list[Path]:
     """Write a folder for Vivado's list of repositories; return its files.
 
-    `mhz` is the clock: that of the constraint for synthesis alone, and of the design with a Zynq.
+    `mhz` is the clock: that of the constraint for synthesis alone, and of the designs.
     """
     top = chip.sidecar["top"]
     texts = {
@@ -200,6 +241,7 @@ def package(chip: Chip, folder: Path, mhz: float = 100.0) -> list[Path]:
         "component.xml": component(chip),
         "clock_ooc.xdc": _CONSTRAINT.format(period=1000 / mhz),
         "zynq.tcl": _ZYNQ.format(mhz=mhz, top=top, version=INTERFACE_VERSION),
+        "microblaze.tcl": _MICROBLAZE.format(mhz=mhz, top=top, version=INTERFACE_VERSION),
     }
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 import xml.etree.ElementTree as tree
 from pathlib import Path
 
@@ -94,11 +95,18 @@ def test_files_of_the_ip_package(nano, tmp_path):
         assert (tmp_path / item.text).is_file()
     assert (tmp_path / "matloom.v").read_text() == nano.verilog
     assert "-period 12.500 [get_ports clk]" in (tmp_path / "clock_ooc.xdc").read_text()
-    script = (tmp_path / "zynq.tcl").read_text()
     version = root.find("s:version", SPIRIT).text
-    assert f"-vlnv matloom:engine:matloom:{version} engine" in script
-    for name in ("s_axil", "m_axi", "irq", "rst"):
-        assert f"engine/{name}" in script
+    for processor in ("zynq", "microblaze"):
+        script = (tmp_path / f"{processor}.tcl").read_text()
+        assert f"-vlnv matloom:engine:matloom:{version} engine" in script
+        for name in ("s_axil", "m_axi", "irq", "rst"):
+            assert f"engine/{name}" in script
+        commands = "\n".join(line for line in script.splitlines() if not line.startswith("#"))
+        for begin, end in ("{}", "[]"):
+            assert commands.count(begin) == commands.count(end)
+        # A name is made before it is used.
+        for name in set(re.findall(r"\$(\w+)", commands)):
+            assert commands.index(f"set {name} ") < commands.index(f"${name}")
 
 
 def test_the_ip_package_keeps_the_standard(nano):

@@ -193,10 +193,10 @@ def simulate_board(board: str, config: str | None) -> None:
     default=100.0,
     show_default=True,
     metavar="MHZ",
-    help="The clock that constraint and Zynq get.",
+    help="The clock that constraint and designs get.",
 )
 def package_ip(config: str, output: Path, freq: float) -> None:
-    """Write the chip as an IP package for Vivado, with a constraint and a Tcl for a Zynq."""
+    """Write the chip as an IP package for Vivado, with a constraint and Tcl for two processors."""
     from matloom.arch.config import load_config
     from matloom_rtl.generate import generate
     from matloom_rtl.ipxact import package

@@ -19,9 +19,13 @@ from matloom_rtl.link.settings import LinkSettings
 
 __all__ = ["COUNTED", "Project", "check", "make_project"]
 
-#: What cells of Yosys' netlist count as; two block RAMs of 18 Kbit lie in one of 36.
+#: What cells of Yosys' netlist count as. Tables have six inputs here, and two block RAMs of 18 Kbit
+#: lie in one of 36.
 COUNTED = {
-    "LUT4": {**{f"LUT{inputs}": 1.0 for inputs in range(1, 7)}, "RAM32M": 4.0, "RAM64M": 4.0},
+    "LUT4": {
+        **{f"LUT{inputs}": 1.0 for inputs in range(1, 7)},
+        **{"SRL16E": 1.0, "SRLC32E": 1.0, "RAM32M": 4.0, "RAM64M": 4.0},
+    },
     "FF": {name: 1.0 for name in ("FDRE", "FDSE", "FDCE", "FDPE")},
     "DSP": {"DSP48E1": 1.0},
     "BRAM": {"RAMB36E1": 1.0, "RAMB18E1": 0.5},

@@ -1,17 +1,22 @@
 """A folder for Vivado: pins, clock and part in its files; its synthesis by Yosys where asked."""
 
+import json
 import re
+from pathlib import Path
 
 import pytest
 
 from matloom_rtl.board.definition import load_board
 from matloom_rtl.board.plan import BOARD_TOP
-from matloom_rtl.board.vivado import check, make_project
+from matloom_rtl.board.vivado import COUNTED, check, make_project
 from matloom_rtl.fpga.progress import FlowError
+from matloom_rtl.fpga.vivado import VIVADO_DEVICES
 from matloom_rtl.generate import ports_of
 
 #: The least engine there is, for the sake of the time that it takes to generate.
 LEAST = "nano+windows=0+maximum=0+counters=0+timestamps=0"
+
+REPORT = Path(__file__).parents[3] / "bitstreams" / "reports" / "synthesis" / "arty-a7-35t.json"
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +50,16 @@ def test_the_tcl_names_part_and_files(project):
     read = set(re.findall(r"^read_\w+ \$here/(\S+)$", text, re.MULTILINE))
     assert read == set(project.files) - {"build.tcl"}
     assert text.count("{") == text.count("}")
+
+
+def test_the_kept_report_is_of_this_device():
+    report = json.loads(REPORT.read_text())
+    assert report["placed"] is False
+    device = VIVADO_DEVICES[report["device"]]
+    for name, kinds in COUNTED.items():
+        used = sum(kinds.get(kind, 0) * number for kind, number in report["cells"].items())
+        assert report["area"][name] == {"used": used, "available": device.capacity[name]}
+        assert 0 < used <= device.capacity[name]
 
 
 def test_what_does_not_fit_is_told(project, tmp_path, monkeypatch):
