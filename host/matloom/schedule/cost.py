@@ -15,7 +15,7 @@ from matloom.arch.isa import (
 from matloom.arch.machine import Machine
 from matloom.schedule.arrivals import READ_AHEAD, Commands, Loads
 from matloom.schedule.bank_waits import BankWaits
-from matloom.schedule.timing import Timing, Timings
+from matloom.schedule.timing import Timing, timings_of
 
 __all__ = ["Prediction", "predict"]
 
@@ -241,7 +241,7 @@ def _commands(
     instructions: list[Instruction], machine: Machine, *, resident: bool
 ) -> Iterator[_Command]:
     """Yield what is dispatched; with `resident`, LOADs of constants are left out."""
-    timings = Timings(machine)
+    timings = timings_of(machine)
     known: dict[tuple[int, ...], _Waits] = {}
     for instruction in instructions:
         opcode, get = instruction.opcode, instruction.values.get

@@ -1,6 +1,7 @@
 """What instructions cost by themselves: found once for all that are alike."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import (
@@ -15,7 +16,7 @@ from matloom.arch.isa import (
 from matloom.arch.machine import Machine
 from matloom.schedule.bank_use import NOTHING, Use, bank_use
 
-__all__ = ["Timing", "Timings"]
+__all__ = ["Timing", "Timings", "timings_of"]
 
 #: Cycles that the dispatcher takes for an instruction in addition to its words after the first: its
 #: extents, its verdict; by `Config.checks`, without which EXEC and POST have no extents to judge.
@@ -26,6 +27,9 @@ _DISPATCH = (
 #: Fewer where EXEC has one weight tile or LOAD no region; more for each of the sides of a POST that
 #: lie in the scratchpad, and for a product's sums.
 _LEFT_OUT, _SIDE = 7, 5
+
+#: Instructions that differ which are remembered: about 10 MB.
+_REMEMBERED = 1 << 13
 
 #: Fields that nothing here depends on: where sums lie, and what is computed.
 _FREE = frozenset(
@@ -95,6 +99,8 @@ class Timings:
         key = (opcode, offset, *map(values.get, _FIELDS[opcode]))
         found = self._known.get(key)
         if found is None:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
             make = self._of_post if opcode is Opcode.POST else self._of_other
             found = self._known[key] = make(instruction)
         return found
@@ -139,6 +145,12 @@ class Timings:
             vectors=values["width"] * values["height"] * machine.post_beats(values),
             fills=values.get("table", 0) == Table.FILL,
         )
+
+
+@lru_cache(maxsize=1)
+def timings_of(machine: Machine) -> Timings:
+    """Return what is known of a machine: candidates and runs of the engine share most of it."""
+    return Timings(machine)
 
 
 def _dispatch_cycles(instruction: Instruction, machine: Machine) -> int:
