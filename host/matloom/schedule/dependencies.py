@@ -57,6 +57,8 @@ class _Accesses:
 
     def rows_of(self, lines: StridedRange) -> _Rows:
         """Return what is known of some lines; numpy refuses any after the last unit's."""
+        if not lines.counts and 0 <= lines.start <= lines.end <= self.last.shape[1]:
+            return self.last[:, lines.start : lines.end]
         unit, line = self.last.strides
         return np.ndarray(
             (len(self._units), *lines.counts, lines.run),
@@ -169,7 +171,8 @@ class DependencyTracker:
         touched = self._known.get(key)
         if touched is None:
             touched = self._known[key] = self._touched_on_chip(instruction)
-        touched += self._touched_outside(instruction)
+        if "region" in values:
+            touched += self._touched_outside(instruction)
         for each in touched:
             each.follow(latest)
         for each in touched:
@@ -196,7 +199,7 @@ class DependencyTracker:
     def _touched_outside(self, instruction: Instruction) -> tuple[_Touched, ...]:
         """Return what an instruction touches of the regions that instructions write."""
         values, opcode = instruction.values, instruction.opcode
-        region = self._dram.get(values.get("region", Region.PROGRAM))
+        region = self._dram.get(values["region"])
         if region is None:
             return ()
         found = []
