@@ -119,3 +119,15 @@ def test_where_it_looks_changes_no_place(monkeypatch, few, avoid_conflicts):
             assert places[-1] == spaces[1].taken(size, firsts, last, **asked)
     assert places.count(None) > 10
     assert len(set(places)) > 100
+
+
+def test_without_conflicts_to_avoid_an_address_is_the_first_or_the_last_possible(seed):
+    draw = random.Random(seed)
+    for _ in range(60):
+        space = Allocator(512, CONFIG, avoid_conflicts=False)
+        for tick in range(draw.randint(1, 20)):
+            space.place(draw.randint(1, 120), tick, tick + 9, high=draw.random() < 0.5)
+        size, high, align = draw.randint(1, 90), draw.random() < 0.5, draw.choice((8, 64))
+        every = space._candidates(size, space._gaps(space.alive(9, 12)), max(align, 8))
+        place = space.place(size, 9, 12, high=high, boundary=align)
+        assert place == (None if not every else every[-1] if high else every[0])

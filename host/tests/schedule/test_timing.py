@@ -11,6 +11,7 @@ from matloom.compiler import CompileOptions, compiled
 from matloom.data.digits import NETWORK
 from matloom.frontend.tflite import load_tflite
 from matloom.program.instruction_table import unpack_all
+from matloom.schedule import timing
 from matloom.schedule.timing import _FREE, Timings
 
 ROWS = Memory(read_latency=40, row_bytes=1024, row_miss_cycles=9)
@@ -41,3 +42,12 @@ def test_instructions_alike_cost_what_each_does_alone(preset, memory, instructio
         assert together.of(other) is together.of(instruction)
         met.add(opcode)
     assert met == {Opcode.LOAD, Opcode.EXEC, Opcode.POST, Opcode.STORE}
+
+
+def test_more_instructions_than_are_remembered_cost_the_same(instructions, monkeypatch):
+    machine = Machine(config=PRESETS["nano"])
+    expected = [Timings(machine).of(instruction) for instruction in instructions]
+    monkeypatch.setattr(timing, "_REMEMBERED", 3)
+    few = Timings(machine)
+    assert [few.of(instruction) for instruction in instructions] == expected
+    assert len(set(map(id, expected))) > len(few._known) <= 3
