@@ -31,10 +31,11 @@ _LEFT_OUT, _SIDE = 7, 5
 #: Instructions that differ which are remembered: about 10 MB.
 _REMEMBERED = 1 << 13
 
-#: Fields that nothing here depends on: where sums lie, and what is computed.
+#: Fields that nothing here depends on: where sums lie, and what is computed. Not `pre_shift`: in
+#: floating point it is the format, and with it the bytes of an element.
 _FREE = frozenset(
     (
-        *("acc_addr", "fill_value", "pad_value", "pre_shift", "bias", "multiplier", "shift"),
+        *("acc_addr", "fill_value", "pad_value", "bias", "multiplier", "shift"),
         *("output_zero", "factor_zero", "clamp_low", "clamp_high", "low_byte", "high_byte"),
     )
 )
