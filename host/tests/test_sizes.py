@@ -16,7 +16,6 @@ MOST_LINES, MOST_STATEMENT_LINES, MOST_PARAMETERS = 300, 40, 7
 _TABLE = "one table, in the order of its page; its rows are data"
 _FRONT = "the front door: each option is a parameter with a name and a documented default"
 _SIGNALS = "one unit: its signals are declared once, and statements of a cycle stand together"
-_TO_PART = "to be parted when its search is next changed"
 _SCENARIOS = "one list of cases, each a few lines"
 
 #: Files of more lines.

@@ -42,7 +42,7 @@ def _cut(
 
 
 class Allocator:
-    """An address range in which buffers are placed for inclusive intervals of ticks.
+    """An address range in which buffers are placed for inclusive intervals of slots.
 
     With `spread`, buffers that are read at the same time prefer different banks, because a bank
     serves one read and one write a cycle; without, they are packed closely. `seed` draws addresses
@@ -67,14 +67,14 @@ class Allocator:
         return self._random is not None
 
     def alive(self, first: int, last: int) -> list[Placed]:
-        """Return what lives at one of the ticks, in order of address."""
+        """Return what lives at one of the slots, in order of address."""
         window = self._window
         if window is not None and window.first <= first and last <= window.last:
             return window.alive(first, last)
         return sorted(self._live.overlapping(first, last))
 
     def look_at(self, first: int, last: int) -> list[Placed]:
-        """Return as `alive`; what is placed within these ticks next is found a place sooner."""
+        """Return as `alive`; what is placed within these slots next is found a place sooner."""
         placed = self.alive(first, last)
         self._window = Window(first, last, list(placed)) if len(placed) <= _FEW else None
         return placed
@@ -135,14 +135,14 @@ class Allocator:
         reads: tuple[int, int] | None = None,
         boundary: int = 1,
     ) -> int | None:
-        """Reserve `size` bytes for ticks first..last; return the address, None where full.
+        """Reserve `size` bytes for slots first..last; return the address, None where full.
 
         `high`, of weights, prefers high addresses, else low ones. `reads` are the first and the
-        last tick at which the buffer is read; None means that it is while it lives. The address is
+        last slot at which the buffer is read; None means that it is while it lives. The address is
         a multiple of `boundary`, a power of two.
         """
-        ticks, reads = range(first, first + 1), reads or (first, last)
-        found = self.taken(size, ticks, last, high=high, reads=reads, boundary=boundary)
+        slots, reads = range(first, first + 1), reads or (first, last)
+        found = self.taken(size, slots, last, high=high, reads=reads, boundary=boundary)
         return None if found is None else found.start
 
     def place_early(
@@ -156,7 +156,7 @@ class Allocator:
         rest: int = 0,
         boundary: int = 1,
     ) -> tuple[int, int] | None:
-        """Return address and tick of what `taken` takes; None where there is room from none on."""
+        """Return address and slot of what `taken` takes; None where there is room from none on."""
         found = self.taken(size, firsts, last, high=high, reads=reads, rest=rest, boundary=boundary)
         return None if found is None else (found.start, max(found.first, firsts.start))
 
@@ -171,9 +171,9 @@ class Allocator:
         rest: int = 0,
         boundary: int = 1,
     ) -> Placed | None:
-        """Place a buffer from the first tick on, of `firsts`, from which there is room.
+        """Place a buffer from the first slot on, of `firsts`, from which there is room.
 
-        With `rest` rather where it was free for so many ticks before the first of them, which it
+        With `rest` rather where it was free for so many slots before the first of them, which it
         takes as well. None where there is room from none on.
         """
         first, align = firsts.start, max(self._align, boundary)
@@ -190,16 +190,16 @@ class Allocator:
         return placed
 
     def _earliest(
-        self, size: int, ticks: range, last: int, align: int
+        self, size: int, slots: range, last: int, align: int
     ) -> tuple[int | None, list[Placed]]:
-        """Return the first of some ticks from which on there is room, None for none.
+        """Return the first of some slots from which on there is room, None for none.
 
         With it, in order of address, all that lives from it on, and more. What is in the way can
-        only grow towards earlier ticks. So the search goes back from the last one, from end to end
-        of what lived before: its cost depends on the answer, not on how many ticks there are.
+        only grow towards earlier slots. So the search goes back from the last one, from end to end
+        of what lived before: its cost depends on the answer, not on how many slots there are.
         """
-        first, use = ticks.start, ticks.stop - 1
-        if len(ticks) <= _SHORT:
+        first, use = slots.start, slots.stop - 1
+        if len(slots) <= _SHORT:
             alive = self.alive(first, last)
             if self._fits(size, alive, align):
                 return first, alive
@@ -264,7 +264,7 @@ class Allocator:
     def reserve(
         self, start: int, size: int, first: int, last: int, *, high: bool, reads: tuple[int, int]
     ) -> None:
-        """Take `size` bytes from `start` on for ticks first..last; they must be free."""
+        """Take `size` bytes from `start` on for slots first..last; they must be free."""
         self.take(Placed(start, start + size, first, last, reads, high))
 
     def take(self, placed: Placed) -> None:

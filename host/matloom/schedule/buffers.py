@@ -55,9 +55,9 @@ def tensor_buffers_of(
 
 
 def _reads_end(slots: list[Slot], array: list[int], number: int) -> int:
-    """Return the tick that ends the reads of one: element-wise tiles after others queue.
+    """Return the slot that ends the reads of one: element-wise tiles after others queue.
 
-    `array` are the ticks of the others.
+    `array` are the slots of the others.
     """
     place = bisect_left(array, number)
     if not place or isinstance(slots[number].tile, ArrayTile):
@@ -90,7 +90,7 @@ def _reuse_in_place(
 
 
 class Builder:
-    """Collects the buffers and LOADs of a plan, tick by tick."""
+    """Collects the buffers and LOADs of a plan, slot by slot."""
 
     def __init__(self, segment: Segment, plan: Plan, config: Config):
         self.segment, self.plan, self.config = segment, plan, config
@@ -103,7 +103,7 @@ class Builder:
         self._arrived: dict[tuple[int, int], int] = {}
 
     def add(self, number: int, slot: Slot) -> None:
-        """Note what a tick needs."""
+        """Note what a slot needs."""
         stage, tile = self.segment.stages[slot.stage], slot.tile
         cut = self.plan.tilings[slot.stage]
         input_range, complete = cut.input_ranges[slot.number], True

@@ -1,4 +1,4 @@
-"""What lives when: buffers that have a place, to find those of an interval of ticks."""
+"""What lives when: buffers that have a place, to find those of an interval of schedule slots."""
 
 from bisect import insort
 from collections import defaultdict
