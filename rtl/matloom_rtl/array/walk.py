@@ -201,8 +201,8 @@ class Walk(wiring.Component):
         double = {name: Signal(name=f"double_{name}", reset_less=True) for name in names}
         rest = {name: Signal.like(left[name], name=f"rest_{name}") for name in names}
 
-        # A command that accumulates cools first. A step that is too short repeats nothing: its last
-        # vector waits instead, while the step is young.
+        # RAW guard (`cooling`): an accumulating command waits until the last update is readable.
+        # Steps shorter than that latency (`young`) do not repeat: their last vector waits.
         latency = self._config.acc_update_latency
         cooling, cool = Signal(range(latency + 1)), Signal(init=1)
         age, young, stays_young = Signal(range(latency)), Signal(), Signal()
