@@ -542,6 +542,22 @@ def _mutation_survivors() -> str:
     return _table(["file", "line", "instead of", "the mutant has"], rows) if rows else "None.\n"
 
 
+def _netlist_mutants() -> str:
+    """Return by unit which mutants of the netlist streams notice; equivalent ones do not count."""
+    path = RESULTS / "netlist_mutants.json"
+    found = list(json.loads(path.read_text())["mutants"].values()) if path.is_file() else []
+    kinds = ("streams", "more streams", "nothing", "equivalent")
+    rows = []
+    for unit in [*sorted({item["unit"] for item in found}), "all"]:
+        counts = Counter(item["verdict"] for item in found if unit in (item["unit"], "all"))
+        noticed = counts["streams"] + counts["more streams"]
+        whole = noticed + counts["nothing"]
+        score = f"{noticed / whole:.0%}" if whole else ""
+        rows.append([f"`{unit}`", str(whole), *(str(counts[kind]) for kind in kinds), score])
+    headings = ("mutants", "by 20 streams", "by 160 more", "by nothing", "equivalent", "score")
+    return _table(["unit", *headings], rows)
+
+
 def _compiler_mutants() -> list[dict[str, Any]]:
     path = RESULTS / "compiler_mutants.json"
     return list(json.loads(path.read_text())["mutants"]) if path.is_file() else []
@@ -618,6 +634,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "wild": _wild,
     "mutants": _mutation_scores,
     "survivors": _mutation_survivors,
+    "netlist mutants": _netlist_mutants,
     "compiler mutants": _compiler_checks,
     "found in use": _found_in_use,
     "right programs": _right_programs,

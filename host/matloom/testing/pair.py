@@ -29,14 +29,17 @@ class Pair:
     chip: RtlTransport
 
     @classmethod
-    def of(cls, chip: RtlTransport, config: Config) -> "Pair":
-        """Return a pair in its first state: a new model, and the chip reset and cleared."""
+    def of(cls, chip: RtlTransport, config: Config, timeout: float = _TIMEOUT) -> "Pair":
+        """Return a pair in its first state: a new model, and the chip reset and cleared.
+
+        A run of the chip may take `timeout` seconds.
+        """
         chip.set_timing(MemoryTiming())
         chip.memory[:] = 0
         pair = cls(
             config=config,
             model=Driver(ModelTransport(config, MEMORY_BYTES), config),
-            rtl=Driver(chip, config, timeout=_TIMEOUT),
+            rtl=Driver(chip, config, timeout=timeout),
             chip=chip,
         )
         pair.rtl.reset()

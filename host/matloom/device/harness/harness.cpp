@@ -19,6 +19,12 @@
 #include "verilated_vcd_c.h"
 #endif
 
+#ifdef MATLOOM_MUTANTS
+namespace matloom {
+static uint32_t chosen_mutant = 0;
+}
+#endif
+
 namespace {
 
 constexpr uint8_t kOkay = 0, kSlaveError = 2, kDecodeError = 3;
@@ -214,6 +220,9 @@ class Simulation {
 
   // What the chip drives before its first reset has no meaning: nobody listens.
   void power_up() {
+#ifdef MATLOOM_MUTANTS
+    top_.mutsel = matloom::chosen_mutant;
+#endif
     top_.m_axi_arready = top_.m_axi_awready = top_.m_axi_wready = 0;
     top_.m_axi_rvalid = top_.m_axi_bvalid = 0;
     top_.s_axil_awvalid = top_.s_axil_wvalid = top_.s_axil_arvalid = 0;
@@ -371,6 +380,10 @@ class Simulation {
 
 extern "C" {
 
+#ifdef MATLOOM_MUTANTS
+// Of a chip with many mutants: which of them those made from now on are; 0 for none.
+void matloom_choose(uint32_t mutant) { matloom::chosen_mutant = mutant; }
+#endif
 void* matloom_create(uint8_t* memory, uint64_t base, uint64_t bytes, uint32_t state_seed) {
   return new Simulation(memory, base, bytes, state_seed);
 }
