@@ -193,8 +193,9 @@ def main() -> None:
     library = simulator_of(chip, with_mutants(mutants, folder), flags)
     report = {"config": given.config, "seed": given.seed, "count": given.count, "mutants": {}}
     if REPORT.is_file() and not given.again:
-        known = json.loads(REPORT.read_text())
-        report["mutants"] = {name: known["mutants"][name] for name in known["mutants"]}
+        known = json.loads(REPORT.read_text())["mutants"]
+        # Those of other hardware are forgotten.
+        report["mutants"] = {name: known[name] for name in mutants if name in known}
     campaign(config, library, mutants, report["mutants"], folder, lambda: _write(report))
     count = Counter(item["verdict"] for item in report["mutants"].values())
     real = sum(count.values()) - count[EQUIVALENT]
