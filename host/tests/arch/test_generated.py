@@ -13,9 +13,10 @@ def test_fresh(name):
     assert (ROOT / name).read_text() == FILES[name](), "run python -m matloom.arch.generate"
 
 
-def test_header_compiles():
+@pytest.mark.parametrize("name", ["matloom_regs.h", "matloom_soc.h"])
+def test_header_compiles(name):
     compiler = shutil.which("gcc") or shutil.which("g++")
-    header = ROOT / "firmware" / "include" / "matloom_regs.h"
+    header = ROOT / "firmware" / "include" / name
     command = [compiler, "-x", "c", "-std=c11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
     done = subprocess.run([*command, header], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -9,6 +9,7 @@ from matloom.arch.generate.format_header import format_header
 from matloom.arch.generate.format_page import format_page
 from matloom.arch.generate.header import header
 from matloom.arch.generate.pages import isa_page, registers_page
+from matloom.arch.generate.soc import soc_header, soc_page
 
 __all__ = ["FILES", "ROOT"]
 
@@ -23,4 +24,6 @@ FILES: dict[str, Callable[[], str]] = {
     "docs/registers.md": registers_page,
     "docs/configuration.md": configuration_page,
     "docs/format.md": format_page,
+    "firmware/include/matloom_soc.h": soc_header,
+    "docs/soc.md": soc_page,
 }
