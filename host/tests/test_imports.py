@@ -30,7 +30,7 @@ ROOMS = (
 )
 #: The only host files that ask for hardware: the simulated devices and the command line.
 GENERATORS = {
-    *("device/simulator.py", "device/linked.py", "device/simulated_board.py"),
+    *("device/simulator.py", "device/linked.py", "device/simulated_board.py", "device/soc.py"),
     "device/netlist.py",
     *("cli/chips.py", "cli/boards.py", "cli/fitting.py", "cli/verify.py"),
 }

@@ -9,16 +9,27 @@ from pathlib import Path
 from amaranth.back import verilog
 
 from matloom.arch.config import INTERFACE_VERSION, Config
+from matloom_rtl.link.core import LinkedCore
 from matloom_rtl.link.settings import LinkSettings
 from matloom_rtl.link.top import LinkedTop
+from matloom_rtl.soc.core import SocCore
+from matloom_rtl.soc.settings import SocSettings
 from matloom_rtl.top import Top
 
-__all__ = ["LINKED_NAME", "TOP_NAME", "Chip", "generate", "generate_linked", "ports_of"]
+__all__ = [
+    "LINKED_NAME",
+    "TOP_NAME",
+    "Chip",
+    "generate",
+    "generate_linked",
+    "generate_soc",
+    "ports_of",
+]
 
 #: Name of the Verilog top module.
 TOP_NAME = "matloom"
 
-#: Name of the top module of a chip with a host link.
+#: Name of the top module of a chip with a serial line: a host link, or a processor.
 LINKED_NAME = "matloom_linked"
 
 
@@ -65,7 +76,12 @@ def generate(config: Config) -> Chip:
 
 def generate_linked(config: Config, settings: LinkSettings) -> Chip:
     """Return the chip of a configuration with a host link."""
-    return _chip(config, LinkedTop(config, settings), LINKED_NAME)
+    return _chip(config, LinkedTop(config, LinkedCore(config, settings)), LINKED_NAME)
+
+
+def generate_soc(config: Config, settings: SocSettings) -> Chip:
+    """Return the system on chip of a configuration, without the processor's own Verilog."""
+    return _chip(config, LinkedTop(config, SocCore(config, settings)), LINKED_NAME)
 
 
 def _chip(config: Config, top, name: str) -> Chip:

@@ -18,7 +18,7 @@ from matloom.toolchain import power_up, simulated
 from matloom.toolchain.cache import cache_folder, exclusive
 from matloom.toolchain.verilator import build_arguments, build_library, find_verilator
 
-__all__ = ["DIVISOR", "HARNESS", "LineSimulation", "Source", "build"]
+__all__ = ["DIVISOR", "HARNESS", "LineSimulation", "Source", "build", "load"]
 
 #: Folder of the C++ that runs the simulations.
 HARNESS = Path(__file__).with_name("harness")
@@ -89,7 +89,8 @@ def build(source: Source, optimise: bool, on_line: Callable[[str], None] | None)
     return library
 
 
-def _load(path: Path) -> Any:
+def load(path: Path) -> Any:
+    """Return a simulator library whose common functions know their types."""
     library = ctypes.CDLL(str(path))
     handle, size, word = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint32
     for name, result, arguments in (
@@ -119,6 +120,8 @@ class LineSimulation:
         External memory next to the chip; no bytes where the chip has its own.
     sdram:
         What the chip has instead: the `SdramShape` of the harness.
+    divisor:
+        Cycles of a bit.
     """
 
     def __init__(
@@ -127,12 +130,13 @@ class LineSimulation:
         memory_base: int = 0,
         memory_bytes: int = 0,
         sdram: ctypes.Structure | None = None,
+        divisor: int = DIVISOR,
     ) -> None:
-        self._library = _load(library)
+        self._library = load(library)
         self._memory = np.zeros(memory_bytes, np.uint8)
         memory = ctypes.addressof(sdram) if sdram else self._memory.ctypes.data
         self._simulation = self._library.linked_create(
-            memory if sdram or memory_bytes else None, memory_base, memory_bytes, DIVISOR
+            memory if sdram or memory_bytes else None, memory_base, memory_bytes, divisor
         )
         self._far, self._near = os.openpty()
         tty.setraw(self._near)

@@ -1,6 +1,6 @@
 """Bytes from a serial line: 8 data bits, no parity, one stop bit."""
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.cdc import FFSynchronizer
 from amaranth.lib.wiring import In, Out
@@ -31,11 +31,13 @@ class Receiver(wiring.Component):
     Parameters
     ----------
     divisor:
-        Cycles of a bit, 2 or more.
+        Cycles of a bit, 2 or more: a number, or a value that changes between bytes alone.
+    bits:
+        Width of such a value.
     """
 
-    def __init__(self, divisor: int):
-        self._divisor = divisor
+    def __init__(self, divisor: int | Value, bits: int | None = None):
+        self._divisor, self._bits = divisor, bits
         super().__init__({"rx": In(1, init=1), "data": Out(8), "valid": Out(1), "broken": Out(1)})
 
     def elaborate(self, platform):
@@ -44,7 +46,8 @@ class Receiver(wiring.Component):
         m.submodules.synchronizer = FFSynchronizer(self.rx, line, init=1)
 
         busy, waits = Signal(), Signal()
-        timer, bit = Signal(range(self._divisor)), Signal(range(_STOP + 1))
+        timer = Signal(self._bits or range(self._divisor))
+        bit = Signal(range(_STOP + 1))
         m.d.sync += [self.valid.eq(0), self.broken.eq(0), timer.eq(timer - 1)]
         with m.If(~busy):
             m.d.sync += [timer.eq(self._divisor // 2 - 1), bit.eq(0), waits.eq(waits & ~line)]

@@ -1,4 +1,4 @@
-"""The chip with its host link instead of an AXI4-Lite slave. Foreign names; no logic."""
+"""A chip with a serial line instead of an AXI4-Lite slave. Foreign names; no logic."""
 
 from amaranth.hdl import ClockDomain, ClockSignal, Module
 from amaranth.lib import wiring
@@ -6,8 +6,6 @@ from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
 from matloom_rtl.flat import connect_memory, memory_ports
-from matloom_rtl.link.core import LinkedCore
-from matloom_rtl.link.settings import LinkSettings
 
 __all__ = ["LinkedTop"]
 
@@ -15,17 +13,24 @@ __all__ = ["LinkedTop"]
 class LinkedTop(wiring.Component):
     """The engine on a serial line: clock, reset, two pins, AXI4 master.
 
+    Parameters
+    ----------
+    config:
+        The engine.
+    linked:
+        What is inside: `LinkedCore`, or `matloom_rtl.soc.core.SocCore`.
+
     Members
     -------
     clk, rst: in
         As those of `Top`.
     uart_rx, uart_tx: in, out
-        The line, see docs/link.md.
+        The line: with a host link, docs/link.md.
     m_axi_*: AXI4 master, as that of `Top`
     """
 
-    def __init__(self, config: Config, settings: LinkSettings):
-        self._config, self._settings = config, settings
+    def __init__(self, config: Config, linked: wiring.Component):
+        self._config, self._linked = config, linked
         super().__init__(
             {
                 "clk": In(1),
@@ -39,7 +44,7 @@ class LinkedTop(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.domains.sync = ClockDomain(reset_less=True)
-        m.submodules.linked = linked = LinkedCore(self._config, self._settings)
+        m.submodules.linked = linked = self._linked
         m.d.comb += [
             ClockSignal().eq(self.clk),
             linked.reset.eq(self.rst),

@@ -1,6 +1,6 @@
 """Bytes to a serial line: 8 data bits, no parity, one stop bit."""
 
-from amaranth.hdl import Cat, Const, Module, Signal
+from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -24,17 +24,18 @@ class Transmitter(wiring.Component):
 
     Parameters
     ----------
-    divisor:
-        Cycles of a bit, 2 or more.
+    divisor, bits:
+        As those of `Receiver`.
     """
 
-    def __init__(self, divisor: int):
-        self._divisor = divisor
+    def __init__(self, divisor: int | Value, bits: int | None = None):
+        self._divisor, self._bits = divisor, bits
         super().__init__({"i": In(stream.Signature(8)), "tx": Out(1, init=1)})
 
     def elaborate(self, platform):
         m = Module()
-        timer, left = Signal(range(self._divisor)), Signal(range(_BITS + 1))
+        timer = Signal(self._bits or range(self._divisor))
+        left = Signal(range(_BITS + 1))
         bits = Signal(_BITS, init=-1)
         m.d.comb += [
             self.tx.eq(bits[0]),

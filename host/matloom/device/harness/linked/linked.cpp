@@ -1,4 +1,4 @@
-// Runs a Verilated chip with a host link and a memory, its line on a file descriptor, for
+// Runs a Verilated chip with a serial line and a memory, the line on a file descriptor or in calls, for
 // ctypes.
 
 #include <cstdint>
@@ -25,6 +25,25 @@ class Simulation {
 
   void serve(int line, const volatile int* stop) {
     matloom::serve(uart_, [this] { step(); }, line, [stop] { return *stop != 0; });
+  }
+
+  void put(const uint8_t* bytes, uint64_t count) {
+    uart_.to_chip.insert(uart_.to_chip.end(), bytes, bytes + count);
+  }
+
+  // Runs for so many cycles, or until a byte has come from the chip.
+  void run(uint64_t cycles) {
+    while (cycles-- > 0 && uart_.from_chip.empty()) step();
+  }
+
+  // Takes what has come from the chip, up to so many bytes; returns how many.
+  uint64_t take(uint8_t* bytes, uint64_t most) {
+    uint64_t count = 0;
+    for (; count < most && !uart_.from_chip.empty(); ++count) {
+      bytes[count] = uart_.from_chip.front();
+      uart_.from_chip.pop_front();
+    }
+    return count;
   }
 
   uint64_t cycles() const { return cycles_; }
@@ -67,6 +86,15 @@ void* linked_create(uint8_t* memory, uint64_t base, uint64_t bytes, uint32_t div
 void linked_destroy(void* simulation) { delete static_cast<Simulation*>(simulation); }
 void linked_serve(void* simulation, int line, const volatile int* stop) {
   static_cast<Simulation*>(simulation)->serve(line, stop);
+}
+void linked_put(void* simulation, const uint8_t* bytes, uint64_t count) {
+  static_cast<Simulation*>(simulation)->put(bytes, count);
+}
+void linked_run(void* simulation, uint64_t cycles) {
+  static_cast<Simulation*>(simulation)->run(cycles);
+}
+uint64_t linked_take(void* simulation, uint8_t* bytes, uint64_t most) {
+  return static_cast<Simulation*>(simulation)->take(bytes, most);
 }
 uint64_t linked_cycles(void* simulation) {
   return static_cast<Simulation*>(simulation)->cycles();

@@ -1,0 +1,184 @@
+"""The system on chip in Verilator: its serial line in calls, or on a pseudo-terminal."""
+
+import ctypes
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from matloom.arch.config import Config
+from matloom.arch.soc import MEMORY_BASE
+from matloom.device.line_simulation import HARNESS, LineSimulation, Source, build, load
+
+__all__ = ["SOC_CLOCK_HZ", "SOC_DIVISOR", "SocChip", "SocStream", "SocTerminal"]
+
+#: Cycles of a bit: so long that a boot loader keeps up with an image.
+SOC_DIVISOR = 16
+
+#: As fast as a simulation is, more or less.
+SOC_CLOCK_HZ = 1_000_000
+
+_MEMORY_BYTES = 1 << 24
+
+#: Bytes taken from the simulator at a time.
+_CHUNK = 4096
+
+
+def _library(
+    config: Config,
+    rom: bytes,
+    memory_bytes: int,
+    optimise: bool = True,
+    on_line: Callable[[str], None] | None = None,
+) -> Any:
+    """Return the path of a simulator, from the cache or built now."""
+    from matloom_rtl.generate import LINKED_NAME, generate_soc
+    from matloom_rtl.link.settings import LinkSettings
+    from matloom_rtl.soc.cpu import cpu_source
+    from matloom_rtl.soc.settings import SocSettings
+
+    link = LinkSettings(
+        clock_hz=SOC_CLOCK_HZ,
+        baud=SOC_CLOCK_HZ // SOC_DIVISOR,
+        board="simulation",
+        memory_base=MEMORY_BASE,
+        memory_bytes=memory_bytes,
+    )
+    settings = SocSettings(link=link, rom=rom)
+    source = Source(
+        top=LINKED_NAME,
+        verilog=generate_soc(config, settings).verilog,
+        label=f"soc-{config.digest:08x}",
+        harness=HARNESS / "linked" / "linked.cpp",
+        models=(cpu_source(settings.cpu),),
+        defines=(f"MATLOOM_BUS_BYTES={config.bus_bytes}",),
+    )
+    return build(source, optimise, on_line)
+
+
+class SocChip:
+    """A simulated system on chip; it stands still but in `run` and in reads of its stream.
+
+    Members
+    -------
+    memory:
+        External memory, bytes; what is written here before the first `run` is there at the start.
+    stream:
+        Its serial line.
+
+    Parameters
+    ----------
+    config:
+        The engine.
+    rom:
+        Contents of the boot ROM.
+    memory_bytes:
+        External memory.
+    optimise, on_line:
+        As those of `matloom.device.linked.LinkedChip`.
+
+    Errors
+    ------
+    ImportError
+        No processor is installed: ``pip install 'matloom[soc]'``.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        rom: bytes,
+        memory_bytes: int = _MEMORY_BYTES,
+        optimise: bool = True,
+        on_line: Callable[[str], None] | None = None,
+    ) -> None:
+        self._library = load(_library(config, rom, memory_bytes, optimise, on_line))
+        handle, size = ctypes.c_void_p, ctypes.c_uint64
+        for name, result, arguments in (
+            ("put", None, [handle, ctypes.c_char_p, size]),
+            ("run", None, [handle, size]),
+            ("take", size, [handle, handle, size]),
+        ):
+            function = getattr(self._library, f"linked_{name}")
+            function.restype, function.argtypes = result, arguments
+        self.memory = np.zeros(memory_bytes, np.uint8)
+        self._simulation = self._library.linked_create(
+            self.memory.ctypes.data, MEMORY_BASE, memory_bytes, SOC_DIVISOR
+        )
+        self.stream = SocStream(self)
+
+    @property
+    def cycles(self) -> int:
+        """Cycles simulated so far."""
+        return int(self._library.linked_cycles(self._simulation))
+
+    def send(self, data: bytes) -> None:
+        """Put bytes on the line to the chip; they go while it runs."""
+        self._library.linked_put(self._simulation, data, len(data))
+
+    def run(self, cycles: int) -> None:
+        """Simulate so many cycles, or fewer, until a byte has come from the chip."""
+        self._library.linked_run(self._simulation, cycles)
+
+    def take(self) -> bytes:
+        """Return the bytes that have come from the chip."""
+        data = ctypes.create_string_buffer(_CHUNK)
+        count = self._library.linked_take(self._simulation, data, _CHUNK)
+        return data.raw[:count]
+
+    def close(self) -> None:
+        """End the simulation; a second time does nothing."""
+        if self._simulation is not None:
+            self._library.linked_destroy(self._simulation)
+            self._simulation = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class SocStream:
+    """The line of a `SocChip`, a `matloom.device.link.Stream`: its time is the chip's cycles."""
+
+    name, baud = "the simulated system", SOC_CLOCK_HZ // SOC_DIVISOR
+
+    def __init__(self, chip: SocChip) -> None:
+        self._chip = chip
+
+    def write(self, data: bytes) -> None:
+        """Send bytes."""
+        self._chip.send(data)
+
+    def read(self, timeout: float) -> bytes:
+        """Return what has come, after `timeout` seconds of the chip at the latest."""
+        self._chip.run(round(timeout * SOC_CLOCK_HZ))
+        return self._chip.take()
+
+    def now(self) -> float:
+        """Return the chip's time in seconds."""
+        return self._chip.cycles / SOC_CLOCK_HZ
+
+    def close(self) -> None:
+        """End the simulation."""
+        self._chip.close()
+
+
+class SocTerminal(LineSimulation):
+    """A simulated system on chip with its line on a pseudo-terminal; it runs until `close`.
+
+    Parameters
+    ----------
+    config, rom, memory_bytes:
+        As those of `SocChip`.
+    """
+
+    def __init__(self, config: Config, rom: bytes, memory_bytes: int = _MEMORY_BYTES) -> None:
+        library = _library(config, rom, memory_bytes)
+        super().__init__(library, MEMORY_BASE, memory_bytes, divisor=SOC_DIVISOR)

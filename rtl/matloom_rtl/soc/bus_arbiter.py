@@ -1,0 +1,48 @@
+"""Lets the two buses of a processor take turns."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from matloom_rtl.soc.wishbone import CTI_INCREMENTING, WishboneSignature
+
+__all__ = ["BusArbiter"]
+
+
+class BusArbiter(wiring.Component):
+    """Pass on what one of two initiators asks, until its word or its burst is answered.
+
+    Latency: none for who has the bus; a cycle to change. Throughput: a word or a burst in turn
+    where both ask. Stalls: those of the target. A reset gives the bus to the first.
+
+    Members
+    -------
+    first, second: WishboneSignature, in
+    bus: WishboneSignature, out
+    """
+
+    def __init__(self):
+        super().__init__(
+            {
+                "first": In(WishboneSignature()),
+                "second": In(WishboneSignature()),
+                "bus": Out(WishboneSignature()),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        first, second, bus, owner = self.first, self.second, self.bus, Signal()
+        for name in ("cyc", "stb", "we", "adr", "sel", "cti", "dat_w"):
+            value = Mux(owner, getattr(second, name), getattr(first, name))
+            m.d.comb += getattr(bus, name).eq(value)
+        for initiator, owned in ((first, ~owner), (second, owner)):
+            m.d.comb += [
+                initiator.dat_r.eq(bus.dat_r),
+                initiator.ack.eq(bus.ack & owned),
+                initiator.err.eq(bus.err & owned),
+            ]
+        ends = (bus.ack | bus.err) & (bus.cti != CTI_INCREMENTING)
+        with m.If(ends | ~bus.cyc):
+            m.d.sync += owner.eq(Mux(owner, ~first.cyc, second.cyc))
+        return m

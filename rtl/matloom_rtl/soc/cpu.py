@@ -1,0 +1,97 @@
+"""The processor: a VexRiscv, whose Verilog a package brings."""
+
+import importlib.util
+from pathlib import Path
+
+from amaranth.hdl import Cat, ClockSignal, Const, Instance, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from matloom.arch.soc import region
+from matloom_rtl.soc.wishbone import WishboneSignature
+
+__all__ = ["CPUS", "Cpu", "cpu_source"]
+
+#: Processors, by the name of a configuration, and the files of the package that they are.
+CPUS = {"default": "VexRiscv.v", "lite": "VexRiscv_Lite.v", "min": "VexRiscv_Min.v"}
+
+_PACKAGE = "pythondata_cpu_vexriscv"
+
+
+def cpu_source(name: str) -> Path:
+    """Return the Verilog of a processor.
+
+    Errors
+    ------
+    ValueError
+        No such processor.
+    ImportError
+        The package is not installed.
+    """
+    if name not in CPUS:
+        raise ValueError(f"cpu must be one of {', '.join(CPUS)}, not {name!r}")
+    spec = importlib.util.find_spec(_PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
+        raise ImportError("a system on chip needs a processor: pip install 'matloom[soc]'")
+    return Path(spec.submodule_search_locations[0]) / "verilog" / CPUS[name]
+
+
+class Cpu(wiring.Component):
+    """A VexRiscv that starts at the boot ROM.
+
+    It takes an answer with `err` as one with `ack`: it knows no errors of its buses. With caches
+    it reads lines of 32 bytes in bursts of eight words (`cti`), and writes words as they come.
+
+    Members
+    -------
+    reset: in
+        Synchronous.
+    interrupt, timer: in
+        Levels: its external interrupt 0, and its timer interrupt.
+    instructions, data: WishboneSignature, out
+    """
+
+    def __init__(self):
+        super().__init__(
+            {
+                "reset": In(1),
+                "interrupt": In(1),
+                "timer": In(1),
+                "instructions": Out(WishboneSignature()),
+                "data": Out(WishboneSignature()),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        ports = {**_bus("iBus", self.instructions), **_bus("dBus", self.data)}
+        m.submodules.vexriscv = Instance(
+            "VexRiscv",
+            i_clk=ClockSignal(),
+            i_reset=self.reset,
+            i_externalResetVector=Const(region("ROM").base, 32),
+            i_timerInterrupt=self.timer,
+            i_softwareInterrupt=Const(0),
+            i_externalInterruptArray=Cat(self.interrupt, Const(0, 31)),
+            **ports,
+        )
+        return m
+
+
+def _bus(name: str, bus) -> dict:
+    """Return the ports of one of its buses."""
+    outputs = {
+        "CYC": bus.cyc,
+        "STB": bus.stb,
+        "WE": bus.we,
+        "ADR": bus.adr,
+        "SEL": bus.sel,
+        "CTI": bus.cti,
+        "BTE": Signal(2, name=f"{name}_bte"),
+        "DAT_MOSI": bus.dat_w,
+    }
+    inputs = {"DAT_MISO": bus.dat_r, "ACK": bus.ack | bus.err, "ERR": Const(0)}
+    return {
+        **{f"o_{name}Wishbone_{key}": value for key, value in outputs.items()},
+        **{f"i_{name}Wishbone_{key}": value for key, value in inputs.items()},
+    }

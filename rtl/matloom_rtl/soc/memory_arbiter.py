@@ -1,0 +1,114 @@
+"""Joins the engine and a processor on one port of external memory, burst by burst."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.fifo import SyncFIFO
+from amaranth.lib.wiring import In, Out
+
+from matloom_rtl.bus.axi import AxiReadSignature, AxiWriteSignature
+
+__all__ = ["MemoryArbiter"]
+
+
+class MemoryArbiter(wiring.Component):
+    """Pass bursts of two initiators on, in turn where both ask, and answers back to whose they are.
+
+    Unlike `matloom_rtl.link.share` neither waits until the other's bursts have ended. Who began
+    a burst is remembered, not told the memory, so this must answer in the order of its addresses,
+    whatever their ids; `SdramController` and the board's `BlockMemory` do.
+
+    Latency: none, but a write's first beat goes a cycle after its address at least. Throughput: the
+    memory's. Stalls: those of the memory, which a beat that its initiator does not take are, too;
+    and while `bursts` of a direction are without their answer none begins. A reset forgets all.
+
+    Parameters
+    ----------
+    bus_bits:
+        Width of the bus.
+    bursts:
+        Bursts of each direction under way, at most.
+
+    Members
+    -------
+    engine_read, engine_write, cpu_read, cpu_write: in
+        The initiators.
+    axi_read, axi_write: out
+        External memory.
+    """
+
+    def __init__(self, bus_bits: int, bursts: int = 16):
+        self._bursts = bursts
+        read, write = AxiReadSignature(bus_bits), AxiWriteSignature(bus_bits)
+        super().__init__(
+            {
+                "engine_read": In(read),
+                "engine_write": In(write),
+                "cpu_read": In(read),
+                "cpu_write": In(write),
+                "axi_read": Out(read),
+                "axi_write": Out(write),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        engine, cpu, out = self.engine_read, self.cpu_read, self.axi_read
+        beats = self._owners(m, "beats")
+        self._addresses(m, (engine.ar, cpu.ar, out.ar), (beats,))
+        self._answers(m, (engine.r, cpu.r, out.r), beats, out.r.payload.last)
+
+        engine, cpu, out = self.engine_write, self.cpu_write, self.axi_write
+        data, responses = self._owners(m, "data"), self._owners(m, "responses")
+        self._addresses(m, (engine.aw, cpu.aw, out.aw), (data, responses))
+        self._data(m, (engine.w, cpu.w, out.w), data)
+        self._answers(m, (engine.b, cpu.b, out.b), responses, 1)
+        return m
+
+    def _owners(self, m: Module, name: str) -> SyncFIFO:
+        """Return a queue of whose bursts are under way: 1 for the processor's."""
+        m.submodules[name] = owners = SyncFIFO(width=1, depth=self._bursts)
+        return owners
+
+    def _addresses(self, m: Module, channels, queues):
+        """Pass on one channel of addresses; who is shown stays until it is taken."""
+        engine, cpu, out = channels
+        owner, shown, turn, room = Signal(), Signal(), Signal(), Signal()
+        kept = Signal()
+        m.d.comb += [
+            owner.eq(Mux(shown, kept, Mux(turn, cpu.valid, ~engine.valid))),
+            room.eq(queues[-1].w_rdy),
+            out.valid.eq(Mux(owner, cpu.valid, engine.valid) & room),
+            out.payload.eq(Mux(owner, cpu.payload, engine.payload)),
+            engine.ready.eq(out.ready & room & ~owner),
+            cpu.ready.eq(out.ready & room & owner),
+        ]
+        for owners in queues:
+            m.d.comb += [owners.w_data.eq(owner), owners.w_en.eq(out.valid & out.ready)]
+        m.d.sync += [shown.eq(out.valid & ~out.ready), kept.eq(owner)]
+        with m.If(out.valid & out.ready):
+            m.d.sync += turn.eq(~owner)
+
+    def _data(self, m: Module, channels, owners: SyncFIFO):
+        """Pass on beats of writes in the order of their addresses."""
+        engine, cpu, out = channels
+        owner = owners.r_data[0]
+        m.d.comb += [
+            out.valid.eq(Mux(owner, cpu.valid, engine.valid) & owners.r_rdy),
+            out.payload.eq(Mux(owner, cpu.payload, engine.payload)),
+            engine.ready.eq(out.ready & owners.r_rdy & ~owner),
+            cpu.ready.eq(out.ready & owners.r_rdy & owner),
+            owners.r_en.eq(out.valid & out.ready & out.payload.last),
+        ]
+
+    def _answers(self, m: Module, channels, owners: SyncFIFO, last):
+        """Pass on one channel of answers, each to whom the oldest burst belongs."""
+        engine, cpu, out = channels
+        owner = owners.r_data[0]
+        m.d.comb += [
+            engine.payload.eq(out.payload),
+            cpu.payload.eq(out.payload),
+            engine.valid.eq(out.valid & owners.r_rdy & ~owner),
+            cpu.valid.eq(out.valid & owners.r_rdy & owner),
+            out.ready.eq(Mux(owner, cpu.ready, engine.ready) & owners.r_rdy),
+            owners.r_en.eq(out.valid & out.ready & last),
+        ]

@@ -1,0 +1,116 @@
+"""External memory on a processor's bus: lines of its caches as bursts, writes word by word."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from matloom.arch.soc import LINE_BYTES, MEMORY_BASE
+from matloom_rtl.bus.axi import AxiReadSignature, AxiWriteSignature
+from matloom_rtl.soc.wishbone import CTI_INCREMENTING, WishboneSignature
+
+__all__ = ["MemoryBridge"]
+
+#: Bits of an address within external memory.
+_OFFSET_BITS = 30
+
+
+class MemoryBridge(wiring.Component):
+    """Serve a processor's words from AXI; bits 30 and 31 of its addresses are no matter.
+
+    A read whose `cti` is incrementing is a burst of AXI for the whole line, from whose first word
+    on it must go. A write is a burst of one beat, with the bytes that `sel` has.
+
+    Latency: AXI is asked in the cycle after the request is seen. Words of a line come each cycle
+    where AXI has a beat each cycle, the first in the cycle after its beat; the answer of a write a
+    cycle after AXI's. Stalls: a request waits until AXI answers. One is under way at a time, so
+    that a read sees what was written before.
+
+    Members
+    -------
+    wishbone: WishboneSignature, in
+        `err` for one cycle in place of `ack`: AXI answered with an error.
+    axi_read, axi_write: AxiReadSignature, AxiWriteSignature, out
+    """
+
+    def __init__(self, bus_bits: int):
+        self._words = bus_bits // 32
+        super().__init__(
+            {
+                "wishbone": In(WishboneSignature()),
+                "axi_read": Out(AxiReadSignature(bus_bits)),
+                "axi_write": Out(AxiWriteSignature(bus_bits)),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        bus, busy, starts = self.wishbone, Signal(), Signal()
+        m.d.comb += starts.eq(bus.cyc & bus.stb & ~busy)
+        word, failed = self._read(m, starts & ~bus.we)
+        written, refused = self._write(m, starts & bus.we)
+        answers = word | written
+        bad = (word & failed) | (written & refused)
+        m.d.comb += [bus.ack.eq(answers & ~bad), bus.err.eq(answers & bad)]
+        with m.If(starts):
+            m.d.sync += busy.eq(1)
+        with m.Elif(answers & (bus.cti != CTI_INCREMENTING)):
+            m.d.sync += busy.eq(0)
+        return m
+
+    def _address(self, line):
+        """Return the address of the beat of a word, or of the first one of its line."""
+        beat = (4 * self._words - 1).bit_length()
+        within = (LINE_BYTES - 1).bit_length()
+        adr = Cat(Const(0, 2), self.wishbone.adr)
+        low = Mux(line, 0, adr[beat:within]) if beat < within else Const(0, 0)
+        base = Const(MEMORY_BASE >> _OFFSET_BITS, 32 - _OFFSET_BITS)
+        return Cat(Const(0, beat), low, adr[within:_OFFSET_BITS], base)
+
+    def _read(self, m: Module, starts):
+        """Return whether a word is answered, and whether that is an error."""
+        bus, ar, r = self.wishbone, self.axi_read.ar, self.axi_read.r
+        line, beats = bus.cti == CTI_INCREMENTING, LINE_BYTES // 4 // self._words
+        held, failed, beat = Signal(), Signal(), Signal(32 * self._words)
+        place = bus.adr[: (self._words - 1).bit_length()]
+        # The last word of the beat that is held; of a single word it is the only one.
+        last = (place == self._words - 1) | ~line
+        m.d.comb += [
+            r.ready.eq(~held | last),
+            bus.dat_r.eq(beat.word_select(place, 32) if self._words > 1 else beat),
+        ]
+        m.d.comb += ar.payload.id.eq(0)
+        with m.If(ar.ready):
+            m.d.sync += ar.valid.eq(0)
+        with m.If(starts):
+            m.d.sync += [
+                ar.valid.eq(1),
+                ar.payload.addr.eq(self._address(line)),
+                ar.payload.len.eq(Mux(line, beats - 1, 0)),
+            ]
+        with m.If(r.ready):
+            m.d.sync += held.eq(r.valid)
+            with m.If(r.valid):
+                m.d.sync += [beat.eq(r.payload.data), failed.eq(r.payload.resp[1])]
+        return held, failed
+
+    def _write(self, m: Module, starts):
+        """Return whether a write is answered, and whether that is an error."""
+        bus, aw, w, b = self.wishbone, self.axi_write.aw, self.axi_write.w, self.axi_write.b
+        done, refused = Signal(), Signal()
+        place = bus.adr[: (self._words - 1).bit_length()]
+        strobes = Cat(Mux(place == k, bus.sel, 0) for k in range(self._words))
+        m.d.comb += [b.ready.eq(1), w.payload.last.eq(1)]
+        m.d.comb += [aw.payload.id.eq(0), aw.payload.len.eq(0)]
+        for channel in (aw, w):
+            with m.If(channel.ready):
+                m.d.sync += channel.valid.eq(0)
+        with m.If(starts):
+            m.d.sync += [
+                aw.valid.eq(1),
+                w.valid.eq(1),
+                aw.payload.addr.eq(self._address(Const(0))),
+                w.payload.data.eq(bus.dat_w.replicate(self._words)),
+                w.payload.strb.eq(strobes),
+            ]
+        m.d.sync += [done.eq(b.valid), refused.eq(b.payload.resp[1])]
+        return done, refused

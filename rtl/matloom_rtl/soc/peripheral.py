@@ -1,0 +1,79 @@
+"""Registers of the processor's peripherals, and the bridge from its bus to them."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from matloom.arch.soc import soc_register
+from matloom_rtl.soc.wishbone import WishboneSignature
+
+__all__ = ["PeripheralBridge", "PeripheralSignature", "place_of"]
+
+#: Bits of the number of a register, and of its bytes within the window of a peripheral.
+_PLACE_BITS, _WINDOW_BITS = 4, 12
+
+
+class PeripheralSignature(wiring.Signature):
+    """Whole words of one peripheral: `read` or `write` for one cycle, in which `value` answers."""
+
+    def __init__(self):
+        super().__init__(
+            {
+                "read": Out(1),
+                "write": Out(1),
+                "place": Out(_PLACE_BITS),
+                "data": Out(32),
+                "value": In(32),
+            }
+        )
+
+
+def place_of(peripheral: str, name: str) -> int:
+    """Return the number of a register within its peripheral."""
+    return soc_register(peripheral, name).offset // 4
+
+
+class PeripheralBridge(wiring.Component):
+    """Serve words from registers; they repeat every 64 bytes of their window of 4 KiB.
+
+    Latency: `ack` comes in the cycle after the request. Nothing stalls it.
+
+    Parameters
+    ----------
+    windows:
+        Number of the window (bits 15 to 12 of an address) of each peripheral.
+
+    Members
+    -------
+    wishbone: WishboneSignature, in
+    peripheral_0, peripheral_1, ...: PeripheralSignature, out
+    """
+
+    def __init__(self, windows: tuple[int, ...]):
+        self._windows = windows
+        super().__init__(
+            {
+                "wishbone": In(WishboneSignature()),
+                **{f"peripheral_{k}": Out(PeripheralSignature()) for k in range(len(windows))},
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        bus, starts, done = self.wishbone, Signal(), Signal()
+        asked = bus.cyc & bus.stb
+        m.d.comb += [starts.eq(asked & ~done), bus.ack.eq(asked & done)]
+        m.d.sync += done.eq(starts)
+        window = bus.adr[_WINDOW_BITS - 2 :][:4]
+        for index, number in enumerate(self._windows):
+            port = getattr(self, f"peripheral_{index}")
+            here = starts & (window == number)
+            m.d.comb += [
+                port.read.eq(here & ~bus.we),
+                port.write.eq(here & bus.we),
+                port.place.eq(bus.adr),
+                port.data.eq(bus.dat_w),
+            ]
+            with m.If(here):
+                m.d.sync += bus.dat_r.eq(port.value)
+        return m

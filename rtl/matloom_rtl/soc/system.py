@@ -1,0 +1,59 @@
+"""What a system on chip tells of itself, and of accesses that failed."""
+
+from amaranth.hdl import Cat, Const, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In
+
+from matloom.arch.soc import BOARD_BYTES, SOC_IDENTITY
+from matloom_rtl.link.settings import LinkSettings
+from matloom_rtl.soc.peripheral import PeripheralSignature, place_of
+
+__all__ = ["System"]
+
+
+class System(wiring.Component):
+    """Constants of a board, and the last access that failed.
+
+    Latency: ERRORS tells of an access a cycle after it. A reset clears it.
+
+    Members
+    -------
+    port: PeripheralSignature, in
+        The registers of SYSTEM (docs/soc.md).
+    failed, address: in
+        An access of the processor fails in this cycle, and where: in words of four bytes.
+    """
+
+    def __init__(self, settings: LinkSettings):
+        self._settings = settings
+        super().__init__({"port": In(PeripheralSignature()), "failed": In(1), "address": In(30)})
+
+    def _constants(self) -> dict[str, int]:
+        """Return the values of registers that never change."""
+        settings = self._settings
+        name = settings.board.encode().ljust(BOARD_BYTES, b"\0")
+        words = range(BOARD_BYTES // 4)
+        return {
+            "ID": SOC_IDENTITY,
+            "CLOCK_HZ": settings.clock_hz,
+            "MEMORY_BASE": settings.memory_base,
+            "MEMORY_BYTES": settings.memory_bytes,
+            **{f"BOARD_{k}": int.from_bytes(name[4 * k : 4 * k + 4], "little") for k in words},
+        }
+
+    def elaborate(self, platform):
+        m = Module()
+        port, failed, address = self.port, Signal(), Signal(30)
+        with m.Switch(port.place):
+            for name, value in self._constants().items():
+                with m.Case(place_of("SYSTEM", name)):
+                    m.d.comb += port.value.eq(value)
+            with m.Case(place_of("SYSTEM", "ERRORS")):
+                m.d.comb += port.value.eq(failed)
+                with m.If(port.write & port.data[0]):
+                    m.d.sync += failed.eq(0)
+            with m.Case(place_of("SYSTEM", "ERROR_ADDRESS")):
+                m.d.comb += port.value.eq(Cat(Const(0, 2), address))
+        with m.If(self.failed):
+            m.d.sync += [failed.eq(1), address.eq(self.address)]
+        return m

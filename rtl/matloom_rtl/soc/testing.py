@@ -1,0 +1,69 @@
+"""A processor on its bus for pysim: words and lines, and the cycles that they take."""
+
+from matloom.arch.soc import LINE_BYTES
+from matloom_rtl.soc.wishbone import CTI_CLASSIC, CTI_END, CTI_INCREMENTING
+
+__all__ = ["LINE", "Initiator", "word_at"]
+
+#: Words of a line of the caches.
+LINE = LINE_BYTES // 4
+
+
+class Initiator:
+    """Asks of a bus.
+
+    Members
+    -------
+    cycles:
+        Of the last access, until its answer.
+    gaps:
+        Cycles of each word of the last line.
+
+    Parameters
+    ----------
+    bus: WishboneSignature
+    """
+
+    def __init__(self, bus):
+        self.bus, self.cycles, self.gaps = bus, 0, []
+
+    async def access(self, ctx, address, word=None, sel=15, cti=CTI_CLASSIC):
+        """Return (word, failed) of one access; in a burst, the request stands for the next."""
+        bus = self.bus
+        for name, value in (
+            ("adr", address >> 2),
+            ("sel", sel),
+            ("we", word is not None),
+            ("dat_w", word or 0),
+            ("cti", cti),
+            ("cyc", 1),
+            ("stb", 1),
+        ):
+            ctx.set(getattr(bus, name), value)
+        self.cycles = 0
+        while True:
+            _, _, ack, err, value = await ctx.tick().sample(bus.ack, bus.err, bus.dat_r)
+            self.cycles += 1
+            assert ack + err < 2
+            if ack or err:
+                if cti != CTI_INCREMENTING:
+                    ctx.set(bus.cyc, 0)
+                    ctx.set(bus.stb, 0)
+                return value, bool(err)
+
+    async def line(self, ctx, address):
+        """Return the words of a line, and whether one failed."""
+        words, gaps, failed = [], [], False
+        for k in range(LINE):
+            cti = CTI_END if k == LINE - 1 else CTI_INCREMENTING
+            word, bad = await self.access(ctx, address + 4 * k, cti=cti)
+            words.append(word)
+            gaps.append(self.cycles)
+            failed |= bad
+        self.gaps = gaps
+        return words, failed
+
+
+def word_at(contents: bytes, address: int) -> int:
+    """Return the little-endian word of four bytes at an address."""
+    return int.from_bytes(contents[address : address + 4], "little")

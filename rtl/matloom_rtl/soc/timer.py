@@ -1,0 +1,57 @@
+"""The processor's timer."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from matloom_rtl.soc.peripheral import PeripheralSignature, place_of
+
+__all__ = ["Timer"]
+
+
+class Timer(wiring.Component):
+    """Count cycles in 64 bits, and ask for an interrupt from a count on.
+
+    Latency: `irq` follows COUNT >= COMPARE, and what is written, by two cycles. A reset begins
+    anew at 0, without an interrupt.
+
+    Members
+    -------
+    port: PeripheralSignature, in
+        The registers of TIMER (docs/soc.md).
+    irq: out
+    """
+
+    def __init__(self):
+        super().__init__({"port": In(PeripheralSignature()), "irq": Out(1)})
+
+    def elaborate(self, platform):
+        m = Module()
+        port, count, high = self.port, Signal(64), Signal(32)
+        compare, enabled = Signal(64, init=-1), Signal()
+        reached = Signal()
+        m.d.sync += [
+            count.eq(count + 1),
+            reached.eq(count >= compare),
+            self.irq.eq(reached & enabled),
+        ]
+        with m.Switch(port.place):
+            with m.Case(place_of("TIMER", "COUNT_LOW")):
+                m.d.comb += port.value.eq(count[:32])
+                with m.If(port.read):
+                    m.d.sync += high.eq(count[32:])
+            with m.Case(place_of("TIMER", "COUNT_HIGH")):
+                m.d.comb += port.value.eq(high)
+            with m.Case(place_of("TIMER", "COMPARE_LOW")):
+                m.d.comb += port.value.eq(compare[:32])
+                with m.If(port.write):
+                    m.d.sync += compare[:32].eq(port.data)
+            with m.Case(place_of("TIMER", "COMPARE_HIGH")):
+                m.d.comb += port.value.eq(compare[32:])
+                with m.If(port.write):
+                    m.d.sync += compare[32:].eq(port.data)
+            with m.Case(place_of("TIMER", "CONTROL")):
+                m.d.comb += port.value.eq(enabled)
+                with m.If(port.write):
+                    m.d.sync += enabled.eq(port.data[0])
+        return m
