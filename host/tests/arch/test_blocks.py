@@ -33,7 +33,7 @@ def test_there_are_reports():
 def test_engine_of_a_report(path):
     report = json.loads(path.read_text())
     config = Config(**report["config"])
-    assert multiplier_blocks(config) == report["total"]["DSP"]
+    assert multiplier_blocks(config, report["columns_in_tables"]) == report["total"]["DSP"]
     assert own_block_rams(config) == report["total"]["BRAM"]
 
 

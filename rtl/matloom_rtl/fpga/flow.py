@@ -187,7 +187,8 @@ def soft_columns(chip: Chip, device: Device) -> int:
 
 def unit_report(chip: Chip, device: Device, units: dict[str, dict[str, float]]) -> dict:
     """Return a report of an area by unit, as `area_by_unit` gives it."""
-    return {**_identity(chip, device), "total": total(units), "units": units}
+    soft = {"columns_in_tables": soft_columns(chip, device)}
+    return {**_identity(chip, device), **soft, "total": total(units), "units": units}
 
 
 def _identity(chip: Chip, device: Device) -> dict:
