@@ -1,31 +1,27 @@
 /* Shows what a processor of the system on chip sees, a line for each thing: a name and numbers. The test on
  * the host knows what they should be. */
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "matloom_regs.h"
-#include "matloom_soc.h"
+#include "soc.h"
 
-#define WORD(address) (*(volatile uint32_t*)(uintptr_t)(address))
+#define WORD(address) SOC_WORD(address)
 #define BYTE(address) (*(volatile uint8_t*)(uintptr_t)(address))
-#define UART(name) WORD(MATLOOM_SOC_UART_BASE + MATLOOM_SOC_UART_##name##_OFFSET)
-#define TIMER(name) WORD(MATLOOM_SOC_TIMER_BASE + MATLOOM_SOC_TIMER_##name##_OFFSET)
-#define INTERRUPTS(name) WORD(MATLOOM_SOC_INTERRUPTS_BASE + MATLOOM_SOC_INTERRUPTS_##name##_OFFSET)
-#define SYSTEM(name) WORD(MATLOOM_SOC_SYSTEM_BASE + MATLOOM_SOC_SYSTEM_##name##_OFFSET)
+#define TIMER(name) SOC_REGISTER(TIMER, name)
+#define INTERRUPTS(name) SOC_REGISTER(INTERRUPTS, name)
+#define SYSTEM(name) SOC_REGISTER(SYSTEM, name)
 #define ENGINE(name) WORD(MATLOOM_SOC_ENGINE_BASE + MATLOOM_##name##_OFFSET)
 
 /* Past all that is linked, in both views of external memory. */
 #define SCRATCH 0x20000u
 #define CACHED (MATLOOM_SOC_MEMORY_BASE + SCRATCH)
+/* Block RAM past variables and stack. */
+#define RAM (MATLOOM_SOC_RAM_BASE + 0x4000u)
 #define UNCACHED (MATLOOM_SOC_UNCACHED_BASE + SCRATCH)
 
 enum { MTIE = 1 << 7, MEIE = 1 << 11 };
 
-static void put(char byte) {
-  while (!(UART(STATUS) & MATLOOM_SOC_UART_STATUS_TX_READY_MASK)) {
-  }
-  UART(DATA) = (uint8_t)byte;
+static void put(char letter) {
+  const uint8_t byte = (uint8_t)letter;
+  soc_send(NULL, &byte, 1);
 }
 
 static void say(const char* name, const uint32_t* values, size_t count) {
@@ -45,10 +41,10 @@ static void memories(void) {
   for (uint32_t i = 0; i < 4096; i += 4) sum += WORD(CACHED + i);
   BYTE(CACHED + 5) = 0xab;
   *(volatile uint16_t*)(uintptr_t)(CACHED + 10) = 0xcdef;
-  for (uint32_t i = 0; i < 1024; i += 4) WORD(MATLOOM_SOC_RAM_BASE + i) = ~i;
-  BYTE(MATLOOM_SOC_RAM_BASE + 6) = 0x55;
+  for (uint32_t i = 0; i < 1024; i += 4) WORD(RAM + i) = ~i;
+  BYTE(RAM + 6) = 0x55;
   const uint32_t values[] = {sum, WORD(UNCACHED + 4), WORD(UNCACHED + 8),
-                             WORD(MATLOOM_SOC_RAM_BASE + 4), WORD(MATLOOM_SOC_RAM_BASE + 1020)};
+                             WORD(RAM + 4), WORD(RAM + 1020)};
   say("memories", values, 5);
 }
 
@@ -60,7 +56,7 @@ static void caches(void) {
   values[0] = WORD(CACHED + place);
   WORD(UNCACHED + place) = 2;
   values[1] = WORD(CACHED + place);
-  __asm__ volatile(".word 0x500f" ::: "memory");
+  soc_flush_data();
   values[2] = WORD(CACHED + place);
   say("caches", values, 3);
 }
@@ -74,7 +70,7 @@ static void arithmetic(uint32_t one, uint32_t other) {
 /* Cycles of reads of 64 lines, and of 64 words of one line. */
 static void cycles(void) {
   uint32_t marks[4];
-  __asm__ volatile(".word 0x500f" ::: "memory");
+  soc_flush_data();
   marks[0] = TIMER(COUNT_LOW);
   for (uint32_t i = 0; i < 64; ++i) (void)WORD(CACHED + 32 * i);
   marks[1] = TIMER(COUNT_LOW);
@@ -102,7 +98,7 @@ static void handle_others(uint32_t pending) {
     ENGINE(IRQ_STATUS) = MATLOOM_IRQ_STATUS_DONE_MASK | MATLOOM_IRQ_STATUS_FAULT_MASK;
   }
   if (pending & MATLOOM_SOC_INTERRUPTS_PENDING_UART_MASK) {
-    put((char)(UART(DATA) ^ 0x20u));
+    put((char)(soc_byte() ^ 0x20u));
     ++heard;
   }
 }

@@ -17,7 +17,7 @@ from matloom.device.model.transport import ModelTransport
 __all__ = ["DEVICES", "SIMULATED", "device_memory", "memory_for", "open_device"]
 
 #: Names that `open_device` knows.
-DEVICES = ("rtl", "netlist", "model", "uart:PORT[@BAUD]", "uio:[UIO[,DMABUF]]")
+DEVICES = ("rtl", "netlist", "model", "soc", "uart:PORT[@BAUD]", "uio:[UIO[,DMABUF]]")
 
 #: Those that are simulated cycle by cycle.
 SIMULATED = ("rtl", "netlist")
@@ -43,9 +43,9 @@ def _building() -> Iterator[None]:
 
 
 def _kind(name: str) -> str:
-    """Return what a device is, of `SIMULATED`, ``model``, ``uart`` and ``uio``."""
+    """Return what a device is, of `SIMULATED`, ``model``, ``soc``, ``uart`` and ``uio``."""
     kind, colon, _ = str(name).partition(":")
-    if kind not in (("uart", "uio") if colon else (*SIMULATED, "model")):
+    if kind not in (("uart", "uio") if colon else (*SIMULATED, "model", "soc")):
         raise DeviceError(f"a device must be one of {', '.join(DEVICES)}, not {name!r}")
     return kind
 
@@ -111,6 +111,15 @@ def _open_mapped(name: str, config: Config, timeout: float) -> Driver:
         raise
 
 
+def _open_soc(config: Config, memory_bytes: int, timeout: float) -> Driver:
+    """Return the driver of a simulated system on chip, whose firmware answers the host link."""
+    from matloom.device.soc import open_soc
+
+    with _building():
+        transport = open_soc(config, memory_bytes)
+    return Driver(transport, config, timeout)
+
+
 def _open_simulated(
     name: str, config: Config, memory_bytes: int, timeout: float, **options: Any
 ) -> Driver:
@@ -146,7 +155,8 @@ def open_device(
     ----------
     name:
         ``"rtl"``, the generated chip in Verilator, ``"netlist"``, what Yosys makes of it for an
-        ECP5, slower and built in minutes, ``"model"``, the functional model,
+        ECP5, slower and built in minutes, ``"model"``, the functional model, ``"soc"``, the
+        simulated system on chip, whose processor answers as a board does,
         ``"uart:PORT[@BAUD]"``, a board on a serial port, such as ``"uart:/dev/ttyUSB0"``, or
         ``"uio:[UIO[,DMABUF]]"``, an engine in the memory map of this Linux system.
     config:
@@ -186,4 +196,6 @@ def open_device(
         return _open_board(name, config, timeout)
     if kind == "uio":
         return _open_mapped(name, config, timeout)
+    if kind == "soc":
+        return _open_soc(config, memory_bytes, timeout)
     return Driver(ModelTransport(config, memory_bytes), config, timeout)

@@ -9,17 +9,34 @@ import numpy as np
 
 from matloom.arch.config import Config
 from matloom.arch.soc import MEMORY_BASE
+from matloom.device.boot import send_image
 from matloom.device.line_simulation import HARNESS, LineSimulation, Source, build, load
+from matloom.device.link import Link, LinkTransport
+from matloom.toolchain.soc_firmware import boot_rom, link_server
 
-__all__ = ["SOC_CLOCK_HZ", "SOC_DIVISOR", "SocChip", "SocStream", "SocTerminal"]
+__all__ = [
+    "IMAGE_BYTES",
+    "SOC_CLOCK_HZ",
+    "SOC_DIVISOR",
+    "SocChip",
+    "SocStream",
+    "SocTerminal",
+    "open_soc",
+]
 
-#: Cycles of a bit: so long that a boot loader keeps up with an image.
-SOC_DIVISOR = 16
+#: Room for an image at the beginning of external memory (SOC_IMAGE_BYTES of firmware/soc/soc.h).
+IMAGE_BYTES = 0x10000
+
+#: Cycles of a bit: so long that its firmware keeps up with the line.
+SOC_DIVISOR = 12
 
 #: As fast as a simulation is, more or less.
 SOC_CLOCK_HZ = 1_000_000
 
-_MEMORY_BYTES = 1 << 24
+_MEMORY_BYTES = (1 << 24) + IMAGE_BYTES
+
+#: Seconds of the chip that its boot loader may take for a checksum.
+_CHECKSUM_SECONDS = 5.0
 
 #: Bytes taken from the simulator at a time.
 _CHUNK = 4096
@@ -27,7 +44,6 @@ _CHUNK = 4096
 
 def _library(
     config: Config,
-    rom: bytes,
     memory_bytes: int,
     optimise: bool = True,
     on_line: Callable[[str], None] | None = None,
@@ -45,7 +61,7 @@ def _library(
         memory_base=MEMORY_BASE,
         memory_bytes=memory_bytes,
     )
-    settings = SocSettings(link=link, rom=rom)
+    settings = SocSettings(link=link, rom=boot_rom())
     source = Source(
         top=LINKED_NAME,
         verilog=generate_soc(config, settings).verilog,
@@ -63,7 +79,7 @@ class SocChip:
     Members
     -------
     memory:
-        External memory, bytes; what is written here before the first `run` is there at the start.
+        External memory, bytes.
     stream:
         Its serial line.
 
@@ -71,8 +87,6 @@ class SocChip:
     ----------
     config:
         The engine.
-    rom:
-        Contents of the boot ROM.
     memory_bytes:
         External memory.
     optimise, on_line:
@@ -82,17 +96,18 @@ class SocChip:
     ------
     ImportError
         No processor is installed: ``pip install 'matloom[soc]'``.
+    ToolError
+        Its firmware cannot be compiled (`matloom.toolchain.soc_firmware`).
     """
 
     def __init__(
         self,
         config: Config,
-        rom: bytes,
         memory_bytes: int = _MEMORY_BYTES,
         optimise: bool = True,
         on_line: Callable[[str], None] | None = None,
     ) -> None:
-        self._library = load(_library(config, rom, memory_bytes, optimise, on_line))
+        self._library = load(_library(config, memory_bytes, optimise, on_line))
         handle, size = ctypes.c_void_p, ctypes.c_uint64
         for name, result, arguments in (
             ("put", None, [handle, ctypes.c_char_p, size]),
@@ -111,6 +126,10 @@ class SocChip:
     def cycles(self) -> int:
         """Cycles simulated so far."""
         return int(self._library.linked_cycles(self._simulation))
+
+    def load(self, image: bytes) -> None:
+        """Send an image to the boot ROM, which then starts it; raises as `send_image` does."""
+        send_image(self.stream, image, _CHECKSUM_SECONDS)
 
     def send(self, data: bytes) -> None:
         """Put bytes on the line to the chip; they go while it runs."""
@@ -170,15 +189,41 @@ class SocStream:
         self._chip.close()
 
 
+def open_soc(config: Config, memory_bytes: int) -> LinkTransport:
+    """Return the transport of a simulated system that was booted, and whose firmware answers.
+
+    Parameters
+    ----------
+    config:
+        The engine.
+    memory_bytes:
+        External memory for the host, next to that of the firmware.
+
+    Errors
+    ------
+    ImportError, ToolError
+        As those of `SocChip`.
+    DeviceError
+        The firmware does not answer.
+    """
+    chip = SocChip(config, memory_bytes + IMAGE_BYTES)
+    try:
+        chip.load(link_server())
+        return LinkTransport(Link(chip.stream))
+    except BaseException:
+        chip.close()
+        raise
+
+
 class SocTerminal(LineSimulation):
     """A simulated system on chip with its line on a pseudo-terminal; it runs until `close`.
 
     Parameters
     ----------
-    config, rom, memory_bytes:
+    config, memory_bytes:
         As those of `SocChip`.
     """
 
-    def __init__(self, config: Config, rom: bytes, memory_bytes: int = _MEMORY_BYTES) -> None:
-        library = _library(config, rom, memory_bytes)
+    def __init__(self, config: Config, memory_bytes: int = _MEMORY_BYTES) -> None:
+        library = _library(config, memory_bytes)
         super().__init__(library, MEMORY_BASE, memory_bytes, divisor=SOC_DIVISOR)

@@ -1,59 +1,40 @@
 """The system on chip in Verilator runs compiled C: what its processor sees of everything else."""
 
-import subprocess
-import sys
-from pathlib import Path
-
+import numpy as np
 import pytest
 
 from matloom.arch.config import PRESETS
-from matloom.arch.csr import IDENTITY, Fault
+from matloom.arch.csr import IDENTITY, Fault, register
 from matloom.arch.soc import MEMORY_BASE, SOC_IDENTITY, region
-from matloom.device.soc import SOC_CLOCK_HZ, SocChip
+from matloom.data.digits import NETWORK
+from matloom.device.boot import send_image
+from matloom.device.errors import DeviceError
+from matloom.device.link import Link, LinkTransport
+from matloom.device.serial_port import SerialStream, parse_address
+from matloom.device.soc import IMAGE_BYTES, SOC_CLOCK_HZ, SocChip, SocTerminal
+from matloom.runtime import load as load_network
+from matloom.toolchain.soc_firmware import image, link_server
 
 pytest.importorskip("pythondata_cpu_vexriscv", reason="needs a processor: extra soc")
 pytest.importorskip("ziglang", reason="needs a compiler: extra firmware")
 
 pytestmark = pytest.mark.slow
 
-FIRMWARE = Path(__file__).resolve().parents[3] / "firmware"
 CONFIG = PRESETS["nano"]
-MEMORY_BYTES = 1 << 24
+MEMORY_BYTES = (1 << 24) + IMAGE_BYTES
 WORD = 1 << 32
 LETTERS = b"abcde"
 
-#: lui t0, 0x40000; jr t0: to the first byte of external memory.
-ROM = b"".join(word.to_bytes(4, "little") for word in (0x4000_02B7, 0x0002_8067))
-
-COMPILE = (
-    *(sys.executable, "-m", "ziglang", "cc", "-target", "riscv32-freestanding-none"),
-    *("-mcpu=generic_rv32+m+zicsr", "-std=c11", "-O2", "-ffreestanding", "-nostdlib"),
-    *("-fno-builtin", "-mcmodel=medany", "-Wall", "-Wextra", "-Wconversion", "-Werror"),
-)
-
 
 @pytest.fixture(scope="module")
-def image(tmp_path_factory):
-    """Return the compiled check as the bytes of external memory."""
-    folder = tmp_path_factory.mktemp("soc")
-    tests = FIRMWARE / "tests"
-    command = [*COMPILE, "-I", FIRMWARE / "include", f"-Wl,-T,{tests / 'soc_check.ld'}"]
-    command += [tests / "soc_start.S", tests / "soc_check.c", "-o", folder / "check.elf"]
-    objcopy = [sys.executable, "-m", "ziglang", "objcopy", "-O", "binary"]
-    for words in (command, [*objcopy, folder / "check.elf", folder / "check.bin"]):
-        done = subprocess.run([str(word) for word in words], capture_output=True, check=False)
-        assert done.returncode == 0, done.stderr.decode()
-    return (folder / "check.bin").read_bytes()
-
-
-@pytest.fixture(scope="module")
-def lines(image):
+def lines():
     """Return the numbers that the check says of each thing, by its name."""
     said = b""
-    with SocChip(CONFIG, ROM, MEMORY_BYTES, optimise=False) as chip:
-        chip.memory[: len(image)] = list(image)
+    with SocChip(CONFIG, MEMORY_BYTES) as chip:
+        chip.load(image(("tests/soc_check.c",)))
+        started = chip.cycles
         while not said.endswith(b"\nend\n"):
-            assert chip.cycles < 1_000_000, said
+            assert chip.cycles < started + 1_000_000, said
             chip.run(10_000)
             said += chip.take()
             if said.endswith(b"\nready\n"):
@@ -116,3 +97,44 @@ def test_interrupts(lines):
 def test_failed_accesses_are_told(lines):
     end = region("UNCACHED").base + MEMORY_BYTES
     assert lines["errors"] == [0, 1, MEMORY_BASE + 16, 0, end]
+
+
+def test_it_boots_over_a_pseudo_terminal():
+    pytest.importorskip("serial", reason="pyserial is absent: extra uart")
+    with SocTerminal(CONFIG, MEMORY_BYTES) as terminal:
+        stream = SerialStream(*parse_address(terminal.device))
+        send_image(stream, link_server(), silence=5.0)
+        transport = LinkTransport(Link(stream))
+        assert transport.read32(register("DIGEST").offset) == CONFIG.digest
+        transport.close()
+
+
+@pytest.fixture(scope="module")
+def session():
+    """Return a network on the system, whose processor has booted and answers the host link."""
+    with load_network(NETWORK, device="soc", config="nano") as running:
+        yield running
+
+
+def test_a_network_runs_as_on_the_engine_alone(session):
+    picture = np.random.default_rng(3).integers(-128, 128, (1, 8, 8, 1), np.int8)
+    outputs, cycles = {}, {}
+    with load_network(NETWORK, device="rtl", config="nano") as alone:
+        for name, each in (("soc", session), ("rtl", alone)):
+            outputs[name] = each.run(picture)
+            cycles[name] = each.report().cycles
+    assert (outputs["soc"] == outputs["rtl"]).all()
+    # The processor's code comes from the same memory.
+    assert cycles["soc"] == pytest.approx(cycles["rtl"], rel=0.03)
+
+
+def test_memory_and_errors_over_the_link(session):
+    transport = session.driver.transport
+    data = np.random.default_rng(2).integers(0, 256, 2501, np.uint8).tobytes()
+    end = transport.memory_base + transport.memory_bytes
+    transport.write_block(end - len(data), data)
+    assert transport.read_block(end - len(data), len(data)) == data
+    with pytest.raises(DeviceError, match="must end with OKAY, not BUS_ERROR"):
+        transport.read32(0x7FC)
+    assert transport.read32(register("ID").offset) == IDENTITY
+    assert transport.hello.board == "simulation"

@@ -17,6 +17,8 @@ from matloom_rtl.board.top import BoardTop, settings_for
 from matloom_rtl.fpga.devices import DEVICES, Device
 from matloom_rtl.fpga.tools import find
 from matloom_rtl.link.settings import LinkSettings
+from matloom_rtl.soc.cpu import cpu_source
+from matloom_rtl.soc.settings import SocSettings
 
 __all__ = ["BOARD_TOP", "Plan", "board_verilog", "make_plan"]
 
@@ -43,6 +45,8 @@ class Plan:
         With the options of this board.
     soft_columns:
         Columns of the array that multiply in tables.
+    soc:
+        The processor that is there in place of the host link.
     """
 
     board: Board
@@ -53,6 +57,12 @@ class Plan:
     constraints: str
     device: Device
     soft_columns: int
+    soc: SocSettings | None = None
+
+    @property
+    def name(self) -> str:
+        """What files of this plan are called."""
+        return self.board.name if self.soc is None else f"{self.board.name}-soc"
 
     @property
     def clock_mhz(self) -> float:
@@ -77,11 +87,16 @@ class Plan:
             "link": {"baud": link.baud, "divisor": link.divisor},
             "options": list(self.device.options),
             "columns_in_tables": self.soft_columns,
+            **({"cpu": f"VexRiscv {self.soc.cpu}"} if self.soc else {}),
         }
 
 
-def board_verilog(board: Board, config: Config, pll: Pll, link: LinkSettings) -> str:
+def board_verilog(
+    board: Board, config: Config, pll: Pll, link: LinkSettings, soc: SocSettings | None = None
+) -> str:
     """Return the Verilog of a board's top; the PLL in it is an instance of the family's cell.
+
+    With `soc` a processor is there in place of the host link, and its Verilog at the end.
 
     Memories begin with anything: nothing depends on it, and Yosys takes minutes to read as many
     zeros as external memory has words.
@@ -93,13 +108,20 @@ def board_verilog(board: Board, config: Config, pll: Pll, link: LinkSettings) ->
     """
     if board.memory.kind == "block":
         words_of_bank(board.memory.bytes, config.bus_bits)
-    top = BoardTop(board, config, pll, link)
+    top = BoardTop(board, config, pll, link, soc)
     text = verilog.convert(top, name=BOARD_TOP, emit_src=False, strip_internal_attrs=True)
-    return _ZEROS.sub("", text)
+    return _ZEROS.sub("", text) + (cpu_source(soc.cpu).read_text() if soc else "")
 
 
-def make_plan(board: Board, config: str | None = None, clock_hz: int | None = None) -> Plan:
+def make_plan(
+    board: Board,
+    config: str | None = None,
+    clock_hz: int | None = None,
+    rom: bytes | None = None,
+) -> Plan:
     """Return the plan of a board, with another engine or clock where one is given.
+
+    With `rom` it is a system on chip, whose boot ROM has these contents.
 
     Errors
     ------
@@ -111,6 +133,7 @@ def make_plan(board: Board, config: str | None = None, clock_hz: int | None = No
     """
     engine = load_config(config or board.config)
     pll, link = settings_for(board, clock_hz)
+    soc = None if rom is None else SocSettings(link=link, rom=rom)
     device = DEVICES[board.device]
     soft = columns_in_tables(engine, device.capacity["DSP"]) if device.soft_multiplier else 0
     changes = {"--freq": f"{float(pll.output_hz) / 1e6:g}"}
@@ -121,10 +144,11 @@ def make_plan(board: Board, config: str | None = None, clock_hz: int | None = No
         config=engine,
         pll=pll,
         link=link,
-        verilog=board_verilog(board, engine, pll, link),
+        verilog=board_verilog(board, engine, pll, link, soc),
         constraints=constraints(board, device.family),
         device=replace(device, options=_changed(device.options, changes)),
         soft_columns=soft,
+        soc=soc,
     )
 
 

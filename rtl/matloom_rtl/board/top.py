@@ -1,10 +1,11 @@
-"""The top of a board: PLL, reset, engine, link and memory. No logic of its own."""
+"""The top of a board: PLL, reset, engine, link or processor, memory. No logic of its own."""
 
 from amaranth.hdl import ClockDomain, ClockSignal, Module, ResetInserter
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect
 
 from matloom.arch.config import Config
+from matloom.arch.soc import MEMORY_BASE
 from matloom_rtl.board.clocking import Clocking, Reset, pll_for
 from matloom_rtl.board.definition import Board
 from matloom_rtl.board.memory import BlockMemory
@@ -12,11 +13,10 @@ from matloom_rtl.board.sdram import BoardSdram
 from matloom_rtl.fpga.vivado import BOARD_DEVICES
 from matloom_rtl.link.core import LinkedCore
 from matloom_rtl.link.settings import LinkSettings
+from matloom_rtl.soc.core import SocCore
+from matloom_rtl.soc.settings import SocSettings
 
-__all__ = ["MEMORY_BASE", "BoardTop", "settings_for"]
-
-#: Bus address of external memory, on every board.
-MEMORY_BASE = 0x8000_0000
+__all__ = ["BoardTop", "settings_for"]
 
 
 def settings_for(board: Board, clock_hz: int | None = None, baud: int | None = None):
@@ -47,14 +47,21 @@ class BoardTop(wiring.Component):
     clk: in
         The oscillator.
     uart_rx, uart_tx: in, out
-        The line to the host.
+        The line to the host, or the processor's.
+
+    Parameters
+    ----------
+    soc:
+        With it a processor is there in place of the host link.
 
     Where the board has an SDRAM, its pins are ports, too (`matloom_rtl.board.sdram`).
     """
 
-    def __init__(self, board: Board, config: Config, pll, link: LinkSettings):
+    def __init__(
+        self, board: Board, config: Config, pll, link: LinkSettings, soc: SocSettings | None = None
+    ):
         self._board, self._config = board, config
-        self._pll, self._link = pll, link
+        self._pll, self._link, self._soc = pll, link, soc
         super().__init__(
             {"clk": In(1), "uart_rx": In(1, init=1), "uart_tx": Out(1, init=1)},
         )
@@ -66,7 +73,7 @@ class BoardTop(wiring.Component):
         has_sdram = self._board.memory.kind == "sdram"
         m.submodules.clocking = clocking = Clocking(family, self._pll, early=has_sdram)
         m.submodules.start = reset = Reset()
-        m.submodules.linked = linked = LinkedCore(self._config, self._link)
+        m.submodules.linked = linked = self._linked()
         memory = self._sdram(m, clocking) if has_sdram else self._block_memory()
         m.submodules.memory = ResetInserter(reset.reset)(memory)
         m.d.comb += [
@@ -80,6 +87,11 @@ class BoardTop(wiring.Component):
         connect(m, linked.axi_read, memory.axi_read)
         connect(m, linked.axi_write, memory.axi_write)
         return m
+
+    def _linked(self):
+        if self._soc is None:
+            return LinkedCore(self._config, self._link)
+        return SocCore(self._config, self._soc)
 
     def _block_memory(self):
         size = self._board.memory.bytes

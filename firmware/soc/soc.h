@@ -1,0 +1,47 @@
+/* The system on chip's registers and caches, for its firmware: docs/soc.md. */
+#ifndef MATLOOM_SOC_ACCESS_H
+#define MATLOOM_SOC_ACCESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "matloom_soc.h"
+
+/* Room for an image, with its variables and stack, at the beginning of external memory. */
+#define SOC_IMAGE_BYTES 0x10000u
+
+#define SOC_WORD(address) (*(volatile uint32_t*)(uintptr_t)(address))
+/* A register, by the names of its peripheral and its own. */
+#define SOC_REGISTER(peripheral, name) \
+  SOC_WORD(MATLOOM_SOC_##peripheral##_BASE + MATLOOM_SOC_##peripheral##_##name##_OFFSET)
+
+/* Whether a byte has come over the line. */
+static inline bool soc_came(void) {
+  return (SOC_REGISTER(UART, STATUS) & MATLOOM_SOC_UART_STATUS_RX_AVAILABLE_MASK) != 0;
+}
+
+/* The next byte from the line, as soon as it is there. */
+static inline uint8_t soc_byte(void) {
+  while (!soc_came()) {
+  }
+  return (uint8_t)SOC_REGISTER(UART, DATA);
+}
+
+/* Sends bytes; returns when the last of them waits to be sent. */
+static inline void soc_send(void* context, const uint8_t* bytes, size_t count) {
+  (void)context;
+  for (size_t i = 0; i < count; ++i) {
+    while (!(SOC_REGISTER(UART, STATUS) & MATLOOM_SOC_UART_STATUS_TX_READY_MASK)) {
+    }
+    SOC_REGISTER(UART, DATA) = bytes[i];
+  }
+}
+
+/* Drops what the data cache holds: the engine wrote memory. */
+static inline void soc_flush_data(void) { __asm__ volatile(".word 0x500f" ::: "memory"); }
+
+/* Drops what the instruction cache holds: an image was loaded. */
+static inline void soc_flush_instructions(void) { __asm__ volatile("fence.i" ::: "memory"); }
+
+#endif

@@ -1,0 +1,71 @@
+"""Firmware of the system on chip, compiled by ziglang from a clone's firmware folder."""
+
+import hashlib
+import importlib.metadata
+import importlib.util
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from matloom.toolchain.cache import cache_folder, exclusive
+from matloom.toolchain.process import ToolError, run
+
+__all__ = ["FIRMWARE", "boot_rom", "image", "link_server"]
+
+#: The folder of a clone: it is not installed.
+FIRMWARE = Path(__file__).resolve().parents[3] / "firmware"
+
+_COMPILE = (
+    *("cc", "-target", "riscv32-freestanding-none", "-mcpu=generic_rv32+m+zicsr+zifencei"),
+    *("-std=c11", "-O2", "-ffreestanding", "-fno-builtin", "-nostdlib", "-mcmodel=medany"),
+    *("-ffunction-sections", "-fdata-sections", "-fno-sanitize=all", "-Wl,--gc-sections"),
+    *("-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror"),
+)
+
+#: What every image needs; the linker leaves out what is not called.
+_COMMON = ("soc/start.S", "support/memory.c", "driver/checksum.c")
+
+
+def boot_rom() -> bytes:
+    """Return the contents of the boot ROM; raises ToolError as `image` does."""
+    return image(("soc/rom.c", "soc/loader.c"), "soc/rom.ld")
+
+
+def link_server() -> bytes:
+    """Return the image that answers the host link; raises ToolError as `image` does."""
+    return image(("soc/server.c", "link/link.c"))
+
+
+def image(sources: Sequence[str], script: str = "soc/image.ld") -> bytes:
+    """Return what C files of the firmware folder become, from the cache or compiled now.
+
+    Errors
+    ------
+    ToolError
+        No compiler (``pip install 'matloom[firmware]'``), no clone, or sources that it refuses.
+    """
+    if importlib.util.find_spec("ziglang") is None:
+        raise ToolError("a system on chip's firmware needs a compiler: extra firmware")
+    if not (FIRMWARE / script).is_file():
+        raise ToolError("a system on chip's firmware is compiled in a clone, and this is none")
+    files = [FIRMWARE / name for name in (*_COMMON, *sources)]
+    key = hashlib.sha256(repr((_COMPILE, importlib.metadata.version("ziglang"))).encode())
+    for path in (*files, FIRMWARE / script, *sorted(FIRMWARE.rglob("*.h"))):
+        key.update(path.read_bytes())
+    output = cache_folder() / "firmware" / f"{key.hexdigest()[:16]}.bin"
+    with exclusive(output):
+        if not output.exists():
+            output.parent.mkdir(parents=True, exist_ok=True)
+            _compile(files, FIRMWARE / script, output)
+    return output.read_bytes()
+
+
+def _compile(files: Sequence[Path], script: Path, output: Path) -> None:
+    zig = (sys.executable, "-m", "ziglang")
+    folders = [word for name in ("include", "soc") for word in ("-I", FIRMWARE / name)]
+    with tempfile.TemporaryDirectory(prefix="matloom-firmware-") as scratch:
+        elf, binary = Path(scratch) / "image.elf", Path(scratch) / "image.bin"
+        run([*zig, *_COMPILE, *folders, f"-Wl,-T,{script}", *files, "-o", elf])
+        run([*zig, "objcopy", "-O", "binary", elf, binary])
+        output.write_bytes(binary.read_bytes())
