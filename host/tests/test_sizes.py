@@ -24,7 +24,6 @@ LONG_FILES = {
     "host/matloom/arch/isa.py": _TABLE,
     "host/matloom/arch/program_file.py": _TABLE,
     "host/matloom/ops/__init__.py": _FRONT,
-    "host/matloom/ops/float_products.py": "a compiler of its own, to go where other layers' is",
     "host/matloom/program/read.py": "the reader of one format, section by section",
     "host/matloom/testing/draws.py": _SCENARIOS,
     "host/matloom/testing/mutant_cases.py": _SCENARIOS,
@@ -43,10 +42,6 @@ LONG_FUNCTIONS = {
     "host/matloom/device/model/execute.py": {"execute": "the four loops of EXEC, as one nest"},
     "host/matloom/device/model/post.py": {"post": "the steps of POST in the order of the lanes"},
     "host/matloom/ops/__init__.py": {"matmul": _FRONT, "conv2d": _FRONT, "_graph": _FRONT},
-    "host/matloom/ops/float_products.py": {
-        "_steps": "to go with its file",
-        "_results": "to go with its file",
-    },
     "host/matloom/schedule/emit.py": {"_array": "the fields of EXEC and POST of one tile"},
     "host/matloom/tools/precision.py": {"precision_report": "one row of the report after another"},
 }

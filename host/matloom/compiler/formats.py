@@ -2,13 +2,13 @@
 
 from matloom.arch.config import Config
 from matloom.compiler.values import Job
-from matloom.ir.graph import Graph
+from matloom.ir.graph import Graph, Op
 from matloom.passes.choose_modes import MODES
 from matloom.passes.lower_precision import lower_precision
 from matloom.schedule import CompileError
 from matloom.select.partition import HostRun, Partition
 
-__all__ = ["choose_formats", "left_to_the_host"]
+__all__ = ["choose_formats", "left_to_the_host", "of_engine_alone"]
 
 
 def choose_formats(graph: Graph, job: Job) -> Graph:
@@ -28,6 +28,14 @@ def left_to_the_host(parts: Partition) -> frozenset[int]:
     nodes = [run.node for run in parts.runs if isinstance(run, HostRun)]
     lowered = (node for node in nodes if getattr(node.attributes, "mode", None) in MODES)
     return frozenset(node.output for node in lowered)
+
+
+def of_engine_alone(parts: Partition) -> str | None:
+    """Return why an operator that the host cannot run is left to it; None where there is none."""
+    for run in parts.runs:
+        if isinstance(run, HostRun) and run.node.op is Op.MATRIX_PRODUCT:
+            return f"{run.node} must run on the engine: {run.reason}"
+    return None
 
 
 def _require_modes(graph: Graph, config: Config) -> None:

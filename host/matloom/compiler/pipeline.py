@@ -24,7 +24,7 @@ from typing import Any
 from matloom.arch.config import Config
 from matloom.compiler.assemble import assemble
 from matloom.compiler.bind import bind
-from matloom.compiler.formats import choose_formats, left_to_the_host
+from matloom.compiler.formats import choose_formats, left_to_the_host, of_engine_alone
 from matloom.compiler.garbage import no_cycle_search
 from matloom.compiler.relax import relaxed
 from matloom.compiler.rewrite import rewrite
@@ -63,6 +63,9 @@ def prepare(meaning: Graph, job: Job) -> Prepared:
 def select(prepared: Prepared, job: Job) -> Selected | Retry:
     """Return stages; layers in another format that the engine cannot run get theirs back."""
     parts = partition(prepared.graph, job.machine, prepared.names, job.refused)
+    reason = of_engine_alone(parts)
+    if reason is not None:
+        return Retry(reason=reason)
     unfit = frozenset() if job.precision is None else left_to_the_host(parts)
     if unfit:
         again = replace(job, unlowered=job.unlowered | unfit)

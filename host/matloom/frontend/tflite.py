@@ -24,7 +24,7 @@ from matloom.kernels.interpreter import interpret
 __all__ = ["load_tflite"]
 
 IDENTIFIER = b"TFL3"
-GRAPH_OPERATORS = frozenset(Op) - {Op.REFERENCE}
+GRAPH_OPERATORS = frozenset(Op) - {Op.REFERENCE, Op.MATRIX_PRODUCT}
 
 
 def load_tflite(source: str | Path | bytes) -> Graph:

@@ -12,6 +12,7 @@ __all__ = [
     "DepthwiseConv2D",
     "FullyConnected",
     "LeakyRelu",
+    "MatrixProduct",
     "Pad",
     "Padding",
     "Pool2D",
@@ -102,6 +103,23 @@ class LeakyRelu(Attributes):
     """Negative values are multiplied by `alpha`, a float32 number."""
 
     alpha: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatrixProduct(Attributes):
+    """Products of floating-point numbers; what becomes of the sums is decision 0008.
+
+    Members
+    -------
+    mode:
+        The number format of the operands.
+    low, high:
+        What results are limited to before they are rounded: numbers of fp8_e5m2.
+    """
+
+    mode: str
+    low: float
+    high: float
 
 
 @dataclass(frozen=True, kw_only=True)

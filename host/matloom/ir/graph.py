@@ -28,6 +28,8 @@ class Op(enum.StrEnum):
     """The operators that the graph knows, under TensorFlow Lite's names.
 
     REFERENCE stands for operators that it does not know: its last input is the model file.
+    MATRIX_PRODUCT is in no model file: ``limit((left @ right.T + residual) + bias)`` in floating
+    point, of left, right, bias and, where there is one, residual; the engine alone computes it.
     """
 
     ADD = "ADD"
@@ -44,6 +46,7 @@ class Op(enum.StrEnum):
     LEAKY_RELU = "LEAKY_RELU"
     LOGISTIC = "LOGISTIC"
     LOG_SOFTMAX = "LOG_SOFTMAX"
+    MATRIX_PRODUCT = "MATRIX_PRODUCT"
     MAXIMUM = "MAXIMUM"
     MAX_POOL_2D = "MAX_POOL_2D"
     MEAN = "MEAN"
@@ -102,7 +105,8 @@ class Tensor:
 
     `name` is the model file's and may occur twice; `dtype` is the NumPy name of the type.
     Only integers of 8 and 16 bits have a `quantisation`: a bias has the product of the scales of
-    its input and its weights.
+    its input and its weights. Where integers without sign are patterns of floating-point numbers,
+    `number_format` is the name of the format (`arch.floats`).
     """
 
     name: str
@@ -110,6 +114,7 @@ class Tensor:
     dtype: str
     quantisation: Quantisation | None = None
     data: Array | None = field(default=None, repr=False)
+    number_format: str | None = None
 
     @property
     def size(self) -> int:

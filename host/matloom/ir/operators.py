@@ -12,6 +12,7 @@ from matloom.ir.attributes import (
     DepthwiseConv2D,
     FullyConnected,
     LeakyRelu,
+    MatrixProduct,
     Pad,
     Pool2D,
     Reduce,
@@ -44,6 +45,7 @@ from matloom.ir.shapes import (
     convolution_shape,
     dense_shape,
     depthwise_shape,
+    matrix_product_shape,
     pooling_shape,
     row_shape,
     same_shape,
@@ -107,6 +109,13 @@ LOWERED = frozenset(
     for name in STORAGE.values()
     for bias in (" float32", "")
     for made in ("float32", name)
+)
+#: Patterns of floating-point numbers, and those of the result and of what is added to it.
+_PATTERNS = frozenset(
+    f"{name} {name} float32{residual} -> {made}"
+    for name in ("uint8", "uint16")
+    for made in ("uint8", "uint16", "uint32")
+    for residual in (f" {made}", "")
 )
 #: Data of two bytes; a bias has 64 bits, as the sums.
 _WORDS = frozenset({"int16 int8 int64 -> int16", "int16 int8 -> int16"})
@@ -180,6 +189,13 @@ OPERATORS = {
     Op.LEAKY_RELU: Operator(attributes=LeakyRelu, types=_MORE_NUMBERS),
     Op.LOGISTIC: _SAME,
     Op.LOG_SOFTMAX: Operator(types=_unary("float32"), shape=row_shape),
+    Op.MATRIX_PRODUCT: Operator(
+        attributes=MatrixProduct,
+        types=_PATTERNS,
+        shape=matrix_product_shape,
+        weight_axis=0,
+        scaled=False,
+    ),
     Op.MAXIMUM: _CHOICE,
     Op.MAX_POOL_2D: _POOL,
     Op.MEAN: _REDUCE,

@@ -19,6 +19,7 @@ __all__ = [
     "convolution_shape",
     "dense_shape",
     "depthwise_shape",
+    "matrix_product_shape",
     "pooling_shape",
     "ranks_fit",
     "row_shape",
@@ -144,6 +145,19 @@ def dense_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
     if size % depth:
         raise ValueError(f"the input's size must be a multiple of {depth}, not {size}")
     return (size // depth, units)
+
+
+def matrix_product_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
+    """Left (rows, inner), right (columns, inner), bias (columns,), perhaps a residual."""
+    ranks_fit(shapes, 2, 2, 1, 2)
+    (rows, inner), (columns, depth), *others = shapes
+    if depth != inner:
+        raise ValueError(f"the right side must have rows of {inner}, not {depth}")
+    made = (rows, columns)
+    for name, given, wanted in zip(("bias", "residual"), others, (made[1:], made), strict=False):
+        if given != wanted:
+            raise ValueError(f"the {name} must have the shape {wanted}, not {given}")
+    return made
 
 
 def pooling_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:

@@ -36,7 +36,8 @@ def _node(graph: Graph, node: Node) -> str:
 def _tensor(number: int, tensor: Tensor) -> str:
     shape = "x".join(map(str, tensor.shape))
     sign = "%" if tensor.data is None else "#"
-    return f"{sign}{number}:{tensor.dtype}[{shape}]{_quantisation(tensor.quantisation)}"
+    dtype = tensor.number_format or tensor.dtype
+    return f"{sign}{number}:{dtype}[{shape}]{_quantisation(tensor.quantisation)}"
 
 
 def _quantisation(quantisation: Quantisation | None) -> str:

@@ -5,15 +5,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from matloom.arch.floats import FLOAT_FORMATS, narrow
+from matloom.arch.floats import FLOAT_FORMATS, FP32, narrow
+from matloom.arch.modes import FP32_FORMAT, MAC_MODES
 from matloom.arch.numerics import wrap32
-from matloom.ir.attributes import Activation, Arithmetic
+from matloom.ir.attributes import Activation, Arithmetic, MatrixProduct
 from matloom.ir.graph import Op
 from matloom.meaning.context import Context, Unproven
-from matloom.meaning.floats import NOTHING, limited, weight_probes
-from matloom.meaning.terms import Integers
+from matloom.meaning.floats import NOTHING, element_bytes, elements, limited, weight_probes
+from matloom.meaning.terms import Integers, exact_product
 
-__all__ = ["float_add", "float_limit", "float_result", "float_weights"]
+__all__ = ["float_add", "float_limit", "float_result", "float_weights", "matrix_product"]
 
 #: The minimum and the maximum that each activation lets through.
 _LIMITS = {
@@ -35,20 +36,49 @@ def float_weights(weights: NDArray[Any], mode: str) -> NDArray[np.float64]:
     return weight_probes(_patterns(weights, mode)).astype(np.float64)
 
 
-def _limited(sums: Integers, bias: Any, activation: Activation) -> Integers:
-    low, high = (int(_patterns([value], "fp8_e5m2")[0]) for value in _LIMITS[activation])
+def _limited(
+    sums: Integers, bias: Any, activation: Activation = Activation.NONE, limits: Any = None
+) -> Integers:
+    ends = _LIMITS[activation] if limits is None else limits
+    low, high = (int(_patterns([value], "fp8_e5m2")[0]) for value in ends)
     return limited(wrap32(sums), bias, low, high)
+
+
+def _bias(context: Context) -> Any:
+    data = context.inputs[2].data
+    if data is None:
+        raise Unproven("a bias that is computed")
+    return data.reshape(-1).astype(np.float32).view(np.int32).astype(np.int64)
 
 
 def float_result(context: Context, sums: Integers, activation: Activation) -> list[Integers]:
     """Return the output of a layer's sums (..., channels), its bias added."""
-    bias: Any = 0
-    if len(context.inputs) > 2:
-        data = context.inputs[2].data
-        if data is None:
-            raise Unproven("a bias that is computed")
-        bias = data.reshape(-1).astype(np.float32).view(np.int32).astype(np.int64)
+    bias: Any = _bias(context) if len(context.inputs) > 2 else 0
     return context.written(_limited(sums, bias, activation))
+
+
+def _elements(context: Context, index: int) -> Integers:
+    """Return the elements of an input of patterns, in its shape."""
+    tensor, raw = context.inputs[index], context.raw[index]
+    size = tensor.element_bytes
+    return elements([raw[place::size] for place in range(size)]).reshape(tensor.shape)
+
+
+def matrix_product(context: Context) -> list[Integers]:
+    """MATRIX_PRODUCT; products of a row and a column of 12 and 25 bits are exact in int64."""
+    attributes, weights = context.node.attributes_as(MatrixProduct), context.inputs[1].data
+    if weights is None:
+        raise Unproven("weights that are computed")
+    right = weight_probes(weights.reshape(len(weights), -1).astype(np.int64))
+    left = _elements(context, 0).reshape(-1, right.shape[1])
+    sums = exact_product(left.astype(np.float64), right.T.astype(np.float64))
+    if len(context.inputs) > 3:
+        sums = sums + _elements(context, 3)
+    limits = (attributes.low, attributes.high)
+    results = _limited(sums, _bias(context), limits=limits)
+    name, size = context.output.number_format, context.output.element_bytes
+    form = FP32_FORMAT if name == FP32.name else MAC_MODES.index(str(name))
+    return [np.stack(element_bytes(results, form, size), axis=-1)]
 
 
 def float_add(context: Context) -> list[Integers]:

@@ -26,7 +26,15 @@ from matloom.ir.scales import (
 )
 from matloom.meaning.context import Context, Unproven
 from matloom.meaning.float_layers import float_result, float_weights
-from matloom.meaning.terms import Integers, Scale, digits, nibbles, peaks, requantised
+from matloom.meaning.terms import (
+    Integers,
+    Scale,
+    digits,
+    exact_product,
+    nibbles,
+    peaks,
+    requantised,
+)
 
 __all__ = [
     "average_pool",
@@ -39,9 +47,6 @@ __all__ = [
 ]
 
 _Floats = NDArray[np.float64]
-
-#: Products of probes of 31 bits with bytes that add up below 2**53.
-_EXACT = 2**13
 
 
 def _weights(context: Context) -> NDArray[Any]:
@@ -86,15 +91,6 @@ def _tap(image: _Floats, tap: tuple[int, int], attributes: Any, shape: tuple[int
     return image[:, rows, columns]
 
 
-def _product(rows: _Floats, matrix: _Floats) -> Integers:
-    """Return exact sums of products (..., inner) by (inner, outputs)."""
-    total = np.zeros((*rows.shape[:-1], matrix.shape[1]), np.int64)
-    for first in range(0, len(matrix), _EXACT):
-        part = slice(first, first + _EXACT)
-        total += (rows[..., part] @ matrix[part]).astype(np.int64)
-    return total
-
-
 def _layer(context: Context, sums: Integers, activation: Activation) -> list[Integers]:
     """Return the output of sums (..., channels): bias added, scaled by channel, limited."""
     if len(context.inputs) > 2:
@@ -120,7 +116,7 @@ def convolution(context: Context) -> list[Integers]:
     weights, shape = _factors(context, attributes.mode), context.output.shape
     sums = np.zeros(shape, np.int64)
     for tap in np.ndindex(weights.shape[1:3]):
-        sums += _product(_tap(image, tap, attributes, shape), weights[:, *tap].T)
+        sums += exact_product(_tap(image, tap, attributes, shape), weights[:, *tap].T)
     if attributes.mode in FLOAT_MODES:
         return float_result(context, sums, attributes.activation)
     return _layer(context, sums, attributes.activation)
@@ -143,7 +139,7 @@ def dense(context: Context) -> list[Integers]:
     attributes = context.node.attributes_as(FullyConnected)
     weights = _factors(context, attributes.mode)
     rows = _given(context, attributes.mode).reshape(-1, weights.shape[1])
-    sums = _product(rows, weights.T)
+    sums = exact_product(rows, weights.T)
     if attributes.mode in FLOAT_MODES:
         return float_result(context, sums, attributes.activation)
     return _layer(context, sums, attributes.activation)
@@ -169,7 +165,7 @@ def transposed_convolution(context: Context) -> list[Integers]:
     for y, x in np.ndindex(tall, wide):
         rows = slice(y, y + (in_height - 1) * down + 1, down)
         columns = slice(x, x + (in_width - 1) * across + 1, across)
-        whole[:, rows, columns] += _product(image, weights[:, y, x].T)
+        whole[:, rows, columns] += exact_product(image, weights[:, y, x].T)
     sums = whole[:, top : top + height, left : left + width]
     return _layer(context, sums, attributes.activation)
 

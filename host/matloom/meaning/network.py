@@ -7,7 +7,7 @@ import numpy as np
 
 from matloom.arch.config import Config
 from matloom.ir.graph import RESHAPES, Graph, Node, Op
-from matloom.meaning import elementwise, layers, moves
+from matloom.meaning import elementwise, float_layers, layers, moves
 from matloom.meaning.context import Context, Unproven
 from matloom.meaning.terms import Integers, fresh, split_words
 
@@ -26,6 +26,7 @@ _RULES: dict[Op, _Rule] = {
     Op.HARD_SWISH: elementwise.table,
     Op.LEAKY_RELU: elementwise.leaky_relu,
     Op.LOGISTIC: elementwise.table,
+    Op.MATRIX_PRODUCT: float_layers.matrix_product,
     Op.MAXIMUM: elementwise.limit,
     Op.MAX_POOL_2D: layers.max_pool,
     Op.MEAN: layers.reduction,

@@ -23,6 +23,7 @@ __all__ = [
     "Requantisation",
     "Scale",
     "digits",
+    "exact_product",
     "fresh",
     "is_known",
     "join_words",
@@ -42,12 +43,24 @@ PROBE, FREE = 2**24, 2**25
 #: Probes of words are WORD and 30 bits, so that they are told from every byte.
 WORD = 2**30
 
+#: Products of probes of 31 bits with bytes, or with weights of 12 bits, that add up below 2**53.
+_EXACT = 2**13
+
 #: Multiplier and shift that change nothing (`numerics.requantize`).
 _SAME = (2**30, 1)
 
 #: From splitmix64, whose finaliser is a bijection of 64 bits.
 _FACTORS = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 _ALL = 2**64 - 1
+
+
+def exact_product(rows: NDArray[np.float64], matrix: NDArray[np.float64]) -> Integers:
+    """Return exact sums of products (..., inner) by (inner, outputs)."""
+    total = np.zeros((*rows.shape[:-1], matrix.shape[1]), np.int64)
+    for first in range(0, len(matrix), _EXACT):
+        part = slice(first, first + _EXACT)
+        total += (rows[..., part] @ matrix[part]).astype(np.int64)
+    return total
 
 
 def _finished(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -12,9 +12,9 @@ from matloom.arch.modes import FLOAT_MODES, MAC_MODES
 from matloom.device.driver import Driver
 from matloom.ir.attributes import Activation, Conv2D, Padding
 from matloom.ir.graph import Array, Graph, Node, Op, Quantisation, Tensor
-from matloom.ops.float_products import Epilogue, float_product, memory_bytes
+from matloom.ops.float_products import Epilogue, float_product
 from matloom.ops.float_windows import FloatWindows
-from matloom.ops.remembered import SESSIONS, driver_of
+from matloom.ops.remembered import SESSIONS
 
 __all__ = ["conv2d", "matmul"]
 
@@ -74,8 +74,8 @@ def matmul(
     a, b:
         (rows, inner) and (inner, columns), int8; where the mode says i4 `ml_dtypes.int4` or int8
         of -8 to 7, where it says i16 int16; in a floating-point mode of its dtype (float16, or
-        bfloat16, float8_e4m3fn, float8_e5m2 of ml_dtypes) or float32, which is rounded to it. An
-        integer `b` is compiled into the program, which is remembered: the same `b` again costs no
+        bfloat16, float8_e4m3fn, float8_e5m2 of ml_dtypes) or float32, which is rounded to it.
+        `b` is compiled into the program, which is remembered: the same `b` again costs no
         compilation.
     mode:
         Number formats of `a` and `b`, one of those a given configuration is built with: ``i8xi8``,
@@ -176,8 +176,7 @@ def _float_matmul(
             raise ValueError(f"{name} must have the shape {expected}, not {operand.shape}")
     if epilogue.bias is not None and epilogue.bias.dtype != np.float32:
         raise TypeError(f"bias must be float32, not {epilogue.bias.dtype}")
-    driver = driver_of(device, config, memory_bytes(left.shape[0], *right.shape))
-    return float_product(left, right, mode, epilogue, driver)
+    return float_product(left, right, mode, epilogue, device, config)
 
 
 def conv2d(

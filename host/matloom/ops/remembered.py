@@ -12,7 +12,7 @@ from matloom.ir.graph import Graph
 from matloom.program import Program
 from matloom.runtime import Session
 
-__all__ = ["SESSIONS", "driver_of"]
+__all__ = ["SESSIONS"]
 
 #: Sessions that are remembered.
 _MOST = 32
@@ -43,12 +43,12 @@ SESSIONS = _Sessions()
 
 
 def _open(program: Program, device: str | Driver) -> Session:
-    driver = driver_of(device, program.config, sum(program.region_bytes.values()))
+    driver = _driver_of(device, program.config, sum(program.region_bytes.values()))
     name = device if isinstance(device, str) else type(driver.transport).__name__
     return Session(program, driver, name)
 
 
-def driver_of(device: str | Driver, config: Config, size: int) -> Driver:
+def _driver_of(device: str | Driver, config: Config, size: int) -> Driver:
     """Return a driver that is given, or one with room for `size` bytes, opened once and shared."""
     if isinstance(device, Driver):
         return device

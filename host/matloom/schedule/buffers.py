@@ -117,6 +117,7 @@ class Builder:
         repeated: set[str] = set()
         if isinstance(stage, VectorStage):
             repeated = {stage.inputs[at] for at in stage.repeated}
+        addend = stage.addend if isinstance(stage, ArrayStage) else None
         for name in dict.fromkeys(stage.inputs):
             if name in repeated:
                 assert isinstance(stage, VectorStage)
@@ -128,12 +129,27 @@ class Builder:
             ):
                 assert isinstance(stage, ArrayStage)
                 self._add_prologue(number, name, stage, tile)
-            else:
+            elif name != addend:
                 self._add_input(number, slot.stage, name, input_range)
-        if stage.output in self.plan.policy.spilled and complete:
-            staging = Buffer(cut.made_bytes[slot.number], number, number + 1, slot.stage)
-            self.plan.stagings[number] = staging
-            self.transient.append(("output tile", staging))
+        if complete:
+            if addend is not None:
+                # After what EXEC waits for: it is wanted when that has ended.
+                self._add_input(number, slot.stage, addend, cut.addend_ranges[slot.number])
+            self._add_output(number, slot, addend)
+
+    def _add_output(self, number: int, slot: Slot, addend: str | None) -> None:
+        """Note where results lie that leave for external memory tile by tile."""
+        if self.segment.stages[slot.stage].output not in self.plan.policy.spilled:
+            return
+        if addend is not None and (number, addend) in self.plan.input_ranges:
+            # Where what was added to their sums lay, in the same layout.
+            self.plan.stagings[number], _range = self.plan.input_ranges[number, addend]
+            self.plan.stagings[number].last = number + 1
+            return
+        made = self.plan.tilings[slot.stage].made_bytes[slot.number]
+        staging = Buffer(made, number, number + 1, slot.stage)
+        self.plan.stagings[number] = staging
+        self.transient.append(("output tile", staging))
 
     def _add_weights(self, number: int, index: int, stage: ArrayStage, tile: ArrayTile) -> None:
         limits = self.plan.policy.limits[index]

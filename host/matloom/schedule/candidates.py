@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from matloom.arch.config import Config
 from matloom.schedule.params import Candidate, Prologue, Weights
-from matloom.schedule.policies import weights_kept
+from matloom.schedule.policies import addends, weights_kept
 from matloom.schedule.segment import Segment
 from matloom.select.stage import ArrayStage, LoopNest
 
@@ -42,6 +42,14 @@ def candidates(segment: Segment, config: Config, *, effort: int = 1) -> tuple[Ca
     What large stages load twice is tried where stages are few or `effort` is 2; in a long network,
     where a plan is dear and a stage alone decides little, it is estimated (`policies`).
     """
+    chosen = _of_weights(segment, config, effort)
+    if not addends(segment):
+        return chosen
+    return (*chosen, *(replace(each, addends_by_tile=True) for each in chosen))
+
+
+def _of_weights(segment: Segment, config: Config, effort: int) -> tuple[Candidate, ...]:
+    """Return the choices whatever is added to sums."""
     prologues = _prologues(config) if _has_prologue(segment, config) else ()
     if is_large(segment, config):
         # Those of few weights, next to an input that stays.

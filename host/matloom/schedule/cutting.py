@@ -9,8 +9,9 @@ from matloom.arch.isa import Opcode, largest
 from matloom.schedule.params import TilingParams, Weights
 from matloom.schedule.prologue import GROUPS, panels, rectangles
 from matloom.schedule.ramps import ramped_down, ramped_up, split_evenly
+from matloom.schedule.split_k import long_rows, shortest, step_parts
 from matloom.schedule.tiles import ArrayTile, Chunk, Tile, VectorTile
-from matloom.select.exec_steps import parts, read_bytes
+from matloom.select.exec_steps import is_long, read_bytes
 from matloom.select.stage import ArrayStage, Region, VectorStage
 
 __all__ = ["BLOCK_ENTRIES", "chunks", "cut"]
@@ -22,14 +23,6 @@ BLOCK_ENTRIES = 40
 _LARGEST_FIELD = min(largest(Opcode.EXEC, "height"), largest(Opcode.POST, "width"))
 
 
-def _parts(stage: ArrayStage, limits: TilingParams, config: Config) -> list[tuple[int, int]]:
-    """Return the ranges of steps that a tile and its weights may have."""
-    most = stage.loop_nest.steps
-    if not stage.loop_nest.weights_fixed:
-        most = limits.chunk_bytes // config.tile_bytes
-    return parts(stage, most_steps=most, input_bytes=limits.tile_bytes, array_rows=config.rows)
-
-
 def chunks(stage: ArrayStage, limits: TilingParams, config: Config) -> list[Chunk]:
     """Return what of the weights is loaded together; parameters come with the last steps."""
     steps = stage.loop_nest.steps
@@ -37,13 +30,15 @@ def chunks(stage: ArrayStage, limits: TilingParams, config: Config) -> list[Chun
         return [Chunk(first_block=0, end_block=stage.oc_blocks, first_step=0, end_step=steps)]
     block_bytes = stage.weights.shape[1] + stage.params.shape[1]
     blocks = max(1, min(limits.chunk_bytes // max(1, block_bytes), stage.oc_blocks))
+    if is_long(stage):
+        blocks = 1
     end, tail = stage.oc_blocks, [stage.oc_blocks]
     size = 1
     while limits.ramp_down and size < blocks and end > size:
         end -= size
         tail.append(end)
         size *= 2
-    ranges = _parts(stage, limits, config) if blocks == 1 else [(0, steps)]
+    ranges = step_parts(stage, limits, config) if blocks == 1 else [(0, steps)]
     first_block, prologue = 0, []
     if limits.prologue is not None:
         first_block = min(limits.prologue.blocks, stage.oc_blocks)
@@ -90,7 +85,9 @@ class _Sizes:
         self.blocks = 1 if single else max(1, min(blocks, half // self.width))
         most = max(1, min(half // (self.width * self.blocks), _LARGEST_FIELD))
         fit = max(1, (limits.tile_bytes - halo) // row_bytes)
-        self.shortest = -(-max(2 * config.tile_load_cycles, 16) // self.width)
+        if is_long(stage):
+            fit = max(fit, long_rows(stage, config))
+        self.shortest = -(-shortest(config) // self.width)
         passes = config.columns // config.lanes
         self.last = -(-max(config.tile_load_cycles, 8 * passes) // self.width)
         wanted = max(-(-height // limits.tiles), self.shortest)
@@ -231,7 +228,7 @@ def _cut_array(
     """Cut into tiles; those of the same outputs follow each other, their steps in order."""
     loaded = list(enumerate(chunks(stage, limits, config)))
     groups = [list(group) for _, group in itertools.groupby(loaded, lambda c: c[1].first_block)]
-    inner = _parts(stage, limits, config) if stage.loop_nest.weights_fixed else None
+    inner = step_parts(stage, limits, config) if stage.loop_nest.weights_fixed else None
     tiles = _prologue_tiles(stage, limits, config)
     prologue_sums = (tiles[-1].end_row, tiles[-1].end_block) if tiles else (0, 0)
     last = (stage.images - 1, stage.regions[-1].end_row, stage.regions[-1].end_x)

@@ -110,6 +110,7 @@ class _Emitter:
         if stage.blocks is not None:
             self._write_blocks(stage, tile, entry, params, looks_up, timestamp)
             return
+        self._add_second_input(number, stage, tile, entry)
         dest, x_step, pitch = self._destination(number, stage, tile)
         numbers = position_bytes(stage, tile) // stage.element_bytes
         whole, rest = divmod(numbers - 1, self.config.columns)
@@ -134,6 +135,33 @@ class _Emitter:
                 **{**tile.post, **(_digit_fields(digit) if stage.digits > 1 else {})},
                 **looks_up,
             )
+
+    def _add_second_input(
+        self, number: int, stage: ArrayStage, tile: ArrayTile, entry: int
+    ) -> None:
+        """Issue the POST that adds the second input to the sums of a tile, if there is one."""
+        name, size = stage.addend, position_bytes(stage, tile)
+        if name is None or stage.addend_post is None:
+            return
+        blocks = tile.end_block - tile.first_block
+        if name in self.plan.tensor_buffers:
+            first = stage.first_byte(tile.image, tile.first_row, tile.first_x, tile.first_block)
+            address, x_step = self.plan.tensor_buffers[name].address + first, stage.x_step
+        else:
+            address, x_step = self.plan.input_ranges[number, name][0].address, size
+        width = tile.end_x - tile.first_x
+        self.order.append(
+            Opcode.POST,
+            width=width,
+            height=tile.height,
+            oc_blocks=blocks,
+            tail=size // stage.element_bytes - (blocks - 1) * self.config.columns,
+            x_step=x_step,
+            acc_addr=entry,
+            source_addr=address,
+            source_pitch=x_step * (stage.width if name in self.plan.tensor_buffers else width),
+            **stage.addend_post,
+        )
 
     def _executes(
         self, stage: ArrayStage, tile: ArrayTile, fields: dict[str, int]

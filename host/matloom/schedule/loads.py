@@ -6,7 +6,8 @@ from matloom.schedule.plan import Load
 from matloom.schedule.segment import Place, Segment
 from matloom.schedule.stores import LONGEST_ROW
 from matloom.select.fold_rows import folded_loads
-from matloom.select.stage import ArrayStage, RowFolding
+from matloom.select.row_folding import RowFolding
+from matloom.select.stage import ArrayStage
 
 __all__ = ["LoadCommands"]
 

@@ -96,12 +96,15 @@ class Candidate:
     streamed:
         Weights that do not fit are loaded for each tile of positions, not the input for each
         chunk of weights. None: for each stage what `policies` estimates.
+    addends_by_tile:
+        What tiles add to their sums is loaded tile by tile, not as a tensor that stays.
     """
 
     tiles: int = 4
     ramp_up: bool = False
     streamed: bool | None = None
     prologue: Prologue | None = None
+    addends_by_tile: bool = False
 
     @property
     def text(self) -> str:
@@ -111,5 +114,6 @@ class Candidate:
             rows, blocks, steps = self.prologue.rows, self.prologue.blocks, self.prologue.steps
             text += f", panels of {rows} rows, {blocks} blocks and {steps} steps first"
         text += ", small ones first" if self.ramp_up else ""
+        text += ", addends by tile" if self.addends_by_tile else ""
         again = {None: "", True: ", weights again for each tile", False: ", weights once"}
         return text + again[self.streamed]

@@ -14,6 +14,7 @@ from matloom.select.space_to_depth import PolyphaseWindow
 from matloom.select.stage import ArrayStage, Stage, VectorStage
 
 __all__ = [
+    "addends",
     "first_policy",
     "plain_policy",
     "random_policy",
@@ -76,7 +77,14 @@ def first_policy(segment: Segment, config: Config, candidate: Candidate) -> Sche
                 split=index > 0 and _splits(segment, index, by_blocks[index - 1]),
             )
         )
-    return ScheduleParams(limits=tuple(limits))
+    spilled = addends(segment) if candidate.addends_by_tile else frozenset()
+    return ScheduleParams(limits=tuple(limits), spilled=spilled)
+
+
+def addends(segment: Segment) -> frozenset[str]:
+    """Return the tensors in external memory that tiles add to their sums, each byte once."""
+    added = {stage.addend for stage in segment.stages if isinstance(stage, ArrayStage)}
+    return frozenset(name for name in added if name in segment.sources and name is not None)
 
 
 def plain_policy(segment: Segment, config: Config) -> ScheduleParams:

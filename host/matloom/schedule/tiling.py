@@ -81,6 +81,14 @@ class Tiling:
         ]
 
     @cached_property
+    def addend_ranges(self) -> list[InputRange]:
+        """What each tile adds to its sums of the second input of an array stage: its outputs."""
+        assert isinstance(self.stage, ArrayStage)
+        return [
+            _addend_range(self.stage, tile) for tile in self.tiles if isinstance(tile, ArrayTile)
+        ]
+
+    @cached_property
     def made_bytes(self) -> list[int]:
         """Bytes that each tile makes."""
         stage = self.stage
@@ -173,6 +181,18 @@ def _array_input_range(stage: ArrayStage, tile: ArrayTile, box: Box) -> InputRan
     if rows > 1 and stage.in_row_bytes - width <= _NARROWER:
         return InputRange(start=start, rows=1, width=rows * stage.in_row_bytes, pitch=0)
     return InputRange(start=start + box.left, rows=rows, width=width, pitch=stage.in_row_bytes)
+
+
+def _addend_range(stage: ArrayStage, tile: ArrayTile) -> InputRange:
+    """Return the positions of a tile in a tensor that is laid out as the output."""
+    # Positions are then as far apart from row to row as in a row.
+    assert stage.placement is None
+    assert tile.height == 1 or (tile.first_x, tile.end_x) == (0, stage.width)
+    start = stage.first_byte(tile.image, tile.first_row, tile.first_x, tile.first_block)
+    width = position_bytes(stage, tile)
+    if width == stage.position_bytes:
+        return InputRange(start=start, rows=1, width=tile.positions * width, pitch=0)
+    return InputRange(start=start, rows=tile.positions, width=width, pitch=stage.position_bytes)
 
 
 def _cycles(stage: Stage, tile: Tile, config: Config) -> int:

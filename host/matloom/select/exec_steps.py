@@ -2,11 +2,26 @@
 
 from typing import NamedTuple
 
-from matloom.select.stage import ArrayStage
+from matloom.arch.isa import Opcode, largest
+from matloom.select.stage import ArrayStage, LoopNest
 
-__all__ = ["Box", "box", "narrowed", "parts", "read_bytes"]
+__all__ = ["MAX_TAPS", "Box", "box", "is_long", "narrowed", "parts", "read_bytes"]
 
 _LOOPS = ("kernel_rows", "kernel_cols", "blocks")
+
+#: Taps of a kernel row that one EXEC counts.
+MAX_TAPS = largest(Opcode.EXEC, "kernel_cols")
+
+
+def is_long(stage: ArrayStage) -> bool:
+    """Return whether a stage has one kernel row, of more taps than one EXEC counts.
+
+    Its reduction always runs in parts.
+    """
+    nest = stage.loop_nest
+    if not isinstance(nest, LoopNest):
+        return False
+    return nest.kernel_rows == nest.blocks == 1 and nest.kernel_cols > MAX_TAPS
 
 
 class Box(NamedTuple):
@@ -111,7 +126,7 @@ def parts(
     ]
     limit = stage.loop_nest.steps
     for unit, outer in zip(units, (limit, units[0], units[1]), strict=True):
-        for count in range(outer // unit, 0, -1):
+        for count in range(min(outer, most_steps) // unit, 0, -1):
             size = count * unit
             needed = read_bytes(narrowed(whole, 0, size, array_rows), array_rows)
             if size <= most_steps and needed <= input_bytes:

@@ -1,29 +1,29 @@
 """Stages of convolutions and dense layers in floating-point modes."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from matloom.arch.config import Config
 from matloom.arch.floats import FLOAT_FORMATS, narrow
-from matloom.ir.attributes import Activation
+from matloom.ir.attributes import Activation, MatrixProduct
 from matloom.ir.graph import Array
 from matloom.select.context import Context, Unsupported
-from matloom.select.float_posts import LIMITS, float_post
+from matloom.select.float_posts import LIMITS, NOTHING, addend_post, float_post, result_post
 from matloom.select.stage import ArrayStage, LoopNest
 from matloom.select.weights import parameter_blocks
-from matloom.select.window import Window, whole
+from matloom.select.window import Window, dense_window, whole
 
-__all__ = ["float_stage"]
+__all__ = ["float_stage", "matrix_product"]
 
 
-def _tiles(filters: Array, taps: int, mode: str, config: Config) -> Array:
-    """Return float32 filters (channels, rows, columns, depth) as tiles: (output blocks, bytes).
+def _tiles(patterns: Array, taps: int, config: Config) -> Array:
+    """Return filters, patterns (channels, rows, numbers), as tiles: (output blocks, bytes).
 
     A kernel row is one run of numbers, cut into steps of `float_rows`; the rest is +0.
     """
-    channels, rows = filters.shape[:2]
+    channels, rows = patterns.shape[:2]
     elements = config.float_rows
-    raw = np.ascontiguousarray(filters, np.float32).view(np.uint32).astype(np.int64)
-    patterns = np.asarray(narrow(raw, FLOAT_FORMATS[mode])).reshape(channels, rows, -1)
     blocks = -(-channels // config.columns)
     full = np.zeros((blocks * config.columns, rows, taps * elements), np.int64)
     full[:channels, :, : patterns.shape[2]] = patterns
@@ -53,10 +53,15 @@ def _loop_nest(window: Window, taps: int, mode: str, config: Config) -> LoopNest
     )
 
 
-def _require(window: Window, activation: Activation, mode: str, config: Config) -> None:
-    """Raise `Unsupported` for what the engine has not."""
+def _require_mode(mode: str, config: Config) -> None:
+    """Raise `Unsupported` for a mode that the engine has not."""
     if mode not in config.mac_modes:
         raise Unsupported(f"the engine is built with {', '.join(config.mac_modes)}, not {mode}")
+
+
+def _require(window: Window, activation: Activation, mode: str, config: Config) -> None:
+    """Raise `Unsupported` for what the engine has not."""
+    _require_mode(mode, config)
     if activation not in LIMITS:
         raise Unsupported(f"the engine has no {activation} of floating-point numbers")
     if window.dilation_x != 1 and window.kernel_width > 1:
@@ -75,14 +80,53 @@ def float_stage(
     Unsupported
         The engine is not built with the mode, or a kernel row is not one run of bytes.
     """
+    _require(window, activation, mode, context.config)
+    raw = np.ascontiguousarray(filters, np.float32).view(np.uint32).astype(np.int64)
+    patterns = np.asarray(narrow(raw, FLOAT_FORMATS[mode])).reshape(*filters.shape[:2], -1)
+    post = {"channel_bias": 1, **float_post(context.output.dtype, activation)}
+    return _stage(context, window, patterns, mode, post)
+
+
+def matrix_product(context: Context) -> ArrayStage:
+    """Return MATRIX_PRODUCT: a dense layer of patterns.
+
+    Raises
+    ------
+    Unsupported
+        The engine is not built with a format.
+    """
+    attributes = context.node.attributes_as(MatrixProduct)
+    (rows, inner), result = context.inputs[0].shape, context.output.number_format
+    assert result is not None
+    _require_mode(attributes.mode, context.config)
+    if result in FLOAT_FORMATS:
+        _require_mode(result, context.config)
+    window = dense_window(1, (rows, 1), inner)
+    patterns = context.constant(1).astype(np.int64)[:, None]
+    biases = context.constant(2).view(np.int32)
+    bias = {"bias": NOTHING} if (biases == NOTHING).all() else {"channel_bias": 1}
+    post = {**bias, **result_post(result, (attributes.low, attributes.high))}
+    stage = _stage(context, window, patterns, attributes.mode, post)
+    if len(context.inputs) < 4:
+        return stage
+    inputs = (context.sources[0], context.sources[3])
+    return replace(stage, inputs=inputs, addend_post=addend_post(result))
+
+
+def _stage(
+    context: Context, window: Window, patterns: Array, mode: str, post: dict[str, int]
+) -> ArrayStage:
+    """Return a layer whose filters are patterns (channels, rows, numbers) of a mode."""
     config = context.config
-    _require(window, activation, mode, config)
-    channels, number = filters.shape[0], FLOAT_FORMATS[mode].bytes
+    channels, number = len(patterns), FLOAT_FORMATS[mode].bytes
     pixel = window.depth * number
     taps = -(-window.kernel_width * window.depth // config.float_rows)
     size = context.output.element_bytes
     blocks = -(-channels // config.columns)
-    bias = context.bias(channels).astype(np.float32).view(np.int32)
+    params = np.zeros((blocks, 0), np.uint8)
+    if "channel_bias" in post:
+        bias = context.bias(channels).astype(np.float32).view(np.int32)
+        params = parameter_blocks(bias, None, config)
     return ArrayStage(
         name=context.name,
         nodes=context.nodes,
@@ -98,14 +142,10 @@ def float_stage(
         block_bytes=config.columns * size,
         tail=(channels - (blocks - 1) * config.columns) * size,
         loop_nest=_loop_nest(window, taps, mode, config),
-        regions=whole(
-            window,
-            window.out_width,
-            {"channel_bias": 1, **float_post(context.output.dtype, activation)},
-        ),
-        weights=_tiles(filters, taps, mode, config),
-        params=parameter_blocks(bias, None, config),
-        macs=window.images * window.out_height * window.out_width * filters.size,
+        regions=whole(window, window.out_width, post),
+        weights=_tiles(patterns, taps, config),
+        params=params,
+        macs=window.images * window.out_height * window.out_width * patterns.size,
         mode=mode,
         element_bytes=size,
     )

@@ -1,12 +1,25 @@
 """The POSTs of floating-point numbers: formats, limits, sums and roundings."""
 
+import numpy as np
+
+from matloom.arch.floats import FLOAT_FORMATS, FP32, narrow, widen
 from matloom.arch.isa import Destination, Source
 from matloom.arch.modes import FP32_FORMAT, MAC_MODES, STORAGE
 from matloom.arch.numerics import Rounding
 from matloom.ir.attributes import Activation
 from matloom.select.stage import Posts
 
-__all__ = ["LIMITS", "NUMBER_FORMATS", "float_post", "limit_posts", "sum_posts"]
+__all__ = [
+    "LIMITS",
+    "NOTHING",
+    "NUMBER_FORMATS",
+    "addend_post",
+    "float_post",
+    "limit_pattern",
+    "limit_posts",
+    "result_post",
+    "sum_posts",
+]
 
 #: Limits of each activation as signed bytes: numbers of fp8_e5m2.
 LIMITS = {
@@ -23,29 +36,64 @@ NUMBER_FORMATS = {
 }
 
 #: fp32 -0, which changes nothing where it is added.
-_NOTHING = -(2**31)
+NOTHING = -(2**31)
+
+
+def limit_pattern(value: float) -> int:
+    """Return a limit as the signed byte of its fp8_e5m2 pattern.
+
+    Raises
+    ------
+    ValueError
+        It is no number of that format.
+    """
+    form = FLOAT_FORMATS["fp8_e5m2"]
+    wide = int(np.float32(value).view(np.uint32))
+    short = narrow(wide, form)
+    if np.isnan(value) or widen(short, form) != wide:
+        raise ValueError(f"a limit must be a number that float8_e5m2 holds, not {value}")
+    return (int(short) + 128) % 256 - 128
+
+
+def _number(name: str) -> int:
+    """Return the number of a format, by its name."""
+    return FP32_FORMAT if name == FP32.name else MAC_MODES.index(name)
+
+
+def _fields(number: int, limits: tuple[int, int]) -> dict[str, int]:
+    """Return the fields for elements of a format on chip, by its number, and for limits."""
+    return {
+        "rounding": Rounding.FLOAT,
+        "pre_shift": number,
+        "clamp_low": limits[0],
+        "clamp_high": limits[1],
+    }
 
 
 def float_post(dtype: str, activation: Activation) -> dict[str, int]:
     """Return the fields for elements of a dtype on chip, and for the limits of an activation."""
-    low, high = LIMITS[activation]
-    return {
-        "rounding": Rounding.FLOAT,
-        "pre_shift": NUMBER_FORMATS[dtype],
-        "clamp_low": low,
-        "clamp_high": high,
-    }
+    return _fields(NUMBER_FORMATS[dtype], LIMITS[activation])
 
 
-def _into(destination: Destination) -> dict[str, int]:
-    """Return a POST of float32 that sets accumulators or adds to them."""
-    same = float_post("float32", Activation.NONE)
-    return {"source": Source.SPAD, "destination": destination, "bias": _NOTHING, **same}
+def result_post(name: str, limits: tuple[float, float]) -> dict[str, int]:
+    """Return the fields for results in a format, by its name, within numbers of fp8_e5m2."""
+    return _fields(_number(name), (limit_pattern(limits[0]), limit_pattern(limits[1])))
+
+
+def addend_post(name: str) -> dict[str, int]:
+    """Return a POST that adds elements of a format to accumulators."""
+    return _into(Destination.ACC_ADD, _number(name))
+
+
+def _into(destination: Destination, number: int = FP32_FORMAT) -> dict[str, int]:
+    """Return a POST of elements of a format that sets accumulators or adds to them."""
+    same = _fields(number, LIMITS[Activation.NONE])
+    return {"source": Source.SPAD, "destination": destination, "bias": NOTHING, **same}
 
 
 def _out_of(source: Source, dtype: str, activation: Activation) -> dict[str, int]:
     result = float_post(dtype, activation)
-    return {"source": source, "destination": Destination.SPAD, "bias": _NOTHING, **result}
+    return {"source": source, "destination": Destination.SPAD, "bias": NOTHING, **result}
 
 
 def limit_posts(dtype: str, activation: Activation) -> Posts:

@@ -14,7 +14,8 @@ import numpy as np
 
 from matloom.arch.isa import Opcode, largest
 from matloom.arch.machine import Machine
-from matloom.select.stage import ArrayStage, RowFolding
+from matloom.select.row_folding import RowFolding
+from matloom.select.stage import ArrayStage
 from matloom.select.window import Window
 
 __all__ = ["fastest", "folded_loads", "rearranged"]

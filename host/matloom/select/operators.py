@@ -17,8 +17,9 @@ from matloom.select.elementwise import (
     relu6,
     subtract,
 )
-from matloom.select.exec_steps import narrowed, read_bytes
+from matloom.select.exec_steps import is_long, narrowed, read_bytes
 from matloom.select.float_elementwise import float_add, float_quantize, float_relu
+from matloom.select.float_layers import matrix_product
 from matloom.select.layers import convolution, dense, depthwise, pooling
 from matloom.select.lookup import table_stage
 from matloom.select.moves import (
@@ -123,7 +124,7 @@ def _check(stage: Stage, config: Config) -> None:
     values = {
         "kernel rows": fields["kernel_rows"],
         "kernel row step": fields["kernel_row_step"],
-        "kernel columns": fields["kernel_cols"],
+        "kernel columns": 1 if is_long(stage) else fields["kernel_cols"],
         "row stride": fields["y_step"],
         "blocks of the reduction": fields["blocks"],
         "output blocks": stage.oc_blocks,
@@ -147,6 +148,8 @@ def _check(stage: Stage, config: Config) -> None:
 
 def _builder(node: Node, graph: Graph) -> Callable[[Context], Stage | tuple[Stage, ...]]:
     """Return the function that builds an operator's stages; raise `Unsupported` for its types."""
+    if node.op is Op.MATRIX_PRODUCT:
+        return matrix_product
     if node.op not in _STAGES:
         raise Unsupported(f"the engine has no {node.op}")
     given = graph.tensors[node.inputs[0]].dtype

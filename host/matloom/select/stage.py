@@ -6,6 +6,7 @@ import numpy as np
 
 from matloom.arch.config import Config
 from matloom.arch.modes import NARROW_MODES
+from matloom.select.row_folding import RowFolding
 from matloom.select.sliding import SlidingWindow
 from matloom.select.space_to_depth import Blocks, PolyphaseWindow
 
@@ -15,7 +16,6 @@ __all__ = [
     "OutputPlacement",
     "Posts",
     "Region",
-    "RowFolding",
     "Stage",
     "VectorStage",
 ]
@@ -87,40 +87,6 @@ class Region:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RowFolding:
-    """A dense tensor that LOADs make of a one-channel image: its channels are rows of the image.
-
-    Channel c of position x of row t is byte x of row ``first_row + t * row_step + c`` of the tensor
-    `source`, and `fill_value` where there is no such row. `channels` is a power of two.
-    """
-
-    source: str
-    source_rows: int
-    source_row_bytes: int
-    first_row: int
-    row_step: int
-    channels: int
-    rows: int
-    fill_value: int
-
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of a row."""
-        return self.source_row_bytes * self.channels
-
-    @property
-    def size(self) -> int:
-        """Bytes of the tensor."""
-        return self.rows * self.row_bytes
-
-    def inside(self, row: int) -> tuple[int, int]:
-        """Return the channels (half open) of a row that are rows of the image."""
-        first = self.first_row + row * self.row_step
-        low = min(max(0, -first), self.channels)
-        return low, min(max(low, self.source_rows - first), self.channels)
-
-
-@dataclass(frozen=True, kw_only=True)
 class OutputPlacement:
     """Where a stage's outputs lie in a tensor that several stages write (an output view).
 
@@ -154,7 +120,7 @@ class ArrayStage:
     name, nodes:
         The operator, and the numbers of the graph's nodes that it stands for.
     inputs, output:
-        Tensor names; one input.
+        Tensor names; one input, and a second that is added to the sums where `addend_post` says so.
     images, in_rows, in_row_bytes:
         The input: `images` planes of rows, dense.
     out_rows, width, position_bytes:
@@ -180,6 +146,10 @@ class ArrayStage:
         The space-to-depth layout of the output, if it has one.
     table:
         uint8 (256,): the result for each unsigned byte, applied last; None for no table.
+    addend_post:
+        Fields of the POST that adds the second input, laid out as the output, to the sums of a
+        tile before its results are made; None for none. Only where there is one limb, and the
+        output is a dense tensor of its own.
     """
 
     name: str
@@ -207,6 +177,12 @@ class ArrayStage:
     placement: OutputPlacement | None = None
     blocks: Blocks | None = None
     table: np.ndarray | None = field(default=None, repr=False)
+    addend_post: dict[str, int] | None = None
+
+    @property
+    def addend(self) -> str | None:
+        """The tensor that is added to the sums, if there is one."""
+        return None if self.addend_post is None else self.inputs[1]
 
     @property
     def x_step(self) -> int:

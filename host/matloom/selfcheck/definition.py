@@ -6,7 +6,7 @@ from matloom.arch.modes import STORAGE
 from matloom.ir.graph import Array, Graph, Node, Op
 from matloom.kernels.interpreter import node_inputs, run_node
 from matloom.kernels.reference import ReferenceRun
-from matloom.selfcheck.float_layer import float_layer
+from matloom.selfcheck.float_layer import float_layer, matrix_product
 
 __all__ = ["Definition"]
 
@@ -68,6 +68,8 @@ class Definition:
             if at not in self._opaque:
                 self._opaque[at] = ReferenceRun(self.graph, node)
             return dict(zip(node.outputs, self._opaque[at].run(inputs), strict=True))
+        if node.op is Op.MATRIX_PRODUCT:
+            return {node.output: matrix_product(self.graph, node, inputs, self._float_rows)}
         if getattr(node.attributes, "mode", None) in STORAGE:
             return {node.output: float_layer(self.graph, node, inputs, self._float_rows)}
         return run_node(self.graph, node, self._known)

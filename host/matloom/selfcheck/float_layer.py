@@ -5,13 +5,15 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from matloom.arch import floats
+from matloom.arch.floats import FLOAT_FORMATS
 from matloom.arch.modes import STORAGE
-from matloom.ir.attributes import Conv2D, FullyConnected
+from matloom.ir.attributes import Conv2D, FullyConnected, MatrixProduct
 from matloom.ir.graph import Array, Graph, Node
 from matloom.kernels.requantise import converted, limit
 from matloom.kernels.windows import pad, windows
 
-__all__ = ["float_layer"]
+__all__ = ["float_layer", "matrix_product"]
 
 _Floats = NDArray[np.float32]
 
@@ -55,6 +57,30 @@ def float_layer(graph: Graph, node: Node, inputs: Sequence[Array], float_rows: i
     output = graph.tensors[node.output]
     made = limit(sums, attributes.activation).reshape(output.shape)
     return converted(made, output.dtype)
+
+
+def _widened(patterns: Array, name: str | None) -> _Floats:
+    """Return the numbers of patterns in a format, by its name."""
+    raw = patterns.astype(np.int64)
+    if name in FLOAT_FORMATS:
+        raw = np.asarray(floats.widen(raw, FLOAT_FORMATS[name]))
+    return raw.astype(np.uint32).view(np.float32)
+
+
+def matrix_product(graph: Graph, node: Node, inputs: Sequence[Array], float_rows: int) -> Array:
+    """Return the output of a MATRIX_PRODUCT, patterns (rows, columns), bit for bit."""
+    attributes, output = node.attributes_as(MatrixProduct), graph.tensors[node.output]
+    left, right = (_widened(each, attributes.mode) for each in inputs[:2])
+    with np.errstate(all="ignore"):
+        sums = _sums(left[:, None], right[:, None], float_rows)
+        for residual in inputs[3:]:
+            sums = sums + _widened(residual, output.number_format)
+        sums = sums + inputs[2]
+    ends = (int(np.float32(end).view(np.uint32)) for end in (attributes.low, attributes.high))
+    made = floats.limit(sums.view(np.uint32).astype(np.int64), *ends)
+    if output.number_format in FLOAT_FORMATS:
+        made = floats.narrow(made, FLOAT_FORMATS[output.number_format])
+    return np.asarray(made).astype(output.dtype)
 
 
 def _sums(runs: _Floats, weights: _Floats, size: int) -> _Floats:

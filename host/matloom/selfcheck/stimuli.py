@@ -1,7 +1,10 @@
 """Inputs of the runs that check a program: random over the type's range, and its two ends."""
 
+from dataclasses import replace
+
 import numpy as np
 
+from matloom.arch.floats import FLOAT_FORMATS, narrow
 from matloom.ir.graph import Array, Graph, Op, Tensor
 
 __all__ = ["KINDS", "inputs_of", "values_of"]
@@ -18,6 +21,8 @@ def values_of(tensor: Tensor, kind: str, draw: np.random.Generator) -> Array:
 
     Floating-point numbers are standard normal, or all -1 or 1.
     """
+    if tensor.number_format is not None:
+        return _patterns(tensor, kind, draw)
     dtype = np.dtype(tensor.dtype)
     if dtype == np.bool_:
         low, high = 0, 1
@@ -32,6 +37,15 @@ def values_of(tensor: Tensor, kind: str, draw: np.random.Generator) -> Array:
     if dtype == np.bool_:
         return draw.integers(0, 2, tensor.shape).astype(dtype)
     return draw.integers(low, high, tensor.shape, dtype, endpoint=True)
+
+
+def _patterns(tensor: Tensor, kind: str, draw: np.random.Generator) -> Array:
+    """Return the patterns of floating-point numbers."""
+    numbers = values_of(replace(tensor, dtype="float32", number_format=None), kind, draw)
+    patterns = numbers.view(np.uint32).astype(np.int64)
+    if tensor.number_format in FLOAT_FORMATS:
+        patterns = np.asarray(narrow(patterns, FLOAT_FORMATS[tensor.number_format]))
+    return patterns.astype(tensor.dtype)
 
 
 def inputs_of(graph: Graph, kind: str, draw: np.random.Generator) -> dict[int, Array]:

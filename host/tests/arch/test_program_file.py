@@ -51,7 +51,8 @@ def test_ranges_lie_in_sections():
 
 
 def test_operators_have_tensorflow_lites_numbers():
-    assert sorted(operator.name for operator in OPERATORS) == sorted(Op)
+    # No host step is a MATRIX_PRODUCT: the engine alone computes it.
+    assert sorted(operator.name for operator in OPERATORS) == sorted({*Op} - {Op.MATRIX_PRODUCT})
     for operator in OPERATORS:
         if operator.name != "REFERENCE":
             assert getattr(tflite.BuiltinOperator, operator.name) == operator.number

@@ -8,11 +8,10 @@ import pytest
 
 from matloom import ops
 from matloom.arch.config import PRESETS
-from matloom.arch.instruction import pack
 from matloom.arch.modes import FLOAT_MODES
+from matloom.compiler import CheckError, CompileOptions, compile_network, compiled
 from matloom.ops import float_products
-from matloom.program.instruction_table import unpack_all
-from matloom.program.verify import VerifyError
+from matloom.schedule.emit import _Emitter
 
 DTYPES = {
     "bf16": ml_dtypes.bfloat16,
@@ -104,7 +103,9 @@ def test_a_tile_beyond_the_scratchpad():
         WIDE, rows=64, columns=64, lanes=16, spad_bytes=4096, spad_banks=1, acc_bytes=16384
     )
     ones = np.ones((2, 2), np.float16)
-    with pytest.raises(ValueError, match="must fit 2048 bytes of the scratchpad, not have 4096"):
+    with pytest.raises(
+        ValueError, match=r"must run on the engine: .* needs \d+ bytes of scratchpad"
+    ):
         ops.matmul(ones, ones, "fp16", config=config)
 
 
@@ -159,19 +160,73 @@ def test_without_a_configuration_the_reference_gets_the_mode(mode):
     assert_same(ops.matmul(a, b, mode), product(a, b, PRESETS["reference"].float_rows))
 
 
-def test_a_buffer_without_its_waits_is_refused_before_it_runs(monkeypatch):
-    def unordered(*arguments):
-        none = dict.fromkeys(("wait_load", "wait_exec", "wait_post", "wait_store"), 0)
-        return b"".join(
-            pack(dataclasses.replace(instruction, values={**instruction.values, **none}))
-            for instruction in unpack_all(commands(*arguments))
-        )
+def graph_of(monkeypatch, a, b, mode, config, **epilogue):
+    """Return the network that a product is."""
+    found = []
 
-    commands = float_products._instructions
-    monkeypatch.setattr(float_products, "_instructions", unordered)
-    ones = np.ones((3, 3), np.float16)
-    with pytest.raises(VerifyError, match="EXEC"):
-        ops.matmul(ones, ones, "fp16", config=CONFIG)
+    class Sessions:
+        def find(self, graph, config, device):
+            found.append(graph)
+            return self
+
+        def run(self, inputs):
+            return {"result": np.zeros((), np.uint32)}
+
+    monkeypatch.setattr(float_products, "SESSIONS", Sessions())
+    ops.matmul(a, b, mode, config=config, **epilogue)
+    (graph,) = found
+    return graph
+
+
+@pytest.mark.parametrize(
+    ("mode", "shape"), [("bf16", (37, 45, 19)), ("fp8_e4m3", (30, 1100, 9)), ("fp16", (9, 20, 70))]
+)
+@pytest.mark.parametrize("tiling_seed", [None, 1, 2, 3])
+def test_meaning_and_runs_are_checked_however_tiles_lie(monkeypatch, mode, shape, tiling_seed):
+    generator = np.random.default_rng(shape)
+    rows, inner, columns = shape
+    a, b = numbers(generator, (rows, inner), mode), numbers(generator, (inner, columns), mode)
+    residual = generator.standard_normal((rows, columns)).astype(np.float32)
+    graph = graph_of(monkeypatch, a, b, mode, CONFIG, residual=residual, limits=(-2, 6))
+    options = CompileOptions(tiling_seed=tiling_seed)
+    verdict = compile_network(graph, CONFIG, options, check="full").verdict
+    assert (verdict.stages, verdict.share, verdict.fallback) == ((1, 1), 1.0, "")
+
+
+def test_a_residual_that_is_left_out_is_noticed(monkeypatch):
+    """By the check of meaning: the functional model runs what it is given."""
+    generator = np.random.default_rng(5)
+    a, b = numbers(generator, (9, 12), "fp16"), numbers(generator, (12, 9), "fp16")
+    residual = generator.standard_normal((9, 9)).astype(np.float32)
+    graph = graph_of(monkeypatch, a, b, "fp16", CONFIG, residual=residual)
+    found = compiled(graph, CONFIG, CompileOptions())
+    assert found.proven() == (1, 1)
+    monkeypatch.setattr(_Emitter, "_add_second_input", lambda *arguments: None)
+    found = compiled(graph, CONFIG, CompileOptions())
+    with pytest.raises(CheckError, match="result"):
+        found.proven()
+
+
+def test_more_rows_and_columns_than_a_program_has():
+    generator = np.random.default_rng(6)
+    a, b = numbers(generator, (4100, 2), "fp16"), numbers(generator, (2, 3), "fp16")
+    assert_same(ops.matmul(a, b, "fp16", config=WIDE), product(a, b, WIDE.float_rows))
+    a, b = numbers(generator, (2, 3), "fp16"), numbers(generator, (3, 8200), "fp16")
+    residual = numbers(generator, (2, 8200), "fp16")
+    bias = generator.standard_normal(8200).astype(np.float32)
+    made = ops.matmul(a, b, "fp16", bias=bias, residual=residual, output=np.float16, config=WIDE)
+    total = (product(a, b, WIDE.float_rows) + residual.astype(np.float32)) + bias
+    assert_same(made, total.astype(np.float16))
+
+
+@pytest.mark.parametrize("shape", [(128, 128, 64), (3, 5000, 40)])
+def test_a_residual_beyond_the_scratchpad(shape):
+    generator = np.random.default_rng(shape)
+    rows, inner, columns = shape
+    a, b = numbers(generator, (rows, inner), "bf16"), numbers(generator, (inner, columns), "bf16")
+    residual = generator.standard_normal((rows, columns)).astype(np.float32)
+    made = ops.matmul(a, b, "bf16", residual=residual, config=CONFIG)
+    assert_same(made, product(a, b, CONFIG.float_rows) + residual)
 
 
 @pytest.mark.parametrize(

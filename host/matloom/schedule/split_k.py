@@ -1,0 +1,29 @@
+"""Reductions that run in parts: how many steps, and of how many rows, an EXEC makes at once."""
+
+from matloom.arch.config import Config
+from matloom.schedule.params import TilingParams
+from matloom.select.exec_steps import MAX_TAPS, is_long, parts
+from matloom.select.stage import ArrayStage
+
+__all__ = ["long_rows", "shortest", "step_parts"]
+
+
+def step_parts(stage: ArrayStage, limits: TilingParams, config: Config) -> list[tuple[int, int]]:
+    """Return the ranges of steps that a tile and its weights may have."""
+    most = stage.loop_nest.steps
+    if not stage.loop_nest.weights_fixed:
+        most = limits.chunk_bytes // config.tile_bytes
+    input_bytes = limits.tile_bytes
+    if is_long(stage):
+        most, input_bytes = min(most, MAX_TAPS), input_bytes // long_rows(stage, config)
+    return parts(stage, most_steps=most, input_bytes=input_bytes, array_rows=config.rows)
+
+
+def shortest(config: Config) -> int:
+    """Return the positions of a tile during which the weights of the next step arrive."""
+    return max(2 * config.tile_load_cycles, 16)
+
+
+def long_rows(stage: ArrayStage, config: Config) -> int:
+    """Return the rows of a tile of a long stage whose rows do not fit the tile as a whole."""
+    return min(stage.out_rows, -(-shortest(config) // stage.width))
