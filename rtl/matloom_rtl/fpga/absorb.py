@@ -4,9 +4,10 @@ Each step changes a few cells for others that do the same: the carry cells of an
 inputs of their table free, and blocks have registers at their outputs.
 """
 
-from collections import defaultdict
-from dataclasses import dataclass
 from itertools import permutations
+
+from matloom_rtl.fpga.carries import free_ends
+from matloom_rtl.fpga.functions import Table, read, users_of
 
 __all__ = ["absorb"]
 
@@ -32,17 +33,6 @@ _OUTPUTS = {
 _WIDE = 36
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Table:
-    """A function of wires: numbers, which come in order in the bits of a place in `bits`."""
-
-    wires: tuple[int, ...]
-    bits: tuple[int, ...]
-
-    def __call__(self, values: dict) -> int:
-        return self.bits[sum(values[wire] << place for place, wire in enumerate(self.wires))]
-
-
 def absorb(cells: dict, ports: dict) -> None:
     """Change the cells of an ECP5's flat netlist, as `write_json` of Yosys has them.
 
@@ -51,49 +41,14 @@ def absorb(cells: dict, ports: dict) -> None:
     ports
         Of the module, whose wires stay.
     """
+    free_ends(cells, ports)
     _absorb_tables(cells, ports)
     _absorb_registers(cells, ports)
 
 
-def _users(cells: dict, ports: dict) -> dict[int, list]:
-    """Return for each wire the inputs that it drives; None stands for a port of the module."""
-    users = defaultdict(list)
-    for name, cell in cells.items():
-        for port, wires in cell["connections"].items():
-            if cell["port_directions"][port] == "input":
-                for wire in wires:
-                    users[wire].append((name, port))
-    for port in ports.values():
-        for wire in port["bits"]:
-            users[wire].append(None)
-    return users
-
-
-def _read(wires: list, init: int) -> _Table:
-    """Return the function of a table whose inputs may be constants, or the same wire."""
-    found = tuple(dict.fromkeys(wire for wire in wires if isinstance(wire, int)))
-    bits = []
-    for place in range(1 << len(found)):
-        values = {wire: place >> at & 1 for at, wire in enumerate(found)}
-        inputs = (values[wire] if isinstance(wire, int) else wire == "1" for wire in wires)
-        bits.append(init >> sum(bit << at for at, bit in enumerate(inputs)) & 1)
-    return _needed(_Table(wires=found, bits=tuple(bits)))
-
-
-def _needed(table: _Table) -> _Table:
-    """Return the function without the wires that it does not depend on."""
-    for at, wire in enumerate(table.wires):
-        low = tuple(bit for place, bit in enumerate(table.bits) if not place >> at & 1)
-        high = tuple(bit for place, bit in enumerate(table.bits) if place >> at & 1)
-        if low == high:
-            rest = tuple(each for each in table.wires if each != wire)
-            return _needed(_Table(wires=rest, bits=low))
-    return table
-
-
 def _absorb_tables(cells: dict, ports: dict) -> None:
     """Put the tables before carry cells into them."""
-    users = _users(cells, ports)
+    users = users_of(cells, ports)
     tables = {
         cell["connections"]["Z"][0]: name
         for name, cell in cells.items()
@@ -115,14 +70,14 @@ def _absorb_table(cell: dict, half: str, cells: dict, tables: dict) -> str | Non
         return None
     wires = [cell["connections"][name + half][0] for name in _INPUTS]
     init = int(cell["parameters"][f"INIT{half}"], 2)
-    added, carry = _read(wires, init), _read([*wires[:2], "0", "0"], init)
+    added, carry = read(wires, init), read([*wires[:2], "0", "0"], init)
     for wire in added.wires:
         name = tables.get(wire)
         if name is None:
             continue
         before = cells[name]
         inputs = [before["connections"][each][0] for each in _INPUTS]
-        joined = _join(added, carry, wire, _read(inputs, int(before["parameters"]["INIT"], 2)))
+        joined = _join(added, carry, wire, read(inputs, int(before["parameters"]["INIT"], 2)))
         if joined is not None:
             order, bits = joined
             cell["parameters"][f"INIT{half}"] = f"{bits:016b}"
@@ -133,7 +88,7 @@ def _absorb_table(cell: dict, half: str, cells: dict, tables: dict) -> str | Non
     return None
 
 
-def _join(added: _Table, carry: _Table, wire: int, inner: _Table) -> tuple[tuple, int] | None:
+def _join(added: Table, carry: Table, wire: int, inner: Table) -> tuple[tuple, int] | None:
     """Return inputs and table of a half in which `wire` is `inner` of other wires, if it can be."""
     outer = (each for each in (*added.wires, *carry.wires) if each != wire)
     wires = list(dict.fromkeys((*outer, *inner.wires)))
@@ -161,7 +116,7 @@ def _join(added: _Table, carry: _Table, wire: int, inner: _Table) -> tuple[tuple
 
 def _absorb_registers(cells: dict, ports: dict) -> None:
     """Put the registers after blocks into them."""
-    users = _users(cells, ports)
+    users = users_of(cells, ports)
     for cell in [each for each in cells.values() if each["type"] in _OUTPUTS]:
         if int(cell["parameters"].get("DATA_WIDTH_A", "0"), 2) == _WIDE:
             continue

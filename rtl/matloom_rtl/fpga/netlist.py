@@ -20,6 +20,9 @@ FAMILY = "ecp5"
 #: Yosys' own cells that are no hardware.
 _NO_CELLS = ("$scopeinfo",)
 
+#: Outputs of carry cells that are not connected, which a file of nextpnr's must have as unknown.
+_OPEN_OUTPUT = re.compile(r"\.(COUT|S0)\(1'hx\)")
+
 
 def yosys_version() -> str:
     """Return name and version of the Yosys that maps."""
@@ -48,7 +51,7 @@ def mapped_verilog(verilog: str, top: str, say: Callable[[str], None] = print) -
         cells = synthesise(verilog, top, FAMILY, folder, say)["cells"]
         script = f"read_json {FAMILY}.json; write_verilog -noattr netlist.v"
         run([find(YOSYS).path, "-q", "-p", script], folder, "write.log", say)
-        netlist = (folder / "netlist.v").read_text()
+        netlist = _OPEN_OUTPUT.sub(r".\1()", (folder / "netlist.v").read_text())
     return netlist + cell_models(sorted(set(cells) - set(_NO_CELLS)))
 
 

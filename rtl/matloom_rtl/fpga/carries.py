@@ -1,0 +1,71 @@
+"""Ends of an ECP5's carry chains that need no cell of their own.
+
+nextpnr puts a carry cell, two tables, before each chain whose carry comes in from a constant, and
+another after each whose last carry has a name, whether or not something reads it. A chain of 8
+bits is four cells, so that is half as much again.
+"""
+
+from typing import Any
+
+from matloom_rtl.fpga.functions import Table, read, tabulate, users_of
+
+__all__ = ["free_ends"]
+
+#: What a netlist has where nothing is connected.
+_NOTHING = ["x"]
+
+
+def free_ends(cells: dict, ports: dict) -> None:
+    """Change the ends of carry chains so that nextpnr adds nothing to them, where they can be.
+
+    Parameters
+    ----------
+    cells, ports
+        As `absorb` has them.
+    """
+    users = users_of(cells, ports)
+    for name in [name for name, cell in cells.items() if cell["type"] == "CCU2C"]:
+        connections = cells[name]["connections"]
+        if not users[connections["COUT"][0]]:
+            connections["COUT"] = _NOTHING
+        if connections["CIN"][0] in ("0", "1") and cells[name]["parameters"]["INJECT1_0"] == "NO":
+            added = _begin(cells[name], needs_sum=bool(users[connections["S0"][0]]))
+            cells |= {f"{name}${key}": cell for key, cell in added.items()}
+
+
+def _begin(cell: dict, needs_sum: bool) -> dict[str, dict[str, Any]]:
+    """Make a chain begin with its own inputs alone; return the cells that this takes.
+
+    A half whose table is zero sends the lowest four bits of the table on as its carry, of inputs A
+    and B, whatever carry comes in. So with C and D one, and zeros in the rest of the table, it
+    makes any carry of two wires. Its sum then comes from a table next to the chain.
+    """
+    connections = cell["connections"]
+    wires = [connections[f"{each}0"][0] for each in "ABCD"]
+    init, carry = int(cell["parameters"]["INIT0"], 2), int(connections["CIN"][0])
+    added, low = read(wires, init), read([*wires[:2], "0", "0"], init)
+    together = tuple(dict.fromkeys((*added.wires, *low.wires)))
+    out = tabulate(together, lambda values: carry if added(values) else low(values))
+    if len(out.wires) > len("AB"):
+        return {}
+    inputs = dict(zip(("A0", "B0", "C0", "D0"), (*out.wires, "0", "0"), strict=False))
+    inputs |= {"C0": "1", "D0": "1"}
+    made = connections["S0"]
+    connections |= {port: [wire] for port, wire in inputs.items()}
+    connections |= {"CIN": _NOTHING, "S0": _NOTHING}
+    cell["parameters"]["INIT0"] = f"{out.init(4):016b}"
+    total = tabulate(added.wires, lambda values: added(values) ^ carry)
+    return {"first_sum": _table(total, made)} if needs_sum else {}
+
+
+def _table(function: Table, made: list) -> dict[str, Any]:
+    """Return a cell that makes a function."""
+    inputs = dict(zip("ABCD", (*function.wires, *"0000"), strict=False))
+    return {
+        "hide_name": 0,
+        "type": "LUT4",
+        "parameters": {"INIT": f"{function.init(16):016b}"},
+        "attributes": {},
+        "port_directions": dict.fromkeys(inputs, "input") | {"Z": "output"},
+        "connections": {port: [wire] for port, wire in inputs.items()} | {"Z": made},
+    }
