@@ -47,14 +47,14 @@ def _list_boards(context: click.Context, _parameter: click.Parameter, wanted: bo
     "until one reaches the clock.",
 )
 @click.option("--jobs", type=click.IntRange(1), default=1, help="Seeds at a time.")
+@click.option("--soc", is_flag=True, help="A processor in place of the host link (docs/soc.md).")
 def build(
     board: str,
     output: Path | None,
     config: str | None,
     freq: float | None,
-    seed: int,
-    seeds: int | None,
-    jobs: int,
+    soc: bool,
+    **placement: Any,
 ) -> None:
     """Make the bitstream of BOARD, a name of --list or a file.toml, and a report of it.
 
@@ -64,6 +64,7 @@ def build(
     call again takes no time, and more seeds begin at the netlist. A clock that is missed is an
     error, and there is no bitstream.
     """
+    from matloom.toolchain.soc_firmware import boot_rom
     from matloom_rtl.board.definition import load_board
     from matloom_rtl.board.plan import make_plan
     from matloom_rtl.fpga.progress import FlowError
@@ -71,21 +72,30 @@ def build(
 
     found = load_board(board)
     if found.device in VIVADO_DEVICES:
+        if soc:
+            raise ValueError(f"--soc must go with a device that open tools place, not {board}")
         _for_vivado(found, output, config, freq)
         return
-    plan = make_plan(found, config, round(freq * 1e6) if freq else None)
+    rom = boot_rom() if soc else None
+    plan = make_plan(found, config, round(freq * 1e6) if freq else None, rom)
     engine = config or plan.board.config
     click.echo(f"{plan.board.title}: {engine} at {plan.clock_mhz:g} MHz, {plan.device.name}")
-    tried = tuple(range(seed, seed + (seeds or _MOST_SEEDS)))
+    first, seeds = placement["seed"], placement["seeds"]
+    tried = tuple(range(first, first + (seeds or _MOST_SEEDS)))
     try:
-        made = build_in_cache(plan, tried, jobs, first=seeds is None)
+        made = build_in_cache(plan, tried, placement["jobs"], first=seeds is None)
     except FlowError as error:
         raise ValueError(str(error)) from error
-    folder = output or Path("build") / plan.board.name
+    _write(plan, made, output)
+
+
+def _write(plan: Any, made: Any, output: Path | None) -> None:
+    """Write a bitstream and its report, and say where."""
+    folder = output or Path("build") / plan.name
     folder.mkdir(parents=True, exist_ok=True)
     bitstream = folder / made.path.name
     bitstream.write_bytes(made.path.read_bytes())
-    report = folder / f"{plan.board.name}.json"
+    report = folder / f"{plan.name}.json"
     report.write_text(json.dumps(made.report, indent=2) + "\n")
     click.echo(report)
     click.echo(f"{bitstream}: {summary(made.report)}")
@@ -125,7 +135,7 @@ def build_in_cache(plan: Any, seeds: tuple[int, ...], jobs: int = 1, *, first: b
     from matloom.toolchain.cache import cache_folder, exclusive
     from matloom_rtl.board.build import build_board
 
-    work = cache_folder() / "boards" / f"{plan.board.name}-{plan.digest()}"
+    work = cache_folder() / "boards" / f"{plan.name}-{plan.digest()}"
     with exclusive(work / "build"):
         return build_board(plan, work, click.echo, seeds, jobs, first)
 

@@ -94,7 +94,7 @@ class SocChip:
 
     Errors
     ------
-    ImportError
+    ValueError
         No processor is installed: ``pip install 'matloom[soc]'``.
     ToolError
         Its firmware cannot be compiled (`matloom.toolchain.soc_firmware`).
@@ -201,7 +201,7 @@ def open_soc(config: Config, memory_bytes: int) -> LinkTransport:
 
     Errors
     ------
-    ImportError, ToolError
+    ValueError, ToolError
         As those of `SocChip`.
     DeviceError
         The firmware does not answer.

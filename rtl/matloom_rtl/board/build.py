@@ -111,7 +111,7 @@ def build_board(
         raise FlowError(f"a seed must be routed for a bitstream: none of {len(runs)} was")
     best = next(item for item in runs if item["seed"] == report["seed"])
     _check_timing(plan, best["report"], report)
-    path = folder / f"{plan.board.name}{plan.device.bitstream_suffix}"
+    path = folder / f"{plan.name}{plan.device.bitstream_suffix}"
     command = plan.device.pack(routed_name(plan.device, best["seed"]), path.name)
     run([find(plan.device.packer).path, *command], folder, "pack.log", say)
     return Bitstream(path=path, report=report)

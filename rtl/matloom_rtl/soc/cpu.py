@@ -24,15 +24,13 @@ def cpu_source(name: str) -> Path:
     Errors
     ------
     ValueError
-        No such processor.
-    ImportError
-        The package is not installed.
+        No such processor, or its package is not installed.
     """
     if name not in CPUS:
         raise ValueError(f"cpu must be one of {', '.join(CPUS)}, not {name!r}")
     spec = importlib.util.find_spec(_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
-        raise ImportError("a system on chip needs a processor: pip install 'matloom[soc]'")
+        raise ValueError("a processor must be installed: pip install 'matloom[soc]'")
     return Path(spec.submodule_search_locations[0]) / "verilog" / CPUS[name]
 
 

@@ -109,3 +109,18 @@ def test_memory_that_the_engine_does_not_divide(tmp_path):
     board = load_board(str(path))
     with pytest.raises(ValueError, match="size must be a multiple of 2048 bytes, not 100000"):
         board_verilog(board, load_config(LEAST), *settings_for(board))
+
+
+def test_a_system_on_chip_in_place_of_the_link():
+    pytest.importorskip("amaranth_boards", reason="amaranth-boards is absent: extra boards")
+    pytest.importorskip("pythondata_cpu_vexriscv", reason="needs a processor: extra soc")
+    plan = make_plan(load_board("ulx3s-85f"), LEAST, rom=bytes(range(1, 9)))
+    assert plan.name == "ulx3s-85f-soc"
+    assert plan.describe()["cpu"] == "VexRiscv default"
+    assert plan.verilog.count("\nmodule VexRiscv (") == 1
+    assert plan.verilog.count("  VexRiscv vexriscv (") == 1
+    words = [
+        int(word) for word in re.findall(r"^    memory\[[01]\] = 32'd(\d+);", plan.verilog, re.M)
+    ]
+    assert words == [0x0403_0201, 0x0807_0605]
+    assert f"{BOARD_TOP}.linked.decoder" in plan.verilog
