@@ -4,7 +4,7 @@
     python bench/netlist_mutants.py --count 400 --again    # from the beginning
 
 Yosys changes one bit of one cell for each mutant (`mutate`: inverted, constant, or exchanged with
-another where a bit says so), all of them in one netlist behind an input that chooses one, so that
+another where a bit says so), all of them in one netlist with an input that chooses one, so that
 one simulator is built for all. Clocks are not mutated, nor memories' initial contents, which are
 random before the first run. A mutant runs legal and corrupted streams against the functional model,
 bus rules checked; survivors run more of them. Each has a process of its own with a limit: some
@@ -79,7 +79,7 @@ def draw(chip: Chip, count: int, seed: int, folder: Path) -> list[str]:
 
 
 def with_mutants(mutants: list[str], folder: Path) -> str:
-    """Return Verilog of the chip with all mutants behind the input ``mutsel``."""
+    """Return Verilog of the chip with all mutants, chosen by the input ``mutsel``."""
     changes = [
         f"mutate -ctrl mutsel {_BITS} {number} {mutant}\n"
         for number, mutant in enumerate(mutants, start=1)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from matloom.arch.isa import Region
-from matloom.arch.numerics import from_digits
+from matloom.arch.numerics import from_limbs
 from matloom.device.driver import Counters, Driver
 from matloom.device.errors import DeviceError
 from matloom.ir.graph import Array
@@ -163,9 +163,9 @@ class Session:
             size = int(np.prod(binding.shape)) * dtype.itemsize
             raw = self.driver.read_region(binding.region, binding.offset, size)
             if binding.dtype == "int32":
-                # The engine stores bytes: digits of sums.
-                digits = np.frombuffer(raw, np.int8).reshape(-1, *binding.shape)
-                found[binding.name] = from_digits(digits.astype(np.int32))
+                # The engine stores bytes: limbs of sums.
+                limbs = np.frombuffer(raw, np.int8).reshape(-1, *binding.shape)
+                found[binding.name] = from_limbs(limbs.astype(np.int32))
                 continue
             found[binding.name] = np.frombuffer(raw, dtype).reshape(binding.shape)
         return found

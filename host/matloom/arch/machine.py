@@ -162,18 +162,18 @@ class Machine:
         """Return the cycles for which an EXEC streams."""
         taps = values["kernel_rows"] * values["kernel_cols"] * values["blocks"]
         steps, vectors = taps * values["oc_blocks"], values["width"] * values["height"]
-        # What adds to sums lets those before it arrive.
-        cooling = self._update_latency if values.get("accumulate") else 0
+        # RAW guard: what adds to sums waits until the last update can be read.
+        guard = self._update_latency if values.get("accumulate") else 0
         if values.get("weights_fixed"):
-            return max(vectors, self._update_latency) * steps + cooling
+            return max(vectors, self._update_latency) * steps + guard
         load = self.tile_load_cycles
         if values.get("paired"):
             # Tiles come by the port of the blocks, between steps.
-            return (vectors + load) * steps + cooling
-        alone = max(vectors, load, self._update_latency) * steps + cooling
+            return (vectors + load) * steps + guard
+        alone = max(vectors, load, self._update_latency) * steps + guard
         # Weights are read first where both are in one bank, and each read takes a vector's cycle.
         shared = _shared(values, steps * self.tile_bytes, self.bank_bytes)
-        return alone + round(((vectors + load) * steps + cooling - alone) * shared)
+        return alone + round(((vectors + load) * steps + guard - alone) * shared)
 
     @cached_property
     def exec_latency(self) -> int:

@@ -9,14 +9,14 @@ import math
 from typing import Any
 
 __all__ = [
-    "DIGITS",
     "LARGER_BITS",
-    "LARGEST_DIGITS",
+    "LARGEST_LIMBS",
+    "LIMBS",
     "SUPPORTED_ROUNDINGS",
     "Rounding",
     "add_bias",
     "clamp",
-    "from_digits",
+    "from_limbs",
     "high_nibble",
     "larger",
     "low_nibble",
@@ -111,20 +111,20 @@ def add_bias(x: Any, bias: Any, rounding: Rounding) -> Any:
     return wrap32(x + bias)
 
 
-#: What a lane takes each digit of a sum with: left shift first, then the power of two.
-DIGITS = ((24, -23), (17, -24), (10, -24), (3, -24))
+#: What a lane takes each limb of a sum with: left shift first, then the power of two.
+LIMBS = ((24, -23), (17, -24), (10, -24), (3, -24))
 
-#: Sums whose digits are exact are smaller than this.
-LARGEST_DIGITS = 2**28
+#: Sums whose limbs are exact are smaller than this.
+LARGEST_LIMBS = 2**28
 
 
-def from_digits(digits: Any) -> Any:
-    """Return the sum of the four digits that a lane makes of it, the lowest first.
+def from_limbs(limbs: Any) -> Any:
+    """Return the sum of the four limbs that a lane makes of it, the lowest first.
 
     The lowest has 8 bits and a sign, each other one 7 and a sign; with ``SINGLE`` rounding, each
     is what remains of the sum above those before, so that all fit a byte.
     """
-    return digits[0] + (digits[1] << 8) + (digits[2] << 15) + (digits[3] << 22)
+    return limbs[0] + (limbs[1] << 8) + (limbs[2] << 15) + (limbs[3] << 22)
 
 
 def saturating_rounding_doubling_high_mul(x: Any, multiplier: Any) -> Any:

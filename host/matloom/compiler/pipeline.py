@@ -66,10 +66,10 @@ def select(prepared: Prepared, job: Job) -> Selected | Retry:
     reason = of_engine_alone(parts)
     if reason is not None:
         return Retry(reason=reason)
-    unfit = frozenset() if job.precision is None else left_to_the_host(parts)
-    if unfit:
-        again = replace(job, unlowered=job.unlowered | unfit)
-        layers = ", ".join(prepared.names[number] for number in sorted(unfit))
+    on_host = frozenset() if job.precision is None else left_to_the_host(parts)
+    if on_host:
+        again = replace(job, unlowered=job.unlowered | on_host)
+        layers = ", ".join(prepared.names[number] for number in sorted(on_host))
         reason = f"the engine cannot run {layers} in another number format"
         return Retry(reason=reason, remedy="their own format", phase="formats", job=again)
     return Selected(prepared=prepared, parts=parts)

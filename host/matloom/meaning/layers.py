@@ -29,8 +29,8 @@ from matloom.meaning.float_layers import float_result, float_weights
 from matloom.meaning.terms import (
     Integers,
     Scale,
-    digits,
     exact_product,
+    limbs,
     nibbles,
     peaks,
     requantised,
@@ -99,7 +99,7 @@ def _layer(context: Context, sums: Integers, activation: Activation) -> list[Int
             raise Unproven("a bias that is computed")
         sums = sums + bias.reshape(-1).astype(np.int64)
     if context.output.dtype == "int32":
-        return [np.stack([digit.reshape(-1) for digit in digits(sums)])]
+        return [np.stack([limb.reshape(-1) for limb in limbs(sums)])]
     multipliers, shifts = channel_multipliers(context.graph, context.node)
     if not sums_are_wide(context.graph, context.node):
         return context.written(context.result(sums, multipliers, shifts, activation))

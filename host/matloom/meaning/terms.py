@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from matloom.arch.numerics import DIGITS, Rounding, low_nibble, wrap32
+from matloom.arch.numerics import LIMBS, Rounding, low_nibble, wrap32
 
 __all__ = [
     "FREE",
@@ -22,11 +22,11 @@ __all__ = [
     "Integers",
     "Requantisation",
     "Scale",
-    "digits",
     "exact_product",
     "fresh",
     "is_known",
     "join_words",
+    "limbs",
     "looked_up",
     "mixed",
     "nibbles",
@@ -220,13 +220,13 @@ def _passes(values: Integers, kind: str) -> NDArray[np.bool_]:
     return (size <= 2**15) | (values >= WORD)
 
 
-def digits(sums: Integers) -> list[Integers]:
-    """Return the bytes in which a lane puts out sums (`numerics.from_digits`), lowest first."""
+def limbs(sums: Integers) -> list[Integers]:
+    """Return the bytes in which a lane puts out sums (`numerics.from_limbs`), lowest first."""
     return [
         requantised(
             sums, 0, Scale(shift=shift, rounding=Rounding.SINGLE, pre_shift=pre_shift), "byte"
         )
-        for pre_shift, shift in DIGITS
+        for pre_shift, shift in LIMBS
     ]
 
 

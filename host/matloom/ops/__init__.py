@@ -59,8 +59,8 @@ def matmul(
     as in a TFLite layer of words: int32, or none, the one above; int64 that of 64-bit sums, whose
     multiplier is first rounded to 15 bits (`numerics.requantize_wide`).
 
-    The engine stores 8 or 16 bits of a result; sums leave it in four digits, which takes as many
-    POSTs (`numerics.from_digits`). Where they might reach 2**28 the host computes them.
+    The engine stores 8 or 16 bits of a result; sums leave it in four limbs, which takes as many
+    POSTs (`numerics.from_limbs`). Where they might reach 2**28 the host computes them.
     `matloom.arch.numerics.quantize_multiplier` makes multiplier and shift of a real number.
 
     In the modes ``bf16``, ``fp16``, ``fp8_e4m3`` and ``fp8_e5m2`` the result is

@@ -6,7 +6,7 @@ from matloom.arch.config import Config
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import Destination, Opcode, Region, Source
 from matloom.arch.modes import MAC_MODES
-from matloom.arch.numerics import DIGITS, Rounding
+from matloom.arch.numerics import LIMBS, Rounding
 from matloom.schedule.accumulators import Accumulators
 from matloom.schedule.dependencies import DependencyTracker
 from matloom.schedule.loads import LoadCommands
@@ -116,10 +116,10 @@ class _Emitter:
         whole, rest = divmod(numbers - 1, self.config.columns)
         apart = position_bytes(stage, tile) * tile.positions
         apart = apart if number in self.plan.stagings else stage.size
-        for digit in range(stage.digits):
+        for limb in range(stage.limbs):
             self.order.append(
                 Opcode.POST,
-                timestamp=timestamp if digit + 1 == stage.digits else 0,
+                timestamp=timestamp if limb + 1 == stage.limbs else 0,
                 source=Source.ACC,
                 destination=Destination.SPAD,
                 pairs=stage.halves - 1,
@@ -129,10 +129,10 @@ class _Emitter:
                 tail=rest + 1,
                 x_step=x_step,
                 acc_addr=entry,
-                dest_addr=dest + digit * apart,
+                dest_addr=dest + limb * apart,
                 dest_pitch=pitch,
                 param_addr=params,
-                **{**tile.post, **(_digit_fields(digit) if stage.digits > 1 else {})},
+                **{**tile.post, **(_limb_fields(limb) if stage.limbs > 1 else {})},
                 **looks_up,
             )
 
@@ -248,9 +248,9 @@ class _Emitter:
         return weights, params if param_bytes else 0
 
 
-def _digit_fields(digit: int) -> dict[str, int]:
-    """Return the fields of a POST that makes a digit of sums (`numerics.from_digits`)."""
-    pre_shift, shift = DIGITS[digit]
+def _limb_fields(limb: int) -> dict[str, int]:
+    """Return the fields of a POST that makes a limb of sums (`numerics.from_limbs`)."""
+    pre_shift, shift = LIMBS[limb]
     return {
         "rounding": Rounding.SINGLE,
         "pre_shift": pre_shift,

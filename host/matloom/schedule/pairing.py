@@ -97,6 +97,6 @@ def _makes_rows(stage: ArrayStage, blocks: Blocks) -> bool:
         and min(blocks.height, blocks.width) > 1
         and 2 * stage.loop_nest.y_step < 256
         and stage.placement is None
-        and stage.halves == stage.digits == stage.element_bytes == 1
+        and stage.halves == stage.limbs == stage.element_bytes == 1
         and stage.block_bytes == blocks.columns
     )

@@ -46,7 +46,7 @@ class Stores:
                 stage.output in self.segment.results and stage.output in self.plan.tensor_buffers
             )
             whole = tile.first_x == 0 and tile.end_x == stage.width
-            contiguous = stage.placement is None and stage.blocks is None and stage.digits == 1
+            contiguous = stage.placement is None and stage.blocks is None and stage.limbs == 1
             several = 0 < tile.first_block < tile.end_block == stage.oc_blocks
             many = tile.positions * stage.position_bytes > _FEW
             many &= stage.output not in self.segment.views
@@ -98,16 +98,16 @@ class Stores:
         return self.segment.results.get(name) or self.places[name]
 
     def _home(self, stage: Stage, tile: Tile, timestamp: int) -> None:
-        """Store what is complete and not stored yet, digit by digit."""
+        """Store what is complete and not stored yet, limb by limb."""
         end = self._finished(stage, tile)
         start = self.stored[stage.output]
         self.stored[stage.output] = end
-        digits, apart = (stage.digits, stage.size) if isinstance(stage, ArrayStage) else (1, 0)
-        for digit in range(digits):
-            first = start + digit * apart
+        limbs, apart = (stage.limbs, stage.size) if isinstance(stage, ArrayStage) else (1, 0)
+        for limb in range(limbs):
+            first = start + limb * apart
             address = self.plan.tensor_buffers[stage.output].address + first
-            last = timestamp if digit + 1 == digits else 0
-            self._linear(stage.output, first, end + digit * apart, address, last)
+            last = timestamp if limb + 1 == limbs else 0
+            self._linear(stage.output, first, end + limb * apart, address, last)
 
     def _blocks(self, stage: ArrayStage, tile: ArrayTile, first: int, timestamp: int) -> None:
         """Store the positions of a tile, of each from output block `first` to the tile's last."""
@@ -147,17 +147,17 @@ class Stores:
     def _tile(self, stage: ArrayStage, tile: ArrayTile, address: int, timestamp: int) -> None:
         """Store a tile that lies by itself at an address."""
         apart = position_bytes(stage, tile) * tile.positions
-        for digit in range(stage.digits):
-            last = timestamp if digit + 1 == stage.digits else 0
-            self._digit(stage, tile, digit, address + digit * apart, last)
+        for limb in range(stage.limbs):
+            last = timestamp if limb + 1 == stage.limbs else 0
+            self._limb(stage, tile, limb, address + limb * apart, last)
 
-    def _digit(
-        self, stage: ArrayStage, tile: ArrayTile, digit: int, address: int, timestamp: int
+    def _limb(
+        self, stage: ArrayStage, tile: ArrayTile, limb: int, address: int, timestamp: int
     ) -> None:
         width, height = tile.end_x - tile.first_x, tile.end_row - tile.first_row
         size = position_bytes(stage, tile)
         start = stage.first_byte(tile.image, tile.first_row, tile.first_x, tile.first_block)
-        start += digit * stage.size
+        start += limb * stage.size
         joined = size == stage.x_step
         if joined and width * size == stage.row_step:
             end = start + height * stage.row_step

@@ -85,7 +85,7 @@ def exec_fields(stage: ArrayStage, tile: ArrayTile, config: Config) -> dict[str,
 
 
 def position_bytes(stage: ArrayStage, tile: ArrayTile) -> int:
-    """Return the bytes of a position that a tile makes, of each digit."""
+    """Return the bytes of a position that a tile makes, of each limb."""
     last = stage.tail if tile.end_block == stage.oc_blocks else stage.block_bytes
     return (tile.end_block - tile.first_block - 1) * stage.block_bytes + last
 

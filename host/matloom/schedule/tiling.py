@@ -96,7 +96,7 @@ class Tiling:
         for tile in self.tiles:
             if isinstance(tile, ArrayTile):
                 assert isinstance(stage, ArrayStage)
-                sizes.append(stage.digits * tile.positions * position_bytes(stage, tile))
+                sizes.append(stage.limbs * tile.positions * position_bytes(stage, tile))
             else:
                 sizes.append(tile.end - tile.start)
         return sizes
@@ -204,7 +204,7 @@ def _cycles(stage: Stage, tile: Tile, config: Config) -> int:
         width = tile.end_x - tile.first_x
         step = max(stage.loop_nest.vectors(tile.height, width), load, 4)
         steps = (tile.end_step - tile.first_step) * (tile.end_block - tile.first_block)
-        return max(step * steps, tile.entries * stage.halves * stage.digits * passes)
+        return max(step * steps, tile.entries * stage.halves * stage.limbs * passes)
     assert isinstance(stage, VectorStage)
     vectors = -(-(tile.end - tile.start) // (config.columns * stage.element_bytes))
     passes = max(passes, stage.element_bytes * stage.input_ratio)

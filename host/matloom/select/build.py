@@ -64,7 +64,7 @@ class Convolution:
         int32 (channels,).
     macs:
         Multiply-accumulates of the operator where they are not those of the filters.
-    placement, mode, digits:
+    placement, mode, limbs:
         As those of an `ArrayStage`.
     """
 
@@ -80,7 +80,7 @@ class Convolution:
     macs: int | None = None
     placement: OutputPlacement | None = None
     mode: str = "i8xi8"
-    digits: int = 1
+    limbs: int = 1
 
     @property
     def all_macs(self) -> int:
@@ -161,7 +161,7 @@ def convolution_stage(layer: Convolution) -> ArrayStage:
         weights=weight_tiles(matrices, config, narrow=halves > 1),
         params=layer.params(sums, channels, pack, halves),
         placement=layer.placement,
-        digits=layer.digits,
+        limbs=layer.limbs,
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from matloom.arch.modes import FLOAT_MODES, NARROW_MODES
-from matloom.arch.numerics import DIGITS, LARGEST_DIGITS
+from matloom.arch.numerics import LARGEST_LIMBS, LIMBS
 from matloom.ir.attributes import (
     Activation,
     Conv2D,
@@ -84,7 +84,7 @@ def _int16_convolution(
 ) -> Stage:
     """Return a convolution of int16: both bytes of an element meet the same weight."""
     _check_int16(context, filters, activation)
-    digits = _digits(context, filters, _MAX_INT16)
+    limbs = _limbs(context, filters, _MAX_INT16)
     return convolution_stage(
         Convolution(
             name=context.name,
@@ -94,9 +94,9 @@ def _int16_convolution(
             filters=np.repeat(filters, 2, axis=3),
             bias=context.bias(filters.shape[0]),
             input_zero=0,
-            scale=_UNSCALED if digits > 1 else context.by_channel(activation),
+            scale=_UNSCALED if limbs > 1 else context.by_channel(activation),
             config=context.config,
-            digits=digits,
+            limbs=limbs,
             macs=window.images * window.out_height * window.out_width * filters.size,
             mode="i16xi8",
         )
@@ -128,14 +128,14 @@ def _largest_sums(context: Context, filters: Array, max_abs: int) -> Array:
     return largest
 
 
-def _digits(context: Context, filters: Array, max_abs: int) -> int:
+def _limbs(context: Context, filters: Array, max_abs: int) -> int:
     """Return the byte limbs in which results leave: one, or those of a whole sum."""
     if context.output.dtype != "int32":
         return 1
     largest = int(_largest_sums(context, filters, max_abs).max())
-    if largest >= LARGEST_DIGITS:
-        raise Unsupported(f"sums must be below {LARGEST_DIGITS} to be read, and may be {largest}")
-    return len(DIGITS)
+    if largest >= LARGEST_LIMBS:
+        raise Unsupported(f"sums must be below {LARGEST_LIMBS} to be read, and may be {largest}")
+    return len(LIMBS)
 
 
 def layer_mode(context: Context, filters: Array, asked: str | None) -> str:
@@ -165,7 +165,7 @@ def _dense_convolution(
     mode = layer_mode(context, filters, asked)
     data = context.inputs[0]
     max_abs = max(127 - data.zero_point, data.zero_point + 128)
-    digits = _digits(context, filters, max_abs)
+    limbs = _limbs(context, filters, max_abs)
 
     def make(window: Window, filters: Array, tensor: str) -> ArrayStage:
         return convolution_stage(
@@ -177,10 +177,10 @@ def _dense_convolution(
                 filters=filters,
                 bias=context.bias(filters.shape[0]),
                 input_zero=zero,
-                scale=_UNSCALED if digits > 1 else context.by_channel(activation),
+                scale=_UNSCALED if limbs > 1 else context.by_channel(activation),
                 config=context.config,
                 mode=mode,
-                digits=digits,
+                limbs=limbs,
             )
         )
 

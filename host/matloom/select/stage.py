@@ -136,7 +136,7 @@ class ArrayStage:
         The number format of its products, one of `MAC_MODES`.
     element_bytes:
         Of a number of the output.
-    digits:
+    limbs:
         Byte limbs that are stored of each sum; each limb is a tensor, and they are contiguous.
     row_folding:
         How LOADs fold rows of the input into channels; None where they copy it.
@@ -172,7 +172,7 @@ class ArrayStage:
     macs: int
     mode: str = "i8xi8"
     element_bytes: int = 1
-    digits: int = 1
+    limbs: int = 1
     row_folding: RowFolding | None = None
     placement: OutputPlacement | None = None
     blocks: Blocks | None = None

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from matloom.arch.isa import Region
 from matloom.arch.modes import FLOAT_MODES
-from matloom.arch.numerics import from_digits
+from matloom.arch.numerics import from_limbs
 from matloom.device.model.engine import Engine
 from matloom.ir.graph import Array, Op
 from matloom.kernels.reference import InterpreterError
@@ -119,8 +119,8 @@ class Machine:
         memory = self.engine.regions[binding.region][binding.offset :]
         raw = memory[: count * dtype.itemsize].tobytes()
         if binding.dtype == "int32":
-            digits = np.frombuffer(raw, np.int8).reshape(-1, *binding.shape)
-            return np.asarray(from_digits(digits.astype(np.int32)))
+            limbs = np.frombuffer(raw, np.int8).reshape(-1, *binding.shape)
+            return np.asarray(from_limbs(limbs.astype(np.int32)))
         return np.frombuffer(raw, dtype).reshape(binding.shape)
 
 

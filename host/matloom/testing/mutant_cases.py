@@ -56,7 +56,7 @@ FUNCTIONS = {
     "matloom.schedule.vector_posts": (
         *("VectorPosts._source", "VectorPosts.append", "VectorPosts._vectors"),
     ),
-    "matloom.schedule.stores": ("Stores._home", "Stores._linear", "Stores._digit"),
+    "matloom.schedule.stores": ("Stores._home", "Stores._linear", "Stores._limb"),
     "matloom.select.rewrites.elide_copies": ("_moved",),
     "matloom.select.space_to_depth": ("Blocks.first_byte", "PolyphaseWindow.fields"),
     "matloom.select.sliding": (

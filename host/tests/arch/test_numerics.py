@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from matloom.arch.numerics import (
-    DIGITS,
-    LARGEST_DIGITS,
+    LARGEST_LIMBS,
+    LIMBS,
     SUPPORTED_ROUNDINGS,
     Rounding,
     add_bias,
     clamp,
-    from_digits,
+    from_limbs,
     high_nibble,
     larger,
     low_nibble,
@@ -237,12 +237,12 @@ def test_two_numbers_in_a_byte(low, high):
         assert (low_nibble(view), high_nibble(view)) == (low, high)
 
 
-def test_sums_are_what_their_digits_say(seed):
+def test_sums_are_what_their_limbs_say(seed):
     generator = random.Random(seed)
-    ends = [LARGEST_DIGITS - 1, -LARGEST_DIGITS + 1, 127, 128, -129, 2**15 - 1, 2**15 - 129, 2**22]
-    for x in ends + [generator.randrange(-LARGEST_DIGITS + 1, LARGEST_DIGITS) for _ in range(5000)]:
-        digits = [
-            requantize(x, 2**30, shift, Rounding.SINGLE, pre_shift) for pre_shift, shift in DIGITS
+    ends = [LARGEST_LIMBS - 1, -LARGEST_LIMBS + 1, 127, 128, -129, 2**15 - 1, 2**15 - 129, 2**22]
+    for x in ends + [generator.randrange(-LARGEST_LIMBS + 1, LARGEST_LIMBS) for _ in range(5000)]:
+        limbs = [
+            requantize(x, 2**30, shift, Rounding.SINGLE, pre_shift) for pre_shift, shift in LIMBS
         ]
-        assert all(-128 <= digit <= 127 for digit in digits)
-        assert from_digits(digits) == x
+        assert all(-128 <= limb <= 127 for limb in limbs)
+        assert from_limbs(limbs) == x

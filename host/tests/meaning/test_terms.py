@@ -5,15 +5,15 @@ import itertools
 import numpy as np
 import pytest
 
-from matloom.arch.numerics import DIGITS, Rounding, low_nibble, requantize
+from matloom.arch.numerics import LIMBS, Rounding, low_nibble, requantize
 from matloom.meaning.terms import (
     FREE,
     PROBE,
     Scale,
-    digits,
     fresh,
     is_known,
     join_words,
+    limbs,
     looked_up,
     nibbles,
     peaks,
@@ -102,9 +102,9 @@ def test_words_are_their_bytes():
     assert np.array_equal(requantised(words, 0, every, "word"), words)
 
 
-def test_each_digit_of_a_sum_is_another_byte():
-    made = digits(fresh(100, 9))
-    assert len(made) == len(DIGITS)
+def test_each_limb_of_a_sum_is_another_byte():
+    made = limbs(fresh(100, 9))
+    assert len(made) == len(LIMBS)
     assert all((first != second).any() for first, second in itertools.combinations(made, 2))
 
 
