@@ -138,3 +138,15 @@ def test_memory_and_errors_over_the_link(session):
         transport.read32(0x7FC)
     assert transport.read32(register("ID").offset) == IDENTITY
     assert transport.hello.board == "simulation"
+
+
+def test_keyword_spotting(models):
+    network, outputs, cycles = next(models.rglob("kws_ref_model.tflite")), {}, {}
+    for device in ("rtl", "soc"):
+        with load_network(network, device=device, config="nano") as running:
+            info = running.program.inputs[0]
+            values = np.random.default_rng(4).integers(-128, 128, info.shape)
+            (outputs[device],) = running.run({info.name: values.astype(info.dtype)}).values()
+            cycles[device] = running.report().cycles
+    assert (outputs["soc"] == outputs["rtl"]).all()
+    assert cycles["soc"] == pytest.approx(cycles["rtl"], rel=0.03)
