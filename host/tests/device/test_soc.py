@@ -99,6 +99,14 @@ def test_failed_accesses_are_told(lines):
     assert lines["errors"] == [0, 1, MEMORY_BASE + 16, 0, end]
 
 
+def test_two_chips_at_once_end_in_any_order():
+    with SocChip(CONFIG, MEMORY_BYTES) as one:
+        with SocChip(CONFIG, MEMORY_BYTES) as other:
+            other.run(1000)
+        one.run(1000)
+        assert one.cycles > 0
+
+
 def test_it_boots_over_a_pseudo_terminal():
     pytest.importorskip("serial", reason="pyserial is absent: extra uart")
     with SocTerminal(CONFIG, MEMORY_BYTES) as terminal:

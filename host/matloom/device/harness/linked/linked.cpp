@@ -21,7 +21,11 @@ class Simulation {
     uart_.from_chip.clear();
     top_.rst = 0;
   }
-  ~Simulation() { top_.final(); }
+  ~Simulation() {
+    // Scopes of the model take themselves out of this thread's context, which may be another's.
+    Verilated::threadContextp(&context_);
+    top_.final();
+  }
 
   void serve(int line, const volatile int* stop) {
     matloom::serve(uart_, [this] { step(); }, line, [stop] { return *stop != 0; });
