@@ -6,6 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import matloom
 from matloom import ops
 from matloom.arch.config import PRESETS
 from matloom.arch.modes import FLOAT_MODES
@@ -151,6 +152,31 @@ def test_chip(config):
         left, right = (generator.integers(-128, 128, each, np.int8) for each in ((9, 5), (5, 7)))
         made = ops.matmul(left, right, multiplier=2**30, shift=1, config=config, device="rtl")
         assert np.array_equal(made, np.clip(left.astype(int) @ right.astype(int), -128, 127))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("mode", "shape", "adds"),
+    [
+        ("fp16", (37, 45, 19), True),
+        ("bf16", (64, 64, 16), False),
+        ("fp8_e4m3", (20, 1100, 9), True),
+        ("fp16", (1, 700, 12), False),
+    ],
+)
+def test_cycles_on_the_chip_are_as_predicted(monkeypatch, mode, shape, adds):
+    """Within 5 % or 50 cycles, with a residual and with more steps than one EXEC counts."""
+    generator = np.random.default_rng(shape)
+    rows, inner, columns = shape
+    a, b = numbers(generator, (rows, inner), mode), numbers(generator, (inner, columns), mode)
+    residual = generator.standard_normal((rows, columns)).astype(np.float32)
+    program = compile_network(
+        graph_of(monkeypatch, a, b, mode, CONFIG, residual=residual if adds else None), CONFIG
+    )
+    with matloom.load(program, device="rtl") as session:
+        session.run({info.name: np.zeros(info.shape, info.dtype) for info in program.inputs})
+        cycles = session.report().cycles
+    assert abs(cycles - program.predicted_cycles) <= max(50, 0.05 * cycles)
 
 
 @pytest.mark.parametrize("mode", FLOAT_MODES)
