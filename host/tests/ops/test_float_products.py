@@ -11,6 +11,8 @@ from matloom import ops
 from matloom.arch.config import PRESETS
 from matloom.arch.modes import FLOAT_MODES
 from matloom.compiler import CheckError, CompileOptions, compile_network, compiled
+from matloom.ir.attributes import Activation, FullyConnected
+from matloom.ir.graph import Graph, Node, Op, Tensor
 from matloom.ops import float_products
 from matloom.schedule.emit import _Emitter
 
@@ -122,6 +124,23 @@ def test_float32_is_rounded_to_the_mode():
     a, b = (generator.standard_normal(shape).astype(np.float32) for shape in ((4, 9), (9, 6)))
     rounded = [each.astype(ml_dtypes.bfloat16) for each in (a, b)]
     assert_same(ops.matmul(a, b, "bf16", config=WIDE), product(*rounded, elements=WIDE.float_rows))
+
+
+@pytest.mark.parametrize("mode", ["bf16", "fp16"])
+def test_a_dense_layer_of_more_steps_than_one_exec_counts(mode):
+    generator = np.random.default_rng(7)
+    weights = generator.standard_normal((9, 1101)).astype(np.float32)
+    tensors = {
+        0: Tensor(name="x", shape=(5, 1101), dtype="float32"),
+        1: Tensor(name="w", shape=weights.shape, dtype="float32", data=weights),
+        2: Tensor(name="y", shape=(5, 9), dtype="float32"),
+    }
+    attributes = FullyConnected(keep_num_dims=False, activation=Activation.NONE)
+    node = Node(op=Op.FULLY_CONNECTED, inputs=(0, 1), outputs=(2,), attributes=attributes, index=0)
+    graph = Graph(name="dense", inputs=(0,), outputs=(2,), tensors=tensors, nodes=(node,))
+    program = compile_network(graph, CONFIG, precision=mode, check="full")
+    assert {layer.where for layer in program.layers} == {"engine"}
+    assert program.verdict.fallback == ""
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Convolutions of four bits, against integers of NumPy."""
+"""Convolutions of arrays of eight and four bits, against integers of NumPy."""
 
 import ml_dtypes
 import numpy as np
@@ -45,3 +45,25 @@ def test_convolution_of_four_bits(mode, seed):
             window = image[image_number, jump * row : jump * row + 3, column:right:step]
             total = int((window * filters[channel].astype(int)).sum())
             assert value == min(max(total, -128), 127)
+
+
+@pytest.mark.parametrize("device", ["model", "rtl"])
+def test_convolution(device):
+    x, filters = int8(2, 7, 6, 3), int8(5, 3, 2, 3) // 16
+    made = ops.conv2d(
+        x,
+        filters,
+        **UNSCALED,
+        input_zero_point=3,
+        stride=(2, 1),
+        dilation=(1, 2),
+        padding=(1, 0, 2, 1),
+        device=device,
+        config="nano",
+    )
+    image = np.pad(x.astype(int) - 3, ((0, 0), (1, 0), (2, 1), (0, 0)))
+    for (number, row, column, channel), value in np.ndenumerate(made):
+        window = image[number, 2 * row : 2 * row + 3, column : column + 3 : 2]
+        total = int((window * filters[channel]).sum())
+        assert value == min(max(total, -128), 127)
+    assert made.shape == (2, 3, 7, 5)
