@@ -5,7 +5,7 @@
 int main(void) {
   const struct matloom_loader_board board = {
       .memory = (uint8_t*)(uintptr_t)MATLOOM_SOC_MEMORY_BASE,
-      .bytes = SOC_IMAGE_BYTES,
+      .bytes = SOC_REGISTER(SYSTEM, MEMORY_BYTES),
       .send = soc_send,
   };
   static struct matloom_loader loader;

@@ -8,7 +8,7 @@
 
 #include "matloom_soc.h"
 
-/* Room for an image, with its variables and stack, at the beginning of external memory. */
+/* Room for the image of image.ld at the beginning of external memory. */
 #define SOC_IMAGE_BYTES 0x10000u
 
 #define SOC_WORD(address) (*(volatile uint32_t*)(uintptr_t)(address))

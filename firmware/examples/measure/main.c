@@ -2,9 +2,10 @@
  * outputs and what they cost.
  *
  * NETWORK, INPUT and OUTPUT are names of what `matloom compile NET --emit c` wrote, HEADER is its header.
- * For each input, as many bytes as it has, come three lines: the output's bytes in hexadecimal, the
- * engine's cycles (of its last step, where it has more than one), and the processor's: those in
- * which the engine was at rest. An error is a line with its number, and the end. */
+ * The line "ready" says that inputs may come. For each, as many bytes as it has, come three lines: the
+ * output's bytes in hexadecimal, the engine's cycles (of its last step, where it has more than one),
+ * and the processor's: those in which the engine was at rest. An error is a line with its number, and
+ * the end. */
 #include "system.h"
 
 #include HEADER
@@ -57,6 +58,7 @@ int main(void) {
   const struct matloom_memory memory = board_memory();
   enum matloom_result result = matloom_probe(&engine, &port);
   if (result == MATLOOM_OK) result = CALL(NETWORK, _open)(&engine, &memory);
+  if (result == MATLOOM_OK) system_write("ready\n", 6);
   while (result == MATLOOM_OK && system_read(INPUT, sizeof INPUT)) result = measure();
   if (result != MATLOOM_OK) SAY("error", (uint32_t)result);
   return (int)result;

@@ -37,8 +37,19 @@ def link_server() -> bytes:
     return image(("soc/server.c", "link/link.c"))
 
 
-def image(sources: Sequence[str], script: str = "soc/image.ld") -> bytes:
-    """Return what C files of the firmware folder become, from the cache or compiled now.
+def image(
+    sources: Sequence[str | Path], script: str = "soc/image.ld", flags: Sequence[str] = ()
+) -> bytes:
+    """Return what C files become, from the cache or compiled now.
+
+    Parameters
+    ----------
+    sources:
+        In the firmware folder, or with whole paths and the header of the same name next to them.
+    script:
+        How they are linked: `image.ld`, or `app.ld` for what needs more than 64 KiB.
+    flags:
+        More of the compiler's.
 
     Errors
     ------
@@ -50,22 +61,28 @@ def image(sources: Sequence[str], script: str = "soc/image.ld") -> bytes:
     if not (FIRMWARE / script).is_file():
         raise ToolError("a system on chip's firmware is compiled in a clone, and this is none")
     files = [FIRMWARE / name for name in (*_COMMON, *sources)]
-    key = hashlib.sha256(repr((_COMPILE, importlib.metadata.version("ziglang"))).encode())
-    for path in (*files, FIRMWARE / script, *sorted(FIRMWARE.rglob("*.h"))):
+    version = importlib.metadata.version("ziglang")
+    names = [path.name for path in files]
+    key = hashlib.sha256(repr((_COMPILE, version, names, tuple(flags))).encode())
+    own = [header for path in files if (header := path.with_suffix(".h")).is_file()]
+    # What files include may be any of these.
+    for path in (*files, *own, FIRMWARE / script, *sorted(FIRMWARE.rglob("*.[ch]"))):
         key.update(path.read_bytes())
     output = cache_folder() / "firmware" / f"{key.hexdigest()[:16]}.bin"
     with exclusive(output):
         if not output.exists():
             output.parent.mkdir(parents=True, exist_ok=True)
-            _compile(files, FIRMWARE / script, output)
+            _compile(files, FIRMWARE / script, output, flags)
     return output.read_bytes()
 
 
-def _compile(files: Sequence[Path], script: Path, output: Path) -> None:
+def _compile(files: Sequence[Path], script: Path, output: Path, flags: Sequence[str]) -> None:
     zig = (sys.executable, "-m", "ziglang")
-    folders = [word for name in ("include", "soc") for word in ("-I", FIRMWARE / name)]
+    folders = [FIRMWARE / name for name in ("include", "soc")]
+    folders += dict.fromkeys(path.parent for path in files if FIRMWARE not in path.parents)
     with tempfile.TemporaryDirectory(prefix="matloom-firmware-") as scratch:
         elf, binary = Path(scratch) / "image.elf", Path(scratch) / "image.bin"
-        run([*zig, *_COMPILE, *folders, f"-Wl,-T,{script}", *files, "-o", elf])
+        search = [word for folder in folders for word in ("-I", folder)]
+        run([*zig, *_COMPILE, *flags, *search, f"-Wl,-T,{script}", *files, "-o", elf])
         run([*zig, "objcopy", "-O", "binary", elf, binary])
         output.write_bytes(binary.read_bytes())

@@ -29,7 +29,8 @@ def measured(board, folder, program, inputs):
         board(f"measure_{folder.name}", *sources, flags=[*flags, f"-I{folder}", f"-I{MEASURE}"])
     ]
     done = subprocess.run(command, input=inputs.tobytes(), capture_output=True, check=True)
-    lines = done.stdout.decode().splitlines()
+    ready, *lines = done.stdout.decode().splitlines()
+    assert ready == "ready"
     assert len(lines) == 3 * len(inputs)
     for output, engine, processor in zip(lines[::3], lines[1::3], lines[2::3], strict=True):
         yield (

@@ -1,0 +1,41 @@
+/* What applications need of the system on chip (system.h): its serial line, its timer, the engine, and the external
+ * memory after their own image. */
+#include "system.h"
+
+#include "soc.h"
+
+/* Of app.ld: the first byte after the image and its variables. */
+extern uint8_t image_end[];
+
+static void invalidate(void* context, void* address, size_t bytes) {
+  (void)context, (void)address, (void)bytes;
+  soc_flush_data();
+}
+
+struct matloom_port board_port(void) {
+  const struct matloom_port port = {
+      .registers = (volatile uint32_t*)(uintptr_t)MATLOOM_SOC_ENGINE_BASE,
+      .invalidate = invalidate,
+  };
+  return port;
+}
+
+struct matloom_memory board_memory(void) {
+  const uint32_t taken = (uint32_t)((uintptr_t)image_end - MATLOOM_SOC_MEMORY_BASE);
+  const struct matloom_memory memory = {
+      .address = image_end,
+      .bus = SOC_REGISTER(SYSTEM, MEMORY_BASE) + taken,
+      .bytes = SOC_REGISTER(SYSTEM, MEMORY_BYTES) - taken,
+  };
+  return memory;
+}
+
+bool system_read(void* bytes, size_t count) {
+  uint8_t* out = bytes;
+  for (size_t i = 0; i < count; ++i) out[i] = soc_byte();
+  return true;
+}
+
+void system_write(const char* bytes, size_t count) { soc_send(NULL, (const uint8_t*)bytes, count); }
+
+uint32_t system_cycles(void) { return SOC_REGISTER(TIMER, COUNT_LOW); }

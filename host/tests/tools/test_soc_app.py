@@ -1,0 +1,73 @@
+"""Networks that the system on chip runs alone, linked into an image: outputs and cycles."""
+
+import numpy as np
+import pytest
+
+import matloom
+from matloom.arch.config import PRESETS
+from matloom.compiler import compile_network
+from matloom.data.digits import NETWORK
+from matloom.device.soc import SocChip
+from matloom.frontend.tflite import load_tflite
+from matloom.kernels.interpreter import interpret
+from matloom.tools.soc_app import network_image
+
+pytest.importorskip("pythondata_cpu_vexriscv", reason="needs a processor: extra soc")
+pytest.importorskip("ziglang", reason="needs a compiler: extra firmware")
+
+pytestmark = pytest.mark.slow
+
+CONFIG = PRESETS["nano"]
+
+
+def said(chip, data, count):
+    """Send bytes, and return the lines that answer them."""
+    text, begin = b"", chip.cycles
+    chip.send(data)
+    while text.count(b"\n") < count:
+        assert chip.cycles < begin + 30_000_000, text
+        chip.run(10_000)
+        text += chip.take()
+    return text.decode().splitlines()
+
+
+def check(path, inputs, expected):
+    """Hold outputs to those expected, and the engine's cycles to those of device="rtl"."""
+    program = compile_network(load_tflite(path), CONFIG, check="none")
+    with SocChip(CONFIG) as chip, matloom.load(program, device="rtl") as alone:
+        chip.load(network_image(program))
+        assert said(chip, b"", 1) == ["ready"]
+        for each, wanted in zip(inputs, expected, strict=True):
+            output, engine, processor = said(chip, each.tobytes(), 3)
+            assert bytes.fromhex(output) == wanted.tobytes()
+            alone.run(each)
+            assert int(engine.split()[1]) == pytest.approx(alone.report().cycles, rel=0.03)
+            # Registers, copies of input and output, and what of the network runs on the processor.
+            assert 0 < int(processor.split()[1]) < 100_000
+
+
+def test_digits():
+    """The second run has its weights in the scratchpad."""
+    graph = load_tflite(NETWORK)
+    inputs = np.random.default_rng(6).integers(-128, 128, (2, 1, 8, 8, 1), np.int8)
+    check(
+        NETWORK,
+        inputs,
+        [interpret(graph, {graph.inputs[0]: each})[graph.outputs[0]] for each in inputs],
+    )
+
+
+@pytest.mark.parametrize("name", ["kws_ref_model", "pretrainedResnet_quant"])
+def test_collection(name, models):
+    """A recorded input, and the output of TensorFlow Lite Micro."""
+    with np.load(models / "golden" / f"mlperf_tiny__{name}.npz") as golden:
+        inputs, expected = golden["in0"][:1], golden["out0_tflm"][:1]
+    check(models / "models" / "mlperf_tiny" / f"{name}.tflite", inputs, expected)
+
+
+def test_several_inputs_are_refused():
+    class Program:
+        inputs, outputs = (1, 2), (1,)
+
+    with pytest.raises(ValueError, match="one input and one output, not 2 and 1"):
+        network_image(Program())
