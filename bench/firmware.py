@@ -12,6 +12,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from matloom.toolchain.soc_firmware import boot_rom, link_server
+
 ROOT = Path(__file__).resolve().parents[1]
 FIRMWARE = ROOT / "firmware"
 REPORT = ROOT / "docs" / "results" / "firmware.json"
@@ -131,15 +133,25 @@ def measure(folder: Path) -> dict[str, dict[str, int]]:
             path = link("rv32imc", folder, linked=linked, extra=extra)
             found[f"rv32imc, {name}, {option}"] = _size(path)
     found["rv32imc, application"] = _size(application(folder))
-    return found | _files(folder)
+    return found | _system(folder) | _files(folder)
+
+
+def _system(folder: Path) -> dict[str, dict[str, int]]:
+    """Write the images of the system on chip, and return their bytes, constants among them."""
+    found = {}
+    for name, data in (("boot ROM", boot_rom()), ("link server", link_server())):
+        (folder / f"soc_{name.replace(' ', '_').lower()}.bin").write_bytes(data)
+        found[f"rv32im, system on chip, {name}"] = {"code": len(data), "constants": 0}
+    return found
 
 
 def _files(folder: Path) -> dict[str, dict[str, int]]:
     """Return the sizes of the sources by file, before the linker leaves any out."""
     compiler = [sys.executable, "-m", "ziglang", "cc", *TARGETS["rv32imc"], *WARNINGS, *FLAGS]
     found = {}
-    folders = ("driver", "kernels", "link", "soc")
-    for source in (path for name in folders for path in FIRMWARE.glob(f"{name}/*.c")):
+    folders = ("driver", "kernels", "link")
+    sources = [path for name in folders for path in FIRMWARE.glob(f"{name}/*.c")]
+    for source in (*sources, FIRMWARE / "soc" / "loader.c"):
         output = folder / f"{source.stem}.o"
         include = ["-I", FIRMWARE / "include"]
         subprocess.run([*compiler, *include, "-c", source, "-o", output], check=True)
