@@ -146,15 +146,15 @@ def test_a_saved_program_runs(tmp_path, session):
 
 
 def test_unknown_device():
-    names = r"one of rtl, netlist, model, uart:PORT\[@BAUD\], uio:\[UIO\[,DMABUF\]\]"
+    names = r"one of rtl, netlist, model, soc, uart:PORT\[@BAUD\], uio:\[UIO\[,DMABUF\]\]"
     for name in ("gpu", None):
         with pytest.raises(DeviceError, match=f"{names}, not {name!r}"):
             matloom.load(NETWORK, device=name)
 
 
-@pytest.mark.parametrize("device", ["model", "rtl"])
-def test_a_session_that_was_closed(device):
-    with matloom.load(NETWORK, device, "small") as session:
+@pytest.mark.parametrize(("device", "config"), [("model", "small"), ("rtl", "nano")])
+def test_a_session_that_was_closed(device, config):
+    with matloom.load(NETWORK, device, config) as session:
         session.run(images(1))
     session.close()
     assert session.report().macs

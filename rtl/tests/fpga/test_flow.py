@@ -22,13 +22,8 @@ def quiet(_line):
     pass
 
 
-@pytest.mark.parametrize(
-    "family",
-    [
-        pytest.param(family, marks=pytest.mark.first if family == "ecp5" else pytest.mark.slow)
-        for family in FAMILIES
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
 def test_chip_synthesises_cleanly(family, tmp_path):
     verilog = generate(PRESETS["nano"]).verilog
     found = synthesise(verilog, TOP_NAME, family, tmp_path, quiet)
