@@ -71,12 +71,8 @@ def rotated(items, turn):
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config, items):
-    """Order what is selected, and let cocotb and its libraries warn: they are not ours to mend.
-
-    What takes minutes begins first: at the end of the run one process would wait for it alone.
-    """
+    """Order what is selected, and let cocotb and its libraries warn: they are not ours to mend."""
     items[:] = rotated(items, config.option.rotate)
-    items.sort(key=lambda item: item.get_closest_marker("first") is None)
     for item in items:
         if item.path.is_relative_to(ROOT / "sim_tests"):
             item.add_marker(pytest.mark.filterwarnings("default"))
