@@ -22,10 +22,11 @@ struct matloom_port board_port(void) {
 
 struct matloom_memory board_memory(void) {
   const uint32_t taken = (uint32_t)((uintptr_t)image_end - MATLOOM_SOC_MEMORY_BASE);
+  const uint32_t bytes = SOC_REGISTER(SYSTEM, MEMORY_BYTES);
   const struct matloom_memory memory = {
       .address = image_end,
       .bus = SOC_REGISTER(SYSTEM, MEMORY_BASE) + taken,
-      .bytes = SOC_REGISTER(SYSTEM, MEMORY_BYTES) - taken,
+      .bytes = bytes > taken ? bytes - taken : 0,
   };
   return memory;
 }

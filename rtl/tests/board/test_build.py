@@ -47,7 +47,7 @@ class Echo(wiring.Component):
 def echo_plan(monkeypatch, clock_hz):
     """Return a plan as `make_plan` makes it, but for its design."""
 
-    def echo(_board, _config, pll, _link):
+    def echo(_board, _config, pll, _link, _soc):
         return verilog.convert(Echo(pll), name=plans.BOARD_TOP, emit_src=False)
 
     monkeypatch.setattr(plans, "board_verilog", echo)
