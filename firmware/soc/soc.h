@@ -38,8 +38,10 @@ static inline void soc_send(void* context, const uint8_t* bytes, size_t count) {
   }
 }
 
-/* Drops what the data cache holds: the engine wrote memory. */
-static inline void soc_flush_data(void) { __asm__ volatile(".word 0x500f" ::: "memory"); }
+/* Drops what the data cache holds, if there is one: the engine wrote memory. */
+static inline void soc_flush_data(void) {
+  if (SOC_REGISTER(SYSTEM, DATA_CACHE) != 0) __asm__ volatile(".word 0x500f" ::: "memory");
+}
 
 /* Drops what the instruction cache holds: an image was loaded. */
 static inline void soc_flush_instructions(void) { __asm__ volatile("fence.i" ::: "memory"); }

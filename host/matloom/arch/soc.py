@@ -18,7 +18,7 @@ __all__ = [
 ]
 
 #: Value of register ID of the system: "MS", and the version of this map.
-SOC_IDENTITY = 0x4D53_0001
+SOC_IDENTITY = 0x4D53_0002
 
 #: Bus address of external memory: what the engine's registers are told, where the processor's
 #: own addresses are those of a region below.
@@ -183,6 +183,7 @@ _SYSTEM = (
         fields=_bits(("failed", 0, 1, "an address without anything, or an error of the bus")),
     ),
     _plain("ERROR_ADDRESS", 0x24, Access.R, "address of the last access that failed"),
+    _plain("DATA_CACHE", 0x28, Access.R, "bytes of the data cache, 0 where there is none"),
 )
 
 #: Registers of each peripheral, by the name of its region.

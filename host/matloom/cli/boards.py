@@ -48,12 +48,14 @@ def _list_boards(context: click.Context, _parameter: click.Parameter, wanted: bo
 )
 @click.option("--jobs", type=click.IntRange(1), default=1, help="Seeds at a time.")
 @click.option("--soc", is_flag=True, help="A processor in place of the host link (docs/soc.md).")
+@click.option("--cpu", metavar="NAME", help="The processor of --soc: default, or the smaller lite.")
 def build(
     board: str,
     output: Path | None,
     config: str | None,
     freq: float | None,
     soc: bool,
+    cpu: str | None,
     **placement: Any,
 ) -> None:
     """Make the bitstream of BOARD, a name of --list or a file.toml, and a report of it.
@@ -70,6 +72,8 @@ def build(
     from matloom_rtl.fpga.progress import FlowError
     from matloom_rtl.fpga.vivado import VIVADO_DEVICES
 
+    if cpu and not soc:
+        raise ValueError(f"--cpu {cpu} must go with --soc")
     found = load_board(board)
     if found.device in VIVADO_DEVICES:
         if soc:
@@ -77,7 +81,7 @@ def build(
         _for_vivado(found, output, config, freq)
         return
     rom = boot_rom() if soc else None
-    plan = make_plan(found, config, round(freq * 1e6) if freq else None, rom)
+    plan = make_plan(found, config, round(freq * 1e6) if freq else None, rom, cpu or "default")
     engine = config or plan.board.config
     click.echo(f"{plan.board.title}: {engine} at {plan.clock_mhz:g} MHz, {plan.device.name}")
     first, seeds = placement["seed"], placement["seeds"]

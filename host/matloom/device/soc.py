@@ -47,6 +47,7 @@ def _library(
     memory_bytes: int,
     optimise: bool = True,
     on_line: Callable[[str], None] | None = None,
+    cpu: str = "default",
 ) -> Any:
     """Return the path of a simulator, from the cache or built now."""
     from matloom_rtl.generate import LINKED_NAME, generate_soc
@@ -61,7 +62,7 @@ def _library(
         memory_base=MEMORY_BASE,
         memory_bytes=memory_bytes,
     )
-    settings = SocSettings(link=link, rom=boot_rom())
+    settings = SocSettings(link=link, rom=boot_rom(), cpu=cpu)
     source = Source(
         top=LINKED_NAME,
         verilog=generate_soc(config, settings).verilog,
@@ -91,11 +92,13 @@ class SocChip:
         External memory.
     optimise, on_line:
         As those of `matloom.device.linked.LinkedChip`.
+    cpu:
+        One of `matloom_rtl.soc.cpu.CPUS`.
 
     Errors
     ------
     ValueError
-        No processor is installed: ``pip install 'matloom[soc]'``.
+        No such processor, or none is installed: ``pip install 'matloom[soc]'``.
     ToolError
         Its firmware cannot be compiled (`matloom.toolchain.soc_firmware`).
     """
@@ -106,8 +109,9 @@ class SocChip:
         memory_bytes: int = _MEMORY_BYTES,
         optimise: bool = True,
         on_line: Callable[[str], None] | None = None,
+        cpu: str = "default",
     ) -> None:
-        self._library = load(_library(config, memory_bytes, optimise, on_line))
+        self._library = load(_library(config, memory_bytes, optimise, on_line, cpu))
         handle, size = ctypes.c_void_p, ctypes.c_uint64
         for name, result, arguments in (
             ("put", None, [handle, ctypes.c_char_p, size]),

@@ -118,22 +118,24 @@ def make_plan(
     config: str | None = None,
     clock_hz: int | None = None,
     rom: bytes | None = None,
+    cpu: str = "default",
 ) -> Plan:
     """Return the plan of a board, with another engine or clock where one is given.
 
-    With `rom` it is a system on chip, whose boot ROM has these contents.
+    With `rom` it is a system on chip, whose boot ROM has these contents, with one of
+    `matloom_rtl.soc.cpu.CPUS`.
 
     Errors
     ------
     ValueError
         A clock that the PLL cannot make or the link cannot divide; no such configuration, or one
-        whose words do not divide the memory.
+        whose words do not divide the memory; no such processor.
     BoardError
         Pins that are not to be found.
     """
     engine = load_config(config or board.config)
     pll, link = settings_for(board, clock_hz)
-    soc = None if rom is None else SocSettings(link=link, rom=rom)
+    soc = None if rom is None else SocSettings(link=link, rom=rom, cpu=cpu)
     device = DEVICES[board.device]
     soft = columns_in_tables(engine, device.capacity["DSP"]) if device.soft_multiplier else 0
     changes = {"--freq": f"{float(pll.output_hz) / 1e6:g}"}

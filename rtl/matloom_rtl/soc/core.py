@@ -114,7 +114,7 @@ class SocCore(wiring.Component):
             "UART": Uart(link.divisor),
             "TIMER": Timer(),
             "INTERRUPTS": Interrupts(),
-            "SYSTEM": System(link),
+            "SYSTEM": System(self._settings),
         }
         bridge = unit(
             "peripherals", PeripheralBridge(tuple(region(name).base >> 12 & 15 for name in parts))

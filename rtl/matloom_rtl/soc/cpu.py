@@ -1,6 +1,7 @@
 """The processor: a VexRiscv, whose Verilog a package brings."""
 
 import importlib.util
+from dataclasses import dataclass
 from pathlib import Path
 
 from amaranth.hdl import Cat, ClockSignal, Const, Instance, Module, Signal
@@ -10,35 +11,46 @@ from amaranth.lib.wiring import In, Out
 from matloom.arch.soc import region
 from matloom_rtl.soc.wishbone import WishboneSignature
 
-__all__ = ["CPUS", "Cpu", "cpu_source"]
+__all__ = ["CPUS", "Cpu", "CpuKind", "cpu_source"]
 
-#: Processors, by the name of a configuration, and the files of the package that they are.
-CPUS = {"default": "VexRiscv.v", "lite": "VexRiscv_Lite.v", "min": "VexRiscv_Min.v"}
+
+@dataclass(frozen=True)
+class CpuKind:
+    """A processor of the package: its file, bytes of its data cache, and what it is, for people."""
+
+    file: str
+    data_cache_bytes: int
+    title: str
+
+
+#: Processors by name; all have multiplication and division, and run the same images.
+CPUS = {
+    "default": CpuKind("VexRiscv.v", 4096, "VexRiscv with two caches of 4 KiB"),
+    "lite": CpuKind("VexRiscv_Lite.v", 0, "VexRiscv Lite, instruction cache of 2 KiB"),
+}
 
 _PACKAGE = "pythondata_cpu_vexriscv"
 
 
 def cpu_source(name: str) -> Path:
-    """Return the Verilog of a processor.
+    """Return the Verilog of a processor of `CPUS`.
 
     Errors
     ------
     ValueError
-        No such processor, or its package is not installed.
+        Its package is not installed.
     """
-    if name not in CPUS:
-        raise ValueError(f"cpu must be one of {', '.join(CPUS)}, not {name!r}")
     spec = importlib.util.find_spec(_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         raise ValueError("a processor must be installed: pip install 'matloom[soc]'")
-    return Path(spec.submodule_search_locations[0]) / "verilog" / CPUS[name]
+    return Path(spec.submodule_search_locations[0]) / "verilog" / CPUS[name].file
 
 
 class Cpu(wiring.Component):
-    """A VexRiscv that starts at the boot ROM.
+    """A VexRiscv, any of `CPUS`, that starts at the boot ROM.
 
-    It takes an answer with `err` as one with `ack`: it knows no errors of its buses. With caches
-    it reads lines of 32 bytes in bursts of eight words (`cti`), and writes words as they come.
+    It takes an answer with `err` as one with `ack`: it knows no errors of its buses. A cache
+    reads lines of 32 bytes in bursts of eight words (`cti`); words are written as they come.
 
     Members
     -------

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from matloom.arch.soc import MEMORY_BASE, region
 from matloom_rtl.link.settings import LinkSettings
+from matloom_rtl.soc.cpu import CPUS
 
 __all__ = ["SocSettings"]
 
@@ -24,7 +25,8 @@ class SocSettings:
     Errors
     ------
     ValueError
-        The ROM has no room for its contents, or external memory is elsewhere than the map says.
+        No such processor, the ROM has no room for its contents, or external memory is elsewhere
+        than the map says.
     """
 
     link: LinkSettings
@@ -32,6 +34,8 @@ class SocSettings:
     cpu: str = "default"
 
     def __post_init__(self):
+        if self.cpu not in CPUS:
+            raise ValueError(f"cpu must be one of {', '.join(CPUS)}, not {self.cpu!r}")
         room = region("ROM").bytes
         if len(self.rom) > room:
             raise ValueError(f"rom must have up to {room} bytes, not {len(self.rom)}")

@@ -5,14 +5,15 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
 from matloom.arch.soc import BOARD_BYTES, SOC_IDENTITY
-from matloom_rtl.link.settings import LinkSettings
+from matloom_rtl.soc.cpu import CPUS
 from matloom_rtl.soc.peripheral import PeripheralSignature, place_of
+from matloom_rtl.soc.settings import SocSettings
 
 __all__ = ["System"]
 
 
 class System(wiring.Component):
-    """Constants of a board, and the last access that failed.
+    """Constants of a board and its processor, and the last access that failed.
 
     Latency: ERRORS tells of an access a cycle after it. A reset clears it.
 
@@ -24,13 +25,13 @@ class System(wiring.Component):
         An access of the processor fails in this cycle, and where: in words of four bytes.
     """
 
-    def __init__(self, settings: LinkSettings):
+    def __init__(self, settings: SocSettings):
         self._settings = settings
         super().__init__({"port": In(PeripheralSignature()), "failed": In(1), "address": In(30)})
 
     def _constants(self) -> dict[str, int]:
         """Return the values of registers that never change."""
-        settings = self._settings
+        settings = self._settings.link
         name = settings.board.encode().ljust(BOARD_BYTES, b"\0")
         words = range(BOARD_BYTES // 4)
         return {
@@ -38,6 +39,7 @@ class System(wiring.Component):
             "CLOCK_HZ": settings.clock_hz,
             "MEMORY_BASE": settings.memory_base,
             "MEMORY_BYTES": settings.memory_bytes,
+            "DATA_CACHE": CPUS[self._settings.cpu].data_cache_bytes,
             **{f"BOARD_{k}": int.from_bytes(name[4 * k : 4 * k + 4], "little") for k in words},
         }
 

@@ -111,12 +111,13 @@ def test_memory_that_the_engine_does_not_divide(tmp_path):
         board_verilog(board, load_config(LEAST), *settings_for(board))
 
 
-def test_a_system_on_chip_in_place_of_the_link():
+@pytest.mark.parametrize("cpu", ["default", "lite"])
+def test_a_system_on_chip_in_place_of_the_link(cpu):
     pytest.importorskip("amaranth_boards", reason="amaranth-boards is absent: extra boards")
     pytest.importorskip("pythondata_cpu_vexriscv", reason="needs a processor: extra soc")
-    plan = make_plan(load_board("ulx3s-85f"), LEAST, rom=bytes(range(1, 9)))
+    plan = make_plan(load_board("ulx3s-85f"), LEAST, rom=bytes(range(1, 9)), cpu=cpu)
     assert plan.name == "ulx3s-85f-soc"
-    assert plan.describe()["cpu"] == "VexRiscv default"
+    assert plan.describe()["cpu"] == f"VexRiscv {cpu}"
     assert plan.verilog.count("\nmodule VexRiscv (") == 1
     assert plan.verilog.count("  VexRiscv vexriscv (") == 1
     words = [
@@ -124,3 +125,9 @@ def test_a_system_on_chip_in_place_of_the_link():
     ]
     assert words == [0x0403_0201, 0x0807_0605]
     assert f"{BOARD_TOP}.linked.decoder" in plan.verilog
+
+
+def test_a_processor_that_is_not_there():
+    pytest.importorskip("amaranth_boards", reason="amaranth-boards is absent: extra boards")
+    with pytest.raises(ValueError, match="cpu must be one of default, lite, not 'min'"):
+        make_plan(load_board("ulx3s-85f"), LEAST, rom=b"", cpu="min")

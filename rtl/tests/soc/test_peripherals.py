@@ -8,6 +8,7 @@ from matloom.arch.soc import MEMORY_BASE, PERIPHERALS, SOC_IDENTITY, soc_registe
 from matloom_rtl.link.settings import LinkSettings
 from matloom_rtl.soc.interrupts import Interrupts
 from matloom_rtl.soc.peripheral import PeripheralBridge
+from matloom_rtl.soc.settings import SocSettings
 from matloom_rtl.soc.system import System
 from matloom_rtl.soc.testing import Initiator
 from matloom_rtl.soc.timer import Timer
@@ -111,8 +112,9 @@ def test_interrupts():
     bench.run(processor)
 
 
-def test_system():
-    bench = Bench("SYSTEM", System(SETTINGS))
+@pytest.mark.parametrize(("cpu", "data_cache_bytes"), [("default", 4096), ("lite", 0)])
+def test_system(cpu, data_cache_bytes):
+    bench = Bench("SYSTEM", System(SocSettings(link=SETTINGS, rom=b"", cpu=cpu)))
 
     async def processor(ctx):
         assert await bench.read(ctx, "ID") == SOC_IDENTITY
@@ -121,6 +123,7 @@ def test_system():
         assert await bench.read(ctx, "MEMORY_BYTES") == 4096
         words = [await bench.read(ctx, f"BOARD_{k}") for k in range(4)]
         assert b"".join(w.to_bytes(4, "little") for w in words) == b"a board".ljust(16, b"\0")
+        assert await bench.read(ctx, "DATA_CACHE") == data_cache_bytes
         assert await bench.read(ctx, "ERRORS") == 0
         ctx.set(bench.part.address, 0x1234)
         ctx.set(bench.part.failed, 1)

@@ -17,12 +17,12 @@ __all__ = ["soc_header", "soc_page"]
 _PAGE = f"""\
 A RISC-V processor (VexRiscv) next to the engine, on the same external memory. Its registers are
 words of 32 bits, read and written as such. From `0x80000000` on the processor caches nothing. Its
-data cache writes through, and keeps lines of {LINE_BYTES} bytes that it has read: before it reads
-what the engine wrote it must flush them (`.word 0x500f`) or read at the uncached addresses. Byte
-k of external memory is at `0x40000000` + k and `0xc0000000` + k for the processor, at
-`{MEMORY_BASE:#x}` + k for the engine, in whose registers this address goes. An access that
-nothing answers, or that ends with an error, is no trap: it reads as anything, and register ERRORS
-tells of it.
+data cache, if it has one (DATA_CACHE), writes through, and keeps lines of {LINE_BYTES} bytes that
+it has read: before it reads what the engine wrote it must flush them (`.word 0x500f`, an illegal
+instruction where there is no data cache) or read at the uncached addresses. Byte k of external
+memory is at `0x40000000` + k and `0xc0000000` + k for the processor, at `{MEMORY_BASE:#x}` + k for
+the engine, in whose registers this address goes. An access that nothing answers, or that ends with
+an error, is no trap: it reads as anything, and register ERRORS tells of it.
 
 The interrupt controller drives bit 0 of the processor's external interrupts (cause 11), which CSR
 `0xbc0` lets pass where its bit 0 is one. The timer is its timer interrupt (cause 7), too, as long
