@@ -8,23 +8,31 @@ from numpy.typing import NDArray
 
 from matloom.arch.config import Config
 from matloom.arch.csr import EXEC_CAUSES
+from matloom.arch.instruction import pack
 from matloom.arch.isa import WRITABLE_REGIONS, Region
 from matloom.compiler import CompileOptions, compile_network
 from matloom.device.driver import Driver
 from matloom.device.errors import DeviceFault
 from matloom.ir.graph import Array, Graph
 from matloom.kernels.interpreter import interpret
+from matloom.program.instruction_table import unpack_all
 from matloom.runtime import load
 from matloom.testing.corruption import corrupt, defined, leaves_chip
 from matloom.testing.pair import Pair
 from matloom.testing.random_layers import random_layer
 from matloom.testing.random_programs import (
+    REGION_BYTES,
     Stream,
     clear_state,
     random_stream,
     random_streams,
     read_state,
     run_stream,
+)
+from matloom.testing.timestamps import (
+    regular_instructions,
+    wrong_regular_timestamps,
+    wrong_timestamps,
 )
 from matloom.testing.wide_operators import WINDOWED, WideOperators
 from matloom.tools.compare import random_inputs
@@ -36,6 +44,7 @@ __all__ = [
     "check_layers",
     "check_stream",
     "check_streams",
+    "check_timestamps",
 ]
 
 #: How many streams come between two comparisons of all that is on chip.
@@ -58,7 +67,28 @@ def check_streams(pair: Pair, seed: int, count: int = 20) -> Counter[str]:
         if number % _STATE_INTERVAL == _STATE_INTERVAL - 1:
             _equal_states(pair, number)
         ran += Counter(streams=1, instructions=len(stream.instructions))
+    check_timestamps(pair, seed)
     return ran
+
+
+def check_timestamps(pair: Pair, seed: int) -> None:
+    """Run equal instructions that name all slots, in random order; raise Mismatch.
+
+    What each must hold follows from the one before, so that one wrong bit shows.
+    """
+    slots = list(range(1, pair.config.timestamps))
+    if not slots:
+        return
+    random.Random(f"timestamps {seed}").shuffle(slots)
+    instructions = regular_instructions(pair.config, slots)
+    commands = b"".join(pack(instruction) for instruction in instructions)
+    pair.calm()
+    pair.rtl.allocate({Region.PROGRAM: len(commands), Region.OUTPUT: REGION_BYTES})
+    pair.rtl.write_region(Region.PROGRAM, 0, commands)
+    counted = pair.rtl.run(0, len(commands))
+    wrong = wrong_regular_timestamps(slots, counted.timestamps, counted.values["cycles"])
+    if wrong:
+        raise Mismatch(f"timestamps of equal instructions: {wrong}")
 
 
 def check_corrupted(pair: Pair, seed: int, count: int = 20) -> Counter[str]:
@@ -132,13 +162,18 @@ def check_stream(pair: Pair, stream: Stream, number: int) -> None:
     model, chip = (run_stream(driver, stream) for driver in pair)
     if chip != model:
         raise Mismatch(f"stream {number}: external memory differs")
-    counted = pair.rtl.counters().values
+    counters = pair.rtl.counters()
+    counted = counters.values
     spent = sum(counted[name] for name, _doc in EXEC_CAUSES)
     if pair.rtl.config.counters == 2 and spent != counted["cycles"]:
         raise Mismatch(f"stream {number}: causes add to {spent} of {counted['cycles']} cycles")
     for unit in ("load_busy", "post_busy", "store_busy"):
         if counted[unit] >= max(1, counted["cycles"]):
             raise Mismatch(f"stream {number}: {unit} is {counted[unit]} of {counted['cycles']}")
+    instructions = list(unpack_all(stream.commands))
+    wrong = wrong_timestamps(instructions, counters.timestamps, counted["cycles"])
+    if wrong:
+        raise Mismatch(f"stream {number}: {wrong}")
 
 
 def _equal_states(pair: Pair, number: int) -> None:

@@ -1,0 +1,135 @@
+"""What the completion-time table must hold after a run, from its instructions and their waits."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+from matloom.arch.config import Config
+from matloom.arch.instruction import Instruction
+from matloom.arch.isa import UNITS, Destination, Opcode, Region, Source
+
+__all__ = ["regular_instructions", "wrong_regular_timestamps", "wrong_timestamps"]
+
+#: Bytes that an instruction of `regular_instructions` moves, and instructions of a round.
+_BYTES, _ROUND = 64, len(UNITS)
+
+#: Rounds before completions are regular: the first begin while others are still fetched.
+_UNEVEN = 2
+
+#: Cycles from the last completion to the end of a run of `regular_instructions`, at most.
+_END_CYCLES = 64
+
+
+def _marks(instructions: Sequence[Instruction]) -> list[tuple[Opcode, int]]:
+    """Return opcode and slot of each instruction that has one; END completes in no unit."""
+    return [
+        (each.opcode, each.values.get("timestamp", 0))
+        for each in instructions
+        if each.opcode in UNITS and each.values.get("timestamp", 0)
+    ]
+
+
+def wrong_timestamps(
+    instructions: Sequence[Instruction], timestamps: Mapping[int, int], cycles: int
+) -> str:
+    """Return what is wrong with the table after a run of so many cycles; empty where nothing is.
+
+    Slots that no instruction names are empty; the last mark of each unit is there (others may be
+    lost to one that comes within four cycles); an instruction completes after the one before it in
+    its unit, and after all that it waits for, and nothing completes after the end. Values are
+    compared where one instruction alone decides them.
+    """
+    marks = _marks(instructions)
+    uses = Counter(slot for _opcode, slot in marks)
+    unused = sorted(set(timestamps) - set(uses))
+    if unused:
+        return f"slot {unused[0]} holds {timestamps[unused[0]]}, and no instruction names it"
+    for opcode, slot in dict(marks).items():
+        if slot not in timestamps:
+            return f"slot {slot}, the last of {opcode.name}, is empty"
+    known = {slot: timestamps[slot] for slot in timestamps if uses[slot] == 1}
+    # Of each unit, the first cycle in which each of its instructions can have completed.
+    earliest: dict[Opcode, list[int]] = {unit: [] for unit in UNITS}
+    for number, instruction in enumerate(instructions):
+        bound = 1 + _before(instruction, earliest)
+        if instruction.opcode not in UNITS:
+            continue
+        done = known.get(instruction.values.get("timestamp", 0), bound)
+        if not bound <= done <= cycles:
+            return f"instruction {number} completes in cycle {done}, not in {bound} to {cycles}"
+        earliest[instruction.opcode].append(done)
+    return ""
+
+
+def _before(instruction: Instruction, earliest: Mapping[Opcode, Sequence[int]]) -> int:
+    """Return when the last of all that comes before an instruction completed, at the earliest."""
+    latest = 0
+    for unit in UNITS:
+        back = instruction.values.get(f"wait_{unit.name.lower()}", 0)
+        back = 1 if instruction.opcode is unit else back
+        if 0 < back <= len(earliest[unit]):
+            latest = max(latest, earliest[unit][-back])
+    return latest
+
+
+def regular_instructions(config: Config, slots: Sequence[int]) -> list[Instruction]:
+    """Return rounds of equal LOAD, EXEC, POST and STORE, each after the one before, and END.
+
+    One instruction for each slot, which it names. None but STORE uses external memory.
+    """
+    row = {"row_bytes": _BYTES, "rows": 1, "planes": 1}
+    one = dict.fromkeys(("kernel_rows", "kernel_cols", "blocks", "oc_blocks", "input_rows"), 1)
+    fields: dict[Opcode, dict[str, int]] = {
+        Opcode.LOAD: {"fill": 1, **row},
+        Opcode.EXEC: {
+            **one,
+            "mode": config.mode_numbers[0],
+            "weights_fixed": 1,
+            "input_row_bytes": _BYTES,
+            "width": 16,
+            "height": 1,
+        },
+        Opcode.POST: {
+            "source": Source.SPAD,
+            "destination": Destination.SPAD,
+            "multiplier": 2**30,
+            "shift": 1,
+            "clamp_low": -128,
+            "clamp_high": 127,
+            "width": 16,
+            "height": 1,
+            "oc_blocks": 1,
+            "tail": config.columns,
+            "x_step": config.columns,
+        },
+        Opcode.STORE: {"region": Region.OUTPUT, **row},
+    }
+    made = []
+    for number, slot in enumerate(slots):
+        opcode, before = UNITS[number % _ROUND], UNITS[(number - 1) % _ROUND]
+        wait = {f"wait_{before.name.lower()}": 1} if number else {}
+        made.append(Instruction(opcode, {"timestamp": slot, **wait, **fields[opcode]}))
+    waits = {f"wait_{unit.name.lower()}": 1 for unit in UNITS[: len(slots)]}
+    return [*made, Instruction(Opcode.END, waits)]
+
+
+def wrong_regular_timestamps(
+    slots: Sequence[int], timestamps: Mapping[int, int], cycles: int
+) -> str:
+    """Return what is wrong after a run of `regular_instructions` in a memory without stalls.
+
+    From the third round on every round takes as long as the one before it, to the cycle.
+    """
+    if sorted(timestamps) != sorted(slots):
+        return f"the table must have the slots {sorted(slots)}, not {sorted(timestamps)}"
+    done = [timestamps[slot] for slot in slots]
+    steps = [after - before for before, after in pairwise(done)]
+    regular = steps[_UNEVEN * _ROUND :]
+    for number, step in enumerate(regular):
+        expected = regular[number % _ROUND]
+        if step <= 0 or step != expected:
+            place = number + 1 + _UNEVEN * _ROUND
+            return f"instruction {place} takes {step} cycles, others of its kind {expected}"
+    if not done[-1] < cycles <= done[-1] + _END_CYCLES:
+        return f"the last instruction completes in cycle {done[-1]} of {cycles}"
+    return ""
