@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matloom.arch.config import Config
-from matloom.arch.csr import EXEC_CAUSES
+from matloom.arch.csr import EXEC_CAUSES, REGISTERS, Access
 from matloom.arch.instruction import pack
 from matloom.arch.isa import WRITABLE_REGIONS, Region
 from matloom.compiler import CompileOptions, compile_network
@@ -31,6 +31,7 @@ from matloom.testing.random_programs import (
 )
 from matloom.testing.timestamps import (
     regular_instructions,
+    wrong_regular_counters,
     wrong_regular_timestamps,
     wrong_timestamps,
 )
@@ -42,6 +43,7 @@ __all__ = [
     "Mismatch",
     "check_corrupted",
     "check_layers",
+    "check_registers",
     "check_stream",
     "check_streams",
     "check_timestamps",
@@ -68,6 +70,7 @@ def check_streams(pair: Pair, seed: int, count: int = 20) -> Counter[str]:
             _equal_states(pair, number)
         ran += Counter(streams=1, instructions=len(stream.instructions))
     check_timestamps(pair, seed)
+    check_registers(pair, seed)
     return ran
 
 
@@ -87,8 +90,30 @@ def check_timestamps(pair: Pair, seed: int) -> None:
     pair.rtl.write_region(Region.PROGRAM, 0, commands)
     counted = pair.rtl.run(0, len(commands))
     wrong = wrong_regular_timestamps(slots, counted.timestamps, counted.values["cycles"])
+    if pair.config.counters == 2 and not wrong:
+        wrong = wrong_regular_counters(pair.config, slots, counted, len(commands))
     if wrong:
         raise Mismatch(f"timestamps of equal instructions: {wrong}")
+
+
+def check_registers(pair: Pair, seed: int) -> None:
+    """Write random bits and their complement to each register; what is read is the model's.
+
+    TIMEOUT is what it was after it; each run writes the others.
+    """
+    generator = random.Random(f"registers {seed}")
+    timeout = pair.rtl.read("TIMEOUT")
+    for item in REGISTERS:
+        if item.access is not Access.RW:
+            continue
+        value = generator.getrandbits(32)
+        for word in (value, value ^ 0xFFFFFFFF):
+            for driver in pair:
+                driver.write(item.name, word)
+            expected, found = (driver.read(item.name) for driver in pair)
+            if found != expected:
+                raise Mismatch(f"{item.name} is {found:#x} where {expected:#x} was written")
+    pair.rtl.write("TIMEOUT", timeout)
 
 
 def check_corrupted(pair: Pair, seed: int, count: int = 20) -> Counter[str]:

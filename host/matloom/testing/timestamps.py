@@ -7,11 +7,20 @@ from itertools import pairwise
 from matloom.arch.config import Config
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import UNITS, Destination, Opcode, Region, Source
+from matloom.device.driver import Counters
 
-__all__ = ["regular_instructions", "wrong_regular_timestamps", "wrong_timestamps"]
+__all__ = [
+    "regular_instructions",
+    "wrong_regular_counters",
+    "wrong_regular_timestamps",
+    "wrong_timestamps",
+]
 
 #: Bytes that an instruction of `regular_instructions` moves, and instructions of a round.
 _BYTES, _ROUND = 64, len(UNITS)
+
+#: Vectors that an EXEC of these streams.
+_STEPS = 16
 
 #: Rounds before completions are regular: the first begin while others are still fetched.
 _UNEVEN = 2
@@ -86,7 +95,7 @@ def regular_instructions(config: Config, slots: Sequence[int]) -> list[Instructi
             "mode": config.mode_numbers[0],
             "weights_fixed": 1,
             "input_row_bytes": _BYTES,
-            "width": 16,
+            "width": _STEPS,
             "height": 1,
         },
         Opcode.POST: {
@@ -133,3 +142,30 @@ def wrong_regular_timestamps(
     if not done[-1] < cycles <= done[-1] + _END_CYCLES:
         return f"the last instruction completes in cycle {done[-1]} of {cycles}"
     return ""
+
+
+def wrong_regular_counters(
+    config: Config, slots: Sequence[int], counters: Counters, command_bytes: int
+) -> str:
+    """Return what is wrong with the counters after a run of `regular_instructions`.
+
+    A unit is busy between the completion before its own and its own, at most; what is streamed,
+    read and written is known.
+    """
+    counted = counters.values
+    done = [0, *(counters.timestamps[slot] for slot in slots)]
+    ran = Counter(UNITS[number % _ROUND] for number in range(len(slots)))
+    for place, unit in enumerate(UNITS):
+        name = f"{unit.name.lower()}_busy"
+        turns = list(pairwise(done))[place::_ROUND]
+        longest = sum(after - before for before, after in turns)
+        if name in counted and not len(turns) <= counted[name] <= longest:
+            return f"{name} is {counted[name]}, not {len(turns)} to {longest}"
+    expected = {
+        "instructions": len(slots) + 1,
+        "exec_stream": ran[Opcode.EXEC] * _STEPS,
+        "read_beats": command_bytes // config.bus_bytes,
+        "write_beats": ran[Opcode.STORE] * _BYTES // config.bus_bytes,
+    }
+    wrong = [name for name, value in expected.items() if counted[name] != value]
+    return f"{wrong[0]} is {counted[wrong[0]]}, not {expected[wrong[0]]}" if wrong else ""

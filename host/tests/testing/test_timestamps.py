@@ -1,13 +1,21 @@
 """The check of the completion-time table, and that wrong tables are noticed."""
 
+from typing import ClassVar
+
 import pytest
 
 from matloom.arch.config import PRESETS, Config
-from matloom.arch.csr import TIMESTAMPS_OFFSET
+from matloom.arch.csr import TIMESTAMPS_OFFSET, register
 from matloom.arch.instruction import Instruction, illegal_field
 from matloom.arch.isa import Opcode
 from matloom.device.rtl import RtlTransport
-from matloom.testing.checks import Mismatch, check_stream, check_streams, check_timestamps
+from matloom.testing.checks import (
+    Mismatch,
+    check_registers,
+    check_stream,
+    check_streams,
+    check_timestamps,
+)
 from matloom.testing.pair import MEMORY_BYTES, Pair
 from matloom.testing.random_programs import random_stream
 from matloom.testing.timestamps import (
@@ -22,11 +30,14 @@ LOAD, STORE = Opcode.LOAD, Opcode.STORE
 class WrongTable(RtlTransport):
     """A chip whose completion-time table reads otherwise: `wrong` changes what is read."""
 
+    #: Bits of registers that read inverted, by offset.
+    flipped: ClassVar[dict[int, int]] = {}
     wrong = staticmethod(lambda slot, cycle: cycle)
 
     def read32(self, address: int) -> int:
         """Return a register, a slot of the table as `wrong` has it."""
         value, slot = super().read32(address), (address - TIMESTAMPS_OFFSET) // 4
+        value ^= self.flipped.get(address, 0)
         return self.wrong(slot, value) if 0 <= slot < PRESETS["nano"].timestamps else value
 
 
@@ -57,6 +68,35 @@ def test_wrong_tables_are_noticed(nano, wrong):
             check_timestamps(nano, 1)
     finally:
         del nano.chip.wrong
+
+
+@pytest.mark.parametrize(
+    "name", ["IRQ_ENABLE", "COMMAND_BYTES", "TIMEOUT", "INPUT_BASE", "OUTPUT_BYTES"]
+)
+def test_a_register_that_keeps_another_bit_is_noticed(nano, name):
+    timeout = nano.rtl.read("TIMEOUT")
+    check_registers(nano, 1)
+    assert nano.rtl.read("TIMEOUT") == timeout
+    nano.chip.flipped = {register(name).offset: 2}
+    try:
+        with pytest.raises(Mismatch, match=name):
+            check_registers(nano, 1)
+    finally:
+        del nano.chip.flipped
+        nano.rtl.write("TIMEOUT", timeout)
+
+
+@pytest.mark.parametrize(
+    "name", ["LOAD_BUSY", "POST_BUSY", "STORE_BUSY", "INSTRUCTIONS", "READ_BEATS", "WRITE_BEATS"]
+)
+def test_counters_of_equal_instructions(nano, name):
+    """A unit that is busy when it has nothing to do, and an instruction that is not counted."""
+    nano.chip.flipped = {register(name).offset: 1 << 10 if "BUSY" in name else 1}
+    try:
+        with pytest.raises(Mismatch, match=name.lower()):
+            check_timestamps(nano, 1)
+    finally:
+        del nano.chip.flipped
 
 
 def test_streams_notice_a_table_that_is_shifted(nano):
