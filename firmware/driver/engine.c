@@ -60,7 +60,9 @@ enum matloom_result matloom_reset(struct matloom_engine* engine) {
   struct wait wait = begin_wait(engine);
   engine->resident = NONE;
   engine->stopped = true;
-  if (engine->unfinished) engine->state_lost = true;
+  if (engine->unfinished) {
+    engine->state_lost = count(engine->program, MATLOOM_SECTION_VARIABLES) != 0;
+  }
   put(engine, MATLOOM_CONTROL_OFFSET, MATLOOM_CONTROL_RESET_MASK);
   while ((get(engine, MATLOOM_STATUS_OFFSET) & active) != 0 && !engine->bus_failed) {
     if (!keep_waiting(engine, &wait)) return MATLOOM_ERROR_TIMEOUT;

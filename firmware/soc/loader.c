@@ -39,16 +39,25 @@ static bool is_whole(const struct matloom_loader* loader) {
          word(loader->header + MATLOOM_BOOT_HEADER_CHECKSUM_OFFSET);
 }
 
-bool matloom_loader_take(struct matloom_loader* loader, uint8_t byte) {
-  if (loader->size == 0) {
-    take_header(loader, byte);
-    return false;
-  }
-  loader->board.memory[loader->taken++] = byte;
-  if (loader->taken < loader->size) return false;
+/* Answers an image of which all bytes are there. */
+static bool end_image(struct matloom_loader* loader) {
   const bool whole = is_whole(loader);
   loader->size = 0;
   loader->header[0] = 0;
   answer(loader, whole ? MATLOOM_BOOT_STATUS_OKAY : MATLOOM_BOOT_STATUS_CHECKSUM);
   return whole;
+}
+
+bool matloom_loader_take(struct matloom_loader* loader, uint8_t byte) {
+  /* Each member is read once: without a data cache an access takes as long as several instructions. */
+  const uint32_t size = loader->size;
+  if (size == 0) {
+    take_header(loader, byte);
+    return false;
+  }
+  const uint32_t taken = loader->taken + 1u;
+  loader->taken = taken;
+  loader->board.memory[taken - 1u] = byte;
+  if (taken < size) return false;
+  return end_image(loader);
 }

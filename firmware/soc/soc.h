@@ -38,6 +38,16 @@ static inline void soc_send(void* context, const uint8_t* bytes, size_t count) {
   }
 }
 
+/* The board's name, MATLOOM_SOC_BOARD_BYTES at most and a zero. */
+static inline void soc_board(char* name) {
+  for (uint32_t i = 0; i < MATLOOM_SOC_BOARD_BYTES; ++i) {
+    const uint32_t word = SOC_WORD(MATLOOM_SOC_SYSTEM_BASE + MATLOOM_SOC_SYSTEM_BOARD_0_OFFSET +
+                                   (i & ~3u));
+    name[i] = (char)(word >> 8u * (i & 3u));
+  }
+  name[MATLOOM_SOC_BOARD_BYTES] = 0;
+}
+
 /* Drops what the data cache holds, if there is one: the engine wrote memory. */
 static inline void soc_flush_data(void) {
   if (SOC_REGISTER(SYSTEM, DATA_CACHE) != 0) __asm__ volatile(".word 0x500f" ::: "memory");

@@ -1,5 +1,5 @@
 /* From the first byte to main, for the boot ROM and for images that it loads: a stack, zeros for variables
- * without a first value. A trap that nobody handles stands still. */
+ * without a first value. A trap that the image has no handler for is told, on a stack made anew. */
   .section .text.start, "ax"
   .globl _start
 _start:
@@ -15,6 +15,12 @@ _start:
   j 1b
 2:
   call main
+3:
+  j 3b
   .balign 4
 4:
-  j 4b
+  la sp, stack_end
+  csrr a0, mcause
+  csrr a1, mepc
+  csrr a2, mtval
+  j soc_trap

@@ -2,23 +2,14 @@
  * memory after their own image. */
 #include "system.h"
 
+#include "line.h"
+#include "port.h"
 #include "soc.h"
 
 /* Of app.ld: the first byte after the image and its variables. */
 extern uint8_t image_end[];
 
-static void invalidate(void* context, void* address, size_t bytes) {
-  (void)context, (void)address, (void)bytes;
-  soc_flush_data();
-}
-
-struct matloom_port board_port(void) {
-  const struct matloom_port port = {
-      .registers = (volatile uint32_t*)(uintptr_t)MATLOOM_SOC_ENGINE_BASE,
-      .invalidate = invalidate,
-  };
-  return port;
-}
+struct matloom_port board_port(void) { return soc_port(); }
 
 struct matloom_memory board_memory(void) {
   const uint32_t taken = (uint32_t)((uintptr_t)image_end - MATLOOM_SOC_MEMORY_BASE);
@@ -29,6 +20,18 @@ struct matloom_memory board_memory(void) {
       .bytes = bytes > taken ? bytes - taken : 0,
   };
   return memory;
+}
+
+void system_begin(void) {
+  char name[MATLOOM_SOC_BOARD_BYTES + 1u];
+  soc_board(name);
+  soc_say("matloom on ");
+  soc_say(name);
+  soc_say(": digest, hertz, memory");
+  soc_say_number(SOC_WORD(MATLOOM_SOC_ENGINE_BASE + MATLOOM_DIGEST_OFFSET));
+  soc_say_number(SOC_REGISTER(SYSTEM, CLOCK_HZ));
+  soc_say_number(SOC_REGISTER(SYSTEM, MEMORY_BYTES));
+  soc_say("\n");
 }
 
 bool system_read(void* bytes, size_t count) {

@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+void system_begin(void) {}
+
 bool system_read(void* bytes, size_t count) { return fread(bytes, count, 1, stdin) == 1; }
 
 void system_write(const char* bytes, size_t count) { (void)fwrite(bytes, count, 1, stdout); }

@@ -41,6 +41,10 @@ def test_list():
         (["fit", "ulx3s-85f", "--network", __file__], "TFL3"),
         (["fit", "ulx3s-85f", "--freq", "399"], "an engine must fit ulx3s-85f at 4"),
         (["program", "ulx3s-85f", "none.bit"], "a bitstream must be a file, not 'none.bit'"),
+        (["boot", "tty9"], "a device to boot must be uart:PORT[@BAUD], not 'tty9'"),
+        (["boot", "uart:tty9", "none.bin"], "an image must be a file, not 'none.bin'"),
+        (["simulate-board", "ulx3s-85f", "--cpu", "lite"], "--cpu lite must go with --soc"),
+        (["simulate-board", "ulx3s-85f", "--soc", "--cpu", "big"], "one of default, lite"),
         (["simulate-board", "ulx4m"], "a board must be one of arty-a7-35t, "),
     ],
 )

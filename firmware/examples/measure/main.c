@@ -2,10 +2,10 @@
  * outputs and what they cost.
  *
  * NETWORK, INPUT and OUTPUT are names of what `matloom compile NET --emit c` wrote, HEADER is its header.
- * The line "ready" says that inputs may come. For each, as many bytes as it has, come three lines: the
- * output's bytes in hexadecimal, the engine's cycles (of its last step, where it has more than one),
- * and the processor's: those in which the engine was at rest. An error is a line with its number, and
- * the end. */
+ * A line may say what the system is. The line "ready" says that inputs may come. For each, as many
+ * bytes as it has, come three lines: the output's bytes in hexadecimal, the engine's cycles (of its
+ * last step, where it has more than one), and the processor's: those in which the engine was at rest.
+ * An error is a line with its number, and the end. */
 #include "system.h"
 
 #include HEADER
@@ -54,6 +54,7 @@ static enum matloom_result measure(void) {
 }
 
 int main(void) {
+  system_begin();
   const struct matloom_port port = board_port();
   const struct matloom_memory memory = board_memory();
   enum matloom_result result = matloom_probe(&engine, &port);

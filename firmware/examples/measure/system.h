@@ -4,6 +4,9 @@
 
 #include "board.h"
 
+/* Called once, first: may say what this is, in a line. */
+void system_begin(void);
+
 /* Waits for bytes from the line; false where it has ended. */
 bool system_read(void* bytes, size_t count);
 void system_write(const char* bytes, size_t count);

@@ -24,6 +24,21 @@ def _list_boards(context: click.Context, _parameter: click.Parameter, wanted: bo
     context.exit()
 
 
+_SOC = click.option(
+    "--soc", is_flag=True, help="A processor in place of the host link (docs/soc.md)."
+)
+_CPU = click.option(
+    "--cpu", metavar="NAME", help="The processor of --soc: default, or the smaller lite."
+)
+
+
+def _processor(soc: bool, cpu: str | None) -> str | None:
+    """Return the processor that is asked for; None where none is."""
+    if cpu and not soc:
+        raise ValueError(f"--cpu {cpu} must go with --soc")
+    return cpu or ("default" if soc else None)
+
+
 @cli.command("build")
 @click.argument("board")
 @click.option(
@@ -47,8 +62,8 @@ def _list_boards(context: click.Context, _parameter: click.Parameter, wanted: bo
     "until one reaches the clock.",
 )
 @click.option("--jobs", type=click.IntRange(1), default=1, help="Seeds at a time.")
-@click.option("--soc", is_flag=True, help="A processor in place of the host link (docs/soc.md).")
-@click.option("--cpu", metavar="NAME", help="The processor of --soc: default, or the smaller lite.")
+@_SOC
+@_CPU
 def build(
     board: str,
     output: Path | None,
@@ -72,16 +87,16 @@ def build(
     from matloom_rtl.fpga.progress import FlowError
     from matloom_rtl.fpga.vivado import VIVADO_DEVICES
 
-    if cpu and not soc:
-        raise ValueError(f"--cpu {cpu} must go with --soc")
+    processor = _processor(soc, cpu)
     found = load_board(board)
     if found.device in VIVADO_DEVICES:
-        if soc:
+        if processor:
             raise ValueError(f"--soc must go with a device that open tools place, not {board}")
         _for_vivado(found, output, config, freq)
         return
-    rom = boot_rom() if soc else None
-    plan = make_plan(found, config, round(freq * 1e6) if freq else None, rom, cpu or "default")
+    clock_hz = round(freq * 1e6) if freq else None
+    rom = boot_rom() if processor else None
+    plan = make_plan(found, config, clock_hz, rom, processor or "default")
     engine = config or plan.board.config
     click.echo(f"{plan.board.title}: {engine} at {plan.clock_mhz:g} MHz, {plan.device.name}")
     first, seeds = placement["seed"], placement["seeds"]
@@ -181,18 +196,58 @@ def program(board: str, bitstream: Path, flash: bool) -> None:
         )
 
 
+@cli.command()
+@click.argument("device", metavar="uart:PORT[@BAUD]")
+@click.argument("image", type=click.Path(path_type=Path), required=False)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0.1),
+    default=5.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="For an answer, after all is sent; a simulation may need minutes.",
+)
+def boot(device: str, image: Path | None, timeout: float) -> None:
+    """Send IMAGE to the boot ROM of a system on chip; without one, what answers the host link.
+
+    IMAGE is what `matloom compile NET --emit soc` writes, or firmware of your own.
+    """
+    from matloom.device.boot import send_image
+    from matloom.device.serial_port import SerialStream, parse_address
+    from matloom.toolchain.soc_firmware import link_server
+
+    kind, _, address = device.partition(":")
+    if kind != "uart":
+        raise ValueError(f"a device to boot must be uart:PORT[@BAUD], not {device!r}")
+    try:
+        data = image.read_bytes() if image else link_server()
+    except OSError as error:
+        raise ValueError(f"an image must be a file, not {str(image)!r}: {error.strerror}") from None
+    stream = SerialStream(*parse_address(address))
+    try:
+        attempts = send_image(stream, data, timeout)
+    finally:
+        stream.close()
+    click.echo(f"{len(data)} bytes started, sent {attempts} times")
+
+
 @cli.command("simulate-board")
 @click.argument("board")
 @click.option("--config", metavar="PRESET[+CHANGE...]|FILE", help="The engine; else the board's.")
-def simulate_board(board: str, config: str | None) -> None:
-    """Simulate BOARD until interrupted, all but its PLL; print what --device takes."""
+@_SOC
+@_CPU
+def simulate_board(board: str, config: str | None, soc: bool, cpu: str | None) -> None:
+    """Simulate BOARD until interrupted, all but its PLL; print what --device takes.
+
+    With --soc its boot ROM waits for an image: matloom boot.
+    """
     from matloom.device.simulated_board import SimulatedBoard
     from matloom.terminal.progress import progress
     from matloom_rtl.board.definition import load_board
 
-    engine = config or load_board(board).config
+    engine, processor = config or load_board(board).config, _processor(soc, cpu)
     with progress(f"building the simulator of {board} with {engine}"):
-        running = SimulatedBoard(board, config)
+        running = SimulatedBoard(board, config, cpu=processor)
     with running:
         click.echo(f"--device {running.device} --config {engine}")
         running.stopped.wait()

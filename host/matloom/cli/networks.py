@@ -113,8 +113,9 @@ def _modes(network: Path, how: Compilation) -> dict[str, str] | None:
 )
 @click.option(
     "--emit",
-    type=click.Choice(["c"]),
-    help="Write C, a .c file and its header, that a firmware links instead of a program file.",
+    type=click.Choice(["c", "soc"]),
+    help="Instead of a program file: c, a .c file and its header for a firmware to link; soc, an "
+    "image for a system on chip, which then runs the network alone (docs/firmware.md).",
 )
 @compilation()
 def compile_verb(
@@ -122,6 +123,7 @@ def compile_verb(
 ) -> None:
     """Compile NET into a program file (.mloom), or print what a phase makes of it."""
     from matloom.tools.emit_c import write_c
+    from matloom.tools.soc_app import network_image
 
     if (output is None) == (stop is None):
         raise click.UsageError("either --output or --stop-after must be given")
@@ -134,6 +136,8 @@ def compile_verb(
     program = _compiled(network, how)
     if emit == "c":
         write_c(program, output)
+    elif emit == "soc":
+        output.write_bytes(network_image(program))
     else:
         program.save(output)
     click.echo(f"{output}: {program.predicted_cycles:,} cycles predicted")

@@ -70,6 +70,7 @@ def build(source: Source, optimise: bool, on_line: Callable[[str], None] | None)
     key = hashlib.sha256(text.encode())
     files = [path.read_text() for folder in folders for path in sorted(folder.iterdir())]
     files.append((HARNESS / "sdram.h").read_text())
+    files += [path.read_text() for path in source.models if HARNESS not in path.parents]
     arguments = json.dumps([*build_arguments(source.top), *flags, *speed])
     for part in (*files, find_verilator().version, arguments):
         key.update(part.encode() + b"\0")

@@ -7,29 +7,39 @@ from typing import Any
 
 from matloom.device.errors import DeviceError
 from matloom.device.line_simulation import DIVISOR, HARNESS, LineSimulation, Source, build
+from matloom.device.soc import bit_cycles
+from matloom.toolchain.soc_firmware import boot_rom
 
 __all__ = ["SimulatedBoard"]
 
 _FOLDER = HARNESS / "board"
 
 
-def _source(name: str, config: str | None) -> Source:
+def _divisor(cpu: str | None) -> int:
+    """Return the cycles of a bit: firmware does not keep up with the shortest."""
+    return bit_cycles(cpu) if cpu else DIVISOR
+
+
+def _source(name: str, config: str | None, cpu: str | None) -> Source:
     from matloom.arch.config import load_config
     from matloom_rtl.board.definition import load_board
     from matloom_rtl.board.plan import BOARD_TOP, board_verilog
     from matloom_rtl.board.top import settings_for
+    from matloom_rtl.soc.cpu import cpu_source
+    from matloom_rtl.soc.settings import SocSettings
 
     board = load_board(name)
     engine = load_config(config or board.config)
     clock_hz = round(settings_for(board)[0].output_hz)
-    pll, link = settings_for(board, baud=clock_hz // DIVISOR)
+    pll, link = settings_for(board, baud=clock_hz // _divisor(cpu))
+    soc = SocSettings(link=link, rom=boot_rom(), cpu=cpu) if cpu else None
     has_sdram = board.memory.kind == "sdram"
     return Source(
         top=BOARD_TOP,
-        verilog=board_verilog(board, engine, pll, link),
-        label=f"board-{board.name}-{engine.digest:08x}",
+        verilog=board_verilog(board, engine, pll, link, soc),
+        label=f"board-{board.name}{'-soc' if cpu else ''}-{engine.digest:08x}",
         harness=_FOLDER / "board.cpp",
-        models=(_FOLDER / "cells.v",),
+        models=(_FOLDER / "cells.v", *([cpu_source(cpu)] if cpu else [])),
         defines=("MATLOOM_SDRAM",) if has_sdram else (),
         options=("--pins-inout-enables",) if has_sdram else (),
     )
@@ -56,8 +66,8 @@ class SimulatedBoard(LineSimulation):
     """A board's top in Verilator; it runs until `close`, or until its SDRAM's rules are broken.
 
     The PLL passes its input on and locks after some cycles, and the line is as fast as the link
-    can: two cycles a bit. All else is the Verilog of the bitstream, with models of the cells at
-    its pins and of the SDRAM.
+    can: two cycles a bit, more with a processor. All else is the Verilog of the bitstream,
+    with models of the cells at its pins and of the SDRAM.
 
     Members
     -------
@@ -74,13 +84,18 @@ class SimulatedBoard(LineSimulation):
         Another engine than the board's.
     optimise, on_line:
         As those of `matloom.device.linked.LinkedChip`.
+    cpu:
+        A processor in place of the host link, one of `matloom_rtl.soc.cpu.CPUS`: its boot ROM
+        waits for an image.
     sdram:
         Cycles of the SDRAM's rules other than those of its part, by the names of `SdramTiming`.
 
     Errors
     ------
     ValueError
-        No such board or configuration.
+        No such board, configuration or processor.
+    ToolError
+        The boot ROM cannot be compiled (`matloom.toolchain.soc_firmware`).
     DeviceError
         From `close`: the sentence of `breach`.
     """
@@ -92,11 +107,13 @@ class SimulatedBoard(LineSimulation):
         optimise: bool = True,
         on_line: Callable[[str], None] | None = None,
         sdram: dict[str, int] | None = None,
+        cpu: str | None = None,
     ) -> None:
         self.breach, self.stopped = "", threading.Event()
         self._name = name
-        library = build(_source(name, config), optimise, on_line)
-        super().__init__(library, sdram=_sdram_shape(name, sdram or {}))
+        library = build(_source(name, config, cpu), optimise, on_line)
+        shape = _sdram_shape(name, sdram or {})
+        super().__init__(library, sdram=shape, divisor=_divisor(cpu))
 
     def _serve(self) -> None:
         super()._serve()

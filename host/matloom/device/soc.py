@@ -17,18 +17,15 @@ from matloom.toolchain.soc_firmware import boot_rom, link_server
 __all__ = [
     "IMAGE_BYTES",
     "SOC_CLOCK_HZ",
-    "SOC_DIVISOR",
     "SocChip",
     "SocStream",
     "SocTerminal",
+    "bit_cycles",
     "open_soc",
 ]
 
 #: Room for an image at the beginning of external memory (SOC_IMAGE_BYTES of firmware/soc/soc.h).
 IMAGE_BYTES = 0x10000
-
-#: Cycles of a bit: so long that its firmware keeps up with the line.
-SOC_DIVISOR = 12
 
 #: As fast as a simulation is, more or less.
 SOC_CLOCK_HZ = 1_000_000
@@ -40,6 +37,18 @@ _CHECKSUM_SECONDS = 5.0
 
 #: Bytes taken from the simulator at a time.
 _CHUNK = 4096
+
+
+def bit_cycles(cpu: str) -> int:
+    """Return the cycles of a bit of a simulated line: its firmware keeps up with no shorter ones.
+
+    Raises ValueError where there is no such processor.
+    """
+    from matloom_rtl.soc.cpu import CPUS
+
+    if cpu not in CPUS:
+        raise ValueError(f"cpu must be one of {', '.join(CPUS)}, not {cpu!r}")
+    return int(CPUS[cpu].bit_cycles)
 
 
 def _library(
@@ -57,7 +66,7 @@ def _library(
 
     link = LinkSettings(
         clock_hz=SOC_CLOCK_HZ,
-        baud=SOC_CLOCK_HZ // SOC_DIVISOR,
+        baud=SOC_CLOCK_HZ // bit_cycles(cpu),
         board="simulation",
         memory_base=MEMORY_BASE,
         memory_bytes=memory_bytes,
@@ -122,9 +131,9 @@ class SocChip:
             function.restype, function.argtypes = result, arguments
         self.memory = np.zeros(memory_bytes, np.uint8)
         self._simulation = self._library.linked_create(
-            self.memory.ctypes.data, MEMORY_BASE, memory_bytes, SOC_DIVISOR
+            self.memory.ctypes.data, MEMORY_BASE, memory_bytes, bit_cycles(cpu)
         )
-        self.stream = SocStream(self)
+        self.stream = SocStream(self, SOC_CLOCK_HZ // bit_cycles(cpu))
 
     @property
     def cycles(self) -> int:
@@ -170,10 +179,10 @@ class SocChip:
 class SocStream:
     """The line of a `SocChip`, a `matloom.device.link.Stream`: its time is the chip's cycles."""
 
-    name, baud = "the simulated system", SOC_CLOCK_HZ // SOC_DIVISOR
+    name = "the simulated system"
 
-    def __init__(self, chip: SocChip) -> None:
-        self._chip = chip
+    def __init__(self, chip: SocChip, baud: int) -> None:
+        self._chip, self.baud = chip, baud
 
     def write(self, data: bytes) -> None:
         """Send bytes."""
@@ -230,4 +239,4 @@ class SocTerminal(LineSimulation):
 
     def __init__(self, config: Config, memory_bytes: int = _MEMORY_BYTES) -> None:
         library = _library(config, memory_bytes)
-        super().__init__(library, MEMORY_BASE, memory_bytes, divisor=SOC_DIVISOR)
+        super().__init__(library, MEMORY_BASE, memory_bytes, divisor=bit_cycles("default"))

@@ -24,7 +24,10 @@ _COMPILE = (
 )
 
 #: What every image needs; the linker leaves out what is not called.
-_COMMON = ("soc/start.S", "support/memory.c", "driver/checksum.c")
+_COMMON = (
+    *("soc/start.S", "soc/trap.c", "soc/line.c"),
+    *("support/memory.c", "driver/checksum.c"),
+)
 
 
 def boot_rom() -> bytes:
@@ -34,7 +37,7 @@ def boot_rom() -> bytes:
 
 def link_server() -> bytes:
     """Return the image that answers the host link; raises ToolError as `image` does."""
-    return image(("soc/server.c", "link/link.c"))
+    return image(("soc/server.c", "soc/port.c", "link/link.c"))
 
 
 def image(

@@ -7,16 +7,24 @@ from matloom.program import Program
 from matloom.toolchain.soc_firmware import FIRMWARE, image
 from matloom.tools.emit_c import write_c
 
-__all__ = ["network_image"]
+__all__ = ["MEASURE", "network_image"]
 
 #: The name of the network in C, which nothing shows.
 _NAME = "network"
 
 
-def network_image(program: Program) -> bytes:
+#: The application that `network_image` links where nobody asks for another.
+MEASURE = FIRMWARE / "examples" / "measure" / "main.c"
+
+
+def network_image(program: Program, main: Path = MEASURE) -> bytes:
     """Return an image for the boot ROM: driver, kernels, and a program of one input and one output.
 
-    What it reads from the line and says there is in ``firmware/examples/measure/main.c``.
+    Parameters
+    ----------
+    main
+        The application in C. It finds words for the network defined as ``measure/main.c`` does,
+        which says what is read from the line, and told there.
 
     Errors
     ------
@@ -43,11 +51,13 @@ def network_image(program: Program) -> bytes:
             "OUTPUT": f"{_NAME}_{program.outputs[0].name}",
         }
         # Definitions for this file alone: they are words of the driver's, too.
-        main = Path(scratch) / "application.c"
+        application = Path(scratch) / "application.c"
         lines = [f"#define {word} {value}" for word, value in words.items()]
-        main.write_text("\n".join([*lines, '#include "main.c"', ""]))
-        folders = [f"-I{examples}", f"-I{examples / 'measure'}"]
+        application.write_text("\n".join([*lines, f'#include "{main}"', ""]))
+        folders = [f"-I{examples}", f"-I{MEASURE.parent}"]
         driver = sorted((FIRMWARE / "driver").glob("*.c"))
         kernels = sorted((FIRMWARE / "kernels").glob("*.c"))
         parts = (path for path in (*driver, *kernels) if path.name != "checksum.c")
-        return image((main, source, "soc/system.c", *parts), "soc/app.ld", folders)
+        return image(
+            (application, source, "soc/system.c", "soc/port.c", *parts), "soc/app.ld", folders
+        )

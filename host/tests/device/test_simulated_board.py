@@ -9,13 +9,17 @@ import numpy as np
 import pytest
 
 from matloom.arch.memory import MEMORIES
+from matloom.data.digits import NETWORK
 from matloom.device.errors import DeviceError
 from matloom.device.open import open_device
+from matloom.device.serial_port import SerialStream, parse_address
 from matloom.device.simulated_board import SimulatedBoard
 from matloom.runtime import load
 from matloom_rtl.board.definition import BOARD_FOLDER
 
 BOARD = "ulx3s-85f"
+
+PROGRAM = str(Path(sys.executable).with_name("matloom"))
 
 #: Its SDRAM.
 BYTES = 32 << 20
@@ -109,3 +113,55 @@ def test_keyword_spotting_by_the_command_line(board, models, tmp_path):
         outputs = dict(arrays)
     assert outputs.keys() == expected.keys()
     assert all((outputs[name] == expected[name]).all() for name in expected)
+
+
+@pytest.fixture
+def system():
+    """Return the board with a processor, whose boot ROM waits."""
+    pytest.importorskip("serial", reason="pyserial is absent: extra uart")
+    pytest.importorskip("pythondata_cpu_vexriscv", reason="needs a processor: extra soc")
+    pytest.importorskip("ziglang", reason="needs a compiler: extra firmware")
+    with SimulatedBoard(BOARD, LEAST, cpu="default") as running:
+        yield running
+
+
+def boot(device, *words):
+    done = subprocess.run(
+        [PROGRAM, "boot", "--timeout", "300", device, *words], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith(" bytes started, sent 1 times\n")
+
+
+@pytest.mark.slow
+def test_a_network_runs_on_a_system_that_was_booted(system, small_product, small_inputs):
+    with load(small_product, device="model", config=LEAST) as session:
+        expected = session.run(small_inputs)
+    boot(system.device)
+    with load(small_product, device=system.device, config=LEAST) as session:
+        outputs = session.run(small_inputs)
+    assert outputs.keys() == expected.keys()
+    assert all((outputs[name] == expected[name]).all() for name in expected)
+
+
+@pytest.mark.slow
+def test_a_system_that_runs_a_network_alone(system, tmp_path):
+    image = tmp_path / "digits.bin"
+    words = ("compile", NETWORK, "--config", LEAST, "--emit", "soc", "-o", image)
+    subprocess.run([PROGRAM, *words], check=True)
+    boot(system.device, image)
+    stream = SerialStream(*parse_address(system.device))
+    picture = np.random.default_rng(5).integers(-128, 128, (1, 8, 8, 1), np.int8)
+    try:
+        # What it said at first came while the port was closed or open: only the answer is certain.
+        stream.write(picture.tobytes())
+        said = b""
+        while said.count(b"processor ") < 1 or not said.endswith(b"\n"):
+            part = stream.read(60.0)
+            assert part, said
+            said += part
+    finally:
+        stream.close()
+    with load(NETWORK, device="model", config=LEAST) as session:
+        (probabilities,) = session.run({"image": picture}).values()
+    assert probabilities.tobytes().hex() in said.decode().splitlines()

@@ -5,11 +5,13 @@ import pytest
 
 import matloom
 from matloom.arch.config import PRESETS
+from matloom.arch.soc import region
 from matloom.compiler import compile_network
 from matloom.data.digits import NETWORK
 from matloom.device.soc import SocChip
 from matloom.frontend.tflite import load_tflite
 from matloom.kernels.interpreter import interpret
+from matloom.toolchain.soc_firmware import FIRMWARE
 from matloom.tools.soc_app import network_image
 
 pytest.importorskip("pythondata_cpu_vexriscv", reason="needs a processor: extra soc")
@@ -18,6 +20,15 @@ pytest.importorskip("ziglang", reason="needs a compiler: extra firmware")
 pytestmark = pytest.mark.slow
 
 CONFIG = PRESETS["nano"]
+
+#: What an application says first; the simulated system's clock is a megahertz.
+BANNER = f"matloom on simulation: digest, hertz, memory {CONFIG.digest:08x} {1_000_000:08x} "
+
+#: Results of the driver (enum matloom_result), as matloom.h has them.
+OK, TIMEOUT = 0, 27
+
+#: Of the RISC-V privileged architecture.
+ILLEGAL_INSTRUCTION = 2
 
 
 def said(chip, data, count):
@@ -36,7 +47,9 @@ def check(path, inputs, expected):
     program = compile_network(load_tflite(path), CONFIG, check="none")
     with SocChip(CONFIG) as chip, matloom.load(program, device="rtl") as alone:
         chip.load(network_image(program))
-        assert said(chip, b"", 1) == ["ready"]
+        banner, ready = said(chip, b"", 2)
+        assert banner.startswith(BANNER)
+        assert ready == "ready"
         for each, wanted in zip(inputs, expected, strict=True):
             output, engine, processor = said(chip, each.tobytes(), 3)
             assert bytes.fromhex(output) == wanted.tobytes()
@@ -59,10 +72,29 @@ def test_digits():
 
 @pytest.mark.parametrize("name", ["kws_ref_model", "pretrainedResnet_quant"])
 def test_collection(name, models):
-    """A recorded input, and the output of TensorFlow Lite Micro."""
+    """Recorded inputs, and the outputs of TensorFlow Lite Micro."""
     with np.load(models / "golden" / f"mlperf_tiny__{name}.npz") as golden:
-        inputs, expected = golden["in0"][:1], golden["out0_tflm"][:1]
+        inputs, expected = golden["in0"][:2], golden["out0_tflm"][:2]
     check(models / "models" / "mlperf_tiny" / f"{name}.tflite", inputs, expected)
+
+
+def test_failures_are_results_and_traps_are_told():
+    """A hole between registers, a run that takes too long, an interrupt, no instruction."""
+    program = compile_network(load_tflite(NETWORK), CONFIG, check="none")
+    with SocChip(CONFIG) as chip:
+        chip.load(network_image(program, FIRMWARE / "tests" / "soc_faults.c"))
+        banner, *lines = said(chip, b"", 12)
+    assert banner.startswith(BANNER)
+    words = [line.split() for line in lines]
+    assert [(word, int(number, 16)) for word, number in words[:9]] == [
+        *(("hole", False), ("register", True), ("identity", True)),
+        *(("probe", OK), ("open", OK), ("run", TIMEOUT), ("reset", OK), ("run", OK)),
+        ("await", True),
+    ]
+    assert words[9] == []
+    trap, cause, address, instruction = words[10]
+    assert (trap, int(cause, 16), int(instruction, 16)) == ("trap", ILLEGAL_INSTRUCTION, 0)
+    assert region("MEMORY").base < int(address, 16) < region("MEMORY").base + (1 << 20)
 
 
 def test_several_inputs_are_refused():

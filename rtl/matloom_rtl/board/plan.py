@@ -18,7 +18,7 @@ from matloom_rtl.fpga.devices import DEVICES, Device
 from matloom_rtl.fpga.tools import find
 from matloom_rtl.link.settings import LinkSettings
 from matloom_rtl.soc.cpu import cpu_source
-from matloom_rtl.soc.settings import SocSettings
+from matloom_rtl.soc.settings import SocSettings, line_for
 
 __all__ = ["BOARD_TOP", "Plan", "board_verilog", "make_plan"]
 
@@ -96,7 +96,7 @@ def board_verilog(
 ) -> str:
     """Return the Verilog of a board's top; the PLL in it is an instance of the family's cell.
 
-    With `soc` a processor is there in place of the host link, and its Verilog at the end.
+    With `soc` a processor is there in place of the host link, whose Verilog is not part of it.
 
     Memories begin with anything: nothing depends on it, and Yosys takes minutes to read as many
     zeros as external memory has words.
@@ -110,7 +110,7 @@ def board_verilog(
         words_of_bank(board.memory.bytes, config.bus_bits)
     top = BoardTop(board, config, pll, link, soc)
     text = verilog.convert(top, name=BOARD_TOP, emit_src=False, strip_internal_attrs=True)
-    return _ZEROS.sub("", text) + (cpu_source(soc.cpu).read_text() if soc else "")
+    return _ZEROS.sub("", text)
 
 
 def make_plan(
@@ -135,6 +135,7 @@ def make_plan(
     """
     engine = load_config(config or board.config)
     pll, link = settings_for(board, clock_hz)
+    link = link if rom is None else line_for(link, cpu)
     soc = None if rom is None else SocSettings(link=link, rom=rom, cpu=cpu)
     device = DEVICES[board.device]
     soft = columns_in_tables(engine, device.capacity["DSP"]) if device.soft_multiplier else 0
@@ -146,7 +147,8 @@ def make_plan(
         config=engine,
         pll=pll,
         link=link,
-        verilog=board_verilog(board, engine, pll, link, soc),
+        verilog=board_verilog(board, engine, pll, link, soc)
+        + (cpu_source(soc.cpu).read_text() if soc else ""),
         constraints=constraints(board, device.family),
         device=replace(device, options=_changed(device.options, changes)),
         soft_columns=soft,

@@ -1,12 +1,39 @@
 """What a system on chip is built from, next to the engine's configuration."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from matloom.arch.soc import MEMORY_BASE, region
 from matloom_rtl.link.settings import LinkSettings
 from matloom_rtl.soc.cpu import CPUS
 
-__all__ = ["SocSettings"]
+__all__ = ["SocSettings", "line_for"]
+
+#: Bits a second that bridges between USB and serial lines know.
+_RATES = (3_000_000, 2_000_000, 1_500_000, 1_000_000, 500_000, 115_200)
+
+
+def line_for(link: LinkSettings, cpu: str) -> LinkSettings:
+    """Return the settings of a board's line, slower where a processor would not keep up with it.
+
+    Errors
+    ------
+    ValueError
+        No such processor, or none of the usual rates is slow enough for it at this clock.
+    """
+    if cpu not in CPUS:
+        raise ValueError(f"cpu must be one of {', '.join(CPUS)}, not {cpu!r}")
+    shortest = CPUS[cpu].bit_cycles
+    for baud in (link.baud, *(rate for rate in _RATES if rate < link.baud)):
+        try:
+            line = replace(link, baud=baud)
+        except ValueError:  # no divisor of the clock is near
+            continue
+        if line.divisor >= shortest:
+            return line
+    raise ValueError(
+        f"the line of {link.board} must have {shortest} cycles of its clock for a bit with "
+        f"processor {cpu}, and has {link.divisor} at {link.baud} bits a second"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,8 +52,8 @@ class SocSettings:
     Errors
     ------
     ValueError
-        No such processor, the ROM has no room for its contents, or external memory is elsewhere
-        than the map says.
+        No such processor, the ROM has no room for its contents, external memory is elsewhere than
+        the map says, or the line is faster than the processor's firmware.
     """
 
     link: LinkSettings
@@ -36,6 +63,12 @@ class SocSettings:
     def __post_init__(self):
         if self.cpu not in CPUS:
             raise ValueError(f"cpu must be one of {', '.join(CPUS)}, not {self.cpu!r}")
+        cycles = CPUS[self.cpu].bit_cycles
+        if self.link.divisor < cycles:
+            raise ValueError(
+                f"a bit of the line must take {cycles} cycles or more with processor {self.cpu}, "
+                f"not {self.link.divisor}"
+            )
         room = region("ROM").bytes
         if len(self.rom) > room:
             raise ValueError(f"rom must have up to {room} bytes, not {len(self.rom)}")

@@ -111,13 +111,14 @@ def test_memory_that_the_engine_does_not_divide(tmp_path):
         board_verilog(board, load_config(LEAST), *settings_for(board))
 
 
-@pytest.mark.parametrize("cpu", ["default", "lite"])
-def test_a_system_on_chip_in_place_of_the_link(cpu):
+@pytest.mark.parametrize(("cpu", "baud", "divisor"), [("default", 3, 21), ("lite", 2, 31)])
+def test_a_system_on_chip_in_place_of_the_link(cpu, baud, divisor):
     pytest.importorskip("amaranth_boards", reason="amaranth-boards is absent: extra boards")
     pytest.importorskip("pythondata_cpu_vexriscv", reason="needs a processor: extra soc")
     plan = make_plan(load_board("ulx3s-85f"), LEAST, rom=bytes(range(1, 9)), cpu=cpu)
     assert plan.name == "ulx3s-85f-soc"
     assert plan.describe()["cpu"] == f"VexRiscv {cpu}"
+    assert plan.describe()["link"] == {"baud": baud * 1_000_000, "divisor": divisor}
     assert plan.verilog.count("\nmodule VexRiscv (") == 1
     assert plan.verilog.count("  VexRiscv vexriscv (") == 1
     words = [

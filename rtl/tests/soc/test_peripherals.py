@@ -1,5 +1,7 @@
 """Registers of the processor's peripherals: values, cycles, interrupts, lost bytes, reset."""
 
+from dataclasses import replace
+
 import pytest
 from amaranth.hdl import Module, ResetInserter, Signal
 from amaranth.lib.wiring import connect
@@ -8,7 +10,7 @@ from matloom.arch.soc import MEMORY_BASE, PERIPHERALS, SOC_IDENTITY, soc_registe
 from matloom_rtl.link.settings import LinkSettings
 from matloom_rtl.soc.interrupts import Interrupts
 from matloom_rtl.soc.peripheral import PeripheralBridge
-from matloom_rtl.soc.settings import SocSettings
+from matloom_rtl.soc.settings import SocSettings, line_for
 from matloom_rtl.soc.system import System
 from matloom_rtl.soc.testing import Initiator
 from matloom_rtl.soc.timer import Timer
@@ -16,7 +18,7 @@ from matloom_rtl.soc.uart import Uart
 from matloom_rtl.testing import simulate
 
 SETTINGS = LinkSettings(
-    clock_hz=8_000_000, baud=1_000_000, board="a board", memory_base=MEMORY_BASE, memory_bytes=4096
+    clock_hz=8_000_000, baud=250_000, board="a board", memory_base=MEMORY_BASE, memory_bytes=4096
 )
 
 
@@ -219,3 +221,14 @@ def test_reset_of_the_uart_midway():
         assert await bench.read(ctx, "STATUS") == 2
 
     bench.run(processor)
+
+
+def test_a_line_that_the_processor_does_not_keep_up_with():
+    fast = replace(SETTINGS, baud=500_000)
+    assert SocSettings(link=fast, rom=b"").cpu == "default"
+    with pytest.raises(ValueError, match="must take 30 cycles or more with processor lite, not 16"):
+        SocSettings(link=fast, rom=b"", cpu="lite")
+    assert line_for(fast, "default") == fast
+    assert line_for(fast, "lite") == replace(SETTINGS, baud=115_200)
+    with pytest.raises(ValueError, match="must have 30 cycles of its clock for a bit"):
+        line_for(replace(SETTINGS, clock_hz=2_000_000, baud=500_000), "lite")
