@@ -49,6 +49,9 @@ __all__ = [
     "check_timestamps",
 ]
 
+#: Cycles without a run in which no interrupt may rise.
+_IDLE_CYCLES = 20
+
 #: How many streams come between two comparisons of all that is on chip.
 _STATE_INTERVAL = 5
 
@@ -99,7 +102,8 @@ def check_timestamps(pair: Pair, seed: int) -> None:
 def check_registers(pair: Pair, seed: int) -> None:
     """Write random bits and their complement to each register; what is read is the model's.
 
-    TIMEOUT is what it was after it; each run writes the others.
+    No interrupt may rise while nothing runs. TIMEOUT is what it was after it; each run writes the
+    others.
     """
     generator = random.Random(f"registers {seed}")
     timeout = pair.rtl.read("TIMEOUT")
@@ -114,6 +118,10 @@ def check_registers(pair: Pair, seed: int) -> None:
             if found != expected:
                 raise Mismatch(f"{item.name} is {found:#x} where {expected:#x} was written")
     pair.rtl.write("TIMEOUT", timeout)
+    for name in ("IRQ_STATUS", "IRQ_ENABLE"):
+        pair.rtl.write(name, 3)
+    if pair.chip.wait_interrupt(_IDLE_CYCLES) < _IDLE_CYCLES:
+        raise Mismatch("an interrupt rises where nothing runs")
 
 
 def check_corrupted(pair: Pair, seed: int, count: int = 20) -> Counter[str]:
@@ -221,9 +229,20 @@ def _equal_ends(pair: Pair, stream: Stream, generator: random.Random, number: in
     chip, model = _outcome(pair.rtl, stream), _outcome(pair.model, stream)
     if chip != model:
         raise Mismatch(f"stream {number}: the chip ends with {chip}, the model with {model}")
+    if chip is not None:
+        _require_lasting(pair, chip, number)
     if (_outside(pair.chip.memory, written) != before).any():
         raise Mismatch(f"stream {number}: a write outside its regions")
     return chip is not None
+
+
+def _require_lasting(pair: Pair, record: tuple[int, int, int, int], number: int) -> None:
+    """Read a fault record again, in odd and even numbers of cycles after the first time."""
+    pair.rtl.write("IRQ_STATUS", 3)
+    for cycles in (1, 1, 2):
+        pair.chip.wait_interrupt(cycles)
+        if _record(pair.rtl.fault()) != record:
+            raise Mismatch(f"stream {number}: the record {record} does not stay")
 
 
 def _fill(
@@ -253,5 +272,9 @@ def _outcome(driver: Driver, stream: Stream) -> tuple[int, int, int, int] | None
     try:
         run_stream(driver, stream)
     except DeviceFault as fault:
-        return fault.cause, fault.opcode, fault.index, fault.address
+        return _record(fault)
     return None
+
+
+def _record(fault: DeviceFault) -> tuple[int, int, int, int]:
+    return fault.cause, fault.opcode, fault.index, fault.address

@@ -11,6 +11,7 @@ from matloom.arch.isa import Opcode
 from matloom.device.rtl import RtlTransport
 from matloom.testing.checks import (
     Mismatch,
+    check_corrupted,
     check_registers,
     check_stream,
     check_streams,
@@ -84,6 +85,29 @@ def test_a_register_that_keeps_another_bit_is_noticed(nano, name):
     finally:
         del nano.chip.flipped
         nano.rtl.write("TIMEOUT", timeout)
+
+
+def test_an_interrupt_without_a_run_is_noticed(nano, monkeypatch):
+    monkeypatch.setattr(nano.chip, "wait_interrupt", lambda cycles: cycles - 1)
+    with pytest.raises(Mismatch, match="an interrupt rises"):
+        check_registers(nano, 1)
+
+
+def test_a_record_that_does_not_stay_is_noticed(nano, monkeypatch):
+    check_corrupted(nano, 1, 5)
+    wait, address = nano.chip.wait_interrupt, register("FAULT_ADDRESS").offset
+
+    def later(cycles: int) -> int:
+        """Change the record once it was read."""
+        nano.chip.flipped = {address: 64} if cycles == 1 else {}
+        return wait(cycles)
+
+    monkeypatch.setattr(nano.chip, "wait_interrupt", later)
+    try:
+        with pytest.raises(Mismatch, match="does not stay"):
+            check_corrupted(nano, 1, 5)
+    finally:
+        nano.chip.flipped = {}
 
 
 @pytest.mark.parametrize(
