@@ -27,10 +27,10 @@ struct field_rule {
 #define LEAST_ERROR MATLOOM_ERROR_FIELD
 #define FIELD_RULE(section, offset, type, of, low, high) \
   {MATLOOM_SECTION_##section, offset, MATLOOM_SECTION_##of, type, 0, low, high},
-#define PLACE_RULE(section, field, type, of, low, high, error)                             \
+#define PLACE_RULE(section, field, type, of, low, high, result)                            \
   {MATLOOM_SECTION_##section, MATLOOM_FILE_##section##_##field##_OFFSET,                   \
    MATLOOM_SECTION_##of,      type,                                                        \
-   MATLOOM_ERROR_##error - LEAST_ERROR, low, high}
+   MATLOOM_ERROR_##result - LEAST_ERROR, low, high}
 #define REGION_RULE(field) \
   PLACE_RULE(NETWORK, field, U32, NONE, 0, MATLOOM_FILE_REGION_LIMIT, REGION)
 

@@ -17,7 +17,9 @@ SAME(ATTRIBUTES_VALUES, CONFIGURATION_VALUES);
 
 uint32_t matloom_times(struct list list, uint32_t bytes, uint32_t number) {
   uint32_t found = 0;
-  EACH_OF(list, bytes) found += load32(list.first) == number;
+  EACH_OF(list, bytes) {
+    if (load32(list.first) == number) ++found;
+  }
   return found;
 }
 
@@ -51,7 +53,11 @@ static bool same_text(const struct matloom_program* program, const uint8_t* one,
   const uint8_t* second = strings + WORD(other, TEXTS, OFFSET);
   uint32_t bytes = WORD(one, TEXTS, BYTES);
   if (bytes != WORD(other, TEXTS, BYTES)) return false;
-  while (bytes > 0 && *first++ == *second++) --bytes;
+  while (bytes > 0 && *first == *second) {
+    ++first;
+    ++second;
+    --bytes;
+  }
   return bytes == 0;
 }
 

@@ -8,10 +8,10 @@ struct rule {
   bool once; /* for the section as a whole, not for each record */
 };
 
-#define EACH(section, error, name) \
-  {matloom_##name, MATLOOM_SECTION_##section, MATLOOM_ERROR_##error, false}
-#define ONCE(section, error, name) \
-  {matloom_##name, MATLOOM_SECTION_##section, MATLOOM_ERROR_##error, true}
+#define EACH(section, result, name) \
+  {matloom_##name, MATLOOM_SECTION_##section, MATLOOM_ERROR_##result, false}
+#define ONCE(section, result, name) \
+  {matloom_##name, MATLOOM_SECTION_##section, MATLOOM_ERROR_##result, true}
 
 /* In order: rules rely on those before them, as on the limits of fields. */
 static const struct rule rules[] = {

@@ -33,7 +33,7 @@ static void join_planes(uint8_t* to, const uint8_t* from, uint32_t bytes) {
 
 /* Copies variables' first values: of those on the device to ARENA, of others to `tensors`. Returns
  * whether there are some with no place to go to. */
-static bool begin(struct matloom_engine* engine, void* const* tensors) {
+static bool begin(const struct matloom_engine* engine, void* const* tensors) {
   const struct matloom_program* program = engine->program;
   bool lost = false;
   for (uint32_t i = 0; i < count(program, MATLOOM_SECTION_VARIABLES); ++i) {
@@ -76,10 +76,12 @@ void* matloom_place(const struct matloom_engine* engine, uint32_t tensor) {
   if (program == NULL) return NULL;
   for (uint32_t i = 0; i < count(program, MATLOOM_SECTION_BINDINGS); ++i) {
     const uint8_t* binding = AT(program, BINDINGS, i);
-    const bool planes =
-        WORD(binding, BINDINGS, REGION) == MATLOOM_REGION_OUTPUT &&
-        WORD(AT(program, TENSORS, tensor), TENSORS, DTYPE) == MATLOOM_DTYPE_INT32;
-    if (WORD(binding, BINDINGS, TENSOR) == tensor && !planes) return place_of(engine, binding);
+    /* First: of a number that is no tensor's nothing may be read. */
+    if (WORD(binding, BINDINGS, TENSOR) != tensor) continue;
+    if (WORD(binding, BINDINGS, REGION) != MATLOOM_REGION_OUTPUT ||
+        WORD(AT(program, TENSORS, tensor), TENSORS, DTYPE) != MATLOOM_DTYPE_INT32) {
+      return place_of(engine, binding);
+    }
   }
   return NULL;
 }
@@ -134,12 +136,12 @@ static OUTLINE enum matloom_result move_side(const struct matloom_engine* engine
   return MATLOOM_OK;
 }
 
-enum matloom_result matloom_write_inputs(struct matloom_engine* engine, uint32_t step,
+enum matloom_result matloom_write_inputs(const struct matloom_engine* engine, uint32_t step,
                                          void* const* tensors) {
   return move_side(engine, step, tensors, false);
 }
 
-enum matloom_result matloom_read_outputs(struct matloom_engine* engine, uint32_t step,
+enum matloom_result matloom_read_outputs(const struct matloom_engine* engine, uint32_t step,
                                          void* const* tensors) {
   return move_side(engine, step, tensors, true);
 }

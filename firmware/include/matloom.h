@@ -51,7 +51,7 @@ enum matloom_result {
   MATLOOM_ERROR_IDENTITY,      /* no engine of this interface version */
   MATLOOM_ERROR_DIGEST,        /* the engine has another configuration than the program */
   MATLOOM_ERROR_MEMORY,        /* too little memory, or misaligned, or beyond 32 bits */
-  MATLOOM_ERROR_STATE,         /* not attached, or not reset after a fault or timeout */
+  MATLOOM_ERROR_STATE,         /* not attached, at work, or not reset after a fault or timeout */
   MATLOOM_ERROR_FAULT,         /* the engine stopped: see matloom_fault */
   MATLOOM_ERROR_TIMEOUT,       /* no end in time */
   MATLOOM_ERROR_HOST           /* a step of the host has no function, or its function failed */
@@ -83,14 +83,14 @@ struct matloom_tensor {
   uint32_t bytes;      /* of all elements, which lie one after the other, the last axis inner */
   uint32_t axes;
   int32_t zero_point;
-  uint64_t scale; /* bits of a double, little-endian in the file; 0 where it has none */
+  uint64_t scale; /* bits of a double; of a zero, of either sign, where it has none */
 };
 
 /* A step of a program. */
 struct matloom_step_info {
   uint32_t kind;  /* enum matloom_step */
   uint32_t index; /* among the steps of its kind */
-  uint32_t operator_number; /* of a step of the host: enum matloom_operator */
+  uint32_t operator_number; /* of a step of the host: enum matloom_operator; else 0xffffffff */
   uint32_t inputs;          /* numbers of tensors that it reads and makes */
   uint32_t outputs;
 };
@@ -118,7 +118,7 @@ struct matloom_port {
   /* A clock of any unit that may wrap around. */
   uint32_t (*now)(void* context);
   uint32_t timeout; /* of a run or a reset, in units of `now`; 0 for never */
-  bool interrupts;  /* let the engine raise its interrupt at the end of a run */
+  bool interrupts;  /* let the engine raise its interrupt at the end of a run, and at a fault */
 };
 
 /* Memory that processor and engine both reach. */
@@ -164,7 +164,8 @@ typedef bool (*matloom_host)(void* context, const struct matloom_program* progra
 
 /* Opens a Program file where it lies, in memory or flash, and checks all rules of docs/firmware.md.
  * `bytes` are those that may be read; the file may be shorter. The file begins at a multiple of 4 for
- * the processor, and stays unchanged as long as the program is used. Time grows with the file's bytes, and with the square of its steps.
+ * the processor, and stays unchanged as long as the program is used. Time grows with the file's
+ * bytes, and with the square of its records.
  * Errors: ARGUMENT, MAGIC to VARIABLE; `program->problem` then says where. */
 enum matloom_result matloom_program_open(struct matloom_program* program, const void* file,
                                          size_t bytes);
@@ -230,9 +231,10 @@ enum matloom_result matloom_probe(struct matloom_engine* engine, const struct ma
 /* Digest of the engine's configuration, which a program must have as well. */
 uint32_t matloom_digest(const struct matloom_engine* engine);
 
-/* Puts a program into memory that the engine reaches, its image copied, and sets its variables to
- * their first values. `memory->address` must not be NULL, nor be written elsewhere from then on.
- * Errors: ARGUMENT, BUS, DIGEST, MEMORY, STATE. */
+/* Puts a program into memory that the engine reaches, its image copied, and sets those variables to
+ * their first values that are on the device; where the host keeps some, matloom_reset_state must be
+ * called before matloom_run. `memory->address` must not be NULL, and the memory be the driver's
+ * alone from then on. Errors: BUS, after which no program is attached, DIGEST, MEMORY, STATE. */
 enum matloom_result matloom_attach(struct matloom_engine* engine,
                                    const struct matloom_program* program,
                                    const struct matloom_memory* memory);
@@ -244,19 +246,22 @@ enum matloom_result matloom_attach_in_place(struct matloom_engine* engine,
                                             const struct matloom_memory* memory,
                                             uint32_t file_bus);
 
-/* Where a tensor lies in a region as a step of the engine reads or makes it, or NULL: inputs may be
- * written there and outputs read there, instead of being copied. NULL too for outputs of int32,
- * which the engine leaves as four planes of bytes. Other steps may use the same bytes. */
+/* Where a tensor lies in a region as a step of the engine reads or makes it, or NULL where it does
+ * not, or no program is attached: inputs may be written there and outputs read there, instead of
+ * being copied. NULL too for outputs of int32, which the engine leaves as four planes of bytes.
+ * Other steps may use the same bytes. */
 void* matloom_place(const struct matloom_engine* engine, uint32_t tensor);
 
 /* Copies tensors that a step of the engine reads into their regions. `tensors` has a pointer for
- * each tensor of the program; one that is the tensor's place is not copied. `step` counts the
- * engine's steps. Errors: ARGUMENT, STATE. */
-enum matloom_result matloom_write_inputs(struct matloom_engine* engine, uint32_t step,
+ * each tensor of the program; one that is the tensor's place is not copied, and variables on the
+ * device stay there. Elements of more than a byte are little-endian, on any processor. `step` counts
+ * the engine's steps. Errors: ARGUMENT, STATE. */
+enum matloom_result matloom_write_inputs(const struct matloom_engine* engine, uint32_t step,
                                          void* const* tensors);
 
-/* Copies tensors that a step of the engine made out of their regions. Errors: ARGUMENT, STATE. */
-enum matloom_result matloom_read_outputs(struct matloom_engine* engine, uint32_t step,
+/* Copies tensors that a step of the engine made out of their regions, as matloom_write_inputs;
+ * sums of int32 are joined, little-endian. Errors: ARGUMENT, STATE. */
+enum matloom_result matloom_read_outputs(const struct matloom_engine* engine, uint32_t step,
                                          void* const* tensors);
 
 /* Starts a step of the engine, counted among the engine's; the shorter way where its weights are
@@ -305,7 +310,7 @@ enum matloom_result matloom_run(struct matloom_engine* engine, void* const* tens
                                 matloom_host host, void* context);
 
 /* CRC-32 of Ethernet and zlib over bytes that follow those of the checksum `before`; 0 for none. */
-uint32_t matloom_checksum(uint32_t before, const void* bytes, size_t count);
+uint32_t matloom_checksum(uint32_t before, const void* bytes, size_t size);
 
 /* A few words for a result, or a cause of a fault: for people. In a file of their own, so that
  * they cost nothing where they are not used. */

@@ -33,6 +33,7 @@ static void store(void* output, uint32_t dtype, uint32_t number, int32_t value) 
       break;
     default:
       ((int16_t*)output)[number] = (int16_t)clamp(value, -32768, 32767);
+      break;
   }
 }
 

@@ -237,7 +237,7 @@ static void decide(struct matloom_link* link) {
   } else if (ago != 0 && is_write(kind)) {
     reply(link, (enum matloom_link_status)*kept);
   } else if (ago != 0) {
-    perform(link, kind);
+    (void)perform(link, kind);
   } else {
     ++link->due;
     *kept = (uint8_t)perform(link, kind);
@@ -268,8 +268,11 @@ static void end_frame(struct matloom_link* link) {
       decide(link);
     }
   }
-  link->used = link->left = 0;
-  link->zero = link->started = link->damaged = false;
+  link->used = 0;
+  link->left = 0;
+  link->zero = false;
+  link->started = false;
+  link->damaged = false;
   link->awake = true;
 }
 
@@ -281,7 +284,7 @@ void matloom_link_take(struct matloom_link* link, uint8_t byte) {
     --link->left;
   } else {
     if (link->zero) keep(link, 0);
-    link->left = byte - 1u;
+    link->left = (uint32_t)byte - 1u;
     link->zero = byte != 255u;
     link->started = true;
   }
