@@ -28,7 +28,9 @@ static bool write32(void* context, uint32_t offset, uint32_t value) {
 }
 
 static void invalidate(void* context, void* address, size_t bytes) {
-  (void)context, (void)address, (void)bytes;
+  (void)context;
+  (void)address;
+  (void)bytes;
   soc_flush_data();
 }
 
