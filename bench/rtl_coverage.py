@@ -17,7 +17,7 @@ from typing import Any
 import click
 
 from matloom.arch.config import Config, load_config
-from matloom.arch.csr import REGISTERS, WINDOW_BYTES, Access, register
+from matloom.arch.csr import WINDOW_BYTES, Access, register, registers_of
 from matloom.arch.instruction import Instruction, pack
 from matloom.arch.isa import Opcode, Region
 from matloom.arch.memory import Memory, load_memory
@@ -45,7 +45,7 @@ _NAMED = 60
 
 def _registers(chip: LinesTransport, pair: Pair, generator: random.Random) -> None:
     """Write every register that keeps a value, read every address."""
-    for item in REGISTERS:
+    for item in registers_of(pair.config):
         for value in (0, 0xFFFF_FFFF, generator.getrandbits(32), 0):
             if item.access is Access.RW and item.name not in ("COMMAND_OFFSET", "COMMAND_BYTES"):
                 chip.write32(item.offset, value)
@@ -97,7 +97,7 @@ def _while_running(chip: LinesTransport, pair: Pair, generator: random.Random) -
     chip.write32(register("COMMAND_OFFSET").offset, 0)
     chip.write32(register("COMMAND_BYTES").offset, len(stream.commands))
     chip.write32(register("CONTROL").offset, 1)
-    for item in REGISTERS:
+    for item in registers_of(pair.config):
         # What is locked, or may not be written at all, answers with an error.
         with contextlib.suppress(OSError):
             if item.name not in ("CONTROL", "TIMEOUT"):

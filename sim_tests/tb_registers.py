@@ -6,13 +6,20 @@ from cocotb.triggers import ClockCycles
 from cocotbext.axi import AxiResp
 from jobs import Job, checkup
 
-from matloom.arch.csr import IDENTITY, REGISTERS, TIMESTAMPS_OFFSET, WINDOW_BYTES, Access, register
+from matloom.arch.csr import (
+    IDENTITY,
+    TIMESTAMPS_OFFSET,
+    WINDOW_BYTES,
+    Access,
+    register,
+    registers_of,
+)
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def values_after_reset(dut):
     bench = await Bench.open(dut)
-    for item in REGISTERS:
+    for item in registers_of(bench.config):
         if item.access in (Access.RW, Access.W1C, Access.WO):
             assert await bench.read(item.name) == item.reset, item.name
     assert await bench.read("ID") == IDENTITY
@@ -23,7 +30,7 @@ async def values_after_reset(dut):
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def read_only_registers_refuse_writes(dut):
     bench = await Bench.open(dut)
-    for item in REGISTERS:
+    for item in registers_of(bench.config):
         if item.access is Access.R:
             before = await bench.read(item.name)
             data = bench.random.randbytes(4)
@@ -35,7 +42,7 @@ async def read_only_registers_refuse_writes(dut):
 @cocotb.test(timeout_time=2, timeout_unit="ms")
 async def offsets_without_a_register_answer_with_an_error(dut):
     bench = await Bench.open(dut)
-    known = {item.offset for item in REGISTERS}
+    known = {item.offset for item in registers_of(bench.config)}
     known |= {TIMESTAMPS_OFFSET + 4 * slot for slot in range(bench.config.timestamps)}
     holes = [offset for offset in range(0, WINDOW_BYTES, 4) if offset not in known]
     holes = [*bench.random.sample(holes, 40), *range(WINDOW_BYTES, 4096, 508)]
@@ -49,7 +56,7 @@ async def offsets_without_a_register_answer_with_an_error(dut):
 @cocotb.test(timeout_time=2, timeout_unit="ms")
 async def registers_keep_the_bytes_that_strobes_select(dut):
     bench = await Bench.open(dut)
-    plain = [item for item in REGISTERS if item.access is Access.RW]
+    plain = [item for item in registers_of(bench.config) if item.access is Access.RW]
     shadow = {item: bytearray(item.reset.to_bytes(4, "little")) for item in plain}
     for _ in range(150):
         item = bench.random.choice(plain)

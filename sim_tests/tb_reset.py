@@ -5,7 +5,7 @@ from bench import BUSY, Bench
 from cocotb.triggers import ClockCycles
 from jobs import Job, checkup
 
-from matloom.arch.csr import REGISTERS, Access
+from matloom.arch.csr import Access, registers_of
 
 TIMES = 6
 
@@ -39,7 +39,7 @@ async def a_reset_by_register_keeps_the_settings(dut):
     bench = await Bench.open(dut)
     values = {
         item.name: bench.random.getrandbits(item.width)
-        for item in REGISTERS
+        for item in registers_of(bench.config)
         if item.access is Access.RW
     }
     for name, value in values.items():
@@ -58,7 +58,7 @@ async def a_reset_by_wire_forgets_everything(dut):
         await bench.hard_reset(cycles=bench.random.randint(2, 5))
         assert await bench.read("STATUS") == 0
         assert await bench.read("IRQ_STATUS") == 0
-        for item in REGISTERS:
+        for item in registers_of(bench.config):
             if item.access is Access.RW:
                 assert await bench.read(item.name) == item.reset, item.name
         await bench.compare(checkup(bench.config, bench.random))

@@ -145,7 +145,9 @@ RULE(has_fields) {
   UNUSED(record);
   UNUSED(number);
   UNUSED(seen);
-  return count(program, MATLOOM_SECTION_CONFIGURATION) == MATLOOM_CONFIGURATION_FIELDS;
+  /* Fewer are more than all of 32 bits. */
+  return count(program, MATLOOM_SECTION_CONFIGURATION) - MATLOOM_CONFIGURATION_FIELDS <=
+         MATLOOM_CONFIGURATION_ADDED;
 }
 
 RULE(is_configuration) {

@@ -46,7 +46,7 @@
 #define MATLOOM_FAULT_UNIT_MASK 0x70u
 #define MATLOOM_FAULT_OPCODE_SHIFT 8u
 #define MATLOOM_FAULT_OPCODE_MASK 0xf00u
-#define MATLOOM_FAULT_INDEX_OFFSET 0x28u /* number of the instruction at fault, from 0; for AXI causes of the unit's own */
+#define MATLOOM_FAULT_INDEX_OFFSET 0x28u /* number of the instruction at fault, from 0; the unit's own for AXI causes and LIMIT */
 #define MATLOOM_FAULT_ADDRESS_OFFSET 0x2cu /* bus address for AXI causes, end of the extent for range causes */
 #define MATLOOM_PROGRAM_BASE_OFFSET 0x40u /* AXI byte address of region PROGRAM, a multiple of the bus width */
 #define MATLOOM_PROGRAM_BYTES_OFFSET 0x48u /* size of region PROGRAM */
@@ -76,6 +76,7 @@
 #define MATLOOM_WRITE_BEATS_OFFSET 0x144u /* AXI write beats */
 #define MATLOOM_EXEC_WAIT_SUMS_OFFSET 0x148u /* sums that come again were not yet in the accumulators */
 #define MATLOOM_EXEC_WAIT_CONSTANTS_OFFSET 0x14cu /* dependency on LOAD, which brings weights: from region PROGRAM */
+#define MATLOOM_LIMIT_OFFSET 0x30u /* cycles that an instruction may be under way: more are a fault, which comes before twice as many and four have passed; 0 for any number */
 
 /* Counters, in the order of their registers. */
 enum matloom_counter {
@@ -115,6 +116,7 @@ enum matloom_fault {
   MATLOOM_FAULT_AXI_READ = 9,
   MATLOOM_FAULT_AXI_WRITE = 10,
   MATLOOM_FAULT_TIMEOUT = 11,
+  MATLOOM_FAULT_LIMIT = 12,
 };
 
 /* Windows of external memory. */

@@ -11,6 +11,7 @@ from matloom.arch.modes import FLOAT_MODES, FP32_FORMAT, MAC_MODES, MODES
 from matloom.arch.numerics import SUPPORTED_ROUNDINGS, Rounding
 
 __all__ = [
+    "ADDED_FIELDS",
     "INTERFACE_VERSION",
     "PRESETS",
     "WINDOW_TAPS",
@@ -21,6 +22,11 @@ __all__ = [
 
 #: Changes with every change of the instruction or register layout.
 INTERFACE_VERSION = 7
+
+#: Fields younger than the interface version, each with the value that builds what was there before:
+#: with it they are no part of the digest nor of a program file, so that chips, programs and drivers
+#: from before keep working.
+ADDED_FIELDS = {"time_limit": 0}
 
 #: Taps of a line of the sliding windows that a depthwise EXEC uses.
 WINDOW_TAPS = 3
@@ -98,6 +104,9 @@ class Config:
     counters:
         2: every counter; 1: `cycles` alone; 0: none. What is not built reads as zero, and reports
         show predicted cycles where none were counted.
+    time_limit:
+        1: register LIMIT bounds the cycles of one instruction, and more are a fault; 0: a legal
+        instruction may take as long as its loops go.
     """
 
     rows: int = 16
@@ -123,6 +132,7 @@ class Config:
     queue_depth: int = 4
     timestamps: int = 64
     counters: int = 2
+    time_limit: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mac_modes", tuple(self.mac_modes))
@@ -245,6 +255,7 @@ class Config:
             or (_power_of_two(self.timestamps) and 2 <= self.timestamps <= 256),
         )
         self._require("counters", "0 to 2", 0 <= self.counters <= 2)
+        self._require("time_limit", "0 or 1", self.time_limit in (0, 1))
         self._require(
             "timestamps", "0 without `counters`", self.timestamps == 0 or self.counters > 0
         )
@@ -445,9 +456,16 @@ class Config:
 
     @property
     def digest(self) -> int:
-        """Handshake between hardware and programs: 32 bits of SHA-256 over the canonical JSON."""
+        """Handshake between hardware and programs: 32 bits of SHA-256 over the canonical JSON.
+
+        That has all fields, but those of `ADDED_FIELDS` with the value that they have there.
+        """
+        fields = self.as_dict()
         text = json.dumps(
-            {"interface": INTERFACE_VERSION, **self.as_dict()},
+            {
+                "interface": INTERFACE_VERSION,
+                **{name: fields[name] for name in fields if fields[name] != ADDED_FIELDS.get(name)},
+            },
             sort_keys=True,
             separators=(",", ":"),
         )

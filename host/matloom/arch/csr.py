@@ -3,10 +3,11 @@
 import enum
 from dataclasses import dataclass
 
-from matloom.arch.config import INTERFACE_VERSION
+from matloom.arch.config import INTERFACE_VERSION, Config
 from matloom.arch.isa import Region
 
 __all__ = [
+    "ALL_REGISTERS",
     "COUNTERS",
     "COUNTERS_OFFSET",
     "EXEC_CAUSES",
@@ -19,6 +20,7 @@ __all__ = [
     "Fault",
     "Register",
     "register",
+    "registers_of",
 ]
 
 #: Value of the ID register: "ML", and the interface version.
@@ -55,6 +57,7 @@ class Fault(enum.IntEnum):
     AXI_READ = 9
     AXI_WRITE = 10
     TIMEOUT = 11
+    LIMIT = 12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +87,8 @@ class Register:
     reset: int = 0
     #: Keeps its value while the engine runs: a write then answers with an error.
     locked: bool = False
+    #: Field of the configuration without which there is no such register.
+    needs: str | None = None
 
     @property
     def width(self) -> int:
@@ -149,6 +154,7 @@ def _region_registers() -> tuple[Register, ...]:
     )
 
 
+#: Registers of every configuration.
 REGISTERS = (
     Register(name="ID", offset=0x00, access=Access.R, doc="identity and interface version"),
     Register(name="DIGEST", offset=0x04, access=Access.R, doc="digest of the configuration"),
@@ -219,7 +225,7 @@ REGISTERS = (
         name="FAULT_INDEX",
         offset=0x28,
         access=Access.R,
-        doc="number of the instruction at fault, from 0; for AXI causes of the unit's own",
+        doc="number of the instruction at fault, from 0; the unit's own for AXI causes and LIMIT",
     ),
     Register(
         name="FAULT_ADDRESS",
@@ -234,9 +240,31 @@ REGISTERS = (
     ),
 )
 
-_BY_NAME = {item.name: item for item in REGISTERS}
+#: Registers of some configuration, those of every one first.
+ALL_REGISTERS = (
+    *REGISTERS,
+    Register(
+        name="LIMIT",
+        offset=0x30,
+        access=Access.RW,
+        doc=(
+            "cycles that an instruction may be under way: more are a fault, which comes before "
+            "twice as many and four have passed; 0 for any number"
+        ),
+        needs="time_limit",
+    ),
+)
+
+_BY_NAME = {item.name: item for item in ALL_REGISTERS}
 
 
 def register(name: str) -> Register:
     """Return a register by its upper-case name."""
     return _BY_NAME[name]
+
+
+def registers_of(config: Config) -> tuple[Register, ...]:
+    """Return the registers that an engine has."""
+    return tuple(
+        item for item in ALL_REGISTERS if item.needs is None or getattr(config, item.needs)
+    )

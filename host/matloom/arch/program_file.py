@@ -6,6 +6,7 @@ Reader, writer and reference page derive from the tables here; a loader in C is 
 import enum
 from dataclasses import dataclass
 
+from matloom.arch.config import ADDED_FIELDS
 from matloom.arch.isa import Region
 from matloom.arch.modes import MAC_MODES
 
@@ -14,6 +15,7 @@ __all__ = [
     "ATTRIBUTES",
     "CHECKS",
     "CONFIGURATION",
+    "CONFIGURATION_FIELDS",
     "CONSTANT_ALIGNMENT",
     "DIRECTORY",
     "DTYPES",
@@ -652,6 +654,7 @@ _NUMBERS = (
     *("acc_bytes", "lanes", "tables", "products", "bus_bits", "outstanding", "burst_beats"),
     *("queue_depth", "timestamps", "address_first", "counters"),
     *("windows", "paired_windows", "maximum", "checks"),
+    *("time_limit",),
 )
 CONFIGURATION = (
     Attribute(
@@ -662,3 +665,7 @@ CONFIGURATION = (
         for key, name in enumerate(_NUMBERS, 2)
     ),
 )
+
+#: Fields that each file has, the first ones. Of the others those at the end are left out that have
+#: their value of `ADDED_FIELDS`.
+CONFIGURATION_FIELDS = len(CONFIGURATION) - len(ADDED_FIELDS)

@@ -62,11 +62,15 @@ class Driver:
         Seconds that a run may take.
     timeout_cycles:
         Cycles that a run may take, where the transport counts them.
+    limit:
+        Cycles that one instruction may take, below 2**32, where the configuration has `time_limit`:
+        more end the run with fault LIMIT, by the engine's own clock. 0 for any number.
 
     Errors
     ------
     DeviceError
-        Another device, another configuration, too little memory; a device that was closed.
+        Another device, another configuration, too little memory; a device that was closed; a limit
+        for an engine without one.
     DeviceFault
         The engine stopped with a fault.
     DeviceTimeout
@@ -79,6 +83,7 @@ class Driver:
         config: Config,
         timeout: float = 60.0,
         timeout_cycles: int = 100_000_000,
+        limit: int = 0,
     ) -> None:
         self.transport, self.config = transport, config
         self.timeout, self.timeout_cycles = timeout, timeout_cycles
@@ -99,6 +104,19 @@ class Driver:
             raise DeviceError(
                 f"a device's configuration digest must be {config.digest:08x}, not {digest:08x}"
             )
+        self.set_limit(limit)
+
+    def set_limit(self, cycles: int) -> None:
+        """Let an instruction take so many cycles from now on, as parameter `limit` does.
+
+        That is register LIMIT, which keeps its value through resets, and from user to user.
+        """
+        if not 0 <= cycles < 1 << 32:
+            raise DeviceError(f"limit must be from 0 to 2**32 - 1 cycles, not {cycles}")
+        if self.config.time_limit:
+            self.write("LIMIT", cycles)
+        elif cycles:
+            raise DeviceError(f"limit must be 0 where the engine has no `time_limit`, not {cycles}")
 
     def close(self) -> None:
         """Close the device, which ends a simulation; a second time does nothing."""

@@ -11,6 +11,7 @@ from matloom.arch.program_file import (
     ATTRIBUTES,
     CHECKS,
     CONFIGURATION,
+    CONFIGURATION_FIELDS,
     DTYPES,
     PLACES,
     SECTIONS,
@@ -141,7 +142,8 @@ class _Reader:
 
     def _config(self) -> Config:
         rows = self._tables["configuration"]
-        values = self._values("configuration", rows, CONFIGURATION)
+        fields = CONFIGURATION[: max(len(rows), CONFIGURATION_FIELDS)]
+        values = self._values("configuration", rows, fields)
         try:
             config = Config(**values)
         except ValueError as error:

@@ -5,7 +5,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from matloom.arch.config import INTERFACE_VERSION
+from matloom.arch.config import ADDED_FIELDS, INTERFACE_VERSION, Config
 from matloom.arch.isa import Region
 from matloom.arch.memory import REFERENCE_MEMORY, Memory
 from matloom.arch.program_file import (
@@ -97,6 +97,14 @@ def _packed(section: Section, rows: Sequence[_Row]) -> bytes:
         raise ProgramError(f"{section.name} must fit their fields: {error}") from None
 
 
+def _fields_of(config: Config) -> list[Attribute]:
+    """Return the fields of a configuration that a file has."""
+    fields = list(CONFIGURATION)
+    while getattr(config, fields[-1].python) == ADDED_FIELDS.get(fields[-1].name):
+        fields.pop()
+    return fields
+
+
 class _Writer:
     """The rows of all sections, filled part by part."""
 
@@ -108,7 +116,7 @@ class _Writer:
         self._operands = {item.name: -1 - at for at, item in enumerate(program.constants)}
         self._operands = {**self._tensors, **self._operands}
         self._network(program)
-        for attribute in CONFIGURATION:
+        for attribute in _fields_of(program.config):
             value = getattr(program.config, attribute.python)
             self.rows["configuration"].append(self._value(attribute, value))
         for info in program.tensors:

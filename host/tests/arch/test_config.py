@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from matloom.arch.config import PRESETS, Config, ConfigError, load_config
+from matloom.arch.config import ADDED_FIELDS, PRESETS, Config, ConfigError, load_config
 
 RULES = [
     ({"rows": 2}, "rows must be 4 to 64, not 2"),
@@ -16,6 +16,7 @@ RULES = [
     ({"weight_rows": 3}, r"weight_rows must be a divisor of rows \(16\), not 3"),
     ({"lanes": 5}, r"lanes must be a divisor of columns \(16\), not 5"),
     ({"tables": 3}, "tables must be 0, 1 or 2, not 3"),
+    ({"time_limit": 2}, "time_limit must be 0 or 1, not 2"),
     ({"products": -1}, "products must be 0 or 1, not -1"),
     ({"windows": 2}, "windows must be 0 or 1, not 2"),
     ({"paired_windows": 2}, "paired_windows must be 0 or 1, not 2"),
@@ -108,6 +109,7 @@ def test_every_field_changes_the_digest():
         "address_first": 1,
         "checks": 0,
         "counters": 1,
+        "time_limit": 1,
     }
     base = Config()
     names = {item.name for item in dataclasses.fields(Config)} - {"mac_modes"}
@@ -121,6 +123,15 @@ def test_every_field_changes_the_digest():
 def test_digest_is_of_the_canonical_text():
     assert json.loads(Config().to_json())["mac_modes"] == ["i8xi8"]
     assert Config(mac_modes=["i8xi8"]).digest == Config().digest
+
+
+def test_fields_that_were_added_are_off_by_default_and_then_not_in_the_digest():
+    """What the digest of version 7 was before there were such fields."""
+    for name, off in ADDED_FIELDS.items():
+        assert getattr(Config(), name) == off
+        assert all(getattr(preset, name) == off for preset in PRESETS.values())
+    before = {"nano": 0x698E99CD}
+    assert {name: PRESETS[name].digest for name in before} == before
 
 
 def test_changes_of_a_preset():

@@ -1,6 +1,10 @@
 """The register map: offsets are pinned, nothing overlaps, fields fit."""
 
+import dataclasses
+
+from matloom.arch.config import PRESETS
 from matloom.arch.csr import (
+    ALL_REGISTERS,
     COUNTERS,
     EXEC_CAUSES,
     IDENTITY,
@@ -8,6 +12,7 @@ from matloom.arch.csr import (
     TIMESTAMPS_OFFSET,
     WINDOW_BYTES,
     register,
+    registers_of,
 )
 
 #: Offsets are never reused: software in the field relies on them.
@@ -57,18 +62,25 @@ PINNED = {
 
 def test_offsets_are_pinned():
     assert {item.name: item.offset for item in REGISTERS} == PINNED
-    assert all(register(item.name) is item for item in REGISTERS)
+    assert {item.name: item.offset for item in ALL_REGISTERS} == {**PINNED, "LIMIT": 0x30}
+    assert all(register(item.name) is item for item in ALL_REGISTERS)
+
+
+def test_registers_of_a_configuration():
+    nano = PRESETS["nano"]
+    assert registers_of(nano) == REGISTERS
+    assert registers_of(dataclasses.replace(nano, time_limit=1)) == ALL_REGISTERS
 
 
 def test_offsets_differ_and_fit():
-    offsets = [item.offset for item in REGISTERS]
+    offsets = [item.offset for item in ALL_REGISTERS]
     assert len(set(offsets)) == len(offsets)
     assert all(offset % 4 == 0 and offset < TIMESTAMPS_OFFSET for offset in offsets)
     assert TIMESTAMPS_OFFSET + 4 * 256 <= WINDOW_BYTES
 
 
 def test_fields_do_not_overlap():
-    for item in REGISTERS:
+    for item in ALL_REGISTERS:
         masks = [bits.mask for bits in item.fields]
         assert sum(masks) == sum(set(masks)) < 2**32
         for one in masks:

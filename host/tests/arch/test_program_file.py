@@ -5,10 +5,11 @@ import dataclasses
 import pytest
 import tflite
 
-from matloom.arch.config import Config
+from matloom.arch.config import ADDED_FIELDS, Config
 from matloom.arch.program_file import (
     ATTRIBUTES,
     CONFIGURATION,
+    CONFIGURATION_FIELDS,
     DIRECTORY,
     DTYPES,
     HEADER,
@@ -75,6 +76,8 @@ def test_configuration_is_whole():
     assert {item.name for item in CONFIGURATION} == {
         item.name for item in dataclasses.fields(Config)
     }
+    assert CONFIGURATION_FIELDS == 23
+    assert {item.name for item in CONFIGURATION[CONFIGURATION_FIELDS:]} == set(ADDED_FIELDS)
 
 
 def test_choices_are_those_of_the_graph():

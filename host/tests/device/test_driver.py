@@ -1,5 +1,6 @@
 """The driver on the functional model: handshake, runs, faults, recovery, limits."""
 
+import dataclasses
 import random
 
 import pytest
@@ -43,6 +44,28 @@ def test_another_configuration():
     sentence = f"configuration digest must be {other.digest:08x}, not {CONFIG.digest:08x}"
     with pytest.raises(DeviceError, match=sentence):
         Driver(ModelTransport(CONFIG), other)
+
+
+def test_the_limit_of_an_instruction_is_set_when_opened():
+    config = dataclasses.replace(CONFIG, time_limit=1)
+    transport = ModelTransport(config)
+    assert Driver(transport, config, limit=12345).read("LIMIT") == 12345
+    driver = Driver(transport, config)
+    assert driver.read("LIMIT") == 0, "what another driver had set"
+    driver.set_limit(2**32 - 1)
+    assert driver.read("LIMIT") == 2**32 - 1
+    for bad in (-1, 2**32):
+        with pytest.raises(DeviceError, match=rf"limit must be from 0 to .* not {bad}"):
+            driver.set_limit(bad)
+
+
+def test_no_limit_without_one():
+    transport = ModelTransport(CONFIG)
+    assert Driver(transport, CONFIG, limit=0)
+    with pytest.raises(DeviceError, match="limit must be 0 where the engine has no `time_limit`"):
+        Driver(transport, CONFIG, limit=7)
+    with pytest.raises(OSError, match="must be writable, not 0x30"):
+        transport.write32(register("LIMIT").offset, 7)
 
 
 def test_another_device():

@@ -1,10 +1,12 @@
 """The C loader against the Python reader: what one accepts or refuses, the other does."""
 
+import dataclasses
 import re
 import struct
 
 from matloom.program import Program, ProgramError
 from matloom.testing.file_cases import programs
+from matloom.testing.file_edits import FileParts
 
 #: What Python checks and C does not: operators' own rules, values of the configuration (the digest
 #: of the engine stands for them), reports, and that texts are UTF-8.
@@ -41,6 +43,18 @@ def test_same_verdict_as_the_reader(build, edits):
             refused += 1
             assert sentence is not None, result
     assert min(accepted, refused) > 300
+
+
+def test_a_field_of_the_configuration_that_came_later(build):
+    """A file for an engine that has it is one field longer; one field more is too many."""
+    program = Program.from_bytes(programs()["digits"])
+    config = dataclasses.replace(program.config, time_limit=1)
+    parts = FileParts.of(dataclasses.replace(program, config=config).to_bytes())
+    fields = parts.records("configuration")
+    more = parts.with_records("configuration", [*fields, fields[-1]])
+    fewer = parts.with_records("configuration", fields[:-2])
+    files = [each.to_bytes() for each in (parts, more, fewer)]
+    assert [row[0] == 0 for row in build.open_files(files)] == [True, False, False]
 
 
 def test_a_file_in_a_larger_flash(build):

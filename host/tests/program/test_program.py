@@ -7,12 +7,13 @@ import pytest
 from matloom.arch.config import PRESETS
 from matloom.arch.isa import Region
 from matloom.arch.memory import REFERENCE_MEMORY, Memory
-from matloom.arch.program_file import FILE_LIMIT
+from matloom.arch.program_file import CONFIGURATION_FIELDS, FILE_LIMIT
 from matloom.compiler import CompileOptions, compile_network
 from matloom.data.digits import NETWORK
 from matloom.frontend.tflite import load_tflite
 from matloom.ir.graph import Op
 from matloom.program import Program, ProgramError, Verdict
+from matloom.testing.file_edits import FileParts
 from matloom.testing.random_operators import KINDS, Instances
 
 
@@ -95,6 +96,17 @@ def test_another_configuration(program):
     program.require(PRESETS["nano"])
     with pytest.raises(ProgramError, match="must be made for the device's configuration"):
         program.require(PRESETS["small"])
+
+
+def test_fields_of_a_configuration_that_came_later(program):
+    """Without them a file is as it was; with one it has it, and is for another digest."""
+    counts = []
+    for limit in (0, 1):
+        config = replace(PRESETS["nano"], time_limit=limit)
+        data = replace(program, config=config).to_bytes()
+        assert Program.from_bytes(data).config == config
+        counts.append(len(FileParts.of(data).records("configuration")))
+    assert counts == [CONFIGURATION_FIELDS, CONFIGURATION_FIELDS + 1]
 
 
 def test_no_file(tmp_path):

@@ -5,22 +5,20 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from matloom.arch.config import Config
-from matloom.arch.csr import EXEC_CAUSES
+from matloom.arch.csr import EXEC_CAUSES, Fault
 from matloom.arch.isa import INSTRUCTION_WORD_BYTES, UNITS, Opcode, Region
 from matloom_rtl.bus.axi_lite import AxiLiteSignature
 from matloom_rtl.control.counters import Counters
 from matloom_rtl.control.csr import ASKERS, Registers
 from matloom_rtl.control.dispatch import Dispatch
-from matloom_rtl.control.layouts import GRANULE_BITS, count_bits
+from matloom_rtl.control.layouts import GRANULE_BITS, RECORD_BITS, count_bits
+from matloom_rtl.control.limit import Limit
 from matloom_rtl.control.queues import Queues
 from matloom_rtl.control.supervisor import Supervisor
 from matloom_rtl.control.timestamps import Timestamps
 from matloom_rtl.ports import LOADS_AHEAD, CommandSignature, FaultSignature
 
 __all__ = ["Control"]
-
-#: Bits of the number of a LOAD or STORE in the fault record.
-_RECORD_BITS = 24
 
 
 class Control(wiring.Component):
@@ -121,7 +119,7 @@ class Control(wiring.Component):
         LOAD's and STORE's are counted as far as a fault record tells their numbers.
         """
         board, bits = Module(), count_bits(self._config)
-        completed = Signal(data.ArrayLayout(_RECORD_BITS, len(UNITS)))
+        completed = Signal(data.ArrayLayout(RECORD_BITS, len(UNITS)))
         counts = Signal(data.ArrayLayout(bits, len(UNITS)))
         m.d.comb += [counts[n].eq(completed[n]) for n in range(len(UNITS))]
         for number, unit in enumerate(self._units().values()):
@@ -197,6 +195,22 @@ class Control(wiring.Component):
             dispatch.region_bytes.eq(registers.region_bytes),
         ]
 
+    def _late(self, m: Module, registers, supervisor, completed):
+        """Return what `_faults` takes of an instruction that takes too long."""
+        m.submodules.limit = limit = Limit()
+        met = self.exec_met.all()
+        for number, (opcode, unit) in enumerate(self._units().items()):
+            # LOAD and STORE take a command with its last row, and are not busy between its rows.
+            offered = unit.command.valid & (met if opcode is Opcode.EXEC else 1)
+            m.d.comb += limit.busy[number].eq(unit.busy | offered)
+        m.d.comb += [
+            limit.limit.eq(registers.limit),
+            limit.running.eq(supervisor.running),
+            limit.done.eq(Cat(unit.done for unit in self._units().values())),
+            limit.completed.eq(completed),
+        ]
+        return limit.late, Fault.LIMIT, 0, limit.unit, limit.unit, limit.index
+
     def _supervise(self, m: Module, registers, supervisor, dispatch, completed):
         units = self._units()
         # Two cycles late, as far as it comes; the watchdog does not mind.
@@ -225,10 +239,15 @@ class Control(wiring.Component):
         for number, unit in reversed(list(enumerate(units.values()))):
             with m.If(unit.busy):
                 m.d.comb += supervisor.busy_unit.eq(number + 1)
-        self._faults(m, supervisor, dispatch, completed)
+        has_limit = self._config.time_limit
+        late = [self._late(m, registers, supervisor, completed)] if has_limit else []
+        self._faults(m, supervisor, dispatch, completed, late)
 
-    def _faults(self, m: Module, supervisor, dispatch, completed):
-        """Offer one fault: a bad instruction before the bus, fetch before LOAD before STORE."""
+    def _faults(self, m: Module, supervisor, dispatch, completed, late):
+        """Offer one fault: a bad instruction before the bus, fetch before LOAD before STORE.
+
+        Last come those of `late`: signal, cause, address, unit, opcode and index of each.
+        """
         # What goes with a fault is chosen in every cycle, be there one or not. Without one the
         # dispatcher's address is zero, as the watchdog's is.
         m.d.comb += [
@@ -241,20 +260,19 @@ class Control(wiring.Component):
         # Completions follow a LOAD's last beat by some cycles, a STORE's response by none.
         loaded = completed[UNITS.index(Opcode.LOAD)] + self.load_fault_ahead
         stored = completed[UNITS.index(Opcode.STORE)]
-        sources = (
-            (self.store_fault, 1 + UNITS.index(Opcode.STORE), Opcode.STORE, stored),
-            (self.load_fault, 1 + UNITS.index(Opcode.LOAD), Opcode.LOAD, loaded[:_RECORD_BITS]),
+        bus = (
             (self.fetch_fault, 0, 0, dispatch.index),
+            (self.load_fault, 1 + UNITS.index(Opcode.LOAD), Opcode.LOAD, loaded[:RECORD_BITS]),
+            (self.store_fault, 1 + UNITS.index(Opcode.STORE), Opcode.STORE, stored),
         )
+        sources = [(port.valid, port.cause, port.address, *rest) for port, *rest in bus]
+        names = ("cause", "address", "unit", "opcode", "index")
         with m.If(dispatch.fault == 0):
-            for fault, unit, opcode, index in sources:
-                with m.If(fault.valid):
+            for valid, *values in reversed([*sources, *late]):
+                with m.If(valid):
                     m.d.comb += [
-                        supervisor.fault_cause.eq(fault.cause),
-                        supervisor.fault_address.eq(fault.address),
-                        supervisor.fault_unit.eq(unit),
-                        supervisor.fault_opcode.eq(opcode),
-                        supervisor.fault_index.eq(index),
+                        getattr(supervisor, f"fault_{name}").eq(value)
+                        for name, value in zip(names, values, strict=True)
                     ]
 
     def _count(self, m: Module, supervisor, counters, dispatch):

@@ -14,6 +14,7 @@ from matloom.arch.csr import (
     TIMESTAMPS_OFFSET,
     Access,
     register,
+    registers_of,
 )
 from matloom.arch.isa import Region
 from matloom_rtl.bus.axi_lite import AxiLiteSignature
@@ -43,10 +44,10 @@ _CHANGING = [
 _WRITE = (("address", 12), ("word", 32), ("mask", 32))
 
 
-def _members() -> dict:
+def _members(config: Config) -> dict:
     """Return a port for each register that something outside the block sets or uses."""
     members = {}
-    for item in REGISTERS:
+    for item in registers_of(config):
         name = item.name.lower()
         if item.access is Access.RW:
             members[name] = Out(item.width, init=item.reset)
@@ -87,7 +88,7 @@ class Registers(wiring.Component):
     """
 
     def __init__(self, config: Config):
-        self._config = config
+        self._config, self._table = config, registers_of(config)
         super().__init__(
             {
                 "bus": In(AxiLiteSignature()),
@@ -101,7 +102,7 @@ class Registers(wiring.Component):
                 "counter": Out(SLOT_BITS),
                 "counter_value": In(32),
                 "counter_shown": In(1),
-                **_members(),
+                **_members(config),
             }
         )
 
@@ -144,7 +145,7 @@ class Registers(wiring.Component):
             m.d.sync += known.bit_select(store.addr, 1).eq(1)
         written = known.bit_select(fetch.addr, 1)
         with m.Switch(at[2:]):
-            for item in REGISTERS:
+            for item in self._table:
                 with m.Case(item.offset >> 2):
                     if item in STORED:
                         m.d.comb += [stored.eq(written), rest.eq(Mux(written, 0, item.reset))]
@@ -164,7 +165,7 @@ class Registers(wiring.Component):
     def _write(self, m: Module, address, word, mask, writing, store):
         """Take address and word, and obey when both are there: in the cycle of `writing`."""
         bus = self.bus
-        for item in REGISTERS:
+        for item in self._table:
             if item.access is Access.W1C:
                 port = getattr(self, item.name.lower())
                 m.d.sync += port.eq(port | getattr(self, f"{item.name.lower()}_set"))
@@ -187,7 +188,7 @@ class Registers(wiring.Component):
         with m.If(writing):
             m.d.sync += [have_address.eq(0), have_word.eq(0), bus.b.valid.eq(1)]
             with m.Switch(address):
-                for item in REGISTERS:
+                for item in self._table:
                     if item.access is not Access.R:
                         with m.Case(item.offset):
                             self._obey(m, item, word, mask, store)
@@ -254,7 +255,7 @@ class Registers(wiring.Component):
         timestamps_end = TIMESTAMPS_OFFSET + 4 * self._config.timestamps
         first_counter, beyond = COUNTERS_OFFSET + 4, COUNTERS_OFFSET + 4 * len(COUNTERS)
         with m.Switch(address[2:]):
-            for item in REGISTERS:
+            for item in self._table:
                 if item.name not in _COUNTERS:
                     with m.Case(item.offset >> 2):
                         m.d.comb += there.eq(1)

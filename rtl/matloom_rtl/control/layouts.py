@@ -11,6 +11,7 @@ __all__ = [
     "GRANULE_BITS",
     "LONGEST",
     "LONGEST_WAIT",
+    "RECORD_BITS",
     "count_bits",
     "field_place",
     "notes_layout",
@@ -31,6 +32,9 @@ AHEAD = 32
 
 #: Longest wait, and more instructions than a unit may have without completing one.
 LONGEST_WAIT = 63
+
+#: Bits of the number of an instruction of a unit in the fault record.
+RECORD_BITS = 24
 
 
 def queue_places(config: Config) -> int:

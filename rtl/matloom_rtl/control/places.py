@@ -2,13 +2,13 @@
 
 from amaranth.hdl import Cat, Mux
 
-from matloom.arch.csr import REGISTERS, Access
+from matloom.arch.csr import ALL_REGISTERS, Access
 
 __all__ = ["PLACE_BITS", "STORED", "place_of"]
 
 #: Registers that are written and read whole. What is read of them lies in a memory, too, for a
 #: choice among so many words would be several tables a bit.
-STORED = [item for item in REGISTERS if item.access is Access.RW and item.width == 32]
+STORED = [item for item in ALL_REGISTERS if item.access is Access.RW and item.width == 32]
 
 #: Bits of the place of a register in that memory.
 PLACE_BITS = 4

@@ -1,5 +1,6 @@
 """Control between registers and behavioural units: runs, gates, faults, watchdog, reset, marks."""
 
+import dataclasses
 import random
 
 import pytest
@@ -62,8 +63,10 @@ class Unit:
 class Bench:
     """The device under test with a command memory, units and a bus master."""
 
+    CONFIG = CONFIG
+
     def __init__(self, instructions=(), *, data=None, seed=0, longest=40, quiet=True, stall=0.0):
-        self.dut, self.cycle, self.starts = Control(CONFIG), 0, 0
+        self.dut, self.cycle, self.starts = Control(self.CONFIG), 0, 0
         self.data = b"".join(map(pack, instructions)) if data is None else data
         self.units = {
             opcode: Unit(self, opcode, seed + number, longest)
@@ -380,6 +383,39 @@ def test_progress_of_any_unit_keeps_the_watchdog_quiet(opcode):
         await ctx.tick().repeat(30)
         assert await bench.read(ctx, "STATUS") == FAULT
         assert (await bench.fault(ctx))[:3] == (Fault.TIMEOUT, 1, 1)
+
+    bench.run(main)
+
+
+class LimitedBench(Bench):
+    CONFIG = dataclasses.replace(CONFIG, time_limit=1)
+
+
+class Times(list):
+    """Takes the place of the random generator of a unit: one time after the other."""
+
+    def randrange(self, *bounds):
+        return self.pop(0) if len(bounds) == 2 else 0
+
+
+@pytest.mark.parametrize(("limit", "status"), [(30, FAULT), (2000, DONE), (0, DONE)])
+def test_an_instruction_that_takes_too_long_is_named_by_its_number(limit, status):
+    """The fourth LOAD takes 300 cycles, in all of which the watchdog sees progress."""
+    bench = LimitedBench([GOOD] * 6 + [END], longest=400)
+    bench.units[Opcode.LOAD]._random = Times([20, 20, 20, 300, 20, 20])
+
+    async def main(ctx):
+        ctx.set(bench.dut.load.progress, 1)
+        await bench.start(ctx, TIMEOUT=25, LIMIT=limit)
+        assert await bench.finish(ctx) == status
+        if status == FAULT:
+            assert await bench.fault(ctx) == (Fault.LIMIT, 1, Opcode.LOAD, 3, 0)
+            assert await bench.read(ctx, "IRQ_STATUS") == 2
+            await bench.write(ctx, "CONTROL", RESET)
+            await ctx.tick().repeat(4)
+            assert (await bench.fault(ctx))[0] is Fault.NONE
+            assert await bench.read(ctx, "STATUS") == 0
+        assert await bench.read(ctx, "LIMIT") == limit
 
     bench.run(main)
 

@@ -1,5 +1,6 @@
 """Registers: every offset, strobes, orders of address and data, errors, write-one-to-clear."""
 
+import dataclasses
 import random
 
 import pytest
@@ -30,8 +31,8 @@ CONSTANTS = {"ID": IDENTITY, "DIGEST": CONFIG.digest}
 class Bench:
     """A bus master that can hold back each channel."""
 
-    def __init__(self, stall=0.0, seed=0):
-        self.dut, self._stall, self._random = Registers(CONFIG), stall, random.Random(seed)
+    def __init__(self, stall=0.0, seed=0, config=CONFIG):
+        self.dut, self._stall, self._random = Registers(config), stall, random.Random(seed)
 
     async def pause(self, ctx):
         while self._random.random() < self._stall:
@@ -188,6 +189,29 @@ def test_offsets_without_a_register(seed):
             assert await bench.write(ctx, offset, 0xFFFFFFFF) == ERROR
         for item in RW:
             assert await bench.read(ctx, item.offset) == (item.reset, OKAY)
+
+    bench.run(main)
+
+
+@pytest.mark.parametrize("time_limit", [0, 1])
+def test_the_limit_is_there_where_it_is_built(time_limit):
+    bench, item = (
+        Bench(config=dataclasses.replace(CONFIG, time_limit=time_limit)),
+        register("LIMIT"),
+    )
+    assert hasattr(bench.dut, "limit") == bool(time_limit)
+
+    async def main(ctx):
+        answer = OKAY if time_limit else ERROR
+        assert (await bench.read(ctx, item.offset))[1] == answer
+        assert await bench.write(ctx, item.offset, 0x1234_5678) == answer
+        assert await bench.write(ctx, item.offset, 0xFFFF_FFFF, 4) == answer
+        if time_limit:
+            assert await bench.read(ctx, item.offset) == (0x12FF_5678, OKAY)
+            assert ctx.get(bench.dut.limit) == 0x12FF_5678
+        # The others are where they were.
+        for other in RW:
+            assert await bench.read(ctx, other.offset) == (other.reset, OKAY)
 
     bench.run(main)
 

@@ -5,6 +5,7 @@ import struct
 from matloom.arch.program_file import (
     ALIGNMENT,
     CONFIGURATION,
+    CONFIGURATION_FIELDS,
     CONSTANT_ALIGNMENT,
     DIRECTORY,
     DTYPES,
@@ -143,7 +144,9 @@ def format_header() -> str:
     lines += _enum("kind", "How values of attributes are kept.", {k.name: int(k) for k in Kind})
     keys = {item.name: item.key for item in CONFIGURATION}
     lines += _enum("configuration", "Keys of fields of the configuration.", keys)
-    lines.append(f"#define MATLOOM_CONFIGURATION_FIELDS {len(CONFIGURATION)}u")
+    lines.append(f"#define MATLOOM_CONFIGURATION_FIELDS {CONFIGURATION_FIELDS}u /* at least */")
+    added = len(CONFIGURATION) - CONFIGURATION_FIELDS
+    lines.append(f"#define MATLOOM_CONFIGURATION_ADDED {added}u /* more, at most */")
     operators = {item.name: item.number for item in OPERATORS}
     lines += _enum("operator", "Operators of host steps.", operators)
     return "\n".join([*lines, "", "#endif"]) + "\n"

@@ -5,10 +5,10 @@ import enum
 from matloom.arch import boot, link
 from matloom.arch.config import INTERFACE_VERSION
 from matloom.arch.csr import (
+    ALL_REGISTERS,
     COUNTERS,
     COUNTERS_OFFSET,
     IDENTITY,
-    REGISTERS,
     TIMESTAMPS_OFFSET,
     WINDOW_BYTES,
     Fault,
@@ -95,7 +95,7 @@ def header() -> str:
         "",
         "/* Registers: byte offsets, and masks of fields in place. */",
     ]
-    for item in REGISTERS:
+    for item in ALL_REGISTERS:
         lines.append(f"#define MATLOOM_{item.name}_OFFSET {item.offset:#x}u /* {item.doc} */")
         for bits in item.fields:
             name = f"MATLOOM_{item.name}_{bits.name.upper()}"

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from matloom.arch.config import INTERFACE_VERSION
-from matloom.arch.csr import REGISTERS, TIMESTAMPS_OFFSET, Fault, Register
+from matloom.arch.csr import ALL_REGISTERS, TIMESTAMPS_OFFSET, Fault, Register
 from matloom.arch.isa import FORMATS, INSTRUCTION_WORD_BYTES, Extent, Field, Region
 from matloom.arch.numerics import SUPPORTED_ROUNDINGS, Rounding
 
@@ -110,7 +110,8 @@ def _built(rule: Rounding) -> str:
 
 
 def _register_doc(item: Register) -> str:
-    return item.doc + "; locked while busy: a write answers SLVERR" if item.locked else item.doc
+    locked = "; locked while busy: a write answers SLVERR" if item.locked else ""
+    return item.doc + locked + (f"; needs `{item.needs}`" if item.needs else "")
 
 
 def registers_page() -> str:
@@ -124,7 +125,7 @@ def registers_page() -> str:
             f"{item.reset:#x}",
             _register_doc(item),
         )
-        for item in REGISTERS
+        for item in ALL_REGISTERS
     ]
     parts.append(table(("offset", "register", "access", "reset", "meaning"), rows))
     parts.append(
@@ -133,7 +134,7 @@ def registers_page() -> str:
     parts.append("## Fields\n")
     fields = [
         (f"`{item.name}`", f"{bits.shift}", bits.bits, f"`{bits.name}`", bits.doc)
-        for item in REGISTERS
+        for item in ALL_REGISTERS
         for bits in item.fields
     ]
     parts.append(table(("register", "bit", "bits", "field", "meaning"), fields))

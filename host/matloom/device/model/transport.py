@@ -12,8 +12,8 @@ from matloom.arch.csr import (
     Access,
     Fault,
     register,
+    registers_of,
 )
-from matloom.arch.csr import REGISTERS as _REGISTERS
 from matloom.arch.isa import INSTRUCTION_WORD_BYTES, Region
 from matloom.device.model.engine import Engine, EngineFault
 
@@ -27,7 +27,7 @@ class ModelTransport:
     """Registers and external memory of the functional model.
 
     A start runs the whole command buffer before the write returns. Cycle counters read as zero:
-    the model knows no time.
+    the model knows no time, and neither TIMEOUT nor LIMIT ever ends a run.
     """
 
     def __init__(self, config: Config, memory_bytes: int = 1 << 24) -> None:
@@ -35,7 +35,8 @@ class ModelTransport:
         self.memory_base, self.memory_bytes = 0, memory_bytes
         self.memory: NDArray[np.uint8] = np.zeros(memory_bytes, np.uint8)
         self.engine = Engine(config)
-        self._registers = {item.offset: item.reset for item in _REGISTERS}
+        self._table = {item.offset: item for item in registers_of(config)}
+        self._registers = {offset: item.reset for offset, item in self._table.items()}
         self._registers[register("ID").offset] = IDENTITY
         self._registers[register("DIGEST").offset] = config.digest
 
@@ -55,7 +56,7 @@ class ModelTransport:
 
     def write32(self, address: int, value: int) -> None:
         """Write a register; raise OSError where none can be written."""
-        found = next((item for item in _REGISTERS if item.offset == address), None)
+        found = self._table.get(address)
         if found is None or found.access is Access.R or address >= WINDOW_BYTES:
             raise OSError(f"a register must be writable, not {address:#x}")
         if found.name == "CONTROL":
