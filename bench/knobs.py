@@ -27,6 +27,7 @@ CHANGES = (
     "maximum=0",
     "checks=0",
     "counters=1",
+    "time_limit=1",
     "timestamps=0",
     "timestamps=0+counters=0",
     "address_first=1",
