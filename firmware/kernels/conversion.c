@@ -1,10 +1,16 @@
-/* Change of type, shape and scale; the first of the largest. */
+/* Change of type, shape and scale; tables; the first of the largest. */
 #include "fixed_point.h"
 
 void matloom_copy(void* output, const void* input, uint32_t bytes) {
   uint8_t* to = output;
   const uint8_t* from = input;
   for (uint32_t i = 0; i < bytes; ++i) to[i] = from[i];
+}
+
+void matloom_lookup(void* output, const void* input, const uint8_t* table, uint32_t elements) {
+  uint8_t* to = output;
+  const uint8_t* from = input;
+  for (uint32_t i = 0; i < elements; ++i) to[i] = table[from[i]];
 }
 
 static int32_t element(const void* input, uint32_t dtype, uint32_t number) {

@@ -105,6 +105,9 @@ def examine() -> list[Finding]:
         *(_package(name, "reference") for name in ("tflite-micro", "ml-dtypes")),
         _package("ai-edge-litert", "litert"),
         _package("pyserial", "uart"),
+        _package("amaranth-boards", "boards"),
+        _package("pythondata-cpu-vexriscv", "soc"),
+        _package("ziglang", "firmware"),
         _package("scikit-learn", "demo"),
         _attempt("cache folder", _cache, "set MATLOOM_CACHE to a folder that can be written"),
     ]

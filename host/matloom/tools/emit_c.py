@@ -10,6 +10,7 @@ from matloom.ir.graph import Graph, Node, Op, Tensor
 from matloom.ir.scales import rescale_multiplier, softmax_scale
 from matloom.program import HostStep, Program
 from matloom.program.node import step_graph, tensors_by_name
+from matloom.select.lookup import table_of
 
 __all__ = ["EmitError", "emit_c", "write_c"]
 
@@ -211,6 +212,15 @@ def _copy(graph: Graph, node: Node) -> _Arguments | None:
     return "matloom_copy", (f"{graph.tensors[node.inputs[0]].size_bytes}u",)
 
 
+def _lookup(graph: Graph, node: Node) -> _Arguments | None:
+    """Return a table of the operator's results, as a string: what lies in read-only memory."""
+    given, made = graph.tensors[node.inputs[0]], graph.tensors[node.outputs[0]]
+    if not {given.dtype, made.dtype} <= {"int8", "uint8"}:
+        return None
+    table = "".join(f"\\{byte:03o}" for byte in table_of(graph, node).tolist())
+    return "matloom_lookup", (f'(const uint8_t*)"{table}"', _elements(given))
+
+
 def _quantize(graph: Graph, node: Node) -> _Arguments | None:
     given, made = graph.tensors[node.inputs[0]], graph.tensors[node.outputs[0]]
     if made.dtype not in _INTEGERS:
@@ -262,4 +272,5 @@ _KERNELS: dict[Op, Callable[[Graph, Node], _Arguments | None]] = {
     Op.DEQUANTIZE: _dequantize,
     Op.ARG_MAX: _pick,
     Op.ARG_MIN: _pick,
+    **dict.fromkeys((Op.HARD_SWISH, Op.LEAKY_RELU, Op.LOGISTIC, Op.TANH), _lookup),
 }

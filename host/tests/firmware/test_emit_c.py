@@ -17,7 +17,7 @@ from matloom.data.digits import NETWORK
 from matloom.device.rtl import build as build_simulator
 from matloom.frontend.tflite import load_tflite
 from matloom.frontend.write import write_tflite
-from matloom.ir.attributes import Attributes, Axis, Softmax
+from matloom.ir.attributes import Attributes, Axis, LeakyRelu, Softmax
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.kernels.interpreter import interpret
 from matloom.testing.random_operators import Instances
@@ -190,6 +190,36 @@ def test_kernels(name, build, tmp_path):
     assert found == b"".join(np.ascontiguousarray(array).tobytes() for array in wanted)
 
 
+#: Operators by table, with scale and zero point of what they make; of the second two any.
+TABLES = {
+    Op.LOGISTIC: (Attributes(), 1 / 256, -128),
+    Op.TANH: (Attributes(), 1 / 128, 0),
+    Op.HARD_SWISH: (Attributes(), 0.043, -119),
+    Op.LEAKY_RELU: (LeakyRelu(alpha=-0.17), 0.031, 12),
+}
+
+
+@pytest.mark.parametrize("op", TABLES)
+@pytest.mark.parametrize(("scale", "zero"), [(0.047, 3), (0.011, -128)])
+def test_tables_are_those_of_tflite_micro(op, scale, zero, build, tmp_path):
+    """Every byte; the kernel itself has its results from our own definitions."""
+    runtime = pytest.importorskip(
+        "tflite_micro.python.tflite_micro.runtime", reason="tflite-micro is not installed"
+    )
+    attributes, made_scale, made_zero = TABLES[op]
+    given = tensor("x", (1, 256), "int8", scale, zero)
+    graph = one_node(op, attributes, given, tensor("y", (1, 256), "int8", made_scale, made_zero))
+    every = np.arange(-128, 128).astype(np.int8).reshape(1, 256)
+    interpreter = runtime.Interpreter.from_bytes(write_tflite(graph))
+    interpreter.set_input(every, 0)
+    interpreter.invoke()
+    wanted = interpreter.get_output(0)
+    assert len(np.unique(wanted)) > 20
+    program = compile_network(graph, "nano", check="none")
+    assert [step.kind for step in program.steps] == ["host"]
+    assert run(build, tmp_path, program, every.tobytes()) == wanted.tobytes()
+
+
 def test_digits_on_the_chip(build, tmp_path):
     """The whole network, SOFTMAX and all, from images to probabilities."""
     graph = load_tflite(NETWORK)
@@ -201,9 +231,9 @@ def test_digits_on_the_chip(build, tmp_path):
 
 
 def test_an_operator_without_a_kernel_is_named():
-    graph = Instances([11, 7], "uint8").make(Op.LOGISTIC)
+    graph = Instances([11, 7], "uint8").make(Op.MUL)
     program = compile_network(graph, "nano", check="none")
-    with pytest.raises(EmitError, match="LOGISTIC from uint8 to uint8 has none"):
+    with pytest.raises(EmitError, match="MUL from uint8 to uint8 has none"):
         emit_c(program, "net")
 
 
@@ -249,7 +279,8 @@ def frame_by_frame(interpreter, frames):
 
 
 @pytest.mark.slow
-def test_a_wake_word_remembers(build, tmp_path, wild):
+@pytest.mark.parametrize("tables", [0, 1])
+def test_a_wake_word_remembers(tables, build, tmp_path, wild):
     """100 frames, one after the other: variables stay in the engine's memory from call to call.
 
     What is not the wake word has probability 0, so the network puts out its logit as well.
@@ -267,8 +298,8 @@ def test_a_wake_word_remembers(build, tmp_path, wild):
     )
     wanted = np.stack([frame_by_frame(each, frames).view(np.uint8) for each in interpreters], 1)
     assert len(np.unique(wanted[:, 0])) > 20, "the logit must move"
-    # Its LOGISTIC is the engine's where it has tables.
-    config = replace(PRESETS["nano"], tables=1, products=1)
+    # Its LOGISTIC is the engine's where it has tables, and else a kernel's in C.
+    config = replace(PRESETS["nano"], tables=tables, products=tables)
     program = compile_network(replace(graph, outputs=(logit, *graph.outputs)), config, check="none")
     found = run(build, tmp_path, program, frames.tobytes(), board="simulator")
     assert found == wanted.tobytes()
