@@ -2,14 +2,17 @@
 
     python bench/netlist_mutants.py                        # goes on where the report ends
     python bench/netlist_mutants.py --count 400 --again    # from the beginning
+    python bench/netlist_mutants.py --minutes 0 --retry    # survivors alone, after wider streams
 
 Yosys changes one bit of one cell for each mutant (`mutate`: inverted, constant, or exchanged with
 another where a bit says so), all of them in one netlist with an input that chooses one, so that
 one simulator is built for all. Clocks are not mutated, nor memories' initial contents, which are
 random before the first run. A mutant runs legal and corrupted streams against the functional model,
-bus rules checked; survivors run more of them. Each has a process of its own with a limit: some
-hang, some make loops that no simulator settles. Survivors are compared with the module as it was by
-Yosys' equivalence check (`equiv_induct`): what no input tells apart is no mutant.
+bus rules and timestamps checked; survivors run more of them. Each has a process of its own with a
+limit: some hang, some make loops that no simulator settles. Survivors are compared with the module
+as it was by Yosys' equivalence check (`equiv_induct`): what no input tells apart is no mutant. What
+streams do not notice is put to the claims of `matloom_rtl.formal` about its unit. A report of
+another netlist is begun anew.
 """
 
 import argparse
@@ -20,10 +23,26 @@ import os
 import re
 import resource
 import time
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from mutant_proofs import noticing_claim, prepare
+from mutant_report import (
+    EQUIVALENT,
+    MORE_STREAMS,
+    NOTHING,
+    PROOFS,
+    REPORT,
+    STREAMS,
+    digest_of,
+    give_reasons,
+    kept,
+    summary,
+    unit_of,
+    write,
+)
+from mutant_yosys import equivalent, yosys
 
 from matloom.arch.config import Config, load_config
 from matloom.device.errors import DeviceError
@@ -33,12 +52,7 @@ from matloom.testing.checks import check_corrupted, check_streams
 from matloom.testing.pair import MEMORY_BYTES, Pair
 from matloom.toolchain import power_up, simulated
 from matloom.toolchain.cache import cache_folder
-from matloom_rtl.fpga.progress import FlowError
-from matloom_rtl.fpga.tools import YOSYS, find, run
 from matloom_rtl.generate import TOP_NAME, Chip, generate
-
-ROOT = Path(__file__).resolve().parents[1]
-REPORT = ROOT / "docs" / "results" / "netlist_mutants.json"
 
 #: Bits of the input that chooses a mutant.
 _BITS = 12
@@ -52,17 +66,11 @@ _NO_LOGIC = re.compile(r"\$meminit|-port (CLK|RD_CLK|WR_CLK) ")
 #: Seconds of a run: all others take far less than one.
 _RUN_SECONDS = 6.0
 
+#: Cycles without progress that make a fault of what hangs, and those of the longest run.
+_WATCHDOG, _RUN_CYCLES = 20_000, 1 << 19
+
 #: Streams of the first trial, and of one of survivors.
 _FEW, _MANY = (10, 10), (100, 60)
-
-#: Verdicts: noticed by the first streams, by more of them, by none; not told apart by any input.
-STREAMS, MORE_STREAMS, NOTHING, EQUIVALENT = "streams", "more streams", "nothing", "equivalent"
-
-
-def yosys(script: str, folder: Path) -> None:
-    """Run a script of Yosys in a folder; raises FlowError."""
-    (folder / "script.ys").write_text(script)
-    run([find(YOSYS).path, "-q", "script.ys"], folder, "yosys.log", lambda _line: None)
 
 
 def draw(chip: Chip, count: int, seed: int, folder: Path) -> list[str]:
@@ -104,6 +112,13 @@ class MutantTransport(RtlTransport):
         library.matloom_choose(number)
         return library
 
+    def wait_interrupt(self, cycles: int) -> int:
+        """Let the mutant run until its interrupt rises; a run that has none is noticed."""
+        count = super().wait_interrupt(min(cycles, _RUN_CYCLES))
+        if count >= _RUN_CYCLES:
+            raise DeviceError(f"no interrupt in {count} cycles")
+        return count
+
 
 def trial(config: Config, library: Path, number: int, streams: tuple[int, int]) -> None:
     """Run streams on a mutant; raises what notices it."""
@@ -111,6 +126,7 @@ def trial(config: Config, library: Path, number: int, streams: tuple[int, int]) 
     resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 5))
     chip = MutantTransport(config, library, number)
     pair = Pair.of(chip, config, timeout=_RUN_SECONDS)
+    pair.rtl.write("TIMEOUT", _WATCHDOG)
     check_streams(pair, number, streams[0])
     check_corrupted(pair, number, streams[1])
     if chip.stray_accesses:
@@ -143,46 +159,26 @@ def noticed(config: Config, library: Path, number: int, streams: tuple[int, int]
     return said
 
 
-def equivalent(mutant: str, folder: Path) -> bool:
-    """Return whether no input of its module tells a mutant from what it was (by induction)."""
-    module = _module(mutant)
-    script = (
-        f"read_rtlil chip.il\nhierarchy -top {module}\ncopy {module} gold\n"
-        f"mutate {mutant}\nrename {module} gate\nflatten gold gate\nmemory_map gold gate\n"
-        "opt_clean gold gate\nequiv_make gold gate joined\nhierarchy -top joined\nopt -full\n"
-        "equiv_simple -seq 3\nequiv_induct -seq 3\nequiv_status -assert\n"
-    )
-    try:
-        yosys(script, folder)
-    except FlowError:
-        return False
-    return True
-
-
-def _module(mutant: str) -> str:
-    found = re.search(r"-module (\S+)", mutant)
-    assert found is not None
-    return found[1]
-
-
-def unit_of(mutant: str) -> str:
-    """Return the unit of a mutant: the second level below the core, without Yosys' numbers."""
-    parts = [re.sub(r"\$\d+$", "", part) for part in _module(mutant).split(".")]
-    return ".".join(parts[2:4]) or ".".join(parts)
-
-
-def main() -> None:
-    """Draw, build, try, and write the report after each mutant."""
+def _options() -> argparse.Namespace:
     options = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     options.add_argument("--config", default="nano", help="preset or file")
     options.add_argument("--count", type=int, default=400, help="mutants that are drawn")
     options.add_argument("--seed", type=int, default=1, help="of the choice")
+    options.add_argument("--minutes", type=float, default=1e9, help="of streams: then proofs")
+    options.add_argument("--proof-seconds", type=int, default=300, help="of a proof; 0: no proofs")
+    options.add_argument("--retry", action="store_true", help="first streams of survivors again")
     options.add_argument("--again", action="store_true", help="forget the report")
     given = options.parse_args()
     if not 0 < given.count < 1 << _BITS:
         options.error(f"--count must be 1 to {(1 << _BITS) - 1}, not {given.count}")
+    return given
+
+
+def main() -> None:
+    """Draw, build, try, and write the report after each mutant."""
+    given = _options()
     config = load_config(given.config)
     chip = generate(config)
     folder = cache_folder() / "netlist_mutants" / f"{config.digest:08x}"
@@ -191,16 +187,25 @@ def main() -> None:
     flags = [*arguments(config, False, "none"), "-CFLAGS", "-DMATLOOM_MUTANTS"]
     print(f"building the simulator of {len(mutants)} mutants", flush=True)
     library = simulator_of(chip, with_mutants(mutants, folder), flags)
-    report = {"config": given.config, "seed": given.seed, "count": given.count, "mutants": {}}
+    report: dict[str, Any] = {
+        "config": given.config,
+        "seed": given.seed,
+        "count": given.count,
+        "netlist": digest_of(folder),
+        "mutants": {},
+    }
     if REPORT.is_file() and not given.again:
-        known = json.loads(REPORT.read_text())["mutants"]
-        # Those of other hardware are forgotten.
-        report["mutants"] = {name: known[name] for name in mutants if name in known}
-    campaign(config, library, mutants, report["mutants"], folder, lambda: _write(report))
-    count = Counter(item["verdict"] for item in report["mutants"].values())
-    real = sum(count.values()) - count[EQUIVALENT]
-    found = count[STREAMS] + count[MORE_STREAMS]
-    print(f"{dict(count)}; {found} of {real} are noticed: {found / max(real, 1):.1%}")
+        report["mutants"] = kept(json.loads(REPORT.read_text()), report)
+    verdicts, end = report["mutants"], time.monotonic() + 60 * given.minutes
+    if given.minutes:
+        campaign(config, library, mutants, verdicts, folder, (end, lambda: write(report)))
+    if given.retry:
+        try_again(config, library, mutants, verdicts, folder, lambda: write(report))
+    if given.proof_seconds:
+        try_proofs(config, verdicts, folder, given.proof_seconds, lambda: write(report))
+    give_reasons(report)
+    write(report)
+    print(summary(verdicts))
 
 
 def campaign(
@@ -209,14 +214,18 @@ def campaign(
     mutants: list[str],
     verdicts: dict[str, Any],
     folder: Path,
-    write: Callable[[], None],
+    end_write: tuple[float, Callable[[], None]],
 ) -> None:
-    """Try every mutant that has no verdict; `write` is called after each."""
-    if noticed(config, library, 0, _FEW):
-        raise SystemExit("the chip without a mutant must pass its streams")
+    """Try every mutant that has no verdict until the end; what writes is called after each."""
+    end, write = end_write
+    wrong = noticed(config, library, 0, _MANY)
+    if wrong:
+        raise SystemExit(f"the chip without a mutant must pass its streams, not end with {wrong}")
     for number, mutant in enumerate(mutants, start=1):
         if mutant in verdicts:
             continue
+        if time.monotonic() > end:
+            break
         begin = time.monotonic()
         verdict, by = STREAMS, noticed(config, library, number, _FEW)
         if not by and equivalent(mutant, folder):
@@ -231,8 +240,45 @@ def campaign(
         print(f"{number:4} {seconds:6.1f} s  {unit_of(mutant):28} {verdict:12} {by}", flush=True)
 
 
-def _write(report: dict[str, Any]) -> None:
-    REPORT.write_text(json.dumps(report, indent=1) + "\n")
+def try_again(
+    config: Config,
+    library: Path,
+    mutants: list[str],
+    verdicts: dict[str, Any],
+    folder: Path,
+    write: Callable[[], None],
+) -> None:
+    """Run the first streams on survivors once more, and compare them with what they were."""
+    for number, mutant in enumerate(mutants, start=1):
+        item = verdicts.get(mutant, {"verdict": ""})
+        if item["verdict"] != NOTHING:
+            continue
+        by = noticed(config, library, number, _FEW)
+        if by:
+            item.update(verdict=STREAMS, by=by)
+        elif equivalent(mutant, folder):
+            item.update(verdict=EQUIVALENT)
+        write()
+        print(f"{unit_of(mutant):28} {item['verdict']:12} {by}", flush=True)
+
+
+def try_proofs(
+    config: Config,
+    verdicts: dict[str, Any],
+    folder: Path,
+    seconds: int,
+    write: Callable[[], None],
+) -> None:
+    """Put what no stream notices to the claims about its unit, each once; `write` after each."""
+    left = [name for name, item in verdicts.items() if item["verdict"] == NOTHING]
+    left = [name for name in left if "claims" not in verdicts[name]]
+    claims = prepare(config, folder / "claims") if left else []
+    for mutant in left:
+        tried, by = noticing_claim(mutant, folder, claims, folder / "proof", seconds)
+        found = {"verdict": PROOFS, "by": by} if by else {}
+        verdicts[mutant].update(claims=tried, **found)
+        write()
+        print(f"{unit_of(mutant):28} {tried} claims {by}", flush=True)
 
 
 if __name__ == "__main__":

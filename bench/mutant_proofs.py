@@ -1,0 +1,204 @@
+"""Tries the claims of `matloom_rtl.formal` on mutants of the chip's netlist.
+
+A claim holds a unit of the chip, elaborated anew, with some registers as ports more. Its Verilog is
+that of the chip but for numbers of names, so lines of one are found in the other, and of these the
+cell that a mutant changes: the one of the same type, lines and parameters. Where there is none, or
+not as many, a claim is not tried. Claims are prepared once for a chip.
+"""
+
+import difflib
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from amaranth.back import verilog
+from amaranth.hdl import Fragment
+from mutant_yosys import module_of, yosys
+
+from matloom.arch.config import Config
+from matloom.toolchain import simulated
+from matloom_rtl.formal.engine import FAILED, NOT_PROVEN, PROVEN, digest_of, prove
+from matloom_rtl.formal.proof import Proof
+from matloom_rtl.formal.table import proofs_of
+
+__all__ = ["Prepared", "noticing_claim", "prepare"]
+
+#: Share of a module's lines that a claim's module must have, to be the same unit.
+_ALIKE = 0.6
+
+_CELL = re.compile(
+    r'(?:^  attribute \\src "(?P<src>[^"]*)"\n)?(?:^  attribute .*\n)*'
+    r"^  cell (?P<type>\$\S+) (?P<name>\S+)\n(?P<body>(?:^    .*\n)*?)^  end$",
+    re.MULTILINE,
+)
+_MODULE = re.compile(r"^module (\S+)\n(.*?)^end$", re.MULTILINE | re.DOTALL)
+_TEXT = re.compile(r"^module \\?(\S+?) ?\(.*?^endmodule$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """A claim with its text: Verilog, and as Yosys has it before a mutation."""
+
+    proof: Proof
+    folder: Path
+
+    @property
+    def verilog(self) -> str:
+        """Return the text in which lines are looked for."""
+        return (self.folder / "chip.v").read_text()
+
+
+def prepare(config: Config, folder: Path) -> list[Prepared]:
+    """Write every claim of a configuration in the quick set into a folder each."""
+    return prepared([proof for proof in proofs_of(config) if proof.quick], folder)
+
+
+def prepared(proofs: list[Proof], folder: Path) -> list[Prepared]:
+    """Write claims into a folder each, where they are not there."""
+    made = []
+    for proof in proofs:
+        text = proof.build().text()
+        place = folder / digest_of(proof, text)
+        place.mkdir(parents=True, exist_ok=True)
+        if not (place / "claim.il").is_file():
+            (place / "chip.v").write_text(simulated.simulated(_verilog(proof)))
+            yosys(
+                "read_verilog -formal chip.v\nhierarchy -top top\nproc\nopt_clean\n"
+                "write_rtlil claim.il\n",
+                place,
+            )
+        made.append(Prepared(proof=proof, folder=place))
+    return made
+
+
+def _verilog(proof: Proof) -> str:
+    claim = proof.build()
+    ports = [port for port in claim.ports if len(port)]
+    return verilog.convert(
+        Fragment.get(claim.module, None),
+        name="top",
+        ports=ports,
+        emit_src=False,
+        strip_internal_attrs=True,
+    )
+
+
+def _lines(text: str) -> list[str]:
+    """Return lines of Verilog without what differs between a chip and a claim."""
+    text = re.sub(r"\b\w+_reset\b|\breset\b", "rst", text)
+    text = re.sub(r"^(  reg .*?) = \d+'h[0-9a-f]+;", r"\1;", text, flags=re.MULTILINE)
+    return re.sub(r"\$\d+", "$", text).splitlines()
+
+
+@cache
+def _modules(text: str) -> dict[str, tuple[int, list[str]]]:
+    """Return of each module the number of its first line, and its lines."""
+    return {
+        found[1]: (text.count("\n", 0, found.start()) + 1, _lines(found[0]))
+        for found in _TEXT.finditer(text)
+    }
+
+
+@cache
+def _cells(path: Path) -> dict[str, list[re.Match[str]]]:
+    """Return the cells of each module that Yosys wrote."""
+    return {
+        found[1].removeprefix("\\"): list(_CELL.finditer(found[2]))
+        for found in _MODULE.finditer(path.read_text())
+    }
+
+
+def _alike(lines: list[str], others: list[str]) -> float:
+    """Return the share of lines that two modules have in common."""
+    return (Counter(lines) & Counter(others)).total() / max(len(lines), len(others))
+
+
+def _same_lines(module: tuple[int, list[str]], other: tuple[int, list[str]]) -> dict[int, int]:
+    """Return which line of another module a line is; nothing where they are different units."""
+    (first, lines), (other_first, others) = module, other
+    if _alike(lines, others) < _ALIKE:
+        return {}
+    blocks = difflib.SequenceMatcher(None, lines, others, autojunk=False).get_matching_blocks()
+    return {
+        first + block.a + n: other_first + block.b + n
+        for block in blocks
+        for n in range(block.size)
+    }
+
+
+def _place(cell: re.Match[str]) -> tuple[Any, ...]:
+    """Return the lines of a cell, its type and parameters."""
+    numbers = re.findall(r"(\d+)\.\d+-(\d+)\.\d+", cell["src"] or "")
+    lines = tuple((int(first), int(last)) for first, last in numbers)
+    return lines, cell["type"], tuple(re.findall(r"parameter (.*)", cell["body"]))
+
+
+def _counterparts(mutant: str, chip: Path, claim: Prepared) -> Iterator[str]:
+    """Yield the mutant as arguments of `mutate` for a claim: once for each unit that is its own."""
+    found = re.search(r"-module (\S+) -cell (\S+)", mutant)
+    assert found is not None
+    module, name = found.groups()
+    cells = _cells(chip / "chip.il")[module]
+    cell = next((each for each in cells if each["name"] == name), None)
+    if cell is None:
+        return
+    key = _place(cell)
+    same = [each["name"] for each in cells if _place(each) == key]
+    own = _modules((chip / "chip.v").read_text())[module]
+    for other, text in _modules(claim.verilog).items():
+        lines = _same_lines(own, text) if other != "top" else {}
+        if not lines or any(line not in lines for pair in key[0] for line in pair):
+            continue
+        there = (tuple((lines[a], lines[b]) for a, b in key[0]), *key[1:])
+        cells = _cells(claim.folder / "claim.il")[other]
+        names = [each["name"] for each in cells if _place(each) == there]
+        if len(names) == len(same):
+            words = re.sub(r" -(?:wire|src) \S+| -wirebit \d+", "", mutant)
+            counterpart = names[same.index(name)]
+            yield words.replace(f"{module} -cell {name}", f"{other} -cell {counterpart}")
+
+
+def noticing_claim(
+    mutant: str, chip: Path, claims: list[Prepared], folder: Path, seconds: int
+) -> tuple[int, str]:
+    """Return how many claims were tried on a mutant, and what the first that fails says.
+
+    A claim may take so many seconds. It notices a mutant where it is proven of the unit as it is,
+    and not of the mutant: it fails, or its induction does.
+    """
+    tried, own = 0, _modules((chip / "chip.v").read_text())[module_of(mutant)][1]
+
+    def distance(claim: Prepared) -> float:
+        """Return how far the units of a claim are from the mutant's, in lines."""
+        return -max(_alike(own, lines) for _first, lines in _modules(claim.verilog).values())
+
+    # Units with other parameters are alike, too: the mutant's own comes first.
+    for claim in sorted(claims, key=distance):
+        for counterpart in _counterparts(mutant, chip, claim):
+            if _verdict(claim, "", folder, seconds) != PROVEN:
+                continue
+            tried += 1
+            verdict = _verdict(claim, f"mutate {counterpart}\n", folder, seconds)
+            if verdict in (FAILED, NOT_PROVEN):
+                return tried, f"{claim.proof.kind}, {claim.proof.unit}: {verdict}"
+    return tried, ""
+
+
+@cache
+def _verdict(claim: Prepared, change: str, folder: Path, seconds: int) -> str:
+    """Return the verdict on a claim with a change; raise where a tool fails."""
+    result = prove(claim.proof, _mutated(claim, change), folder, seconds)
+    log = (folder / "log").read_text()
+    if result.verdict == FAILED and "Assert failed" not in log and "Unreached" not in log:
+        raise RuntimeError(f"{claim.proof.unit}: {result.detail}")
+    return result.verdict
+
+
+def _mutated(claim: Prepared, change: str) -> str:
+    """Return a claim in the language of Yosys, with a change."""
+    yosys(f"read_rtlil claim.il\n{change}write_rtlil mutant.il\n", claim.folder)
+    return (claim.folder / "mutant.il").read_text()

@@ -1,0 +1,57 @@
+"""Yosys for mutants of the netlist: scripts with a limit, and whether a mutant is one at all."""
+
+import re
+from pathlib import Path
+
+from matloom_rtl.fpga.progress import FlowError
+from matloom_rtl.fpga.tools import YOSYS, find, run
+
+__all__ = ["equivalent", "module_of", "yosys"]
+
+#: Seconds of processor time of an equivalence check; what takes longer counts as no equivalent.
+_EQUIVALENCE_SECONDS = 40
+
+
+def yosys(script: str, folder: Path, seconds: int = 3600) -> None:
+    """Run a script of Yosys in a folder, for so much processor time; raises FlowError."""
+    (folder / "script.ys").write_text(script)
+    limited = ["sh", "-c", f'ulimit -t {seconds} && exec "$0" "$@"']
+    command = [*limited, find(YOSYS).path, "-q", "script.ys"]
+    run(command, folder, "yosys.log", lambda _line: None)
+
+
+def equivalent(mutant: str, folder: Path) -> bool:
+    """Return whether no input of its module tells a mutant of `chip.il` from what it was.
+
+    Either by induction, with all nets that have a name; or from any state of the registers, each
+    with what it becomes, whatever nets between them are. What takes longer than the limit counts as
+    told apart.
+    """
+    module = module_of(mutant)
+    both = (
+        f"read_rtlil chip.il\nhierarchy -top {module}\ncopy {module} gold\n"
+        f"mutate {mutant}\nrename {module} gate\nflatten gold gate\nmemory_map gold gate\n"
+        "opt_clean gold gate\n"
+    )
+    alone = "expose -evert-dff -dff -shared gold gate\nrename -hide gold/w:* gate/w:*\n"
+    join = "equiv_make gold gate joined\nhierarchy -top joined\nopt -full\n"
+    ways = (
+        both + join + "equiv_simple -seq 3\nequiv_induct -seq 3\nequiv_status -assert\n",
+        both + alone + "opt_clean gold gate\n" + join + "equiv_simple\nequiv_status -assert\n",
+    )
+    return any(_passes(script, folder) for script in ways)
+
+
+def _passes(script: str, folder: Path) -> bool:
+    try:
+        yosys(script, folder, _EQUIVALENCE_SECONDS)
+    except FlowError:
+        return False
+    return True
+
+
+def module_of(mutant: str) -> str:
+    """Return the module that a mutant changes."""
+    found = re.search(r"-module (\S+)", mutant)
+    assert found is not None
+    return found[1]
