@@ -543,19 +543,29 @@ def _mutation_survivors() -> str:
 
 
 def _netlist_mutants() -> str:
-    """Return by unit which mutants of the netlist streams notice; equivalent ones do not count."""
+    """Return by unit what notices mutants of the netlist; those without effect do not count."""
     path = RESULTS / "netlist_mutants.json"
     found = list(json.loads(path.read_text())["mutants"].values()) if path.is_file() else []
-    kinds = ("streams", "more streams", "nothing", "equivalent")
+    kinds = ("streams", "more streams", "proofs", "nothing", "equivalent", "no difference")
     rows = []
     for unit in [*sorted({item["unit"] for item in found}), "all"]:
         counts = Counter(item["verdict"] for item in found if unit in (item["unit"], "all"))
-        noticed = counts["streams"] + counts["more streams"]
+        noticed = sum(counts[kind] for kind in kinds[:3])
         whole = noticed + counts["nothing"]
         score = f"{noticed / whole:.0%}" if whole else ""
+        if unit == "all" and whole:
+            score += " ({:.0%} to {:.0%})".format(*_interval(noticed, whole))
         rows.append([f"`{unit}`", str(whole), *(str(counts[kind]) for kind in kinds), score])
-    headings = ("mutants", "by 20 streams", "by 160 more", "by nothing", "equivalent", "score")
-    return _table(["unit", *headings], rows)
+    headings = ("mutants", "by 20 streams", "by 160 more", "by proofs", "by nothing")
+    return _table(["unit", *headings, "equivalent", "no difference", "score"], rows)
+
+
+def _interval(found: int, of: int) -> tuple[float, float]:
+    """Return Wilson's interval of a share, at 95 %."""
+    z = 1.96
+    middle = (found + z * z / 2) / (of + z * z)
+    half = z / (of + z * z) * (found * (of - found) / of + z * z / 4) ** 0.5
+    return middle - half, middle + half
 
 
 def _compiler_mutants() -> list[dict[str, Any]]:
