@@ -57,7 +57,12 @@ def main() -> None:
     arguments = parser.parse_args()
     kept = json.loads(REPORT.read_text()) if REPORT.is_file() else {"changes": {}}
     found = {"preset": PRESET, "device": DEVICE, "base": measured(PRESET)}
-    changes = {} if arguments.only is CHANGES else kept["changes"]
+    # What is kept was measured against the preset of then.
+    changes = {
+        name: {"base": kept["base"]["total"], **item}
+        for name, item in kept["changes"].items()
+        if arguments.only is not CHANGES
+    }
     for change in arguments.only:
         changes[change] = measured(f"{PRESET}+{change}")
         ordered = {name: changes[name] for name in CHANGES if name in changes}

@@ -33,6 +33,7 @@ def test_differences_have_their_sign(tmp_path, monkeypatch):
         return {"config_digest": "01234567", "versions": {"yosys": "0.70"}, "total": total}
 
     changes = {"one=0": item(9000, 5000, 4), "two=1": item(11500, 5001, 2)}
+    changes["old=1"] = {**item(9000, 5000, 4), "base": item(8900, 5010, 4)["total"]}
     report = {"preset": "nano", "device": "ecp5-85k", "base": item(10000, 5000, 4)}
     (tmp_path / "knobs.json").write_text(json.dumps({**report, "changes": changes}))
     monkeypatch.setattr(prices, "REPORT", tmp_path / "knobs.json")
@@ -40,3 +41,4 @@ def test_differences_have_their_sign(tmp_path, monkeypatch):
     assert "`nano` (10,000 tables, 5,000 flip-flops, digest\n`01234567`)" in text
     assert "| `one=0` | -1,000 | - | - | - |" in text
     assert "| `two=1` | +1,500 | +1 | -2 | - |" in text
+    assert "| `old=1` | +100 | -10 | - | - |" in text

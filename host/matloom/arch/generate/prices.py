@@ -14,8 +14,9 @@ _NOTE = """\
 `{preset}` ({base[total][COMB]:,} tables, {base[total][FF]:,} flip-flops, digest
 `{base[config_digest]}`) with one field changed, as Yosys {yosys} makes it for an ECP5, before
 placement: tables of four inputs, each carry of two bits and each table memory counted as nextpnr
-does (2 and 4). `python bench/knobs.py` measures anew. Clocks are not told: those of a chip swing by
-more from seed to seed than most of these fields move them.
+does (2 and 4). `python bench/knobs.py` measures anew, with `--only` some of them; the others are
+compared with `{preset}` as it was when they were measured. Clocks are not told: those of a chip
+swing by more from seed to seed than most of these fields move them.
 """
 
 _COLUMNS = {"COMB": "tables", "FF": "flip-flops", "DSP": "multipliers", "BRAM": "block RAM"}
@@ -36,5 +37,5 @@ def prices() -> str:
 
 def _difference(item: dict[str, Any], base: dict[str, Any], column: str) -> str:
     """Return a number of cells with its sign, and a dash for none."""
-    change = item["total"][column] - base["total"][column]
+    change = item["total"][column] - item.get("base", base["total"])[column]
     return f"{change:+,}" if change else "-"
