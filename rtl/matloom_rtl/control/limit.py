@@ -20,7 +20,7 @@ class Limit(wiring.Component):
     One counter for all units marks periods of `limit` + 1 cycles, and each unit has one bit: its
     oldest instruction has seen a mark. A second mark is one too many. So `late` comes with the
     cycle ``limit + 2`` of an instruction, or later, and with the cycle ``2 * limit + 2`` at the
-    latest; a counter and a comparison for each unit would be exact, and four times as large.
+    latest; a counter and a comparison for each unit would be exact, and larger.
 
     Members
     -------
