@@ -46,7 +46,12 @@ def placed() -> dict[str, Any]:
         for path in sorted(REPORTS.glob("*.json"))
         if not path.stem.endswith("_units")
     ]
-    routed = [report for report in reports if "area" in report and report.get("fmax_mhz")]
+    # What a board adds is its link and memory: a processor is no part of the model.
+    routed = [
+        report
+        for report in reports
+        if "area" in report and report.get("fmax_mhz") and "cpu" not in report
+    ]
     engines = {item["config_digest"]: item for item in routed if "board" not in item}
     nano = f"{load_config('nano').digest:08x}"
     units = json.loads((REPORTS / "ecp5-85k_nano_units.json").read_text())

@@ -42,6 +42,8 @@ def test_routed_design(path):
     report = json.loads(path.read_text())
     if not str(report["device"]).startswith("ecp5"):
         pytest.skip("formulas of boards are of blocks of 18 Kbit with one multiplier")
+    if "cpu" in report:
+        pytest.skip("formulas of boards are of those with a host link")
     config = Config(**report["config"])
     area, soft = report["area"], report["columns_in_tables"]
     rams = own_block_rams(config)
