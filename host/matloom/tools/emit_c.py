@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from matloom.ir.attributes import Axis
+from matloom.ir.attributes import Axis, Reference
 from matloom.ir.graph import Graph, Node, Op, Tensor
 from matloom.ir.scales import rescale_multiplier, softmax_scale
 from matloom.program import HostStep, Program
@@ -166,11 +166,17 @@ def _call(graph: Graph, node: Node, output: str, source: str) -> str:
     arguments = None if emit is None else emit(graph, node)
     if arguments is None:
         raise EmitError(
-            f"--emit c must have a kernel in C for each step of the host, and {node.op} "
+            f"--emit c must have a kernel in C for each step of the host, and {_operator(node)} "
             f"from {given.dtype} to {made.dtype} has none"
         )
     function, rest = arguments
     return f"{function}({', '.join((output, source, *rest))});"
+
+
+def _operator(node: Node) -> str:
+    """Return the name of an operator; of what a reference interpreter runs, those of its model."""
+    opaque = node.op is Op.REFERENCE
+    return " and ".join(node.attributes_as(Reference).operators) if opaque else node.op
 
 
 _Arguments = tuple[str, tuple[str, ...]]

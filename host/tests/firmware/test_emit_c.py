@@ -15,6 +15,7 @@ from matloom.arch.config import PRESETS
 from matloom.compiler import compile_network
 from matloom.data.digits import NETWORK
 from matloom.device.rtl import build as build_simulator
+from matloom.frontend.opaque import file_tensor, whole
 from matloom.frontend.tflite import load_tflite
 from matloom.frontend.write import write_tflite
 from matloom.ir.attributes import Attributes, Axis, LeakyRelu, Softmax
@@ -235,6 +236,15 @@ def test_an_operator_without_a_kernel_is_named():
     program = compile_network(graph, "nano", check="none")
     with pytest.raises(EmitError, match="MUL from uint8 to uint8 has none"):
         emit_c(program, "net")
+
+
+def test_operators_of_a_reference_interpreter_are_named():
+    graph = Instances([11, 7], "int8").make(Op.TANH)
+    node = whole(["TANH"], "a test", graph.inputs, graph.outputs, len(graph.tensors))
+    tensors = {**graph.tensors, len(graph.tensors): file_tensor(write_tflite(graph))}
+    opaque = replace(graph, tensors=tensors, nodes=(node,))
+    with pytest.raises(EmitError, match="TANH from int8 to int8 has none"):
+        emit_c(compile_network(opaque, "nano", check="none"), "net")
 
 
 def test_names(tmp_path):
