@@ -5,14 +5,14 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from matloom.arch.config import Config
-from matloom.arch.csr import EXEC_CAUSES, Fault
+from matloom.arch.csr import EXEC_CAUSES
 from matloom.arch.isa import INSTRUCTION_WORD_BYTES, UNITS, Opcode, Region
 from matloom_rtl.bus.axi_lite import AxiLiteSignature
 from matloom_rtl.control.counters import Counters
 from matloom_rtl.control.csr import ASKERS, Registers
 from matloom_rtl.control.dispatch import Dispatch
 from matloom_rtl.control.layouts import GRANULE_BITS, RECORD_BITS, count_bits
-from matloom_rtl.control.limit import Limit
+from matloom_rtl.control.limit import Limit, late_fault
 from matloom_rtl.control.queues import Queues
 from matloom_rtl.control.supervisor import Supervisor
 from matloom_rtl.control.timestamps import Timestamps
@@ -195,22 +195,6 @@ class Control(wiring.Component):
             dispatch.region_bytes.eq(registers.region_bytes),
         ]
 
-    def _late(self, m: Module, registers, supervisor, completed):
-        """Return what `_faults` takes of an instruction that takes too long."""
-        m.submodules.limit = limit = Limit()
-        met = self.exec_met.all()
-        for number, (opcode, unit) in enumerate(self._units().items()):
-            # LOAD and STORE take a command with its last row, and are not busy between its rows.
-            offered = unit.command.valid & (met if opcode is Opcode.EXEC else 1)
-            m.d.comb += limit.busy[number].eq(unit.busy | offered)
-        m.d.comb += [
-            limit.limit.eq(registers.limit),
-            limit.running.eq(supervisor.running),
-            limit.done.eq(Cat(unit.done for unit in self._units().values())),
-            limit.completed.eq(completed),
-        ]
-        return limit.late, Fault.LIMIT, 0, limit.unit, limit.unit, limit.index
-
     def _supervise(self, m: Module, registers, supervisor, dispatch, completed):
         units = self._units()
         # Two cycles late, as far as it comes; the watchdog does not mind.
@@ -239,8 +223,11 @@ class Control(wiring.Component):
         for number, unit in reversed(list(enumerate(units.values()))):
             with m.If(unit.busy):
                 m.d.comb += supervisor.busy_unit.eq(number + 1)
-        has_limit = self._config.time_limit
-        late = [self._late(m, registers, supervisor, completed)] if has_limit else []
+        late = []
+        if self._config.time_limit:
+            m.submodules.limit = limit = Limit()
+            m.d.comb += limit.completed.eq(completed)
+            late.append(late_fault(m, limit, registers, supervisor, units, self.exec_met.all()))
         self._faults(m, supervisor, dispatch, completed, late)
 
     def _faults(self, m: Module, supervisor, dispatch, completed, late):

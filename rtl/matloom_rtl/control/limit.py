@@ -1,13 +1,14 @@
 """The limit on an instruction's time: what the watchdog misses, for something always moves."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from matloom.arch.isa import UNITS
+from matloom.arch.csr import Fault
+from matloom.arch.isa import UNITS, Opcode
 from matloom_rtl.control.layouts import RECORD_BITS
 
-__all__ = ["Limit"]
+__all__ = ["Limit", "late_fault"]
 
 
 class Limit(wiring.Component):
@@ -66,3 +67,27 @@ class Limit(wiring.Component):
                     self.index.eq(self.completed[number]),
                 ]
         return m
+
+
+def late_fault(m: Module, limit: Limit, registers, supervisor, units, exec_met):
+    """Connect a limit to the units; return a fault: valid, cause, address, unit, opcode, index.
+
+    Parameters
+    ----------
+    units:
+        Their commands by opcode, in the order of `UNITS`.
+    exec_met:
+        Whether the head of EXEC's queue waits for nothing: its command is not gated by that.
+    """
+    # LOAD and STORE take a command with its last row, and are not busy between its rows.
+    busy = (
+        unit.busy | (unit.command.valid & (exec_met if opcode is Opcode.EXEC else 1))
+        for opcode, unit in units.items()
+    )
+    m.d.comb += [
+        limit.busy.eq(Cat(busy)),
+        limit.done.eq(Cat(unit.done for unit in units.values())),
+        limit.limit.eq(registers.limit),
+        limit.running.eq(supervisor.running),
+    ]
+    return limit.late, Fault.LIMIT, 0, limit.unit, limit.unit, limit.index

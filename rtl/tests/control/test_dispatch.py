@@ -255,7 +255,7 @@ def test_corrupted_instructions_fault_as_the_tables_say(seed, config):
             issued, index = await restart(ctx), 0
 
     simulate(ResetInserter(reset)(with_regions(dut)), main, cycles=150_000)
-    unreached = {Fault.COMMAND_RANGE, Fault.AXI_READ, Fault.AXI_WRITE, Fault.TIMEOUT}
+    unreached = {Fault.COMMAND_RANGE, Fault.AXI_READ, Fault.AXI_WRITE, Fault.TIMEOUT, Fault.LIMIT}
     if not config.checks:
         unreached |= {Fault.SPAD_RANGE, Fault.ACC_RANGE}
         assert not seen[Fault.SPAD_RANGE]
