@@ -72,6 +72,7 @@ def test_an_sdram_has_a_register_at_each_pin(sdram_plan):
     assert "[16383:0]" not in text
 
 
+@pytest.mark.slow  # It generates two boards with 256 KiB each.
 def test_digest_tells_plans_apart(plan):
     board = load_board("orangecrab-85f")
     again, slower = make_plan(board, LEAST), make_plan(board, LEAST, 48_000_000)
@@ -111,7 +112,10 @@ def test_memory_that_the_engine_does_not_divide(tmp_path):
         board_verilog(board, load_config(LEAST), *settings_for(board))
 
 
-@pytest.mark.parametrize(("cpu", "baud", "divisor"), [("default", 3, 21), ("lite", 2, 31)])
+@pytest.mark.parametrize(
+    ("cpu", "baud", "divisor"),
+    [("default", 3, 21), pytest.param("lite", 2, 31, marks=pytest.mark.slow)],
+)
 def test_a_system_on_chip_in_place_of_the_link(cpu, baud, divisor):
     pytest.importorskip("amaranth_boards", reason="amaranth-boards is absent: extra boards")
     pytest.importorskip("pythondata_cpu_vexriscv", reason="needs a processor: extra soc")
