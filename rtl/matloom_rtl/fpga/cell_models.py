@@ -1,5 +1,7 @@
 """Models for simulation of an ECP5's blocks that Yosys' library leaves black."""
 
+from matloom_rtl.fpga.pll_model import PLL
+
 __all__ = ["ECP5_BLOCKS"]
 
 #: Bits of an ECP5's block memory: words of 18, as its parameters INITVAL have them, in rows of 16.
@@ -191,4 +193,4 @@ endmodule
 """
 
 #: Verilog of each black box by its name, with what it needs.
-ECP5_BLOCKS = {"MULT18X18D": _MULTIPLIER, "DP16KD": _MEMORY}
+ECP5_BLOCKS = {"MULT18X18D": _MULTIPLIER, "DP16KD": _MEMORY, "EHXPLLL": PLL}
