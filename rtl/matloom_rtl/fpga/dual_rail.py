@@ -1,0 +1,189 @@
+"""A chip in two-valued Verilog that says of each bit whether it is defined."""
+
+import json
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from matloom_rtl.fpga.progress import FlowError
+from matloom_rtl.fpga.rails import Memory, Register, WritePort, written
+from matloom_rtl.fpga.tools import YOSYS, find, run
+
+__all__ = ["MUTANT_CHOICE", "DualRail", "dual_rail"]
+
+#: Name of the wires, and of the input, that choose a mutant.
+MUTANT_CHOICE = "mutsel"
+
+#: The design flat, with memories as cells that read at once, and registers without enable or reset.
+_FLATTEN = (
+    "read_verilog chip.v; hierarchy -top {top}; proc -norom; flatten; opt_clean; "
+    "memory_collect; opt_clean; delete t:$scopeinfo; write_json flat.json"
+)
+#: What is left is logic alone, which `xprop` gives a second rail: of what nothing drives, too.
+_SPLIT = (
+    "read_json logic.json; setundef -undriven -undef; xprop -split-ports -required; bwmuxmap; "
+    "opt_expr; opt_merge; opt_clean; write_verilog -noattr logic.v"
+)
+
+#: Parameters of memories that this knows one value of.
+_MEMORY_RULES = {
+    "OFFSET": 0,
+    "RD_CLK_ENABLE": 0,
+    "RD_WIDE_CONTINUATION": 0,
+    "WR_WIDE_CONTINUATION": 0,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class DualRail:
+    """A design of two rails.
+
+    Members
+    -------
+    verilog:
+        Text of the same ports that calls `matloom_probe(cycle, number, 0)` when an output that has
+        a meaning is undefined for the first time.
+    checks:
+        The outputs by their numbers.
+    registers:
+        Names of registers, which all begin undefined.
+    """
+
+    verilog: str
+    checks: tuple[str, ...]
+    registers: tuple[str, ...]
+
+
+def dual_rail(verilog: str, top: str, say: Callable[[str], None] = print) -> DualRail:
+    """Return a design whose state is undefined until it is written, with checks of its outputs.
+
+    Registers have no initial value, memories no contents but tables, which nothing writes. A bit
+    is defined or not as in Verilog of four states, the rules of Yosys' pass `xprop` for operators:
+    an undefined bit makes a sum, a product or a comparison undefined as a whole, and a choice
+    where the bits to be chosen from differ. Inputs are defined, but for payloads of AXI channels
+    that are not valid. Checks begin with the first clock edge at which `rst` is high; while it is,
+    VALID is checked alone.
+
+    Wires `mutsel` that nothing drives, in any modules, are one more input: it may choose a mutant.
+
+    Errors
+    ------
+    FlowError
+        Yosys is absent or fails; a memory or a register has what this does not know.
+    """
+    yosys = find(YOSYS).path
+    with tempfile.TemporaryDirectory(prefix="matloom-rails-") as name:
+        folder = Path(name)
+        (folder / "chip.v").write_text(verilog)
+        run([yosys, "-q", "-p", _FLATTEN.format(top=top)], folder, "flatten.log", say)
+        design = json.loads((folder / "flat.json").read_text())
+        module = design["modules"][top]
+        _join_choices(module)
+        ports = {
+            name: (port["direction"], len(port["bits"])) for name, port in module["ports"].items()
+        }
+        memories, registers = _cut(module)
+        design["modules"] = {f"{top}_logic": module}
+        (folder / "logic.json").write_text(json.dumps(design))
+        run([yosys, "-q", "-p", _SPLIT], folder, "split.log", say)
+        logic = (folder / "logic.v").read_text()
+    text, checks = written(top, ports, memories, registers)
+    return DualRail(
+        verilog=logic + text,
+        checks=checks,
+        registers=tuple(register.name for register in registers),
+    )
+
+
+def _join_choices(module: dict[str, Any]) -> None:
+    """Make one input of all wires that choose a mutant."""
+    choices = [
+        net["bits"]
+        for name, net in module["netnames"].items()
+        if name.rpartition(".")[2] == MUTANT_CHOICE
+    ]
+    if not choices:
+        return
+    same = {bit: one for bits in choices for bit, one in zip(bits, choices[0], strict=True)}
+    for cell in module["cells"].values():
+        for bits in cell["connections"].values():
+            bits[:] = [same.get(bit, bit) for bit in bits]
+    _add_port(module, MUTANT_CHOICE, "input", choices[0])
+
+
+def _cut(module: dict[str, Any]) -> tuple[list[Memory], list[Register]]:
+    """Take memories and registers out of a module: what they read and hold are its inputs now."""
+    for net in module["netnames"].values():
+        net["attributes"].pop("init", None)
+    names = _names(module)
+    memories, registers = list[Memory](), list[Register]()
+    for cell in [name for name, each in module["cells"].items() if each["type"] == "$mem_v2"]:
+        memories.append(_cut_memory(module, cell, len(memories)))
+    for cell in [name for name, each in module["cells"].items() if each["type"] == "$dff"]:
+        registers.append(_cut_register(module, cell, len(registers), names))
+    return memories, registers
+
+
+def _names(module: dict[str, Any]) -> dict[int, str]:
+    """Return a name of each bit, the one of fewest levels."""
+    names: dict[int, str] = {}
+    public = (name for name, net in module["netnames"].items() if not net["hide_name"])
+    for name in sorted(public, key=lambda name: (name.count("."), name)):
+        for bit in module["netnames"][name]["bits"]:
+            names.setdefault(bit, name)
+    return names
+
+
+def _number(cell: dict[str, Any], parameter: str) -> int:
+    return int(cell["parameters"][parameter], 2)
+
+
+def _cut_memory(module: dict[str, Any], name: str, place: int) -> Memory:
+    cell = module["cells"].pop(name)
+    for parameter, value in _MEMORY_RULES.items():
+        if _number(cell, parameter) != value:
+            raise FlowError(f"memory {name} must have {parameter} {value} to have two rails")
+    width, words, writers = (_number(cell, each) for each in ("WIDTH", "SIZE", "WR_PORTS"))
+    if writers and _number(cell, "WR_CLK_ENABLE") != (1 << writers) - 1:
+        raise FlowError(f"memory {name} must be written at a clock's edge to have two rails")
+    prefix = f"memory_{place}"
+    for port in ("RD_ADDR", "WR_ADDR", "WR_DATA", "WR_EN"):
+        _add_port(module, f"{prefix}_{port.lower()}", "output", cell["connections"][port])
+    _add_port(module, f"{prefix}_rd_data", "input", cell["connections"]["RD_DATA"])
+    enables = cell["connections"]["WR_EN"]
+    contents = cell["parameters"]["INIT"][::-1] if not writers else ""
+    return Memory(
+        prefix=prefix,
+        name=name,
+        width=width,
+        words=words,
+        address_bits=_number(cell, "ABITS"),
+        readers=_number(cell, "RD_PORTS"),
+        writers=tuple(
+            WritePort(enables=tuple(enables[start : start + width]))
+            for start in range(0, width * writers, width)
+        ),
+        table=tuple(
+            contents[start : start + width][::-1] for start in range(0, len(contents), width)
+        ),
+    )
+
+
+def _cut_register(module: dict[str, Any], name: str, place: int, names: dict[int, str]) -> Register:
+    cell = module["cells"].pop(name)
+    if not _number(cell, "CLK_POLARITY"):
+        raise FlowError(f"register {name} must have a rising edge to have two rails")
+    prefix = f"register_{place}"
+    bits = cell["connections"]["Q"]
+    _add_port(module, f"{prefix}_next", "output", cell["connections"]["D"])
+    _add_port(module, f"{prefix}_now", "input", bits)
+    return Register(prefix=prefix, name=names.get(bits[0], name), width=len(bits))
+
+
+def _add_port(module: dict[str, Any], name: str, direction: str, bits: list[Any]) -> None:
+    """Make bits a port; there may be none."""
+    if bits:
+        module["ports"][name] = {"direction": direction, "bits": bits}
+        module["netnames"][name] = {"hide_name": 0, "bits": bits, "attributes": {}}

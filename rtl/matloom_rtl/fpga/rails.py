@@ -1,0 +1,251 @@
+"""Registers and memories of two rails, and checks of outputs, around logic of two rails."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+__all__ = ["Memory", "Register", "WritePort", "written"]
+
+#: A port of an AXI channel: a payload has a meaning where the channel's VALID says so.
+_CHANNEL = re.compile(r"(?P<channel>[ms]_axil?_(?:aw|w|b|ar|r))(?P<name>[a-z]+)")
+
+_HANDSHAKES = ("valid", "ready")
+
+_CLOCK, _RESET = "clk", "rst"
+
+_PROBE = """\
+  import "DPI-C" function void matloom_probe(input longint cycle, input int kind, input int units);
+  longint cycle = 0;
+  reg begun = 1'b0;
+  reg [{last}:0] told = '0;
+  wire [{last}:0] undefined;
+  integer check;
+  always @(posedge clk) begin
+    cycle <= cycle + 1;
+    begun <= begun | rst;
+    if (begun && |(undefined & ~told)) begin
+      told <= told | undefined;
+      for (check = 0; check <= {last}; check = check + 1)
+        if (undefined[check] & ~told[check]) matloom_probe(cycle, check, 0);
+    end
+  end
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Register:
+    """A register, whose logic has ports `<prefix>_next` and `<prefix>_now`."""
+
+    prefix: str
+    name: str
+    width: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class WritePort:
+    """What enables each bit of a memory's word: equal where one condition does."""
+
+    enables: tuple[Any, ...]
+
+    def lanes(self) -> Iterator[tuple[int, int]]:
+        """Yield first and last bit of each run of bits that one condition enables."""
+        for _enable, bits in groupby(range(len(self.enables)), lambda bit: self.enables[bit]):
+            places = list(bits)
+            yield places[0], places[-1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory:
+    """A memory that reads at once, whose logic has ports `<prefix>_rd_addr`, and so on.
+
+    Members
+    -------
+    table:
+        Words of one that nothing writes, digits 0, 1 and x, the highest bit first.
+    """
+
+    prefix: str
+    name: str
+    width: int
+    words: int
+    address_bits: int
+    readers: int
+    writers: tuple[WritePort, ...]
+    table: tuple[str, ...]
+
+
+def written(
+    top: str,
+    ports: Mapping[str, tuple[str, int]],
+    memories: Sequence[Memory],
+    registers: Sequence[Register],
+) -> tuple[str, tuple[str, ...]]:
+    """Return a module `top` around `<top>_logic`, and the names of what it checks.
+
+    `ports` are direction and width of those of the module, which has a clock `clk` and a reset
+    `rst`.
+    """
+    checks = _checks(ports)
+    text = [f"module {top} ({', '.join(ports)});\n"]
+    for name, (direction, width) in ports.items():
+        text.append(f"  {direction} [{width - 1}:0] {name};\n".replace(" [0:0]", ""))
+        if direction == "output":
+            text.append(f"  wire [{width - 1}:0] {name}_x;\n")
+    text += [_register(register) for register in registers]
+    text += [_memory(memory) for memory in memories]
+    text += [_instance(top, ports, memories, registers), _PROBE.format(last=len(checks) - 1)]
+    text += [
+        f"  assign undefined[{place}] = {condition};\n"
+        for place, condition in enumerate(checks.values())
+    ]
+    return "".join(text) + "endmodule\n", tuple(checks)
+
+
+def _checks(ports: Mapping[str, tuple[str, int]]) -> dict[str, str]:
+    """Return of each output when it is undefined and has a meaning."""
+    checks: dict[str, str] = {}
+    for name, (direction, width) in ports.items():
+        if direction != "output":
+            continue
+        undefined, channel = f"|{name}_x", _CHANNEL.fullmatch(name)
+        if channel and channel["name"] not in _HANDSHAKES:
+            undefined = f"{channel['channel']}valid & ({undefined})"
+        elif not channel or channel["name"] != "valid":
+            undefined = f"~{_RESET} & ({undefined})"
+        if channel and channel["name"] == "data" and f"{channel['channel']}strb" in ports:
+            strobes, valid = f"{channel['channel']}strb", f"{channel['channel']}valid"
+            for lane in range(width // 8):
+                byte = f"|{name}_x[{8 * lane + 7}:{8 * lane}]"
+                checks[f"{name} byte {lane}"] = f"{valid} & {strobes}[{lane}] & ({byte})"
+        else:
+            checks[name] = undefined
+    return checks
+
+
+def _register(register: Register) -> str:
+    name, word = register.prefix, f"[{register.width - 1}:0]"
+    rails = "".join(
+        f"  reg {word} {name}_now_{rail} = {start};\n  wire {word} {name}_next_{rail};\n"
+        for rail, start in (("d", "'0"), ("x", "'1"))
+    )
+    return (
+        f"  // {register.name}\n{rails}  always @(posedge {_CLOCK}) begin\n"
+        f"    {name}_now_d <= {name}_next_d;\n    {name}_now_x <= {name}_next_x;\n  end\n"
+    )
+
+
+def _memory(memory: Memory) -> str:
+    name, word = memory.prefix, f"[{memory.width - 1}:0]"
+    wires = [("rd_addr", memory.address_bits * memory.readers)]
+    wires += [("rd_data", memory.width * memory.readers)]
+    if memory.writers:
+        writers = len(memory.writers)
+        wires += [("wr_addr", memory.address_bits * writers)]
+        wires += [(port, memory.width * writers) for port in ("wr_data", "wr_en")]
+    text = [f"  // {memory.name}\n"]
+    for rail in "dx":
+        text.append(f"  reg {word} {name}_{rail} [{memory.words - 1}:0];\n")
+        text += [f"  wire [{width - 1}:0] {name}_{port}_{rail};\n" for port, width in wires]
+    text += [f"  integer {name}_i;\n", _first_contents(memory)]
+    text += [_read(memory, port) for port in range(memory.readers)]
+    if memory.writers:
+        text.append(f"  always @(posedge {_CLOCK}) begin\n")
+        text += [_write(memory, port) for port in range(len(memory.writers))]
+        text.append("  end\n")
+    return "".join(text)
+
+
+def _first_contents(memory: Memory) -> str:
+    name, width = memory.prefix, memory.width
+    at = f"[{name}_i]"
+    lines = [
+        f"    {_each(memory)} begin\n      {name}_d{at} = '0;\n      {name}_x{at} = '1;\n    end\n"
+    ]
+    for place, word in enumerate(memory.table):
+        value, undefined = word.replace("x", "0"), re.sub("[01]", "0", word).replace("x", "1")
+        lines.append(f"    {name}_d[{place}] = {width}'b{value};\n")
+        lines.append(f"    {name}_x[{place}] = {width}'b{undefined};\n")
+    return "  initial begin\n" + "".join(lines) + "  end\n"
+
+
+def _each(memory: Memory) -> str:
+    """Return the head of a loop over all words."""
+    place = f"{memory.prefix}_i"
+    return f"for ({place} = 0; {place} < {memory.words}; {place} = {place} + 1)"
+
+
+def _part(wire: str, place: int, width: int) -> str:
+    """Return one port's share of a wire that has those of all."""
+    return f"{wire}[{width * place + width - 1}:{width * place}]"
+
+
+def _outside(memory: Memory, port: str, place: int) -> str:
+    """Return when an address names no word, though it is defined."""
+    if memory.words == 1 << memory.address_bits:
+        return "1'b0"
+    address = _part(f"{memory.prefix}_{port}_addr_d", place, memory.address_bits)
+    return f"({address} >= {memory.address_bits}'d{memory.words})"
+
+
+def _read(memory: Memory, place: int) -> str:
+    """Return a port that reads what is undefined where its address is."""
+    name, bits = memory.prefix, memory.address_bits
+    address = _part(f"{name}_rd_addr_d", place, bits)
+    lost = f"(|{_part(f'{name}_rd_addr_x', place, bits)} | {_outside(memory, 'rd', place)})"
+    return "".join(
+        f"  assign {_part(f'{name}_rd_data_{rail}', place, memory.width)} = "
+        f"{lost} ? {lose} : {name}_{rail}[{address}];\n"
+        for rail, lose in (("d", "'0"), ("x", "'1"))
+    )
+
+
+def _write(memory: Memory, place: int) -> str:
+    """Return a port that makes undefined what it might write, all words if it knows not which."""
+    name, bits, width = memory.prefix, memory.address_bits, memory.width
+    address, unknown = (_part(f"{name}_wr_addr_{rail}", place, bits) for rail in "dx")
+    lines = []
+    for first, last in memory.writers[place].lanes():
+        low, high = width * place + first, width * place + last
+        sure, perhaps = (f"{name}_wr_en_{rail}[{low}]" for rail in "dx")
+        lane, at = f"[{last}:{first}]", f"[{name}_i]"
+        lines.append(
+            f"    if (|{unknown}) begin\n      if ({sure} | {perhaps})\n"
+            f"        {_each(memory)} begin\n"
+            f"          {name}_d{at}{lane} <= '0;\n          {name}_x{at}{lane} <= '1;\n"
+            f"        end\n    end else if (~{_outside(memory, 'wr', place)}) begin\n"
+            f"      if ({sure}) begin\n"
+            f"        {name}_d[{address}]{lane} <= {name}_wr_data_d[{high}:{low}];\n"
+            f"        {name}_x[{address}]{lane} <= {name}_wr_data_x[{high}:{low}];\n"
+            f"      end else if ({perhaps}) begin\n"
+            f"        {name}_d[{address}]{lane} <= '0;\n        {name}_x[{address}]{lane} <= '1;\n"
+            f"      end\n    end\n"
+        )
+    return "".join(lines)
+
+
+def _unmeant(name: str, width: int) -> str:
+    """Return which bits of an input are undefined: payloads that are not valid."""
+    channel = _CHANNEL.fullmatch(name)
+    if not channel or channel["name"] in _HANDSHAKES:
+        return f"{width}'b0"
+    return f"{{{width}{{~{channel['channel']}valid}}}}"
+
+
+def _instance(
+    top: str,
+    ports: Mapping[str, tuple[str, int]],
+    memories: Sequence[Memory],
+    registers: Sequence[Register],
+) -> str:
+    links = list[str]()
+    for name, (direction, width) in ports.items():
+        other = f"{name}_x" if direction == "output" else _unmeant(name, width)
+        links += [f".{name}_d({name})", f".{name}_x({other})"]
+    inner = [f"{each.prefix}_{port}" for each in registers for port in ("now", "next")]
+    for memory in memories:
+        read, write = ("rd_addr", "rd_data"), ("wr_addr", "wr_data", "wr_en")
+        inner += [f"{memory.prefix}_{port}" for port in read + (write if memory.writers else ())]
+    links += [f".{name}_{rail}({name}_{rail})" for name in inner for rail in "dx"]
+    return f"  {top}_logic logic_of_two_rails (" + ",\n    ".join(links) + ");\n"
