@@ -50,7 +50,7 @@ def build(
     """
     from matloom_rtl.fpga.netlist import yosys_version
 
-    changed = inspect.getsource(change) if change else ""
+    changed = Path(inspect.getfile(change)).read_text() if change else ""
     digest = f"two rails {yosys_version()} {source_digest(config, False, 'events')} {changed}"
     return remembered(
         hashlib.sha256(digest.encode()).hexdigest(), lambda: _build(config, change, on_line)
