@@ -80,4 +80,5 @@ def _draw(generator: random.Random) -> Config:
         checks=int(generator.random() < 0.8),
         counters=generator.choice((0, 1, 2, 2)),
         address_first=int(generator.random() < 0.3),
+        time_limit=generator.randint(0, 1),
     )
