@@ -28,6 +28,7 @@ CHANGES = (
     "checks=0",
     "counters=1",
     "time_limit=1",
+    "parity=1",
     "timestamps=0",
     "timestamps=0+counters=0",
     "address_first=1",

@@ -303,9 +303,10 @@ enum matloom_configuration {
   MATLOOM_CONFIGURATION_MAXIMUM = 22,
   MATLOOM_CONFIGURATION_CHECKS = 23,
   MATLOOM_CONFIGURATION_TIME_LIMIT = 24,
+  MATLOOM_CONFIGURATION_PARITY = 25,
 };
 #define MATLOOM_CONFIGURATION_FIELDS 23u /* at least */
-#define MATLOOM_CONFIGURATION_ADDED 1u /* more, at most */
+#define MATLOOM_CONFIGURATION_ADDED 2u /* more, at most */
 
 /* Operators of host steps. */
 enum matloom_operator {

@@ -80,6 +80,12 @@ class Core(wiring.Component):
         connect(m, control.post, post.unit)
         connect(m, control.store, store.unit)
         m.d.comb += [execute.met.eq(control.exec_met), control.exec_cause.eq(execute.cause)]
+        if config.parity:
+            # EXEC has two ports; then come those of POST and STORE.
+            m.d.comb += [
+                control.spad_wrong.eq(Cat(spad.wrong[:2].any(), spad.wrong[2:])),
+                control.acc_wrong.eq(accumulators.wrong),
+            ]
         m.d.comb += [post.fetch.eq(control.post_fetch), execute.constants.eq(load.constants)]
         # The units follow a reset later, but AXI asks for silence at once.
         offered = (

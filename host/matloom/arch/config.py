@@ -26,7 +26,7 @@ INTERFACE_VERSION = 7
 #: Fields younger than the interface version, each with the value that builds what was there before:
 #: with it they are no part of the digest nor of a program file, so that chips, programs and drivers
 #: from before keep working.
-ADDED_FIELDS = {"time_limit": 0}
+ADDED_FIELDS = {"time_limit": 0, "parity": 0}
 
 #: Taps of a line of the sliding windows that a depthwise EXEC uses.
 WINDOW_TAPS = 3
@@ -107,6 +107,9 @@ class Config:
     time_limit:
         1: register LIMIT bounds the cycles of one instruction, and more are a fault; 0: a legal
         instruction may take as long as its loops go.
+    parity:
+        1: a parity bit goes with each byte of the scratchpad and each accumulator, and a word read
+        with a wrong one is a fault; 0: nothing notices a bit that flips.
     """
 
     rows: int = 16
@@ -133,6 +136,7 @@ class Config:
     timestamps: int = 64
     counters: int = 2
     time_limit: int = 0
+    parity: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mac_modes", tuple(self.mac_modes))
@@ -256,6 +260,7 @@ class Config:
         )
         self._require("counters", "0 to 2", 0 <= self.counters <= 2)
         self._require("time_limit", "0 or 1", self.time_limit in (0, 1))
+        self._require("parity", "0 or 1", self.parity in (0, 1))
         self._require(
             "timestamps", "0 without `counters`", self.timestamps == 0 or self.counters > 0
         )

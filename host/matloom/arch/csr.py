@@ -58,6 +58,7 @@ class Fault(enum.IntEnum):
     AXI_WRITE = 10
     TIMEOUT = 11
     LIMIT = 12
+    PARITY = 13
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,13 +226,19 @@ REGISTERS = (
         name="FAULT_INDEX",
         offset=0x28,
         access=Access.R,
-        doc="number of the instruction at fault, from 0; the unit's own for AXI causes and LIMIT",
+        doc=(
+            "number of the instruction at fault, from 0; the unit's own for AXI causes, LIMIT and "
+            "PARITY, for that of the oldest that the unit has not completed"
+        ),
     ),
     Register(
         name="FAULT_ADDRESS",
         offset=0x2C,
         access=Access.R,
-        doc="bus address for AXI causes, end of the extent for range causes",
+        doc=(
+            "bus address for AXI causes, end of the extent for range causes; "
+            "0 for PARITY in the scratchpad, 1 in the accumulators"
+        ),
     ),
     *_region_registers(),
     *(

@@ -60,7 +60,8 @@ class RtlTransport:
     """Registers and external memory of a simulated chip.
 
     Before its first reset, registers and memories hold random bits, drawn from `state_seed`:
-    results do not depend on them.
+    results do not depend on them. With `Config.parity` and a seed of 0 all are zero instead, as a
+    bitstream leaves memories: random bits have wrong parity until they are written.
 
     Members
     -------

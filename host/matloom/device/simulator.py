@@ -102,6 +102,8 @@ def _harness_text(probed: str) -> str:
 def arguments(config: Config, trace: bool, probed: str) -> list[str]:
     """Return what the build is told beyond the sources."""
     flags = ["-CFLAGS", f"-DMATLOOM_BUS_BYTES={config.bus_bytes}"]
+    if config.parity:
+        flags += ["-CFLAGS", "-DMATLOOM_PARITY"]
     if trace:
         flags += ["--trace-vcd", "-CFLAGS", "-DMATLOOM_TRACE"]
     if probed == "lines":

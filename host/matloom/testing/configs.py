@@ -81,4 +81,5 @@ def _draw(generator: random.Random) -> Config:
         counters=generator.choice((0, 1, 2, 2)),
         address_first=int(generator.random() < 0.3),
         time_limit=generator.randint(0, 1),
+        parity=generator.randint(0, 1),
     )

@@ -17,6 +17,7 @@ RULES = [
     ({"lanes": 5}, r"lanes must be a divisor of columns \(16\), not 5"),
     ({"tables": 3}, "tables must be 0, 1 or 2, not 3"),
     ({"time_limit": 2}, "time_limit must be 0 or 1, not 2"),
+    ({"parity": -1}, "parity must be 0 or 1, not -1"),
     ({"products": -1}, "products must be 0 or 1, not -1"),
     ({"windows": 2}, "windows must be 0 or 1, not 2"),
     ({"paired_windows": 2}, "paired_windows must be 0 or 1, not 2"),
@@ -110,6 +111,7 @@ def test_every_field_changes_the_digest():
         "checks": 0,
         "counters": 1,
         "time_limit": 1,
+        "parity": 1,
     }
     base = Config()
     names = {item.name for item in dataclasses.fields(Config)} - {"mac_modes"}

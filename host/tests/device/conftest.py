@@ -14,6 +14,7 @@ CONFIGS = {
     "8x16": dataclasses.replace(Config(), rows=8, columns=16, broadcast_group=4, bus_bits=128),
     "reference": PRESETS["reference"],
     "limit": load_config("nano+time_limit=1"),
+    "parity": load_config("nano+parity=1"),
     "float": dataclasses.replace(
         PRESETS["nano"],
         weight_rows=2,

@@ -1,9 +1,12 @@
 """The accumulators: two banks of 32-bit sums that the array and post-processing update."""
 
+from functools import reduce
+from operator import or_
+
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
-from amaranth.lib.wiring import In
+from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
 from matloom.arch.numerics import LARGER_BITS
@@ -48,6 +51,10 @@ class Accumulators(wiring.Component):
     Where narrow modes are built, a bank is two memories, told apart by the next bit of the number.
     A narrow update numbers pairs of entries, equal in all other bits, and updates both.
 
+    With `Config.parity` each sum has a 33rd bit, even parity. All columns of an entry are checked
+    where a request uses what it finds: one that replaces does not, nor may one that meets a write
+    of its entry. `wrong` comes four cycles after the grant, and stalls nothing.
+
     Members
     -------
     sum_valid, sum_entry, sum_add, sum_maximum: in
@@ -63,6 +70,9 @@ class Accumulators(wiring.Component):
         The sums are fp32 numbers, likewise; where such modes are built.
     update: AccUpdateSignature, in
     read: AccReadSignature, in
+    wrong: out
+        An entry has wrong parity that the array found, that post-processing found; with
+        `Config.parity`.
     """
 
     def __init__(self, config: Config):
@@ -71,6 +81,9 @@ class Accumulators(wiring.Component):
         self._has_narrow = config.has_narrow
         self._has_float = config.has_float
         self._has_maximum = config.maximum
+        self._parity = config.parity
+        #: Of each bank, once elaborated: a simulation may look into them, and flip bits.
+        self.memories: list[Memory] = []
         # Cycles from operands to their sum, in registers.
         self._sum_latency = FloatAdd.LATENCY if config.has_float else 1
         assert config.acc_update_latency == 3 + self._sum_latency
@@ -86,12 +99,14 @@ class Accumulators(wiring.Component):
                 "read": In(AccReadSignature(config)),
                 **(narrow if config.has_narrow else {}),
                 **({"sum_floating": In(1)} if config.has_float else {}),
+                **({"wrong": Out(2)} if config.parity else {}),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
-        bits = (self._bank_entries - 1).bit_length()
+        self.memories = []
+        bits, self._wrong = (self._bank_entries - 1).bit_length(), []
         update, read = self.update, self.read
         update_bank, read_bank = update.address[bits], read.address[bits]
         arriving, entry = Signal(2), Signal(bits, reset_less=True)
@@ -164,6 +179,8 @@ class Accumulators(wiring.Component):
             for each in operands:
                 self._compare(m, each)
         self._answer(m, read_bank, words)
+        if self._parity:
+            m.d.sync += self.wrong.eq(reduce(or_, self._wrong))
         return m
 
     def _halves(self, m: Module, index: int, request, operands, values, mask):
@@ -183,18 +200,22 @@ class Accumulators(wiring.Component):
 
     def _bank(self, m: Module, index: str, request, arriving, values, mask):
         """Read, add, write; return the word read, two cycles after its request."""
-        width = 32 * self._columns
+        width, sum_bits = 32 * self._columns, 33 if self._parity else 32
         m.submodules[f"bank_{index}"] = memory = Memory(
-            shape=width,
+            shape=sum_bits * self._columns,
             depth=1 << request.address.shape().width,
             init=[],
             attrs={"no_rw_check": 1},
         )
-        fetch, store = memory.read_port(), memory.write_port(granularity=32)
+        self.memories.append(memory)
+        fetch, store = memory.read_port(), memory.write_port(granularity=sum_bits)
         m.d.comb += [
             fetch.addr.eq(request.address),
             fetch.en.eq(request.sum | request.update | request.read),
         ]
+        found = fetch.data
+        if self._parity:
+            found = Cat(each[:32] for each in self._parts(fetch.data, 33))
         fetched = Signal(request.shape(), name=f"fetched_{index}")
         m.d.sync += fetched.eq(request)
         of_array, replaces = [delay(m, fetched.sum)], [fetched.replace]
@@ -207,7 +228,7 @@ class Accumulators(wiring.Component):
         m.d.sync += columns.eq(0)
         address = delay(m, fetched.address, name=f"address_{index}")
         # Taken in every cycle: an enable would be one more signal to all bits.
-        m.d.sync += word.eq(fetch.data)
+        m.d.sync += word.eq(found)
         # To replace is to add to zero, which is -0 among floating-point numbers.
         zero = fetched.floating << 31 if self._has_float else Const(0, 32)
         part = width // len(replaces)
@@ -224,15 +245,37 @@ class Accumulators(wiring.Component):
         with m.Elif(fetched.update):
             m.d.sync += columns.eq(mask)
 
-        arriving.found.append((fetched.maximum, fetch.data))
+        arriving.found.append((fetched.maximum, found))
         keeps = delay(m, fetched.maximum, name=f"maximum_{index}")
         columns = columns & ~(arriving.kept & keeps.replicate(self._columns))
         for _cycle in range(self._sum_latency - 1):
             columns, address = delay(m, columns, reset=True), delay(m, address)
         m.d.sync += [store.en.eq(columns), store.addr.eq(address)]
         floating = delay(m, fetched.floating) if self._has_float else None
-        m.d.comb += store.data.eq(self._combine(m, index, word, operand, floating))
+        stored = self._combine(m, index, word, operand, floating)
+        if self._parity:
+            stored = Cat(Cat(each, each.xor()) for each in self._parts(stored, 32))
+            self._wrong.append(self._check(m, index, fetch, store, fetched))
+        m.d.comb += store.data.eq(stored)
         return word
+
+    def _parts(self, value, bits: int):
+        return [value.word_select(column, bits) for column in range(self._columns)]
+
+    def _check(self, m: Module, index: str, fetch, store, fetched):
+        """Return whether array and post-processing found wrong parity, three cycles after."""
+        meets = delay(m, store.en.any() & (store.addr == fetch.addr), name=f"meets_{index}")
+        used = (fetched.read | ~fetched.replace | fetched.maximum) & ~meets
+        users = Cat(fetched.sum, fetched.update | fetched.read) & used.replicate(2)
+        users = delay(m, users, reset=True, name=f"users_{index}")
+        # One level of logic behind the memory, and the rest a cycle later.
+        sums, places = self._parts(fetch.data, 33), range(0, 33, 4)
+        found = Cat(each[low : low + 4].xor() for each in sums for low in places)
+        kept = delay(m, found, name=f"parities_{index}")
+        odd = Cat(each.xor() for each in self._parts(kept, len(places)))
+        wrong = Signal(2, name=f"wrong_{index}")
+        m.d.sync += wrong.eq(users & odd.any().replicate(2))
+        return wrong
 
     def _compare(self, m: Module, arriving):
         """Tell for each column whether a maximum keeps the number found, and stores nothing.

@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from matloom.arch.config import Config
-from matloom.arch.csr import EXEC_CAUSES
+from matloom.arch.csr import EXEC_CAUSES, Fault
 from matloom.arch.isa import INSTRUCTION_WORD_BYTES, UNITS, Opcode, Region
 from matloom_rtl.bus.axi_lite import AxiLiteSignature
 from matloom_rtl.control.counters import Counters
@@ -48,6 +48,8 @@ class Control(wiring.Component):
     base_regions, bases: in, out
         A region of LOAD and one of STORE, and the bus address of each, two cycles later at the
         latest, which is before the instruction that names it begins.
+    spad_wrong, acc_wrong: in
+        EXEC, POST, and of the scratchpad STORE, found wrong parity; with `Config.parity`.
     quiet: in
         No bus transfer is outstanding.
     halt, core_reset, core_reset_next: out
@@ -75,6 +77,7 @@ class Control(wiring.Component):
                 **{name: In(1) for name in events},
                 "base_regions": In(data.ArrayLayout(range(len(Region)), ASKERS)),
                 "bases": Out(data.ArrayLayout(32, ASKERS)),
+                **({"spad_wrong": In(3), "acc_wrong": In(2)} if config.parity else {}),
                 "quiet": In(1),
                 "halt": Out(1),
                 "core_reset": Out(1),
@@ -228,7 +231,23 @@ class Control(wiring.Component):
             m.submodules.limit = limit = Limit()
             m.d.comb += limit.completed.eq(completed)
             late.append(late_fault(m, limit, registers, supervisor, units, self.exec_met.all()))
+        if self._config.parity:
+            late += self._parity_faults(completed)
         self._faults(m, supervisor, dispatch, completed, late)
+
+    def _parity_faults(self, completed):
+        """Return what `_faults` takes of wrong parity: memory by memory, unit by unit.
+
+        The index is that of the unit's oldest instruction: it may have been one of those after it,
+        where a unit reads ahead.
+        """
+        units = (Opcode.EXEC, Opcode.POST, Opcode.STORE)
+        return [
+            (wrong, Fault.PARITY, memory, 1 + number, unit, completed[number])
+            for memory, memory_wrong in enumerate((self.spad_wrong, self.acc_wrong))
+            for unit, wrong in zip(units, memory_wrong, strict=False)
+            for number in [UNITS.index(unit)]
+        ]
 
     def _faults(self, m: Module, supervisor, dispatch, completed, late):
         """Offer one fault: a bad instruction before the bus, fetch before LOAD before STORE.

@@ -1,11 +1,14 @@
 """One scratchpad bank: an even and an odd memory, a word of each wide."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 __all__ = ["Bank"]
+
+#: Cycles from a read to its `wrong`.
+PARITY_LATENCY = 5
 
 
 class Bank(wiring.Component):
@@ -19,6 +22,18 @@ class Bank(wiring.Component):
     is seen by reads from cycle t + 1 on; one in cycle t itself finds anything in the line written.
     One read and one write a cycle, no back-pressure.
 
+    With `parity` each byte has a ninth bit, even parity, so that memory of zeros is right. Both
+    words of each read are checked, whatever bytes of them are used; but not a word that is written
+    in the cycle of the read, which is anything. A read in cycle t has its `wrong` in t + 5
+    (`PARITY_LATENCY`); a reset forgets those under way.
+
+    Parameters
+    ----------
+    word_bytes, lines:
+        Size of a word, and lines of two words.
+    parity:
+        Whether there is parity.
+
     Members
     -------
     read_valid, read_line, read_carry: in
@@ -27,9 +42,14 @@ class Bank(wiring.Component):
     write_valid, write_line, write_carry: in
     write_data, write_mask: in
         Bytes of the even word, then those of the odd word; only masked ones are written.
+    wrong: out
+        A byte of the words read had another parity; with `parity`.
     """
 
-    def __init__(self, *, word_bytes: int, lines: int):
+    def __init__(self, *, word_bytes: int, lines: int, parity: bool = False):
+        self._parity = parity
+        #: Even and odd memory, once elaborated: a simulation may look into them, and flip bits.
+        self.memories: list[Memory] = []
         self._word_bytes = word_bytes
         self._lines = lines
         super().__init__(
@@ -44,6 +64,7 @@ class Bank(wiring.Component):
                 "write_carry": In(1),
                 "write_data": In(16 * word_bytes),
                 "write_mask": In(2 * word_bytes),
+                **({"wrong": Out(1)} if parity else {}),
             }
         )
 
@@ -70,20 +91,52 @@ class Bank(wiring.Component):
             write_mask.eq(Mux(self.write_valid, self.write_mask, 0)),
         ]
 
+        self.memories = []
+        byte_bits, wrong = 9 if self._parity else 8, []
         # `no_rw_check`: no logic that keeps the old word where a read meets a write.
         for index, (name, word) in enumerate((("even", self.even), ("odd", self.odd))):
             m.submodules[name] = memory = Memory(
-                shape=8 * self._word_bytes, depth=self._lines, init=[], attrs={"no_rw_check": 1}
+                shape=byte_bits * self._word_bytes,
+                depth=self._lines,
+                init=[],
+                attrs={"no_rw_check": 1},
             )
-            fetch, store = memory.read_port(), memory.write_port(granularity=8)
+            self.memories.append(memory)
+            fetch, store = memory.read_port(), memory.write_port(granularity=byte_bits)
+            data = write_data.word_select(index, 8 * self._word_bytes)
             m.d.comb += [
                 fetch.en.eq(reading),
                 fetch.addr.eq(read_line if index else read_line + read_carry),
                 store.en.eq(write_mask.word_select(index, self._word_bytes)),
                 store.addr.eq(write_line if index else write_line + write_carry),
-                store.data.eq(write_data.word_select(index, 8 * self._word_bytes)),
+                store.data.eq(self._with_parity(data) if self._parity else data),
             ]
-            held = Signal.like(word, name=f"{name}_held", reset_less=True)
+            held = Signal(len(fetch.data), name=f"{name}_held", reset_less=True)
             m.d.sync += held.eq(fetch.data)
-            m.d.comb += word.eq(held)
+            if self._parity:
+                m.d.comb += word.eq(Cat(each[:8] for each in self._parts(held, 9)))
+                wrong.append(self._check(m, fetch, store, held, name))
+            else:
+                m.d.comb += word.eq(held)
+        if self._parity:
+            m.d.sync += self.wrong.eq(Cat(wrong).any())
         return m
+
+    def _parts(self, word, bits: int):
+        return [word.word_select(number, bits) for number in range(self._word_bytes)]
+
+    def _with_parity(self, data):
+        """Return the bytes of a word, a parity bit behind each."""
+        return Cat(Cat(each, each.xor()) for each in self._parts(data, 8))
+
+    def _check(self, m: Module, fetch, store, held, name: str):
+        """Return the bytes whose parity is wrong, in a register after that of the word."""
+        checked = fetch.en & ~(store.en.any() & (store.addr == fetch.addr))
+        for cycle in range(2):
+            later = Signal(name=f"{name}_checked_{cycle}")
+            m.d.sync += later.eq(checked)
+            checked = later
+        wrong = Signal(self._word_bytes, name=f"{name}_wrong")
+        parities = Cat(each.xor() for each in self._parts(held, 9))
+        m.d.sync += wrong.eq(parities & checked.replicate(self._word_bytes))
+        return wrong

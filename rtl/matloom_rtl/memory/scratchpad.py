@@ -1,13 +1,15 @@
 """The scratchpad: banks, their arbiters, and the ports of the units."""
 
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In
+from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
-from matloom_rtl.memory.bank import Bank
+from matloom_rtl.memory.bank import PARITY_LATENCY, Bank
 from matloom_rtl.memory.bank_select import aligned, crosses_bank
 from matloom_rtl.memory.gather import Gather
 from matloom_rtl.memory.scatter import Scatter
@@ -35,6 +37,9 @@ class Scratchpad(wiring.Component):
     later or after. Reads and writes do not meet otherwise. A reset drops what is under way and
     keeps what is stored.
 
+    With `Config.parity` all bytes of the lines that a read finds are checked. `wrong` comes six
+    cycles after the grant, and stalls nothing.
+
     Parameters
     ----------
     read_widths, write_widths:
@@ -50,6 +55,8 @@ class Scratchpad(wiring.Component):
     -------
     read_0, ...: SpadReadSignature, in
     write_0, ...: SpadWriteSignature, in
+    wrong: out
+        A bit for each port for reads: a line that it found has wrong parity; with `Config.parity`.
     """
 
     def __init__(
@@ -73,6 +80,8 @@ class Scratchpad(wiring.Component):
                 if not 1 <= width <= widest:
                     raise ValueError(f"{name} must be 1 to {widest}, not {width}")
         self._config = config
+        #: Once elaborated: a simulation may look into them.
+        self.banks: list[Bank] = []
         self._read_widths = read_widths
         self._boundaries = boundaries
         self._groups = read_groups or list(range(len(read_widths)))
@@ -85,13 +94,17 @@ class Scratchpad(wiring.Component):
         writes = {
             f"write_{i}": In(SpadWriteSignature(w, banks)) for i, w in enumerate(write_widths)
         }
-        super().__init__(reads | writes)
+        wrong = {"wrong": Out(len(read_widths))} if config.parity else {}
+        super().__init__(reads | writes | wrong)
 
     def elaborate(self, platform):
         m = Module()
         config = self._config
         lines = config.bank_bytes // config.line_bytes
-        banks = [Bank(word_bytes=config.word_bytes, lines=lines) for _ in range(config.spad_banks)]
+        self.banks = banks = [
+            Bank(word_bytes=config.word_bytes, lines=lines, parity=bool(config.parity))
+            for _ in range(config.spad_banks)
+        ]
         for index, bank in enumerate(banks):
             m.submodules[f"bank_{index}"] = bank
         self._read(m, banks)
@@ -136,11 +149,15 @@ class Scratchpad(wiring.Component):
                         gather.request.odd_bank.eq(place.bank),
                     ]
 
+        wrong = []
         for number, (bank, select) in enumerate(zip(banks, selects, strict=True)):
             granted = Cat(
                 grant & port.bank_select[number] for grant, port in zip(grants, ports, strict=True)
             )
             m.d.comb += bank.read_valid.eq(granted.any())
+            if self._config.parity:
+                reader = _follow(m, granted, PARITY_LATENCY, reset=True)
+                wrong.append(reader & bank.wrong.replicate(len(reader)))
             # The address is that of the first claim, granted or not: a shorter path.
             for port, place in reversed(list(zip(ports, places, strict=True))):
                 with m.If(port.valid & port.bank_select[number]):
@@ -149,6 +166,8 @@ class Scratchpad(wiring.Component):
                         bank.read_carry.eq(place.carry),
                         select.offset.eq(place.offset),
                     ]
+        if self._config.parity:
+            m.d.sync += self.wrong.eq(reduce(or_, wrong))
 
     def _select(self, m: Module, banks):
         """Put the unit that chooses bytes for narrow readers after each bank; return them."""
@@ -258,9 +277,9 @@ def _arbitrate(m: Module, ports, groups):
     return [port.valid & port.ready for port in ports]
 
 
-def _follow(m: Module, value, *, reset=False):
-    """Return the value two cycles later, when the bytes of its write are in their places."""
-    for _cycle in range(2):
+def _follow(m: Module, value, cycles=2, *, reset=False):
+    """Return the value some cycles later; after two the bytes of a write are in their places."""
+    for _cycle in range(cycles):
         later = Signal(len(value), name="followed", reset_less=not reset)
         m.d.sync += later.eq(value)
         value = later

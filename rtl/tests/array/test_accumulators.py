@@ -18,6 +18,9 @@ CONFIGS = {
     "8x16": Config(rows=8, columns=16, bus_bits=128, acc_bytes=16 * 64),
     "narrow": dataclasses.replace(PRESETS["nano"], mac_modes=("i8xi8", "i8xi4"), acc_bytes=64 * 16),
 }
+CONFIGS |= {
+    f"{name}+parity": dataclasses.replace(CONFIGS[name], parity=1) for name in ("few", "narrow")
+}
 
 
 FLOAT = dataclasses.replace(
@@ -47,7 +50,7 @@ class Bench:
         self.narrow, self.apart = config.has_narrow, config.pair_distance
         self.columns, self.half = config.columns, config.acc_entries // 2
         self.entries = np.zeros((config.acc_entries, config.columns), np.int64)
-        self.cycle = 0
+        self.cycle, self.parity = 0, config.parity
         self.updated = {}
         self.announced = None
         self.due = {}
@@ -113,6 +116,7 @@ class Bench:
         read_goes = read is not None and bank["read"] not in (bank["array"], bank["update"])
         assert (ctx.get(dut.update.ready) and update is not None) == update_goes
         assert (ctx.get(dut.read.ready) and read is not None) == read_goes
+        assert not self.parity or ctx.get(dut.wrong) == 0
         if self.cycle in self.due:
             assert values_of(ctx.get(dut.read.data), self.columns) == self.due[self.cycle]
         if read_goes:
@@ -357,3 +361,77 @@ def test_floating_point_sums(seed):
         await bench(ctx)
 
     simulate(dut, clear, cycles=3000)
+
+
+#: Which requests use the sums they find, and what `wrong` then is.
+USES = {
+    "read": 2,
+    "update adds": 2,
+    "update replaces": 0,
+    "array adds": 1,
+    "array compares": 1,
+    "array replaces": 0,
+}
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("name", ["few+parity", "narrow+parity", "float+parity"])
+def test_each_flipped_bit_that_is_used_is_told(name, use):
+    """Four cycles after the grant, for one cycle; in each bank, and for every bit of an entry."""
+    configs = {**CONFIGS, "float+parity": dataclasses.replace(FLOAT, parity=1, acc_bytes=16 * 16)}
+    config = configs[name]
+    dut, entries = Accumulators(config), config.acc_entries
+    kind, _space, how = use.partition(" ")
+
+    async def ask(ctx, entry, on):
+        if kind == "array":
+            ctx.set(dut.sum_valid, on)
+            ctx.set(dut.sum_entry, entry)
+            ctx.set(dut.sum_add, how != "replaces")
+            ctx.set(dut.sum_maximum, how == "compares")
+            return
+        port = dut.read if kind == "read" else dut.update
+        ctx.set(port.valid, on)
+        ctx.set(port.address, entry)
+        if kind == "update":
+            ctx.set(port.add, how == "adds")
+
+    async def drive(ctx):
+        memories = dut.memories
+        for bit in range(33 * config.columns):
+            entry = (bit * 7) % entries
+            number, line = divmod(entry, entries // len(memories))
+            word = memories[number].data[line]
+            ctx.set(word, ctx.get(word) ^ 1 << bit)
+            await ask(ctx, entry, 1)
+            await ctx.tick()
+            await ask(ctx, entry, 0)
+            seen = []
+            for _cycle in range(16):
+                seen.append(ctx.get(dut.wrong))
+                await ctx.tick()
+            # The array announces its sums a cycle before.
+            at = 4 if kind == "array" else 3
+            assert seen == [USES[use] * (cycle == at) for cycle in range(16)], bit
+            # What was found wrong is not always overwritten.
+            ctx.set(word, 0)
+
+    simulate(dut, drive, cycles=40 * 33 * config.columns)
+
+
+def test_a_reset_forgets_wrong_parity_under_way():
+    dut, reset = Accumulators(CONFIGS["few+parity"]), Signal()
+
+    async def drive(ctx):
+        ctx.set(dut.memories[0].data[3], 1)
+        ctx.set(dut.read.address, 3)
+        for cycles, told in ((1, 0), (2, 0), (9, 1)):
+            seen = 0
+            for cycle in range(12):
+                seen += ctx.get(dut.wrong) == 2
+                ctx.set(dut.read.valid, cycle == 0)
+                ctx.set(reset, cycle == cycles)
+                await ctx.tick()
+            assert seen == told
+
+    simulate(ResetInserter(reset)(dut), drive, cycles=50)

@@ -564,3 +564,62 @@ def test_no_instruction_from_before_a_reset_comes_after_it():
         assert await bench.read(ctx, "STATUS") == 0
 
     bench.run(main)
+
+
+#: One instruction of each unit that reads a memory on chip.
+READERS = {
+    Opcode.EXEC: {
+        **{"input_rows": 1, "input_row_bytes": 8, "weights_fixed": 1, "width": 1, "height": 1},
+        **{"kernel_rows": 1, "kernel_cols": 1, "blocks": 1, "oc_blocks": 1},
+    },
+    Opcode.POST: {
+        **{"source": 1, "width": 1, "height": 1, "oc_blocks": 1, "tail": 4},
+        **{"rounding": 0, "clamp_low": -128, "clamp_high": 127},
+    },
+    Opcode.STORE: {**ROW, "region": Region.OUTPUT},
+}
+
+
+class ParityBench(Bench):
+    CONFIG = dataclasses.replace(CONFIG, parity=1)
+
+
+@pytest.mark.parametrize(
+    ("memory", "port", "unit", "bit"),
+    [
+        (0, "spad_wrong", Opcode.EXEC, 0),
+        (0, "spad_wrong", Opcode.POST, 1),
+        (0, "spad_wrong", Opcode.STORE, 2),
+        (1, "acc_wrong", Opcode.EXEC, 0),
+        (1, "acc_wrong", Opcode.POST, 1),
+    ],
+)
+def test_wrong_parity_names_unit_memory_and_the_oldest_instruction(memory, port, unit, bit):
+    """Two LOADs have completed, the unit's first instruction too, and its second is under way."""
+    reader = Instruction(unit, READERS[unit])
+    bench = ParityBench([GOOD, GOOD, reader, reader, reader, END], longest=400)
+    bench.units[Opcode.LOAD]._random = Times([20, 20])
+    bench.units[unit]._random = Times([20, 300, 20])
+
+    async def main(ctx):
+        # Without a run it counts for nothing.
+        ctx.set(getattr(bench.dut, port), 1 << bit)
+        await ctx.tick().repeat(5)
+        ctx.set(getattr(bench.dut, port), 0)
+        await bench.start(ctx)
+        while bench.units[unit].completed < 1:
+            await ctx.tick()
+        await ctx.tick().repeat(10)
+        ctx.set(getattr(bench.dut, port), 1 << bit)
+        await ctx.tick()
+        ctx.set(getattr(bench.dut, port), 0)
+        assert await bench.finish(ctx) == FAULT
+        number = 1 + UNITS.index(unit)
+        assert await bench.fault(ctx) == (Fault.PARITY, number, unit, 1, memory)
+        assert await bench.read(ctx, "IRQ_STATUS") == 2
+        await bench.write(ctx, "CONTROL", RESET)
+        await ctx.tick().repeat(4)
+        assert (await bench.fault(ctx))[0] is Fault.NONE
+        assert await bench.read(ctx, "STATUS") == 0
+
+    bench.run(main)

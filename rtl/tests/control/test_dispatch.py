@@ -256,6 +256,7 @@ def test_corrupted_instructions_fault_as_the_tables_say(seed, config):
 
     simulate(ResetInserter(reset)(with_regions(dut)), main, cycles=150_000)
     unreached = {Fault.COMMAND_RANGE, Fault.AXI_READ, Fault.AXI_WRITE, Fault.TIMEOUT, Fault.LIMIT}
+    unreached |= {Fault.PARITY}
     if not config.checks:
         unreached |= {Fault.SPAD_RANGE, Fault.ACC_RANGE}
         assert not seen[Fault.SPAD_RANGE]

@@ -1,6 +1,7 @@
 # amaranth: UnusedElaboratable=no
 """The scratchpad against a bytearray: bytes, grants and the latencies of `ports`."""
 
+import dataclasses
 import random
 
 import pytest
@@ -333,3 +334,35 @@ def test_width_beyond_a_word(side):
     widths = {"read_widths": [4], "write_widths": [4]} | {side: [9]}
     with pytest.raises(ValueError, match=rf"{side} must be 1 to 4, not 9"):
         Scratchpad(PRESETS["nano"], **widths)
+
+
+@pytest.mark.parametrize("name", ["nano", "three rows"])
+def test_wrong_parity_is_told_of_the_port_that_reads_it(name):
+    """Six cycles after the grant, of the first and the last byte that each port reads."""
+    config = dataclasses.replace(CONFIGS[name], parity=1)
+    bench = Bench(config)
+    dut, word = bench.dut, config.word_bytes
+
+    async def drive(ctx):
+        for index, (width, unit) in enumerate(zip(bench.reads, bench.boundaries, strict=True)):
+            port, starts = getattr(dut, f"read_{index}"), range(0, config.spad_bytes - width, unit)
+            for address in bench.random.sample(starts, 12):
+                position = address + bench.random.choice((0, width - 1))
+                bank, place = divmod(position, config.bank_bytes)
+                line, offset = divmod(place, config.line_bytes)
+                memory = dut.banks[bank].memories[offset // word].data[line]
+                ctx.set(memory, 1 << 9 * (offset % word) + bench.random.randrange(9))
+                ctx.set(port.address, address)
+                banks = bench.banks(address, width)
+                ctx.set(port.bank_select, sum(1 << each for each in banks))
+                ctx.set(port.valid, 1)
+                assert ctx.get(port.ready)
+                seen = []
+                for _cycle in range(9):
+                    seen.append(ctx.get(dut.wrong))
+                    await ctx.tick()
+                    ctx.set(port.valid, 0)
+                assert seen == [(1 << index) * (cycle == 6) for cycle in range(9)]
+                ctx.set(memory, 0)
+
+    simulate(dut, drive, cycles=500)

@@ -212,6 +212,10 @@ class Simulation {
 
   // Lets registers and memories begin with random bits; to be called before the chip is made.
   static VerilatedContext* any_state(VerilatedContext& context, uint32_t seed) {
+#ifdef MATLOOM_PARITY
+    // Memories with parity are zeros at power-up, as a bitstream leaves them, unless asked for.
+    if (!seed) return &context;
+#endif
     context.randReset(2);
     // Zero would mean a seed of the simulator's own choice.
     context.randSeed(static_cast<int>(seed & 0x3fffffff) * 2 + 1);
