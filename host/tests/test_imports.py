@@ -31,7 +31,7 @@ ROOMS = (
 #: The only host files that ask for hardware: the simulated devices and the command line.
 GENERATORS = {
     *("device/simulator.py", "device/linked.py", "device/simulated_board.py", "device/soc.py"),
-    *("device/netlist.py", "device/four_states.py"),
+    *("device/netlist.py", "device/netlist_board.py", "device/four_states.py"),
     *("cli/chips.py", "cli/boards.py", "cli/fitting.py", "cli/verify.py"),
 }
 

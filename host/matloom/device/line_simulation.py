@@ -48,6 +48,8 @@ class Source:
         For the C++.
     options:
         For Verilator.
+    initialised:
+        Registers begin as the text says; else with anything, after the text is written anew.
     """
 
     top: str
@@ -57,11 +59,14 @@ class Source:
     models: tuple[Path, ...] = ()
     defines: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
+    initialised: bool = False
 
 
 def build(source: Source, optimise: bool, on_line: Callable[[str], None] | None) -> Path:
     """Return the simulator library of a source, from the cache or built now."""
-    text = power_up.without_initial_values(simulated.simulated(source.verilog))
+    text = source.verilog
+    if not source.initialised:
+        text = power_up.without_initial_values(simulated.simulated(text))
     folders = dict.fromkeys((HARNESS / "linked", source.harness.parent))
     flags = [*source.options]
     flags += [word for define in source.defines for word in ("-CFLAGS", f"-D{define}")]
@@ -123,6 +128,8 @@ class LineSimulation:
         What the chip has instead: the `SdramShape` of the harness.
     divisor:
         Cycles of a bit.
+    named_baud:
+        Told to hosts, who wait for answers by it.
     """
 
     def __init__(
@@ -132,6 +139,7 @@ class LineSimulation:
         memory_bytes: int = 0,
         sdram: ctypes.Structure | None = None,
         divisor: int = DIVISOR,
+        named_baud: int = _NAMED_BAUD,
     ) -> None:
         self._library = load(library)
         self._memory = np.zeros(memory_bytes, np.uint8)
@@ -142,7 +150,7 @@ class LineSimulation:
         self._far, self._near = os.openpty()
         tty.setraw(self._near)
         os.set_blocking(self._far, False)
-        self.device = f"uart:{os.ttyname(self._near)}@{_NAMED_BAUD}"
+        self.device = f"uart:{os.ttyname(self._near)}@{named_baud}"
         self._stop = ctypes.c_int(0)
         self._server = threading.Thread(target=self._serve, daemon=True)
         self._server.start()

@@ -44,11 +44,16 @@ def mapped(chip: Chip, say: Callable[[str], None] = print) -> str:
     return mapped_verilog(chip.verilog, TOP_NAME, say)
 
 
-def mapped_verilog(verilog: str, top: str, say: Callable[[str], None] = print) -> str:
-    """Return any Verilog mapped to ECP5 cells; otherwise as `mapped`."""
+def mapped_verilog(
+    verilog: str, top: str, say: Callable[[str], None] = print, soft_columns: int = 0
+) -> str:
+    """Return any Verilog mapped to ECP5 cells; otherwise as `mapped`.
+
+    Of the array so many `soft_columns` multiply in tables, as `synthesise` has it.
+    """
     with tempfile.TemporaryDirectory(prefix="matloom-netlist-") as name:
         folder = Path(name)
-        cells = synthesise(verilog, top, FAMILY, folder, say)["cells"]
+        cells = synthesise(verilog, top, FAMILY, folder, say, soft_columns)["cells"]
         script = f"read_json {FAMILY}.json; write_verilog -noattr netlist.v"
         run([find(YOSYS).path, "-q", "-p", script], folder, "write.log", say)
         netlist = _OPEN_OUTPUT.sub(r".\1()", (folder / "netlist.v").read_text())

@@ -1,0 +1,95 @@
+"""A whole board as Yosys maps it to an ECP5's cells, in Verilator, with a PLL in real time."""
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from matloom.device.line_simulation import HARNESS, LineSimulation, Source
+from matloom.device.line_simulation import build as build_line
+from matloom.device.simulator import remembered, source_digest
+
+__all__ = ["NetlistBoard"]
+
+_FOLDER = HARNESS / "netlist_board"
+
+#: The far end's bits are shorter than they should be by this part: no two oscillators agree.
+_FAST = 0.004
+
+#: Told to the host: a board's bits take some milliseconds each here.
+_NAMED_BAUD = 300
+
+
+def _build(plan: Any, on_line: Callable[[str], None] | None) -> Path:
+    """Return the simulator library of a plan's netlist, from the cache or built now."""
+    from matloom_rtl.fpga.netlist import yosys_version
+
+    harness = "".join(path.read_text() for path in sorted(_FOLDER.iterdir()))
+    harness += "".join(path.read_text() for path in sorted((HARNESS / "linked").iterdir()))
+    digest = hashlib.sha256(source_digest(plan.config, False, "none").encode())
+    for part in (plan.verilog, yosys_version(), harness, Path(__file__).read_text()):
+        digest.update(part.encode() + b"\0")
+    return remembered(digest.hexdigest(), lambda: build_line(_source(plan, on_line), True, on_line))
+
+
+def _source(plan: Any, on_line: Callable[[str], None] | None) -> Source:
+    from matloom_rtl.board.plan import BOARD_TOP
+    from matloom_rtl.fpga.netlist import mapped_verilog
+
+    say = on_line or (lambda _line: None)
+    step = round(1e12 / plan.link.baud / plan.link.divisor * (1 - _FAST))
+    return Source(
+        top=BOARD_TOP,
+        verilog=mapped_verilog(plan.verilog, BOARD_TOP, say, plan.soft_columns),
+        label=f"board-netlist-{plan.name}-{plan.config.digest:08x}",
+        harness=_FOLDER / "netlist_board.cpp",
+        defines=(f"MATLOOM_STEP_PS={step}", f"MATLOOM_INPUT_HZ={plan.board.input_hz}"),
+        # Cells are too small to be modules of their own; the PLL's model has delays. With -O2 one
+        # file takes the compiler more than six minutes, with -O1 less than one.
+        options=("--timing", "--flatten", "-MAKEFLAGS", "OPT_FAST=-O1"),
+        initialised=True,
+    )
+
+
+class NetlistBoard(LineSimulation):
+    """The netlist of a board's bitstream; it runs until `close`.
+
+    It is what goes to placement, with models of its cells and of the PLL, from the oscillator to
+    the line, which has the board's own rate. The far end of it is a little fast, and knows nothing
+    of the chip's clock. It takes minutes to build, once, and each byte on the line some
+    hundredths of a second.
+
+    Members
+    -------
+    cycles:
+        Cycles of the oscillator.
+
+    Parameters
+    ----------
+    name:
+        A board with an ECP5 and block RAM, or its file.
+    on_line:
+        Called with each line that the tools print.
+
+    Errors
+    ------
+    ValueError
+        No such board, or one with another device, or with an SDRAM: cells at its pins have no
+        model here.
+    matloom_rtl.fpga.progress.FlowError
+        Yosys is absent, which the extra ``fpga`` brings, or fails.
+    """
+
+    def __init__(self, name: str, on_line: Callable[[str], None] | None = None) -> None:
+        from matloom_rtl.board.definition import load_board
+        from matloom_rtl.board.plan import make_plan
+        from matloom_rtl.fpga.netlist import FAMILY
+
+        board = load_board(name)
+        plan = make_plan(board)
+        if plan.device.family != FAMILY or board.memory.kind != "block":
+            raise ValueError(
+                f"a board must have an ECP5 and block RAM for its netlist to be simulated, and "
+                f"{board.name} has {board.device} and {board.memory.kind}"
+            )
+        super().__init__(_build(plan, on_line), divisor=plan.link.divisor, named_baud=_NAMED_BAUD)
