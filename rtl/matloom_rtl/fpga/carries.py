@@ -7,7 +7,7 @@ bits is four cells, so that is half as much again.
 
 from typing import Any
 
-from matloom_rtl.fpga.functions import Table, read, tabulate, users_of
+from matloom_rtl.fpga.functions import lookup_table, read, tabulate, users_of
 
 __all__ = ["free_ends"]
 
@@ -55,17 +55,4 @@ def _begin(cell: dict, needs_sum: bool) -> dict[str, dict[str, Any]]:
     connections |= {"CIN": _NOTHING, "S0": _NOTHING}
     cell["parameters"]["INIT0"] = f"{out.init(4):016b}"
     total = tabulate(added.wires, lambda values: added(values) ^ carry)
-    return {"first_sum": _table(total, made)} if needs_sum else {}
-
-
-def _table(function: Table, made: list) -> dict[str, Any]:
-    """Return a cell that makes a function."""
-    inputs = dict(zip("ABCD", (*function.wires, *"0000"), strict=False))
-    return {
-        "hide_name": 0,
-        "type": "LUT4",
-        "parameters": {"INIT": f"{function.init(16):016b}"},
-        "attributes": {},
-        "port_directions": dict.fromkeys(inputs, "input") | {"Z": "output"},
-        "connections": {port: [wire] for port, wire in inputs.items()} | {"Z": made},
-    }
+    return {"first_sum": lookup_table(total, made)} if needs_sum else {}

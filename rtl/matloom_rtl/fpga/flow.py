@@ -13,6 +13,7 @@ from typing import Any
 
 from matloom.arch.blocks import columns_in_tables
 from matloom_rtl.fpga.absorb import absorb
+from matloom_rtl.fpga.choices import join_choices
 from matloom_rtl.fpga.devices import DEVICES, FAMILIES, Device
 from matloom_rtl.fpga.multipliers import (
     REGISTERED_PRODUCT,
@@ -42,6 +43,10 @@ __all__ = [
 
 #: Of the placement: what is tried first.
 SEED = 4
+
+#: Picoseconds that ABC9 lets tables take from register to register. Without it, all are as fast as
+#: the slowest path allows, for more tables; what the clock waits for is wire.
+_SPEED = "scratchpad -set abc9.D 3500"
 
 
 def synthesise(
@@ -76,7 +81,7 @@ def synthesise(
         steps += [f"{make} -run begin:map_luts", "abc -lut 4:7 -dress", "clean"]
         rest += " -run map_cells:"
     steps += [f"{make} {rest}", "tee -q -o stat.json stat -json"]
-    command = [find(YOSYS).path, "-p", "; ".join([*steps, "check"])]
+    command = [find(YOSYS).path, "-p", "; ".join([_SPEED, *steps, "check"])]
     log = run(command, folder, f"{family}.log", say)
     cells = json.loads((folder / "stat.json").read_text())["design"]["num_cells_by_type"]
     return {
@@ -93,6 +98,7 @@ def _absorb(path: Path) -> dict[str, int]:
     netlist = json.loads(path.read_text())
     (top,) = (each for each in netlist["modules"].values() if is_top(each))
     absorb(top["cells"], top["ports"])
+    join_choices(top["cells"], top["ports"])
     path.write_text(json.dumps(netlist))
     return dict(Counter(cell["type"] for cell in top["cells"].values()))
 

@@ -3,8 +3,9 @@
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-__all__ = ["Table", "read", "tabulate", "users_of"]
+__all__ = ["Table", "lookup_table", "read", "tabulate", "users_of"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,3 +64,16 @@ def users_of(cells: dict, ports: dict) -> dict[int, list]:
         for wire in port["bits"]:
             users[wire].append(None)
     return users
+
+
+def lookup_table(function: Table, made: list) -> dict[str, Any]:
+    """Return a cell that makes a function of at most four wires."""
+    inputs = dict(zip("ABCD", (*function.wires, *"0000"), strict=False))
+    return {
+        "hide_name": 0,
+        "type": "LUT4",
+        "parameters": {"INIT": f"{function.init(16):016b}"},
+        "attributes": {},
+        "port_directions": dict.fromkeys(inputs, "input") | {"Z": "output"},
+        "connections": {port: [wire] for port, wire in inputs.items()} | {"Z": made},
+    }

@@ -1,0 +1,273 @@
+"""Choices between two tables, made by the multiplexers that stand behind an ECP5's tables.
+
+A slice has a multiplexer behind its two tables (PFUMX), and another behind that of two slices
+(L6MUX21), for which a device has no tables to spare. ABC9 takes them for functions of five to seven
+inputs, of whatever tables: a choice between four wires, of six inputs, comes out as three tables
+where two and a multiplexer do.
+"""
+
+from matloom_rtl.fpga.functions import Table, lookup_table, read, tabulate, users_of
+
+__all__ = ["join_choices"]
+
+#: Inputs of a table.
+_INPUTS = "ABCD"
+
+#: The most wires between tables that are looked at together.
+_CONE = 8
+
+#: Inputs of a PFUMX, of which it shows the first where what chooses is 0.
+_SIDES = ("BLUT", "ALUT")
+
+
+def join_choices(cells: dict, ports: dict) -> None:
+    """Replace tables by fewer with multiplexers behind them, where nothing else reads them.
+
+    Three tables or more that make one function of wires become two and a PFUMX, where a wire is
+    found that chooses between two functions of four others at most; a table that chooses between
+    two PFUMX becomes an L6MUX21.
+
+    Parameters
+    ----------
+    cells, ports
+        As `absorb.absorb` has them.
+    """
+    design = _Design(cells, ports)
+    for name in design.upwards():
+        # What is left: neither taken in, nor one of the two tables of a multiplexer.
+        if design.stands_alone(name) and not design.join_tables(name):
+            design.join_pair(name)
+
+
+class _Design:
+    """A netlist, what reads each wire, and which table or PFUMX drives it."""
+
+    def __init__(self, cells: dict, ports: dict):
+        self._cells = cells
+        self._users = users_of(cells, ports)
+        self._drivers = {
+            cell["connections"]["Z"][0]: name
+            for name, cell in cells.items()
+            if cell["type"] == "LUT4"
+        }
+        # Those of two tables that nothing else reads.
+        self._drivers |= {
+            cell["connections"]["Z"][0]: name
+            for name, cell in cells.items()
+            if cell["type"] == "PFUMX"
+            and all(self._mine(cell["connections"][side][0]) for side in _SIDES)
+        }
+        self._functions: dict[str, Table] = {}
+
+    def upwards(self) -> list[str]:
+        """Return the names of all tables and PFUMX, each after those that it reads."""
+        order: dict[str, None] = {}
+        for name in self._drivers.values():
+            path = [name]
+            while path:
+                inputs = self._inputs(path[-1]) if path[-1] not in order else ()
+                before = [self._drivers[wire] for wire in inputs if wire in self._drivers]
+                missing = [each for each in before if each not in order]
+                path += missing
+                if not missing:
+                    order[path.pop()] = None
+        return list(order)
+
+    def stands_alone(self, name: str) -> bool:
+        """Return whether a cell is there, and is not one of the two tables of a PFUMX."""
+        if name not in self._cells:
+            return False
+        return not any(user and user[1] in _SIDES for user in self._users[self._made(name)])
+
+    def join_tables(self, name: str) -> bool:
+        """Make a table or a PFUMX, with what it alone reads, a PFUMX of fewer tables.
+
+        Returns whether that could be.
+        """
+        table, inner = self._function(name), self._cone(name)
+        if not inner:
+            return False
+        best, most = None, len(_SIDES)
+        shared = self._shared(table, inner)
+        every = (wire for each in (table, *inner.values(), *shared.values()) for wire in each.wires)
+        for select in dict.fromkeys(wire for wire in every if wire not in inner):
+            # What others read, too, stays as it is, but may follow from what chooses.
+            follows = {wire: each for wire, each in shared.items() if select in each.wires}
+            sides = [_side(table, {select: value}, inner | follows) for value in range(len(_SIDES))]
+            if any(len(function.wires) > len(_INPUTS) for function, _wires in sides):
+                continue
+            gone = self._gone(name, sides)
+            count = sum(len(self._tables(each)) for each in gone)
+            if count > most:
+                best, most = (select, [function for function, _wires in sides], gone), count
+        if best is None:
+            return False
+        self._choose(name, *best)
+        return True
+
+    def _cone(self, name: str) -> dict[int, Table]:
+        """Return the functions of wires that only a cell reads, or what only it reads in turn."""
+        inner: dict[int, Table] = {}
+        border = list(self._function(name).wires)
+        while border and len(inner) < _CONE:
+            wire = border.pop(0)
+            if wire not in inner and self._mine(wire):
+                inner[wire] = self._function(self._drivers[wire])
+                border += inner[wire].wires
+        return inner
+
+    def _shared(self, table: Table, inner: dict[int, Table]) -> dict[int, Table]:
+        """Return the functions of wires before a cone that others read, too."""
+        wires = {wire for each in (table, *inner.values()) for wire in each.wires} - inner.keys()
+        return {wire: self._function(self._drivers[wire]) for wire in wires & self._drivers.keys()}
+
+    def _gone(self, name: str, sides: list[tuple[Table, list[int]]]) -> list[str]:
+        """Return the cells that a choice replaces: nothing that stays reads what they make."""
+        # What did not fit into both sides is still read.
+        left = {wire for function, _wires in sides for wire in function.wires}
+        taken = {wire for _function, wires in sides for wire in wires} - left
+        gone = [name]
+        for each in gone:
+            wires = dict.fromkeys(self._function(each).wires)
+            gone += [self._drivers[wire] for wire in wires if wire in taken and self._mine(wire)]
+        return gone
+
+    def _choose(self, name: str, select: int, functions: list[Table], cells: list[str]) -> None:
+        """Put a PFUMX of two functions in place of some cells, under the name of the last one."""
+        made = self._made(name)
+        gone = [part for each in cells for part in dict.fromkeys((each, *self._tables(each)))]
+        free = [wire for wire in map(self._made, gone) if wire != made]
+        for part in gone:
+            self._remove(part)
+        inputs = {"BLUT": free[0], "ALUT": free[1], "C0": select}
+        for number, function in enumerate(functions):
+            self._add(f"{name}$side_{number}", lookup_table(function, [free[number]]))
+        self._add(name, _multiplexer("PFUMX", inputs, made))
+
+    def join_pair(self, name: str) -> None:
+        """Make a table an L6MUX21 where it chooses between two PFUMX that nothing else reads."""
+        if self._cells[name]["type"] != "LUT4":
+            return
+        table = self._function(name)
+        for select in table.wires:
+            sides = [_where(table, {select: value}) for value in range(len(_SIDES))]
+            wires = [side.wires[0] for side in sides if len(side.wires) == 1]
+            if len(set(wires)) == len(_SIDES) and all(self._mine(wire, "PFUMX") for wire in wires):
+                for side in sides:
+                    if side.bits == (1, 0):
+                        self._invert(self._drivers[side.wires[0]])
+                made = self._made(name)
+                self._remove(name)
+                inputs = {"D0": wires[0], "D1": wires[1], "SD": select}
+                self._add(name, _multiplexer("L6MUX21", inputs, made))
+                return
+
+    def _made(self, name: str) -> int:
+        return self._cells[name]["connections"]["Z"][0]
+
+    def _inputs(self, name: str) -> list[int]:
+        cell = self._cells[name]
+        directions = cell["port_directions"]
+        return [
+            wire
+            for port, wires in cell["connections"].items()
+            for wire in wires
+            if directions[port] == "input"
+        ]
+
+    def _tables(self, name: str) -> list[str]:
+        """Return the tables that a table or a PFUMX is made of."""
+        if self._cells[name]["type"] == "LUT4":
+            return [name]
+        connections = self._cells[name]["connections"]
+        return [self._drivers[connections[port][0]] for port in _SIDES]
+
+    def _function(self, name: str) -> Table:
+        """Return what a table or a PFUMX makes, of the inputs of tables."""
+        if name not in self._functions:
+            self._functions[name] = self._read(name)
+        return self._functions[name]
+
+    def _read(self, name: str) -> Table:
+        cell = self._cells[name]
+        if cell["type"] == "LUT4":
+            wires = [cell["connections"][each][0] for each in _INPUTS]
+            return read(wires, int(cell["parameters"]["INIT"], 2))
+        low, high = (self._function(each) for each in self._tables(name))
+        select = cell["connections"]["C0"][0]
+        wires = dict.fromkeys((select, *low.wires, *high.wires))
+        return tabulate(tuple(wires), lambda values: (high if values[select] else low)(values))
+
+    def _mine(self, wire: int, *types: str) -> bool:
+        """Return whether a cell of some type, or a table or PFUMX, drives a wire read once."""
+        name = self._drivers.get(wire)
+        if name is None or len(self._users[wire]) != 1:
+            return False
+        return self._cells[name]["type"] in (types or ("LUT4", "PFUMX"))
+
+    def _invert(self, name: str) -> None:
+        del self._functions[name]
+        for each in self._tables(name):
+            parameters = self._cells[each]["parameters"]
+            parameters["INIT"] = f"{int(parameters['INIT'], 2) ^ 0xFFFF:016b}"
+            self._functions.pop(each, None)
+
+    def _remove(self, name: str) -> None:
+        cell = self._cells.pop(name)
+        self._functions.pop(name, None)
+        self._drivers.pop(cell["connections"]["Z"][0])
+        for port, wires in cell["connections"].items():
+            if cell["port_directions"][port] == "input":
+                for wire in wires:
+                    self._users[wire].remove((name, port))
+
+    def _add(self, name: str, cell: dict) -> None:
+        self._cells[name] = cell
+        for port, wires in cell["connections"].items():
+            if cell["port_directions"][port] == "input":
+                self._users[wires[0]].append((name, port))
+            elif cell["type"] != "L6MUX21":
+                self._drivers[wires[0]] = name
+
+
+def _side(table: Table, known: dict[int, int], inner: dict[int, Table]) -> tuple[Table, list[int]]:
+    """Return a function where a wire has a value, with all of `inner` that fit taken in."""
+    inner = {wire: _where(each, known) for wire, each in inner.items()}
+    constants = {wire: each.bits[0] for wire, each in inner.items() if not each.wires}
+    side, taken = _where(table, known | constants), list(constants)
+    border = [wire for wire in side.wires if wire in inner]
+    while border:
+        wire = border.pop(0)
+        joined = _taken_in(side, wire, _where(inner[wire], constants))
+        if len(joined.wires) <= len(_INPUTS):
+            side = joined
+            taken.append(wire)
+            border = [each for each in side.wires if each in inner]
+    return side, taken
+
+
+def _where(table: Table, known: dict[int, int]) -> Table:
+    """Return a function where some wires have values."""
+    if known.keys().isdisjoint(table.wires):
+        return table
+    wires = tuple(wire for wire in table.wires if wire not in known)
+    return tabulate(wires, lambda values: table({**values, **known}))
+
+
+def _taken_in(side: Table, wire: int, inner: Table) -> Table:
+    """Return a function in which a wire is a function of others."""
+    others = (each for each in (*side.wires, *inner.wires) if each != wire)
+    return tabulate(
+        tuple(dict.fromkeys(others)), lambda values: side({**values, wire: inner(values)})
+    )
+
+
+def _multiplexer(kind: str, inputs: dict[str, int], made: int) -> dict:
+    return {
+        "hide_name": 0,
+        "type": kind,
+        "parameters": {},
+        "attributes": {},
+        "port_directions": dict.fromkeys(inputs, "input") | {"Z": "output"},
+        "connections": {port: [wire] for port, wire in inputs.items()} | {"Z": [made]},
+    }
