@@ -48,7 +48,6 @@ class _Step:
     last_factor: bool
     #: The product before is not yet there.
     waits: bool
-    first: bool
     #: Where the later extents of the opcode begin; for the last step of an extent, else None.
     next: tuple[int, ...] | None
 
@@ -127,7 +126,6 @@ def _program(config: Config) -> tuple[list[_Step], dict[Opcode, tuple[int, ...]]
                     _Step(
                         opcode=opcode,
                         extent=extent,
-                        first=place == 0,
                         next=tuple(begins[number + 1 : -1]) if last else None,
                         **known,
                     )
@@ -159,7 +157,7 @@ def _sources(steps: list[_Step], config: Config) -> list[tuple[int, int] | int]:
 
 def _step_fields(turns: int) -> dict:
     """Return what is known of a step: so many choices are there at the end of an extent."""
-    flags = ("minus_one", "first_factor", "last_factor", "waits", "first", "last")
+    flags = ("minus_one", "first_factor", "last_factor", "waits")
     return {
         **dict.fromkeys(flags, 1),
         "memory": AddressSpace,
@@ -203,7 +201,7 @@ class Bounds(wiring.Component):
         self._program, self._entries = _program(config)
         self._sources = _sources(self._program, config)
         # The choices that there are at the end of an extent; of none within it.
-        self._turns = list(dict.fromkeys(each.next for each in self._program))
+        self._turns = [None, *dict.fromkeys(each.next for each in self._program if each.last)]
         self._fields = _step_fields(len(self._turns))
         assert len(self._sources) <= _GROUP << 4
         super().__init__(
@@ -223,8 +221,9 @@ class Bounds(wiring.Component):
         m = Module()
         # One cycle each.
         names = ("begin", "select", "subtract", "multiply", "carry", "add", "judge")
+        marks = ("valid", "final", "first", "last")
         begin, _select, subtract, multiply, _carry, add, judge = stages = [
-            Signal(data.StructLayout({"valid": 1, "final": 1, **self._fields}), name=name)
+            Signal(data.StructLayout(dict.fromkeys(marks, 1) | self._fields), name=name)
             for name in names
         ]
         m.d.sync += [after.eq(before) for before, after in itertools.pairwise(stages)]
@@ -280,6 +279,8 @@ class Bounds(wiring.Component):
         ahead = Signal.like(step, reset_less=True)
         number, count = Signal(range(len(self._program)), reset_less=True), len(self._program)
         final, running, waited, go, none = (Signal() for _ in range(5))
+        # Of the step: it is the first of its extent.
+        entered = Signal(reset_less=True)
 
         def enter(entries):
             # The first that applies is assigned last, and wins.
@@ -291,14 +292,19 @@ class Bounds(wiring.Component):
                         step.eq(self._facts(entry)),
                         ahead.eq(self._facts((entry + 1) % count)),
                         number.eq((entry + 2) % count),
+                        entered.eq(1),
                     ]
 
         m.d.comb += go.eq(running & (~step.waits | waited))
         m.d.sync += waited.eq(running & ~go)
         with m.If(go):
             m.d.comb += [begin[name].eq(step[name]) for name in self._fields]
-            m.d.comb += [begin.valid.eq(1), begin.final.eq(final)]
-            m.d.sync += [step.eq(ahead), number.eq(number + 1), running.eq(~final)]
+            m.d.comb += [
+                *(begin.valid.eq(1), begin.final.eq(final)),
+                # There is no turn but at the end of an extent.
+                *(begin.first.eq(entered), begin.last.eq(step.turn != 0)),
+            ]
+            m.d.sync += [step.eq(ahead), number.eq(number + 1), running.eq(~final), entered.eq(0)]
             with m.Switch(number):
                 for index in range(count):
                     with m.Case(index):
@@ -336,8 +342,6 @@ class Bounds(wiring.Component):
                 "first_factor": each.first_factor,
                 "last_factor": each.last_factor,
                 "waits": each.waits,
-                "first": each.first,
-                "last": each.last,
                 "turn": self._turns.index(each.next),
                 "memory": each.extent.memory,
                 "group": self._sources.index(_source(each, self._config)) // _GROUP,
