@@ -108,7 +108,7 @@ class Fetch(wiring.Component):
         beat = Signal(32 - self._index_bits, reset_less=True)
         unasked = Signal(len(beat) + 1, reset_less=True)
         reserved, room, some = Signal(range(self._depth + 1)), Signal(), Signal()
-        place, to_cut = beat[:cut_bits], Signal(cut_bits + 1)
+        place, window, to_cut = beat[:cut_bits], beat[cut_bits:], Signal(cut_bits + 1)
         # From registers: no address is shown in the first cycle of its `beat`.
         ends, length = Signal(reset_less=True), Signal(cut_bits + 1, reset_less=True)
         asked = Signal(cut_bits + 1)
@@ -119,10 +119,8 @@ class Fetch(wiring.Component):
             ar.payload.len.eq((length - 1)[:cut_bits]),
             asked.eq(Mux(taken, length, 0)),
         ]
-        m.d.sync += [
-            ends.eq(unasked <= to_cut),
-            length.eq(Mux(unasked <= to_cut, unasked, to_cut)),
-        ]
+        fits = ~unasked[cut_bits + 1 :].any() & (unasked[: cut_bits + 1] <= to_cut)
+        m.d.sync += [ends.eq(fits), length.eq(Mux(fits, unasked, to_cut))]
         m.d.sync += room.eq(~ar.valid & (reserved <= self._depth - (1 << cut_bits)))
         with m.If(~ar.valid & room & some & ~self.halt):
             m.d.sync += ar.valid.eq(1)
@@ -130,7 +128,6 @@ class Fetch(wiring.Component):
             m.d.sync += [
                 ar.valid.eq(0),
                 some.eq(some & ~ends),
-                beat.eq(Cat(C(0, cut_bits), beat[cut_bits:] + 1)),
             ]
         # What is free again counts a cycle late, for a shorter path.
         freed = Signal()
@@ -142,15 +139,17 @@ class Fetch(wiring.Component):
         # One subtraction, of nothing where it begins: the choice before it goes into its carry
         # cells.
         before = Mux(waiting, self._beats_of(address, left), unasked)
+        begins = address[self._index_bits :]
         with m.If(taken | (waiting & self.quiet)):
-            m.d.sync += unasked.eq(before - Mux(waiting, 0, to_cut))
+            m.d.sync += [
+                unasked.eq(before - Mux(waiting, 0, to_cut)),
+                place.eq(Mux(waiting, begins[:cut_bits], 0)),
+                window.eq(Mux(waiting, begins[cut_bits:], window) + ~waiting),
+            ]
         with m.If(waiting):
             m.d.sync += [freed.eq(0), reserved.eq(0)]
             with m.If(self.quiet):
-                m.d.sync += [
-                    some.eq(~self.exhausted),
-                    beat.eq(address[self._index_bits :]),
-                ]
+                m.d.sync += some.eq(~self.exhausted)
         with m.If(self.start):
             m.d.sync += some.eq(0)
         return asked
