@@ -1,6 +1,6 @@
 """Control: registers, dispatch, queues, scoreboard, counters and the run state, connected."""
 
-from amaranth.hdl import Cat, Module, Mux, ResetInserter, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, ResetInserter, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -8,6 +8,7 @@ from matloom.arch.config import Config
 from matloom.arch.csr import EXEC_CAUSES, Fault
 from matloom.arch.isa import INSTRUCTION_WORD_BYTES, UNITS, Opcode, Region
 from matloom_rtl.bus.axi_lite import AxiLiteSignature
+from matloom_rtl.control.choose import choose
 from matloom_rtl.control.counters import Counters
 from matloom_rtl.control.csr import ASKERS, Registers
 from matloom_rtl.control.dispatch import Dispatch
@@ -29,7 +30,8 @@ class Control(wiring.Component):
     axi_lite: AxiLiteSignature, in
     irq: out
     fetch_start, fetch_address, fetch_bytes: out
-        Begin to fetch a command buffer: bus address and size, cut at the end of the region.
+        Begin to fetch a command buffer: bus address and size, cut at the last whole instruction
+        word of the region.
     instruction_words: stream, in
         Commands in order.
     exhausted: in
@@ -178,17 +180,22 @@ class Control(wiring.Component):
         word_bits = INSTRUCTION_WORD_BYTES.bit_length() - 1
         # Nothing is fetched from outside the region, of which `room` bytes are left, and nothing of
         # what is no run of instruction words.
-        room, inside = Signal(32), Signal()
+        # All are counted in instruction words; a part of one at the end of the region is none.
+        at, asked, end = (
+            each[word_bits:]
+            for each in (
+                registers.command_offset,
+                registers.command_bytes,
+                registers.program_bytes,
+            )
+        )
+        room, inside, words = Signal(signed(len(end) + 1)), Signal(), Signal(len(end))
+        m.d.comb += self.fetch_bytes.eq(Cat(Const(0, word_bits), words))
         m.d.sync += [
-            room.eq(registers.program_bytes - registers.command_offset),
-            inside.eq(
-                (registers.command_offset <= registers.program_bytes)
-                & ~(registers.command_offset | registers.command_bytes)[:word_bits].any()
-            ),
+            room.eq(end - at),
+            inside.eq(~(registers.command_offset | registers.command_bytes)[:word_bits].any()),
             self.fetch_address.eq(registers.program_base + registers.command_offset),
-            self.fetch_bytes.eq(
-                Mux(inside, Mux(registers.command_bytes < room, registers.command_bytes, room), 0)
-            ),
+            words.eq(Mux(inside & (room >= 0), Mux(asked < room, asked, room), 0)),
         ]
         # A cycle late, for a shorter path; what the last run left says nothing of this one.
         m.d.sync += dispatch.exhausted.eq(self.exhausted & ~starting)
@@ -254,32 +261,32 @@ class Control(wiring.Component):
 
         Last come those of `late`: signal, cause, address, unit, opcode and index of each.
         """
-        # What goes with a fault is chosen in every cycle, be there one or not. Without one the
-        # dispatcher's address is zero, as the watchdog's is.
-        m.d.comb += [
-            supervisor.fault_cause.eq(dispatch.fault),
-            supervisor.fault_address.eq(dispatch.fault_address),
-            supervisor.fault_unit.eq(0),
-            supervisor.fault_opcode.eq(dispatch.fault_opcode),
-            supervisor.fault_index.eq(dispatch.index),
-        ]
         # Completions follow a LOAD's last beat by some cycles, a STORE's response by none.
         loaded = completed[UNITS.index(Opcode.LOAD)] + self.load_fault_ahead
         stored = completed[UNITS.index(Opcode.STORE)]
-        bus = (
+        names = ("cause", "address", "unit", "opcode", "index")
+        # What goes with a fault is chosen in every cycle, be there one or not. Without one the
+        # dispatcher's address is zero, as the watchdog's is.
+        own = (dispatch.fault, dispatch.fault_address, 0, dispatch.fault_opcode, dispatch.index)
+        ports = (
             (self.fetch_fault, 0, 0, dispatch.index),
             (self.load_fault, 1 + UNITS.index(Opcode.LOAD), Opcode.LOAD, loaded[:RECORD_BITS]),
             (self.store_fault, 1 + UNITS.index(Opcode.STORE), Opcode.STORE, stored),
         )
-        sources = [(port.valid, port.cause, port.address, *rest) for port, *rest in bus]
-        names = ("cause", "address", "unit", "opcode", "index")
-        with m.If(dispatch.fault == 0):
-            for valid, *values in reversed([*sources, *late]):
-                with m.If(valid):
-                    m.d.comb += [
-                        getattr(supervisor, f"fault_{name}").eq(value)
-                        for name, value in zip(names, values, strict=True)
-                    ]
+        bus = [(port.cause, port.address, *rest) for port, *rest in ports]
+        # The number of the source, so that a choice of four takes two tables for a bit.
+        fetch, load, store = (port.valid for port, *_rest in ports)
+        number = Mux(fetch, 1, Mux(load, 2, Mux(store, 3, 0)))
+        source = Signal(2)
+        m.d.comb += source.eq(Mux(dispatch.fault == 0, number, 0))
+        for name, *values in zip(names, own, *bus, strict=True):
+            m.d.comb += getattr(supervisor, f"fault_{name}").eq(choose(values, source))
+        for valid, *values in late:
+            with m.If(valid & (dispatch.fault == 0) & (source == 0)):
+                m.d.comb += [
+                    getattr(supervisor, f"fault_{name}").eq(value)
+                    for name, value in zip(names, values, strict=True)
+                ]
 
     def _count(self, m: Module, supervisor, counters, dispatch):
         m.d.comb += [
@@ -301,6 +308,7 @@ class Control(wiring.Component):
         m.submodules.timestamps = timestamps = Timestamps(self._config)
         m.d.comb += [
             timestamps.start.eq(self.fetch_start),
+            timestamps.reading.eq(registers.mark_reading),
             timestamps.slot.eq(registers.mark_slot),
             registers.mark_cycle.eq(timestamps.stored),
         ]

@@ -18,6 +18,7 @@ from matloom.arch.csr import (
 )
 from matloom.arch.isa import Region
 from matloom_rtl.bus.axi_lite import AxiLiteSignature
+from matloom_rtl.control.choose import choose
 from matloom_rtl.control.counters import SLOT_BITS
 from matloom_rtl.control.places import PLACE_BITS, STORED, place_of
 
@@ -73,7 +74,7 @@ class Registers(wiring.Component):
     bus: AxiLiteSignature, in
     running: in
         Locked registers keep their values.
-    mark_slot, mark_cycle: out, in
+    mark_reading, mark_slot, mark_cycle: out, out, in
         Read port of the completion-time table; the cycle follows its slot by one cycle.
     region, region_bytes: in, out
         The size of any region, in the same cycle.
@@ -93,6 +94,7 @@ class Registers(wiring.Component):
             {
                 "bus": In(AxiLiteSignature()),
                 "running": In(1),
+                "mark_reading": Out(1),
                 "mark_slot": Out(range(max(2, config.timestamps))),
                 "mark_cycle": In(32),
                 "region": In(range(len(Region))),
@@ -226,6 +228,7 @@ class Registers(wiring.Component):
         bus, looking, looked = self.bus, Signal(), Signal()
         m.d.comb += [
             bus.ar.ready.eq(~looking & ~looked & ~bus.r.valid),
+            self.mark_reading.eq(looking),
             self.mark_slot.eq(address[2:]),
             self.counter.eq(address[2:]),
         ]
@@ -245,7 +248,7 @@ class Registers(wiring.Component):
         with m.If(looked & ~waits):
             m.d.sync += [
                 bus.r.valid.eq(1),
-                bus.r.payload.data.eq(Array(sources.values())[source]),
+                bus.r.payload.data.eq(choose(list(sources.values()), source)),
                 bus.r.payload.resp.eq(Mux(there, _OKAY, _SLAVE_ERROR)),
             ]
 

@@ -112,7 +112,6 @@ class Supervisor(wiring.Component):
 
         with m.If(self.core_reset):
             m.d.sync += [resetting.eq(0), failed.eq(0), done.eq(0)]
-            m.d.sync += [self.record.eq(0), self.record_index.eq(0), self.record_address.eq(0)]
         with m.If(self.reset):
             m.d.sync += [resetting.eq(1), self.running.eq(0)]
         return m
@@ -123,21 +122,24 @@ class Supervisor(wiring.Component):
         record = self.fault_cause | self.fault_unit << 4 | self.fault_opcode << 8
         timeout = Fault.TIMEOUT | self.busy_unit << 4 | self.busy_unit << 8
         with m.If(~kept):
+            m.d.sync += [
+                self.record.eq(Mux(faulty, record, timeout)),
+                self.record_index.eq(self.fault_index),
+                self.record_address.eq(self.fault_address),
+            ]
+        # A reset of the registers, and no gate before each bit.
+        with m.If(self.core_reset | ~(kept | (self.running & (faulty | late)))):
             m.d.sync += [self.record.eq(0), self.record_index.eq(0), self.record_address.eq(0)]
-            with m.If(self.running & (faulty | late)):
-                m.d.sync += [
-                    self.record.eq(Mux(faulty, record, timeout)),
-                    self.record_index.eq(self.fault_index),
-                    self.record_address.eq(self.fault_address),
-                ]
 
     def _watch(self, m: Module):
-        """Count idle cycles of a run from 1; return whether there were too many before this one."""
-        idle, late = Signal(32, init=1), Signal()
+        """Count idle cycles of a run down; return whether there were too many before this one."""
+        left, more, late = Signal(32), Signal(), Signal()
         still = self.running & ~self.progress
-        m.d.sync += late.eq(still & (self.timeout != 0) & (idle >= self.timeout))
-        with m.If(still):
-            m.d.sync += idle.eq(idle + 1)
-        with m.Else():
-            m.d.sync += idle.eq(1)
+        # From one on it stays, or takes what is written meanwhile where there was no limit.
+        m.d.comb += more.eq(left[1:].any())
+        counts = still & more
+        m.d.sync += late.eq(still & ~more & left[0])
+        with m.If(~still | more | ~left[0]):
+            # One adder: the choice before it goes into its carry cells.
+            m.d.sync += left.eq(Mux(counts, left, self.timeout) - counts)
         return late

@@ -1,12 +1,13 @@
 """The completion-time table: in which cycle each marked instruction completed."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
 from matloom.arch.isa import UNITS
+from matloom_rtl.control.choose import choose
 from matloom_rtl.ports import mark_bits
 
 __all__ = ["Timestamps"]
@@ -16,19 +17,21 @@ class Timestamps(wiring.Component):
     """Store the cycle of every completion whose timestamp is not 0.
 
     Each unit's completion is latched with its cycle and written when the one write port is free,
-    four cycles later at the most. Two marked completions of one unit within four cycles lose the
-    first; marks are for layers. `start` clears the table, one slot a cycle, and what completes
-    meanwhile waits until the end of that.
+    four cycles later at the most, and two more where the table is read. Two marked completions of
+    one unit within these lose the first; marks are for layers. `start` clears the table, one slot a
+    cycle, and what completes meanwhile waits until the end of that.
 
     Members
     -------
     start: in
     cycle: in
-        The cycle counter; it counts every cycle, or stands still.
+        The cycle counter; it counts every cycle, or stands still, from zero in the second cycle
+        after `start` at the latest.
     done, done_mark: in
         Completions, by unit.
-    slot, stored: in, out
-        Read port: the cycle follows its slot by one cycle.
+    reading, slot, stored: in, in, out
+        Read port: the cycle follows its slot by one cycle. Nothing is written meanwhile: it is read
+        in every fourth cycle at most.
     """
 
     def __init__(self, config: Config):
@@ -39,6 +42,7 @@ class Timestamps(wiring.Component):
                 "cycle": In(32),
                 "done": In(len(UNITS)),
                 "done_mark": In(data.ArrayLayout(mark_bits(config), len(UNITS))),
+                "reading": In(1),
                 "slot": In(range(config.timestamps)),
                 "stored": Out(32),
             }
@@ -46,30 +50,39 @@ class Timestamps(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.table = table = Memory(shape=32, depth=self._timestamps, init=[])
+        # Nothing is written while it is read: no logic for what a read would then see.
+        table = Memory(shape=32, depth=self._timestamps, init=[], attrs={"no_rw_check": 1})
+        m.submodules.table = table
         write, read = table.write_port(), table.read_port()
         m.d.comb += [read.addr.eq(self.slot), self.stored.eq(read.data)]
 
-        clearing, clear_slot = Signal(), Signal(range(self._timestamps))
+        # It begins two slots early, while the cycle is that of the last run.
+        clearing, clear_slot = Signal(), Signal(range(2 * self._timestamps))
+        early = (1 << len(clear_slot)) - 2
         pending = Signal(len(UNITS))
-        slots = Array(
-            Signal(range(self._timestamps), name=f"slot_{n}", reset_less=True)
-            for n in range(len(UNITS))
+        # Of the cycle the lower bits: it is not long ago when it is written, unless the table was
+        # cleared first, and then they are all of it.
+        bits = (self._timestamps + 4 * len(UNITS)).bit_length()
+        slots, cycles = (
+            [Signal(size, name=f"{name}_{n}", reset_less=True) for n in range(len(UNITS))]
+            for name, size in (("slot", len(write.addr)), ("cycle", bits))
         )
-        # Of the cycle the lower bits: it is not long ago when it is written.
-        bits = (self._timestamps + 2 * len(UNITS)).bit_length()
-        cycles = Array(Signal(bits, name=f"cycle_{n}", reset_less=True) for n in range(len(UNITS)))
-        low = Signal(bits)
-        # Zero while the table is cleared, as the lower bits are then.
-        upper = Mux(clearing, 0, self.cycle[bits:]) - (low > self.cycle[:bits])
-        m.d.comb += write.data.eq(Cat(low, upper[: 32 - bits]))
+        # The first that waits; a choice by its number takes fewer tables than one by four flags.
+        first = Signal(range(len(UNITS)))
+        for number in reversed(range(len(UNITS))):
+            with m.If(pending[number]):
+                m.d.comb += first.eq(number)
+        # Zero while the table is cleared, and so are the upper bits then.
+        low = Mux(clearing, 0, choose(cycles, first))
+        # Once the highest of the lower bits has fallen, the upper ones are those of a later cycle.
+        upper = self.cycle[bits:] - (low[-1] & ~self.cycle[bits - 1])
+        m.d.comb += [
+            write.en.eq(~self.reading & (clearing | pending.any())),
+            write.addr.eq(Mux(clearing, clear_slot[: len(write.addr)], choose(slots, first))),
+            write.data.eq(Cat(low, upper[: 32 - bits])),
+        ]
         for number in range(len(UNITS)):
-            with m.If(~clearing & pending[number] & ~pending[:number].any()):
-                m.d.comb += [
-                    write.en.eq(1),
-                    write.addr.eq(slots[number]),
-                    low.eq(cycles[number]),
-                ]
+            with m.If(write.en & ~clearing & (first == number)):
                 m.d.sync += pending[number].eq(0)
             with m.If(self.done[number] & (self.done_mark[number] != 0)):
                 m.d.sync += [
@@ -77,11 +90,10 @@ class Timestamps(wiring.Component):
                     slots[number].eq(self.done_mark[number]),
                     cycles[number].eq(self.cycle),
                 ]
-        with m.If(clearing):
-            m.d.comb += [write.en.eq(1), write.addr.eq(clear_slot)]
+        with m.If(write.en & clearing):
             m.d.sync += clear_slot.eq(clear_slot + 1)
             with m.If(clear_slot == self._timestamps - 1):
                 m.d.sync += clearing.eq(0)
         with m.If(self.start):
-            m.d.sync += [clearing.eq(1), clear_slot.eq(0), pending.eq(0)]
+            m.d.sync += [clearing.eq(1), clear_slot.eq(early), pending.eq(0)]
         return m

@@ -1,0 +1,19 @@
+"""A choice by a number, as few tables make it."""
+
+from collections.abc import Sequence
+
+from amaranth.hdl import Mux, Value, ValueLike
+
+__all__ = ["choose"]
+
+
+def choose(values: Sequence[ValueLike], number: Value) -> Value:
+    """Return the value of a number, by its bits, any where there is none.
+
+    An `Array` becomes a choice by one flag for each value, with twice the inputs.
+    """
+    if len(values) == 1:
+        return Value.cast(values[0])
+    bit = (len(values) - 1).bit_length() - 1
+    low, high = (choose(each, number) for each in (values[: 1 << bit], values[1 << bit :]))
+    return Mux(number[bit], high, low)
