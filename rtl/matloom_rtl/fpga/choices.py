@@ -30,7 +30,7 @@ def join_choices(cells: dict, ports: dict) -> None:
     Parameters
     ----------
     cells, ports
-        As `absorb.absorb` has them.
+        As `absorb.absorb` has them; without loops of logic.
     """
     design = _Design(cells, ports)
     for name in design.upwards():
@@ -62,12 +62,14 @@ class _Design:
     def upwards(self) -> list[str]:
         """Return the names of all tables and PFUMX, each after those that it reads."""
         order: dict[str, None] = {}
+        seen: set[str] = set()
         for name in self._drivers.values():
             path = [name]
             while path:
-                inputs = self._inputs(path[-1]) if path[-1] not in order else ()
+                inputs = self._inputs(path[-1]) if path[-1] not in seen else ()
+                seen.add(path[-1])
                 before = [self._drivers[wire] for wire in inputs if wire in self._drivers]
-                missing = [each for each in before if each not in order]
+                missing = [each for each in before if each not in seen]
                 path += missing
                 if not missing:
                     order[path.pop()] = None

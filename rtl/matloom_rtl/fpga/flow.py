@@ -86,13 +86,15 @@ def synthesise(
     command = [find(YOSYS).path, "-p", "; ".join([*steps, "check"])]
     log = run(command, folder, f"{family}.log", say)
     cells = json.loads((folder / "stat.json").read_text())["design"]["num_cells_by_type"]
-    return {
-        "cells": _absorb(folder / netlist) if family == "ecp5" else cells,
+    found = {
         "latches": re.findall(r"^Latch inferred for signal `(\S+)'", log, re.MULTILINE),
         "conflicts": re.findall(r"multiple conflicting drivers for (.*):$", log, re.MULTILINE),
         "loops": re.findall(r"found logic loop in (.*):$", log, re.MULTILINE),
-        "netlist": folder / netlist,
     }
+    # What is no design is left as it is: a loop has no first table.
+    if family == "ecp5" and not any(found.values()):
+        cells = _absorb(folder / netlist)
+    return {"cells": cells, **found, "netlist": folder / netlist}
 
 
 def _absorb(path: Path) -> dict[str, int]:
