@@ -11,7 +11,9 @@ from amaranth.lib.wiring import In, Out
 from matloom.arch.config import Config
 from matloom.arch.numerics import LARGER_BITS
 from matloom_rtl.arith.add import FloatAdd
+from matloom_rtl.array import parity
 from matloom_rtl.array.cells import delay, replicated
+from matloom_rtl.array.sums import combined
 from matloom_rtl.ports import AccReadSignature, AccUpdateSignature
 
 __all__ = ["Accumulators"]
@@ -200,7 +202,7 @@ class Accumulators(wiring.Component):
 
     def _bank(self, m: Module, index: str, request, arriving, values, mask):
         """Read, add, write; return the word read, two cycles after its request."""
-        width, sum_bits = 32 * self._columns, 33 if self._parity else 32
+        width, sum_bits = 32 * self._columns, parity.SUM_BITS if self._parity else 32
         m.submodules[f"bank_{index}"] = memory = Memory(
             shape=sum_bits * self._columns,
             depth=1 << request.address.shape().width,
@@ -215,7 +217,7 @@ class Accumulators(wiring.Component):
         ]
         found = fetch.data
         if self._parity:
-            found = Cat(each[:32] for each in self._parts(fetch.data, 33))
+            found = parity.removed(fetch.data)
         fetched = Signal(request.shape(), name=f"fetched_{index}")
         m.d.sync += fetched.eq(request)
         of_array, replaces = [delay(m, fetched.sum)], [fetched.replace]
@@ -252,30 +254,12 @@ class Accumulators(wiring.Component):
             columns, address = delay(m, columns, reset=True), delay(m, address)
         m.d.sync += [store.en.eq(columns), store.addr.eq(address)]
         floating = delay(m, fetched.floating) if self._has_float else None
-        stored = self._combine(m, index, word, operand, floating)
+        stored = combined(m, index, word, operand, floating)
         if self._parity:
-            stored = Cat(Cat(each, each.xor()) for each in self._parts(stored, 32))
-            self._wrong.append(self._check(m, index, fetch, store, fetched))
+            stored = parity.added(stored)
+            self._wrong.append(parity.check(m, index, fetch, store, fetched))
         m.d.comb += store.data.eq(stored)
         return word
-
-    def _parts(self, value, bits: int):
-        return [value.word_select(column, bits) for column in range(self._columns)]
-
-    def _check(self, m: Module, index: str, fetch, store, fetched):
-        """Return whether array and post-processing found wrong parity, three cycles after."""
-        meets = delay(m, store.en.any() & (store.addr == fetch.addr), name=f"meets_{index}")
-        used = (fetched.read | ~fetched.replace | fetched.maximum) & ~meets
-        users = Cat(fetched.sum, fetched.update | fetched.read) & used.replicate(2)
-        users = delay(m, users, reset=True, name=f"users_{index}")
-        # One level of logic behind the memory, and the rest a cycle later.
-        sums, places = self._parts(fetch.data, 33), range(0, 33, 4)
-        found = Cat(each[low : low + 4].xor() for each in sums for low in places)
-        kept = delay(m, found, name=f"parities_{index}")
-        odd = Cat(each.xor() for each in self._parts(kept, len(places)))
-        wrong = Signal(2, name=f"wrong_{index}")
-        m.d.sync += wrong.eq(users & odd.any().replicate(2))
-        return wrong
 
     def _compare(self, m: Module, arriving):
         """Tell for each column whether a maximum keeps the number found, and stores nothing.
@@ -289,40 +273,6 @@ class Accumulators(wiring.Component):
             old = delay(m, Mux(second, in_second[place], in_first[place]), name="old")
             new = arriving.late[place]
             m.d.comb += arriving.kept[column].eq(new.as_signed() <= old.as_signed())
-
-    def _combine(self, m: Module, index: str, word, operand, floating):
-        """Return the new sums, `_sum_latency` cycles later."""
-        sums = Signal(len(word), name=f"sums_{index}", reset_less=True)
-        m.d.sync += sums.eq(
-            Cat(
-                (word.word_select(column, 32) + operand.word_select(column, 32))[:32]
-                for column in range(self._columns)
-            )
-        )
-        if floating is None:
-            return sums
-        waited = sums
-        for _cycle in range(self._sum_latency - 1):
-            waited = delay(m, waited)
-        for _cycle in range(self._sum_latency - 1):
-            floating = delay(m, floating)
-        choices = replicated(m, floating, self._columns, name=f"floating_{index}")
-        floats = self._float_sums(m, index, word, operand)
-        return Cat(
-            Mux(choice, floats.word_select(column, 32), waited.word_select(column, 32))
-            for column, choice in enumerate(choices)
-        )
-
-    def _float_sums(self, m: Module, index: str, word, operand):
-        sums = []
-        for column in range(self._columns):
-            m.submodules[f"add_{index}_{column}"] = add = FloatAdd()
-            m.d.comb += [
-                add.a.eq(word.word_select(column, 32)),
-                add.b.eq(operand.word_select(column, 32)),
-            ]
-            sums.append(add.o)
-        return Cat(sums)
 
     def _answer(self, m: Module, read_bank, words):
         """Choose between the banks two cycles after the request; whoever reads keeps it."""

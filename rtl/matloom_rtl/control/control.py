@@ -5,13 +5,13 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from matloom.arch.config import Config
-from matloom.arch.csr import EXEC_CAUSES, Fault
+from matloom.arch.csr import EXEC_CAUSES
 from matloom.arch.isa import INSTRUCTION_WORD_BYTES, UNITS, Opcode, Region
 from matloom_rtl.bus.axi_lite import AxiLiteSignature
-from matloom_rtl.control.choose import choose
 from matloom_rtl.control.counters import Counters
 from matloom_rtl.control.csr import ASKERS, Registers
 from matloom_rtl.control.dispatch import Dispatch
+from matloom_rtl.control.faults import offer_fault, parity_faults
 from matloom_rtl.control.layouts import GRANULE_BITS, RECORD_BITS, count_bits
 from matloom_rtl.control.limit import Limit, late_fault
 from matloom_rtl.control.queues import Queues
@@ -239,54 +239,9 @@ class Control(wiring.Component):
             m.d.comb += limit.completed.eq(completed)
             late.append(late_fault(m, limit, registers, supervisor, units, self.exec_met.all()))
         if self._config.parity:
-            late += self._parity_faults(completed)
-        self._faults(m, supervisor, dispatch, completed, late)
-
-    def _parity_faults(self, completed):
-        """Return what `_faults` takes of wrong parity: memory by memory, unit by unit.
-
-        The index is that of the unit's oldest instruction: it may have been one of those after it,
-        where a unit reads ahead.
-        """
-        units = (Opcode.EXEC, Opcode.POST, Opcode.STORE)
-        return [
-            (wrong, Fault.PARITY, memory, 1 + number, unit, completed[number])
-            for memory, memory_wrong in enumerate((self.spad_wrong, self.acc_wrong))
-            for unit, wrong in zip(units, memory_wrong, strict=False)
-            for number in [UNITS.index(unit)]
-        ]
-
-    def _faults(self, m: Module, supervisor, dispatch, completed, late):
-        """Offer one fault: a bad instruction before the bus, fetch before LOAD before STORE.
-
-        Last come those of `late`: signal, cause, address, unit, opcode and index of each.
-        """
-        # Completions follow a LOAD's last beat by some cycles, a STORE's response by none.
-        loaded = completed[UNITS.index(Opcode.LOAD)] + self.load_fault_ahead
-        stored = completed[UNITS.index(Opcode.STORE)]
-        names = ("cause", "address", "unit", "opcode", "index")
-        # What goes with a fault is chosen in every cycle, be there one or not. Without one the
-        # dispatcher's address is zero, as the watchdog's is.
-        own = (dispatch.fault, dispatch.fault_address, 0, dispatch.fault_opcode, dispatch.index)
-        ports = (
-            (self.fetch_fault, 0, 0, dispatch.index),
-            (self.load_fault, 1 + UNITS.index(Opcode.LOAD), Opcode.LOAD, loaded[:RECORD_BITS]),
-            (self.store_fault, 1 + UNITS.index(Opcode.STORE), Opcode.STORE, stored),
-        )
-        bus = [(port.cause, port.address, *rest) for port, *rest in ports]
-        # The number of the source, so that a choice of four takes two tables for a bit.
-        fetch, load, store = (port.valid for port, *_rest in ports)
-        number = Mux(fetch, 1, Mux(load, 2, Mux(store, 3, 0)))
-        source = Signal(2)
-        m.d.comb += source.eq(Mux(dispatch.fault == 0, number, 0))
-        for name, *values in zip(names, own, *bus, strict=True):
-            m.d.comb += getattr(supervisor, f"fault_{name}").eq(choose(values, source))
-        for valid, *values in late:
-            with m.If(valid & (dispatch.fault == 0) & (source == 0)):
-                m.d.comb += [
-                    getattr(supervisor, f"fault_{name}").eq(value)
-                    for name, value in zip(names, values, strict=True)
-                ]
+            late += parity_faults(completed, (self.spad_wrong, self.acc_wrong))
+        ports = (self.fetch_fault, self.load_fault, self.store_fault, self.load_fault_ahead)
+        offer_fault(m, supervisor, dispatch, completed, ports, late)
 
     def _count(self, m: Module, supervisor, counters, dispatch):
         m.d.comb += [

@@ -1,0 +1,53 @@
+"""Parity of the sums in the accumulators: a bit with each, and a check of each that is used."""
+
+from amaranth.hdl import Cat, Module, Signal, Value
+
+from matloom_rtl.array.cells import delay
+
+__all__ = ["SUM_BITS", "added", "check", "removed"]
+
+#: Of a sum with its bit.
+SUM_BITS = 33
+
+#: Bits that one level of logic takes.
+_LEVEL = 4
+
+
+def _parts(value: Value, bits: int) -> list[Value]:
+    return [value[low : low + bits] for low in range(0, len(value), bits)]
+
+
+def added(sums: Value) -> Value:
+    """Return sums of 32 bits, each with its bit of even parity above it."""
+    return Cat(Cat(each, each.xor()) for each in _parts(sums, SUM_BITS - 1))
+
+
+def removed(stored: Value) -> Value:
+    """Return what `added` was given."""
+    return Cat(each[:-1] for each in _parts(stored, SUM_BITS))
+
+
+def check(m: Module, index: str, fetch, store, fetched) -> Signal:
+    """Return whether array and post-processing found wrong parity, three cycles after.
+
+    Parameters
+    ----------
+    index:
+        Of the bank, for names.
+    fetch, store:
+        Ports of its memory: one that reads, and one that writes.
+    fetched:
+        The request that `fetch` shows the data of.
+    """
+    meets = delay(m, store.en.any() & (store.addr == fetch.addr), name=f"meets_{index}")
+    used = (fetched.read | ~fetched.replace | fetched.maximum) & ~meets
+    users = Cat(fetched.sum, fetched.update | fetched.read) & used.replicate(2)
+    users = delay(m, users, reset=True, name=f"users_{index}")
+    # One level of logic after the memory, and the rest a cycle later.
+    sums = _parts(fetch.data, SUM_BITS)
+    found = Cat(part.xor() for each in sums for part in _parts(each, _LEVEL))
+    kept = delay(m, found, name=f"parities_{index}")
+    odd = Cat(each.xor() for each in _parts(kept, len(found) // len(sums)))
+    wrong = Signal(2, name=f"wrong_{index}")
+    m.d.sync += wrong.eq(users & odd.any().replicate(2))
+    return wrong

@@ -1,0 +1,35 @@
+"""The adders of the accumulators: one for each column, of integers and of fp32 numbers."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+
+from matloom_rtl.arith.add import FloatAdd
+from matloom_rtl.array.cells import delay, replicated
+
+__all__ = ["combined"]
+
+
+def combined(m: Module, index: str, word, operand, floating):
+    """Return the sums of two words, 32 bits a column: a cycle later where all are integers.
+
+    With `floating`, which tells in time with the words whether they hold fp32 numbers, it takes
+    `FloatAdd.LATENCY` cycles, whatever they hold. `index` is that of the bank, for names.
+    """
+    columns = len(word) // 32
+    pairs = [(word.word_select(each, 32), operand.word_select(each, 32)) for each in range(columns)]
+    sums = Signal(len(word), name=f"sums_{index}", reset_less=True)
+    m.d.sync += sums.eq(Cat((first + second)[:32] for first, second in pairs))
+    if floating is None:
+        return sums
+    waited = sums
+    for _cycle in range(FloatAdd.LATENCY - 1):
+        waited, floating = delay(m, waited), delay(m, floating)
+    choices = replicated(m, floating, columns, name=f"floating_{index}")
+    floats = []
+    for column, (first, second) in enumerate(pairs):
+        m.submodules[f"add_{index}_{column}"] = add = FloatAdd()
+        m.d.comb += [add.a.eq(first), add.b.eq(second)]
+        floats.append(add.o)
+    return Cat(
+        Mux(choice, number, waited.word_select(column, 32))
+        for column, (choice, number) in enumerate(zip(choices, floats, strict=True))
+    )

@@ -1,0 +1,73 @@
+"""Which fault is recorded, of those that come in one cycle."""
+
+from amaranth.hdl import Module, Mux, Signal
+
+from matloom.arch.csr import Fault
+from matloom.arch.isa import UNITS, Opcode
+from matloom_rtl.control.choose import choose
+from matloom_rtl.control.layouts import RECORD_BITS
+
+__all__ = ["offer_fault", "parity_faults"]
+
+_NAMES = ("cause", "address", "unit", "opcode", "index")
+
+
+def parity_faults(completed, memories):
+    """Return what `offer_fault` takes of wrong parity: memory by memory, unit by unit.
+
+    The index is that of the unit's oldest instruction: it may have been one of those after it,
+    where a unit reads ahead.
+
+    Parameters
+    ----------
+    completed:
+        Instructions that each unit has completed, in the order of `UNITS`.
+    memories:
+        Of scratchpad and accumulators whether EXEC, POST, and of the scratchpad STORE, found it.
+    """
+    units = (Opcode.EXEC, Opcode.POST, Opcode.STORE)
+    return [
+        (wrong, Fault.PARITY, memory, 1 + number, unit, completed[number])
+        for memory, memory_wrong in enumerate(memories)
+        for unit, wrong in zip(units, memory_wrong, strict=False)
+        for number in [UNITS.index(unit)]
+    ]
+
+
+def offer_fault(m: Module, supervisor, dispatch, completed, ports, late):
+    """Offer one fault: a bad instruction before the bus, fetch before LOAD before STORE.
+
+    Parameters
+    ----------
+    completed:
+        As of `parity_faults`.
+    ports:
+        `fetch_fault`, `load_fault`, `store_fault` and `load_fault_ahead` of `Control`.
+    late:
+        What comes last: signal, cause, address, unit, opcode and index of each.
+    """
+    fetch, load, store, ahead = ports
+    # Completions follow a LOAD's last beat by some cycles, a STORE's response by none.
+    loaded = completed[UNITS.index(Opcode.LOAD)] + ahead
+    stored = completed[UNITS.index(Opcode.STORE)]
+    # What goes with a fault is chosen in every cycle, be there one or not. Without one the
+    # dispatcher's address is zero, as the watchdog's is.
+    own = (dispatch.fault, dispatch.fault_address, 0, dispatch.fault_opcode, dispatch.index)
+    bus = (
+        (fetch, 0, 0, dispatch.index),
+        (load, 1 + UNITS.index(Opcode.LOAD), Opcode.LOAD, loaded[:RECORD_BITS]),
+        (store, 1 + UNITS.index(Opcode.STORE), Opcode.STORE, stored),
+    )
+    sources = [own, *((port.cause, port.address, *rest) for port, *rest in bus)]
+    # The number of the source, so that a choice of four takes two tables for a bit.
+    number = Mux(fetch.valid, 1, Mux(load.valid, 2, Mux(store.valid, 3, 0)))
+    source = Signal(2)
+    m.d.comb += source.eq(Mux(dispatch.fault == 0, number, 0))
+    for name, *values in zip(_NAMES, *sources, strict=True):
+        m.d.comb += getattr(supervisor, f"fault_{name}").eq(choose(values, source))
+    for valid, *values in late:
+        with m.If(valid & (dispatch.fault == 0) & (source == 0)):
+            m.d.comb += [
+                getattr(supervisor, f"fault_{name}").eq(value)
+                for name, value in zip(_NAMES, values, strict=True)
+            ]
