@@ -28,7 +28,7 @@ TIMEOUT, LIMIT = 120.0, 20_000
 #: Resets without which an output is undefined, each of another unit.
 NOTICED = (
     "matloom.core axi_read__ar__valid, by reset",
-    "matloom.core.control.supervisor running, by reset$33",
+    "matloom.core.control.supervisor running, by reset",
 )
 
 
