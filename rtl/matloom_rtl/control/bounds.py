@@ -3,13 +3,15 @@
 import itertools
 from dataclasses import dataclass
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
+from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
 from matloom.arch.csr import Fault
 from matloom.arch.isa import FORMATS, AddressSpace, Extent, Opcode, Region, extents_of
+from matloom_rtl.control.choose import choose
 from matloom_rtl.control.layouts import GRANULE_BITS, LONGEST, field_place, slice_field
 
 __all__ = ["Bounds"]
@@ -155,16 +157,18 @@ def _sources(steps: list[_Step], config: Config) -> list[tuple[int, int] | int]:
     )
 
 
-def _step_fields(turns: int) -> dict:
-    """Return what is known of a step: so many choices are there at the end of an extent."""
-    flags = ("minus_one", "first_factor", "last_factor", "waits")
-    return {
-        **dict.fromkeys(flags, 1),
-        "memory": AddressSpace,
-        "group": 4,
-        "member": range(_GROUP),
-        "turn": max(4, (turns - 1).bit_length()),
-    }
+def _early_fields(turns: int) -> dict:
+    """Return what decides which step is next: so many choices are there at an extent's end."""
+    return {"waits": 1, "turn": max(4, (turns - 1).bit_length())}
+
+
+#: What else is known of a step: it comes from a memory.
+_LATE_FIELDS = {
+    **dict.fromkeys(("minus_one", "first_factor", "last_factor"), 1),
+    "memory": AddressSpace,
+    "group": 4,
+    "member": range(_GROUP),
+}
 
 
 class Bounds(wiring.Component):
@@ -202,7 +206,8 @@ class Bounds(wiring.Component):
         self._sources = _sources(self._program, config)
         # The choices that there are at the end of an extent; of none within it.
         self._turns = [None, *dict.fromkeys(each.next for each in self._program if each.last)]
-        self._fields = _step_fields(len(self._turns))
+        self._early = data.StructLayout(_early_fields(len(self._turns)))
+        self._late = data.StructLayout(_LATE_FIELDS)
         assert len(self._sources) <= _GROUP << 4
         super().__init__(
             {
@@ -223,12 +228,11 @@ class Bounds(wiring.Component):
         names = ("begin", "select", "subtract", "multiply", "carry", "add", "judge")
         marks = ("valid", "final", "first", "last")
         begin, _select, subtract, multiply, _carry, add, judge = stages = [
-            Signal(data.StructLayout(dict.fromkeys(marks, 1) | self._fields), name=name)
+            Signal(data.StructLayout(dict.fromkeys(marks, 1) | _LATE_FIELDS), name=name)
             for name in names
         ]
         m.d.sync += [after.eq(before) for before, after in itertools.pairwise(stages)]
-        step = Signal(data.StructLayout(self._fields), reset_less=True)
-        none = self._walk(m, step, begin)
+        none = self._walk(m, begin)
         exact = Signal(_FIRST_BITS)
         m.d.comb += exact.eq(self._look_up(m, begin, subtract) - subtract.minus_one)
 
@@ -269,15 +273,20 @@ class Bounds(wiring.Component):
         m.d.sync += [told.eq(Cat(none, told)), self.done.eq((judge.valid & judge.final) | told[1])]
         return m
 
-    def _walk(self, m: Module, step, begin):
+    def _walk(self, m: Module, begin):
         """Step through the extents that apply; return whether at the start there are none.
 
-        What is known of a step and of the one after it is kept in registers, and of that after
+        What decides of a step and of the one after it is kept in registers, and of that after
         these it is looked up: a table between the number of a step and the decision to go on
-        would be the longest path of the chip.
+        would be the longest path of the chip. The rest comes from a memory, which has at the
+        number of a step what is known of the one before it.
         """
-        ahead = Signal.like(step, reset_less=True)
-        number, count = Signal(range(len(self._program)), reset_less=True), len(self._program)
+        step, ahead = Signal(self._early, reset_less=True), Signal(self._early, reset_less=True)
+        count = len(self._program)
+        number = Signal(range(count + 1), reset_less=True)
+        m.submodules.known = known = self._known()
+        fetch = known.read_port()
+        m.d.comb += fetch.addr.eq(number)
         final, running, waited, go, none = (Signal() for _ in range(5))
         # Of the step: it is the first of its extent.
         entered = Signal(reset_less=True)
@@ -287,28 +296,35 @@ class Bounds(wiring.Component):
             m.d.comb += final.eq(1)
             for entry in reversed(entries):
                 with m.If(self._applies(self._program[entry])):
-                    m.d.comb += final.eq(0)
+                    m.d.comb += [final.eq(0), fetch.addr.eq(entry + 1)]
                     m.d.sync += [
-                        step.eq(self._facts(entry)),
-                        ahead.eq(self._facts((entry + 1) % count)),
+                        step.eq(self._turn(entry)),
+                        ahead.eq(self._turn((entry + 1) % count)),
                         number.eq((entry + 2) % count),
                         entered.eq(1),
                     ]
 
         m.d.comb += go.eq(running & (~step.waits | waited))
         m.d.sync += waited.eq(running & ~go)
+        m.d.comb += [begin[name].eq(fetch.data[name]) for name in _LATE_FIELDS]
+        m.d.comb += [
+            fetch.en.eq(go | ~running),
+            begin.valid.eq(go),
+            # What is begun for nothing, while a step waits, is added to nothing.
+            begin.last_factor.eq(go & fetch.data.last_factor),
+            begin.first.eq(go & entered),
+        ]
         with m.If(go):
-            m.d.comb += [begin[name].eq(step[name]) for name in self._fields]
             m.d.comb += [
-                *(begin.valid.eq(1), begin.final.eq(final)),
+                begin.final.eq(final),
                 # There is no turn but at the end of an extent.
-                *(begin.first.eq(entered), begin.last.eq(step.turn != 0)),
+                begin.last.eq(step.turn != 0),
             ]
             m.d.sync += [step.eq(ahead), number.eq(number + 1), running.eq(~final), entered.eq(0)]
             with m.Switch(number):
                 for index in range(count):
                     with m.Case(index):
-                        m.d.sync += ahead.eq(self._facts(index))
+                        m.d.sync += ahead.eq(self._turn(index))
             with m.Switch(step.turn):
                 for turn, entries in enumerate(self._turns):
                     with m.Case(turn):
@@ -333,19 +349,29 @@ class Bounds(wiring.Component):
             conditions.append(Cat(held == value for value in values).any())
         return Cat(conditions).all()
 
-    def _facts(self, index: int):
-        """Return what is known of a step."""
+    def _turn(self, index: int):
+        """Return what decides of a step."""
         each = self._program[index]
-        return data.StructLayout(self._fields).const(
+        return self._early.const({"waits": each.waits, "turn": self._turns.index(each.next)})
+
+    def _known(self) -> Memory:
+        """Return the memory of what else is known of steps, each at its number and one."""
+        facts = [self._facts(place - 1) for place in range(len(self._program) + 1)]
+        # A block: of tables it would take ten for each bit.
+        return Memory(shape=self._late, depth=len(facts), init=facts, attrs={"ram_style": "block"})
+
+    def _facts(self, index: int):
+        """Return what else is known of a step."""
+        each = self._program[index]
+        source = self._sources.index(_source(each, self._config))
+        return self._late.const(
             {
                 "minus_one": str(each.factor).endswith("-1"),
                 "first_factor": each.first_factor,
                 "last_factor": each.last_factor,
-                "waits": each.waits,
-                "turn": self._turns.index(each.next),
                 "memory": each.extent.memory,
-                "group": self._sources.index(_source(each, self._config)) // _GROUP,
-                "member": self._sources.index(_source(each, self._config)) % _GROUP,
+                "group": source // _GROUP,
+                "member": source % _GROUP,
             }
         )
 
@@ -370,9 +396,9 @@ class Bounds(wiring.Component):
                 reset_less=True,
                 attrs={"keep": 1},
             )
-            m.d.sync += [member.eq(begin.member), value.eq(Array(group)[member])]
+            m.d.sync += [member.eq(begin.member), value.eq(choose(group, member))]
             chosen.append(value)
-        return Array(chosen)[later.group]
+        return choose(chosen, later.group)
 
     def _judge(self, m: Module, add, judge, total, beyond):
         """Compare a finished sum, unless an earlier extent failed."""
