@@ -48,9 +48,9 @@ def multiplier_blocks(config: Config, soft_columns: int = 0, of_a_cell: float = 
 def own_block_rams(config: Config) -> int:
     """Return the block RAMs of 18 Kbit of an engine, by the memories that are worth one.
 
-    Scratchpad, accumulators, windows, instructions read ahead, the table of completion times from
-    64 entries on, and tables of POST in block RAM. Buses wider than 64 bits keep their
-    instructions elsewhere.
+    Scratchpad, accumulators, windows, the steps of the check of bounds, instructions read ahead,
+    the table of completion times from 64 entries on, and tables of POST in block RAM. Buses wider
+    than 64 bits keep their instructions elsewhere.
     """
     halves = 2 * config.spad_banks * _of_bytes(config.word_bytes, _lines(config))
     # Two banks, of two halves each where modes are narrow.
@@ -59,7 +59,8 @@ def own_block_rams(config: Config) -> int:
     ahead = _of_bits(config.bus_bits) if config.bus_bits <= 64 else 0
     times = int(config.timestamps >= 64)
     tables = -(-config.lanes // 2) if config.tables == 2 else 0
-    return halves + sums + _windows(config) + ahead + times + tables
+    steps = 1
+    return halves + sums + _windows(config) + steps + ahead + times + tables
 
 
 def _lines(config: Config) -> int:
