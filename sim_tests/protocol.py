@@ -122,7 +122,7 @@ class Monitor:
             self._forget()
             self._reset_cycles += 1
             for name, chip in CHANNELS.items():
-                quiet = self._reset_cycles < 3 or not (chip and self._channels[name].valid)
+                quiet = not (chip and self._channels[name].valid)
                 self._require(quiet, "reset_quiet", name, self._reset_cycles)
         else:
             self._reset_cycles = 0

@@ -45,7 +45,7 @@ RULES = (
     Rule(
         name="reset_quiet",
         channels=_CHIP,
-        sentence="VALID must be low from the third cycle of a reset on, not high in cycle {value}",
+        sentence="VALID must be low from the first cycle of a reset on, not high in cycle {value}",
     ),
     Rule(
         name="valid_stays",

@@ -170,8 +170,9 @@ START = RESET + PLACED
 
 #: Everything that is allowed and near a rule.
 LEGAL = [
-    {"rst": 1, **reads(0x2000, taken=False)},
-    {"rst": 1, **beat(taken=False)},
+    # The memory may still answer in a reset, and the driver ask.
+    {"rst": 1, **answers(taken=False)},
+    {"rst": 1, **on("s_axil_aw", False), **on("s_axil_ar", False)},
     *START,
     # A command fetch and a read that waits; the beats of both, interleaved, the last one late.
     reads(0x1000, 2, id=0),
@@ -308,8 +309,9 @@ BROKEN = [
     ("payload_stays", "m_axi_w", [on("m_axi_w", False), on("m_axi_w", False, data=1 << 127)], ""),
     ("payload_stays", "m_axi_r", [on("m_axi_r", False), on("m_axi_r", False, data=1 << 64)], ""),
     *(
-        ("reset_quiet", name, [*[{"rst": 1}] * 2, {"rst": 1, **on(name)}], "not high in cycle 3")
+        ("reset_quiet", name, [*[{"rst": 1}] * before, {"rst": 1, **on(name)}], f"cycle {before + 1}")
         for name, chip in CHANNELS.items()
+        for before in (0, 2)
         if chip
     ),
 ]

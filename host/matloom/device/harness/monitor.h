@@ -102,7 +102,7 @@ class Monitor {
   template <typename Ports>
   void watch_reset(const Ports& p) {
     forget();
-    if (++reset_cycles_ < 3) return;
+    ++reset_cycles_;
     const bool valid[] = {p.m_axi_arvalid != 0, p.m_axi_awvalid != 0, p.m_axi_wvalid != 0,
                           p.s_axil_rvalid != 0, p.s_axil_bvalid != 0};
     const Channel channels[] = {kMAxiAr, kMAxiAw, kMAxiW, kSAxilR, kSAxilB};
