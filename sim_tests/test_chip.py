@@ -25,23 +25,34 @@ WAVES = bool(os.environ.get("WAVES"))
 #: How many seeds each testbench sees in the slow part.
 SEEDS = 4
 
-#: The registers and memories of the chip stay private to Verilator, which makes it fast.
+#: The registers and memories of the chip stay private to Verilator, which makes it fast; but for
+#: the accumulators where there is parity, in which `tb_guards` flips bits.
 _ARGUMENTS = ["-Wno-fatal", "--no-public-flat-rw", "-O3", "--x-initial", "fast", "--no-assert"]
 _PUBLIC = f'`verilator_config\npublic_flat_rw -module "{TOP_NAME}" -var "*"\n'
+_SUMS = f'public_flat_rw -module "{TOP_NAME}.core.accumulators" -var "bank_*"\n'
+
+#: What no preset has, and the testbench of it.
+GUARDED, GUARDS = "nano+parity=1+time_limit=1", "tb_guards"
 
 
 def _cases():
     """A fast and a slow share; a configuration that was asked for by name is all there is."""
     if CHOSEN:
-        return [pytest.param(CHOSEN, 0, id=Path(CHOSEN).stem)]
+        return [pytest.param(each, CHOSEN, 0, id=f"{Path(CHOSEN).stem}-{each}") for each in BENCHES]
     more = [("nano", seed) for seed in range(1, SEEDS)] + [("small", 0), ("reference", 0)]
+    cases = [("nano", 0, each) for each in BENCHES if each != GUARDS]
+    slow = [(*one, each) for one in more for each in BENCHES if each != GUARDS]
+    slow += [(GUARDED, 0, GUARDS), (GUARDED, 0, "tb_faults")]
     return [
-        pytest.param("nano", 0, id="nano"),
-        *(
-            pytest.param(name, seed, id=f"{name}-{seed}", marks=pytest.mark.slow)
-            for name, seed in more
-        ),
+        pytest.param(each, name, seed, id=f"{name}-{seed}-{each}", marks=marks)
+        for group, marks in ((cases, ()), (slow, pytest.mark.slow))
+        for name, seed, each in group
     ]
+
+
+def _described(name):
+    """Return what `load_config` takes anywhere: a preset with its changes, or a whole path."""
+    return name if name.split("+")[0] in PRESETS else str(Path(name).absolute())
 
 
 @functools.cache
@@ -53,7 +64,8 @@ def _build(config):
     chip = generate(config)
     versions = [find_verilator().version, metadata.version("cocotb"), cocotb.__file__]
     key = hashlib.sha256()
-    for part in (chip.verilog, _PUBLIC, json.dumps([versions, _ARGUMENTS, WAVES])):
+    public = _PUBLIC + _SUMS * config.parity
+    for part in (chip.verilog, public, json.dumps([versions, _ARGUMENTS, WAVES])):
         key.update(part.encode() + b"\0")
     folder = cache_folder() / "sim_tests" / f"{config.digest:08x}-{key.hexdigest()[:16]}"
     done = folder / "built"
@@ -61,7 +73,7 @@ def _build(config):
         if not done.exists():
             chip.write(folder)
             control = folder / "public.vlt"
-            control.write_text(_PUBLIC)
+            control.write_text(public)
             get_runner("verilator").build(
                 sources=[control, folder / f"{TOP_NAME}.v"],
                 hdl_toplevel=TOP_NAME,
@@ -75,15 +87,16 @@ def _build(config):
     return folder
 
 
-@pytest.mark.parametrize("bench", BENCHES)
-@pytest.mark.parametrize(("name", "offset"), _cases())
+@pytest.mark.parametrize(("bench", "name", "offset"), _cases())
 def test_chip(name, offset, bench, seed, tmp_path, monkeypatch):
     for variable, value in find_verilator().environment.items():
         monkeypatch.setenv(variable, value)
     # The simulator's Python takes its search path from this process's.
     monkeypatch.syspath_prepend(HERE)
-    source = name if name in PRESETS else str(Path(name).absolute())
-    folder = _build(load_config(source))
+    source, config = _described(name), load_config(_described(name))
+    if bench == GUARDS and not (config.parity or config.time_limit):
+        pytest.skip("this configuration has neither parity nor a limit on an instruction's time")
+    folder = _build(config)
     print(f"replay: MATLOOM_CONFIG={name} pytest sim_tests -k {bench} --seed={seed + offset}")
     results = get_runner("verilator").test(
         hdl_toplevel=TOP_NAME,
