@@ -208,8 +208,8 @@ REGISTERS = (
         name="TIMEOUT",
         offset=0x20,
         access=Access.RW,
-        doc="cycles without any progress that make a fault, 0 for never; a value written while nothing "
-        "moves counts from the next progress, or at once where it was 0",
+        doc="cycles without any progress that make a fault, 0 for never; a value written while "
+        "nothing moves counts from the next progress, or at once where it was 0",
         reset=1 << 20,
     ),
     Register(

@@ -1,5 +1,7 @@
 """Says for each operator of a program where it runs, why, and what it costs."""
 
+from dataclasses import replace
+
 from rich.table import Table
 
 from matloom.arch.isa import Opcode, Region
@@ -34,7 +36,7 @@ def explain(program: Program) -> list[Table | str]:
             _cycles(program, layer) if on_engine else "",
             f"{rate:.1f}" if on_engine and layer.macs and layer.timestamp not in shared else "",
         )
-    return [table, *_reasons(program), *_totals(program)]
+    return [table, *_reasons(program), *_left_out(program), *_totals(program)]
 
 
 def _cycles(program: Program, layer: LayerInfo) -> str:
@@ -63,6 +65,34 @@ def _reasons(program: Program) -> list[str]:
         if layer.reason:
             names.setdefault(f"{layer.where}: {layer.reason}", []).append(short_name(layer.name))
     return [f"{reason} ({', '.join(layers)})" for reason, layers in names.items()]
+
+
+def _left_out(program: Program) -> list[str]:
+    """Return what operators on the engine lose by parts that its configuration leaves out."""
+    config = program.config
+    depthwise = [
+        short_name(layer.name)
+        for layer in program.layers
+        if layer.where == "engine" and layer.operator == "DEPTHWISE_CONV_2D"
+    ]
+    if not config.windows and depthwise:
+        names = ", ".join(depthwise)
+        return [f"windows = 0: a step for each tap, not one for each window ({names})"]
+    pairs = replace(config, paired_windows=1).has_paired_windows
+    if pairs and not config.paired_windows and _slides_at_stride_2(program):
+        return ["paired_windows = 0: windows at stride 2 take one position a cycle, not four"]
+    return []
+
+
+def _slides_at_stride_2(program: Program) -> bool:
+    """Return whether a window of some EXEC skips every other output of a line."""
+    return any(
+        instruction.values.get("window") and instruction.values["out_x_skip"] == 1
+        for step in program.steps
+        if isinstance(step, EngineStep)
+        for instruction in unpack_all(program.commands(step))
+        if instruction.opcode is Opcode.EXEC
+    )
 
 
 def _totals(program: Program) -> list[str]:

@@ -309,7 +309,12 @@ BROKEN = [
     ("payload_stays", "m_axi_w", [on("m_axi_w", False), on("m_axi_w", False, data=1 << 127)], ""),
     ("payload_stays", "m_axi_r", [on("m_axi_r", False), on("m_axi_r", False, data=1 << 64)], ""),
     *(
-        ("reset_quiet", name, [*[{"rst": 1}] * before, {"rst": 1, **on(name)}], f"cycle {before + 1}")
+        (
+            "reset_quiet",
+            name,
+            [*[{"rst": 1}] * before, {"rst": 1, **on(name)}],
+            f"cycle {before + 1}",
+        )
         for name, chip in CHANNELS.items()
         for before in (0, 2)
         if chip

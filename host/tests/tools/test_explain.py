@@ -12,6 +12,7 @@ from matloom.ir.attributes import Activation, Arithmetic, Softmax
 from matloom.ir.graph import Op
 from matloom.terminal.tables import as_text
 from matloom.testing.growth import Growth
+from matloom.testing.mobilenet import mobilenet
 from matloom.testing.random_operators import Instances
 from matloom.testing.streaming import streaming_network
 from matloom.tools.explain import explain
@@ -58,6 +59,28 @@ def test_host_alone():
     )
     assert any(line.endswith(f"the host's constants: {constants:,}") for line in lines)
     assert np.sum([constant.dtype == "float32" for constant in program.constants]) >= 1
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ("", None),
+        ("+windows=0", "windows = 0: a step for each tap, not one for each window (t{taps})"),
+        (
+            "+paired_windows=0",
+            "paired_windows = 0: windows at stride 2 take one position a cycle, not four",
+        ),
+    ],
+)
+def test_what_the_configuration_leaves_out(change, sentence):
+    """A block of a MobileNet at `reference`, whose depthwise layer is at stride 2."""
+    graph = mobilenet(7, 16)
+    depthwise = [node for node in graph.nodes if node.op is Op.DEPTHWISE_CONV_2D]
+    assert {node.attributes.stride for node in depthwise} >= {(2, 2)}
+    names = ", t".join(str(node.outputs[0]) for node in depthwise)
+    _table, *lines = explain(compile_network(graph, f"reference{change}"))
+    said = [line for line in lines if "windows = 0" in line]
+    assert said == ([] if sentence is None else [sentence.format(taps=names)])
 
 
 def test_names_are_no_markup():
