@@ -10,6 +10,7 @@ from rich.table import Table
 from matloom.arch.csr import EXEC_CAUSES
 from matloom.arch.memory import Memory
 from matloom.device.driver import Counters
+from matloom.device.line_cost import LineCost
 from matloom.ir.graph import short_name
 from matloom.program import EngineStep, HostStep, Program
 from matloom.program.describe_state import variable_bytes
@@ -75,6 +76,9 @@ class Report:
         Whether weights were on chip from the call before.
     state:
         Bytes of what the network remembers, by variable.
+    link, upload:
+        What the call cost on the line of a device behind one, and what it cost to put the program
+        there, once a session; else None.
     """
 
     network: str
@@ -95,6 +99,8 @@ class Report:
     ran_on: str = ""
     resident: bool = False
     state: dict[str, int] = field(default_factory=dict)
+    link: LineCost | None = None
+    upload: LineCost | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as JSON knows it."""
@@ -132,6 +138,11 @@ class Report:
             total = sum(self.state.values())
             each = ", ".join(f"{name} {size:,}" for name, size in self.state.items())
             lines.append(f"  state: {total:,} bytes ({each})")
+        lines += [
+            f"  {what}: {cost}"
+            for what, cost in (("link", self.link), ("link, program once", self.upload))
+            if cost is not None
+        ]
         return lines
 
     def __str__(self) -> str:

@@ -1,6 +1,7 @@
 """A program on a device: runs it call by call, and keeps what stays between calls."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
@@ -10,6 +11,7 @@ from matloom.arch.isa import Region
 from matloom.arch.numerics import from_limbs
 from matloom.device.driver import Counters, Driver
 from matloom.device.errors import DeviceError
+from matloom.device.line_cost import LineCost
 from matloom.ir.graph import Array
 from matloom.kernels.step import HostSteps
 from matloom.program import EngineStep, Program, Repeat
@@ -48,6 +50,8 @@ class Session:
         self._state = SessionState(program, driver)
         self._runs: list[Counters] = []
         self._repeated = False
+        self._link: LineCost | None = None
+        self._upload: LineCost | None = None
         #: The driver's epoch at the end of the last run.
         self._resident: int | None = None
         self._own, self._closed = own, False
@@ -127,13 +131,19 @@ class Session:
     def _claim(self) -> None:
         """Put the program into external memory, unless it is there."""
         if self.driver.owner is not self:
+            before = self._line_cost()
             self.driver.allocate(self.program.region_bytes)
             self.driver.write_region(Region.PROGRAM, 0, self.program.image)
             self.driver.owner = self
+            self._upload = _difference(self._line_cost(), before)
+
+    def _line_cost(self) -> LineCost | None:
+        return getattr(self.driver.transport, "line_cost", None)
 
     def _run_one(self, inputs: dict[str, Array]) -> dict[str, Array]:
         """Run every step once."""
         self._claim()
+        before = self._line_cost()
         known = {**self._host.constants, **inputs, **self._state.arrive()}
         self._runs = []
         try:
@@ -146,6 +156,7 @@ class Session:
             self._state.lose()
             raise
         self._state.follow(known)
+        self._link = _difference(self._line_cost(), before)
         return {info.name: known[info.name].reshape(info.shape) for info in self.program.outputs}
 
     def _run_engine(self, step: EngineStep, known: dict[str, Array]) -> dict[str, Array]:
@@ -212,10 +223,15 @@ class Session:
 
     def report(self) -> Report:
         """Return what the last sample cost."""
-        return make_report(
+        report = make_report(
             self.program,
             self.device,
             self._runs,
             resident=self._repeated,
             ran_on=getattr(self.driver.transport, "external_memory", None),
         )
+        return replace(report, link=self._link, upload=self._upload)
+
+
+def _difference(after: LineCost | None, before: LineCost | None) -> LineCost | None:
+    return None if after is None or before is None else after.since(before)

@@ -19,6 +19,7 @@ from matloom.arch.link import (
 from matloom.arch.memory import BOARD_MEMORIES, MEMORIES
 from matloom.device.errors import DeviceError, DeviceTimeout
 from matloom.device.frames import Hello, Reply, ReplyParser
+from matloom.device.line_cost import LineCost
 from matloom.device.window import Asked, Window
 
 __all__ = ["Link", "LinkTransport", "Stream"]
@@ -106,8 +107,8 @@ class Link:
         self._lock = threading.RLock()
         #: Whether anything came while the last reply was awaited.
         self._heard = False
-        #: Requests that were sent again, because they or their answers were lost.
-        self.repeats = 0
+        #: What all requests have cost, as far as they were answered.
+        self.cost = LineCost(baud=stream.baud)
 
     def hello(self) -> Hello:
         """Begin a session; return who answers."""
@@ -161,11 +162,13 @@ class Link:
     def _run(self, window: Window, attempts: int, seconds: float = 0.0) -> list[bytes]:
         """Send and receive until every request has its answer."""
         self._parser.lengths = window.lengths
+        began = self.stream.now()
         silent = noisy = fruitless = 0
         while not window.complete:
             frames = window.frames()
             if frames:
                 self.stream.write(frames)
+                self.cost = self.cost.plus(sent=len(frames))
             reply = self._receive(seconds + self._silence * 2**silent)
             if reply is None:
                 noisy += self._heard
@@ -180,7 +183,8 @@ class Link:
                 fruitless += 1
             if silent == attempts or noisy == _NOISY * attempts or fruitless == _FRUITLESS_REPLIES:
                 raise self._unanswered(window.kind, attempts, silent == attempts)
-        self.repeats += window.repeats
+        count, taken = len(window.answers), self.stream.now() - began
+        self.cost = self.cost.plus(requests=count, repeats=window.repeats, seconds=taken)
         return [answer for answer in window.answers if answer is not None]
 
     def _unanswered(self, kind: Request, attempts: int, silent: bool) -> DeviceTimeout:
@@ -201,6 +205,7 @@ class Link:
             left = deadline - self.stream.now()
             data = self.stream.read(left) if left > 0 else b""
             self._heard = self._heard or bool(data)
+            self.cost = self.cost.plus(received=len(data))
             self._parser.feed(data)
             # What looked like a reply may have swallowed one.
             if not data and not self._parser.skip():
@@ -241,6 +246,11 @@ class LinkTransport:
         self.memory_base = self.hello.memory_base
         self.memory_bytes = self.hello.memory_bytes
         self.external_memory = MEMORIES.get(BOARD_MEMORIES.get(self.hello.board, ""))
+
+    @property
+    def line_cost(self) -> LineCost:
+        """What all calls have cost on the line, the first hello, too."""
+        return self._link.cost
 
     def read32(self, address: int) -> int:
         """Return the register at a byte offset."""

@@ -77,13 +77,34 @@ def test_blocks_use_nine_tenths_of_the_line():
     assert 0x4000 / (line.sent - before) > 0.97
 
 
+@pytest.mark.parametrize(
+    ("size", "frames", "sent"),
+    # Of the page: header 8, checksum 4, two delimiters, a byte of stuffing for each 254 begun.
+    [(1, 1, 16), (100, 1, 115), (1024, 1, 1043), (4096, 4, 4 * 1043), (1025, 2, 1043 + 16)],
+)
+def test_what_a_block_costs_on_the_line(size, frames, sent):
+    line, transport = opened()
+    before, time = transport.line_cost, line.now()
+    transport.write_block(0x1000, b"\x55" * size)
+    wrote = transport.line_cost.since(before)
+    assert (wrote.sent, wrote.received, wrote.requests) == (sent, 10 * frames, frames)
+    assert wrote.seconds == pytest.approx(line.now() - time)
+    assert wrote.line_seconds == pytest.approx(sent * 10 / line.baud)
+    before = transport.line_cost
+    transport.read_block(0x1000, size)
+    read = transport.line_cost.since(before)
+    # A zero in a request is no longer than another byte.
+    assert (read.sent, read.received) == (15 * frames, size + 10 * frames)
+    assert (wrote.repeats, read.repeats) == (0, 0)
+
+
 @pytest.mark.parametrize("name", NOISES)
 def test_nothing_is_lost_and_nothing_twice(name, seed):
     line, transport = opened(
         Noise(seed=seed + 1, **NOISES[name]), Noise(seed=seed + 2, **NOISES[name])
     )
     assert campaign(transport, line.device._target, 40, seed) == line.device.writes
-    assert (transport._link.repeats > 0) == (name != "quiet")
+    assert (transport.line_cost.repeats > 0) == (name != "quiet")
 
 
 @pytest.mark.slow
@@ -232,6 +253,27 @@ def test_a_driver_runs_a_network_through_noise(small_product, small_inputs, seed
     assert {name: value.tolist() for name, value in outputs.items()} == {
         name: value.tolist() for name, value in expected.items()
     }
+
+
+def test_a_session_says_what_the_link_cost(small_product, small_inputs):
+    config = PRESETS["nano"]
+    program = compile(small_product, "nano")
+    line, transport = opened(target=ModelTransport(config), config_digest=config.digest)
+    driver, before = Driver(transport, config), line.sent
+    session = Session(program, driver, "uart")
+    uploaded = line.sent - before
+    size = len(program.image)
+    for _call in range(2):
+        before = line.sent
+        session.run(small_inputs)
+        report = session.report()
+        # Once a session; the registers of four regions, two each, at 19 bytes a request.
+        assert size < report.upload.sent == uploaded < 1.02 * size + 19 * 9
+        data = sum(each.nbytes for each in small_inputs.values())
+        assert data < report.link.sent == line.sent - before < data + 1000
+        (cost,) = (each for each in report.lines() if "link: " in each)
+        assert cost.startswith(f"  link: {report.link.sent:,} bytes out and ")
+        assert '"received"' in report.to_json()
 
 
 def test_windows_hold_what_the_device_keeps():

@@ -269,7 +269,7 @@ NOISES = {
 def test_nothing_is_lost_and_nothing_twice(open_chip, name, seed):
     chip, transport = open_chip(NOISES[name], seed)
     assert _campaign(chip, transport, 40, seed) == 160
-    assert (transport._link.repeats > 0) == (name != "quiet")
+    assert (transport.line_cost.repeats > 0) == (name != "quiet")
 
 
 @pytest.mark.slow

@@ -1,0 +1,56 @@
+"""What calls over a host link cost on its line."""
+
+from dataclasses import dataclass, replace
+
+__all__ = ["LineCost"]
+
+#: Bits on the line for a byte: one to start, eight, one to stop.
+_BITS = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineCost:
+    """Bytes, requests and time on a line, of some calls.
+
+    Members
+    -------
+    baud:
+        Bits a second.
+    sent, received:
+        Bytes on the line either way, with their frames (docs/link.md).
+    requests, repeats:
+        Requests that were answered, and how many were sent again, since they or their answers were
+        lost.
+    seconds:
+        From each request to its answer, by the host's clock: with the bridge and the operating
+        system, and with the engine's work, for which one request waits.
+    """
+
+    baud: int
+    sent: int = 0
+    received: int = 0
+    requests: int = 0
+    repeats: int = 0
+    seconds: float = 0.0
+
+    def plus(self, **more: float) -> "LineCost":
+        """Return the cost of more calls, too, by member."""
+        return replace(self, **{name: getattr(self, name) + each for name, each in more.items()})
+
+    def since(self, before: "LineCost") -> "LineCost":
+        """Return what was added since."""
+        names = ("sent", "received", "requests", "repeats", "seconds")
+        return self.plus(**{name: -getattr(before, name) for name in names})
+
+    @property
+    def line_seconds(self) -> float:
+        """What the line is busy for at least: it carries both ways at a time."""
+        return max(self.sent, self.received) * _BITS / self.baud
+
+    def __str__(self) -> str:
+        again = f", {self.repeats:,} sent again" if self.repeats else ""
+        return (
+            f"{self.sent:,} bytes out and {self.received:,} in, requests {self.requests:,}{again}: "
+            f"{1e3 * self.line_seconds:.2f} ms of the line at {self.baud:,} baud, "
+            f"{1e3 * self.seconds:.2f} ms by the clock"
+        )
