@@ -10,7 +10,7 @@ from matloom.arch.config import Config
 from matloom.arch.csr import COUNTERS, IDENTITY, TIMESTAMPS_OFFSET, Fault, register
 from matloom.arch.isa import Region
 from matloom.device.errors import UNIT_NAMES, DeviceError, DeviceFault, DeviceTimeout
-from matloom.device.transport import Interruptible, Transport
+from matloom.device.transport import Batching, Interruptible, Transport
 
 __all__ = ["Counters", "Driver", "Owner"]
 
@@ -139,6 +139,16 @@ class Driver:
         self._require_open()
         self.transport.write32(register(name).offset, value)
 
+    def write_all(self, **values: int) -> None:
+        """Write registers by name, in this order."""
+        self._require_open()
+        writes = [(register(name).offset, value) for name, value in values.items()]
+        if isinstance(self.transport, Batching):
+            self.transport.write_registers(writes)
+        else:
+            for address, value in writes:
+                self.transport.write32(address, value)
+
     def reset(self) -> None:
         """Let bus transfers end and reset every unit; also leaves the fault state."""
         self.epoch += 1
@@ -164,11 +174,11 @@ class Driver:
         self.owner = None
         self.epoch += 1
         address = self.transport.memory_base
+        writes: dict[str, int] = {}
         for region in Region:
             size = region_bytes.get(region, 0)
             self._bases[region] = address
-            self.write(f"{region.name}_BASE", address)
-            self.write(f"{region.name}_BYTES", size)
+            writes |= {f"{region.name}_BASE": address, f"{region.name}_BYTES": size}
             address += -(-size // _ALIGNMENT) * _ALIGNMENT
         used = address - self.transport.memory_base
         if used > self.transport.memory_bytes:
@@ -176,6 +186,7 @@ class Driver:
                 f"a program must need at most the {self.transport.memory_bytes} bytes of the "
                 f"device's memory, not {used}"
             )
+        self.write_all(**writes)
         return dict(self._bases)
 
     def write_region(self, region: Region, offset: int, data: bytes) -> None:
@@ -192,12 +203,14 @@ class Driver:
         """Run a command buffer in region PROGRAM to its end; return what it cost."""
         self._recover()
         self.epoch += 1
-        self.write("COMMAND_OFFSET", command_offset)
-        self.write("COMMAND_BYTES", command_bytes)
-        self.write("IRQ_STATUS", 3)
-        self.write("IRQ_ENABLE", 3)
         self._unfinished = True
-        self.write("CONTROL", _START)
+        self.write_all(
+            COMMAND_OFFSET=command_offset,
+            COMMAND_BYTES=command_bytes,
+            IRQ_STATUS=3,
+            IRQ_ENABLE=3,
+            CONTROL=_START,
+        )
         status = self._wait()
         if status & _FAULT:
             raise self.fault()
@@ -238,10 +251,15 @@ class Driver:
 
     def counters(self) -> Counters:
         """Return the counters and timestamps of the last run."""
-        timestamps = {}
-        for slot in range(1, self.config.timestamps):
-            cycle = self.transport.read32(TIMESTAMPS_OFFSET + 4 * slot)
-            if cycle:
-                timestamps[slot] = cycle
-        values = {name: self.read(name.upper()) for name, _doc in COUNTERS}
-        return Counters(values=values, timestamps=timestamps)
+        cycles = self._read_from(TIMESTAMPS_OFFSET, self.config.timestamps)
+        timestamps = {slot: cycle for slot, cycle in enumerate(cycles) if slot and cycle}
+        names = [name for name, _doc in COUNTERS]
+        values = self._read_from(register(names[0].upper()).offset, len(names))
+        return Counters(values=dict(zip(names, values, strict=True)), timestamps=timestamps)
+
+    def _read_from(self, address: int, count: int) -> list[int]:
+        """Return registers from a byte offset on."""
+        self._require_open()
+        if isinstance(self.transport, Batching):
+            return self.transport.read_registers(address, count) if count else []
+        return [self.transport.read32(address + 4 * number) for number in range(count)]

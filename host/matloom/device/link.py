@@ -10,19 +10,17 @@ from typing import Protocol
 
 from matloom.arch.link import (
     HELLO_BYTES,
-    LINK_IDENTITY,
     MAX_DATA_BYTES,
     WINDOW_REQUESTS,
     Request,
     Status,
 )
-from matloom.arch.memory import BOARD_MEMORIES, MEMORIES
 from matloom.device.errors import DeviceError, DeviceTimeout
 from matloom.device.frames import Hello, Reply, ReplyParser
 from matloom.device.line_cost import LineCost
 from matloom.device.window import Asked, Window
 
-__all__ = ["Link", "LinkTransport", "Stream"]
+__all__ = ["Link", "Stream"]
 
 #: Attempts that nothing at all answers, each of them waiting twice as long as the one before.
 _ATTEMPTS = 6
@@ -215,84 +213,3 @@ class Link:
         """Give the line back."""
         self._session = False
         self.stream.close()
-
-
-class LinkTransport:
-    """The driver's calls over a link; waits for the interrupt at the far end of it.
-
-    Members
-    -------
-    hello:
-        Who answered.
-    external_memory:
-        How fast its memory is, by the board's name; None where nobody knows that board.
-
-    Errors
-    ------
-    DeviceError
-        What answers is no such device, or has another version of the link.
-    """
-
-    def __init__(self, link: Link) -> None:
-        self._link = link
-        self.hello = link.hello()
-        if self.hello.identity != LINK_IDENTITY:
-            raise DeviceError(
-                f"the device at {link.stream.name} must have link {LINK_IDENTITY:#010x}, not "
-                f"{self.hello.identity:#010x}"
-            )
-        if not self.hello.clock_hz:
-            raise DeviceError(f"the device at {link.stream.name} must have a clock, not of 0 Hz")
-        self.memory_base = self.hello.memory_base
-        self.memory_bytes = self.hello.memory_bytes
-        self.external_memory = MEMORIES.get(BOARD_MEMORIES.get(self.hello.board, ""))
-
-    @property
-    def line_cost(self) -> LineCost:
-        """What all calls have cost on the line, the first hello, too."""
-        return self._link.cost
-
-    def read32(self, address: int) -> int:
-        """Return the register at a byte offset."""
-        asked = [Asked(length=4, address=address)]
-        return int.from_bytes(self._link.exchange(Request.READ_REGISTERS, asked)[0], "little")
-
-    def write32(self, address: int, value: int) -> None:
-        """Write the register at a byte offset."""
-        asked = [Asked(length=4, address=address, data=value.to_bytes(4, "little"))]
-        self._link.exchange(Request.WRITE_REGISTERS, asked)
-
-    def read_block(self, address: int, size: int) -> bytes:
-        """Return bytes of external memory from a bus address on."""
-        self._require_inside(address, size)
-        asked = [
-            Asked(length=min(MAX_DATA_BYTES, size - start), address=address + start)
-            for start in range(0, size, MAX_DATA_BYTES)
-        ]
-        return b"".join(self._link.exchange(Request.READ_MEMORY, asked))
-
-    def write_block(self, address: int, data: bytes) -> None:
-        """Write bytes of external memory from a bus address on."""
-        self._require_inside(address, len(data))
-        asked = []
-        for start in range(0, len(data), MAX_DATA_BYTES):
-            part = bytes(data[start : start + MAX_DATA_BYTES])
-            asked.append(Asked(length=len(part), address=address + start, data=part))
-        self._link.exchange(Request.WRITE_MEMORY, asked)
-
-    def _require_inside(self, address: int, size: int) -> None:
-        if not 0 <= address - self.memory_base <= self.memory_bytes - size:
-            raise DeviceError(
-                f"external memory must hold {address:#x} + {size}: it has "
-                f"{self.memory_base:#x} + {self.memory_bytes}"
-            )
-
-    def wait_interrupt(self, cycles: int) -> int:
-        """Return after the interrupt rose or `cycles` cycles passed, with the cycles that did."""
-        asked = [Asked(length=4, address=cycles)]
-        seconds = cycles / self.hello.clock_hz
-        return int.from_bytes(self._link.exchange(Request.WAIT, asked, seconds)[0], "little")
-
-    def close(self) -> None:
-        """Give the line back."""
-        self._link.close()

@@ -52,7 +52,8 @@ def _kind(name: str) -> str:
 
 def _board_transport(name: str) -> Any:
     """Return the transport of a board on a serial port, which has said who it is."""
-    from matloom.device.link import Link, LinkTransport
+    from matloom.device.link import Link
+    from matloom.device.link_transport import LinkTransport
     from matloom.device.serial_port import SerialStream, parse_address
 
     stream = SerialStream(*parse_address(name))

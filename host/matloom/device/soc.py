@@ -11,7 +11,8 @@ from matloom.arch.config import Config
 from matloom.arch.soc import MEMORY_BASE
 from matloom.device.boot import send_image
 from matloom.device.line_simulation import HARNESS, LineSimulation, Source, build, load
-from matloom.device.link import Link, LinkTransport
+from matloom.device.link import Link
+from matloom.device.link_transport import LinkTransport
 from matloom.toolchain.soc_firmware import boot_rom, link_server
 
 __all__ = [

@@ -1,8 +1,9 @@
 """The four calls that every device offers."""
 
+from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
-__all__ = ["Interruptible", "Transport"]
+__all__ = ["Batching", "Interruptible", "Transport"]
 
 
 class Transport(Protocol):
@@ -34,3 +35,14 @@ class Interruptible(Protocol):
 
     def wait_interrupt(self, cycles: int) -> int:
         """Return after the interrupt rose or `cycles` cycles passed, with the cycles that did."""
+
+
+@runtime_checkable
+class Batching(Protocol):
+    """A transport to which several accesses to registers cost little more than one: a link."""
+
+    def read_registers(self, address: int, count: int) -> list[int]:
+        """Return registers from a byte offset on, 256 at most."""
+
+    def write_registers(self, writes: Sequence[tuple[int, int]]) -> None:
+        """Write registers, byte offset and value of each, in this order."""

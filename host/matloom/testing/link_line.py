@@ -4,7 +4,7 @@ import random
 from typing import Protocol
 
 from matloom.arch.link import Request
-from matloom.device.link import LinkTransport
+from matloom.device.link_transport import LinkTransport
 from matloom.testing.noisy_line import Noise
 
 __all__ = ["NOISES", "Device", "Line", "Target", "campaign"]

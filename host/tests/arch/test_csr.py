@@ -93,5 +93,12 @@ def test_counters_begin_with_the_total():
     assert [name for name, _doc in EXEC_CAUSES] == [n for n in names if n.startswith("exec_")]
 
 
+def test_counters_lie_side_by_side():
+    """A driver behind a link reads them all at once."""
+    offsets = [register(name.upper()).offset for name, _doc in COUNTERS]
+    assert offsets == list(range(offsets[0], offsets[0] + 4 * len(offsets), 4))
+    assert len(offsets) <= 256
+
+
 def test_identity_spells_the_name():
     assert (IDENTITY >> 16).to_bytes(2, "big") == b"ML"

@@ -13,7 +13,8 @@ from matloom.arch.memory import MEMORIES
 from matloom.device.driver import Driver
 from matloom.device.errors import DeviceError, DeviceTimeout
 from matloom.device.frames import ReplyParser, request_frame
-from matloom.device.link import Link, LinkTransport
+from matloom.device.link import Link
+from matloom.device.link_transport import LinkTransport
 from matloom.device.model.transport import ModelTransport
 from matloom.device.window import Asked
 from matloom.runtime import Session, compile
@@ -269,8 +270,10 @@ def test_a_session_says_what_the_link_cost(small_product, small_inputs):
         report = session.report()
         # Once a session; the registers of four regions, two each, at 19 bytes a request.
         assert size < report.upload.sent == uploaded < 1.02 * size + 19 * 9
+        # Input; five registers, WAIT, status, counters, timestamps; output: 11 requests, 19 bytes.
         data = sum(each.nbytes for each in small_inputs.values())
-        assert data < report.link.sent == line.sent - before < data + 1000
+        assert report.link.requests == 11
+        assert data < report.link.sent == line.sent - before < data + 19 * 11
         (cost,) = (each for each in report.lines() if "link: " in each)
         assert cost.startswith(f"  link: {report.link.sent:,} bytes out and ")
         assert '"received"' in report.to_json()

@@ -16,7 +16,8 @@ from matloom.arch.config import PRESETS
 from matloom.arch.link import Request
 from matloom.device.errors import DeviceError, DeviceTimeout
 from matloom.device.frames import request_frame
-from matloom.device.link import Link, LinkTransport
+from matloom.device.link import Link
+from matloom.device.link_transport import LinkTransport
 from matloom.testing.noisy_line import Noise
 from matloom.toolchain.cache import cache_folder
 from matloom.toolchain.verilator import build_library

@@ -9,7 +9,8 @@ from matloom.arch.soc import MEMORY_BASE, SOC_IDENTITY, region
 from matloom.data.digits import NETWORK
 from matloom.device.boot import send_image
 from matloom.device.errors import DeviceError
-from matloom.device.link import Link, LinkTransport
+from matloom.device.link import Link
+from matloom.device.link_transport import LinkTransport
 from matloom.device.serial_port import SerialStream, parse_address
 from matloom.device.soc import IMAGE_BYTES, SOC_CLOCK_HZ, SocChip, SocTerminal
 from matloom.runtime import load as load_network

@@ -13,7 +13,8 @@ import matloom
 from matloom.arch.link import HELLO_BYTES, Request
 from matloom.data.digits import NETWORK
 from matloom.device.frames import request_frame
-from matloom.device.link import Link, LinkTransport
+from matloom.device.link import Link
+from matloom.device.link_transport import LinkTransport
 from matloom.testing.link_device import LinkDevice
 from matloom.testing.link_line import NOISES, Line, Target, campaign
 from matloom.testing.noisy_line import Noise
@@ -57,7 +58,7 @@ def test_nothing_is_lost_and_nothing_twice(twins, name, seed):
     both = twins()
     _, transport = opened(both, name, seed)
     assert campaign(transport, both.target, 15, seed) == both.python.writes
-    assert (transport._link.repeats > 0) == (name != "quiet")
+    assert (transport.line_cost.repeats > 0) == (name != "quiet")
 
 
 @pytest.mark.slow

@@ -1,0 +1,105 @@
+"""The driver's calls over a host link (docs/link.md)."""
+
+from collections.abc import Sequence
+
+from matloom.arch.link import LINK_IDENTITY, MAX_DATA_BYTES, Request
+from matloom.arch.memory import BOARD_MEMORIES, MEMORIES
+from matloom.device.errors import DeviceError
+from matloom.device.line_cost import LineCost
+from matloom.device.link import Link
+from matloom.device.window import Asked
+
+__all__ = ["LinkTransport"]
+
+
+class LinkTransport:
+    """The driver's calls over a link; waits for the interrupt at the far end of it.
+
+    Members
+    -------
+    hello:
+        Who answered.
+    external_memory:
+        How fast its memory is, by the board's name; None where nobody knows that board.
+
+    Errors
+    ------
+    DeviceError
+        What answers is no such device, or has another version of the link.
+    """
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self.hello = link.hello()
+        if self.hello.identity != LINK_IDENTITY:
+            raise DeviceError(
+                f"the device at {link.stream.name} must have link {LINK_IDENTITY:#010x}, not "
+                f"{self.hello.identity:#010x}"
+            )
+        if not self.hello.clock_hz:
+            raise DeviceError(f"the device at {link.stream.name} must have a clock, not of 0 Hz")
+        self.memory_base = self.hello.memory_base
+        self.memory_bytes = self.hello.memory_bytes
+        self.external_memory = MEMORIES.get(BOARD_MEMORIES.get(self.hello.board, ""))
+
+    @property
+    def line_cost(self) -> LineCost:
+        """What all calls have cost on the line, the first hello, too."""
+        return self._link.cost
+
+    def read32(self, address: int) -> int:
+        """Return the register at a byte offset."""
+        return self.read_registers(address, 1)[0]
+
+    def write32(self, address: int, value: int) -> None:
+        """Write the register at a byte offset."""
+        self.write_registers([(address, value)])
+
+    def read_registers(self, address: int, count: int) -> list[int]:
+        """Return registers from a byte offset on, 256 at most: one request."""
+        asked = [Asked(length=4 * count, address=address)]
+        data = self._link.exchange(Request.READ_REGISTERS, asked)[0]
+        return [int.from_bytes(data[at : at + 4], "little") for at in range(0, len(data), 4)]
+
+    def write_registers(self, writes: Sequence[tuple[int, int]]) -> None:
+        """Write registers, byte offset and value of each, in this order, without a pause."""
+        asked = [
+            Asked(length=4, address=address, data=value.to_bytes(4, "little"))
+            for address, value in writes
+        ]
+        self._link.exchange(Request.WRITE_REGISTERS, asked)
+
+    def read_block(self, address: int, size: int) -> bytes:
+        """Return bytes of external memory from a bus address on."""
+        self._require_inside(address, size)
+        asked = [
+            Asked(length=min(MAX_DATA_BYTES, size - start), address=address + start)
+            for start in range(0, size, MAX_DATA_BYTES)
+        ]
+        return b"".join(self._link.exchange(Request.READ_MEMORY, asked))
+
+    def write_block(self, address: int, data: bytes) -> None:
+        """Write bytes of external memory from a bus address on."""
+        self._require_inside(address, len(data))
+        asked = []
+        for start in range(0, len(data), MAX_DATA_BYTES):
+            part = bytes(data[start : start + MAX_DATA_BYTES])
+            asked.append(Asked(length=len(part), address=address + start, data=part))
+        self._link.exchange(Request.WRITE_MEMORY, asked)
+
+    def _require_inside(self, address: int, size: int) -> None:
+        if not 0 <= address - self.memory_base <= self.memory_bytes - size:
+            raise DeviceError(
+                f"external memory must hold {address:#x} + {size}: it has "
+                f"{self.memory_base:#x} + {self.memory_bytes}"
+            )
+
+    def wait_interrupt(self, cycles: int) -> int:
+        """Return after the interrupt rose or `cycles` cycles passed, with the cycles that did."""
+        asked = [Asked(length=4, address=cycles)]
+        seconds = cycles / self.hello.clock_hz
+        return int.from_bytes(self._link.exchange(Request.WAIT, asked, seconds)[0], "little")
+
+    def close(self) -> None:
+        """Give the line back."""
+        self._link.close()
