@@ -18,9 +18,14 @@ from matloom.arch.config import load_config
 from matloom.arch.memory import BOARD_MEMORIES, load_memory
 from matloom.compiler import CompileOptions, compile_network
 from matloom.device.driver import Driver
+from matloom.device.link import Link
+from matloom.device.link_transport import LinkTransport
+from matloom.device.model.transport import ModelTransport
 from matloom.device.open import memory_for, open_device
 from matloom.program import Program
 from matloom.runtime import Session
+from matloom.testing.link_device import LinkDevice
+from matloom.testing.link_line import Line
 from matloom.tools.bench import CASES, graph_of
 from matloom_rtl.board.definition import load_board
 
@@ -32,22 +37,41 @@ NETWORKS = ("ic", "kws", "vww", "ad")
 def measure(program: Program, driver: Driver) -> dict[str, Any]:
     """Return cycles, counted and predicted, of a first call and of a later one with weights there.
 
-    `line_bytes` is what crosses the link for each call: inputs and outputs, without frames.
+    `link` is what crosses the line for each call.
     """
-    noise = np.random.default_rng(0)
-    inputs = {
-        info.name: noise.integers(-128, 128, info.shape).astype(info.dtype)
-        for info in program.inputs
-    }
+    inputs = noise_for(program)
     found: dict[str, Any] = {}
     with Session(program, driver, "rtl") as session:
         for call in ("first", "later"):
-            outputs = session.run(inputs)
+            session.run(inputs)
             report = session.report()
             if call == "first" or report.resident:
                 found[call] = {"cycles": report.cycles, "predicted": report.predicted_cycles}
-    crossing = (*inputs.values(), *outputs.values())
-    return found | {"line_bytes": sum(array.nbytes for array in crossing)}
+    return found | {"link": link_cost(program)}
+
+
+def noise_for(program: Program) -> dict[str, Any]:
+    """Return inputs."""
+    noise = np.random.default_rng(0)
+    return {
+        info.name: noise.integers(-128, 128, info.shape).astype(info.dtype)
+        for info in program.inputs
+    }
+
+
+def link_cost(program: Program) -> dict[str, int]:
+    """Return bytes and requests of a call over a link, to the functional model at its far end.
+
+    The far end is Python, written from docs/link.md; the bytes are those of any other.
+    """
+    config = program.config
+    size = memory_for(sum(program.region_bytes.values()))
+    line = Line(LinkDevice(ModelTransport(config, size), config_digest=config.digest))
+    with Session(program, Driver(LinkTransport(Link(line)), config), "uart") as session:
+        session.run(noise_for(program))
+        cost = session.report().link
+    assert cost is not None
+    return {name: getattr(cost, name) for name in ("sent", "received", "requests")}
 
 
 def measure_board(name: str, report: dict[str, Any]) -> dict[str, Any]:

@@ -411,10 +411,6 @@ def _devices() -> str:
     return _table(["device, preset", "LUT4", "FF", "DSP", "block RAM", "Fmax"], rows)
 
 
-def _milliseconds(cycles: int, mhz: float) -> str:
-    return f"{cycles / mhz / 1000:.2f}"
-
-
 def _boards() -> str:
     """Return what networks take on the boards that were placed and routed."""
     rows = []
@@ -422,23 +418,25 @@ def _boards() -> str:
         report = json.loads(path.read_text())
         for name, found in report.get("networks", {}).items():
             rows += _board_network(f"{path.stem}, {name}", found, report)
-    asked, reached = "ms at the bitstream's clock", "ms at the clock reached"
-    return _table(["board, network", "cycles", asked, reached, "ms on the line"], rows)
+    headings = ("ms at the bitstream's clock", "ms on the line", "frames a second")
+    return _table(["board, network", "cycles", *headings], rows)
 
 
 def _board_network(name: str, found: dict[str, Any], report: dict[str, Any]) -> list[list[str]]:
     """Return a row for each call that was measured, or for what a network is short of."""
     if "needs_bytes" in found:
         return [[name, f"needs {found['needs_bytes']:,} bytes of memory", "", "", ""]]
-    line = f"{found['line_bytes'] * 10_000 / report['link']['baud']:.1f}"
+    # A request waits for the answer to the one before it: both ways count.
+    crossing = found["link"]["sent"] + found["link"]["received"]
+    line = crossing * 10_000 / report["link"]["baud"]
     rows = []
     for call in ("first", "later"):
         if call in found:
             cycles = found[call]["cycles"]
-            clocks = (report["clock_asked_mhz"], report["fmax_mhz"])
-            times = (_milliseconds(cycles, clock) for clock in clocks)
+            engine = cycles / report["clock_asked_mhz"] / 1000
             shown = name if call == "first" else f"{name}, resident"
-            rows.append([shown, _count(cycles), *times, line])
+            times = (f"{engine:.2f}", f"{line:.1f}", f"{1000 / (engine + line):.0f}")
+            rows.append([shown, _count(cycles), *times])
     return rows
 
 
