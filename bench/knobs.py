@@ -29,6 +29,7 @@ CHANGES = (
     "counters=1",
     "time_limit=1",
     "parity=1",
+    "element_stride=0",
     "timestamps=0",
     "timestamps=0+counters=0",
     "address_first=1",

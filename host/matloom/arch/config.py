@@ -26,7 +26,7 @@ INTERFACE_VERSION = 7
 #: Fields younger than the interface version, each with the value that builds what was there before:
 #: with it they are no part of the digest nor of a program file, so that chips, programs and drivers
 #: from before keep working.
-ADDED_FIELDS = {"time_limit": 0, "parity": 0}
+ADDED_FIELDS = {"time_limit": 0, "parity": 0, "element_stride": 1}
 
 #: Taps of a line of the sliding windows that a depthwise EXEC uses.
 WINDOW_TAPS = 3
@@ -110,6 +110,9 @@ class Config:
     parity:
         1: a parity bit goes with each byte of the scratchpad and each accumulator, and a word read
         with a wrong one is a fault; 0: nothing notices a bit that flips.
+    element_stride:
+        1: LOAD may put bytes of a row some apart, so that first layers take rows as channels; 0: it
+        may not, and they take one channel.
     """
 
     rows: int = 16
@@ -137,6 +140,7 @@ class Config:
     counters: int = 2
     time_limit: int = 0
     parity: int = 0
+    element_stride: int = 1
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mac_modes", tuple(self.mac_modes))
@@ -261,6 +265,7 @@ class Config:
         self._require("counters", "0 to 2", 0 <= self.counters <= 2)
         self._require("time_limit", "0 or 1", self.time_limit in (0, 1))
         self._require("parity", "0 or 1", self.parity in (0, 1))
+        self._require("element_stride", "0 or 1", self.element_stride in (0, 1))
         self._require(
             "timestamps", "0 without `counters`", self.timestamps == 0 or self.counters > 0
         )
@@ -273,7 +278,7 @@ class Config:
     @property
     def last_spread(self) -> int:
         """Largest `spread` of a LOAD: a byte of a beat at least goes with each write."""
-        return min(3, self.bus_bytes.bit_length() - 1)
+        return min(3, self.bus_bytes.bit_length() - 1) if self.element_stride else 0
 
     @property
     def weight_bytes(self) -> int:

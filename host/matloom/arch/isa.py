@@ -255,6 +255,7 @@ _LOAD_SPREAD = Field(
     name="spread",
     bits=2,
     high="last_spread",
+    needs="element_stride",
     doc="bytes of a row lie 1 << `spread` apart in the scratchpad; those between stay as they are",
 )
 _STORE_SPREAD = Field(name="spread", bits=2, doc="must be 0", choices=(0,))

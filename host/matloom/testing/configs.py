@@ -81,5 +81,6 @@ def _draw(generator: random.Random) -> Config:
         counters=generator.choice((0, 1, 2, 2)),
         address_first=int(generator.random() < 0.3),
         time_limit=generator.randint(0, 1),
+        element_stride=int(generator.random() < 0.8),
         parity=generator.randint(0, 1),
     )

@@ -15,6 +15,9 @@ from matloom.terminal.tables import layer_table, macs_cell
 
 __all__ = ["explain"]
 
+#: Layers that take rows of an input of one channel as channels.
+_CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D")
+
 
 def explain(program: Program) -> list[Table | str]:
     """Return the operators as a table, and sentences on totals and what would help most."""
@@ -70,6 +73,10 @@ def _reasons(program: Program) -> list[str]:
 def _left_out(program: Program) -> list[str]:
     """Return what operators on the engine lose by parts that its configuration leaves out."""
     config = program.config
+    first = next((layer.operator for layer in program.layers if layer.where == "engine"), "")
+    folds = first in _CONVOLUTIONS and any(info.shape[-1:] == (1,) for info in program.inputs)
+    if not config.element_stride and folds:
+        return ["element_stride = 0: the first layer takes one channel, not rows as channels"]
     depthwise = [
         short_name(layer.name)
         for layer in program.layers

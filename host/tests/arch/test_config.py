@@ -18,6 +18,7 @@ RULES = [
     ({"tables": 3}, "tables must be 0, 1 or 2, not 3"),
     ({"time_limit": 2}, "time_limit must be 0 or 1, not 2"),
     ({"parity": -1}, "parity must be 0 or 1, not -1"),
+    ({"element_stride": 2}, "element_stride must be 0 or 1, not 2"),
     ({"products": -1}, "products must be 0 or 1, not -1"),
     ({"windows": 2}, "windows must be 0 or 1, not 2"),
     ({"paired_windows": 2}, "paired_windows must be 0 or 1, not 2"),
@@ -112,6 +113,7 @@ def test_every_field_changes_the_digest():
         "counters": 1,
         "time_limit": 1,
         "parity": 1,
+        "element_stride": 0,
     }
     base = Config()
     names = {item.name for item in dataclasses.fields(Config)} - {"mac_modes"}
@@ -127,7 +129,7 @@ def test_digest_is_of_the_canonical_text():
     assert Config(mac_modes=["i8xi8"]).digest == Config().digest
 
 
-def test_fields_that_were_added_are_off_by_default_and_then_not_in_the_digest():
+def test_fields_that_were_added_change_nothing_by_default_and_are_then_not_in_the_digest():
     """What the digest of version 7 was before there were such fields."""
     for name, off in ADDED_FIELDS.items():
         assert getattr(Config(), name) == off

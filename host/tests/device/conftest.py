@@ -13,7 +13,7 @@ CONFIGS = {
     "units": dataclasses.replace(PRESETS["nano"], tables=1, products=1),
     "8x16": dataclasses.replace(Config(), rows=8, columns=16, broadcast_group=4, bus_bits=128),
     "reference": PRESETS["reference"],
-    "limit": load_config("nano+time_limit=1"),
+    "limit": load_config("nano+time_limit=1+element_stride=0"),
     "parity": load_config("nano+parity=1"),
     "float": dataclasses.replace(
         PRESETS["nano"],

@@ -83,6 +83,13 @@ def test_what_the_configuration_leaves_out(change, sentence):
     assert said == ([] if sentence is None else [sentence.format(taps=names)])
 
 
+@pytest.mark.parametrize("config", ["small", "small+element_stride=0"])
+def test_first_layers_that_take_one_channel(config):
+    _table, *lines = explain(compile_network(load_tflite(NETWORK), config))
+    said = "element_stride = 0: the first layer takes one channel, not rows as channels"
+    assert (said in lines) == ("element_stride" in config)
+
+
 def test_names_are_no_markup():
     """Names come from files; what looks like markup of the terminal's library is text."""
     program = compile_network(Instances([1, 2]).make(Op.RELU), "nano")

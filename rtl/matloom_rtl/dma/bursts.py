@@ -26,7 +26,7 @@ def _companion(config: Config) -> dict:
         "constant": 1,
         "fill": 1,
         "fill_value": 8,
-        "spread": SPREAD_BITS,
+        **({"spread": SPREAD_BITS} if config.element_stride else {}),
     }
 
 
@@ -149,7 +149,7 @@ class Bursts(wiring.Component):
         comes, offset = self.i.valid & self.i.ready, row.address[:index_bits]
         shifted, moved = Signal.like(spad), Signal.like(spad)
         m.d.comb += [
-            shifted.eq(offset << row.spread),
+            shifted.eq(offset << row.spread if "spread" in self._companion else offset),
             moved.eq(Mux(comes, ~shifted, Cat(Const(-1, index_bits), ~beat))),
         ]
         with m.If(comes | (self.o.ready & working)):

@@ -182,15 +182,15 @@ class Load(wiring.Component):
         Returns whether a beat is taken, and whether it is an instruction's last.
         """
         beats, burst, width = self.axi.r, head.payload, self._config.bus_bytes
-        m.submodules.spread = spread = Spread(self._config)
         number, begins = Signal(8), Signal(init=1)
         address = Signal(beat_address_bits(self._config), reset_less=True)
         shown, room, take, final = Signal(), Signal(), Signal(), Signal()
-        beat, piece = spread.i.payload, spread.o.payload
-        spreads = burst.spread.any()
+        if self._config.element_stride:
+            beat, free, offer = self._pieces(m, burst, i, shown, begins, final)
+        else:
+            beat, free, offer = i.payload, i.ready, [i.valid.eq(shown & ~self.halt)]
         m.d.comb += [
-            # A piece goes before a beat; pieces wait for no more than a beat does.
-            room.eq(i.ready & ~(spread.o.valid & ~(spreads & spread.i.ready))),
+            room.eq(free),
             beats.ready.eq(head.valid & ~burst.fill & room),
             shown.eq(head.valid & (burst.fill | beats.valid)),
             take.eq(shown & room),
@@ -206,16 +206,8 @@ class Load(wiring.Component):
             ),
             beat.last.eq(burst.last & final),
             beat.timestamp.eq(burst.timestamp),
-            beat.begin.eq(burst.begin & begins),
-            beat.spread.eq(burst.spread),
-            beat.top.eq(Mux(final, burst.final, width - 1)),
-            spread.i.valid.eq(shown & spreads & i.ready),
-            spread.o.ready.eq(i.ready),
-            i.valid.eq((spread.o.valid | (shown & ~spreads)) & ~self.halt),
+            *offer,
         ]
-
-        for name in piece.shape().members:
-            m.d.comb += i.payload[name].eq(Mux(spread.o.valid, piece[name], beat[name]))
         with m.If(take):
             m.d.sync += [
                 number.eq(Mux(final, 0, number + 1)),
@@ -223,6 +215,33 @@ class Load(wiring.Component):
                 address.eq(beat.address + width),
             ]
         return take, take & beat.last
+
+    def _pieces(self, m: Module, burst, i, shown, begins, final):
+        """Return a beat to be assigned, whether it may be taken, and what offers it or its pieces.
+
+        `shown`, `begins`, `final`: there is a beat, the first of its burst, the last.
+        """
+        m.submodules.spread = spread = Spread(self._config)
+        beat, piece = spread.i.payload, spread.o.payload
+        spreads = burst.spread.any()
+        # A piece goes before a beat; pieces wait for no more than a beat does.
+        free = i.ready & ~(spread.o.valid & ~(spreads & spread.i.ready))
+        return (
+            beat,
+            free,
+            [
+                beat.begin.eq(burst.begin & begins),
+                beat.spread.eq(burst.spread),
+                beat.top.eq(Mux(final, burst.final, self._config.bus_bytes - 1)),
+                spread.i.valid.eq(shown & spreads & i.ready),
+                spread.o.ready.eq(i.ready),
+                i.valid.eq((spread.o.valid | (shown & ~spreads)) & ~self.halt),
+                *(
+                    i.payload[name].eq(Mux(spread.o.valid, piece[name], beat[name]))
+                    for name in piece.shape().members
+                ),
+            ],
+        )
 
     def _complete(self, m: Module, granted_last, working):
         """Report completion when the last write is visible, and count what is under way."""

@@ -76,8 +76,9 @@ class Rows(wiring.Component):
             row.fill.eq(fill),
             row.fill_value.eq(command.fill_value if loads else 0),
             row.constant.eq(reads_constants(command) if loads else 0),
-            row.spread.eq(command.spread if loads else 0),
         ]
+        if "spread" in row.shape().members:
+            m.d.comb += row.spread.eq(command.spread if loads else 0)
         with m.If(taken):
             m.d.sync += self.o.valid.eq(0)
         with m.If(working):

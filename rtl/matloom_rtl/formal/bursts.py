@@ -46,7 +46,7 @@ def cut_row(unit: Bursts) -> Claim:
         m.d.sync += [
             *(last_byte.eq(final), first.eq(row.address)),
             position.eq((begin >> index_bits) << index_bits),
-            spad.eq(row.spad - (row.address[:index_bits] << row.spread)),
+            spad.eq(row.spad - (row.address[:index_bits] << getattr(row, "spread", 0))),
             fresh.eq(1),
             *(carried[name].eq(row[name]) for name in unit._companion),
         ]

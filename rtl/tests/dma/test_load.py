@@ -1,6 +1,7 @@
 """LOAD against plain loops over bytes: every alignment and width, cycles, stalls, errors, halt."""
 
 import random
+from dataclasses import replace
 
 import pytest
 from amaranth.hdl import ResetInserter, Signal
@@ -139,6 +140,18 @@ def test_random_spread_transfers(bus_bits, stall):
     bodies = [random_body(chance, config.last_spread) for _ in range(14)]
     stalls = dict.fromkeys(("stall", "memory_stall", "spad_stall"), stall)
     Bench(config, bodies, **stalls, seed=3).run()
+
+
+@pytest.mark.parametrize("bus_bits", BUSES)
+@pytest.mark.parametrize("stall", [0.0, 0.3])
+def test_without_strides_dense_rows_take_the_same_cycles(bus_bits, stall):
+    config = make_config(bus_bits)
+    chance = random.Random(bus_bits + 3)
+    bodies = [random_body(chance) for _ in range(14)]
+    without = [{name: each[name] for name in each if name != "spread"} for each in bodies]
+    stalls = dict.fromkeys(("stall", "memory_stall", "spad_stall"), stall)
+    cycles = Bench(config, bodies, **stalls, seed=3).run()
+    assert Bench(replace(config, element_stride=0), without, **stalls, seed=3).run() == cycles > 100
 
 
 def test_rows_between_the_bytes_of_rows():
