@@ -178,6 +178,9 @@ MEMORIES = {
     # 12 cycles in each 488; 10 cycles, CAS latency 2, the 2 columns of a beat and 2 registers in
     # the pins; a write begins when all 16 beats of its burst have come. Rows are opened ahead.
     "ulx3s-sdram": Memory(bytes_a_cycle=Fraction(39, 20), read_latency=16, write_latency=42),
+    # The same at 75 MHz, on a bus of 64 bits with bursts of 32 beats: 12 cycles of each 585, 4
+    # columns a beat.
+    "ulx3s-sdram-64": Memory(bytes_a_cycle=Fraction(96, 49), read_latency=18, write_latency=138),
     # That of a Tang Nano 20K: 32 bits less 12 cycles of each 843, one column a beat.
     "tang-nano-sdram": Memory(bytes_a_cycle=Fraction(71, 18), read_latency=15, write_latency=26),
     # Block RAM of a board without other memory (docs/boards.md, How it is made): the next burst of
@@ -192,7 +195,7 @@ BOARD_MEMORIES = {
     "orangecrab-85f": "board-block",
     "tang-nano-20k": "tang-nano-sdram",
     "ulx3s-25f": "ulx3s-sdram",
-    "ulx3s-85f": "ulx3s-sdram",
+    "ulx3s-85f": "ulx3s-sdram-64",
 }
 
 

@@ -245,7 +245,8 @@ def simulate_board(board: str, config: str | None, soc: bool, cpu: str | None) -
     from matloom.terminal.progress import progress
     from matloom_rtl.board.definition import load_board
 
-    engine, processor = config or load_board(board).config, _processor(soc, cpu)
+    processor, found = _processor(soc, cpu), load_board(board)
+    engine = config or (found.with_processor() if processor else found).config
     with progress(f"building the simulator of {board} with {engine}"):
         running = SimulatedBoard(board, config, cpu=processor)
     with running:

@@ -20,15 +20,21 @@ def _divisor(cpu: str | None) -> int:
     return bit_cycles(cpu) if cpu else DIVISOR
 
 
+def _board(name: str, cpu: str | None) -> Any:
+    from matloom_rtl.board.definition import load_board
+
+    found = load_board(name)
+    return found.with_processor() if cpu else found
+
+
 def _source(name: str, config: str | None, cpu: str | None) -> Source:
     from matloom.arch.config import load_config
-    from matloom_rtl.board.definition import load_board
     from matloom_rtl.board.plan import BOARD_TOP, board_verilog
     from matloom_rtl.board.top import settings_for
     from matloom_rtl.soc.cpu import cpu_source
     from matloom_rtl.soc.settings import SocSettings
 
-    board = load_board(name)
+    board = _board(name, cpu)
     engine = load_config(config or board.config)
     clock_hz = round(settings_for(board)[0].output_hz)
     pll, link = settings_for(board, baud=clock_hz // _divisor(cpu))
@@ -45,14 +51,13 @@ def _source(name: str, config: str | None, cpu: str | None) -> Source:
     )
 
 
-def _sdram_shape(name: str, stricter: dict[str, int]) -> Any:
+def _sdram_shape(name: str, cpu: str | None, stricter: dict[str, int]) -> Any:
     """Return the model's parameters for a board's SDRAM at its clock; None where it has none."""
     from matloom.arch.sdram import load_sdram
-    from matloom_rtl.board.definition import load_board
     from matloom_rtl.board.top import settings_for
     from matloom_rtl.sdram.testing import shape_of
 
-    board = load_board(name)
+    board = _board(name, cpu)
     if board.memory.kind != "sdram":
         return None
     part = load_sdram(board.memory.part)
@@ -112,7 +117,7 @@ class SimulatedBoard(LineSimulation):
         self.breach, self.stopped = "", threading.Event()
         self._name = name
         library = build(_source(name, config, cpu), optimise, on_line)
-        shape = _sdram_shape(name, sdram or {})
+        shape = _sdram_shape(name, cpu, sdram or {})
         super().__init__(library, sdram=shape, divisor=_divisor(cpu))
 
     def _serve(self) -> None:

@@ -1,7 +1,7 @@
 """Board files: what a board has, and what is to be built for it."""
 
 import tomllib
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +64,8 @@ class Board:
         table with its `site` and the attributes of its buffer.
     programmer:
         Arguments for openFPGALoader, before the file.
+    soc:
+        `config` and `clock_hz` of the system on chip, where they are others.
     """
 
     name: str
@@ -79,6 +81,11 @@ class Board:
     definition: str = ""
     pins: dict[str, Any] = field(default_factory=dict)
     programmer: tuple[str, ...] = ()
+    soc: dict[str, Any] = field(default_factory=dict)
+
+    def with_processor(self) -> "Board":
+        """Return the board as its system on chip is built."""
+        return replace(self, **self.soc)
 
 
 def board_names() -> list[str]:
@@ -155,6 +162,10 @@ def _check_values(path: Path, values: dict[str, Any]) -> None:
         named_pins = isinstance(places, str) and bool(values.get("definition"))
         good = named_pins or (isinstance(places, dict) and all(map(_sites, places.values())))
         require("memory.pins", good, "be a resource of the definition or lists of sites", places)
+    soc = values.get("soc", {})
+    require("soc", set(soc) <= {"config", "clock_hz"}, "have config, clock_hz", sorted(soc))
+    for name, value in soc.items():
+        require(f"soc.{name}", type(value) is type(values[name]), "be as without it", value)
     for name in ("input_hz", "clock_hz", "baud"):
         require(name, values[name] > 0, "be positive", values[name])
     require("pins", set(pins) == set(PORTS), f"name {', '.join(PORTS)}", sorted(pins))

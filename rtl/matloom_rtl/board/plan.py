@@ -133,6 +133,7 @@ def make_plan(
     BoardError
         Pins that are not to be found.
     """
+    board = board if rom is None else board.with_processor()
     engine = load_config(config or board.config)
     pll, link = settings_for(board, clock_hz)
     link = link if rom is None else line_for(link, cpu)

@@ -88,6 +88,8 @@ def test_the_part_is_that_of_the_definition():
         ('uart_rx = "uart.rx"\n', "", "pins in .* must name clk, uart_rx, uart_tx"),
         ('clk = "clk25"', "clk = 7", r"pins.clk in .* must be a resource or have a site, not 7"),
         ("[pins]", "[pins", "must be TOML: "),
+        ("[soc]", "[soc]\nbaud = 7", "soc in .* must have config, clock_hz, not .'baud', "),
+        ('config = "nano"', "config = 7", "soc.config in .* must be as without it, not 7"),
     ],
 )
 def test_mistakes_are_told(old, new, message, tmp_path):
@@ -163,8 +165,22 @@ def test_one_bitstream_for_each_chip_that_a_ulx3s_may_have():
         assert other.columns >= chosen.columns
 
 
+def test_a_board_with_a_processor_may_be_slower():
+    board = load_board("ulx3s-85f")
+    system = board.with_processor()
+    assert (board.config, board.clock_hz) == ("small", 75_000_000)
+    assert (system.config, system.clock_hz) == ("nano", 62_500_000)
+    assert system.memory == board.memory
+    assert load_board("ulx3s-25f").with_processor() == load_board("ulx3s-25f")
+
+
 @pytest.mark.parametrize(
-    ("name", "memory"), [("ulx3s-85f", "ulx3s-sdram"), ("tang-nano-20k", "tang-nano-sdram")]
+    ("name", "memory"),
+    [
+        ("ulx3s-85f", "ulx3s-sdram-64"),
+        ("ulx3s-25f", "ulx3s-sdram"),
+        ("tang-nano-20k", "tang-nano-sdram"),
+    ],
 )
 def test_the_memory_of_the_compiler_is_that_of_the_board(name, memory):
     """By the figures of docs/sdram.md: the first beat, and what refreshes leave of the pins."""
@@ -180,8 +196,17 @@ def test_the_memory_of_the_compiler_is_that_of_the_board(name, memory):
 
 
 def test_the_compiler_knows_the_memory_of_each_board():
-    kinds = {"IS42S16160": "ulx3s-sdram", "GW2AR-18": "tang-nano-sdram", "": "board-block"}
-    found = {name: kinds[load_board(name).memory.part] for name in board_names()}
+    kinds = {
+        ("IS42S16160", 32): "ulx3s-sdram",
+        ("IS42S16160", 64): "ulx3s-sdram-64",
+        ("GW2AR-18", 32): "tang-nano-sdram",
+    }
+    found = {}
+    for name in board_names():
+        board = load_board(name)
+        key = board.memory.part, load_config(board.config).bus_bits
+        found[name] = kinds.get(key, "board-block")
+        assert (found[name] == "board-block") == (board.memory.kind == "block")
     assert found == BOARD_MEMORIES
 
 

@@ -107,7 +107,13 @@ TWENTY_FIVE = Case(
 )
 
 CASES = {
-    **dict.fromkeys(("ulx3s-85f", "ulx3s-25f", "colorlight-5a75b"), TWENTY_FIVE),
+    **dict.fromkeys(("ulx3s-25f", "colorlight-5a75b"), TWENTY_FIVE),
+    # 25 * 3 = 75 MHz, oscillator 600.
+    "ulx3s-85f": Case(
+        input_hz=25_000_000,
+        text=BOARD,
+        clocks={OP: (75e6, 0), OS: (75e6, -1)},
+    ),
     # 48 / 4 * 5 = 60 MHz, oscillator 600.
     "orangecrab-85f": Case(
         input_hz=48_000_000,
