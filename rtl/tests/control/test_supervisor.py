@@ -135,6 +135,23 @@ def test_watchdog_is_off_at_zero():
     assert statuses(run(START, *[IDLE] * 100))[-1] == BUSY
 
 
+def waits(*steps):
+    """Return the cycles from the last step until the run fails; None where it goes on for 40."""
+    seen = statuses(run({"timeout": 8, **START}, *steps, *[IDLE] * 40))[len(steps) + 1 :]
+    return seen.index(FAULT) if FAULT in seen else None
+
+
+def test_a_timeout_that_is_written_counts_from_the_next_progress():
+    moves, longer, none = {"progress": 1}, {"timeout": 20}, {"timeout": 0}
+    before = waits(moves)
+    # Written while nothing moves: the old one runs to its end.
+    assert waits(moves, IDLE, longer) == before - 2
+    assert waits(moves, IDLE, longer, moves) == before + 12
+    # From none to some at once.
+    assert waits(none, moves, IDLE, IDLE) is None
+    assert waits(none, moves, IDLE, {"timeout": 8}) == before
+
+
 def test_watchdog_starts_anew_with_each_run():
     seen = run({"timeout": 6, **START}, *[IDLE] * 4, END, IDLE, START, *[IDLE] * 4, END, IDLE, IDLE)
     assert statuses(seen)[-1] == DONE
