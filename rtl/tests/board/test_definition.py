@@ -146,19 +146,20 @@ def test_the_sdram_of_the_ulx3s(name):
     assert len(found) == 3 + 39
 
 
-def test_one_bitstream_for_each_chip_that_a_ulx3s_may_have():
+@pytest.mark.parametrize("name", ["ulx3s-85f", "ulx3s-25f"])
+def test_one_bitstream_for_each_chip_that_a_ulx3s_may_have(name):
     """At the board's clock the part of its file waits no shorter than any of the others."""
-    board = load_board("ulx3s-85f")
+    board = load_board(name)
     chosen = load_sdram(board.memory.part)
     least = chosen.timing(board.clock_hz)
     # Longer than any of them asks for between rows of two banks.
     apart = Plan(part=chosen, timing=least, bus_bits=32, chunk_beats=16).activate_distance
     waits = ("cas_latency", "rcd", "rp", "ras", "rc", "rfc", "wr", "mrd", "power_up")
-    for name in ("MT48LC16M16A2", "AS4C32M16", "W9825G6KH"):
-        other = load_sdram(name)
+    for part in ("MT48LC16M16A2", "AS4C32M16", "W9825G6KH"):
+        other = load_sdram(part)
         timing = other.timing(board.clock_hz)
         for wait in waits:
-            assert getattr(least, wait) >= getattr(timing, wait), (name, wait)
+            assert getattr(least, wait) >= getattr(timing, wait), (part, wait)
         assert apart >= timing.rrd
         assert least.refresh_due <= timing.refresh_due
         assert (other.rows, other.banks) == (chosen.rows, chosen.banks)
