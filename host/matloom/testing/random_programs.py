@@ -383,12 +383,15 @@ def _run_order(driver: Driver, order: DependencyTracker, output_bytes: int) -> b
 def _whole_scratchpad(config: Config) -> dict[str, int]:
     """Return the fields of a transfer of every byte, in rows that the fields can count."""
     row_bytes = min(config.bank_bytes, 1 << 20)
+    rows = config.spad_bytes // row_bytes
+    # As large as the scratchpad is no step of a legal instruction.
+    step = row_bytes if rows > 1 else 0
     return {
         "row_bytes": row_bytes,
-        "rows": config.spad_bytes // row_bytes,
+        "rows": rows,
         "planes": 1,
-        "dram_row_step": row_bytes,
-        "spad_row_step": row_bytes,
+        "dram_row_step": step,
+        "spad_row_step": step,
     }
 
 

@@ -20,9 +20,10 @@ from matloom.arch.isa import (
     fields_of,
 )
 from matloom.arch.numerics import Rounding
+from matloom.device.open import open_device
 from matloom.testing.configs import WIDEST, random_config
 from matloom.testing.instructions import Space, random_instruction
-from matloom.testing.random_programs import random_stream, random_streams
+from matloom.testing.random_programs import clear_state, random_stream, random_streams
 
 FLOAT = load_config("nano+rows=8+weight_rows=2+float_rows=2+bf16+fp16+fp8_e4m3+fp8_e5m2")
 NARROW = load_config("nano+rows=12+weight_rows=4+i8xi4+i4xi4+i16xi8+tables=1+products=1")
@@ -241,3 +242,12 @@ def test_configurations_are_of_every_kind():
     assert pairs == {0, 1}
     assert any(config.weight_rows == config.rows for config in configs)
     assert any(config.weight_rows == 1 < config.rows for config in configs)
+
+
+@pytest.mark.parametrize("banks", [1, 2, 4])
+def test_the_state_of_a_scratchpad_of_any_banks_is_cleared(banks):
+    config = load_config(f"nano+spad_bytes=16384+spad_banks={banks}")
+    driver = open_device("model", config)
+    driver.transport.engine.spad[:] = 7
+    clear_state(driver)
+    assert not driver.transport.engine.spad.any()
