@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from matloom_rtl.fpga.floorplan import Blocks
 from matloom_rtl.fpga.tools import ECPPACK, GOWIN_PACK, NEXTPNR_ECP5, NEXTPNR_GOWIN, YOSYS, Tool
 
 __all__ = ["DEVICES", "FAMILIES", "Device"]
@@ -35,6 +36,9 @@ class Device:
         Whether nextpnr routes what it placed and wrote earlier.
     soft_multiplier:
         Whether columns of the array can multiply in lookup tables where blocks do not suffice.
+    blocks:
+        The sites of hard blocks, which are given before placement (`fpga.floorplan`); none where
+        nextpnr's own choice is good enough.
     routed_option, routed_suffix:
         How nextpnr is told to write what the packer reads.
     packer, pack_options, bitstream_suffix:
@@ -53,6 +57,7 @@ class Device:
     pin_options: tuple[str, ...]
     continues: bool
     soft_multiplier: bool
+    blocks: Blocks = field(default_factory=dict)
     routed_option: str
     routed_suffix: str
     packer: Tool
@@ -83,7 +88,27 @@ _ECP5_OPTIONS = (
 )
 
 
-def _ecp5(name: str, option: str, capacity: dict[str, int]) -> Device:
+#: What stands in each group of hard blocks of an ECP5, by how far right of its first column.
+_ECP5_GROUPS = {
+    "MULT18X18D": {0: "MULT18_0", 1: "MULT18_1", 4: "MULT18_4", 5: "MULT18_5"},
+    "DP16KD": {0: "EBR0", 2: "EBR1", 4: "EBR2", 6: "EBR3"},
+}
+
+
+def _ecp5_blocks(columns: tuple[int, ...], rows: dict[str, tuple[int, ...]]) -> Blocks:
+    """Return the sites of blocks that stand in groups, from the first columns and the rows."""
+    return {
+        kind: tuple(
+            f"X{column + right}/Y{row}/{place}"
+            for row in rows[kind]
+            for column in columns
+            for right, place in _ECP5_GROUPS[kind].items()
+        )
+        for kind in rows
+    }
+
+
+def _ecp5(name: str, option: str, capacity: dict[str, int], blocks: Blocks) -> Device:
     return Device(
         name=name,
         family="ecp5",
@@ -103,6 +128,7 @@ def _ecp5(name: str, option: str, capacity: dict[str, int]) -> Device:
         pin_options=("--lpf", "pins.lpf", "--lpf-allow-unconstrained"),
         continues=True,
         soft_multiplier=True,
+        blocks=blocks,
         routed_option="--textcfg",
         routed_suffix=".config",
         packer=ECPPACK,
@@ -144,11 +170,20 @@ _GW2AR_18 = Device(
     bitstream_suffix=".fs",
 )
 
-DEVICES = {
-    device.name: device
-    for device in (
-        _ecp5("ecp5-85k", "--85k", {"LUT4": 83640, "FF": 83640, "DSP": 156, "BRAM": 208}),
-        _ecp5("ecp5-25k", "--25k", {"LUT4": 24288, "FF": 24288, "DSP": 28, "BRAM": 56}),
-        _GW2AR_18,
-    )
-}
+_85K = _ecp5(
+    "ecp5-85k",
+    "--85k",
+    {"LUT4": 83640, "FF": 83640, "DSP": 156, "BRAM": 208},
+    _ecp5_blocks(
+        (4, 13, 22, 31, 40, 49, 58, 69, 78, 87, 96, 105, 114),
+        {"MULT18X18D": (10, 34, 58), "DP16KD": (22, 46, 70, 82)},
+    ),
+)
+_25K = _ecp5(
+    "ecp5-25k",
+    "--25k",
+    {"LUT4": 24288, "FF": 24288, "DSP": 28, "BRAM": 56},
+    _ecp5_blocks((4, 13, 22, 33, 42, 51, 60), {"MULT18X18D": (13,), "DP16KD": (25, 37)}),
+)
+
+DEVICES = {device.name: device for device in (_85K, _25K, _GW2AR_18)}

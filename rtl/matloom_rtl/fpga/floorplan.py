@@ -1,0 +1,257 @@
+"""Gives the hard blocks of a netlist their sites, before nextpnr places the rest around them.
+
+nextpnr's placers move blocks by the wires of the moment, like tables, and then to the next free
+site; but a device has few sites, in rows far from each other, and a block in the wrong row costs
+hundreds of long wires. Here all blocks are placed together, by what the logic between them pulls.
+
+Model: each end of a wire is tied to the wire's middle by a spring, as in quadratic placement (G.
+Sigl, K. Doll, F. Johannes, "Analytical Placement: A Linear or a Quadratic Objective Function?", DAC
+1991). Where the blocks stand, the logic comes to rest by itself, so it can be eliminated: what is
+left is a spring between each two blocks (the Schur complement of the matrix). The sites are then
+chosen by simulated annealing, in which a step costs two rows of that small matrix.
+"""
+
+import json
+import random
+import re
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from math import exp
+from pathlib import Path
+
+import numpy as np
+
+from matloom_rtl.fpga.progress import FlowError
+from matloom_rtl.fpga.units import is_top
+
+__all__ = ["Blocks", "give_sites", "give_sites_in_file"]
+
+#: The sites of each type of cell, by nextpnr's names: `X4/Y10/MULT18_0`.
+Blocks = Mapping[str, Sequence[str]]
+
+#: Wires of more ends go everywhere: clocks, resets, states. They say nothing of places.
+_MOST_ENDS = 60
+
+#: Steps of the annealing for each block.
+_STEPS = 6000
+
+#: Annealings from different beginnings, of which the best is taken: they end a fifth apart.
+_TRIES = 6
+
+#: What the temperature falls to, of what it begins with.
+_COLDEST = 1e-4
+
+#: What holds a cell that no wire leads from to any block; next to a spring of 1, nothing.
+_HOLD = 1e-6
+
+
+def give_sites_in_file(netlist: Path, blocks: Blocks, say: Callable[[str], None] = print) -> None:
+    """Give the blocks of a netlist file their sites; the file stays as it is where there are none.
+
+    Parameters
+    ----------
+    netlist
+        As `write_json` of Yosys has it, flat.
+    blocks
+        The device's.
+    say
+        Is told how many blocks there are.
+
+    Errors
+    ------
+    FlowError
+        As `give_sites`.
+    """
+    design = json.loads(netlist.read_text())
+    (top,) = (each for each in design["modules"].values() if is_top(each))
+    placed = give_sites(top["cells"], blocks)
+    if placed:
+        say(f"floorplan: {placed} hard blocks have their sites")
+        netlist.write_text(json.dumps(design))
+
+
+def give_sites(cells: dict, blocks: Blocks, seed: int = 1) -> int:
+    """Give each cell of a type with sites one of them, as its attribute BEL; return how many.
+
+    Parameters
+    ----------
+    cells
+        Of a flat netlist, as `write_json` of Yosys has them. Blocks that have a site keep it.
+    seed
+        Of the annealing: the same netlist and seed have the same result.
+
+    Errors
+    ------
+    FlowError
+        More blocks of a type than sites, or two blocks at one site.
+    """
+    movable, fixed = _blocks_of(cells, blocks)
+    if not movable:
+        return len(fixed)
+    names = [*movable, *fixed]
+    pulls = _pulls(cells, names)
+    dice = random.Random(seed)
+    tries = [_Sites(names, cells, blocks, dice, fixed) for _ in range(_TRIES)]
+    best = min(tries, key=lambda sites: _anneal(pulls, sites, len(movable), dice))
+    for name, site in zip(names, best.names(), strict=True):
+        cells[name].setdefault("attributes", {})["BEL"] = site
+    return len(names)
+
+
+def _blocks_of(cells: dict, blocks: Blocks) -> tuple[list[str], dict[str, str]]:
+    """Return the blocks without a site, and the sites of the others; check that they fit."""
+    all_blocks = [name for name, cell in cells.items() if cell["type"] in blocks]
+    for kind, sites in blocks.items():
+        count = sum(cells[name]["type"] == kind for name in all_blocks)
+        if count > len(sites):
+            raise FlowError(f"the device has {len(sites)} {kind}, and the netlist {count}")
+    fixed = {
+        name: cells[name]["attributes"]["BEL"]
+        for name in all_blocks
+        if "BEL" in cells[name].get("attributes", {})
+    }
+    if len(set(fixed.values())) < len(fixed):
+        raise FlowError("two blocks of the netlist must not have the same site")
+    return [name for name in all_blocks if name not in fixed], fixed
+
+
+def _pulls(cells: dict, names: list[str]) -> np.ndarray:
+    """Return the matrix of the springs between blocks, the logic eliminated.
+
+    With places x of the blocks, in their order, x'Ax is the energy of all springs at rest.
+    """
+    # Few need it and it takes a second: only who places imports it.
+    from scipy.sparse import coo_array, diags_array
+    from scipy.sparse.linalg import cg
+
+    order = {name: index for index, name in enumerate(names)}
+    first, second = _springs(cells, order)
+    nodes = int(max(first.max(), second.max(), len(names))) + 1
+    ones = np.ones(len(first))
+    ties = coo_array((ones, (first, second)), shape=(nodes, nodes)).tocsr()
+    ties = ties + ties.T
+    matrix = (diags_array(np.asarray(ties.sum(axis=1)) + _HOLD) - ties).tocsr()
+    count = len(names)
+    soft, between = matrix[count:, count:], matrix[count:, :count].tocsc()
+    scale = diags_array(1 / soft.diagonal())
+    pulls = matrix[:count, :count].toarray()
+    for block in range(count):
+        column = between[:, [block]].toarray().ravel()
+        rest, _ = cg(soft, column, rtol=1e-4, maxiter=500, M=scale)
+        pulls[:, block] -= between.T @ rest
+    return (pulls + pulls.T) / 2
+
+
+def _springs(cells: dict, order: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:
+    """Return both ends of each spring: blocks as in `order`, then other cells, then wires."""
+    ends: dict[int, list[int]] = defaultdict(list)
+    numbers = dict(order)
+    for name, cell in cells.items():
+        number = numbers.setdefault(name, len(numbers))
+        # A cell is one end of a wire however many of its ports are tied to it.
+        for bit in {bit for port in cell["connections"].values() for bit in port}:
+            if isinstance(bit, int):
+                ends[bit].append(number)
+    wires = [each for each in ends.values() if 2 <= len(each) <= _MOST_ENDS]
+    first = [number for each in wires for number in each]
+    second = [len(numbers) + index for index, each in enumerate(wires) for _ in each]
+    return np.array(first, dtype=np.int64), np.array(second, dtype=np.int64)
+
+
+class _Sites:
+    """Which block stands where.
+
+    Members
+    -------
+    places:
+        Columns x and y, a row for each site, from the middle of all sites.
+    of_block, block_at:
+        The site of a block, and the block at a site or -1.
+    near:
+        For each site, the sites of the same type of cell, the nearest first.
+    """
+
+    def __init__(self, names, cells, blocks: Blocks, dice: random.Random, fixed: dict[str, str]):
+        self._names = [site for sites in blocks.values() for site in sites]
+        number = {site: index for index, site in enumerate(self._names)}
+        places = np.array([_place(site) for site in self._names], dtype=float)
+        self.places = places - places.mean(axis=0)
+        self.block_at = [-1] * len(self._names)
+        self.of_block = [-1] * len(names)
+        self.near: list[list[int]] = []
+        for kind, sites in blocks.items():
+            own = [number[site] for site in sites]
+            self.near += [_nearest(self.places, site, own) for site in own]
+            free = [site for site in own if self._names[site] not in fixed.values()]
+            dice.shuffle(free)
+            for block, name in enumerate(names):
+                if cells[name]["type"] == kind:
+                    self.put(block, number[fixed[name]] if name in fixed else free.pop())
+
+    def put(self, block: int, site: int) -> None:
+        """Put a block at a site."""
+        self.of_block[block] = site
+        self.block_at[site] = block
+
+    def names(self) -> list[str]:
+        """Return the names of the blocks' sites."""
+        return [self._names[site] for site in self.of_block]
+
+
+def _place(site: str) -> tuple[int, int]:
+    match = re.match(r"X(\d+)/Y(\d+)/", site)
+    if match is None:
+        raise FlowError(f"a site's name must begin with its place, X4/Y10/: {site}")
+    return int(match[1]), int(match[2])
+
+
+def _nearest(places: np.ndarray, site: int, others: list[int]) -> list[int]:
+    distance = np.abs(places[others] - places[site]).sum(axis=1)
+    return [others[index] for index in np.argsort(distance, kind="stable")[1:]]
+
+
+def _anneal(pulls: np.ndarray, sites: _Sites, movable: int, dice: random.Random) -> float:
+    """Move and swap the first `movable` blocks; return what energy the springs have left.
+
+    The force on each block is kept, so that what a step costs is known from four numbers, and only
+    a step that is taken costs two rows of the matrix.
+    """
+    force = pulls @ sites.places[sites.of_block]
+    steps = _STEPS * movable
+    # A third of the energy of one block, at random places: where nearly all is allowed.
+    hottest = _energy(pulls, sites) / len(pulls) / 3
+    for step in range(steps):
+        left = 1 - step / steps
+        block = dice.randrange(movable)
+        old = sites.of_block[block]
+        near = sites.near[old]
+        new = near[int(dice.random() * max(8, left * len(near))) % len(near)] if near else old
+        other = sites.block_at[new]
+        if other >= movable or new == old:
+            continue
+        way = sites.places[new] - sites.places[old]
+        cost = _cost(pulls, force, way, block, other)
+        if cost > 0 and dice.random() >= exp(-cost / (hottest * _COLDEST ** (1 - left))):
+            continue
+        sites.block_at[old] = -1
+        sites.put(block, new)
+        force += np.outer(pulls[block], way)
+        if other >= 0:
+            sites.put(other, old)
+            force -= np.outer(pulls[other], way)
+    return _energy(pulls, sites)
+
+
+def _energy(pulls: np.ndarray, sites: _Sites) -> float:
+    at = sites.places[sites.of_block]
+    return float(np.sum(at * (pulls @ at)))
+
+
+def _cost(pulls: np.ndarray, force: np.ndarray, way: np.ndarray, block: int, other: int) -> float:
+    """Return what a block's way costs in energy, with the other's way back where there is one."""
+    x, y = way
+    pull, (right, up) = pulls[block, block], force[block]
+    if other >= 0:
+        pull += pulls[other, other] - 2 * pulls[block, other]
+        right, up = right - force[other, 0], up - force[other, 1]
+    return 2 * (x * right + y * up) + (x * x + y * y) * pull
