@@ -9,8 +9,8 @@ from typing import Any
 
 from matloom_rtl.board.plan import BOARD_TOP, Plan
 from matloom_rtl.fpga.devices import Device
-from matloom_rtl.fpga.floorplan import give_sites_in_file
 from matloom_rtl.fpga.flow import SEED, synthesise
+from matloom_rtl.fpga.hints import add_hints
 from matloom_rtl.fpga.place import Netlist, place_and_route, summary
 from matloom_rtl.fpga.progress import FlowError
 from matloom_rtl.fpga.tools import find, run
@@ -140,7 +140,7 @@ def _synthesised(plan: Plan, folder: Path, say: Callable[[str], None]) -> str:
     for fault in ("latches", "conflicts", "loops"):
         if made[fault]:
             raise FlowError(f"the netlist must have no {fault}, and has {made[fault][0]}")
-    give_sites_in_file(made["netlist"], plan.device.blocks, say)
+    add_hints(made["netlist"], plan.device, say)
     kept.write_text(json.dumps(made["cells"]))
     return name
 

@@ -73,7 +73,7 @@ class Plan:
         """Return what names this plan and the tools of this machine: 16 hexadecimal digits."""
         tools = [find(tool).__dict__ for tool in self.device.tools]
         parts = (self.verilog, self.constraints, self.device.options, self.soft_columns, tools)
-        parts += tuple(self.device.blocks.items())
+        parts += (*self.device.blocks.items(), *self.device.settings.items())
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
     def describe(self) -> dict[str, Any]:

@@ -39,6 +39,8 @@ class Device:
     blocks:
         The sites of hard blocks, which are given before placement (`fpga.floorplan`); none where
         nextpnr's own choice is good enough.
+    settings:
+        Of nextpnr, by its own names, which no option sets: the netlist carries them (`fpga.hints`).
     routed_option, routed_suffix:
         How nextpnr is told to write what the packer reads.
     packer, pack_options, bitstream_suffix:
@@ -58,6 +60,7 @@ class Device:
     continues: bool
     soft_multiplier: bool
     blocks: Blocks = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict)
     routed_option: str
     routed_suffix: str
     packer: Tool
@@ -87,6 +90,10 @@ _ECP5_OPTIONS = (
     *("--placer", "static", "--freq", "85"),
 )
 
+
+#: By how much a shared wire costs more in each round of the routing; nextpnr has 2. Nets then make
+#: shorter detours and take more rounds; with 2, a chip that is more than half full never ends.
+_ECP5_SETTINGS = {"router2/currCongWeightMult": "0.5"}
 
 #: What stands in each group of hard blocks of an ECP5, by how far right of its first column.
 _ECP5_GROUPS = {
@@ -129,6 +136,7 @@ def _ecp5(name: str, option: str, capacity: dict[str, int], blocks: Blocks) -> D
         continues=True,
         soft_multiplier=True,
         blocks=blocks,
+        settings=_ECP5_SETTINGS,
         routed_option="--textcfg",
         routed_suffix=".config",
         packer=ECPPACK,

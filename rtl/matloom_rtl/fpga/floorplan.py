@@ -11,20 +11,17 @@ left is a spring between each two blocks (the Schur complement of the matrix). T
 chosen by simulated annealing, in which a step costs two rows of that small matrix.
 """
 
-import json
 import random
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import exp
-from pathlib import Path
 
 import numpy as np
 
 from matloom_rtl.fpga.progress import FlowError
-from matloom_rtl.fpga.units import is_top
 
-__all__ = ["Blocks", "give_sites", "give_sites_in_file"]
+__all__ = ["Blocks", "give_sites"]
 
 #: The sites of each type of cell, by nextpnr's names: `X4/Y10/MULT18_0`.
 Blocks = Mapping[str, Sequence[str]]
@@ -43,31 +40,6 @@ _COLDEST = 1e-4
 
 #: What holds a cell that no wire leads from to any block; next to a spring of 1, nothing.
 _HOLD = 1e-6
-
-
-def give_sites_in_file(netlist: Path, blocks: Blocks, say: Callable[[str], None] = print) -> None:
-    """Give the blocks of a netlist file their sites; the file stays as it is where there are none.
-
-    Parameters
-    ----------
-    netlist
-        As `write_json` of Yosys has it, flat.
-    blocks
-        The device's.
-    say
-        Is told how many blocks there are.
-
-    Errors
-    ------
-    FlowError
-        As `give_sites`.
-    """
-    design = json.loads(netlist.read_text())
-    (top,) = (each for each in design["modules"].values() if is_top(each))
-    placed = give_sites(top["cells"], blocks)
-    if placed:
-        say(f"floorplan: {placed} hard blocks have their sites")
-        netlist.write_text(json.dumps(design))
 
 
 def give_sites(cells: dict, blocks: Blocks, seed: int = 1) -> int:

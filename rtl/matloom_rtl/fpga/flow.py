@@ -15,7 +15,7 @@ from matloom.arch.blocks import columns_in_tables
 from matloom_rtl.fpga.absorb import absorb
 from matloom_rtl.fpga.choices import join_choices
 from matloom_rtl.fpga.devices import DEVICES, FAMILIES, Device
-from matloom_rtl.fpga.floorplan import give_sites_in_file
+from matloom_rtl.fpga.hints import add_hints
 from matloom_rtl.fpga.multipliers import (
     REGISTERED_PRODUCT,
     REGISTERED_PRODUCT_BLOCKS,
@@ -249,7 +249,7 @@ def _netlist(
     """
     tools = [find(tool).__dict__ for tool in (YOSYS, device.nextpnr)]
     parts = (wrapped, FAMILIES[device.family], how, device.options, device.pins, tools)
-    parts += tuple(device.blocks.items())
+    parts += (*device.blocks.items(), *device.settings.items())
     folder = work / hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
     kept = folder / "synthesised.json"
     if kept.exists():
@@ -257,7 +257,7 @@ def _netlist(
         return json.loads(kept.read_text()) | {"netlist": folder / f"{device.family}.json"}
     folder.mkdir(parents=True, exist_ok=True)
     made = synthesise(wrapped, WRAPPER_NAME, device.family, folder, say, *how)
-    give_sites_in_file(made["netlist"], device.blocks, say)
+    add_hints(made["netlist"], device, say)
     kept.write_text(json.dumps({key: made[key] for key in made if key != "netlist"}))
     return made
 

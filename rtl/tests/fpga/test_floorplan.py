@@ -10,7 +10,7 @@ from itertools import pairwise
 import pytest
 
 from matloom_rtl.fpga.devices import DEVICES
-from matloom_rtl.fpga.floorplan import give_sites, give_sites_in_file
+from matloom_rtl.fpga.floorplan import give_sites
 from matloom_rtl.fpga.progress import FlowError
 from matloom_rtl.fpga.tools import find
 
@@ -127,28 +127,3 @@ def test_two_blocks_at_one_site_are_refused():
         cells[name]["attributes"]["BEL"] = "X4/Y10/MULT18_0"
     with pytest.raises(FlowError, match="two blocks of the netlist must not have the same site"):
         give_sites(cells, BLOCKS)
-
-
-@pytest.mark.parametrize("blocks", [{}, BLOCKS], ids=["no sites", "no blocks"])
-def test_without_blocks_the_file_stays_as_it_is(blocks, tmp_path):
-    path = tmp_path / "netlist.json"
-    cells = chain(2) if not blocks else {"t": cell("LUT4", 2, 3)}
-    path.write_text(json.dumps({"modules": {"top": {"attributes": {"top": "1"}, "cells": cells}}}))
-    before = path.read_text()
-    said = []
-    give_sites_in_file(path, blocks, said.append)
-    assert path.read_text() == before
-    assert said == []
-
-
-def test_a_file_gets_its_sites(tmp_path):
-    path = tmp_path / "netlist.json"
-    module = {"attributes": {"top": f"{1:032b}"}, "cells": chain(3)}
-    path.write_text(json.dumps({"modules": {"top": module}}))
-    said = []
-    give_sites_in_file(path, BLOCKS, said.append)
-    found = json.loads(path.read_text())["modules"]["top"]["cells"]
-    assert {found[f"b{index}"]["attributes"]["BEL"] for index in range(3)} <= set(
-        BLOCKS["MULT18X18D"]
-    )
-    assert said == ["floorplan: 3 hard blocks have their sites"]

@@ -1,0 +1,40 @@
+"""Tells nextpnr in the netlist itself what no option tells: sites of blocks, router settings."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from matloom_rtl.fpga.devices import Device
+from matloom_rtl.fpga.floorplan import give_sites
+from matloom_rtl.fpga.units import is_top
+
+__all__ = ["add_hints"]
+
+
+def add_hints(netlist: Path, device: Device, say: Callable[[str], None] = print) -> None:
+    """Put a device's hints into a netlist file, which stays as it is where there are none.
+
+    Parameters
+    ----------
+    netlist
+        As `write_json` of Yosys has it, flat.
+    device
+        Its `blocks` become attributes of the cells, its `settings` those of the top module.
+    say
+        Is told how many blocks there are.
+
+    Errors
+    ------
+    FlowError
+        As `floorplan.give_sites`.
+    """
+    if not device.blocks and not device.settings:
+        return
+    design = json.loads(netlist.read_text())
+    (top,) = (each for each in design["modules"].values() if is_top(each))
+    if device.settings:
+        top["settings"] = dict(device.settings)
+    placed = give_sites(top["cells"], device.blocks)
+    if placed:
+        say(f"floorplan: {placed} hard blocks have their sites")
+    netlist.write_text(json.dumps(design))
