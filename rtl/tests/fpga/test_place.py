@@ -45,7 +45,8 @@ if "--no-route" in options:
 clock = {clocks}[seed]
 print("Info: iter=1 wires=9 overused=3 overuse=9")
 if clock == 0:
-    print("Info: iter=250 wires=9 overused=2 overuse=9", flush=True)
+    print("Info: iter=2 wires=9 overused=1 overuse=9")
+    print("Info: iter=103 wires=9 overused=2 overuse=9", flush=True)
     time.sleep(600)
 print(f"Info: Max frequency for clock '$glbnet$clk': {{clock}} MHz (PASS at 85.00 MHz)")
 step = {{"type": "logic", "delay": 1.5, "from": {{"cell": "a"}}, "to": {{"cell": "b"}}}}

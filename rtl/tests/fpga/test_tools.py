@@ -133,11 +133,14 @@ def test_rounds_of_routing_are_told(tmp_path):
     ]
 
 
-def test_routing_without_end_is_stopped(tmp_path):
-    endless = tool(*rounds(*[7] * 250), then="import time; time.sleep(600)")
-    with pytest.raises(FlowError, match="within 250 rounds, and nets still share 7 wires"):
+@pytest.mark.parametrize("tail", [[7] * 100, list(range(8, 108))], ids=["stands", "rises"])
+def test_routing_without_end_is_stopped(tail, tmp_path):
+    endless = tool(*rounds(9, 7, *tail), then="import time; time.sleep(600)")
+    message = f"fewer shared wires within 100 rounds, and still has {tail[-1]}, 7 at best"
+    with pytest.raises(FlowError, match=message):
         run(endless, tmp_path, "tool.log", lambda _line: None)
 
 
-def test_routing_that_ends_late_is_taken(tmp_path):
-    run(tool(*rounds(*[7] * 249, 0)), tmp_path, "tool.log", lambda _line: None)
+@pytest.mark.parametrize("tail", [[7] * 99, list(range(300, 0, -1))], ids=["stood", "falls"])
+def test_routing_that_ends_late_is_taken(tail, tmp_path):
+    run(tool(*rounds(900, 700, *tail, 0)), tmp_path, "tool.log", lambda _line: None)
