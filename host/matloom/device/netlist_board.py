@@ -70,6 +70,8 @@ class NetlistBoard(LineSimulation):
         A board with an ECP5 and block RAM, or its file.
     on_line:
         Called with each line that the tools print.
+    config:
+        Another engine than the board's, as `load_config` takes it.
 
     Errors
     ------
@@ -80,13 +82,18 @@ class NetlistBoard(LineSimulation):
         Yosys is absent, which the extra ``fpga`` brings, or fails.
     """
 
-    def __init__(self, name: str, on_line: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        on_line: Callable[[str], None] | None = None,
+        config: str | None = None,
+    ) -> None:
         from matloom_rtl.board.definition import load_board
         from matloom_rtl.board.plan import make_plan
         from matloom_rtl.fpga.netlist import FAMILY
 
         board = load_board(name)
-        plan = make_plan(board)
+        plan = make_plan(board, config)
         if plan.device.family != FAMILY or board.memory.kind != "block":
             raise ValueError(
                 f"a board must have an ECP5 and block RAM for its netlist to be simulated, and "

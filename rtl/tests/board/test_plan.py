@@ -40,21 +40,21 @@ def test_what_is_generated(plan):
         ("uart_tx", "output"),
     }
     assert plan.verilog.count("EHXPLLL #(") == 1
-    # 4 banks of 4 lanes of 16384 bytes; no list of what they begin with.
-    lanes = re.findall(r"^  reg \[7:0\] \S+ \[16383:0\];", plan.verilog, re.MULTILINE)
-    assert len(lanes) == 16
-    assert "[16383] =" not in plan.verilog
+    # 9 banks of 4 lanes of 8192 bytes; no list of what they begin with.
+    lanes = re.findall(r"^  reg \[7:0\] \S+ \[8191:0\];", plan.verilog, re.MULTILINE)
+    assert len(lanes) == 36
+    assert "[8191] =" not in plan.verilog
     assert plan.verilog.count("\n") < 60_000
 
 
 def test_options_are_those_of_the_board(plan):
     text = " ".join(plan.device.options)
     assert "--85k --package CSFBGA285 --speed 8" in text
-    assert text.endswith("--freq 60")
+    assert text.endswith("--freq 80")
     told = plan.describe()
     assert told["config_digest"] == f"{load_config(LEAST).digest:08x}"
-    assert told["link"] == {"baud": 1_000_000, "divisor": 60}
-    assert told["memory"] == {"kind": "block", "bytes": 262_144}
+    assert told["link"] == {"baud": 1_000_000, "divisor": 80}
+    assert told["memory"] == {"kind": "block", "bytes": 294_912}
 
 
 def test_an_sdram_has_a_register_at_each_pin(sdram_plan):
@@ -72,7 +72,7 @@ def test_an_sdram_has_a_register_at_each_pin(sdram_plan):
     assert "[16383:0]" not in text
 
 
-@pytest.mark.slow  # It generates two boards with 256 KiB each.
+@pytest.mark.slow  # It generates two boards with 288 KiB each.
 def test_digest_tells_plans_apart(plan):
     board = load_board("orangecrab-85f")
     again, slower = make_plan(board, LEAST), make_plan(board, LEAST, 48_000_000)
@@ -106,7 +106,7 @@ def test_memory_that_the_engine_does_not_divide(tmp_path):
 
     path = tmp_path / "mine.toml"
     text = (BOARD_FOLDER / "orangecrab-85f.toml").read_text()
-    path.write_text(text.replace("262_144", "100_000"))
+    path.write_text(text.replace("294_912", "100_000"))
     board = load_board(str(path))
     with pytest.raises(ValueError, match="size must be a multiple of 2048 bytes, not 100000"):
         board_verilog(board, load_config(LEAST), *settings_for(board))

@@ -114,12 +114,13 @@ CASES = {
         text=BOARD,
         clocks={OP: (75e6, 0), OS: (75e6, -1)},
     ),
-    # 48 / 4 * 5 = 60 MHz, oscillator 600.
+    # 48 / 3 * 5 = 80 MHz, oscillator 560.
     "orangecrab-85f": Case(
         input_hz=48_000_000,
         text=BOARD,
-        clocks={OP: (60e6, 0), OS: (60e6, -1)},
-        input_divider=4,
+        clocks={OP: (80e6, 0), OS: (80e6, -1)},
+        oscillator_hz=560e6,
+        input_divider=3,
     ),
     # 12 * 5 = 60, times 10 = 600; 600 / 10, / 4, / 25; (12 - 9) + 3 / 8 periods late.
     "phases": Case(
