@@ -59,7 +59,7 @@ class Bench:
                 await ctx.tick()
                 ctx.set(self.reset, 0)
             await ctx.tick().repeat(GAP - 1)
-        await ctx.tick().repeat(int(2 * len(self.line) / self.ready) + 60)
+        await ctx.tick().repeat(int(3 * len(self.line) / self.ready) + 60)
 
     async def listen(self, ctx):
         o, cycle = self.decoder.o, 0
@@ -93,9 +93,9 @@ BODIES = [bytes(8), b"\xff" * 30, bytes(range(99)), b"\3" * 251]
 def test_a_request(body):
     bench = Bench(b"\0" + frame(body))
     assert same(bench.run(), whole(body))
-    # Two cycles after the delimiter is taken, then a byte each two cycles.
+    # Three cycles after the delimiter is taken, then a byte each three cycles.
     first = GAP * (len(bench.line) - 1)
-    assert bench.cycles == [first + 2 + 2 * k for k in range(len(body) + 4)]
+    assert bench.cycles == [first + 3 + 3 * k for k in range(len(body) + 4)]
 
 
 @pytest.mark.parametrize("ready", [0.5, 0.1])
