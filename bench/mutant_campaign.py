@@ -1,0 +1,105 @@
+"""Puts mutants of the netlist to streams, equivalence checks and claims, and keeps what is said."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mutant_proofs import noticing_claim, prepare
+from mutant_report import EQUIVALENT, MORE_STREAMS, NOTHING, PROOFS, STREAMS, unit_of, write
+from mutant_trials import noticed
+from mutant_yosys import equivalent
+
+from matloom.arch.config import Config
+
+__all__ = ["Campaign"]
+
+#: Streams of the first trial, and of one of survivors.
+_FEW, _MANY = (10, 10), (100, 60)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Campaign:
+    """The simulator of all mutants, and the report of what became of them."""
+
+    config: Config
+    library: Path
+    mutants: list[str]
+    folder: Path
+    report: dict[str, Any]
+
+    @property
+    def verdicts(self) -> dict[str, Any]:
+        """What is known of each mutant."""
+        mutants: dict[str, Any] = self.report["mutants"]
+        return mutants
+
+    def first_streams(self, end: float) -> None:
+        """Run the first streams on every mutant that has no verdict, until the end."""
+        if not self.verdicts:
+            wrong = noticed(self.config, self.library, 0, _MANY)
+            if wrong:
+                raise SystemExit(f"the chip without a mutant must pass, not end with {wrong}")
+        for number, mutant in enumerate(self.mutants, start=1):
+            if mutant in self.verdicts:
+                continue
+            if time.monotonic() > end:
+                break
+            begin = time.monotonic()
+            by = noticed(self.config, self.library, number, _FEW)
+            verdict = STREAMS if by else NOTHING
+            self.verdicts[mutant] = {"unit": unit_of(mutant), "verdict": verdict, "by": by}
+            self._tell(mutant, begin)
+
+    def _tell(self, mutant: str, begin: float) -> None:
+        """Write the report, and say what became of a mutant."""
+        write(self.report)
+        item, seconds = self.verdicts[mutant], time.monotonic() - begin
+        number = self.mutants.index(mutant) + 1
+        told = f"{item['unit']:28} {item['verdict']:12} {item['by']}"
+        print(f"{number:4} {seconds:6.1f} s  {told}", flush=True)
+
+    def _survivors(self, untried: str = "") -> Iterator[tuple[int, str, dict[str, Any]]]:
+        """Yield what nothing noticed: of each the number, its name, and what is known of it."""
+        for number, mutant in enumerate(self.mutants, start=1):
+            item = self.verdicts.get(mutant, {"verdict": ""})
+            if item["verdict"] == NOTHING and untried not in item:
+                yield number, mutant, item
+
+    def retry(self) -> None:
+        """Run the first streams on survivors once more, after they were made wider."""
+        for number, mutant, item in self._survivors():
+            begin = time.monotonic()
+            by = noticed(self.config, self.library, number, _FEW)
+            if by:
+                item.update(verdict=STREAMS, by=by)
+            self._tell(mutant, begin)
+
+    def compare(self) -> None:
+        """Compare survivors with what they are mutants of, each once."""
+        for _number, mutant, item in self._survivors("compared"):
+            begin = time.monotonic()
+            same = equivalent(mutant, self.folder)
+            item.update(compared=True, **({"verdict": EQUIVALENT} if same else {}))
+            self._tell(mutant, begin)
+
+    def more_streams(self, end: float) -> None:
+        """Run more streams on survivors, each once, until the end."""
+        for number, mutant, item in self._survivors("more"):
+            if time.monotonic() > end:
+                break
+            begin = time.monotonic()
+            by = noticed(self.config, self.library, number, _MANY)
+            item.update(more=True, **({"verdict": MORE_STREAMS, "by": by} if by else {}))
+            self._tell(mutant, begin)
+
+    def claims(self, seconds: int) -> None:
+        """Put survivors to the claims about their unit, each once; a claim may take `seconds`."""
+        left = list(self._survivors("claims"))
+        claims = prepare(self.config, self.folder / "claims") if left else []
+        for _number, mutant, item in left:
+            begin = time.monotonic()
+            tried, by = noticing_claim(mutant, self.folder, claims, self.folder / "proof", seconds)
+            item.update(claims=tried, **({"verdict": PROOFS, "by": by} if by else {}))
+            self._tell(mutant, begin)
