@@ -1,11 +1,15 @@
 """Measures which lines and toggles of the generated Verilog the random stimuli reach.
 
-``python bench/rtl_coverage.py --config nano --minutes 10`` writes docs/results/coverage.json:
-functional coverage of the same runs, figures by unit, what is excluded, and what is missing.
+    python bench/rtl_coverage.py --functional nano --functional small --lines nano --minutes 10
+
+writes into docs/results/coverage.json: functional coverage of some configurations; lines and
+toggles of some by unit, what is excluded, and what is missing. What the report has of others stays.
+Each has the digest of the Verilog that it is of.
 """
 
 import contextlib
 import dataclasses
+import hashlib
 import json
 import random
 import time
@@ -29,6 +33,7 @@ from matloom.testing.checks import check_corrupted, check_layers, check_stream, 
 from matloom.testing.pair import MEMORY_BYTES, Pair
 from matloom.testing.random_programs import random_stream, run_stream
 from matloom.testing.steered import steered_streams
+from matloom_rtl.generate import generate
 
 RESULTS = Path(__file__).resolve().parent.parent / "docs" / "results" / "coverage.json"
 
@@ -125,9 +130,9 @@ def _steered(chip: LinesTransport, pair: Pair, generator: random.Random) -> None
 def functional(config: Config, seed: int, seconds: float) -> dict[str, Any]:
     """Return the functional coverage that steered streams reach, on a chip without line counts."""
     chip = CoveredTransport(config, MEMORY_BYTES, check_bus=True, state_seed=seed)
-    pair, end = Pair.of(chip, config), time.monotonic() + seconds
+    pair, end = Pair.of(chip, config), time.process_time() + seconds
     for number, steered in enumerate(steered_streams(chip.coverage, seed)):
-        if time.monotonic() > end:
+        if time.process_time() > end:
             break
         chip.set_timing(TIMINGS[steered.stall])
         check_stream(pair, steered.stream, number)
@@ -135,7 +140,12 @@ def functional(config: Config, seed: int, seconds: float) -> dict[str, Any]:
     chip.close()
     found = chip.coverage.as_dict()
     del found["config"], found["hits"], found["format"]
-    return found
+    return {"verilog": digest_of(config), "seed": seed, **found}
+
+
+def digest_of(config: Config) -> str:
+    """Return the digest of the Verilog that is shipped."""
+    return hashlib.sha256(generate(config).verilog.encode()).hexdigest()[:16]
 
 
 _Stimulus = Callable[[LinesTransport, Pair, random.Random], Any]
@@ -176,8 +186,8 @@ def lines(config: Config, seed: int, seconds: float, folder: Path) -> dict[str, 
     """Run stimuli of all kinds in turn; return which lines and toggles they reached."""
     generator = random.Random(seed)
     chip = LinesTransport(config, MEMORY_BYTES, check_bus=True, state_seed=seed)
-    coverage, number, end = chip.coverage, 0, time.monotonic() + seconds
-    while time.monotonic() < end or number < len(_STIMULI):
+    coverage, number, end = chip.coverage, 0, time.process_time() + seconds
+    while time.process_time() < end or number < len(_STIMULI):
         _STIMULI[number % len(_STIMULI)](chip, Pair.of(chip, config), generator)
         number += 1
         click.echo(f"{number}: {coverage.shares()}", err=True)
@@ -185,25 +195,33 @@ def lines(config: Config, seed: int, seconds: float, folder: Path) -> dict[str, 
     chip.write_lines(counts)
     units = by_unit(read_counts(counts), chip.verilog.read_text())
     counts.unlink()
-    return {"stimuli": number, "instructions": coverage.instructions, **figures(units)}
+    made_by = {"verilog": digest_of(config), "seed": seed, "stimuli": number}
+    return {**made_by, "instructions": coverage.instructions, **figures(units)}
 
 
 @click.command()
-@click.option("--config", default="nano", show_default=True, help="Whose lines are counted.")
-@click.option("--functional", "others", multiple=True, default=("nano", "small"))
-@click.option("--minutes", default=10.0, show_default=True, help="Of each simulator, once built.")
+@click.option("--functional", "of_points", multiple=True, help="Whose points are counted.")
+@click.option("--lines", "of_lines", multiple=True, help="Whose lines and toggles are counted.")
+@click.option("--minutes", default=10.0, show_default=True, help="Of the processor, for each.")
 @click.option("--seed", default=1, show_default=True)
 @click.option("--output", type=click.Path(path_type=Path), default=RESULTS)
-def main(config: str, others: tuple[str, ...], minutes: float, seed: int, output: Path) -> None:
-    """Measure functional coverage of some configurations, and lines and toggles of one."""
-    report = {
-        "config": config,
-        "seed": seed,
-        "functional": {name: functional(load_config(name), seed, 60 * minutes) for name in others},
-        **lines(load_config(config), seed, 60 * minutes, output.parent),
-    }
-    output.write_text(json.dumps(report, indent=1) + "\n")
-    click.echo(output)
+def main(
+    of_points: tuple[str, ...], of_lines: tuple[str, ...], minutes: float, seed: int, output: Path
+) -> None:
+    """Measure functional coverage of some configurations, and lines and toggles of some."""
+    report: dict[str, dict[str, Any]] = {"functional": {}, "lines": {}}
+    if output.is_file():
+        report = json.loads(output.read_text())
+    asked = [("functional", name) for name in of_points] + [("lines", name) for name in of_lines]
+    for what, name in asked:
+        config, seconds = load_config(name), 60 * minutes
+        report[what][name] = (
+            functional(config, seed, seconds)
+            if what == "functional"
+            else lines(config, seed, seconds, output.parent)
+        )
+        output.write_text(json.dumps(report, indent=1) + "\n")
+        click.echo(f"{output}: {what} of {name}")
 
 
 if __name__ == "__main__":

@@ -41,33 +41,39 @@ def _not_declared() -> str:
 
 
 def _units() -> str:
-    """Return lines and toggles of each unit, and of all."""
+    """Return lines and toggles of each unit, and of all, for each configuration."""
     named = ("lines_reached", "lines", "toggles_reached", "toggles")
-    units = _report()["units"]
-    total = {name: sum(unit[name] for unit in units.values()) for name in named}
-    head = ["| unit | lines | reached | toggles | reached |", "| --- | ---: | ---: | ---: | ---: |"]
-    rows = []
-    for name, unit in [*units.items(), ("all", total)]:
-        lines, toggles = (_percent(unit[f"{k}_reached"], unit[k]) for k in ("lines", "toggles"))
-        rows.append(f"| `{name}` | {unit['lines']:,} | {lines} | {unit['toggles']:,} | {toggles} |")
-    return "\n".join((*head, *rows)) + "\n"
+    rows = [
+        "| configuration | unit | lines | reached | toggles | reached |",
+        "| --- | --- | ---: | ---: | ---: | ---: |",
+    ]
+    for config, found in _report()["lines"].items():
+        units = found["units"]
+        total = {name: sum(unit[name] for unit in units.values()) for name in named}
+        for name, unit in [*units.items(), ("all", total)]:
+            lines, toggles = (_percent(unit[f"{k}_reached"], unit[k]) for k in ("lines", "toggles"))
+            figures = f"{unit['lines']:,} | {lines} | {unit['toggles']:,} | {toggles}"
+            rows.append(f"| `{config}` | `{name}` | {figures} |")
+    return "\n".join(rows) + "\n"
 
 
 def _exclusions() -> str:
-    """Return what is left out of the figures, how often, and why."""
-    report = _report()
-    rows = []
-    for name, reason in report["exclusions"].items():
-        count = sum(unit["excluded"].get(name, 0) for unit in report["units"].values())
-        rows.append(f"| `{name}` | {count:,} | {reason} |")
-    return "\n".join(("| excluded | points | what |", "| --- | ---: | --- |", *rows)) + "\n"
+    """Return what is left out of the figures, how often, and why, for each configuration."""
+    rows = ["| configuration | excluded | points | what |", "| --- | --- | ---: | --- |"]
+    for config, found in _report()["lines"].items():
+        for name, reason in found["exclusions"].items():
+            count = sum(unit["excluded"].get(name, 0) for unit in found["units"].values())
+            rows.append(f"| `{config}` | `{name}` | {count:,} | {reason} |")
+    return "\n".join(rows) + "\n"
 
 
 def _missing() -> str:
-    """Return the signals with most toggles that were never seen."""
-    named = list(_report()["missing_toggles"].items())[:_NAMED]
-    rows = [f"| `{signal}` | {count} |" for signal, count in named]
-    return "\n".join(("| signal | toggles never seen |", "| --- | ---: |", *rows)) + "\n"
+    """Return the signals with most toggles that were never seen, for each configuration."""
+    rows = ["| configuration | signal | toggles never seen |", "| --- | --- | ---: |"]
+    for config, found in _report()["lines"].items():
+        named = list(found["missing_toggles"].items())[:_NAMED]
+        rows += [f"| `{config}` | `{signal}` | {count} |" for signal, count in named]
+    return "\n".join(rows) + "\n"
 
 
 BLOCKS = {

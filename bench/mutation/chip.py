@@ -109,7 +109,8 @@ def _run_streams(name: str, count: int) -> int:
     config = _config(name)
     chip = RtlTransport(config, MEMORY_BYTES, check_bus=True)
     try:
-        check_streams(Pair.of(chip, config), 0, count)
+        # Streams are short: what takes longer hangs.
+        check_streams(Pair.of(chip, config, timeout=20.0), 0, count)
     except (Mismatch, DeviceError) as error:
         print(str(error).splitlines()[0])
         return 1

@@ -1,5 +1,6 @@
 """The verb verify: everything that can be checked of a chip here, within some minutes."""
 
+import hashlib
 import json
 import secrets
 import sys
@@ -12,19 +13,31 @@ from matloom.cli.group import cli
 from matloom.cli.options import CONFIG
 
 if TYPE_CHECKING:
+    from matloom.arch.config import Config
     from matloom.testing.verification import Prover
+    from matloom.toolchain.verilator import LintWarning
 
 
-def _prover() -> "Prover | None":
-    """Return what proves claims of a configuration, or None where it is not installed."""
-    from matloom.testing.verification import installed
-
-    if not installed("matloom_rtl.formal"):
-        return None
+def _prover() -> "Prover | str":
+    """Return what proves claims of a configuration, or which tool it lacks."""
     from matloom_rtl import formal
+    from matloom_rtl.formal.engine import missing
 
+    lacking: str = missing()
     prover: Prover = formal.run
-    return prover
+    return lacking or prover
+
+
+def _lint(config: "Config", folder: Path) -> "tuple[str, list[LintWarning]]":
+    """Write the Verilog and its description, as `generate` does, and let Verilator read it."""
+    from matloom.toolchain.verilator import lint
+    from matloom_rtl.generate import TOP_NAME, generate
+    from matloom_rtl.lint import WAIVERS
+
+    source, _sidecar = generate(config).write(folder)
+    digest = hashlib.sha256(source.read_bytes()).hexdigest()
+    complaints = lint([source], TOP_NAME, sorted(WAIVERS))
+    return f"{source.name}, SHA-256 {digest}: {len(complaints)} warnings", complaints
 
 
 @cli.command()
@@ -50,16 +63,17 @@ def verify(config: str, minutes: float, seed: int | None, output: Path) -> None:
 
     Random programs run on the simulated chip and on the functional model, every cycle held against
     the rules of AXI. What cannot run here is NOT RUN in the report, with the reason. Exit status
-    1 where anything failed.
+    1 where anything failed. Control-C ends it early, with a report of what was done.
     """
     from matloom.arch.config import load_config
     from matloom.coverage.coverage import Coverage
     from matloom.testing import verification as steps
+    from matloom.testing.verdicts import Verification
     from matloom.testing.verification_report import to_html
 
     chosen = load_config(config)
     output.mkdir(parents=True, exist_ok=True)
-    found = steps.Verification(
+    found = Verification(
         name=Path(config).stem,
         config=chosen,
         seed=secrets.randbits(32) if seed is None else seed,
@@ -68,7 +82,11 @@ def verify(config: str, minutes: float, seed: int | None, output: Path) -> None:
     )
     click.echo(f"--seed={found.seed}", err=True)
     steps.verify(
-        found, prover=_prover(), folder=output, say=lambda line: click.echo(line, err=True)
+        found,
+        linter=_lint,
+        prover=_prover(),
+        folder=output,
+        say=lambda line: click.echo(line, err=True),
     )
     page, data = output / "report.html", output / "report.json"
     page.write_text(to_html(found))

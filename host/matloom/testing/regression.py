@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import matloom
-from matloom.arch.config import Config
 
 __all__ = ["Outcome", "regression", "why_no_regression"]
 
@@ -39,35 +38,30 @@ def why_no_regression() -> str:
     return f"{' and '.join(missing)} must be installed" if missing else ""
 
 
-def regression(config: Config, folder: Path, seconds: float) -> Outcome:
-    """Run all testbenches on a configuration, with one seed.
-
-    Parameters
-    ----------
-    folder:
-        For the configuration's file, `config.json`.
-    seconds:
-        After which it is ended.
-    """
-    chosen = folder / "config.json"
-    chosen.write_text(config.to_json())
+def regression(config: Path, seconds: float) -> Outcome:
+    """Run all testbenches on the configuration of a file, with one seed; end it after `seconds`."""
     command = [sys.executable, "-m", "pytest", "-q", "-m", "", "-p", "no:cacheprovider"]
     process = subprocess.Popen(
         [*command, str(_BENCHES)],
         cwd=_BENCHES.parent,
-        env={**os.environ, "MATLOOM_CONFIG": str(chosen.absolute())},
+        env={**os.environ, "MATLOOM_CONFIG": str(config.absolute())},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         # Its simulators end with it.
         start_new_session=True,
     )
-    try:
-        output, _nothing = process.communicate(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        output, _nothing = process.communicate()
-        return _outcome(None, output, "no time was left for the rest")
+    with process:
+        try:
+            output, _nothing = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            output, _nothing = process.communicate()
+            return _outcome(None, output, "no time was left for the rest")
+        except BaseException:
+            # The terminal's interruption does not reach a session of its own.
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
     return _outcome(process.returncode == 0, output)
 
 

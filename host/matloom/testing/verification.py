@@ -1,12 +1,11 @@
 """Everything that a user can have checked of the chip of a configuration, within some minutes."""
 
-import importlib.util
 import random
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +18,14 @@ from matloom.testing.checks import CHECKS, check_stream
 from matloom.testing.pair import Pair
 from matloom.testing.regression import regression, why_no_regression
 from matloom.testing.steered import steered_streams
+from matloom.testing.verdicts import FAILED, INCOMPLETE, NOT_RUN, PASSED, Step, Verification
+from matloom.toolchain.process import ToolError
+from matloom.toolchain.verilator import find_verilator
 
-__all__ = ["FAILED", "INCOMPLETE", "NOT_RUN", "PASSED", "Prover", "Step", "Verification", "verify"]
+__all__ = ["Linter", "Prover", "verify", "why_no_simulator"]
 
-PASSED, FAILED, INCOMPLETE, NOT_RUN = "PASSED", "FAILED", "INCOMPLETE", "NOT RUN"
+#: The configuration, in the folder of the report.
+_CONFIG_FILE = "config.json"
 
 #: Parts of the time, of what is left when a step begins.
 _SHARES = {"coverage": 3, "streams": 3, "regression": 3, "proofs": 4}
@@ -33,63 +36,9 @@ _MIX = ("streams", "streams", "corrupted", "streams", "streams", "layers")
 #: Proves claims of a configuration in some minutes: `matloom_rtl.formal.run`.
 Prover = Callable[..., list[Any]]
 
-
-@dataclass(kw_only=True)
-class Step:
-    """What came of a step.
-
-    Members
-    -------
-    verdict:
-        `PASSED`, `FAILED`, `INCOMPLETE` (nothing failed, and not all was reached), `NOT_RUN`.
-    detail:
-        A sentence.
-    figures, lines:
-        Numbers by name, and what else there is to say.
-    """
-
-    name: str
-    verdict: str = NOT_RUN
-    detail: str = ""
-    seconds: float = 0.0
-    figures: dict[str, int] = field(default_factory=dict)
-    lines: list[str] = field(default_factory=list)
-
-
-@dataclass(kw_only=True)
-class Verification:
-    """All steps of a configuration, and the coverage of its streams."""
-
-    name: str
-    config: Config
-    seed: int
-    minutes: float
-    steps: list[Step] = field(default_factory=list)
-    coverage: Coverage
-
-    @property
-    def failed(self) -> bool:
-        """Whether any step failed."""
-        return any(step.verdict == FAILED for step in self.steps)
-
-    @property
-    def verdict(self) -> str:
-        """The worst of the steps that ran."""
-        verdicts = [step.verdict for step in self.steps]
-        return next((each for each in (FAILED, INCOMPLETE) if each in verdicts), PASSED)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return all of it as JSON has it."""
-        return {
-            "name": self.name,
-            "config": self.config.as_dict(),
-            "digest": f"{self.config.digest:08x}",
-            "seed": self.seed,
-            "minutes": self.minutes,
-            "verdict": self.verdict,
-            "steps": [vars(step) for step in self.steps],
-            "coverage": self.coverage.as_dict(),
-        }
+#: Writes the Verilog of a configuration into a folder; returns a sentence on it, and what Verilator
+#: complains of that is not waived.
+Linter = Callable[[Config, Path], tuple[str, Sequence[object]]]
 
 
 @dataclass(kw_only=True)
@@ -100,6 +49,7 @@ class _Run:
     end: float
     say: Callable[[str], None]
     shares: dict[str, int]
+    interrupted: bool = False
 
     def seconds_for(self, name: str) -> float:
         """Return the seconds that a step may take; the time of those before it is gone."""
@@ -111,55 +61,54 @@ class _Run:
 def verify(
     verification: Verification,
     *,
-    prover: Prover | None,
+    linter: Linter,
+    prover: Prover | str,
     folder: Path,
     say: Callable[[str], None],
 ) -> None:
     """Take every step that is possible here; what is not says why in its verdict.
 
+    An interruption ends a step, which is then INCOMPLETE; those after it are NOT RUN.
+
     Parameters
     ----------
     prover:
-        None where no proofs are installed.
+        Or why there is none.
     folder:
-        For files of the steps.
+        For the configuration, `config.json`, and the Verilog.
     say:
         Takes lines of progress.
-
-    Errors
-    ------
-    ToolError
-        The simulator cannot be built.
     """
-    shares = dict(_SHARES)
-    lacking = why_no_regression()
-    if lacking:
-        del shares["regression"]
-    if prover is None:
-        del shares["proofs"]
+    (folder / _CONFIG_FILE).write_text(verification.config.to_json())
+    no_proofs = prover if isinstance(prover, str) else ""
+    no_simulator = why_no_simulator()
+    no_regression = no_simulator or why_no_regression()
+    lacking = {
+        **dict.fromkeys(("coverage", "streams"), no_simulator),
+        **{"regression": no_regression, "proofs": no_proofs},
+    }
+    shares = {name: share for name, share in _SHARES.items() if not lacking[name]}
     end = time.monotonic() + 60 * verification.minutes
     run = _Run(verification=verification, end=end, say=say, shares=shares)
-    config = verification.config
-    say(f"building the simulator of {verification.name} with bus monitor and probes")
-    chip = CoveredTransport(
-        config, _memory_bytes(config), check_bus=True, state_seed=verification.seed
-    )
-    chip.coverage = verification.coverage
-    _step(run, "coverage", lambda step, seconds: _coverage(run, chip, step, seconds))
-    _step(run, "streams", lambda step, seconds: _streams(run, chip, step, seconds))
-    chip.close()
-    _step(
-        run,
-        "regression",
-        lambda step, seconds: _regression(run, folder, step, seconds),
-        lacking,
-    )
-    _step(
-        run,
-        "proofs",
-        lambda step, seconds: _proofs(run, prover, step, seconds),
-        "" if prover else "matloom_rtl.formal is not installed",
-    )
+    _step(run, "verilog", lambda step: _verilog(run, linter, folder, step), no_simulator)
+    chips: list[CoveredTransport] = []
+    _step(run, "simulator", lambda step: chips.append(_build(run, step)), no_simulator)
+    no_chip = no_simulator or ("" if chips else "the simulator was not built")
+    _step(run, "coverage", lambda step: _coverage(run, chips[0], step), no_chip)
+    _step(run, "streams", lambda step: _streams(run, chips[0], step), no_chip)
+    for chip in chips:
+        chip.close()
+    _step(run, "regression", lambda step: _regression(run, folder, step), no_regression)
+    _step(run, "proofs", lambda step: _proofs(run, prover, step), no_proofs)
+
+
+def why_no_simulator() -> str:
+    """Return what Verilator lacks on this machine, or an empty text."""
+    try:
+        find_verilator()
+    except ToolError as error:
+        return str(error)
+    return ""
 
 
 def _memory_bytes(config: Config) -> int:
@@ -167,19 +116,41 @@ def _memory_bytes(config: Config) -> int:
     return max(1 << 22, 4 * (config.spad_bytes + (1 << 16)))
 
 
-def _step(run: _Run, name: str, body: Callable[[Step, float], None], lacking: str = "") -> None:
+def _step(run: _Run, name: str, body: Callable[[Step], None], lacking: str = "") -> None:
     """Take a step: what it raises is a failure of the chip or of the check, and told as such."""
+    lacking = lacking or ("interrupted before" if run.interrupted else "")
     step = Step(name=name, detail=lacking)
     run.verification.steps.append(step)
     if not lacking:
         begun = time.monotonic()
         try:
-            body(step, run.seconds_for(name))
+            body(step)
+        except KeyboardInterrupt:
+            run.interrupted = True
+            step.verdict, step.detail = INCOMPLETE, "interrupted"
         except Exception as error:
+            step.lines += [f"it failed at: {step.detail}"] if step.detail else []
             step.verdict, step.detail = FAILED, f"{type(error).__name__}: {error}"
             step.lines += traceback.format_exc().splitlines()[-12:]
         step.seconds = round(time.monotonic() - begun, 1)
     run.say(f"{step.name}: {step.verdict}, {step.detail}")
+
+
+def _verilog(run: _Run, linter: Linter, folder: Path, step: Step) -> None:
+    """Write the Verilog and let Verilator look at it."""
+    step.detail, complaints = linter(run.verification.config, folder)
+    step.verdict = FAILED if complaints else PASSED
+    step.lines = [str(each) for each in complaints]
+
+
+def _build(run: _Run, step: Step) -> CoveredTransport:
+    """Build the simulator, or take the one that was built before."""
+    config, seed = run.verification.config, run.verification.seed
+    run.say(f"building the simulator of {run.verification.name} with bus monitor and probes")
+    chip = CoveredTransport(config, _memory_bytes(config), check_bus=True, state_seed=seed)
+    chip.coverage = run.verification.coverage
+    step.verdict, step.detail = PASSED, "with bus monitor and probes; it is kept for the next time"
+    return chip
 
 
 def _timings(seed: int) -> Mapping[str, MemoryTiming]:
@@ -191,11 +162,11 @@ def _timings(seed: int) -> Mapping[str, MemoryTiming]:
     }
 
 
-def _coverage(run: _Run, chip: CoveredTransport, step: Step, seconds: float) -> None:
+def _coverage(run: _Run, chip: CoveredTransport, step: Step) -> None:
     """Run streams towards points that are missing, on chip and model, until none or no time."""
     coverage, seed = chip.coverage, run.verification.seed
     pair = Pair.of(chip, run.verification.config)
-    end, told = time.monotonic() + seconds, 0.0
+    end, told = time.monotonic() + run.seconds_for("coverage"), 0.0
     streams = 0
     step.detail = f"seed {seed}"
     for number, steered in enumerate(steered_streams(coverage, seed)):
@@ -209,11 +180,9 @@ def _coverage(run: _Run, chip: CoveredTransport, step: Step, seconds: float) -> 
         if time.monotonic() - told > 10:
             told = time.monotonic()
             run.say(f"coverage: {_reached(coverage)}")
-    missing = coverage.missing()
     step.figures = {"streams": streams, "instructions": coverage.instructions}
-    step.verdict = INCOMPLETE if missing else PASSED
+    step.verdict = INCOMPLETE if coverage.missing() else PASSED
     step.detail = _reached(coverage)
-    step.lines = [f"missing: {point}" for point in missing]
 
 
 def _reached(coverage: Coverage) -> str:
@@ -222,10 +191,11 @@ def _reached(coverage: Coverage) -> str:
     return f"{reached} of {declared} declared points reached"
 
 
-def _streams(run: _Run, chip: CoveredTransport, step: Step, seconds: float) -> None:
+def _streams(run: _Run, chip: CoveredTransport, step: Step) -> None:
     """Run random checks with new seeds until the time is over; at least one of each kind."""
     generator = random.Random(run.verification.seed)
-    end, told, number = time.monotonic() + seconds, time.monotonic(), 0
+    told, number = time.monotonic(), 0
+    end = told + run.seconds_for("streams")
     counts: Counter[str] = Counter()
     while number < len(_MIX) or time.monotonic() < end:
         check, seed = _MIX[number % len(_MIX)], generator.getrandbits(32)
@@ -233,28 +203,43 @@ def _streams(run: _Run, chip: CoveredTransport, step: Step, seconds: float) -> N
         try:
             counts += CHECKS[check](pair, seed)
         except Exception:
-            step.lines.append(f"{check} with seed {seed} failed")
+            step.lines += _how_to_repeat(check, seed)
             raise
+        step.figures = dict(counts)
         number += 1
         if time.monotonic() - told > 10:
             told = time.monotonic()
             run.say(f"streams: {dict(counts)}")
-    step.figures, step.verdict = dict(counts), PASSED
+    step.verdict = PASSED
     step.detail = "chip and functional model agree, no rule of the bus was broken"
 
 
-def _regression(run: _Run, folder: Path, step: Step, seconds: float) -> None:
+def _how_to_repeat(check: str, seed: int) -> list[str]:
+    """Return the lines of Python that run one check again, from its first state."""
+    return [
+        f"{check} with seed {seed} failed; in the folder of this report it runs again by",
+        "from matloom.arch.config import load_config",
+        "from matloom.device.rtl import RtlTransport",
+        "from matloom.testing import checks, pair",
+        'config = load_config("config.json")',
+        "chip = RtlTransport(config, pair.MEMORY_BYTES, check_bus=True)",
+        f'checks.CHECKS["{check}"](pair.Pair.of(chip, config), {seed})',
+        "",
+    ]
+
+
+def _regression(run: _Run, folder: Path, step: Step) -> None:
     """Run the cocotb testbenches."""
-    outcome = regression(run.verification.config, folder, seconds)
+    outcome = regression(folder / _CONFIG_FILE, run.seconds_for("regression"))
     step.verdict = {True: PASSED, False: FAILED, None: INCOMPLETE}[outcome.passed]
     step.detail, step.lines = outcome.summary, [] if outcome.passed else list(outcome.lines)
 
 
-def _proofs(run: _Run, prover: Prover | None, step: Step, seconds: float) -> None:
+def _proofs(run: _Run, prover: Prover | str, step: Step) -> None:
     """Prove what the time suffices for."""
-    if prover is None:
-        raise ValueError("there must be a prover")
-    results = prover(run.verification.config, seconds / 60, say=run.say)
+    if isinstance(prover, str):
+        raise ValueError(prover)
+    results = prover(run.verification.config, run.seconds_for("proofs") / 60, say=run.say)
     verdicts = Counter(result.verdict for result in results)
     step.lines = [
         f"{result.verdict}: {result.unit}: {result.statement} {result.detail}".rstrip()
@@ -267,11 +252,3 @@ def _proofs(run: _Run, prover: Prover | None, step: Step, seconds: float) -> Non
         step.verdict, step.detail = NOT_RUN, results[0].detail if results else "nothing to prove"
     else:
         step.verdict = PASSED if set(verdicts) == {"PROVEN"} else INCOMPLETE
-
-
-def installed(module: str) -> bool:
-    """Return whether a module can be imported, without importing it."""
-    try:
-        return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:
-        return False

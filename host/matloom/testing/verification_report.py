@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from html import escape
 
 from matloom.coverage.coverage import Coverage
-from matloom.testing.verification import Step, Verification
+from matloom.testing.verdicts import Step, Verification
 
 __all__ = ["to_html"]
 
@@ -24,9 +24,15 @@ def to_html(verification: Verification) -> str:
     verdict = verification.verdict
     name, digest = escape(verification.name), f"{verification.config.digest:08x}"
     limits = f"seed {verification.seed}, {verification.minutes:g} minutes"
+    lacking = ", ".join(verification.not_run)
+    without = f"<p><b>Not run, so nothing is said of it: {lacking}.</b></p>" if lacking else ""
+    versions = ", ".join(
+        f"{escape(each)} {version}" for each, version in verification.versions.items()
+    )
     parts = [
         f"<h1>Verification of {name}: {verdict}</h1>",
-        f"<p>Configuration {digest}, {limits}.</p>",
+        f"<p>Configuration {digest}, {limits}. With {versions}.</p>",
+        without,
         _table(("step", "verdict", "seconds", "result"), map(_row, verification.steps)),
         _coverage(verification.coverage),
         *map(_lines, verification.steps),

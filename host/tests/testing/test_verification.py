@@ -1,17 +1,29 @@
 """The verb verify: what steps come to, what is said of them, and what is refused."""
 
+import hashlib
 import json
+import signal
 from dataclasses import dataclass
+from importlib import metadata
 
 import pytest
 from click.testing import CliRunner
 
+import matloom
 from matloom import cli
 from matloom.arch.config import load_config
+from matloom.cli import verify as verb
 from matloom.coverage.coverage import Coverage
 from matloom.testing import regression, verification
-from matloom.testing.verification import FAILED, INCOMPLETE, NOT_RUN, PASSED, Step, Verification
+from matloom.testing.checks import CHECKS, Mismatch
+from matloom.testing.verdicts import FAILED, INCOMPLETE, NOT_RUN, PASSED, Step, Verification
 from matloom.testing.verification_report import to_html
+from matloom.toolchain import verilator
+from matloom.toolchain.process import ToolError
+from matloom_rtl import formal
+from matloom_rtl.formal import engine
+from matloom_rtl.generate import generate
+from matloom_rtl.lint import WAIVERS
 
 NANO = load_config("nano")
 
@@ -34,6 +46,7 @@ def verified(*verdicts):
         ([PASSED, NOT_RUN], PASSED),
         ([PASSED, INCOMPLETE, NOT_RUN], INCOMPLETE),
         ([INCOMPLETE, FAILED, PASSED], FAILED),
+        ([NOT_RUN, NOT_RUN], NOT_RUN),
     ],
 )
 def test_the_verdict_is_the_worst_of_what_ran(verdicts, verdict):
@@ -41,6 +54,20 @@ def test_the_verdict_is_the_worst_of_what_ran(verdicts, verdict):
     assert found.verdict == found.as_dict()["verdict"] == verdict
     assert found.failed == (verdict == FAILED)
     assert f"<h1>Verification of mine &amp; yours: {verdict}</h1>" in to_html(found)
+
+
+def test_the_page_names_what_did_not_run():
+    found = verified(PASSED, NOT_RUN, INCOMPLETE, NOT_RUN)
+    assert found.as_dict()["not_run"] == ["step 1", "step 3"]
+    assert "Not run, so nothing is said of it: step 1, step 3." in to_html(found)
+    assert "Not run" not in to_html(verified(PASSED))
+
+
+def test_the_report_names_the_versions_that_it_is_about():
+    found = verified(PASSED)
+    assert found.versions["matloom"] == matloom.__version__
+    assert found.as_dict()["versions"] == found.versions
+    assert f"verilator {metadata.version('verilator')}" in to_html(found)
 
 
 def test_the_page_says_what_is_missing_and_why_not_more():
@@ -69,35 +96,171 @@ class Claim:
         ([], NOT_RUN),
     ],
 )
-def test_proofs_are_one_step(claims, verdict):
+def test_proofs_are_one_step(monkeypatch, claims, verdict):
     asked = []
 
     def prover(config, minutes, *, say):
         asked.append((config, minutes))
         return [Claim(each) for each in claims]
 
-    run = verification._Run(
-        verification=verified(), end=float("inf"), say=lambda line: None, shares={}
-    )
+    run = a_run(say=lambda line: None, shares={"proofs": 1})
+    monkeypatch.setattr(verification._Run, "seconds_for", lambda run, name: 90.0)
     step = Step(name="proofs")
-    verification._proofs(run, prover, step, 90.0)
+    verification._proofs(run, prover, step)
     assert asked == [(NANO, 1.5)]
     assert step.verdict == verdict
 
 
+def a_run(**options):
+    return verification._Run(verification=verified(), end=float("inf"), **options)
+
+
 def test_what_a_step_raises_is_a_failure():
     lines = []
-    run = verification._Run(
-        verification=verified(), end=float("inf"), say=lines.append, shares={"streams": 1}
-    )
+    run = a_run(say=lines.append, shares={})
 
-    def body(step, seconds):
+    def body(step):
+        step.detail = "seed 8, steered stream 3"
         raise AssertionError("external memory differs")
 
     verification._step(run, "streams", body)
     (step,) = run.verification.steps
+    assert step.lines[0] == "it failed at: seed 8, steered stream 3"
     assert (step.verdict, step.detail) == (FAILED, "AssertionError: external memory differs")
     assert lines == ["streams: FAILED, AssertionError: external memory differs"]
+
+
+def test_an_interruption_ends_a_step_and_those_after_it():
+    run = a_run(say=lambda line: None, shares={})
+
+    def body(step):
+        step.figures["streams"] = 7
+        raise KeyboardInterrupt
+
+    verification._step(run, "streams", body)
+    verification._step(run, "proofs", lambda step: pytest.fail("it began"))
+    ended, never = run.verification.steps
+    assert (ended.verdict, ended.detail, ended.figures) == (
+        INCOMPLETE,
+        "interrupted",
+        {"streams": 7},
+    )
+    assert (never.verdict, never.detail) == (NOT_RUN, "interrupted before")
+
+
+def no_complaint(config, folder):
+    return "matloom.v", []
+
+
+def verdicts_of(found):
+    return {step.name: (step.verdict, step.detail) for step in found.steps}
+
+
+def test_without_a_compiler_the_proofs_are_left(monkeypatch, tmp_path):
+    lacking = "g++ is missing"
+    monkeypatch.setattr(verification, "why_no_simulator", lambda: lacking)
+    found, asked = verified(), []
+
+    def prover(config, minutes, *, say):
+        asked.append(minutes)
+        return [Claim("PROVEN")]
+
+    verification.verify(
+        found, linter=no_complaint, prover=prover, folder=tmp_path, say=lambda line: None
+    )
+    simulated = ("verilog", "simulator", "coverage", "streams", "regression")
+    assert verdicts_of(found) == {
+        **dict.fromkeys(simulated, (NOT_RUN, lacking)),
+        "proofs": (PASSED, "1 PROVEN"),
+    }
+    # The time of all the others is theirs.
+    assert asked == [pytest.approx(1.5, abs=0.1)]
+
+
+def test_a_simulator_that_cannot_be_built_is_a_failure(monkeypatch, tmp_path):
+    def build(*arguments, **options):
+        raise ToolError("verilator failed with status 1: %Error: matloom.v:3")
+
+    monkeypatch.setattr(verification, "CoveredTransport", build)
+    monkeypatch.setattr(verification, "why_no_regression", lambda: "not now")
+    found = verified()
+
+    def linter(config, folder):
+        return "1 warning", ["WIDTH: matloom.v:3"]
+
+    verification.verify(
+        found, linter=linter, prover="no solver", folder=tmp_path, say=lambda line: None
+    )
+    assert verdicts_of(found) == {
+        "verilog": (FAILED, "1 warning"),
+        "simulator": (FAILED, "ToolError: verilator failed with status 1: %Error: matloom.v:3"),
+        "coverage": (NOT_RUN, "the simulator was not built"),
+        "streams": (NOT_RUN, "the simulator was not built"),
+        "regression": (NOT_RUN, "not now"),
+        "proofs": (NOT_RUN, "no solver"),
+    }
+    assert found.steps[0].lines == ["WIDTH: matloom.v:3"]
+
+
+def test_a_missing_compiler_is_told(monkeypatch):
+    assert verification.why_no_simulator() == ""
+    monkeypatch.setattr(verilator.shutil, "which", lambda name: None)
+    verilator.find_verilator.cache_clear()
+    assert verification.why_no_simulator().startswith("g++ is missing")
+
+
+def test_the_verilog_is_that_of_generate(tmp_path):
+    sentence, complaints = verb._lint(NANO, tmp_path)
+    assert complaints == []
+    text = generate(NANO).verilog
+    assert (tmp_path / "matloom.v").read_text() == text
+    assert hashlib.sha256(text.encode()).hexdigest() in sentence
+
+
+def test_a_warning_that_nobody_waived_is_told(tmp_path, monkeypatch):
+    waived = {kind: why for kind, why in WAIVERS.items() if kind != "UNUSEDSIGNAL"}
+    monkeypatch.setattr("matloom_rtl.lint.WAIVERS", waived)
+    _sentence, complaints = verb._lint(NANO, tmp_path)
+    assert {each.kind for each in complaints} == {"UNUSEDSIGNAL"}
+
+
+@pytest.mark.parametrize("lacks", ["yowasp-sby must be installed", ""])
+def test_no_claim_is_tried_where_a_tool_is_missing(monkeypatch, lacks):
+    monkeypatch.setattr(engine, "missing", lambda: lacks)
+    assert verb._prover() == (lacks or formal.run)
+
+
+#: A testbench that is given the configuration by its file.
+_KNOWS_NANO = """
+import os
+from matloom.arch.config import load_config
+def test(): assert load_config(os.environ["MATLOOM_CONFIG"]) == load_config("nano")
+"""
+
+
+def a_file_of_nano(folder):
+    path = folder / "mine.json"
+    path.write_text(NANO.to_json())
+    return path
+
+
+def test_a_check_that_fails_says_how_it_runs_again(monkeypatch, tmp_path):
+    def check(pair, seed):
+        raise Mismatch("external memory differs")
+
+    monkeypatch.setitem(CHECKS, "streams", check)
+    monkeypatch.setattr(verification.Pair, "of", lambda chip, config: None)
+    run, step = a_run(say=lambda line: None, shares={"streams": 1}), Step(name="streams")
+    with pytest.raises(Mismatch):
+        verification._streams(run, None, step)
+    assert step.lines[0].startswith("streams with seed ")
+    tries = []
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config.json").write_text(NANO.to_json())
+    monkeypatch.setitem(CHECKS, "streams", lambda pair, seed: tries.append(seed))
+    monkeypatch.setattr("matloom.device.rtl.RtlTransport", lambda *arguments, **options: None)
+    exec("\n".join(step.lines[1:]), {})
+    assert str(tries[0]) in step.lines[0]
 
 
 def test_the_regression_is_in_a_clone(monkeypatch, tmp_path):
@@ -111,6 +274,7 @@ def test_the_regression_is_in_a_clone(monkeypatch, tmp_path):
     ("text", "seconds", "passed", "summary"),
     [
         ("def test(): pass", 60, True, "1 passed"),
+        (_KNOWS_NANO, 60, True, "1 passed"),
         ("def test(): assert 0", 60, False, "1 failed"),
         ("import time\ndef test(): time.sleep(60)", 1, None, "no time was left"),
     ],
@@ -118,10 +282,26 @@ def test_the_regression_is_in_a_clone(monkeypatch, tmp_path):
 def test_the_regression_ends_in_time(monkeypatch, tmp_path, text, seconds, passed, summary):
     (tmp_path / "test_chip.py").write_text(text)
     monkeypatch.setattr(regression, "_BENCHES", tmp_path)
-    outcome = regression.regression(NANO, tmp_path, seconds)
+    outcome = regression.regression(a_file_of_nano(tmp_path), seconds)
     assert outcome.passed is passed
     assert outcome.summary.startswith(summary)
-    assert load_config(tmp_path / "config.json") == NANO
+
+
+def test_the_regression_ends_with_an_interruption(monkeypatch, tmp_path):
+    """Its session is its own: the terminal's signal does not reach it."""
+    (tmp_path / "test_chip.py").write_text("import time\ndef test(): time.sleep(60)")
+    monkeypatch.setattr(regression, "_BENCHES", tmp_path)
+    started = []
+
+    class Interrupted(regression.subprocess.Popen):
+        def communicate(self, timeout=None):
+            started.append(self)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(regression.subprocess, "Popen", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        regression.regression(a_file_of_nano(tmp_path), 60)
+    assert started[0].wait(timeout=20) == -signal.SIGKILL
 
 
 @pytest.mark.parametrize(("verdict", "status"), [(PASSED, 0), (INCOMPLETE, 0), (FAILED, 1)])
@@ -165,15 +345,19 @@ def test_a_chip_that_rounds_otherwise_is_noticed(tmp_path, monkeypatch):
     monkeypatch.setattr(verification, "why_no_regression", lambda: "not now")
     found = verified()
     found.minutes = 10  # each step ends with its first failure; the simulator may have to be built
-    verification.verify(found, prover=None, folder=tmp_path, say=lambda line: None)
+    verification.verify(
+        found, linter=no_complaint, prover="not now", folder=tmp_path, say=lambda line: None
+    )
     verdicts = {step.name: step.verdict for step in found.steps}
     assert verdicts == {
+        "verilog": PASSED,
+        "simulator": PASSED,
         "coverage": FAILED,
         "streams": FAILED,
         "regression": NOT_RUN,
         "proofs": NOT_RUN,
     }
-    assert "external memory differs" in found.steps[0].detail
+    assert "external memory differs" in found.steps[2].detail
 
 
 @pytest.mark.slow
@@ -182,6 +366,8 @@ def test_nano_reaches_every_point(tmp_path, monkeypatch):
     monkeypatch.setattr(verification, "_streams", lambda *_run: None)
     found = verified()
     found.minutes = 8
-    verification.verify(found, prover=None, folder=tmp_path, say=lambda line: None)
-    assert found.steps[0].verdict == PASSED, found.steps[0]
+    verification.verify(
+        found, linter=no_complaint, prover="not now", folder=tmp_path, say=lambda line: None
+    )
+    assert found.steps[2].verdict == PASSED, found.steps[2]
     assert found.coverage.missing() == []

