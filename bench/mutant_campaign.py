@@ -35,6 +35,20 @@ class Campaign:
         mutants: dict[str, Any] = self.report["mutants"]
         return mutants
 
+    def leave_out(self, observed: set[int]) -> None:
+        """Call those equivalent that nothing depends on; they run no streams.
+
+        One that streams notice is none of them, or the check is wrong.
+        """
+        for number, mutant in enumerate(self.mutants, start=1):
+            if number in observed:
+                continue
+            item = self.verdicts.setdefault(mutant, {"unit": unit_of(mutant)})
+            if item.get("verdict") in (STREAMS, MORE_STREAMS, PROOFS):
+                raise RuntimeError(f"{mutant} is noticed and said to change nothing")
+            item.update(verdict=EQUIVALENT, by="no output of the chip depends on it")
+        write(self.report)
+
     def first_streams(self, end: float) -> None:
         """Run the first streams on every mutant that has no verdict, until the end."""
         if not self.verdicts:

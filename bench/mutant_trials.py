@@ -14,6 +14,7 @@ from matloom.device.rtl import RtlTransport
 from matloom.device.simulator import load
 from matloom.testing.checks import check_corrupted, check_streams
 from matloom.testing.pair import MEMORY_BYTES, Pair
+from matloom.testing.refusals import check_refusals
 
 __all__ = ["noticed"]
 
@@ -22,6 +23,9 @@ _PROCESSOR_SECONDS, _SECONDS = 240, 900
 
 #: Seconds of a run: all others take far less than one.
 _RUN_SECONDS = 6.0
+
+#: More than there are: all.
+_REFUSALS = 1_000_000
 
 #: Cycles without progress that make a fault of what hangs, and those of the longest run.
 _WATCHDOG, _RUN_CYCLES = 20_000, 1 << 19
@@ -59,6 +63,7 @@ def trial(config: Config, library: Path, number: int, streams: tuple[int, int]) 
     pair.rtl.write("TIMEOUT", _WATCHDOG)
     check_streams(pair, number, streams[0])
     check_corrupted(pair, number, streams[1])
+    check_refusals(pair, number, _REFUSALS)
     if chip.stray_accesses:
         raise DeviceError("an access outside external memory")
 

@@ -6,7 +6,10 @@ from pathlib import Path
 from matloom_rtl.fpga.progress import FlowError
 from matloom_rtl.fpga.tools import YOSYS, find, run
 
-__all__ = ["equivalent", "module_of", "yosys"]
+__all__ = ["equivalent", "module_of", "observed", "yosys"]
+
+#: What chooses a mutant in the Verilog of a chip with all of them.
+_CHOICE = re.compile(r"mutsel == \d+'h([0-9a-f]+)")
 
 #: Seconds of processor time of an equivalence check; what takes longer counts as no equivalent.
 _EQUIVALENCE_SECONDS = 40
@@ -18,6 +21,23 @@ def yosys(script: str, folder: Path, seconds: int = 3600) -> None:
     limited = ["sh", "-c", f'ulimit -t {seconds} && exec "$0" "$@"']
     command = [*limited, find(YOSYS).path, "-q", "script.ys"]
     run(command, folder, "yosys.log", lambda _line: None)
+
+
+def observed(verilog: Path) -> set[int]:
+    """Return the numbers of the mutants that an output of the chip may depend on.
+
+    The chip with all mutants is flattened and optimised, wide cells cut into bits. A choice that is
+    gone then changes nothing: what reads the bit was removed, or both sides are the same or x.
+    """
+    made = verilog.with_name(f"observed_{verilog.name}")
+    if not made.is_file():
+        yosys(
+            f"read_verilog {verilog.name}\nhierarchy -auto-top\nproc\nflatten\nopt -full\n"
+            "splitcells\nopt -full\nwrite_verilog -noattr observed.v\n",
+            verilog.parent,
+        )
+        made.with_name("observed.v").rename(made)
+    return {int(number, 16) for number in _CHOICE.findall(made.read_text())}
 
 
 def equivalent(mutant: str, folder: Path) -> bool:

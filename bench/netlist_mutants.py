@@ -16,6 +16,7 @@ netlist is begun anew.
 """
 
 import argparse
+import hashlib
 import json
 import re
 import time
@@ -24,7 +25,7 @@ from typing import Any
 
 from mutant_campaign import Campaign
 from mutant_report import REPORT, digest_of, give_reasons, kept, summary, write
-from mutant_yosys import yosys
+from mutant_yosys import observed, yosys
 
 from matloom.arch.config import load_config
 from matloom.device.simulator import arguments, simulator_of
@@ -52,15 +53,22 @@ def draw(chip: Chip, count: int, seed: int, folder: Path) -> list[str]:
     return [line.removeprefix("mutate ") for line in lines if not _NO_LOGIC.search(line)]
 
 
-def with_mutants(mutants: list[str], folder: Path) -> str:
-    """Return Verilog of the chip with all mutants, chosen by the input ``mutsel``."""
+def with_mutants(mutants: list[str], folder: Path) -> Path:
+    """Return a file with Verilog of the chip with all mutants, chosen by the input ``mutsel``.
+
+    It is made once for a chip and a choice.
+    """
     changes = [
         f"mutate -ctrl mutsel {_BITS} {number} {mutant}\n"
         for number, mutant in enumerate(mutants, start=1)
     ]
-    last = "opt_clean\nwrite_verilog -noattr mutants.v\n"
-    yosys("read_rtlil chip.il\n" + "".join(changes) + last, folder)
-    return (folder / "mutants.v").read_text()
+    script = "read_rtlil chip.il\n" + "".join(changes) + "opt_clean\n"
+    of = hashlib.sha256((folder / "chip.il").read_bytes() + script.encode()).hexdigest()[:16]
+    made = folder / f"mutants_{of}.v"
+    if not made.is_file():
+        yosys(f"{script}write_verilog -noattr mutants.v\n", folder)
+        (folder / "mutants.v").rename(made)
+    return made
 
 
 def _options() -> argparse.Namespace:
@@ -90,7 +98,8 @@ def main() -> None:
     mutants = draw(chip, given.count, given.seed, folder)
     flags = [*arguments(config, False, "none"), "-CFLAGS", "-DMATLOOM_MUTANTS"]
     print(f"building the simulator of {len(mutants)} mutants", flush=True)
-    library = simulator_of(chip, with_mutants(mutants, folder), flags)
+    verilog = with_mutants(mutants, folder)
+    library = simulator_of(chip, verilog.read_text(), flags)
     report: dict[str, Any] = {
         "config": given.config,
         "seed": given.seed,
@@ -102,6 +111,7 @@ def main() -> None:
         report["mutants"] = kept(json.loads(REPORT.read_text()), report)
     end = time.monotonic() + 60 * given.minutes
     tried = Campaign(config=config, library=library, mutants=mutants, folder=folder, report=report)
+    tried.leave_out(observed(verilog))
     tried.first_streams(end)
     if given.retry:
         tried.retry()

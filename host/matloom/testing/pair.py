@@ -10,7 +10,7 @@ from matloom.device.model.transport import ModelTransport
 from matloom.device.rtl import MemoryTiming, RtlTransport
 from matloom.testing.random_programs import clear_state
 
-__all__ = ["MEMORY_BYTES", "Pair"]
+__all__ = ["MEMORY_BYTES", "Mismatch", "Pair"]
 
 #: External memory of each device.
 MEMORY_BYTES = 1 << 22
@@ -18,6 +18,10 @@ MEMORY_BYTES = 1 << 22
 #: A hang is found by cycles: the widest layers take some five million, and how long those take
 #: depends on what else the machine does. The seconds are for simulators that stand still.
 _CYCLES, _TIMEOUT = 20_000_000, 3600.0
+
+
+class Mismatch(AssertionError):
+    """The chip did something else than the functional model; the message says what, and where."""
 
 
 @dataclass(frozen=True, kw_only=True)

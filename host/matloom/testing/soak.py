@@ -27,7 +27,7 @@ __all__ = ["FailedSeed", "failed_seeds", "replay"]
 _CONFIG_SECONDS = 300.0
 
 #: How often each check is chosen.
-_SHARES = {"streams": 6, "corrupted": 2, "layers": 1}
+_SHARES = {"streams": 6, "corrupted": 2, "refusals": 1, "layers": 1}
 
 
 @dataclass(frozen=True, kw_only=True)

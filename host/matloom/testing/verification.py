@@ -31,7 +31,7 @@ _CONFIG_FILE = "config.json"
 _SHARES = {"coverage": 3, "streams": 3, "regression": 3, "proofs": 4}
 
 #: How often each check of random streams is chosen.
-_MIX = ("streams", "streams", "corrupted", "streams", "streams", "layers")
+_MIX = ("streams", "streams", "corrupted", "streams", "refusals", "layers")
 
 #: Proves claims of a configuration in some minutes: `matloom_rtl.formal.run`.
 Prover = Callable[..., list[Any]]

@@ -40,7 +40,15 @@ def test_mutants_of_a_small_chip(tmp_path):
     of_register = [each for each in drawn if "$and$chip.v:4" in each and "-mode inv " in each]
     assert without
     assert of_register
-    text = netlist_mutants.with_mutants(drawn, tmp_path)
+    made = netlist_mutants.with_mutants(drawn, tmp_path)
+    text = made.read_text()
+    assert netlist_mutants.with_mutants(drawn, tmp_path) == made
+    observed = mutant_yosys.observed(made)
+    changed = {drawn[number - 1] for number in observed}
+    assert observed <= set(range(1, len(drawn) + 1))
+    assert of_register[0] in changed
+    # Nothing shows the exclusive or: where it is used, its condition is never met.
+    assert not any("$xor$chip.v:6" in each for each in changed)
     assert re.search(r"input \[11:0\] mutsel;", text)
     numbers = {int(found, 16) for found in re.findall(r"mutsel == 12'h([0-9a-f]+)", text)}
     assert numbers <= set(range(1, len(drawn) + 1))
