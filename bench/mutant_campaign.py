@@ -74,25 +74,29 @@ class Campaign:
         told = f"{item['unit']:28} {item['verdict']:12} {item['by']}"
         print(f"{number:4} {seconds:6.1f} s  {told}", flush=True)
 
-    def _survivors(self, untried: str = "") -> Iterator[tuple[int, str, dict[str, Any]]]:
-        """Yield what nothing noticed: of each the number, its name, and what is known of it."""
+    def _survivors(
+        self, end: float, untried: str = ""
+    ) -> Iterator[tuple[int, str, dict[str, Any]]]:
+        """Yield what nothing noticed, until the end: the number, its name, what is known of it."""
         for number, mutant in enumerate(self.mutants, start=1):
             item = self.verdicts.get(mutant, {"verdict": ""})
+            if time.monotonic() > end:
+                break
             if item["verdict"] == NOTHING and untried not in item:
                 yield number, mutant, item
 
-    def retry(self) -> None:
-        """Run the first streams on survivors once more, after they were made wider."""
-        for number, mutant, item in self._survivors():
+    def retry(self, end: float) -> None:
+        """Run the first streams on survivors once more, after the streams were made wider."""
+        for number, mutant, item in self._survivors(end):
             begin = time.monotonic()
             by = noticed(self.config, self.library, number, _FEW)
             if by:
                 item.update(verdict=STREAMS, by=by)
             self._tell(mutant, begin)
 
-    def compare(self) -> None:
+    def compare(self, end: float) -> None:
         """Compare survivors with what they are mutants of, each once."""
-        for _number, mutant, item in self._survivors("compared"):
+        for _number, mutant, item in self._survivors(end, "compared"):
             begin = time.monotonic()
             same = equivalent(mutant, self.folder)
             item.update(compared=True, **({"verdict": EQUIVALENT} if same else {}))
@@ -100,19 +104,16 @@ class Campaign:
 
     def more_streams(self, end: float) -> None:
         """Run more streams on survivors, each once, until the end."""
-        for number, mutant, item in self._survivors("more"):
-            if time.monotonic() > end:
-                break
+        for number, mutant, item in self._survivors(end, "more"):
             begin = time.monotonic()
             by = noticed(self.config, self.library, number, _MANY)
             item.update(more=True, **({"verdict": MORE_STREAMS, "by": by} if by else {}))
             self._tell(mutant, begin)
 
-    def claims(self, seconds: int) -> None:
+    def claims(self, end: float, seconds: int) -> None:
         """Put survivors to the claims about their unit, each once; a claim may take `seconds`."""
-        left = list(self._survivors("claims"))
-        claims = prepare(self.config, self.folder / "claims") if left else []
-        for _number, mutant, item in left:
+        claims = prepare(self.config, self.folder / "claims")
+        for _number, mutant, item in self._survivors(end, "claims"):
             begin = time.monotonic()
             tried, by = noticing_claim(mutant, self.folder, claims, self.folder / "proof", seconds)
             item.update(claims=tried, **({"verdict": PROOFS, "by": by} if by else {}))

@@ -2,7 +2,7 @@
 
     python bench/netlist_mutants.py                        # goes on where the report ends
     python bench/netlist_mutants.py --count 400 --again    # from the beginning
-    python bench/netlist_mutants.py --minutes 0 --retry    # survivors alone, after wider streams
+    python bench/netlist_mutants.py --steps retry          # survivors alone, after wider streams
 
 Yosys changes one bit of one cell for each mutant (`mutate`: inverted, constant, or exchanged with
 another where a bit says so), all of them in one netlist with an input that chooses one, so that
@@ -78,9 +78,9 @@ def _options() -> argparse.Namespace:
     options.add_argument("--config", default="nano", help="preset or file")
     options.add_argument("--count", type=int, default=400, help="mutants that are drawn")
     options.add_argument("--seed", type=int, default=1, help="of the choice")
-    options.add_argument("--minutes", type=float, default=1e9, help="of streams; 0: no streams")
-    options.add_argument("--proof-seconds", type=int, default=300, help="of a proof; 0: no proofs")
-    options.add_argument("--retry", action="store_true", help="first streams of survivors again")
+    options.add_argument("--steps", default="first,compare,claims,more", help="in their order")
+    options.add_argument("--minutes", type=float, default=1e9, help="in which a trial may begin")
+    options.add_argument("--proof-seconds", type=int, default=300, help="of a proof")
     options.add_argument("--again", action="store_true", help="forget the report")
     given = options.parse_args()
     if not 0 < given.count < 1 << _BITS:
@@ -112,14 +112,16 @@ def main() -> None:
     end = time.monotonic() + 60 * given.minutes
     tried = Campaign(config=config, library=library, mutants=mutants, folder=folder, report=report)
     tried.leave_out(observed(verilog))
-    tried.first_streams(end)
-    if given.retry:
-        tried.retry()
-    tried.compare()
-    if given.proof_seconds:
-        tried.claims(given.proof_seconds)
-    give_reasons(report)
-    tried.more_streams(end)
+    steps = {
+        "first": tried.first_streams,
+        "retry": tried.retry,
+        "compare": tried.compare,
+        "claims": lambda end: tried.claims(end, given.proof_seconds),
+        "more": tried.more_streams,
+    }
+    for name in given.steps.split(","):
+        steps[name](end)
+        give_reasons(report)
     write(report)
     print(summary(report["mutants"]))
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matloom.arch.config import Config
-from matloom.arch.csr import EXEC_CAUSES, REGISTERS, Access
+from matloom.arch.csr import EXEC_CAUSES
 from matloom.arch.instruction import pack
 from matloom.arch.isa import WRITABLE_REGIONS, Region
 from matloom.compiler import CompileOptions, compile_network
@@ -30,6 +30,7 @@ from matloom.testing.random_programs import (
     run_stream,
 )
 from matloom.testing.refusals import check_refusals
+from matloom.testing.registers import check_registers
 from matloom.testing.timestamps import (
     regular_instructions,
     wrong_regular_counters,
@@ -44,14 +45,10 @@ __all__ = [
     "Mismatch",
     "check_corrupted",
     "check_layers",
-    "check_registers",
     "check_stream",
     "check_streams",
     "check_timestamps",
 ]
-
-#: Cycles without a run in which no interrupt may rise.
-_IDLE_CYCLES = 20
 
 #: How many streams come between two comparisons of all that is on chip.
 _STATE_INTERVAL = 5
@@ -94,34 +91,6 @@ def check_timestamps(pair: Pair, seed: int) -> None:
         wrong = wrong_regular_counters(pair.config, slots, counted, len(commands))
     if wrong:
         raise Mismatch(f"timestamps of equal instructions: {wrong}")
-
-
-def check_registers(pair: Pair, seed: int) -> None:
-    """Write random bits and their complement to each register; what is read is the model's.
-
-    No interrupt may rise while nothing runs. TIMEOUT is what it was after it; each run writes the
-    others.
-    """
-    generator = random.Random(f"registers {seed}")
-    timeout = pair.rtl.read("TIMEOUT")
-    for item in REGISTERS:
-        if item.access is not Access.RW:
-            continue
-        value = generator.getrandbits(32)
-        for word in (value, value ^ 0xFFFFFFFF):
-            for driver in pair:
-                driver.write(item.name, word)
-            # In odd and even cycles after it was written: a bit may change in each.
-            for _reading in range(2):
-                expected, found = (driver.read(item.name) for driver in pair)
-                if found != expected:
-                    raise Mismatch(f"{item.name} is {found:#x} where {expected:#x} was written")
-                pair.chip.wait_interrupt(1)
-    pair.rtl.write("TIMEOUT", timeout)
-    for name in ("IRQ_STATUS", "IRQ_ENABLE"):
-        pair.rtl.write(name, 3)
-    if pair.chip.wait_interrupt(_IDLE_CYCLES) < _IDLE_CYCLES:
-        raise Mismatch("an interrupt rises where nothing runs")
 
 
 def check_corrupted(pair: Pair, seed: int, count: int = 20) -> Counter[str]:

@@ -12,13 +12,13 @@ from matloom.device.rtl import RtlTransport
 from matloom.testing.checks import (
     Mismatch,
     check_corrupted,
-    check_registers,
     check_stream,
     check_streams,
     check_timestamps,
 )
 from matloom.testing.pair import MEMORY_BYTES, Pair
 from matloom.testing.random_programs import random_stream
+from matloom.testing.registers import check_registers
 from matloom.testing.timestamps import (
     regular_instructions,
     wrong_regular_timestamps,
@@ -85,6 +85,45 @@ def test_a_register_that_keeps_another_bit_is_noticed(nano, name):
     finally:
         del nano.chip.flipped
         nano.rtl.write("TIMEOUT", timeout)
+
+
+def test_a_register_that_changes_in_every_cycle_is_noticed(nano, monkeypatch):
+    """As much as when it is read in even cycles after it was written alone."""
+    wait, address = nano.chip.wait_interrupt, register("TIMEOUT").offset
+
+    def later(cycles):
+        nano.chip.flipped = {} if nano.chip.flipped else {address: 1 << 23}
+        return wait(cycles)
+
+    monkeypatch.setattr(nano.chip, "wait_interrupt", later)
+    try:
+        with pytest.raises(Mismatch, match="TIMEOUT"):
+            check_registers(nano, 1)
+    finally:
+        nano.chip.flipped = {}
+
+
+@pytest.mark.parametrize("name", ["INPUT_BASE", "IRQ_ENABLE", "TIMEOUT"])
+def test_a_register_that_a_reset_leaves_is_noticed(nano, monkeypatch, name):
+    """It reads otherwise from the reset until it is written."""
+    reset, write, offset = nano.chip.reset, nano.chip.write32, register(name).offset
+
+    def forgetful():
+        reset()
+        nano.chip.flipped = {offset: 8}
+
+    def written(address, value):
+        if address == offset:
+            nano.chip.flipped = {}
+        write(address, value)
+
+    monkeypatch.setattr(nano.chip, "reset", forgetful)
+    monkeypatch.setattr(nano.chip, "write32", written)
+    try:
+        with pytest.raises(Mismatch, match=f"{name} is "):
+            check_registers(nano, 1)
+    finally:
+        nano.chip.flipped = {}
 
 
 def test_an_interrupt_without_a_run_is_noticed(nano, monkeypatch):
