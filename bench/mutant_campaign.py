@@ -18,6 +18,9 @@ __all__ = ["Campaign"]
 #: Streams of the first trial, and of one of survivors.
 _FEW, _MANY = (10, 10), (100, 60)
 
+#: Counts how often the first streams were made wider: survivors of narrower ones are tried again.
+_WIDTH = 2
+
 
 @dataclass(frozen=True, kw_only=True)
 class Campaign:
@@ -63,7 +66,10 @@ class Campaign:
             begin = time.monotonic()
             by = noticed(self.config, self.library, number, _FEW)
             verdict = STREAMS if by else NOTHING
-            self.verdicts[mutant] = {"unit": unit_of(mutant), "verdict": verdict, "by": by}
+            self.verdicts[mutant] = {
+                **{"unit": unit_of(mutant), "verdict": verdict, "by": by},
+                "width": _WIDTH,
+            }
             self._tell(mutant, begin)
 
     def _tell(self, mutant: str, begin: float) -> None:
@@ -86,12 +92,13 @@ class Campaign:
                 yield number, mutant, item
 
     def retry(self, end: float) -> None:
-        """Run the first streams on survivors once more, after the streams were made wider."""
+        """Run the first streams on survivors once more, where they have become wider."""
         for number, mutant, item in self._survivors(end):
+            if item.get("width") == _WIDTH:
+                continue
             begin = time.monotonic()
             by = noticed(self.config, self.library, number, _FEW)
-            if by:
-                item.update(verdict=STREAMS, by=by)
+            item.update(width=_WIDTH, **({"verdict": STREAMS, "by": by} if by else {}))
             self._tell(mutant, begin)
 
     def compare(self, end: float) -> None:
