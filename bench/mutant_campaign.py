@@ -18,8 +18,9 @@ __all__ = ["Campaign"]
 #: Streams of the first trial, and of one of survivors.
 _FEW, _MANY = (10, 10), (100, 60)
 
-#: Counts how often the first streams were made wider: survivors of narrower ones are tried again.
-_WIDTH = 2
+#: Counts how often the checks beside the first streams were made wider: survivors of narrower ones
+#: are put to these checks again. Streams would be the same ones, by the number of the mutant.
+_WIDTH, _CHECKS_ALONE = 2, (0, 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,12 +93,12 @@ class Campaign:
                 yield number, mutant, item
 
     def retry(self, end: float) -> None:
-        """Run the first streams on survivors once more, where they have become wider."""
+        """Run the checks beside the first streams on survivors, where they have become wider."""
         for number, mutant, item in self._survivors(end):
             if item.get("width") == _WIDTH:
                 continue
             begin = time.monotonic()
-            by = noticed(self.config, self.library, number, _FEW)
+            by = noticed(self.config, self.library, number, _CHECKS_ALONE)
             item.update(width=_WIDTH, **({"verdict": STREAMS, "by": by} if by else {}))
             self._tell(mutant, begin)
 

@@ -41,14 +41,21 @@ _NO_LOGIC = re.compile(r"\$meminit|-port (CLK|RD_CLK|WR_CLK) ")
 
 
 def draw(chip: Chip, count: int, seed: int, folder: Path) -> list[str]:
-    """Write the chip as Yosys has it, and return the mutants drawn: arguments of `mutate`."""
+    """Write the chip as Yosys has it, and return the mutants drawn: arguments of `mutate`.
+
+    They are drawn once for a chip and a choice.
+    """
     text = power_up.without_initial_values(simulated.simulated(chip.verilog))
     (folder / "chip.v").write_text(text)
-    yosys(
+    script = (
         f"read_verilog chip.v\nhierarchy -top {TOP_NAME}\nproc\nopt_clean\nwrite_rtlil chip.il\n"
-        f"mutate -list {count} -seed {seed} -o mutants.txt\n",
-        folder,
+        f"mutate -list {count} -seed {seed} -o mutants.txt\n"
     )
+    of = hashlib.sha256((text + script).encode()).hexdigest()
+    drawn = folder / "drawn"
+    if not drawn.is_file() or drawn.read_text() != of:
+        yosys(script, folder)
+        drawn.write_text(of)
     lines = (folder / "mutants.txt").read_text().splitlines()
     return [line.removeprefix("mutate ") for line in lines if not _NO_LOGIC.search(line)]
 
