@@ -90,7 +90,7 @@ class _Sizes:
         self.shortest = -(-shortest(config) // self.width)
         passes = config.columns // config.lanes
         self.last = -(-max(config.tile_load_cycles, 8 * passes) // self.width)
-        wanted = max(-(-height // limits.tiles), self.shortest)
+        wanted = max(_rows_of_tiles(stage, height, limits), self.shortest)
         self.height = max(1, min(most, fit, wanted, height))
         if limits.by_blocks and self.width * height <= half:
             self.height = min(height, fit)
@@ -101,6 +101,11 @@ class _Sizes:
             self.height = draw.randint(1, max(1, min(half // self.width, fit, height)))
             most_blocks = half // (self.width * self.height)
             self.blocks = 1 if single else draw.randint(1, max(1, min(blocks, most_blocks)))
+
+
+def _rows_of_tiles(stage: ArrayStage, height: int, limits: TilingParams) -> int:
+    """Return the rows of each of so many tiles, of a region, or of both where bands are regions."""
+    return -(-(height if stage.bands is None else stage.out_rows) // limits.tiles)
 
 
 def _fitting_width(stage: ArrayStage, limits: TilingParams, config: Config) -> int:

@@ -6,9 +6,9 @@ from matloom.arch.config import Config
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import Destination, Opcode, Region, Source
 from matloom.arch.modes import MAC_MODES
-from matloom.arch.numerics import LIMBS, Rounding
 from matloom.schedule.accumulators import Accumulators
 from matloom.schedule.dependencies import DependencyTracker
+from matloom.schedule.layout_posts import border, layout_posts
 from matloom.schedule.loads import LoadCommands
 from matloom.schedule.plan import Plan
 from matloom.schedule.segment import Place, Segment
@@ -17,6 +17,7 @@ from matloom.schedule.stores import Stores
 from matloom.schedule.tables import Tables
 from matloom.schedule.tiles import ArrayTile, exec_fields, input_box, position_bytes
 from matloom.schedule.vector_posts import VectorPosts
+from matloom.select.requantisation import limb_fields
 from matloom.select.space_to_depth import PolyphaseWindow
 from matloom.select.stage import ArrayStage, VectorStage
 
@@ -107,8 +108,10 @@ class _Emitter:
         if tile.end_step < stage.loop_nest.steps:
             return
         looks_up = self.tables.looked_up(number, stage)
-        if stage.blocks is not None:
-            self._write_blocks(stage, tile, entry, params, looks_up, timestamp)
+        if stage.blocks is not None or stage.bands is not None:
+            posts = layout_posts(stage, tile, entry, params)
+            posts = [{**fields, **looks_up} for fields in posts]
+            self._write_layout(stage, tile, posts, timestamp)
             return
         self._add_second_input(number, stage, tile, entry)
         dest, x_step, pitch = self._destination(number, stage, tile)
@@ -132,7 +135,7 @@ class _Emitter:
                 dest_addr=dest + limb * apart,
                 dest_pitch=pitch,
                 param_addr=params,
-                **{**tile.post, **(_limb_fields(limb) if stage.limbs > 1 else {})},
+                **{**tile.post, **(limb_fields(limb) if stage.limbs > 1 else {})},
                 **looks_up,
             )
 
@@ -179,44 +182,20 @@ class _Emitter:
         else:
             yield fields
 
-    def _write_blocks(
-        self,
-        stage: ArrayStage,
-        tile: ArrayTile,
-        entry: int,
-        params: int,
-        looks_up: dict[str, int],
-        timestamp: int,
+    def _write_layout(
+        self, stage: ArrayStage, tile: ArrayTile, posts: list[dict[str, int]], timestamp: int
     ) -> None:
-        """Issue a POST for each plane, before the first of them those of the border."""
-        blocks = stage.blocks
-        assert blocks is not None
-        tensor_buffer = self.plan.tensor_buffers[stage.output].address
+        """Issue the POSTs of an output that is no dense tensor; addresses count from its first."""
         if stage.output not in self.bordered:
             self.bordered.add(stage.output)
-            for border in blocks.border(stage.oc_blocks):
-                self.order.append(
-                    Opcode.POST, source_addr=tensor_buffer, dest_addr=tensor_buffer, **border
-                )
-        for number, plane in enumerate(range(tile.first_block, tile.end_block)):
-            last = plane + 1 == stage.oc_blocks
-            self.order.append(
-                Opcode.POST,
-                timestamp=timestamp if plane + 1 == tile.end_block else 0,
-                source=Source.ACC,
-                destination=Destination.SPAD,
-                width=tile.end_x - tile.first_x,
-                height=tile.height,
-                oc_blocks=1,
-                tail=stage.tail if last else stage.block_bytes,
-                x_step=blocks.x_step,
-                acc_addr=entry + number * tile.positions,
-                dest_addr=tensor_buffer + blocks.first_byte(tile.first_row, tile.first_x, plane),
-                dest_pitch=blocks.row_bytes,
-                param_addr=params + number * stage.params.shape[1],
-                **tile.post,
-                **looks_up,
-            )
+            posts = [*border(stage), *posts]
+        address = self.plan.tensor_buffers[stage.output].address
+        for fields in posts:
+            moved = {name: address + fields.get(name, 0) for name in ("source_addr", "dest_addr")}
+            if fields["source"] == Source.ACC:
+                del moved["source_addr"]
+            mark = timestamp if fields is posts[-1] else 0
+            self.order.append(Opcode.POST, timestamp=mark, **{**fields, **moved})
 
     def _destination(self, number: int, stage: ArrayStage, tile: ArrayTile) -> tuple[int, int, int]:
         """Return address, bytes from position to position, bytes from row to row."""
@@ -246,19 +225,6 @@ class _Emitter:
             params = base + blocks * size + offset * param_bytes
         # Without parameters the address means nothing, and might be the end of the scratchpad.
         return weights, params if param_bytes else 0
-
-
-def _limb_fields(limb: int) -> dict[str, int]:
-    """Return the fields of a POST that makes a limb of sums (`numerics.from_limbs`)."""
-    pre_shift, shift = LIMBS[limb]
-    return {
-        "rounding": Rounding.SINGLE,
-        "pre_shift": pre_shift,
-        "multiplier": 2**30,
-        "shift": shift,
-        "clamp_low": -128,
-        "clamp_high": 127,
-    }
 
 
 def emit(

@@ -10,6 +10,7 @@ from matloom.schedule.cutting import BLOCK_ENTRIES
 from matloom.schedule.params import UNBOUNDED, Candidate, TilingParams, Weights
 from matloom.schedule.plan import Plan, ScheduleParams
 from matloom.schedule.segment import Segment
+from matloom.select.banded import BandedWindow
 from matloom.select.space_to_depth import PolyphaseWindow
 from matloom.select.stage import ArrayStage, Stage, VectorStage
 
@@ -33,8 +34,9 @@ _FIRST_CHUNK_BYTES = 2 * 1024
 #: Input and output of a tile of the first stage, whose first tile waits for them.
 _FIRST_TILE_BYTES = 24 * 1024
 
-#: Tiles of a stage of paired windows, each of which streams a row of blocks more than it has.
-_PAIRED_TILES = 2
+#: Tiles of a stage of windows over several positions at once, each of which streams rows more than
+#: it makes.
+_WIDE_TILES = 2
 
 #: Cycles that POST takes for a block of one position.
 _RESULT_CYCLES = 24
@@ -48,6 +50,7 @@ def first_policy(segment: Segment, config: Config, candidate: Candidate) -> Sche
     """Return the choices that are best where memory is plenty."""
     limits: list[TilingParams] = []
     by_blocks = [_by_blocks(segment, index, config) for index in range(len(segment.stages))]
+    ending = _ending_by_blocks(segment)
     for index, stage in enumerate(segment.stages):
         weights = weights_kept(stage, config)
         streamed = candidate.streamed
@@ -74,6 +77,7 @@ def first_policy(segment: Segment, config: Config, candidate: Candidate) -> Sche
                 ramp_up=candidate.ramp_up and first,
                 prologue=candidate.prologue if first else None,
                 by_blocks=by_blocks[index],
+                ramp_down_blocks=index in ending,
                 split=index > 0 and _splits(segment, index, by_blocks[index - 1]),
             )
         )
@@ -187,8 +191,31 @@ def weights_kept(stage: Stage, config: Config) -> Weights:
 
 def _tiles(stage: Stage) -> int:
     """Return how many tiles a stage after the first has at least."""
-    paired = isinstance(stage, ArrayStage) and isinstance(stage.loop_nest, PolyphaseWindow)
-    return _PAIRED_TILES if paired else TilingParams.tiles
+    banded = isinstance(stage, ArrayStage) and isinstance(stage.loop_nest, BandedWindow)
+    return _WIDE_TILES if banded or _is_paired(stage) else TilingParams.tiles
+
+
+def _is_paired(stage: Stage) -> bool:
+    """Return whether a stage is of paired windows."""
+    return isinstance(stage, ArrayStage) and isinstance(stage.loop_nest, PolyphaseWindow)
+
+
+def _widens(segment: Segment, index: int) -> bool:
+    """Return whether a stage of paired windows is before one of as many output blocks or more.
+
+    That has work with the first channels while the last are made.
+    """
+    stage, after = segment.stages[index], segment.stages[min(index + 1, len(segment.stages) - 1)]
+    if not isinstance(stage, ArrayStage) or not isinstance(after, ArrayStage):
+        return False
+    return _is_paired(stage) and after.oc_blocks >= stage.oc_blocks
+
+
+def _ending_by_blocks(segment: Segment) -> set[int]:
+    """Return the stages whose last tiles are of single blocks: windows that widen, their makers."""
+    windows = {index for index in range(len(segment.stages)) if _widens(segment, index)}
+    read = {name for index in windows for name in segment.stages[index].inputs}
+    return windows | {index for index, made in enumerate(segment.stages) if made.output in read}
 
 
 def _by_blocks(segment: Segment, index: int, config: Config) -> bool:
@@ -212,7 +239,9 @@ def _by_blocks(segment: Segment, index: int, config: Config) -> bool:
 
     if not small(index):
         return False
-    return apart(index + 1) or (apart(index) and small(index - 1))
+    if apart(index + 1) or _widens(segment, index):
+        return True
+    return apart(index) and small(index - 1)
 
 
 def _splits(segment: Segment, index: int, after_blocks: bool) -> bool:

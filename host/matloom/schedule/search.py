@@ -1,7 +1,7 @@
 """One search for the fastest schedule of a segment: what it tries, and what came of each.
 
 Three decisions follow each other, each over a list of candidates: how the first stage starts,
-whether weights stay on chip between calls, and whether tensors lie in 2 x 2 blocks. A candidate
+whether weights stay on chip between calls, and how tensors lie on chip. A candidate
 goes through all steps (`fit`: tiles, order, transfers, addresses; then `emit` and `predict`) and
 is a `Scheduled`, or the reason why it does not fit; nothing is thrown. All of them are in `tried`.
 """
@@ -15,9 +15,9 @@ from matloom.schedule.constants import Image
 from matloom.schedule.cost import predict
 from matloom.schedule.emit import emit
 from matloom.schedule.fit import fit
+from matloom.schedule.layouts import LAYOUTS, Layout
 from matloom.schedule.options import CompileOptions
 from matloom.schedule.outside import arena_places, chunk_offsets
-from matloom.schedule.pairing import in_blocks
 from matloom.schedule.params import Candidate
 from matloom.schedule.plan import DoesNotFit, Plan, ScheduleParams
 from matloom.schedule.planner import make_plan
@@ -86,9 +86,11 @@ class _Search:
         scheduled = self._resident(segment, plain, candidate, known)
         if isinstance(scheduled, DoesNotFit):
             return scheduled
-        chosen, grown = self._layout(segment, image, candidate, scheduled, plain)
-        image.take(grown)
-        return chosen
+        found = scheduled, plain
+        for layout in () if self.options.plain or not self.options.effort else LAYOUTS:
+            found = self._layout(image, candidate, found, layout)
+        image.take(found[1])
+        return found[0]
 
     def _note(self, decision: str, candidate: str, cycles: int | None, outcome: str) -> None:
         self.tried.append(
@@ -97,28 +99,28 @@ class _Search:
 
     def _layout(
         self,
-        segment: Segment,
         image: Image,
         candidate: Candidate,
-        scheduled: Scheduled,
-        plain: Image,
+        known: tuple[Scheduled, Image],
+        layout: Layout,
     ) -> tuple[Scheduled, Image]:
-        """Return the faster of a schedule and that of the same segment in blocks; its image."""
-        options = self.options
-        blocks = None if options.plain or not options.effort else in_blocks(segment, self.config)
-        if blocks is None:
-            return scheduled, plain
-        paired = image.fork()
+        """Return the faster of a schedule and that of the same segment laid out otherwise."""
+        options, (scheduled, before) = self.options, known
+        segment = layout.make(scheduled.segment, self.config)
+        if segment is None:
+            return known
+        grown = image.fork()
         # The candidates within this one are those of its own weights.
-        other = self._resident(blocks, paired, candidate, None)
+        other = self._resident(segment, grown, candidate, None)
         if isinstance(other, DoesNotFit):
-            self._note("layout", "2 x 2 blocks", None, other.reason)
-            return scheduled, plain
-        # At random it is blocks wherever they are possible.
+            self._note("layout", layout.name, None, other.reason)
+            return known
+        # At random it is this one wherever it is possible.
         better = options.tiling_seed is not None or _calls(other) < _calls(scheduled)
-        self._note("layout", "rows", _calls(scheduled), "slower" if better else "chosen")
-        self._note("layout", "2 x 2 blocks", _calls(other), "chosen" if better else "not faster")
-        return (other, paired) if better else (scheduled, plain)
+        plain = "slower" if better else "chosen"
+        self._note("layout", layout.without, _calls(scheduled), plain)
+        self._note("layout", layout.name, _calls(other), "chosen" if better else "not faster")
+        return (other, grown) if better else (scheduled, before)
 
     def _best_start(
         self, segment: Segment, image: Image

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from matloom.arch.numerics import Rounding
+from matloom.arch.numerics import LIMBS, Rounding
 
-__all__ = ["Requantisation"]
+__all__ = ["Requantisation", "limb_fields"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,3 +51,16 @@ class Requantisation:
             "output_zero": self.zero,
             **limits,
         }
+
+
+def limb_fields(limb: int) -> dict[str, int]:
+    """Return the fields of a POST that makes a limb of sums (`numerics.from_limbs`)."""
+    pre_shift, shift = LIMBS[limb]
+    return {
+        "rounding": Rounding.SINGLE,
+        "pre_shift": pre_shift,
+        "multiplier": 2**30,
+        "shift": shift,
+        "clamp_low": -128,
+        "clamp_high": 127,
+    }

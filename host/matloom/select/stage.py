@@ -6,6 +6,7 @@ import numpy as np
 
 from matloom.arch.config import Config
 from matloom.arch.modes import NARROW_MODES
+from matloom.select.row_bands import Bands
 from matloom.select.row_folding import RowFolding
 from matloom.select.sliding import SlidingWindow
 from matloom.select.space_to_depth import Blocks, PolyphaseWindow
@@ -144,6 +145,8 @@ class ArrayStage:
         Where the output lies in a larger tensor; None where it is a dense tensor of its own.
     blocks:
         The space-to-depth layout of the output, if it has one.
+    bands:
+        The layout of the output as two bands of rows, if it has that; no region has rows of both.
     table:
         uint8 (256,): the result for each unsigned byte, applied last; None for no table.
     addend_post:
@@ -176,6 +179,7 @@ class ArrayStage:
     row_folding: RowFolding | None = None
     placement: OutputPlacement | None = None
     blocks: Blocks | None = None
+    bands: Bands | None = None
     table: np.ndarray | None = field(default=None, repr=False)
     addend_post: dict[str, int] | None = None
 

@@ -32,6 +32,8 @@ def _array(stage: ArrayStage) -> str:
         text += f", {stage.row_folding.channels} rows as channels"
     if stage.blocks is not None:
         text += ", makes 2 x 2 blocks"
+    if stage.bands is not None:
+        text += ", makes two bands of rows"
     if isinstance(stage.loop_nest, PolyphaseWindow):
         text += ", reads 2 x 2 blocks"
     return text + _table(stage)

@@ -47,9 +47,10 @@ FUNCTIONS = {
     "matloom.schedule.live_ranges": ("LiveRanges.add", "LiveRanges.overlapping"),
     "matloom.schedule.sequence": ("finished_bytes", "_can_interleave", "_interleaved"),
     "matloom.schedule.emit": (
-        *("_Emitter._input", "_Emitter._array", "_Emitter._write_blocks"),
+        *("_Emitter._input", "_Emitter._array", "_Emitter._write_layout"),
         *("_Emitter._destination", "_Emitter._chunk_addresses"),
     ),
+    "matloom.schedule.layout_posts": ("layout_posts", "_blocks", "_bands"),
     "matloom.schedule.loads": ("LoadCommands.append",),
     "matloom.schedule.accumulators": ("Accumulators.of",),
     "matloom.schedule.tables": ("Tables.looked_up",),
@@ -59,6 +60,11 @@ FUNCTIONS = {
     "matloom.schedule.stores": ("Stores._home", "Stores._linear", "Stores._limb"),
     "matloom.select.rewrites.elide_copies": ("_moved",),
     "matloom.select.space_to_depth": ("Blocks.first_byte", "PolyphaseWindow.fields"),
+    "matloom.schedule.banding": ("_layer", "_twice", "_twice_params", "_reader"),
+    "matloom.select.banded": ("BandedLoopNest.fields",),
+    "matloom.select.row_bands": (
+        *("Bands.first_byte", "Bands.writes", "Bands.border", "Bands.copies"),
+    ),
     "matloom.select.sliding": (
         *("SlidingWindow.fields", "SlidingWindow._skipped_rows", "SlidingWindow._skipped_columns"),
     ),

@@ -2,21 +2,13 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from matloom.arch.config import PRESETS, Config
-from matloom.arch.isa import Opcode
 from matloom.compiler import CompileOptions, compile_network
-from matloom.device.open import open_device
-from matloom.ir.attributes import Activation, Conv2D, DepthwiseConv2D, Padding
-from matloom.ir.graph import Graph, Node, Op
-from matloom.ir.shapes import same_padding
-from matloom.kernels.interpreter import interpret
-from matloom.program.instruction_table import unpack_all
-from matloom.program.verify import verify_program
-from matloom.runtime import load
-from matloom.testing.random_operators import VALID, Instances
+from matloom.ir.attributes import Padding
+from matloom.testing.chain import Chain, exact_programs, executes
+from matloom.testing.random_operators import VALID
 
 CONFIGS = {
     "reference": PRESETS["reference"],
@@ -27,95 +19,10 @@ CONFIGS = {
 AROUND = Padding(top=1, bottom=1, left=1, right=1)
 
 
-class Chain:
-    """A graph in which each convolution reads the one before."""
-
-    def __init__(self, shape, seed=0):
-        self.instances = Instances(seed)
-        self.tensors, self.nodes = {0: self.instances._tensor("input", shape)}, []
-        self.last = 0
-
-    def convolve(self, outputs, kernel=1, stride=1):
-        """Add a convolution that pads for the size of the image by the stride."""
-        padding = same_padding(self.shape[1:3], (kernel, kernel), (stride, stride))
-        attributes = Conv2D(
-            stride=(stride, stride), dilation=(1, 1), padding=padding, activation=Activation.RELU
-        )
-        weights = self.instances._weights((outputs, kernel, kernel, self.shape[3]), 0)
-        return self._add(Op.CONV_2D, attributes, weights)
-
-    def halve(self, *, stride=(2, 2), padding=None):
-        """Add a depthwise layer of 3x3 taps."""
-        padding = same_padding(self.shape[1:3], (3, 3), stride) if padding is None else padding
-        attributes = DepthwiseConv2D(
-            stride=stride,
-            dilation=(1, 1),
-            padding=padding,
-            activation=Activation.RELU,
-            depth_multiplier=1,
-        )
-        weights = self.instances._weights((1, 3, 3, self.shape[3]), 3)
-        return self._add(Op.DEPTHWISE_CONV_2D, attributes, weights)
-
-    @property
-    def shape(self):
-        return self.tensors[self.last].shape
-
-    def _add(self, op, attributes, weights):
-        bias = self.instances._bias(weights.shape[3 if weights.shape[0] == 1 else 0])
-        data = replace(self.tensors[self.last], data=None)
-        given = [replace(each, name=f"t{at}") for at, each in enumerate((data, weights, *bias))]
-        made = self.instances.network(op, given, attributes).tensors[len(given)]
-        first = len(self.tensors)
-        for number, tensor in enumerate((weights, *bias, made), first):
-            self.tensors[number] = replace(tensor, name=f"tensor_{number}")
-        constants = range(first, first + 1 + len(bias))
-        node = Node(
-            op=op,
-            inputs=(self.last, *constants),
-            outputs=(constants.stop,),
-            attributes=attributes,
-            index=len(self.nodes),
-        )
-        self.nodes.append(node)
-        self.last = constants.stop
-        return self
-
-    def graph(self, *more):
-        outputs = (self.last, *more)
-        return Graph(
-            name="chain",
-            inputs=(0,),
-            outputs=outputs,
-            tensors=self.tensors,
-            nodes=tuple(self.nodes),
-        )
-
-
-def executes(program):
-    """Return the EXECs of a program."""
-    (step,) = program.steps
-    return [each for each in unpack_all(program.commands(step)) if each.opcode is Opcode.EXEC]
-
-
 def check(graph, config="reference", seeds=(1, 2)):
     """Compare a graph in several tilings with the interpreter; return whether it has blocks."""
-    shape, config = graph.tensors[0].shape, CONFIGS[config]
-    noise = np.random.default_rng(0)
-    given = noise.integers(-128, 128, shape).astype(np.int8)
-    expected, paired = interpret(graph, {0: given}), set()
-    for seed in seeds:
-        program = compile_network(graph, config, CompileOptions(tiling_seed=seed))
-        verify_program(program)
-        device = open_device("model", config)
-        # What nobody writes must not matter.
-        device.transport.engine.spad[:] = noise.integers(0, 256, config.spad_bytes)
-        results = load(program, device).run({graph.tensors[0].name: given})
-        results = results if isinstance(results, dict) else {None: results}
-        for number, found in zip(graph.outputs, results.values(), strict=True):
-            np.testing.assert_array_equal(found, expected[number])
-        paired.add(any(execute.paired for execute in executes(program)))
-    (answer,) = paired
+    programs = exact_programs(graph, CONFIGS[config], seeds)
+    (answer,) = {any(execute.paired for execute in executes(program)) for program in programs}
     return answer
 
 
@@ -206,3 +113,14 @@ def test_a_layer_takes_a_block_a_cycle(side, padding):
     program = compile_network(chain.graph(), PRESETS["reference"])
     streamed = sum(each.width * each.height for each in executes(program) if each.paired)
     assert outputs * 9 / streamed > 120
+
+
+@pytest.mark.parametrize(("outputs", "lines", "last"), [(64, {13}, 1), (16, {7}, 2)])
+def test_before_as_many_blocks_layers_end_in_single_blocks(outputs, lines, last):
+    """The next layer begins with what is made while the last channels are."""
+    chain = Chain((1, 24, 24, 16)).convolve(32).halve().convolve(outputs)
+    (program,) = exact_programs(chain.graph(), PRESETS["reference"], (None,))
+    found = executes(program)
+    paired = [number for number, each in enumerate(found) if each.paired]
+    assert {found[number].height for number in paired} == lines
+    assert found[paired[0] - 1].oc_blocks == last
