@@ -94,6 +94,10 @@ class Sdram:
         """Let one edge pass; return the data pins until the next."""
         return self._library.sdram_step(self._model, ctypes.byref(pins))
 
+    def allow_auto_precharge(self) -> None:
+        """Let a READ or WRITE close its row (A10); else that breaks a rule."""
+        self._library.sdram_allow_auto_precharge(self._model)
+
     def power_up(self) -> None:
         """Let power go off and on: contents, state and breach are forgotten."""
         self._library.sdram_power_up(self._model)

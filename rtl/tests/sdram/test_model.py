@@ -248,6 +248,53 @@ def unwritten(short):
     return pins
 
 
+def auto_precharge(short):
+    pins = opened()
+    pins.wait(20)
+    pins.edge("read", a=ALL * short)
+    return pins
+
+
+def auto_precharged():
+    """Return pins with row 5 of bank 0 open, whose bursts may close it."""
+    pins = opened()
+    pins.model.allow_auto_precharge()
+    pins.wait(20)
+    return pins
+
+
+def rp_after_a_read_that_closes(short):
+    pins = auto_precharged()
+    pins.edge("read", a=ALL)
+    # As if by a PRECHARGE at its earliest, CAS latency + burst - 2 cycles later.
+    pins.wait(2 + BURST - 2 + TIMING.rp - 1 - short)
+    pins.edge("activate", a=6)
+    return pins
+
+
+def rp_after_a_write_that_closes(short):
+    pins = auto_precharged()
+    pins.write([1, 2, 3, 4], a=ALL)
+    pins.wait(TIMING.wr + TIMING.rp - 1 - short)
+    pins.edge("activate", a=6)
+    return pins
+
+
+def ras_of_a_write_that_closes(short):
+    pins = opened(ras=TIMING.rcd + BURST - 1 + TIMING.wr + short)
+    pins.model.allow_auto_precharge()
+    pins.write([1, 2, 3, 4], a=ALL)
+    return pins
+
+
+def closed_by_a_read(short):
+    pins = auto_precharged()
+    pins.edge("read", a=ALL * short)
+    pins.wait(BURST - 1)
+    pins.edge("read")
+    return pins
+
+
 def unknown_command(short):
     pins = opened()
     pins.edge("stop" if short else None)
@@ -285,6 +332,11 @@ FAULTS = [
     (turned_too_soon, "contention"),
     (undriven, "undriven"),
     (unwritten, "unwritten"),
+    (rp_after_a_read_that_closes, "tRP"),
+    (rp_after_a_write_that_closes, "tRP"),
+    (ras_of_a_write_that_closes, "tRAS"),
+    (closed_by_a_read, "closed"),
+    (auto_precharge, "command"),
     (unknown_command, "command"),
     (clock_off, "command"),
 ]

@@ -9,6 +9,9 @@ extern "C" {
 void* sdram_create(const matloom::SdramShape* shape) { return new Sdram(*shape); }
 void sdram_destroy(void* sdram) { delete static_cast<Sdram*>(sdram); }
 void sdram_power_up(void* sdram) { static_cast<Sdram*>(sdram)->power_up(); }
+void sdram_allow_auto_precharge(void* sdram) {
+  static_cast<Sdram*>(sdram)->allow_auto_precharge();
+}
 uint32_t sdram_step(void* sdram, const matloom::SdramPins* pins) {
   return static_cast<Sdram*>(sdram)->step(*pins);
 }

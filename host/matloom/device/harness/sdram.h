@@ -89,11 +89,15 @@ class Sdram {
     return value;
   }
 
+  // Whoever drives the pins may let a burst close its row (A10); else that breaks a rule.
+  void allow_auto_precharge() { auto_precharge_ = true; }
+
   uint32_t breach() const { return breach_; }
   uint64_t breach_edge() const { return breach_edge_; }
   uint64_t refreshes() const { return done_; }
   uint64_t columns() const { return columns_; }
   uint64_t activations() const { return activations_; }
+  uint64_t written() const { return written_; }  // bytes, by WRITE
 
   // Memory in the order row, bank, column, byte; to fill and to look at without the pins.
   void write(uint64_t address, const uint8_t* data, uint64_t bytes) {
@@ -122,7 +126,7 @@ class Sdram {
     uint64_t activated = kNever, precharged = kNever, last_data = kNever, read_end = kNever;
   };
   struct Burst {
-    bool active = false, write = false;
+    bool active = false, write = false, closes = false;
     uint32_t bank = 0, row = 0, column = 0, index = 0;
   };
   struct Output {
@@ -136,9 +140,9 @@ class Sdram {
     breach_edge_ = edge_;
   }
 
-  // Whether fewer than `least` cycles have gone since an edge.
+  // Whether fewer than `least` cycles have gone since an edge, which may be one to come.
   bool early(uint64_t since, uint64_t least) const {
-    return since != kNever && edge_ - since < least;
+    return since != kNever && edge_ < since + least;
   }
   void at_least(uint64_t since, uint64_t least, uint32_t rule) {
     if (early(since, least)) note(rule);
@@ -205,11 +209,12 @@ class Sdram {
     Bank& bank = banks_[pins.ba];
     const uint32_t place = (pins.a & 0x3ff) | (pins.a >> 1 & ~uint32_t{0x3ff});
     if (!bank.open) return note(kSdramClosed);
-    if (pins.a >> 10 & 1) note(kSdramCommand);  // precharges by itself: not modelled
+    const bool closes = pins.a >> 10 & 1;
+    if (closes && !auto_precharge_) note(kSdramCommand);
     if (place >= shape_.columns) return note(kSdramAddress);
     at_least(bank.activated, shape_.rcd, kSdramTrcd);
     if (burst_.active) note(kSdramCut);
-    burst_ = Burst{true, write, pins.ba, bank.row, place, 0};
+    burst_ = Burst{true, write, closes, pins.ba, bank.row, place, 0};
   }
 
   void precharge(const SdramPins& pins) {
@@ -271,7 +276,18 @@ class Sdram {
       give(row, first);
     }
     ++columns_;
-    if (++burst_.index == burst_length_) burst_.active = false;
+    if (++burst_.index == burst_length_) {
+      burst_.active = false;
+      if (burst_.closes) close(banks_[burst_.bank]);
+    }
+  }
+
+  // The precharge after a burst that asked for it: CAS latency - 1 cycles before the last word of
+  // a READ, and tWR after that of a WRITE.
+  void close(Bank& bank) {
+    bank.precharged = burst_.write ? bank.last_data + shape_.wr : bank.read_end + 1;
+    if (bank.precharged < bank.activated + shape_.ras) note(kSdramTras);
+    bank.open = false;
   }
 
   void take(const SdramPins& pins, Row& row, uint64_t first) {
@@ -279,6 +295,7 @@ class Sdram {
     banks_[burst_.bank].last_data = edge_;
     for (uint32_t i = 0; i < shape_.data_bytes; ++i) {
       if (pins.dqm >> i & 1) continue;
+      ++written_;
       row.data[first + i] = uint8_t(pins.dq >> 8 * i);
       row.written[first + i] = 1;
     }
@@ -301,10 +318,10 @@ class Sdram {
   Bank banks_[kMostBanks];
   Burst burst_;
   Output outputs_[kAhead];
-  bool initialised_ = false, precharged_ = false, was_driving_ = false;
+  bool initialised_ = false, precharged_ = false, was_driving_ = false, auto_precharge_ = false;
   uint32_t burst_length_ = 1, cas_latency_ = 3, refreshed_ = 0;
   uint64_t last_refresh_ = kNever, last_mode_ = kNever, last_activate_ = kNever, start_ = 0;
-  uint64_t done_ = 0, columns_ = 0, activations_ = 0;
+  uint64_t done_ = 0, columns_ = 0, activations_ = 0, written_ = 0;
   uint32_t breach_ = kSdramNone;
   uint64_t breach_edge_ = 0;
 };
