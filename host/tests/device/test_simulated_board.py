@@ -123,6 +123,34 @@ def test_keyword_spotting_by_the_command_line(board, config, models, tmp_path):
     assert all((outputs[name] == expected[name]).all() for name in expected)
 
 
+#: Files of the model collection: the network, and what TensorFlow Lite Micro made of real inputs.
+GOLDEN = {"ic": "pretrainedResnet_quant", "kws": "kws_ref_model"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("board", "config"), [(BOARD, "small"), ("tang-nano-20k", "nano")])
+@pytest.mark.parametrize("network", GOLDEN)
+def test_golden_outputs_over_the_line(board, config, network, models):
+    """Every recorded input, byte for byte; its cycles are those predicted, in any later call."""
+    pytest.importorskip("serial", reason="pyserial is absent: extra uart")
+    with np.load(models / "golden" / f"mlperf_tiny__{GOLDEN[network]}.npz") as golden:
+        inputs, expected = golden["in0"], golden["out0_tflm"]
+    assert len(expected) > 1
+    path = models / "models" / "mlperf_tiny" / f"{GOLDEN[network]}.tflite"
+    with (
+        SimulatedBoard(board) as running,
+        load(path, device=running.device, config=config) as session,
+    ):
+        (info,), (output,) = session.program.inputs, session.program.outputs
+        for given, wanted in zip(inputs, expected, strict=True):
+            found = session.run({info.name: given.reshape(info.shape)})[output.name]
+            assert (found.dtype, found.tobytes()) == (wanted.dtype, wanted.tobytes())
+            report = session.report()
+            print(board, network, report.cycles, report.predicted_cycles)
+            assert report.cycles_source == "counters"
+            assert report.cycles == pytest.approx(report.predicted_cycles, rel=0.05)
+
+
 @pytest.fixture
 def system():
     """Return the board with a processor, whose boot ROM waits."""
