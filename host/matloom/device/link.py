@@ -37,8 +37,11 @@ _FRUITLESS_REPLIES = 5000
 #: Seconds that a bridge, an operating system and a busy machine may take for an answer.
 _SILENCE = 0.25
 
+#: Bytes of the longest request or reply, and some.
+_REPLY_BYTES = MAX_DATA_BYTES + 32
+
 #: Bits on the line of all requests or replies that may be under way.
-_WINDOW_BITS = 10 * WINDOW_REQUESTS * (MAX_DATA_BYTES + 32)
+_WINDOW_BITS = 10 * WINDOW_REQUESTS * _REPLY_BYTES
 
 _REASONS = {
     Status.BAD_REQUEST: "the link does not know such a request",
@@ -195,13 +198,15 @@ class Link:
     def _receive(self, timeout: float) -> Reply | None:
         """Return the next reply, or None when none has come in time."""
         deadline = self.stream.now() + timeout
-        self._heard = False
+        self._heard, late = False, 0
         while True:
             reply = self._parser.next()
             if reply is not None:
                 return reply
             left = deadline - self.stream.now()
-            data = self.stream.read(left) if left > 0 else b""
+            # What came while this machine was busy is read after the time, as far as one reply.
+            data = self.stream.read(max(left, 0.0)) if late < _REPLY_BYTES else b""
+            late += len(data) if left <= 0 else 0
             self._heard = self._heard or bool(data)
             self.cost = self.cost.plus(received=len(data))
             self._parser.feed(data)

@@ -205,6 +205,21 @@ def test_a_line_that_babbles_ends_in_time():
     assert line.time < 20
 
 
+def test_what_came_while_the_machine_was_busy_is_read():
+    """A machine that stops this program for longer than any answer takes, again and again."""
+
+    class Busy(Line):
+        def now(self):
+            self.time += 10.0
+            return self.time
+
+    line = Busy(LinkDevice(Target()))
+    transport = LinkTransport(Link(line))
+    transport.write_block(transport.memory_base, bytes(5000))
+    assert transport.read_block(transport.memory_base, 5000) == bytes(5000)
+    assert transport.line_cost.repeats == 0
+
+
 def test_somebody_else_answers():
     class Other(LinkDevice):
         def _answer(self, kind, sequence, request):

@@ -42,7 +42,9 @@ void serve(Uart& uart, Step step, int line, Stop stop) {
   uint64_t quiet = 0;
   while (!stop()) {
     if (quiet > kQuiet) {
-      pollfd waiting{line, POLLIN, 0};
+      // Bytes that a full terminal did not take go on when there is room.
+      const int events = uart.from_chip.empty() ? POLLIN : POLLIN | POLLOUT;
+      pollfd waiting{line, short(events), 0};
       if (poll(&waiting, 1, kPollMilliseconds) <= 0) continue;
     }
     const bool came = receive(uart, line);
