@@ -136,6 +136,29 @@ class SimulatedBoard(LineSimulation):
             self.stopped.set()
             self._hang_up()
 
+    def _call(self, name: str, result: Any, *arguments: Any) -> Any:
+        function = getattr(self._library, f"linked_{name}")
+        function.restype = result
+        return function(ctypes.c_void_p(self._simulation), *arguments)
+
+    def restart_after(self, cycles: int) -> None:
+        """Let the board start anew after so many cycles, 1 or more, with a byte on the line.
+
+        The FPGA is configured anew and its SDRAM forgets; what is on the line stays there, as
+        where a bridge on USB has its own power.
+        """
+        self._call("restart_after", None, ctypes.c_uint32(cycles))
+
+    @property
+    def starts(self) -> int:
+        """How often the board has started."""
+        return int(self._call("starts", ctypes.c_uint32))
+
+    @property
+    def written_bytes(self) -> int:
+        """Bytes that came to the SDRAM by its WRITE commands, masked ones not counted."""
+        return int(self._call("written", ctypes.c_uint64))
+
     def close(self) -> None:
         """End the simulation; a second time does nothing. Raises DeviceError for a breach."""
         first = not self._stop.value

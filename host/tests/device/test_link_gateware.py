@@ -18,6 +18,7 @@ from matloom.device.errors import DeviceError, DeviceTimeout
 from matloom.device.frames import request_frame
 from matloom.device.link import Link
 from matloom.device.link_transport import LinkTransport
+from matloom.testing.link_line import NOISES
 from matloom.testing.noisy_line import Noise
 from matloom.toolchain.cache import cache_folder
 from matloom.toolchain.verilator import build_library
@@ -255,15 +256,6 @@ def _campaign(chip, transport, rounds, seed):
     # Each beat once: what is written twice is the same, but is counted.
     assert chip.library.bench_writes(chip.handle) == beats
     return requests
-
-
-NOISES = {
-    "quiet": {},
-    "changed": {"changed": 1e-3},
-    "dropped": {"dropped": 1e-3},
-    "repeated": {"repeated": 1e-3},
-    "all": {"changed": 4e-4, "dropped": 3e-4, "repeated": 3e-4},
-}
 
 
 @pytest.mark.parametrize("name", NOISES)

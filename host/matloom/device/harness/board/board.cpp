@@ -2,7 +2,9 @@
 // reset and clock are the board's own. An SDRAM, where it has one, is at its pins, and the
 // simulation stands still where a rule of it is broken.
 
+#include <atomic>
 #include <cstdint>
+#include <memory>
 
 #include "../sdram.h"
 #include "Vmatloom_board.h"
@@ -12,14 +14,37 @@
 
 namespace {
 
+// The FPGA from its configuration on, with anything in its registers.
+class Chip {
+ public:
+  explicit Chip(int seed) : top(any_state(context_, seed)) {}
+  ~Chip() {
+    // Scopes of the model take themselves out of this thread's context, which may be another's.
+    Verilated::threadContextp(&context_);
+    top.final();
+  }
+
+ private:
+  static VerilatedContext* any_state(VerilatedContext& context, int seed) {
+    context.randReset(2);
+    context.randSeed(seed);
+    return &context;
+  }
+
+  VerilatedContext context_;
+
+ public:
+  Vmatloom_board top;
+};
+
 class Simulation {
  public:
   Simulation(const matloom::SdramShape* sdram, uint32_t divisor)
-      : uart_(divisor), sdram_(sdram ? *sdram : matloom::SdramShape{}), top_(any_state(context_)) {
+      : uart_(divisor), sdram_(sdram ? *sdram : matloom::SdramShape{}) {
+    start();
     for (uint32_t i = 0; i < kStart; ++i) step();
     uart_.from_chip.clear();
   }
-  ~Simulation() { top_.final(); }
 
   void serve(int line, const volatile int* stop) {
     matloom::serve(uart_, [this] { step(); }, line, [=, this] { return *stop || breach(); });
@@ -27,48 +52,58 @@ class Simulation {
 
   uint64_t cycles() const { return cycles_; }
   uint32_t breach() const { return sdram_.breach(); }
-  uint64_t breach_cycle() const { return kClock + sdram_.breach_edge(); }
+  uint64_t breach_cycle() const { return began_ + kClock + sdram_.breach_edge(); }
+
+  // Starts the board anew, SDRAM and all, after so many more cycles with a byte on the line.
+  void restart_after(uint32_t busy_cycles) { left_ = busy_cycles; }
+  uint32_t starts() const { return starts_; }
+  uint64_t written() const { return sdram_.written(); }
 
  private:
   // Cycles until the PLL of cells.v has locked, and until the reset is over.
   static constexpr uint32_t kClock = 64, kStart = 256;
 
-  static VerilatedContext* any_state(VerilatedContext& context) {
-    context.randReset(2);
-    context.randSeed(1);
-    return &context;
+  void start() {
+    chip_.reset();
+    chip_ = std::make_unique<Chip>(starts_ + 1);
+    sdram_.power_up();
+    began_ = cycles_;
+    ++starts_;
   }
 
   void step() {
-    top_.uart_rx = uart_.drive();
-    top_.clk = 0;
-    top_.eval();
-    uart_.sample(top_.uart_tx);
+    if (left_ && uart_.busy() && !--left_) start();
+    Vmatloom_board& top = chip_->top;
+    top.uart_rx = uart_.drive();
+    top.clk = 0;
+    top.eval();
+    uart_.sample(top.uart_tx);
 #ifdef MATLOOM_SDRAM
     // The edge at the end of this cycle. Before the lock there is no clock to speak of.
-    const uint32_t word = cycles_ < kClock || breach() ? 0 : sdram_.step(pins());
+    const uint32_t word = cycles_ - began_ < kClock || breach() ? 0 : sdram_.step(pins(top));
 #endif
-    top_.clk = 1;
-    top_.eval();
+    top.clk = 1;
+    top.eval();
 #ifdef MATLOOM_SDRAM
-    top_.sdram_dq = decltype(top_.sdram_dq)(word);
+    top.sdram_dq = decltype(top.sdram_dq)(word);
 #endif
     ++cycles_;
   }
 
 #ifdef MATLOOM_SDRAM
-  matloom::SdramPins pins() const {
-    return {top_.sdram_clk_en, !top_.sdram_cs, !top_.sdram_ras, !top_.sdram_cas,
-            !top_.sdram_we,    top_.sdram_ba,  top_.sdram_a,    top_.sdram_dqm,
-            top_.sdram_dq__en != 0, top_.sdram_dq__out};
+  static matloom::SdramPins pins(const Vmatloom_board& top) {
+    return {top.sdram_clk_en, !top.sdram_cs, !top.sdram_ras, !top.sdram_cas,
+            !top.sdram_we,    top.sdram_ba,  top.sdram_a,    top.sdram_dqm,
+            top.sdram_dq__en != 0, top.sdram_dq__out};
   }
 #endif
 
   matloom::Uart uart_;
   matloom::Sdram sdram_;
-  VerilatedContext context_;
-  Vmatloom_board top_;
-  uint64_t cycles_ = 0;
+  std::unique_ptr<Chip> chip_;
+  uint64_t cycles_ = 0, began_ = 0;
+  // Set and read by another thread than the one that simulates.
+  std::atomic<uint32_t> left_{0}, starts_{0};
 };
 
 }  // namespace
@@ -82,6 +117,11 @@ uint32_t linked_breach(void* simulation, uint64_t* cycle) {
   *cycle = static_cast<Simulation*>(simulation)->breach_cycle();
   return static_cast<Simulation*>(simulation)->breach();
 }
+void linked_restart_after(void* simulation, uint32_t busy_cycles) {
+  static_cast<Simulation*>(simulation)->restart_after(busy_cycles);
+}
+uint32_t linked_starts(void* simulation) { return static_cast<Simulation*>(simulation)->starts(); }
+uint64_t linked_written(void* simulation) { return static_cast<Simulation*>(simulation)->written(); }
 void linked_destroy(void* simulation) { delete static_cast<Simulation*>(simulation); }
 void linked_serve(void* simulation, int line, const volatile int* stop) {
   static_cast<Simulation*>(simulation)->serve(line, stop);

@@ -1,0 +1,193 @@
+"""A whole simulated board under the host's own protocol, by a bad line and through restarts.
+
+What the link alone shows with 10,000 frames (test_link_gateware.py) is shown here with 100 on all
+that a bitstream has, through a pseudo-terminal. Whether something was done twice is seen at the
+SDRAM's pins, which count each byte that is written.
+"""
+
+import random
+import time
+
+import pytest
+
+from matloom.arch.config import load_config
+from matloom.arch.csr import register
+from matloom.arch.link import Request
+from matloom.device.driver import Driver
+from matloom.device.errors import DeviceError
+from matloom.device.frames import request_frame
+from matloom.device.link import Link
+from matloom.device.link_transport import LinkTransport
+from matloom.device.serial_port import SerialStream, parse_address
+from matloom.device.simulated_board import SimulatedBoard
+from matloom.runtime import load
+from matloom.testing.link_line import NOISES
+from matloom.testing.noisy_line import Noise
+
+BOARD = "ulx3s-85f"
+
+#: The least engine there is, for the sake of the time in which its simulator is built.
+LEAST = "nano+windows=0+maximum=0"
+
+#: Requests of a case.
+FRAMES = 100
+
+#: Bytes of memory that the tests use.
+SPAN = 0x4000
+
+#: Cycles of a byte on the simulated line.
+BYTE_CYCLES = 20
+
+#: The board's clock, of which a second of the host's time is made.
+CLOCK_HZ = 75_000_000
+
+#: Cycles without an answer: five blocks on the line.
+SILENCE = 100_000
+
+#: Seconds without a cycle in which it does, or this machine is very busy.
+STILL = 2.0
+
+#: A register that keeps what it is told, and that the driver writes before the engine uses it.
+SCRATCH = register("PROGRAM_BYTES").offset
+
+
+@pytest.fixture(scope="module")
+def board():
+    pytest.importorskip("serial", reason="pyserial is absent: extra uart")
+    with SimulatedBoard(BOARD, LEAST) as running:
+        yield running
+
+
+class NoisyStream(SerialStream):
+    """The board's port at the end of a line that is noisy in both directions.
+
+    Its time is that of the simulation, however busy this machine is.
+    """
+
+    def __init__(self, board, noise, seed):
+        super().__init__(*parse_address(board.device))
+        self._board = board
+        self._there, self._back = (Noise(seed=2 * seed + k, **noise) for k in (0, 1))
+
+    def now(self):
+        return self._board.cycles / CLOCK_HZ
+
+    def write(self, data):
+        super().write(self._there.pass_on(data))
+
+    def read(self, timeout):
+        end, cycles, since = self.now() + timeout, 0, time.monotonic()
+        while True:
+            came = self._back.pass_on(super().read(0.005))
+            if came or self.now() >= end:
+                return came
+            if self._board.cycles != cycles:
+                cycles, since = self._board.cycles, time.monotonic()
+            elif time.monotonic() - since > STILL:
+                return b""
+
+
+@pytest.fixture
+def opened(board):
+    """Open the board's port, time and again; the last is closed."""
+    streams = []
+
+    def open_port(noise=None, seed=0):
+        for stream in streams:
+            stream.close()
+        streams.append(NoisyStream(board, noise or {}, seed))
+        return LinkTransport(Link(streams[-1], silence=SILENCE / CLOCK_HZ))
+
+    open_port.streams = streams
+    yield open_port
+    for stream in streams:
+        stream.close()
+
+
+def _exchange(transport, chooser, shadow, count):
+    """Write and read back memory and a register; return how many bytes were written."""
+    base = transport.memory_base
+    start, size = chooser.randrange(SPAN - 600), chooser.randrange(1, 600)
+    data = chooser.randbytes(size)
+    transport.write_block(base + start, data)
+    shadow[start : start + size] = data
+    transport.write32(SCRATCH, count)
+    first = chooser.randrange(SPAN - 200)
+    assert transport.read_block(base + first, 200) == shadow[first : first + 200]
+    assert transport.read32(SCRATCH) == count
+    return size
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NOISES)
+def test_nothing_is_lost_and_nothing_twice(board, opened, name, seed):
+    transport, chooser = opened(NOISES[name], seed), random.Random(seed)
+    shadow = bytearray(chooser.randbytes(SPAN))
+    transport.write_block(transport.memory_base, bytes(shadow))
+    before, written, asked = board.written_bytes, 0, transport.line_cost.requests
+    for count in range(FRAMES // 4):
+        written += _exchange(transport, chooser, shadow, count)
+    assert transport.line_cost.requests - asked == FRAMES
+    assert transport.read_block(transport.memory_base, SPAN) == bytes(shadow)
+    assert board.written_bytes - before == written
+    assert transport.line_cost.repeats > 0 or name == "quiet"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NOISES)
+def test_a_network_runs_once_a_call(board, opened, name, small_product, small_inputs, seed):
+    """The engine stores its results: it started once a call, whatever became of the request."""
+    with load(small_product, device="model", config=LEAST) as session:
+        (expected,) = session.run(small_inputs).values()
+    driver = Driver(opened(NOISES[name], seed), load_config(LEAST))
+    with load(small_product, device=driver, config=LEAST) as session:
+        session.run(small_inputs)
+        before, written = board.written_bytes, []
+        first = driver.transport.line_cost.requests
+        while driver.transport.line_cost.requests - first < FRAMES:
+            (found,) = session.run(small_inputs).values()
+            assert (found == expected).all()
+            written.append(board.written_bytes - before)
+            before = board.written_bytes
+    # Inputs by the host and outputs by the engine, each once.
+    assert set(written) == {small_inputs["a"].nbytes + expected.nbytes}
+
+
+@pytest.mark.slow
+def test_restarts_of_the_host_in_mid_frame(board, opened, seed):
+    """What was cut is not done, what was sent whole is done once, though nobody hears of it."""
+    chooser = random.Random(seed)
+    for count in range(FRAMES):
+        transport, before = opened(), board.written_bytes
+        number = transport._link._sequence
+        data, whole = chooser.randbytes(40), count % 2
+        frame = request_frame(Request.WRITE_MEMORY, number, len(data), transport.memory_base, data)
+        end = len(frame) if whole else chooser.randrange(1, len(frame) - 1)
+        opened.streams[-1].write(frame[:end])
+        transport = opened()
+        transport.write32(SCRATCH, count)
+        assert transport.read32(SCRATCH) == count
+        assert board.written_bytes - before == whole * len(data)
+
+
+@pytest.mark.slow
+def test_restarts_of_the_board_in_mid_frame(board, opened, seed):
+    """An error that says so, nothing more than what was asked, and then all is as before."""
+    chooser = random.Random(seed)
+    for count in range(FRAMES):
+        transport, starts = opened(), board.starts
+        transport.write32(SCRATCH, count)
+        data, before = chooser.randbytes(2048), board.written_bytes
+        # While requests are under way, and the last of them is not complete.
+        board.restart_after(chooser.randrange(1, len(data) * BYTE_CYCLES))
+        with pytest.raises(DeviceError, match="restarted"):
+            transport.write_block(transport.memory_base, data)
+        assert board.starts == starts + 1
+        assert board.written_bytes - before < len(data)
+        with pytest.raises(DeviceError, match="restarted"):
+            transport.write32(SCRATCH, 12345)
+        transport, before = opened(), board.written_bytes
+        assert transport.read32(SCRATCH) == register("PROGRAM_BYTES").reset
+        transport.write_block(transport.memory_base, data)
+        assert transport.read_block(transport.memory_base, len(data)) == data
+        assert board.written_bytes - before == len(data)
