@@ -87,6 +87,23 @@ class NoisyStream(SerialStream):
                 return b""
 
 
+class DeafStream(NoisyStream):
+    """A line that loses all answers to register writes that are asked for the first time."""
+
+    def __init__(self, board):
+        super().__init__(board, {}, 0)
+        self._deaf = False
+
+    def write(self, data):
+        # Delimiter, where the next zero is, then kind and attempt in one byte.
+        self._deaf = data[2] == Request.WRITE_REGISTERS
+        super().write(data)
+
+    def read(self, timeout):
+        came = super().read(timeout)
+        return b"" if self._deaf else came
+
+
 @pytest.fixture
 def opened(board):
     """Open the board's port, time and again; the last is closed."""
@@ -151,6 +168,24 @@ def test_a_network_runs_once_a_call(board, opened, name, small_product, small_in
             before = board.written_bytes
     # Inputs by the host and outputs by the engine, each once.
     assert set(written) == {small_inputs["a"].nbytes + expected.nbytes}
+
+
+@pytest.mark.slow
+def test_a_network_runs_once_though_nobody_heard(board, small_product, small_inputs):
+    """Each register write is sent twice, those that start the engine, too."""
+    with load(small_product, device="model", config=LEAST) as session:
+        (expected,) = session.run(small_inputs).values()
+    link = Link(DeafStream(board), silence=SILENCE / CLOCK_HZ)
+    driver = Driver(LinkTransport(link), load_config(LEAST))
+    with load(small_product, device=driver, config=LEAST) as session:
+        session.run(small_inputs)
+        before, repeats = board.written_bytes, link.cost.repeats
+        for _ in range(4):
+            (found,) = session.run(small_inputs).values()
+            assert (found == expected).all()
+    driver.close()
+    assert link.cost.repeats - repeats >= 4 * 5
+    assert board.written_bytes - before == 4 * (small_inputs["a"].nbytes + expected.nbytes)
 
 
 @pytest.mark.slow
