@@ -16,7 +16,7 @@ __all__ = ["HARNESS", "RULES", "Sdram", "SdramPins", "shape_of"]
 RULES = (
     *("none", "power-up", "initialise", "mode", "tRCD", "tRP", "tRAS", "tRC", "tRFC", "tWR"),
     *("tRRD", "tMRD", "refresh", "closed", "open", "address", "cut", "contention", "undriven"),
-    *("unwritten", "command"),
+    *("unwritten", "command", "mask"),
 )
 
 #: The folder of sdram.h.
@@ -30,17 +30,17 @@ class _Shape(ctypes.Structure):
         for name in (
             *("data_bytes", "banks", "rows", "columns"),
             *("cas_latency", "rcd", "rp", "ras", "rc", "rfc", "wr", "rrd", "mrd"),
-            *("refresh", "power_up", "initial_refreshes", "refuse_unwritten"),
+            *("refresh", "power_up", "initial_refreshes", "refuse_unwritten", "maskless"),
         )
     )
 
 
-def shape_of(part: SdramPart, timing: SdramTiming, *, refuse_unwritten: bool = False):
-    """Return the `SdramShape` of sdram.h."""
-    shape = _Shape(data_bytes=part.data_bits // 8, refuse_unwritten=refuse_unwritten)
+def shape_of(part: SdramPart, timing: SdramTiming, **options: bool):
+    """Return the `SdramShape` of sdram.h; the options are those of `Sdram`."""
+    shape = _Shape(data_bytes=part.data_bits // 8, **options)
     for name in ("banks", "rows", "columns"):
         setattr(shape, name, getattr(part, name))
-    for name, _ in _Shape._fields_[4:-1]:
+    for name, _ in _Shape._fields_[4:-2]:
         setattr(shape, name, getattr(timing, name))
     return shape
 
@@ -80,11 +80,13 @@ class Sdram:
         What it is and what it demands.
     refuse_unwritten:
         Reading a byte that nobody wrote breaks a rule; else it returns noise.
+    maskless:
+        The board has wired the masks low: all bytes are written, and to mask one breaks a rule.
     """
 
-    def __init__(self, part: SdramPart, timing: SdramTiming, *, refuse_unwritten: bool = False):
+    def __init__(self, part: SdramPart, timing: SdramTiming, **options: bool):
         self._library = _library()
-        shape = shape_of(part, timing, refuse_unwritten=refuse_unwritten)
+        shape = shape_of(part, timing, **options)
         self._model = ctypes.c_void_p(self._library.sdram_create(ctypes.byref(shape)))
 
     def __del__(self):

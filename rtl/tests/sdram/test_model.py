@@ -33,7 +33,8 @@ class Pins:
     """Steps the model by commands; `data` has what came at each edge."""
 
     def __init__(self, **changes):
-        options = {"refuse_unwritten": changes.pop("refuse_unwritten", False)}
+        names = ("refuse_unwritten", "maskless")
+        options = {name: changes.pop(name) for name in names if name in changes}
         self.model = Sdram(PART, dataclasses.replace(TIMING, **changes), **options)
         self.data = []
 
@@ -295,6 +296,12 @@ def closed_by_a_read(short):
     return pins
 
 
+def masked(short):
+    pins = opened(maskless=True)
+    pins.write([1, 2, 3, 4], masks=(0, 0, 0, short))
+    return pins
+
+
 def unknown_command(short):
     pins = opened()
     pins.edge("stop" if short else None)
@@ -337,6 +344,7 @@ FAULTS = [
     (ras_of_a_write_that_closes, "tRAS"),
     (closed_by_a_read, "closed"),
     (auto_precharge, "command"),
+    (masked, "mask"),
     (unknown_command, "command"),
     (clock_off, "command"),
 ]

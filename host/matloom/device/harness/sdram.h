@@ -36,13 +36,14 @@ enum SdramRule : uint32_t {
   kSdramUndriven,      // nobody drives the data of a WRITE
   kSdramUnwritten,     // READ of a byte that was never written (where that is refused)
   kSdramCommand,       // a command this model does not know, or a clock that is not enabled
+  kSdramMask,          // a byte of a WRITE is masked where the board has wired the masks low
   kSdramRules,
 };
 
 struct SdramShape {
   uint32_t data_bytes, banks, rows, columns;
   uint32_t cas_latency, rcd, rp, ras, rc, rfc, wr, rrd, mrd, refresh, power_up, initial_refreshes;
-  uint32_t refuse_unwritten;
+  uint32_t refuse_unwritten, maskless;
 };
 
 struct SdramPins {
@@ -74,7 +75,7 @@ class Sdram {
     command(pins);
     advance(pins);
     // What comes at the next edge; a mask counts two edges after it was seen.
-    outputs_[(edge_ + 2) % kAhead].mask = pins.dqm;
+    outputs_[(edge_ + 2) % kAhead].mask = shape_.maskless ? 0 : pins.dqm;
     if (initialised_ && edge_ - start_ >= (done_ + 2) * uint64_t{shape_.refresh}) {
       note(kSdramRefresh);
     }
@@ -292,9 +293,10 @@ class Sdram {
 
   void take(const SdramPins& pins, Row& row, uint64_t first) {
     if (!pins.drive) note(kSdramUndriven);
+    if (shape_.maskless && pins.dqm) note(kSdramMask);
     banks_[burst_.bank].last_data = edge_;
     for (uint32_t i = 0; i < shape_.data_bytes; ++i) {
-      if (pins.dqm >> i & 1) continue;
+      if (!shape_.maskless && pins.dqm >> i & 1) continue;
       ++written_;
       row.data[first + i] = uint8_t(pins.dq >> 8 * i);
       row.written[first + i] = 1;

@@ -1,0 +1,249 @@
+"""Writes of single bytes to an SDRAM that cannot mask any: read, merged, and written whole."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.fifo import SyncFIFO, SyncFIFOBuffered
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from matloom_rtl.bus.axi import Address, AxiReadSignature, AxiWriteSignature, ReadBeat, WriteBeat
+from matloom_rtl.memory.credit_fifo import CreditFIFO
+from matloom_rtl.memory.stream_register import StreamRegister
+from matloom_rtl.sdram.unanswered import PLACE_BITS, Unanswered
+
+__all__ = ["Merge"]
+
+#: Bursts of writes from their address to their response.
+_BURSTS = 8
+
+#: Beats of writes on their way; more than a read takes, so that it holds up none of them.
+_BEATS = 64
+
+#: Reads of this unit on their way.
+_READS = 8
+
+#: Bursts of reads between this unit and memory, its own among them.
+_ASKED = 16
+
+#: The longest burst, and room for two of them.
+_LONGEST = 256
+_ROOM = 2 * _LONGEST
+
+
+class Merge(wiring.Component):
+    """Pass bursts on to memory; give each beat that lacks strobes its other bytes.
+
+    For a controller whose board has no pins for the masks. Of a beat that has all strobes nothing
+    is asked. For another one its beat is read from memory as soon as it comes (`_enter`), while it
+    waits in a queue with those that came before and after; at the head of the queue the bytes
+    without strobes become those that were read (`_leave`). So several reads are under way, and only
+    the first of a run of rows costs the time of a read. Whatever leaves has all strobes.
+
+    **Order.** A read of a beat must see the writes to it that came before, and not yet those that
+    come after. The latter are behind it in the queue. Of the former it is held until the burst has
+    its response, if that burst has the beat (`Unanswered`): two rows that share a beat take turns,
+    others do not wait for each other. Bytes that a beat has no strobes for are written as they
+    are; a read of theirs meanwhile finds the same. A response is passed on as it comes, so a read
+    that is asked for after a response sees the write, if memory has it so. Memory must return
+    reads in the order of their addresses, and answer writes in their order: our controller does.
+
+    **No deadlock.** This unit takes every beat and response of memory at once: reads of the
+    initiator's go to memory when all of their beats have a place here, its own likewise, and a
+    burst of writes begins when its response has one. So a beat's read comes back whatever the
+    initiator does with its own reads and responses, and older writes are answered. Reads of both
+    take turns where both are asked for, so none waits for ever.
+
+    Latency: to memory 1 cycle for a read's address, 2 for a write's, 4 for a beat; from memory 3
+    for a beat, 1 for a response. Throughput: a beat a cycle both ways, a burst of writes in two
+    cycles at least; a beat without all strobes keeps its successor waiting for 2 cycles, and longer
+    where memory takes no address. Stalls: any, at each channel; a beat is taken after its burst's
+    address; no output depends on an input of the same cycle, but for the `ready` of an address and
+    `ready` of memory's. A reset forgets all that is under way.
+
+    Parameters
+    ----------
+    bus_bits:
+        Width of the bus.
+
+    Members
+    -------
+    axi_read, axi_write: AxiReadSignature(bus_bits), AxiWriteSignature(bus_bits), in
+        The initiator's.
+    memory_read, memory_write: AxiReadSignature(bus_bits), AxiWriteSignature(bus_bits), out
+        To memory; all strobes are 1. The unit's own reads have id 0.
+    """
+
+    def __init__(self, bus_bits: int):
+        self._bits = bus_bits
+        self._index_bits = (bus_bits // 8 - 1).bit_length()
+        read, write = AxiReadSignature(bus_bits), AxiWriteSignature(bus_bits)
+        super().__init__(
+            {
+                "axi_read": In(read),
+                "axi_write": In(write),
+                "memory_read": Out(read),
+                "memory_write": Out(write),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.unanswered = unanswered = Unanswered(_BURSTS)
+        m.submodules.queue = queue = SyncFIFOBuffered(
+            width=WriteBeat(self._bits).size, depth=_BEATS
+        )
+        m.submodules.found = found = CreditFIFO(width=self._bits, depth=_READS)
+        may_begin = self._respond(m, unanswered)
+        # A beat has to be read: its address, while its burst is the newest.
+        wanted, place, granted = Signal(), Signal(32 - self._index_bits), Signal()
+        self._enter(m, unanswered, queue, (may_begin, wanted, place, granted))
+        merged = self._leave(m, queue, found)
+        m.d.comb += granted.eq(self._ask(m, unanswered, wanted, place, merged))
+        self._receive(m, found)
+        return m
+
+    def _respond(self, m: Module, unanswered):
+        """Pass on responses, each of which has its place; return whether a burst may begin."""
+        come, b = self.memory_write.b, self.axi_write.b
+        m.submodules.responses = responses = SyncFIFO(
+            width=len(come.payload.as_value()), depth=_BURSTS
+        )
+        under_way = Signal(range(_BURSTS + 1))
+        m.d.comb += [
+            come.ready.eq(1),
+            unanswered.answered.eq(come.valid),
+            responses.w_en.eq(come.valid),
+            responses.w_data.eq(come.payload),
+            b.valid.eq(responses.r_rdy),
+            b.payload.eq(responses.r_data),
+            responses.r_en.eq(b.ready),
+        ]
+        m.d.sync += under_way.eq(under_way + unanswered.begin - (b.valid & b.ready))
+        return under_way != _BURSTS
+
+    def _enter(self, m: Module, unanswered, queue, signals):
+        """Take addresses and beats; ask for what a beat lacks, before more of them come."""
+        may_begin, wanted, place, granted = signals
+        aw, w, out = self.axi_write.aw, self.axi_write.w, self.memory_write.aw
+        waits, waiting = Signal(), Signal(Address, reset_less=True)
+        shown = Signal(Address, reset_less=True)
+        active, left = Signal(), Signal(8, reset_less=True)
+        current = Signal.like(place, reset_less=True)
+        go, lacks, ends, begins = Signal(), Signal(), Signal(), Signal()
+        m.d.comb += [
+            aw.ready.eq(~waits),
+            out.payload.eq(shown),
+            w.ready.eq(active & queue.w_rdy & ~wanted),
+            queue.w_en.eq(go),
+            queue.w_data.eq(w.payload),
+            go.eq(w.valid & w.ready),
+            lacks.eq(go & ~w.payload.strb.all()),
+            ends.eq(go & (left == 0)),
+            # The burst of a beat that is wanted stays the newest.
+            begins.eq(
+                waits & may_begin & ~wanted & ~lacks & (~active | ends) & (~out.valid | out.ready)
+            ),
+            unanswered.begin.eq(begins),
+            unanswered.start.eq(waiting.addr[self._index_bits :]),
+            unanswered.len.eq(waiting.len),
+        ]
+        with m.If(aw.ready):
+            m.d.sync += [waits.eq(aw.valid), waiting.eq(aw.payload)]
+        with m.If(out.ready):
+            m.d.sync += out.valid.eq(0)
+        with m.If(go):
+            m.d.sync += [active.eq(~ends), left.eq(left - 1), current.eq(current + 1)]
+        with m.If(begins):
+            m.d.sync += [waits.eq(0), out.valid.eq(1), shown.eq(waiting), active.eq(1)]
+            m.d.sync += [left.eq(waiting.len), current.eq(waiting.addr[self._index_bits :])]
+        with m.If(granted):
+            m.d.sync += wanted.eq(0)
+        with m.If(lacks):
+            m.d.sync += [wanted.eq(1), place.eq(current)]
+
+    def _ask(self, m: Module, unanswered, wanted, place, merged):
+        """Ask memory for the initiator's bursts and for beats that are wanted; return the latter.
+
+        What is asked for is noted, by whom and in its order, for `_receive`.
+        """
+        ar, r = self.axi_read.ar, self.axi_read.r
+        m.submodules.asked = asked = SyncFIFO(width=1, depth=_ASKED)
+        m.submodules.addresses = addresses = StreamRegister(Address)
+        connect(m, addresses.o, flipped(self.memory_read.ar))
+        # A beat that no older burst holds stays so: none begins meanwhile.
+        settled, own, recent, may = Signal(), Signal(), Signal(), Signal()
+        owed, promised = Signal(range(_READS + 1)), Signal(range(_ROOM + 1))
+        passed, freed, taken = Signal(), Signal(), Signal()
+        m.d.comb += [
+            unanswered.place.eq(place[:PLACE_BITS]),
+            may.eq(addresses.i.ready & asked.w_rdy),
+            own.eq(settled & wanted & ~recent & (owed != _READS)),
+            ar.ready.eq(may & ~own & (promised < _LONGEST)),
+            passed.eq(ar.valid & ar.ready),
+            taken.eq(own & may),
+            addresses.i.valid.eq(asked.w_en),
+            addresses.i.payload.eq(ar.payload),
+            asked.w_en.eq(passed | taken),
+            asked.w_data.eq(own),
+        ]
+        with m.If(own):
+            m.d.comb += addresses.i.payload.eq(Cat(Const(0, 1 + self._index_bits), place))
+        with m.If(may):
+            m.d.sync += recent.eq(own)
+        m.d.sync += [
+            settled.eq(wanted & ~unanswered.held),
+            owed.eq(owed + taken - merged),
+            # Places count as free a cycle late, for a shorter path.
+            freed.eq(r.valid & r.ready),
+            promised.eq(promised + Mux(passed, ar.payload.len + 1, 0) - freed),
+        ]
+        return taken
+
+    def _receive(self, m: Module, found):
+        """Take what memory returns, for the initiator or for `found`."""
+        come, asked = self.memory_read.r, m.submodules.asked
+        m.submodules.beats = beats = SyncFIFOBuffered(width=ReadBeat(self._bits).size, depth=_ROOM)
+        # Block RAM is slow to show what it holds: a register stands between it and the rest.
+        m.submodules.shown = shown = StreamRegister(ReadBeat(self._bits))
+        connect(m, shown.o, flipped(self.axi_read.r))
+        m.d.comb += [
+            come.ready.eq(1),
+            asked.r_en.eq(come.valid & come.payload.last),
+            found.w_en.eq(come.valid & asked.r_data),
+            found.w_data.eq(come.payload.data),
+            beats.w_en.eq(come.valid & ~asked.r_data),
+            beats.w_data.eq(come.payload),
+            shown.i.payload.eq(beats.r_data),
+            shown.i.valid.eq(beats.r_rdy),
+            beats.r_en.eq(shown.i.ready),
+        ]
+
+    def _leave(self, m: Module, queue, found):
+        """Give beats the bytes that they lack; return whether one was taken from `found`."""
+        layout = WriteBeat(self._bits)
+        m.submodules.head = head = StreamRegister(layout)
+        m.submodules.whole = whole = StreamRegister(
+            data.StructLayout({"data": self._bits, "last": 1})
+        )
+        beat, out = head.o.payload, self.memory_write.w
+        lacks, merged = Signal(), Signal()
+        m.d.comb += [
+            head.i.payload.eq(queue.r_data),
+            head.i.valid.eq(queue.r_rdy),
+            queue.r_en.eq(head.i.ready),
+            lacks.eq(~beat.strb.all()),
+            whole.i.valid.eq(head.o.valid & (~lacks | found.r_rdy)),
+            head.o.ready.eq(whole.i.ready & (~lacks | found.r_rdy)),
+            merged.eq(whole.i.valid & whole.i.ready & lacks),
+            found.r_en.eq(merged),
+            whole.i.payload.last.eq(beat.last),
+            out.valid.eq(whole.o.valid),
+            whole.o.ready.eq(out.ready),
+            out.payload.data.eq(whole.o.payload.data),
+            out.payload.last.eq(whole.o.payload.last),
+            out.payload.strb.eq(-1),
+        ]
+        for index in range(self._bits // 8):
+            place = slice(8 * index, 8 * index + 8)
+            byte = Mux(beat.strb[index], beat.data[place], found.r_data[place])
+            m.d.comb += whole.i.payload.data[place].eq(byte)
+        return merged
