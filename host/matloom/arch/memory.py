@@ -183,6 +183,9 @@ MEMORIES = {
     "ulx3s-sdram-64": Memory(bytes_a_cycle=Fraction(96, 49), read_latency=18, write_latency=138),
     # That of a Tang Nano 20K: 32 bits less 12 cycles of each 843, one column a beat.
     "tang-nano-sdram": Memory(bytes_a_cycle=Fraction(71, 18), read_latency=15, write_latency=26),
+    # That of a Colorlight 5A-75B: 32 bits less 12 cycles of each 976, and the unit that stands in
+    # for masks (matloom_rtl.sdram.merge): 4 cycles for reads, 5 for writes.
+    "colorlight-sdram": Memory(bytes_a_cycle=Fraction(79, 20), read_latency=19, write_latency=31),
     # Block RAM of a board without other memory (docs/boards.md, How it is made): the next burst of
     # writes waits two cycles for the response of the last, reads follow one another at once.
     "board-block": Memory(read_latency=7, write_latency=1, outstanding=2),
@@ -191,7 +194,7 @@ MEMORIES = {
 #: Memories of boards with their own engine and clock, by the name that a board says to the host.
 BOARD_MEMORIES = {
     "arty-a7-35t": "board-block",
-    "colorlight-5a75b": "board-block",
+    "colorlight-5a75b": "colorlight-sdram",
     "orangecrab-85f": "board-block",
     "tang-nano-20k": "tang-nano-sdram",
     "ulx3s-25f": "ulx3s-sdram",

@@ -40,13 +40,14 @@ def _source(name: str, config: str | None, cpu: str | None) -> Source:
     pll, link = settings_for(board, baud=clock_hz // _divisor(cpu))
     soc = SocSettings(link=link, rom=boot_rom(), cpu=cpu) if cpu else None
     has_sdram = board.memory.kind == "sdram"
+    wired = tuple(f"MATLOOM_WIRED_{name.upper()}" for name in board.memory.wired)
     return Source(
         top=BOARD_TOP,
         verilog=board_verilog(board, engine, pll, link, soc),
         label=f"board-{board.name}{'-soc' if cpu else ''}-{engine.digest:08x}",
         harness=_FOLDER / "board.cpp",
         models=(_FOLDER / "cells.v", *([cpu_source(cpu)] if cpu else [])),
-        defines=("MATLOOM_SDRAM",) if has_sdram else (),
+        defines=("MATLOOM_SDRAM", *wired) if has_sdram else (),
         options=("--pins-inout-enables",) if has_sdram else (),
     )
 

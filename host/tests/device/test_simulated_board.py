@@ -93,7 +93,10 @@ def test_no_such_board():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("board", "config"), [(BOARD, "small"), ("tang-nano-20k", "nano")])
+@pytest.mark.parametrize(
+    ("board", "config"),
+    [(BOARD, "small"), ("tang-nano-20k", "nano"), ("colorlight-5a75b", "nano")],
+)
 def test_keyword_spotting_by_the_command_line(board, config, models, tmp_path):
     """`matloom run` on a board with its own engine, compared with the functional model.
 

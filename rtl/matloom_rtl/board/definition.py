@@ -1,11 +1,12 @@
 """Board files: what a board has, and what is to be built for it."""
 
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from matloom.arch.sdram import SDRAMS, load_sdram
+from matloom.arch.sdram import SDRAMS, InvalidSdram, load_sdram
 from matloom_rtl.fpga.vivado import BOARD_DEVICES
 
 __all__ = ["BOARD_FOLDER", "Board", "BoardError", "board_names", "load_board"]
@@ -19,6 +20,9 @@ PORTS = ("clk", "uart_rx", "uart_tx")
 #: Kinds of external memory, and the fields of each.
 MEMORIES = {"block": {"kind", "bytes"}, "sdram": {"kind", "part", "pins"}}
 
+#: Signals of an SDRAM that a board may have wired: clk_en high, cs and dqm low.
+WIRED = ("clk_en", "cs", "dqm")
+
 
 class BoardError(ValueError):
     """A board that cannot be built; the message names file, thing, rule and value."""
@@ -29,13 +33,15 @@ class Memory:
     """External memory: its `kind`, one of `MEMORIES`, and its size.
 
     An SDRAM has its `part`, by `matloom.arch.sdram`, and `pins`: its resource of the definition, or
-    a table with the sites of each signal and the attributes of their buffers.
+    a table with the sites of each signal and the attributes of their buffers. Those of `wired`,
+    some of `WIRED`, have no pins.
     """
 
     kind: str
     bytes: int
     part: str = ""
     pins: str | dict[str, Any] = ""
+    wired: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,8 +138,11 @@ def _board(path: Path, values: dict[str, Any]) -> Board:
     return Board(**(values | changed))
 
 
-def _memory(kind: str, part: str = "", pins: str | dict[str, Any] = "", bytes: int = 0) -> Memory:
-    return Memory(kind=kind, bytes=load_sdram(part).bytes if part else bytes, part=part, pins=pins)
+def _memory(
+    kind: str, part: str = "", bytes: int = 0, wired: Sequence[str] = (), **others: Any
+) -> Memory:
+    size = load_sdram(part).bytes if part else bytes
+    return Memory(kind=kind, bytes=size, part=part, wired=tuple(wired), **others)
 
 
 def _check_type(path: Path, name: str, value: Any, kind: Any) -> None:
@@ -152,13 +161,18 @@ def _check_values(path: Path, values: dict[str, Any]) -> None:
     kind = memory.get("kind")
     require("memory.kind", kind in MEMORIES, f"be one of {', '.join(MEMORIES)}", kind)
     fields_ = MEMORIES[kind]
-    require("memory", set(memory) == fields_, f"have {', '.join(sorted(fields_))}", sorted(memory))
+    may = {"wired"} if kind == "sdram" else set()
+    good = fields_ <= set(memory) <= fields_ | may
+    require("memory", good, f"have {', '.join(sorted(fields_))}", sorted(memory))
     if kind == "block":
         size = memory["bytes"]
         require("memory.bytes", type(size) is int and size > 0, "be a positive integer", size)
     else:
-        part, places = memory["part"], memory["pins"]
-        require("memory.part", part in SDRAMS, f"be one of {', '.join(SDRAMS)}", part)
+        part, places, wired = memory["part"], memory["pins"], memory.get("wired", [])
+        rule = f"be one of {', '.join(SDRAMS)}, or '2 x' one of 16 bits"
+        require("memory.part", _is_part(part), rule, part)
+        good = isinstance(wired, list) and all(name in WIRED for name in wired)
+        require("memory.wired", good, f"list some of {', '.join(WIRED)}", wired)
         named_pins = isinstance(places, str) and bool(values.get("definition"))
         good = named_pins or (isinstance(places, dict) and all(map(_sites, places.values())))
         require("memory.pins", good, "be a resource of the definition or lists of sites", places)
@@ -173,6 +187,13 @@ def _check_values(path: Path, values: dict[str, Any]) -> None:
         named = isinstance(place, str) and bool(values.get("definition"))
         sited = isinstance(place, dict) and isinstance(place.get("site"), str)
         require(f"pins.{port}", named or sited, "be a resource or have a site", place)
+
+
+def _is_part(name: Any) -> bool:
+    try:
+        return isinstance(name, str) and bool(load_sdram(name))
+    except InvalidSdram:
+        return False
 
 
 def _sites(value: Any) -> bool:

@@ -37,7 +37,14 @@ def places(board: Board) -> dict[str, Place]:
 def _sdram(board: Board) -> dict[str, Place]:
     """Return the places of the SDRAM's pins."""
     found = {}
-    for name, width in port_widths(board.memory.part).items():
+    for name in board.memory.wired:
+        sites, _ = _sdram_signal(board, name)
+        if sites:
+            raise BoardError(
+                f"memory.wired of {board.name} must be signals without pins, not {name!r}, which "
+                f"has {', '.join(sites)}"
+            )
+    for name, width in port_widths(board.memory.part, board.memory.wired).items():
         sites, attributes = _sdram_signal(board, name)
         if len(sites) != width:
             source = board.definition or "its file"

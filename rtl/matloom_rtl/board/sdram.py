@@ -7,6 +7,7 @@ back tAC after that edge, in the cycle in which its register takes it. Registers
 than next to the controller, because nextpnr knows no time to a pin: their wires are of no account.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ from matloom.arch.sdram import load_sdram
 from matloom_rtl.board.pin_registers import PIN_REGISTERS
 from matloom_rtl.bus.axi import AxiReadSignature, AxiWriteSignature
 from matloom_rtl.sdram.controller import SdramController
+from matloom_rtl.sdram.merge import Merge
 from matloom_rtl.sdram.pins import SdramPinsSignature
 
 __all__ = ["PIN_CYCLES", "BoardSdram", "port_widths"]
@@ -29,12 +31,16 @@ PIN_CYCLES = 2
 _ACTIVE_LOW = ("cs", "ras", "cas", "we")
 
 
-def port_widths(part: str) -> dict[str, int]:
-    """Return the signals of an SDRAM, as `SDRAMResource` names them, and how many pins each has."""
+def port_widths(part: str, wired: Collection[str] = ()) -> dict[str, int]:
+    """Return the signals of an SDRAM, as `SDRAMResource` names them, and how many pins each has.
+
+    Those of `wired` have none.
+    """
     members = SdramPinsSignature(load_sdram(part)).members
     names = ("clk_en", "cs", "ras", "cas", "we", "ba", "a", "dqm")
     data_bits = load_sdram(part).data_bits
-    return {"clk": 1, **{name: members[name].shape for name in names}, "dq": data_bits}
+    pins = {name: members[name].shape for name in names if name not in wired}
+    return {"clk": 1, **pins, "dq": data_bits}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +66,9 @@ class BoardSdram(wiring.Component):
         That of the device, by `PIN_REGISTERS`.
     clock_hz, bus_bits, burst_beats:
         As those of `SdramController`.
+    wired:
+        Signals without pins, because the board has them wired. Where these are the masks, beats
+        that lack strobes are read before they are written (`Merge`).
 
     Members
     -------
@@ -69,9 +78,19 @@ class BoardSdram(wiring.Component):
         The bus.
     """
 
-    def __init__(self, part: str, *, family: str, clock_hz: int, bus_bits: int, burst_beats: int):
+    def __init__(
+        self,
+        part: str,
+        *,
+        family: str,
+        clock_hz: int,
+        bus_bits: int,
+        burst_beats: int,
+        wired: Collection[str] = (),
+    ):
         self._registers = PIN_REGISTERS[family]
-        self._widths = port_widths(part)
+        self._widths = port_widths(part, wired)
+        self._merge = Merge(bus_bits) if "dqm" in wired else None
         self._controller = SdramController(
             load_sdram(part),
             clock_hz=clock_hz,
@@ -90,8 +109,9 @@ class BoardSdram(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.controller = controller = self._controller
-        connect(m, flipped(self.axi_read), controller.axi_read)
-        connect(m, flipped(self.axi_write), controller.axi_write)
+        bus = self._bus(m, controller)
+        connect(m, flipped(self.axi_read), bus.axi_read)
+        connect(m, flipped(self.axi_write), bus.axi_write)
         ports = {name: IOPort(width, name=f"sdram_{name}") for name, width in self._widths.items()}
         for name, port in ports.items():
             if name == "clk":
@@ -101,6 +121,15 @@ class BoardSdram(wiring.Component):
             else:
                 self._output_pins(m, name, port, getattr(controller.pins, name))
         return m
+
+    def _bus(self, m: Module, controller: SdramController):
+        """Return what the bus goes to: the controller, or what is before it without masks."""
+        if self._merge is None:
+            return controller
+        m.submodules.merge = merge = self._merge
+        connect(m, merge.memory_read, controller.axi_read)
+        connect(m, merge.memory_write, controller.axi_write)
+        return merge
 
     def _output_pins(self, m: Module, name: str, port: IOPort, value):
         low = name in _ACTIVE_LOW

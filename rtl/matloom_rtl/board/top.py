@@ -104,6 +104,7 @@ class BoardTop(wiring.Component):
             clock_hz=self._link.clock_hz,
             bus_bits=self._config.bus_bits,
             burst_beats=self._config.burst_beats,
+            wired=self._board.memory.wired,
         )
         m.d.comb += memory.clock.eq(clocking.early)
         return memory

@@ -84,7 +84,13 @@ def test_the_part_is_that_of_the_definition():
         (SDRAM, 'kind = "block"', "memory in .* must have bytes, kind, not .'kind'."),
         (SDRAM, BLOCK + '\npart = ""', "memory in .* must have bytes, kind, not .'bytes', 'kind',"),
         ("IS42S16160", "IS42", "memory.part in .* must be one of IS42S16160, .*, not 'IS42'"),
+        ('"IS42S16160"', '"2 x GW2AR-18"', "memory.part in .* must be .*, not '2 x GW2AR-18'"),
         ('pins = "sdram"', "pins = 7", "memory.pins in .* must be a resource .*, not 7"),
+        (
+            'pins = "sdram"',
+            'pins = "sdram"\nwired = ["dqm", "clk"]',
+            r"memory.wired in .* must list some of clk_en, cs, dqm, not \['dqm', 'clk'\]",
+        ),
         ('uart_rx = "uart.rx"\n', "", "pins in .* must name clk, uart_rx, uart_tx"),
         ('clk = "clk25"', "clk = 7", r"pins.clk in .* must be a resource or have a site, not 7"),
         ("[pins]", "[pins", "must be TOML: "),
@@ -146,6 +152,43 @@ def test_the_sdram_of_the_ulx3s(name):
     assert len(found) == 3 + 39
 
 
+def test_the_sdrams_of_the_colorlight():
+    """By hardware_V7.0.md of q3k/chubby75, the ends of each vector; CKE, CS, DQM have no pins."""
+    pytest.importorskip("amaranth_boards", reason="amaranth-boards is absent: extra boards")
+    board = load_board("colorlight-5a75b")
+    assert board.memory.bytes == 4 << 20
+    found = {port: place.site for port, place in places(board).items() if "sdram" in port}
+    known = {"clk": "C6", "we": "C7", "cas": "E7", "ras": "D7", "ba": "A7", "a[0]": "A9"}
+    known |= {"a[10]": "C8", "dq[0]": "B13", "dq[15]": "B2", "dq[16]": "E2", "dq[31]": "E11"}
+    assert {port: found[f"sdram_{port}"] for port in known} == known
+    assert len(found) == 5 + 11 + 32
+
+
+COLORLIGHT = (BOARD_FOLDER / "colorlight-5a75b.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "message"),
+    [
+        (COLORLIGHT, '"clk_en", "cs", ', '"clk_en", ', "with 1 pins cs, not 'sdram', which has 0"),
+        (COLORLIGHT, ', "dqm"]', "]", "Colorlight_5A75B_R70Platform with 4 pins dqm, .* has 0"),
+        (
+            LINES,
+            'pins = "sdram"',
+            'pins = "sdram"\nwired = ["cs"]',
+            "memory.wired of ulx3s-85f must be signals without pins, not 'cs', which has P20",
+        ),
+    ],
+)
+def test_mistakes_in_what_is_wired(text, old, new, message, tmp_path):
+    pytest.importorskip("amaranth_boards", reason="amaranth-boards is absent: extra boards")
+    assert text.count(old) == 1
+    path = tmp_path / "mine.toml"
+    path.write_text(text.replace(old, new))
+    with pytest.raises(BoardError, match=message):
+        places(load_board(str(path)))
+
+
 @pytest.mark.parametrize("name", ["ulx3s-85f", "ulx3s-25f"])
 def test_one_bitstream_for_each_chip_that_a_ulx3s_may_have(name):
     """At the board's clock the part of its file waits no shorter than any of the others."""
@@ -181,6 +224,7 @@ def test_a_board_with_a_processor_may_be_slower():
         ("ulx3s-85f", "ulx3s-sdram-64"),
         ("ulx3s-25f", "ulx3s-sdram"),
         ("tang-nano-20k", "tang-nano-sdram"),
+        ("colorlight-5a75b", "colorlight-sdram"),
     ],
 )
 def test_the_memory_of_the_compiler_is_that_of_the_board(name, memory):
@@ -190,8 +234,10 @@ def test_the_memory_of_the_compiler_is_that_of_the_board(name, memory):
     timing = part.timing(board.clock_hz)
     found, config = load_memory(memory), load_config(board.config)
     columns = config.bus_bits // part.data_bits
-    assert found.read_latency == 10 + timing.cas_latency + columns + PIN_CYCLES
-    assert found.write_latency == 10 + config.burst_beats * columns
+    # What the docstring of `Merge` has: 1 and 3 cycles of a read, 4 and 1 of a write.
+    before = (4, 5) if "dqm" in board.memory.wired else (0, 0)
+    assert found.read_latency == 10 + timing.cas_latency + columns + PIN_CYCLES + before[0]
+    assert found.write_latency == 10 + config.burst_beats * columns + before[1]
     bytes_ = part.data_bits / 8 * (1 - 12 / timing.refresh_due)
     assert found.rate == pytest.approx(bytes_, rel=0.002)
 
@@ -201,6 +247,7 @@ def test_the_compiler_knows_the_memory_of_each_board():
         ("IS42S16160", 32): "ulx3s-sdram",
         ("IS42S16160", 64): "ulx3s-sdram-64",
         ("GW2AR-18", 32): "tang-nano-sdram",
+        ("2 x M12L16161A", 32): "colorlight-sdram",
     }
     found = {}
     for name in board_names():

@@ -69,7 +69,25 @@ def test_an_sdram_has_a_register_at_each_pin(sdram_plan):
     lead = int(setting["CLKOP_DIV"]) - late
     assert 1 <= lead <= int(setting["CLKOP_DIV"]) / 8
     assert sdram_plan.describe()["memory"]["part"] == "IS42S16160"
+    assert f"{BOARD_TOP}.memory.merge" not in text
     assert "[16383:0]" not in text
+
+
+def test_what_a_board_has_wired_is_no_port():
+    """Two chips side by side: 16 outputs with the clock, none of them clk_en, cs or a mask."""
+    board = load_board("colorlight-5a75b")
+    text = board_verilog(board, load_config(LEAST), *settings_for(board))
+    ports = {port["name"] for port in ports_of(text, BOARD_TOP) if "sdram" in port["name"]}
+    names = ("clk", "ras", "cas", "we", "ba", "a")
+    assert ports == {f"sdram_{name}" for name in names}
+    assert re.search(r"^  inout \[31:0\] sdram_dq;", text, re.MULTILINE)
+    cells = {name: len(re.findall(rf"^  {name} ", text, re.MULTILINE)) for name in CELLS}
+    assert cells == {
+        **{"ODDRX1F": 1, "OB": 16, "BB": 32, "IFS1P3DX": 32},
+        **{"OFS1P3DX": 32 + 12, "OFS1P3BX": 32 + 3},
+    }
+    # What reads the bytes that no mask keeps.
+    assert f"{BOARD_TOP}.memory.merge" in text
 
 
 @pytest.mark.slow  # It generates two boards with 288 KiB each.

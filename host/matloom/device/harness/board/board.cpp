@@ -92,9 +92,20 @@ class Simulation {
 
 #ifdef MATLOOM_SDRAM
   static matloom::SdramPins pins(const Vmatloom_board& top) {
-    return {top.sdram_clk_en, !top.sdram_cs, !top.sdram_ras, !top.sdram_cas,
-            !top.sdram_we,    top.sdram_ba,  top.sdram_a,    top.sdram_dqm,
-            top.sdram_dq__en != 0, top.sdram_dq__out};
+    matloom::SdramPins pins = {1, 1, !top.sdram_ras, !top.sdram_cas, !top.sdram_we,
+                               top.sdram_ba, top.sdram_a, 0,
+                               top.sdram_dq__en != 0, top.sdram_dq__out};
+    // What has no pin is wired by the board, as above.
+#ifndef MATLOOM_WIRED_CLK_EN
+    pins.clk_en = top.sdram_clk_en;
+#endif
+#ifndef MATLOOM_WIRED_CS
+    pins.cs = !top.sdram_cs;
+#endif
+#ifndef MATLOOM_WIRED_DQM
+    pins.dqm = top.sdram_dqm;
+#endif
+    return pins;
   }
 #endif
 
