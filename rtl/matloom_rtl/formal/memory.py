@@ -1,6 +1,6 @@
-"""What stands between the engine and its external memory: the SDRAM's port."""
+"""What stands between the engine and its external memory: the SDRAM's port, and its merger."""
 
-from amaranth.hdl import Assert, Assume, Cover, Fragment, Module, Mux, Signal
+from amaranth.hdl import Assert, Assume, Cat, Cover, Fragment, Module, Mux, Signal
 
 from matloom.arch.config import Config
 from matloom.arch.sdram import load_sdram
@@ -10,9 +10,11 @@ from matloom_rtl.formal.proof import Claim, Proof
 from matloom_rtl.link.share import Share
 from matloom_rtl.sdram.chunks import Chunks
 from matloom_rtl.sdram.controller import SdramController
+from matloom_rtl.sdram.merge import Merge
 from matloom_rtl.sdram.port import Port
+from matloom_rtl.sdram.unanswered import PLACE_BITS, Unanswered
 
-__all__ = ["chunks", "memory_proofs", "memory_units", "read_room"]
+__all__ = ["chunks", "memory_proofs", "memory_units", "older_beats", "read_room"]
 
 #: An SDRAM of 16 data bits, which all widths of the bus can have, and a clock that it can have.
 _PART, _CLOCK_HZ = "IS42S16160", 54_000_000
@@ -26,7 +28,7 @@ def memory_units(config: Config) -> list:
         bus_bits=config.bus_bits,
         burst_beats=config.burst_beats,
     )
-    parts = (controller, Share(config))
+    parts = (controller, Share(config), Merge(config.bus_bits))
     return [unit for part in parts for unit in owners(Fragment.get(part, None))]
 
 
@@ -106,12 +108,74 @@ def read_room(unit: Port) -> Claim:
     return Claim(module=m, ports=inputs_of(unit))
 
 
+def older_beats(unit: Unanswered) -> Claim:
+    """Claim that a beat of an older burst without its answer is found, whatever bursts there are.
+
+    One arbitrary burst, which `mark` chooses, is followed from its address to its answer.
+    """
+    m = Module()
+    inside = Inside(unit)
+    m.submodules.unit = inside.fragment
+    mark, count, ahead = Signal(), Signal(8), Signal(8)
+    start, length, slot = Signal(PLACE_BITS), Signal(8), Signal(unit._places)
+    newer, following = Signal(), inside.register(name="following")
+    m.d.comb += [
+        Assume(~unit.begin | (count != unit._places)),
+        Assume(~unit.answered | (count != 0)),
+    ]
+    m.d.sync += count.eq(count + unit.begin - unit.answered)
+    with m.If(unit.begin & mark & (ahead == 0)):
+        m.d.sync += [start.eq(unit.start), length.eq(unit.len), slot.eq(following)]
+        m.d.sync += [ahead.eq(count - unit.answered + 1), newer.eq(0)]
+    with m.Elif(ahead != 0):
+        m.d.sync += [ahead.eq(ahead - unit.answered), newer.eq(newer | unit.begin)]
+    past = (unit.place - start)[:PLACE_BITS]
+    m.d.comb += [
+        implies((ahead != 0) & newer & (past <= length), unit.held),
+        implies(count == 0, ~unit.held),
+        Cover((ahead == 2) & newer & unit.held & (count == unit._places)),
+    ]
+    _older_lemmas(m, inside, (count, ahead, slot, newer), (start, length))
+    return Claim(module=m, ports=(*inputs_of(unit), mark))
+
+
+def _older_lemmas(m: Module, inside: Inside, marked, burst) -> None:
+    """Claim that the places are a ring from the oldest burst on, and where the marked one is."""
+    count, ahead, slot, newer = marked
+    places = inside.unit._places
+    newest, following, oldest = (
+        inside.register(name=name) for name in ("newest", "following", "oldest")
+    )
+    used = Cat(inside.register(name=f"used_{index}") for index in range(places))
+    m.d.comb += [
+        Assert((oldest != 0) & ((oldest & (oldest - 1)) == 0) & (count <= places)),
+        Assert(Mux(newest == 0, count == 0, newest.rotate_left(1) == following)),
+        implies(ahead != 0, (ahead <= count) & (newer == (ahead != count))),
+        implies(ahead != 0, newer == (slot != newest)),
+    ]
+    for index in range(places):
+        turned = oldest.rotate_left(index)
+        m.d.comb += [
+            Assert((used & turned).any() == (count > index)),
+            implies(count % places == index, following == turned),
+            implies(ahead == index + 1, slot == turned),
+        ]
+        here = (ahead != 0) & slot[index]
+        for name, value in zip(("start", "len"), burst, strict=True):
+            m.d.comb += implies(here, inside.register(name=f"{name}_{index}") == value)
+
+
 #: Of each unit its claim, the depths of induction and covers, and what is proven.
-_TABLE = {Chunks: (chunks, 2, 20), Port: (read_room, 3, 40)}
+_TABLE = {
+    Chunks: (chunks, 2, 20),
+    Port: (read_room, 3, 40),
+    Unanswered: (older_beats, 1, 20),
+}
 _STATEMENTS = {
     Chunks: "the chunks of a burst are its beats in order, each once, none across a cut and none "
     "shorter than it must be",
     Port: "every beat that the SDRAM reads has a place when it comes",
+    Unanswered: "a beat that an older burst of writes without its answer has is found",
 }
 
 

@@ -71,13 +71,15 @@ class Initiator:
         bursts, under_way = self._lists[direction], self._under_way[direction]
         if not bursts:
             return None
-        address, beats = bursts.popleft()
+        # It stays in the list while it waits, so that who takes the answers waits, too.
+        address, beats = bursts[0]
         while (
             len(under_way) >= self._outstanding
             or not self._apart(direction, address, beats)
             or self._idle()
         ):
             await ctx.tick()
+        bursts.popleft()
         burst = _Burst(self._random.randrange(2), address, beats)
         under_way.append(burst)
         return burst

@@ -49,7 +49,8 @@ class Unanswered(wiring.Component):
         m = Module()
         # One hot: the place of the newest, that of the next and that of the oldest burst.
         newest = Signal(self._places)
-        following, oldest = Signal(self._places, init=1), Signal(self._places, init=1)
+        following = Signal(self._places, init=1)
+        oldest = Signal(self._places, init=1)
         with m.If(self.begin):
             m.d.sync += [newest.eq(following), following.eq(following.rotate_left(1))]
         with m.If(self.answered):

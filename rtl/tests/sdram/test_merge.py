@@ -243,13 +243,16 @@ def test_a_row_waits_for_the_one_whose_beat_it_shares():
 
 
 def test_a_slow_reader_stops_no_writer():
-    """An initiator that takes what it reads after the response of its writes gets both."""
+    """An initiator that takes what it reads after the response of its writes gets both.
+
+    It asks for more beats than there are places.
+    """
     dut, initiator, memory = bench_of(
         32,
         Rows,
         rows=[(3 + 16 * index, 9) for index in range(20)],
-        reads=[(1024 + 64 * index, 16) for index in range(12)],
-        outstanding=12,
+        reads=[(1024 + 64 * index, 16) for index in range(48)],
+        outstanding=48,
     )
     receive, respond = initiator.receive, initiator.respond
     over = []
