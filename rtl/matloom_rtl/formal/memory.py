@@ -10,7 +10,7 @@ from matloom_rtl.formal.proof import Claim, Proof
 from matloom_rtl.link.share import Share
 from matloom_rtl.sdram.chunks import Chunks
 from matloom_rtl.sdram.controller import SdramController
-from matloom_rtl.sdram.merge import Merge
+from matloom_rtl.sdram.merge import BURSTS
 from matloom_rtl.sdram.port import Port
 from matloom_rtl.sdram.unanswered import PLACE_BITS, Unanswered
 
@@ -21,14 +21,14 @@ _PART, _CLOCK_HZ = "IS42S16160", 54_000_000
 
 
 def memory_units(config: Config) -> list:
-    """Return the units of an SDRAM controller and of a shared port, as boards have them."""
+    """Return the units of an SDRAM controller, a shared port and others that boards have."""
     controller = SdramController(
         load_sdram(_PART),
         clock_hz=_CLOCK_HZ,
         bus_bits=config.bus_bits,
         burst_beats=config.burst_beats,
     )
-    parts = (controller, Share(config), Merge(config.bus_bits))
+    parts = (controller, Share(config), Unanswered(BURSTS))
     return [unit for part in parts for unit in owners(Fragment.get(part, None))]
 
 

@@ -10,10 +10,10 @@ from matloom_rtl.memory.credit_fifo import CreditFIFO
 from matloom_rtl.memory.stream_register import StreamRegister
 from matloom_rtl.sdram.unanswered import PLACE_BITS, Unanswered
 
-__all__ = ["Merge"]
+__all__ = ["BURSTS", "Merge"]
 
 #: Bursts of writes from their address to their response.
-_BURSTS = 8
+BURSTS = 8
 
 #: Beats of writes on their way; more than a read takes, so that it holds up none of them.
 _BEATS = 64
@@ -87,7 +87,7 @@ class Merge(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.unanswered = unanswered = Unanswered(_BURSTS)
+        m.submodules.unanswered = unanswered = Unanswered(BURSTS)
         m.submodules.queue = queue = SyncFIFOBuffered(
             width=WriteBeat(self._bits).size, depth=_BEATS
         )
@@ -105,9 +105,9 @@ class Merge(wiring.Component):
         """Pass on responses, each of which has its place; return whether a burst may begin."""
         come, b = self.memory_write.b, self.axi_write.b
         m.submodules.responses = responses = SyncFIFO(
-            width=len(come.payload.as_value()), depth=_BURSTS
+            width=len(come.payload.as_value()), depth=BURSTS
         )
-        under_way = Signal(range(_BURSTS + 1))
+        under_way = Signal(range(BURSTS + 1))
         m.d.comb += [
             come.ready.eq(1),
             unanswered.answered.eq(come.valid),
@@ -118,7 +118,7 @@ class Merge(wiring.Component):
             responses.r_en.eq(b.ready),
         ]
         m.d.sync += under_way.eq(under_way + unanswered.begin - (b.valid & b.ready))
-        return under_way != _BURSTS
+        return under_way != BURSTS
 
     def _enter(self, m: Module, unanswered, queue, signals):
         """Take addresses and beats; ask for what a beat lacks, before more of them come."""

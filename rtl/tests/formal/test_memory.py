@@ -4,9 +4,11 @@ import pytest
 
 from matloom.arch.config import load_config
 from matloom_rtl.formal.engine import FAILED
-from matloom_rtl.formal.memory import chunks, memory_units, read_room
+from matloom_rtl.formal.memory import chunks, memory_units, older_beats, read_room
 from matloom_rtl.sdram.chunks import Chunks
+from matloom_rtl.sdram.merge import BURSTS
 from matloom_rtl.sdram.port import Port
+from matloom_rtl.sdram.unanswered import Unanswered
 
 
 @pytest.fixture(scope="module")
@@ -26,4 +28,15 @@ def test_a_chunk_beyond_its_burst_is_not_proven(prove, mutated, plan):
 def test_room_that_is_promised_twice_is_not_proven(prove, mutated, plan):
     mutant = mutated(Port, ("taken.eq(~self.chunks.valid & ~recent &", "taken.eq(1 &"))
     result = prove(lambda: read_room(mutant(plan)), depth=12, cover_depth=1)
+    assert (result.verdict, result.detail[:6]) == (FAILED, "prove:")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "change",
+    [("(past <= length)", "(past < length)"), ("self.answered & oldest[index]", "self.answered")],
+)
+def test_an_older_burst_that_is_overlooked_is_not_proven(prove, mutated, change):
+    mutant = mutated(Unanswered, change)
+    result = prove(lambda: older_beats(mutant(BURSTS)), depth=6, cover_depth=1)
     assert (result.verdict, result.detail[:6]) == (FAILED, "prove:")

@@ -20,7 +20,7 @@ def test_every_unit_has_its_proofs():
         "bursts": {"Bursts"},
         "dependencies": {"Dispatch", "InstructionMemory", "UnitQueue"},
         "bus": {"Fetch", "Load", "ReadPort", "Registers", "Store"},
-        "memory": {"Chunks", "Port"},
+        "memory": {"Chunks", "Port", "Unanswered"},
         "requantising": {"Lane", "Quotient"},
         "conversions": {"Narrow", "Widen"},
     }
