@@ -92,9 +92,17 @@ def link_block_rams() -> int:
     return 1
 
 
-def memory_block_rams(kind: str, size: int, bus_bits: int) -> int:
-    """Return the block RAMs of a board's external memory: of `size` bytes, or an SDRAM's queues."""
+def memory_block_rams(kind: str, size: int, bus_bits: int, masks: bool = True) -> int:
+    """Return the block RAMs of a board's external memory: of `size` bytes, or an SDRAM's queues.
+
+    An SDRAM without byte masks has queues more, that of writes in tables on a bus of 32 bits.
+    """
     if kind == "block":
         return -(-size // 2048)
     # A beat that was read has id and `last`, one to be written a strobe for each byte.
-    return _of_bits(bus_bits + 2) + _of_bits(bus_bits * 9 // 8)
+    queues = _of_bits(bus_bits + 2) + _of_bits(bus_bits * 9 // 8)
+    if not masks:
+        # With a response's two bits, and with `last`.
+        queues += _of_bits(bus_bits + 4)
+        queues += _of_bits(bus_bits * 9 // 8 + 1) if bus_bits > 32 else 0
+    return queues

@@ -73,6 +73,7 @@ def _part(name: str, freq: float | None) -> Any:
         of_a_cell=_OF_A_CELL.get(device.family, 1),
         memory_kind=board.memory.kind,
         memory_bytes=board.memory.bytes,
+        memory_masks="dqm" not in board.memory.wired,
         clock_mhz=float(pll.output_hz) / 1e6,
     )
 

@@ -57,6 +57,8 @@ class Part:
         Multiplier blocks that a product of bytes takes.
     memory_kind, memory_bytes:
         External memory: ``block`` or ``sdram``.
+    memory_masks:
+        Whether single bytes of an SDRAM can be masked.
     clock_mhz:
         The clock to be met.
     """
@@ -70,6 +72,7 @@ class Part:
     memory_kind: str
     memory_bytes: int
     clock_mhz: float
+    memory_masks: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,7 +209,9 @@ class Fit:
             "multipliers": multiplier_blocks(config, soft, part.of_a_cell),
             "block RAMs": own_block_rams(config)
             + link_block_rams()
-            + memory_block_rams(part.memory_kind, part.memory_bytes, config.bus_bits),
+            + memory_block_rams(
+                part.memory_kind, part.memory_bytes, config.bus_bits, part.memory_masks
+            ),
         }
         uses = {
             name: Use(used=needs[name], room=FILL[name] * part.capacity[name], available=available)

@@ -50,7 +50,8 @@ def test_routed_design(path):
     if "board" in report:
         memory = report["memory"]
         rams += link_block_rams()
-        rams += memory_block_rams(memory["kind"], memory["bytes"], config.bus_bits)
+        masks = "dqm" not in memory.get("wired", ())
+        rams += memory_block_rams(memory["kind"], memory["bytes"], config.bus_bits, masks)
     assert multiplier_blocks(config, soft) == area["DSP"]["used"]
     assert rams == area["BRAM"]["used"]
     assert soft == columns_in_tables(config, area["DSP"]["available"])
