@@ -25,16 +25,18 @@ class Memory:
 
     A read finds what memory holds when its address is taken, a write is there with its response,
     not before. Reads return in the order of their addresses, `latency` cycles after; so do
-    responses, after the last beat.
+    responses, after the last beat. An address to read is taken every `pace` cycles at most.
     """
 
-    def __init__(self, dut, contents, *, latency=12, stall=0.0, seed=0):
+    def __init__(self, dut, contents, *, latency=12, pace=1, stall=0.0, seed=0):
         self.contents = bytearray(contents)
         self._read, self._write = dut.memory_read, dut.memory_write
-        self._latency, self._stall = latency, stall
+        self._latency, self._pace, self._stall = latency, pace, stall
         self._random = random.Random(seed + 1)
         self._width = dut.memory_read.signature.bus_bits // 8
         self.addresses = []
+        #: No beat to write is taken.
+        self.held = False
         #: Cycles in which a beat to write, and an address to read, was taken.
         self.beats, self.asked = [], []
         self.benches = [self.serve_reads, self.serve_writes]
@@ -53,7 +55,7 @@ class Memory:
                 shown = beats.popleft()[1]
                 ctx.set(r.payload, shown)
             ctx.set(r.valid, shown is not None)
-            ready = self._open()
+            ready = self._open() and cycle % self._pace == 0
             ctx.set(ar.ready, ready)
             _, _, valid, payload, taken = await ctx.tick().sample(ar.valid, ar.payload, r.ready)
             steady.check(valid, ready, payload.as_bits() if valid else 0)
@@ -82,7 +84,7 @@ class Memory:
                 self._apply(shown, beats)
                 ctx.set(b.payload, {"id": shown.id})
             ctx.set(b.valid, shown is not None)
-            address_ready, beat_ready = self._open(), self._open()
+            address_ready, beat_ready = self._open(), self._open() and not self.held
             ctx.set(aw.ready, address_ready)
             ctx.set(w.ready, beat_ready)
             _, _, address_valid, address, beat_valid, beat, taken = await ctx.tick().sample(
@@ -142,11 +144,13 @@ class Rows(Initiator):
         return {"data": value, "strb": strobes, "last": index == burst.beats - 1}
 
 
-def bench_of(bus_bits, initiator, *, span=4096, latency=12, memory_stall=0.0, **options):
+def bench_of(bus_bits, initiator, *, span=4096, latency=12, memory_stall=0.0, pace=1, **options):
     """Return the unit, its initiator and its memory."""
     dut = Merge(bus_bits)
     contents = random.Random(3).randbytes(span)
-    memory = Memory(dut, contents, latency=latency, stall=memory_stall, seed=options.get("seed", 0))
+    memory = Memory(
+        dut, contents, latency=latency, pace=pace, stall=memory_stall, seed=options.get("seed", 0)
+    )
     return dut, initiator(dut, bytearray(contents), **options), memory
 
 
@@ -273,16 +277,38 @@ def test_a_slow_reader_stops_no_writer():
 
 def test_responses_that_wait_stop_nothing_before_their_places_are_used():
     """Eight bursts that share a beat are written though none of their responses is taken."""
-    dut, initiator, memory = bench_of(32, Rows, rows=[(1, 2)] * 8, outstanding=8)
+    dut, initiator, memory = bench_of(32, Rows, rows=[(1, 2)] * 20, outstanding=20)
     respond = initiator.respond
 
     async def respond_later(ctx):
         while len(memory.beats) < 8:
             await ctx.tick()
+        # No other has a place for its response.
+        await ctx.tick().repeat(400)
+        assert len(memory.beats) == 8
         await respond(ctx)
 
     initiator.benches[-1] = respond_later
-    run(dut, initiator, memory, 1000)
+    run(dut, initiator, memory, 2000)
+
+
+def test_beats_that_were_read_have_their_places():
+    """Memory takes no beat for long: of 16 that are wanted, 9 are read, and the others later.
+
+    There are 8 places, and the first beat is whole and stands before memory.
+    """
+    rows = [(2 + 32 * index, 13) for index in range(8)]
+    dut, initiator, memory = bench_of(32, Rows, rows=rows)
+    memory.held = True
+
+    async def release(ctx):
+        await ctx.tick().repeat(400)
+        assert len(memory.addresses) == 8 + 1
+        memory.held = False
+
+    memory.benches.append(release)
+    run(dut, initiator, memory, 2000)
+    assert len(memory.addresses) == 16
 
 
 def test_reads_of_both_take_turns():
@@ -300,6 +326,23 @@ def test_reads_of_both_take_turns():
     assert len(own) == 20
     # Among the first 120 addresses, with up to 5 of the initiator's between two.
     assert max(own) < 120
+
+
+def test_beats_in_part_do_not_keep_the_initiator_from_reading():
+    """At memory that takes an address in six cycles, as busy as beats can be wanted."""
+    dut, initiator, memory = bench_of(
+        32,
+        Rows,
+        rows=[(2048 + 8 * index + 1, 2) for index in range(60)],
+        reads=[(4 * index, 1) for index in range(20)],
+        outstanding=8,
+        latency=2,
+        pace=6,
+    )
+    run(dut, initiator, memory, 4000)
+    others = [index for index, (place, _) in enumerate(memory.addresses) if place < 2048]
+    assert len(others) == 20
+    assert max(others) <= 45
 
 
 def test_latency_of_a_read():
