@@ -11,7 +11,7 @@ from matloom_rtl.array.outputs import Outputs, penultimate
 from matloom_rtl.array.windows import LINE_BITS
 from matloom_rtl.ports import access_bits, body_layout
 
-__all__ = ["Walk", "vector_layout"]
+__all__ = ["Walk", "loops_layout", "position_layout", "stages_layout", "vector_layout"]
 
 #: No input has row ``2**13``, nor begins `first_row` so far before it.
 _ROW_BITS = 13
@@ -108,6 +108,17 @@ def _part_of(fields, config: Config) -> data.StructLayout:
     return data.StructLayout({name: whole[name].shape for name in fields})
 
 
+def loops_layout(config: Config) -> data.StructLayout:
+    """Return what the loops keep of a command."""
+    return _part_of(_LOOP_FIELDS, config)
+
+
+def stages_layout(config: Config) -> data.StructLayout:
+    """Return what the stages after the loops keep of it; `penultimate` comes from its line."""
+    kept = _part_of(_stage_fields(config), config).members
+    return data.StructLayout({**kept, "penultimate": LINE_BITS})
+
+
 class Walk(wiring.Component):
     """Walk the six loops of an EXEC, one vector a cycle.
 
@@ -165,7 +176,7 @@ class Walk(wiring.Component):
             m.d.sync += waiting.eq(self.i.valid)
 
         walking = Signal()
-        command = Signal(_part_of(_LOOP_FIELDS, self._config), reset_less=True)
+        command = Signal(loops_layout(self._config), reset_less=True)
         step = self._loops(m, command, following, waiting, advance, walking)
         # What begins while nothing waits is never walked: data need not know of `waiting`.
         with m.If(step["begin"]):
@@ -174,11 +185,9 @@ class Walk(wiring.Component):
             with m.If(waiting):
                 m.d.sync += [waiting.eq(0), begun.eq(1)]
 
-        fields = _stage_fields(self._config)
-        members = {**_part_of(fields, self._config).members, "penultimate": LINE_BITS}
-        fixed = Signal(data.StructLayout(members), reset_less=True)
+        fixed = Signal(stages_layout(self._config), reset_less=True)
         with m.If(begun & advance):
-            m.d.sync += [fixed[name].eq(following[name]) for name in fields]
+            m.d.sync += [fixed[name].eq(following[name]) for name in _stage_fields(self._config)]
             m.d.sync += fixed.penultimate.eq(penultimate(following.line))
             m.d.sync += begun.eq(0)
         busy = walking | waiting | begun
