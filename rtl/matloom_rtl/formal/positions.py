@@ -8,7 +8,7 @@ from matloom_rtl.formal.nest import Loop, Nest
 from matloom_rtl.formal.proof import Claim, Proof
 from matloom_rtl.post.positions import Positions
 
-__all__ = ["position_proofs", "positions"]
+__all__ = ["position_proofs", "positions", "touched"]
 
 #: Of each loop the input that counts it, outermost first.
 _LOOPS = {"block": "blocks", "row": "height", "column": "width"}
@@ -42,7 +42,7 @@ def positions(unit: Positions) -> Claim:
     block_end = nest.last["row"] & nest.last["column"]
     m.d.comb += [
         implies(shown, at.address == address),
-        implies(shown, at.bank_select == _touched(address, columns, unit._config)),
+        implies(shown, at.bank_select == touched(address, columns, unit._config)),
         implies(shown, at.block_end == block_end),
         implies(shown, at.last_block == nest.last["block"]),
         implies(shown, at.end == nest.end),
@@ -74,7 +74,7 @@ def _held(m: Module, unit: Positions, nest: Nest) -> None:
     m.d.comb += Assume(~nest.running | (held == before))
 
 
-def _touched(address, columns: int, config):
+def touched(address, columns: int, config):
     """Return of each bank whether it holds any of so many bytes: the first or the last of them."""
     last = (address + columns - 1)[: len(address)]
     bits = (config.bank_bytes - 1).bit_length()

@@ -157,6 +157,10 @@ def credit_queue(hand: bool, stored: bool, unit=None) -> Claim:
     if hand:
         word = inside.peek("hand", newest)
         m.d.comb += _implies(order.ahead > 1, word == value.hand)
+        # Without an item the fields at hand are those of one that did not come.
+        before, came = Signal.like(queue.w_data.hand), Signal()
+        m.d.sync += [before.eq(queue.w_data.hand), came.eq(queue.w_en)]
+        m.d.comb += _implies(~o.valid, ~came & (o.payload.hand == before))
     if stored:
         word = inside.peek("storage", newest)
         m.d.comb += _implies(order.ahead > 1, word == value.stored)

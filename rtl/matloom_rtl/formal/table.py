@@ -5,18 +5,23 @@ from amaranth.hdl import Fragment
 from matloom.arch.config import Config
 from matloom_rtl.formal.bursts import burst_proofs
 from matloom_rtl.formal.dma import dma_proofs
+from matloom_rtl.formal.execute import execute_proofs
 from matloom_rtl.formal.extents import bounds_proofs
 from matloom_rtl.formal.floats import float_proofs
 from matloom_rtl.formal.gate import gate_proofs
 from matloom_rtl.formal.inside import owners
 from matloom_rtl.formal.instructions import instruction_proofs
 from matloom_rtl.formal.memory import memory_proofs, memory_units
+from matloom_rtl.formal.outputs import output_proofs
 from matloom_rtl.formal.positions import position_proofs
 from matloom_rtl.formal.proof import Proof
 from matloom_rtl.formal.queues import queue_proofs
+from matloom_rtl.formal.reader import reader_proofs
 from matloom_rtl.formal.registers import register_proofs
 from matloom_rtl.formal.requantise import requantise_proofs
 from matloom_rtl.formal.rows import row_proofs
+from matloom_rtl.formal.walk import walk_proofs
+from matloom_rtl.formal.walk_reach import reach_proofs
 from matloom_rtl.top import Top
 
 __all__ = ["KINDS", "proofs_of"]
@@ -25,7 +30,9 @@ __all__ = ["KINDS", "proofs_of"]
 KINDS = (
     *(queue_proofs, gate_proofs, instruction_proofs, bounds_proofs),
     *(burst_proofs, dma_proofs, register_proofs, memory_proofs),
-    *(row_proofs, position_proofs, requantise_proofs, float_proofs),
+    *(row_proofs, position_proofs, walk_proofs, reach_proofs, output_proofs),
+    *(reader_proofs, execute_proofs),
+    *(requantise_proofs, float_proofs),
 )
 
 

@@ -4,11 +4,21 @@ import pytest
 
 from matloom.arch.config import load_config
 from matloom.arch.isa import Opcode
+from matloom_rtl.array.execute import Execute
+from matloom_rtl.array.outputs import Outputs
+from matloom_rtl.array.walk import Walk
 from matloom_rtl.dma.rows import Rows
 from matloom_rtl.formal.engine import FAILED, PROVEN
+from matloom_rtl.formal.execute import execute
+from matloom_rtl.formal.outputs import outputs
 from matloom_rtl.formal.positions import positions
+from matloom_rtl.formal.reader import reader
 from matloom_rtl.formal.rows import rows
+from matloom_rtl.formal.walk import walk
 from matloom_rtl.post.positions import Positions
+from matloom_rtl.post.reader import Reader
+
+NANO = load_config("nano")
 
 
 def load_rows(component=Rows):
@@ -17,6 +27,22 @@ def load_rows(component=Rows):
 
 def pair_positions(component=Positions):
     return positions(component(load_config("small+i8xi4")))
+
+
+def exec_walk(component=Walk):
+    return walk(component(NANO))
+
+
+def exec_outputs(component=Outputs):
+    return outputs(component(NANO))
+
+
+def exec_places(component=Execute):
+    return execute(component(NANO))
+
+
+def post_reader(component=Reader):
+    return reader(component(NANO))
 
 
 #: A unit, the replaced text, its claim, and the cycles within which a run breaks it.
@@ -33,6 +59,45 @@ MUTANTS = {
         *(Positions, ("entry.eq(first_entry)", "entry.eq(entry + 1)")),
         *(pair_positions, 8),
     ),
+    "kernel columns begin where the block began": (
+        *(Walk, ("next_byte.eq(next_col)", "next_byte.eq(next_block)")),
+        *(exec_walk, 16),
+    ),
+    "an output block begins in the row of the one before": (
+        *(Walk, ("next_row.eq(_first(command.first_row))", "next_row.eq(row_kernel)")),
+        *(exec_walk, 16),
+    ),
+    "elements after the end of a row are read": (
+        *(
+            Walk,
+            ("room2.eq(fixed.input_row_bytes - s1_byte.at)", "room2.eq(fixed.input_row_bytes)"),
+        ),
+        *(exec_walk, 10),
+    ),
+    "a step of one vector does not wait": (
+        *(Walk, ("m.d.sync += held.eq(stays_young)", "m.d.sync += held.eq(0)")),
+        *(exec_walk, 12),
+    ),
+    "entries go on in every step": (
+        *(Outputs, ("self.entry.eq(block)", "self.entry.eq(following)")),
+        *(exec_outputs, 10),
+    ),
+    "a line without outputs is too few": (
+        *(Outputs, ("skips.eq(Mux(skips_now == 0, skip, skips_now - 1))", "skips.eq(0)")),
+        *(exec_outputs, 12),
+    ),
+    "a vector that is known goes a cycle early": (
+        *(Execute, ("queue.r_en.eq(granted[-2])", "queue.r_en.eq(granted[-3])")),
+        *(exec_places, 12),
+    ),
+    "vectors are read without a place": (
+        *(Reader, ("room_next != 0", "room_next == room_next")),
+        *(post_reader, 20),
+    ),
+    "an end of a block comes a cycle late": (
+        *(Reader, ('SPAD_READ_LATENCY, "spad_end")', 'SPAD_READ_LATENCY + 1, "spad_end")')),
+        *(post_reader, 12),
+    ),
 }
 
 
@@ -46,6 +111,6 @@ def test_mutants_are_not_proven(prove, mutated, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("claim", [load_rows, pair_positions])
+@pytest.mark.parametrize("claim", [load_rows, pair_positions, exec_outputs])
 def test_loops_are_those_of_the_page(prove, claim):
     assert prove(claim, depth=2, cover_depth=30).verdict == PROVEN
