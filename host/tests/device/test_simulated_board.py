@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from matloom.arch.config import load_config
 from matloom.arch.memory import MEMORIES
 from matloom.data.digits import NETWORK
 from matloom.device.errors import DeviceError
@@ -15,7 +16,7 @@ from matloom.device.open import open_device
 from matloom.device.serial_port import SerialStream, parse_address
 from matloom.device.simulated_board import SimulatedBoard
 from matloom.runtime import load
-from matloom_rtl.board.definition import BOARD_FOLDER
+from matloom_rtl.board.definition import BOARD_FOLDER, load_board
 
 BOARD = "ulx3s-85f"
 
@@ -92,17 +93,21 @@ def test_no_such_board():
         SimulatedBoard("ulx4m")
 
 
+def counted_engine(board):
+    """Return the board's engine, with the counter of cycles where it has none."""
+    engine = load_board(board).config
+    return engine if load_config(engine).counters else f"{engine}+counters=1"
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("board", "config"),
-    [(BOARD, "small"), ("tang-nano-20k", "nano"), ("colorlight-5a75b", "nano")],
-)
-def test_keyword_spotting_by_the_command_line(board, config, models, tmp_path):
+@pytest.mark.parametrize("board", [BOARD, "tang-nano-20k", "colorlight-5a75b"])
+def test_keyword_spotting_by_the_command_line(board, models, tmp_path):
     """`matloom run` on a board with its own engine, compared with the functional model.
 
     Its cycles are those that were predicted for its memory, within 5 %.
     """
     pytest.importorskip("serial", reason="pyserial is absent: extra uart")
+    config = counted_engine(board)
     network = next(models.rglob("kws_ref_model.tflite"))
     program = str(Path(sys.executable).with_name("matloom"))
     with load(network, device="model", config=config) as session:
@@ -110,7 +115,7 @@ def test_keyword_spotting_by_the_command_line(board, config, models, tmp_path):
         values = np.random.default_rng(4).integers(-128, 128, info.shape).astype(info.dtype)
         expected = session.run({info.name: values})
     np.savez(tmp_path / "in.npz", **{info.name: values})
-    with SimulatedBoard(board) as running:
+    with SimulatedBoard(board, config) as running:
         words = [program, "run", str(network), "--config", config, "--device", running.device]
         words += ["--input", str(tmp_path / "in.npz"), "--output", str(tmp_path / "out.npz")]
         done = subprocess.run(words, capture_output=True, text=True)
@@ -131,17 +136,18 @@ GOLDEN = {"ic": "pretrainedResnet_quant", "kws": "kws_ref_model"}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("board", "config"), [(BOARD, "small"), ("tang-nano-20k", "nano")])
+@pytest.mark.parametrize("board", [BOARD, "tang-nano-20k"])
 @pytest.mark.parametrize("network", GOLDEN)
-def test_golden_outputs_over_the_line(board, config, network, models):
+def test_golden_outputs_over_the_line(board, network, models):
     """Every recorded input, byte for byte; its cycles are those predicted, in any later call."""
     pytest.importorskip("serial", reason="pyserial is absent: extra uart")
     with np.load(models / "golden" / f"mlperf_tiny__{GOLDEN[network]}.npz") as golden:
         inputs, expected = golden["in0"], golden["out0_tflm"]
     assert len(expected) > 1
+    config = counted_engine(board)
     path = models / "models" / "mlperf_tiny" / f"{GOLDEN[network]}.tflite"
     with (
-        SimulatedBoard(board) as running,
+        SimulatedBoard(board, config) as running,
         load(path, device=running.device, config=config) as session,
     ):
         (info,), (output,) = session.program.inputs, session.program.outputs
