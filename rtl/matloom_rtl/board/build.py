@@ -18,6 +18,10 @@ from matloom_rtl.fpga.tools import find, run
 __all__ = ["Bitstream", "TimingError", "build_board"]
 
 
+#: The synthesised cells, once there are any: a later call goes on from them.
+_KEPT = "synthesised.json"
+
+
 class TimingError(FlowError):
     """No seed reached the clock, so there is no bitstream; `report` says what was reached."""
 
@@ -68,6 +72,8 @@ def build_board(
 ) -> Bitstream:
     """Build the bitstream of a plan, from the fastest of the seeds, and return it with its report.
 
+    `minutes` of the report is None where the call went on from what an earlier one kept.
+
     Parameters
     ----------
     folder
@@ -88,7 +94,7 @@ def build_board(
         A tool is missing or failed; the netlist has latches, loops or wires driven twice; or no
         seed was routed.
     """
-    started = time.monotonic()
+    started, kept = time.monotonic(), (folder / _KEPT).exists()
     folder.mkdir(parents=True, exist_ok=True)
     netlist = BoardNetlist(
         folder=folder,
@@ -106,7 +112,7 @@ def build_board(
         **summary(runs, plan.device),
         "tools": {found.name: found.version for found in map(find, plan.device.tools)},
         "digest": plan.digest(),
-        "minutes": round((time.monotonic() - started) / 60, 1),
+        "minutes": None if kept else round((time.monotonic() - started) / 60, 1),
     }
     if report["seed"] is None:
         raise FlowError(f"a seed must be routed for a bitstream: none of {len(runs)} was")
@@ -132,7 +138,7 @@ def _until_reached(
 
 def _synthesised(plan: Plan, folder: Path, say: Callable[[str], None]) -> str:
     """Return the name of the netlist, made now or by an earlier call."""
-    kept, name = folder / "synthesised.json", f"{plan.device.family}.json"
+    kept, name = folder / _KEPT, f"{plan.device.family}.json"
     if kept.exists():
         say(f"synthesised already, {folder}")
         return name

@@ -74,12 +74,14 @@ def test_a_bitstream_of_a_small_design(tmp_path, monkeypatch):
     assert report["fmax_mhz"] >= 75
     assert 20 < report["area"]["FF"]["used"] < 200
     assert report["digest"] == plan.digest()
+    assert 0 < report["minutes"] < 10
     assert any("synthesis" in line for line in said)
     assert any("placement" in line for line in said)
 
     said.clear()
     again = build_board(plan, tmp_path, said.append)
     assert again.path.read_bytes() == text
+    assert again.report["minutes"] is None
     assert any("synthesised already" in line for line in said)
     assert any("routed already" in line for line in said)
 
