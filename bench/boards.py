@@ -4,11 +4,13 @@
 
 On the simulated chip of the board's engine, each network compiled for the memory that the simulator
 then has, the board's by `matloom.arch.memory`; first call and, where weights stay on chip, a later
-one. The engine is that of this tree, which may be newer than the one that was routed.
+one. The engine is that of this tree, which may be newer than the one that was routed; one without
+a counter of cycles gets it, which changes none of them.
 """
 
 import argparse
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -77,9 +79,10 @@ def link_cost(program: Program) -> dict[str, int]:
 def measure_board(name: str, report: dict[str, Any]) -> dict[str, Any]:
     """Return the report of a board with its networks; those that need more memory say so."""
     board = load_board(name)
-    config, memory = load_config(board.config), load_memory(name)
-    if f"{config.digest:08x}" != report["config_digest"]:
+    engine, memory = load_config(board.config), load_memory(name)
+    if f"{engine.digest:08x}" != report["config_digest"]:
         raise SystemExit(f"{name} must have been routed with {board.config} as it is now")
+    config = replace(engine, counters=max(1, engine.counters))
     driver = open_device("rtl", config, memory_bytes=memory_for(1 << 22), memory=memory)
     networks: dict[str, Any] = {}
     for case in CASES:
