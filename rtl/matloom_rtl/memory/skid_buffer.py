@@ -23,7 +23,7 @@ class SkidBuffer(wiring.Component):
     payload:
         Layout of an item.
     at_hand:
-        Fields of it that `o` shows from registers: what an arbiter looks at.
+        Fields of it that `o` shows from registers: what an arbiter looks at, or all.
 
     Members
     -------
@@ -56,6 +56,8 @@ class SkidBuffer(wiring.Component):
     def _store(self, m: Module):
         """Keep the fields that are not at hand, in two places in turn."""
         fields = {name: field.shape for name, field in self._payload if name not in self._at_hand}
+        if not fields:
+            return
         stored = data.StructLayout(fields)
         m.submodules.storage = storage = Memory(shape=stored, depth=_PLACES, init=[])
         write, read = storage.write_port(), storage.read_port(domain="comb")

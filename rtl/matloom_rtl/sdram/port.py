@@ -6,7 +6,7 @@ from amaranth.lib.fifo import SyncFIFO, SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from matloom_rtl.bus.axi import AxiReadSignature, AxiWriteSignature
-from matloom_rtl.memory.stream_register import StreamRegister
+from matloom_rtl.memory.skid_buffer import SkidBuffer
 from matloom_rtl.sdram.chunks import Chunks
 from matloom_rtl.sdram.pins import Plan
 
@@ -122,8 +122,8 @@ class Port(wiring.Component):
         m.submodules.read_queue = queue = SyncFIFOBuffered(
             width=self._plan.bus_bits + 2, depth=depth
         )
-        # Block RAM is slow to show what it holds: a register stands between it and the rest.
-        m.submodules.read_register = register = StreamRegister(self.axi_read.r.payload.shape())
+        # Block RAM is slow to show what it holds and far away, and so is who takes it.
+        m.submodules.read_register = register = _between(self.axi_read.r.payload.shape())
         connect(m, register.o, flipped(self.axi_read.r))
         beat, came = register.i.payload, self.read_data
         promised, room, freed = Signal(range(depth + 1)), Signal(), Signal()
@@ -150,7 +150,7 @@ class Port(wiring.Component):
         m.submodules.write_queue = queue = SyncFIFOBuffered(
             width=self.write_data.shape().size, depth=depth
         )
-        m.submodules.write_register = register = StreamRegister(self.write_data.shape())
+        m.submodules.write_register = register = _between(self.write_data.shape())
         m.submodules.responses = responses = SyncFIFO(width=1, depth=_RESPONSES)
         m.d.comb += [
             queue.w_data.eq(Cat(w.payload.data, w.payload.strb)),
@@ -179,3 +179,8 @@ class Port(wiring.Component):
             may.eq(chunk.valid & (came > chunk.payload.count) & (owed != _RESPONSES)),
         ]
         return may
+
+
+def _between(layout: data.StructLayout) -> SkidBuffer:
+    """Return what stands between a queue in block RAM and who takes from it: registers alone."""
+    return SkidBuffer(layout, at_hand=tuple(name for name, _field in layout))

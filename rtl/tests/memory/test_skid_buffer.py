@@ -11,6 +11,9 @@ from matloom_rtl.testing import simulate
 
 PAYLOAD = data.StructLayout({"low": 4, "high": 4})
 
+#: Fields that are shown from registers.
+AT_HAND = [(), ("low",), ("low", "high")]
+
 
 def run(items, *, gaps=0.0, refuse=0.0, seed=0, at_hand=()):
     dut, generator, seen = SkidBuffer(PAYLOAD, at_hand=at_hand), random.Random(seed), []
@@ -41,7 +44,7 @@ def test_an_item_a_cycle(seed):
     assert run(list(range(100))) == 101
 
 
-@pytest.mark.parametrize("at_hand", [(), ("low",)], ids=["chosen", "at_hand"])
+@pytest.mark.parametrize("at_hand", AT_HAND, ids=["chosen", "at_hand", "all"])
 @pytest.mark.parametrize(("gaps", "refuse"), [(0.6, 0), (0, 0.6), (0.5, 0.5)])
 def test_stalls(seed, gaps, refuse, at_hand):
     draw = random.Random(seed)
@@ -49,7 +52,7 @@ def test_stalls(seed, gaps, refuse, at_hand):
     run(items, gaps=gaps, refuse=refuse, seed=seed, at_hand=at_hand)
 
 
-@pytest.mark.parametrize("at_hand", [(), ("low",)], ids=["chosen", "at_hand"])
+@pytest.mark.parametrize("at_hand", AT_HAND, ids=["chosen", "at_hand", "all"])
 def test_two_items_wait_and_no_third(at_hand):
     """Cycle by cycle: `i.ready` falls with the second item, and what `o` shows does not change."""
     dut = SkidBuffer(PAYLOAD, at_hand=at_hand)
