@@ -1,0 +1,55 @@
+"""Registers on the bus, for an initiator and a memory that lie far apart on the device."""
+
+from amaranth.hdl import Module
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from matloom_rtl.bus.axi import AxiReadSignature, AxiWriteSignature
+from matloom_rtl.memory.skid_buffer import SkidBuffer
+
+__all__ = ["BusSlice"]
+
+
+class BusSlice(wiring.Component):
+    """Pass all five channels on, each through a `SkidBuffer`: no path leads across.
+
+    Latency: one cycle for each channel, so two from an address to its first beat or from the last
+    beat to its response. Throughput: an item a cycle on each. Stalls: each channel holds two items
+    and waits for no other. A reset forgets what it holds, so both sides must be reset with it.
+
+    Members
+    -------
+    bus_read, bus_write: AxiReadSignature(bus_bits), AxiWriteSignature(bus_bits), in
+        The initiator's side.
+    axi_read, axi_write: likewise, out
+        External memory.
+    """
+
+    def __init__(self, bus_bits: int):
+        read, write = AxiReadSignature(bus_bits), AxiWriteSignature(bus_bits)
+        super().__init__(
+            {
+                "bus_read": In(read),
+                "bus_write": In(write),
+                "axi_read": Out(read),
+                "axi_write": Out(write),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        out, back = (self.bus_read, self.axi_read), (self.axi_read, self.bus_read)
+        self._pass(m, "ar", *(side.ar for side in out))
+        self._pass(m, "r", *(side.r for side in back))
+        out, back = (self.bus_write, self.axi_write), (self.axi_write, self.bus_write)
+        self._pass(m, "aw", *(side.aw for side in out))
+        self._pass(m, "w", *(side.w for side in out))
+        self._pass(m, "b", *(side.b for side in back))
+        return m
+
+    def _pass(self, m: Module, name: str, source, target):
+        """Put a buffer between a channel and where it goes."""
+        layout = data.Layout.cast(source.payload.shape())
+        m.submodules[name] = buffer = SkidBuffer(layout)
+        connect(m, flipped(source), buffer.i)
+        connect(m, buffer.o, flipped(target))
