@@ -541,6 +541,21 @@ PRESETS = {
         bus_bits=64,
         outstanding=4,
     ),
+    # The largest array whose multipliers an ECP5-85F has, with its board's memory and link.
+    "medium": Config(
+        rows=16,
+        columns=8,
+        broadcast_group=4,
+        weight_rows=1,
+        spad_bytes=128 * 1024,
+        spad_banks=4,
+        acc_bytes=16 * 1024,
+        lanes=4,
+        tables=0,
+        products=0,
+        bus_bits=64,
+        outstanding=4,
+    ),
     "reference": Config(),
     "large": Config(
         rows=32,
