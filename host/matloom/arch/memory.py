@@ -179,8 +179,8 @@ MEMORIES = {
     # the pins; a write begins when all 16 beats of its burst have come. Rows are opened ahead.
     "ulx3s-sdram": Memory(bytes_a_cycle=Fraction(39, 20), read_latency=16, write_latency=42),
     # The same at 75 MHz, on a bus of 64 bits with bursts of 32 beats: 12 cycles of each 585, 4
-    # columns a beat.
-    "ulx3s-sdram-64": Memory(bytes_a_cycle=Fraction(96, 49), read_latency=18, write_latency=138),
+    # columns a beat, and a register each way between engine and controller.
+    "ulx3s-sdram-64": Memory(bytes_a_cycle=Fraction(96, 49), read_latency=20, write_latency=140),
     # That of a Tang Nano 20K: 32 bits less 12 cycles of each 843, one column a beat.
     "tang-nano-sdram": Memory(bytes_a_cycle=Fraction(71, 18), read_latency=15, write_latency=26),
     # That of a Colorlight 5A-75B: 32 bits less 12 cycles of each 976, and the unit that stands in

@@ -34,7 +34,8 @@ class Memory:
 
     An SDRAM has its `part`, by `matloom.arch.sdram`, and `pins`: its resource of the definition, or
     a table with the sites of each signal and the attributes of their buffers. Those of `wired`,
-    some of `WIRED`, have no pins.
+    some of `WIRED`, have no pins. With `sliced` a `BusSlice` stands before it, for a device on which
+    engine and memory lie far apart.
     """
 
     kind: str
@@ -42,6 +43,7 @@ class Memory:
     part: str = ""
     pins: str | dict[str, Any] = ""
     wired: tuple[str, ...] = ()
+    sliced: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,9 +163,11 @@ def _check_values(path: Path, values: dict[str, Any]) -> None:
     kind = memory.get("kind")
     require("memory.kind", kind in MEMORIES, f"be one of {', '.join(MEMORIES)}", kind)
     fields_ = MEMORIES[kind]
-    may = {"wired"} if kind == "sdram" else set()
+    may = {"sliced"} | ({"wired"} if kind == "sdram" else set())
     good = fields_ <= set(memory) <= fields_ | may
     require("memory", good, f"have {', '.join(sorted(fields_))}", sorted(memory))
+    sliced = memory.get("sliced", False)
+    require("memory.sliced", type(sliced) is bool, "be true or false", sliced)
     if kind == "block":
         size = memory["bytes"]
         require("memory.bytes", type(size) is int and size > 0, "be a positive integer", size)

@@ -10,6 +10,7 @@ from matloom_rtl.board.clocking import Clocking, Reset, pll_for
 from matloom_rtl.board.definition import Board
 from matloom_rtl.board.memory import BlockMemory
 from matloom_rtl.board.sdram import BoardSdram
+from matloom_rtl.bus.slice import BusSlice
 from matloom_rtl.fpga.vivado import BOARD_DEVICES
 from matloom_rtl.link.core import LinkedCore
 from matloom_rtl.link.settings import LinkSettings
@@ -84,8 +85,15 @@ class BoardTop(wiring.Component):
             linked.rx.eq(self.uart_rx),
             self.uart_tx.eq(linked.tx),
         ]
-        connect(m, linked.axi_read, memory.axi_read)
-        connect(m, linked.axi_write, memory.axi_write)
+        if self._board.memory.sliced:
+            bus = BusSlice(self._config.bus_bits)
+            m.submodules.bus_slice = ResetInserter(reset.reset)(bus)
+            connect(m, linked.axi_read, bus.bus_read)
+            connect(m, linked.axi_write, bus.bus_write)
+        else:
+            bus = linked
+        connect(m, bus.axi_read, memory.axi_read)
+        connect(m, bus.axi_write, memory.axi_write)
         return m
 
     def _linked(self):

@@ -91,6 +91,11 @@ def test_the_part_is_that_of_the_definition():
             'pins = "sdram"\nwired = ["dqm", "clk"]',
             r"memory.wired in .* must list some of clk_en, cs, dqm, not \['dqm', 'clk'\]",
         ),
+        (
+            "sliced = true",
+            "sliced = 1",
+            "memory.sliced in .* must be true or false, not 1",
+        ),
         ('uart_rx = "uart.rx"\n', "", "pins in .* must name clk, uart_rx, uart_tx"),
         ('clk = "clk25"', "clk = 7", r"pins.clk in .* must be a resource or have a site, not 7"),
         ("[pins]", "[pins", "must be TOML: "),
@@ -234,8 +239,10 @@ def test_the_memory_of_the_compiler_is_that_of_the_board(name, memory):
     timing = part.timing(board.clock_hz)
     found, config = load_memory(memory), load_config(board.config)
     columns = config.bus_bits // part.data_bits
-    # What the docstring of `Merge` has: 1 and 3 cycles of a read, 4 and 1 of a write.
+    # What the docstring of `Merge` has: 1 and 3 cycles of a read, 4 and 1 of a write; that of
+    # `BusSlice`: one each way.
     before = (4, 5) if "dqm" in board.memory.wired else (0, 0)
+    before = (2, 2) if board.memory.sliced else before
     assert found.read_latency == 10 + timing.cas_latency + columns + PIN_CYCLES + before[0]
     assert found.write_latency == 10 + config.burst_beats * columns + before[1]
     bytes_ = part.data_bits / 8 * (1 - 12 / timing.refresh_due)

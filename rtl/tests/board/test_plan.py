@@ -71,6 +71,8 @@ def test_an_sdram_has_a_register_at_each_pin(sdram_plan):
     assert sdram_plan.describe()["memory"]["part"] == "IS42S16160"
     assert f"{BOARD_TOP}.memory.merge" not in text
     assert "[16383:0]" not in text
+    # The board's file asks for it.
+    assert f"{BOARD_TOP}.bus_slice.ar" in text
 
 
 def test_what_a_board_has_wired_is_no_port():
@@ -88,6 +90,7 @@ def test_what_a_board_has_wired_is_no_port():
     }
     # What reads the bytes that no mask keeps.
     assert f"{BOARD_TOP}.memory.merge" in text
+    assert f"{BOARD_TOP}.bus_slice" not in text
 
 
 @pytest.mark.slow  # It generates two boards with 288 KiB each.
