@@ -153,7 +153,10 @@ def test_changes_of_a_preset():
         ("small+lanes=3", r"lanes must be a divisor of columns \(8\), not 3"),
         ("small+line=3", "a configuration has no number 'line', as in 'line=3'"),
         ("small+mac_modes=3", "a configuration has no number 'mac_modes'"),
-        ("tiny+i8xi4", "config must be one of nano, small, medium, reference, large or a JSON file"),
+        (
+            "tiny+i8xi4",
+            "config must be one of nano, small, medium, reference, large or a JSON file",
+        ),
     ],
 )
 def test_changes_that_are_none(text, sentence):

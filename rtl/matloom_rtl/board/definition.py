@@ -34,8 +34,8 @@ class Memory:
 
     An SDRAM has its `part`, by `matloom.arch.sdram`, and `pins`: its resource of the definition, or
     a table with the sites of each signal and the attributes of their buffers. Those of `wired`,
-    some of `WIRED`, have no pins. With `sliced` a `BusSlice` stands before it, for a device on which
-    engine and memory lie far apart.
+    some of `WIRED`, have no pins. With `sliced` a `BusSlice` stands before it, for a device on
+    which engine and memory lie far apart.
     """
 
     kind: str
