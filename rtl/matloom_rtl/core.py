@@ -16,6 +16,7 @@ from matloom_rtl.dma.read_port import ReadPort
 from matloom_rtl.dma.store import Store
 from matloom_rtl.memory.scratchpad import Scratchpad
 from matloom_rtl.post.post import Post
+from matloom_rtl.reset import near_reset
 
 __all__ = ["Core"]
 
@@ -61,9 +62,7 @@ class Core(wiring.Component):
         m.d.comb += self.irq.eq(control.irq)
 
         def unit(name, component):
-            # `keep`: equal registers would be merged.
-            reset = Signal(name=f"{name}_reset", init=1, attrs={"keep": 1})
-            m.d.sync += reset.eq(self.reset | control.core_reset_next)
+            reset = near_reset(m, self.reset | control.core_reset_next, name)
             m.submodules[name] = ResetInserter(reset)(component)
             return component
 

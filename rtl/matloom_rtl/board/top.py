@@ -14,6 +14,7 @@ from matloom_rtl.bus.slice import BusSlice
 from matloom_rtl.fpga.vivado import BOARD_DEVICES
 from matloom_rtl.link.core import LinkedCore
 from matloom_rtl.link.settings import LinkSettings
+from matloom_rtl.reset import near_reset
 from matloom_rtl.soc.core import SocCore
 from matloom_rtl.soc.settings import SocSettings
 
@@ -76,18 +77,18 @@ class BoardTop(wiring.Component):
         m.submodules.start = reset = Reset()
         m.submodules.linked = linked = self._linked()
         memory = self._sdram(m, clocking) if has_sdram else self._block_memory()
-        m.submodules.memory = ResetInserter(reset.reset)(memory)
+        m.submodules.memory = ResetInserter(near_reset(m, reset.reset, "memory"))(memory)
         m.d.comb += [
             clocking.source.eq(self.clk),
             ClockSignal().eq(clocking.clock),
             reset.locked.eq(clocking.locked),
-            linked.reset.eq(reset.reset),
+            linked.reset.eq(near_reset(m, reset.reset, "linked")),
             linked.rx.eq(self.uart_rx),
             self.uart_tx.eq(linked.tx),
         ]
         if self._board.memory.sliced:
             bus = BusSlice(self._config.bus_bits)
-            m.submodules.bus_slice = ResetInserter(reset.reset)(bus)
+            m.submodules.bus_slice = ResetInserter(near_reset(m, reset.reset, "slice"))(bus)
             connect(m, linked.axi_read, bus.bus_read)
             connect(m, linked.axi_write, bus.bus_write)
         else:

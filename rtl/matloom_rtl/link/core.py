@@ -10,6 +10,7 @@ from matloom_rtl.core import Core
 from matloom_rtl.link.link import Link
 from matloom_rtl.link.settings import LinkSettings
 from matloom_rtl.link.share import Share
+from matloom_rtl.reset import near_reset
 
 __all__ = ["LinkedCore"]
 
@@ -20,7 +21,7 @@ class LinkedCore(wiring.Component):
     Members
     -------
     reset: in
-        As that of `Core`.
+        As that of `Core`; link and what shares the memory follow it by a cycle.
     rx, tx: in, out
         The line, see docs/link.md.
     axi_read, axi_write: AxiReadSignature, AxiWriteSignature, out
@@ -43,8 +44,8 @@ class LinkedCore(wiring.Component):
         m = Module()
         m.submodules.core = core = Core(self._config)
         link, share = Link(self._config, self._settings), Share(self._config)
-        m.submodules.link = ResetInserter(self.reset)(link)
-        m.submodules.share = ResetInserter(self.reset)(share)
+        m.submodules.link = ResetInserter(near_reset(m, self.reset, "link"))(link)
+        m.submodules.share = ResetInserter(near_reset(m, self.reset, "share"))(share)
         m.d.comb += [
             core.reset.eq(self.reset),
             link.rx.eq(self.rx),

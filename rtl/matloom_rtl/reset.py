@@ -1,0 +1,16 @@
+"""Resets that begin near the registers that they reset."""
+
+from amaranth.hdl import Module, Signal
+
+__all__ = ["near_reset"]
+
+
+def near_reset(m: Module, reset, name: str) -> Signal:
+    """Return a unit's own register that follows a reset by a cycle, high from power-up on.
+
+    A reset from a single place would be the slowest wire of the chip. `keep`: equal registers would
+    be merged.
+    """
+    near = Signal(name=f"{name}_reset", init=1, attrs={"keep": 1})
+    m.d.sync += near.eq(reset)
+    return near
