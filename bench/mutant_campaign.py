@@ -1,5 +1,6 @@
 """Puts mutants of the netlist to streams, equivalence checks and claims, and keeps what is said."""
 
+import hashlib
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -119,10 +120,17 @@ class Campaign:
             self._tell(mutant, begin)
 
     def claims(self, end: float, seconds: int) -> None:
-        """Put survivors to the claims about their unit, each once; a claim may take `seconds`."""
+        """Put survivors to the claims about their unit, again where there are others since.
+
+        A claim may take `seconds`.
+        """
         claims = prepare(self.config, self.folder / "claims")
-        for _number, mutant, item in self._survivors(end, "claims"):
+        names = sorted(claim.folder.name for claim in claims)
+        of = hashlib.sha256(repr(names).encode()).hexdigest()[:8]
+        for _number, mutant, item in self._survivors(end):
+            if item.get("claims_of") == of:
+                continue
             begin = time.monotonic()
             tried, by = noticing_claim(mutant, self.folder, claims, self.folder / "proof", seconds)
-            item.update(claims=tried, **({"verdict": PROOFS, "by": by} if by else {}))
+            item.update(claims=tried, claims_of=of, **({"verdict": PROOFS, "by": by} if by else {}))
             self._tell(mutant, begin)

@@ -4,11 +4,13 @@ from amaranth.hdl import Fragment
 
 from matloom.arch.config import Config
 from matloom_rtl.formal.bursts import burst_proofs
+from matloom_rtl.formal.contents import contents_proofs
 from matloom_rtl.formal.dma import dma_proofs
 from matloom_rtl.formal.execute import execute_proofs
 from matloom_rtl.formal.extents import bounds_proofs
 from matloom_rtl.formal.floats import float_proofs
 from matloom_rtl.formal.gate import gate_proofs
+from matloom_rtl.formal.gather import gather_proofs
 from matloom_rtl.formal.inside import owners
 from matloom_rtl.formal.instructions import instruction_proofs
 from matloom_rtl.formal.memory import memory_proofs, memory_units
@@ -20,6 +22,7 @@ from matloom_rtl.formal.reader import reader_proofs
 from matloom_rtl.formal.registers import register_proofs
 from matloom_rtl.formal.requantise import requantise_proofs
 from matloom_rtl.formal.rows import row_proofs
+from matloom_rtl.formal.supervisor import supervisor_proofs
 from matloom_rtl.formal.walk import walk_proofs
 from matloom_rtl.formal.walk_reach import reach_proofs
 from matloom_rtl.top import Top
@@ -30,8 +33,9 @@ __all__ = ["KINDS", "proofs_of"]
 KINDS = (
     *(queue_proofs, gate_proofs, instruction_proofs, bounds_proofs),
     *(burst_proofs, dma_proofs, register_proofs, memory_proofs),
+    *(contents_proofs, supervisor_proofs),
     *(row_proofs, position_proofs, walk_proofs, reach_proofs, output_proofs),
-    *(reader_proofs, execute_proofs),
+    *(reader_proofs, execute_proofs, gather_proofs),
     *(requantise_proofs, float_proofs),
 )
 

@@ -1,0 +1,67 @@
+"""Mutants of what holds state between accesses and runs, which no proof passes."""
+
+import pytest
+
+from matloom.arch.config import load_config
+from matloom_rtl.control.csr import Registers
+from matloom_rtl.control.supervisor import Supervisor
+from matloom_rtl.formal.contents import contents
+from matloom_rtl.formal.engine import FAILED
+from matloom_rtl.formal.gather import gather
+from matloom_rtl.formal.supervisor import supervisor
+from matloom_rtl.memory.gather import Gather
+
+CONFIG = load_config("nano")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "change",
+    [
+        # A strobe of the next byte; a base looked up of the wrong asker; a lock that is forgotten.
+        ("m.If(mask[place])", "m.If(mask[(place + 8) % len(port)])"),
+        ("self.base_regions[turn])", "self.base_regions[~turn])"),
+        ("with m.If(self.running):", "with m.If(0):"),
+        # What was stored is taken for the reset value, and the word for what it was before.
+        ("rest.eq(Mux(written, 0, item.reset))", "rest.eq(item.reset)"),
+        ("Cat(Mux(mask[n], word[n], before[n])", "Cat(Mux(mask[n], word[n], 0)"),
+    ],
+)
+def test_a_register_that_forgets_is_not_proven(prove, mutated, change):
+    mutant = mutated(Registers, change)
+    result = prove(lambda: contents(mutant(CONFIG)), depth=8, cover_depth=1)
+    assert (result.verdict, result.detail[:6]) == (FAILED, "prove:")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "change",
+    [
+        # A limit that is one too long; a count that goes on over progress; a record that changes.
+        ("late.eq(still & ~more & left[0])", "late.eq(still & ~left.any())"),
+        ("still = self.running & ~self.progress", "still = self.running"),
+        ("with m.If(~kept):", "with m.If(1):"),
+        ("m.d.sync += [self.running.eq(0), done.eq(0), failed.eq(1)]", "m.d.sync += failed.eq(1)"),
+    ],
+)
+def test_a_watchdog_that_is_late_is_not_proven(prove, mutated, change):
+    mutant = mutated(Supervisor, change)
+    result = prove(lambda: supervisor(mutant()), depth=8, cover_depth=1)
+    assert (result.verdict, result.detail[:6]) == (FAILED, "prove:")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("Mux(below, request.even_bank, request.odd_bank)", "request.odd_bank"),
+        ("below = first // self._boundary * self._boundary < request.turn", "below = 0"),
+        ("with m.If(rotating):", "with m.If(1):"),
+    ],
+)
+@pytest.mark.parametrize("boundary", [1, 2])
+def test_a_byte_of_another_bank_is_not_proven(prove, mutated, change, boundary):
+    mutant = mutated(Gather, change)
+    sizes = {"width": 4, "span": 8, "banks": 2, "boundary": boundary}
+    result = prove(lambda: gather(mutant(**sizes)), depth=9, cover_depth=1)
+    assert (result.verdict, result.detail[:6]) == (FAILED, "prove:")
