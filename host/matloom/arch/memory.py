@@ -174,12 +174,12 @@ MEMORIES = {
     "sdram-16": Memory(
         bytes_a_cycle=2, read_latency=11, write_latency=6, row_bytes=1024, row_miss_cycles=4
     ),
-    # The SDRAM of a ULX3S with our controller (docs/sdram.md, Figures): 16 bits less a refresh of
-    # 12 cycles in each 488; 10 cycles, CAS latency 2, the 2 columns of a beat and 2 registers in
+    # The SDRAM of a ULX3S-25F with our controller (docs/sdram.md, Figures): 16 bits less a refresh
+    # of 12 cycles in each 585; 10 cycles, CAS latency 2, the 2 columns of a beat and 2 registers in
     # the pins; a write begins when all 16 beats of its burst have come. Rows are opened ahead.
-    "ulx3s-sdram": Memory(bytes_a_cycle=Fraction(39, 20), read_latency=16, write_latency=42),
-    # The same at 75 MHz, on a bus of 64 bits with bursts of 32 beats: 12 cycles of each 585, 4
-    # columns a beat, and a register each way between engine and controller.
+    "ulx3s-sdram": Memory(bytes_a_cycle=Fraction(96, 49), read_latency=16, write_latency=42),
+    # That of a ULX3S-85F, on a bus of 64 bits with bursts of 32 beats: 4 columns a beat, and a
+    # register each way between engine and controller.
     "ulx3s-sdram-64": Memory(bytes_a_cycle=Fraction(96, 49), read_latency=20, write_latency=140),
     # That of a Tang Nano 20K: 32 bits less 12 cycles of each 843, one column a beat.
     "tang-nano-sdram": Memory(bytes_a_cycle=Fraction(71, 18), read_latency=15, write_latency=26),
