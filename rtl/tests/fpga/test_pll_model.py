@@ -97,29 +97,29 @@ BOARD = "@board @o_pll (.source(@clk), .clock(@o[0]), .early(@o[1]), .locked(@o[
 
 TEN = {"CLKFB_DIV": 5, "CLKOP_DIV": 10}
 
-# 25 / 2 * 5 = 62.5 MHz, of an oscillator ten times as fast; `early` leads by one of its periods.
-TWENTY_FIVE = Case(
+# 25 * 3 = 75 MHz, oscillator 600; `early` leads by one of its periods.
+SEVENTY_FIVE = Case(
     input_hz=25_000_000,
     text=BOARD,
-    clocks={OP: (62.5e6, 0), OS: (62.5e6, -1)},
-    oscillator_hz=625e6,
-    input_divider=2,
+    clocks={OP: (75e6, 0), OS: (75e6, -1)},
 )
 
 CASES = {
-    **dict.fromkeys(("ulx3s-25f", "colorlight-5a75b"), TWENTY_FIVE),
-    # 25 * 3 = 75 MHz, oscillator 600.
-    "ulx3s-85f": Case(
+    **dict.fromkeys(("ulx3s-25f", "ulx3s-85f"), SEVENTY_FIVE),
+    # 25 / 2 * 5 = 62.5 MHz, of an oscillator ten times as fast.
+    "colorlight-5a75b": Case(
         input_hz=25_000_000,
         text=BOARD,
-        clocks={OP: (75e6, 0), OS: (75e6, -1)},
+        clocks={OP: (62.5e6, 0), OS: (62.5e6, -1)},
+        oscillator_hz=625e6,
+        input_divider=2,
     ),
-    # 48 / 3 * 5 = 80 MHz, oscillator 560.
+    # 48 / 3 * 4 = 64 MHz, oscillator 576.
     "orangecrab-85f": Case(
         input_hz=48_000_000,
         text=BOARD,
-        clocks={OP: (80e6, 0), OS: (80e6, -1)},
-        oscillator_hz=560e6,
+        clocks={OP: (64e6, 0), OS: (64e6, -1)},
+        oscillator_hz=576e6,
         input_divider=3,
     ),
     # 12 * 5 = 60, times 10 = 600; 600 / 10, / 4, / 25; (12 - 9) + 3 / 8 periods late.
