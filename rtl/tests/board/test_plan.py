@@ -50,10 +50,10 @@ def test_what_is_generated(plan):
 def test_options_are_those_of_the_board(plan):
     text = " ".join(plan.device.options)
     assert "--85k --package CSFBGA285 --speed 8" in text
-    assert text.endswith("--freq 80")
+    assert text.endswith("--freq 64")
     told = plan.describe()
     assert told["config_digest"] == f"{load_config(LEAST).digest:08x}"
-    assert told["link"] == {"baud": 1_000_000, "divisor": 80}
+    assert told["link"] == {"baud": 1_000_000, "divisor": 64}
     assert told["memory"] == {"kind": "block", "bytes": 294_912}
 
 
