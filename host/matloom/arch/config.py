@@ -510,6 +510,21 @@ class Config:
         return cls(**values)
 
 
+_SMALL = Config(
+    rows=8,
+    columns=8,
+    broadcast_group=4,
+    weight_rows=1,
+    spad_bytes=64 * 1024,
+    spad_banks=4,
+    acc_bytes=16 * 1024,
+    lanes=4,
+    tables=0,
+    products=0,
+    bus_bits=64,
+    outstanding=4,
+)
+
 PRESETS = {
     "nano": Config(
         rows=4,
@@ -527,35 +542,9 @@ PRESETS = {
         burst_beats=16,
         queue_depth=2,
     ),
-    "small": Config(
-        rows=8,
-        columns=8,
-        broadcast_group=4,
-        weight_rows=1,
-        spad_bytes=64 * 1024,
-        spad_banks=4,
-        acc_bytes=16 * 1024,
-        lanes=4,
-        tables=0,
-        products=0,
-        bus_bits=64,
-        outstanding=4,
-    ),
-    # The largest array whose multipliers an ECP5-85F has, with its board's memory and link.
-    "medium": Config(
-        rows=16,
-        columns=8,
-        broadcast_group=4,
-        weight_rows=1,
-        spad_bytes=128 * 1024,
-        spad_banks=4,
-        acc_bytes=16 * 1024,
-        lanes=4,
-        tables=0,
-        products=0,
-        bus_bits=64,
-        outstanding=4,
-    ),
+    "small": _SMALL,
+    # As much of an array as an ECP5-85F has multipliers for.
+    "medium": dataclasses.replace(_SMALL, rows=16, spad_bytes=128 * 1024),
     "reference": Config(),
     "large": Config(
         rows=32,

@@ -62,8 +62,7 @@ def contents(unit: Registers) -> Claim:
     shadow, written = Signal(32), Signal()
     value = Signal(32)
     m.d.comb += value.eq(Mux(written, shadow, chosen.reset))
-    changes = _changes(m, inside, chosen)
-    takes, merged = changes(value)
+    takes, merged = _changes(m, inside, chosen, value)
     m.d.comb += _ports(unit, chosen, value)
     # It takes another cycle to the memory that reads look into.
     pending, old, was = Signal(), Signal(32), Signal()
@@ -77,11 +76,8 @@ def contents(unit: Registers) -> Claim:
     return Claim(module=m, ports=(*inputs_of(unit), chosen.which))
 
 
-def _changes(m: Module, inside: Inside, chosen: _Chosen):
-    """Follow writes on the bus; return what tells a register's change by its value.
-
-    That is whether it changes in this cycle, and its value afterwards.
-    """
+def _changes(m: Module, inside: Inside, chosen: _Chosen, value) -> tuple:
+    """Follow writes on the bus; return whether the value changes in this cycle, and into what."""
     unit = inside.unit
     bus = unit.bus
     address, word, strobes = Signal(12), Signal(32), Signal(4)
@@ -104,11 +100,7 @@ def _changes(m: Module, inside: Inside, chosen: _Chosen):
     ]
     held = (("address", address), ("word", word), ("mask", mask))
     m.d.comb += [Assert(inside.register(name=name) == part) for name, part in held]
-
-    def change(value):
-        return takes, ((value & ~mask) | (word & mask)) & chosen.bits
-
-    return change
+    return takes, ((value & ~mask) | (word & mask)) & chosen.bits
 
 
 def _ports(unit: Registers, chosen: _Chosen, value) -> list:

@@ -5,7 +5,7 @@ from amaranth.hdl import Array, Assume, Cat, Cover, Module, Signal
 from matloom_rtl.formal.channel import implies
 from matloom_rtl.formal.inside import Inside, inputs_of
 from matloom_rtl.formal.proof import Claim, Proof
-from matloom_rtl.memory.gather import _LATENCY, Gather
+from matloom_rtl.memory.gather import LATENCY, Gather
 
 __all__ = ["gather", "gather_proofs"]
 
@@ -22,7 +22,7 @@ def gather(unit: Gather) -> Claim:
     for cycle in range(unit._found):
         valid, request = _later(m, valid, f"valid_{cycle}"), _later(m, request, f"asked_{cycle}")
     wanted = _bytes(unit, unit._request(request))
-    for cycle in range(unit._found, _LATENCY):
+    for cycle in range(unit._found, LATENCY):
         valid, wanted = _later(m, valid, f"valid_{cycle}"), _later(m, wanted, f"wanted_{cycle}")
     kept, known = Signal.like(wanted), Signal()
     with m.If(valid):
@@ -72,7 +72,7 @@ def gather_proofs(units: list) -> list[Proof]:
                 statement="each byte of a read is that of its bank and place, six cycles after the "
                 "grant, and stays until the next read's",
                 build=lambda unit=unit: gather(unit),
-                depth=_LATENCY + 2,
+                depth=LATENCY + 2,
                 quick=width <= _QUICK_BYTES,
                 cover_depth=12,
             )

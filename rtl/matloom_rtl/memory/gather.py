@@ -6,13 +6,13 @@ from amaranth.lib.wiring import In, Out
 
 from matloom_rtl.memory.rotate import rotate_right
 
-__all__ = ["Gather"]
+__all__ = ["LATENCY", "Gather"]
 
 #: Bytes that choose their bank by one register.
 _NEAR = 16
 
 #: Cycles from a grant to the data.
-_LATENCY = 6
+LATENCY = 6
 
 
 class Gather(wiring.Component):
@@ -74,7 +74,7 @@ class Gather(wiring.Component):
         m.d.sync += [picking.eq(valid), rotating.eq(picking), turn.eq(request.turn)]
         final_turn = Signal.like(turn, reset_less=True)
         m.d.sync += final_turn.eq(turn)
-        for _cycle in range(self._found, _LATENCY - 2):
+        for _cycle in range(self._found, LATENCY - 2):
             later = [Signal.like(each, reset_less=True) for each in (picked, final_turn, rotating)]
             for after, before in zip(later, (picked, final_turn, rotating), strict=True):
                 m.d.sync += after.eq(before)

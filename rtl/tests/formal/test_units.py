@@ -1,4 +1,4 @@
-"""Mutants of what holds state between accesses and runs, which no proof passes."""
+"""Mutants of registers, of the run state and of the scratchpad's way out: no proof passes one."""
 
 import pytest
 
