@@ -26,6 +26,9 @@ _FEW_STEPS, _MOST_STEPS = 1500, 200_000
 #: Of the instructions around a pair.
 _SHORT, _LONG = 64, 4000
 
+#: Of so many streams each group has this share, while points of it are missing.
+_SHARES = {"field": 6, "flight": 2, "wait": 1}
+
 #: Instructions of a stream whose waits reach back as far as their fields do.
 _FAR = 600
 
@@ -42,28 +45,33 @@ def steered_streams(coverage: Coverage, seed: int) -> Iterator[Steered]:
     """Yield streams towards what is missing whenever one is asked for, until nothing is.
 
     Most grant wishes for fields and addresses under one stall; the rest are pairs of instructions
-    that are missing, and long streams for waits that reach far back.
+    that are missing, and long streams for waits that reach far back. A group with a point that is
+    hard to reach keeps no other from its share.
     """
     generator = random.Random(f"steered {seed} {coverage.config.digest}")
     while missing := coverage.missing():
         number = generator.getrandbits(32)
         groups = coverage.model.points
         lacking = set(missing)
-        fields = [point for point in groups["field"] if point in lacking]
-        flights = [point for point in groups["flight"] if point in lacking]
-        waits = lacking.intersection(groups["wait"])
+        lacks = {
+            name: [each for each in points if each in lacking] for name, points in groups.items()
+        }
         stall = generator.choice(STALLS)
-        if fields and (not flights or generator.random() < 0.8):
-            stall = generator.choice(fields).rsplit(" ", 1)[1]
-            wishes = [each[: -len(stall) - 1] for each in fields if each.endswith(f" {stall}")]
-            yield Steered(stream=_granting(number, coverage, wishes), stall=stall)
-        elif flights and (not waits or generator.random() < 0.8):
-            yield Steered(stream=_pairing(number, coverage, flights), stall=stall)
-        elif waits:
-            stream = random_stream(number, coverage.config, _FAR, most_steps=_SHORT)
-            yield Steered(stream=stream, stall=stall)
-        else:
-            yield Steered(stream=random_stream(number, coverage.config), stall=stall)
+        wanted = [name for name, weight in _SHARES.items() for _ in range(weight) if lacks[name]]
+        match generator.choice(wanted or [""]):
+            case "field":
+                stall = generator.choice(lacks["field"]).rsplit(" ", 1)[1]
+                wishes = [
+                    each[: -len(stall) - 1] for each in lacks["field"] if each.endswith(f" {stall}")
+                ]
+                stream = _granting(number, coverage, wishes)
+            case "flight":
+                stream = _pairing(number, coverage, lacks["flight"])
+            case "wait":
+                stream = random_stream(number, coverage.config, _FAR, most_steps=_SHORT)
+            case _:
+                stream = random_stream(number, coverage.config)
+        yield Steered(stream=stream, stall=stall)
 
 
 def _granting(seed: int, coverage: Coverage, points: list[str]) -> Stream:
