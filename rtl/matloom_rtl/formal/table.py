@@ -13,6 +13,7 @@ from matloom_rtl.formal.gate import gate_proofs
 from matloom_rtl.formal.gather import gather_proofs
 from matloom_rtl.formal.inside import owners
 from matloom_rtl.formal.instructions import instruction_proofs
+from matloom_rtl.formal.lanes import lanes_proofs
 from matloom_rtl.formal.memory import memory_proofs, memory_units
 from matloom_rtl.formal.outputs import output_proofs
 from matloom_rtl.formal.positions import position_proofs
@@ -25,6 +26,7 @@ from matloom_rtl.formal.rows import row_proofs
 from matloom_rtl.formal.supervisor import supervisor_proofs
 from matloom_rtl.formal.walk import walk_proofs
 from matloom_rtl.formal.walk_reach import reach_proofs
+from matloom_rtl.formal.writer import writer_proofs
 from matloom_rtl.top import Top
 
 __all__ = ["KINDS", "proofs_of"]
@@ -35,7 +37,7 @@ KINDS = (
     *(burst_proofs, dma_proofs, register_proofs, memory_proofs),
     *(contents_proofs, supervisor_proofs),
     *(row_proofs, position_proofs, walk_proofs, reach_proofs, output_proofs),
-    *(reader_proofs, execute_proofs, gather_proofs),
+    *(reader_proofs, lanes_proofs, writer_proofs, execute_proofs, gather_proofs),
     *(requantise_proofs, float_proofs),
 )
 

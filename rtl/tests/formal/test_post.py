@@ -1,0 +1,87 @@
+"""Mutants of post-processing, which no proof passes."""
+
+import pytest
+
+from matloom.arch.config import load_config
+from matloom_rtl.formal.engine import FAILED
+from matloom_rtl.formal.lanes import lanes
+from matloom_rtl.formal.writer import writer
+from matloom_rtl.post.lanes import Lanes
+from matloom_rtl.post.writer import Writer
+
+NANO = load_config("nano")
+WORDS = load_config("nano+i16xi8+tables=1")
+
+
+def byte_writer(component=Writer):
+    return writer(component(NANO))
+
+
+def word_writer(component=Writer):
+    return writer(component(WORDS))
+
+
+def byte_lanes(component=Lanes):
+    return lanes(component(NANO))
+
+
+def table_lanes(component=Lanes):
+    return lanes(component(WORDS))
+
+
+#: A unit, the replaced text, its claim, and the cycles within which a run breaks it.
+MUTANTS = {
+    "a column after the tail is written": (
+        *(Writer, ("(index < command.tail)", "(index <= command.tail)")),
+        *(byte_writer, 6),
+    ),
+    "data leave with their request": (
+        *(Writer, ("taken if early else leaves", "taken")),
+        *(byte_writer, 8),
+    ),
+    "a beat goes to the column of another": (
+        *(Writer, ("divmod(column, self._config.lanes)", "divmod(column ^ 1, self._config.lanes)")),
+        *(byte_writer, 8),
+    ),
+    "both parts of a vector go to one address": (
+        *(Writer, ("address + part * columns)", "address)")),
+        *(word_writer, 10),
+    ),
+    "a byte's mask is that of another element": (
+        *(Writer, ("masks.word_select(part, columns)", "masks[:columns]")),
+        *(word_writer, 10),
+    ),
+    "a row of the table is taken for another": (
+        *(Writer, ("Mux(fills, self.rows.ready, bytes_taken)", "Mux(fills, 1, bytes_taken)")),
+        *(word_writer, 8),
+    ),
+    "a lane has the column of another beat": (
+        *(Lanes, ("values[parameters.beats[index]]", "values[0]")),
+        *(byte_lanes, 8),
+    ),
+    "a vector enters without a place": (
+        *(Lanes, ("(inside_next != PLACES)", "(inside_next != PLACES + 1)")),
+        *(byte_lanes, 50),
+    ),
+    "a vector enters without its parameters": (
+        *(Lanes, ("(inside_next != PLACES) & parameters.ready", "(inside_next != PLACES)")),
+        *(byte_lanes, 8),
+    ),
+    "beats are shown in another order": (
+        *(Lanes, ("Mux(emerging, 1 << beat, 0)", "Mux(emerging, 1 << (beat ^ 1), 0)")),
+        *(byte_lanes, 20),
+    ),
+    "what is looked up is shown a cycle early": (
+        *(Lanes, ("inside[Lane.LATENCY + Tables.LATENCY - 1]", "inside[Lane.LATENCY - 1]")),
+        *(table_lanes, 20),
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MUTANTS)
+def test_mutants_are_not_proven(prove, mutated, name):
+    component, change, claim, cycles = MUTANTS[name]
+    mutant = mutated(component, change)
+    result = prove(lambda: claim(mutant), depth=cycles, cover_depth=1)
+    assert (result.verdict, result.detail[:6]) == (FAILED, "prove:")
