@@ -3,11 +3,17 @@
 import pytest
 
 from matloom.arch.config import load_config
+from matloom.arch.sdram import load_sdram
 from matloom_rtl.formal.engine import FAILED
 from matloom_rtl.formal.memory import chunks, memory_units, older_beats, read_room
+from matloom_rtl.formal.sdram import sdram, short
+from matloom_rtl.sdram.banks import Banks
 from matloom_rtl.sdram.chunks import Chunks
+from matloom_rtl.sdram.columns import Columns
 from matloom_rtl.sdram.merge import BURSTS
+from matloom_rtl.sdram.opener import Opener
 from matloom_rtl.sdram.port import Port
+from matloom_rtl.sdram.sequence import Sequence
 from matloom_rtl.sdram.unanswered import Unanswered
 
 
@@ -39,4 +45,29 @@ def test_room_that_is_promised_twice_is_not_proven(prove, mutated, plan):
 def test_an_older_burst_that_is_overlooked_is_not_proven(prove, mutated, change):
     mutant = mutated(Unanswered, change)
     result = prove(lambda: older_beats(mutant(BURSTS)), depth=6, cover_depth=1)
+    assert (result.verdict, result.detail[:6]) == (FAILED, "prove:")
+
+
+#: A unit of the controller and the replaced text.
+RULES = {
+    "tRCD is a cycle short": (Banks, ("(activate, timing.rcd)", "(activate, timing.rcd - 1)")),
+    "tRAS is a cycle short": (Banks, ("(activate, ras)", "(activate, ras - 1)")),
+    "tWR is a cycle short": (Banks, ("burst - 1 + timing.write_p", "burst - 2 + timing.write_p")),
+    "a word is driven while one comes": (Columns, ("cas_latency + plan.burst + 1", "cas_latency")),
+    "a bank is closed at whose columns a chunk is": (
+        Opener,
+        ("self.free & ~self.busy", "self.free"),
+    ),
+    "a refresh waits for a pause": (Sequence, ("m.If(owed):", "m.If(owed & self.idle):")),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RULES)
+def test_a_broken_rule_of_the_sdram_is_not_proven(prove, mutated, monkeypatch, name):
+    component, change = RULES[name]
+    mutant = mutated(component, change)
+    monkeypatch.setattr(f"matloom_rtl.sdram.controller.{component.__name__}", mutant)
+    unit = short(load_sdram("IS42S16160"), clock_hz=54_000_000, bus_bits=32)
+    result = prove(lambda: sdram(unit, reach=False), depth=56, cover_depth=1, bounded=True)
     assert (result.verdict, result.detail[:6]) == (FAILED, "prove:")
