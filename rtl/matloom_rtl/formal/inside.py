@@ -55,6 +55,15 @@ class Inside:
             raise KeyError(f"{name or bits!r} must be one register of the unit, not {len(found)}")
         return list(found.values())[place or 0]
 
+    def source(self, name: str) -> Signal:
+        """Return the only signal of a name that the unit's registers read; KeyError otherwise."""
+        found = {}
+        for statement in self.fragment.statements["sync"]:
+            found |= {id(each): each for each in statement._rhs_signals() if each.name == name}
+        if len(found) != 1:
+            raise KeyError(f"{name!r} must be one signal that the unit reads, not {len(found)}")
+        return next(iter(found.values()))
+
     def in_states(self, *names: str):
         """Return whether the unit's only state machine is in one of these states."""
         state = self.register(name="fsm_state")

@@ -23,7 +23,9 @@ from matloom_rtl.formal.reader import reader_proofs
 from matloom_rtl.formal.registers import register_proofs
 from matloom_rtl.formal.requantise import requantise_proofs
 from matloom_rtl.formal.rows import row_proofs
+from matloom_rtl.formal.scoreboard import scoreboard_proofs
 from matloom_rtl.formal.sdram import sdram_proofs
+from matloom_rtl.formal.sequencer import sequencer_proofs
 from matloom_rtl.formal.supervisor import supervisor_proofs
 from matloom_rtl.formal.walk import walk_proofs
 from matloom_rtl.formal.walk_reach import reach_proofs
@@ -34,11 +36,11 @@ __all__ = ["KINDS", "proofs_of"]
 
 #: Each kind returns its proofs for the units of a chip.
 KINDS = (
-    *(queue_proofs, gate_proofs, instruction_proofs, bounds_proofs),
+    *(queue_proofs, gate_proofs, instruction_proofs, scoreboard_proofs, bounds_proofs),
     *(burst_proofs, dma_proofs, register_proofs, memory_proofs, sdram_proofs),
     *(contents_proofs, supervisor_proofs),
     *(row_proofs, position_proofs, walk_proofs, reach_proofs, output_proofs),
-    *(reader_proofs, lanes_proofs, writer_proofs, execute_proofs, gather_proofs),
+    *(sequencer_proofs, reader_proofs, lanes_proofs, writer_proofs, execute_proofs, gather_proofs),
     *(requantise_proofs, float_proofs),
 )
 

@@ -4,12 +4,14 @@ import pytest
 
 from matloom.arch.config import load_config
 from matloom.arch.isa import Opcode
+from matloom_rtl.control.control import Control
 from matloom_rtl.control.dispatch import Dispatch
 from matloom_rtl.control.instructions import InstructionMemory
 from matloom_rtl.control.queue import UnitQueue
 from matloom_rtl.formal.engine import FAILED, PROVEN
 from matloom_rtl.formal.gate import gate
 from matloom_rtl.formal.instructions import dispatches, instruction_memory
+from matloom_rtl.formal.scoreboard import scoreboard
 
 NANO = load_config("nano")
 
@@ -35,6 +37,14 @@ MUTANTS = {
     "a wait is on one instruction too few": (
         *(Dispatch, ("~enough & targets[number][-1]", "enough & targets[number][-1]")),
         *(lambda unit: dispatches(unit(NANO)), 12),
+    ),
+    "a completion is counted for another unit": (
+        *(Control, ("completed[number].eq(completed[number] + 1)", "completed[0].eq(1)")),
+        *(lambda unit: scoreboard(unit(NANO)), 5),
+    ),
+    "a completion is counted twice": (
+        *(Control, ("completed[number].eq(completed[number] + 1)", "completed[number].eq(2)")),
+        *(lambda unit: scoreboard(unit(NANO)), 5),
     ),
 }
 

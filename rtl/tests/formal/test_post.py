@@ -5,8 +5,10 @@ import pytest
 from matloom.arch.config import load_config
 from matloom_rtl.formal.engine import FAILED
 from matloom_rtl.formal.lanes import lanes
+from matloom_rtl.formal.sequencer import sequencer
 from matloom_rtl.formal.writer import writer
 from matloom_rtl.post.lanes import Lanes
+from matloom_rtl.post.sequencer import Sequencer
 from matloom_rtl.post.writer import Writer
 
 NANO = load_config("nano")
@@ -27,6 +29,10 @@ def byte_lanes(component=Lanes):
 
 def table_lanes(component=Lanes):
     return lanes(component(WORDS))
+
+
+def sequences(component=Sequencer):
+    return sequencer(component(NANO))
 
 
 #: A unit, the replaced text, its claim, and the cycles within which a run breaks it.
@@ -74,6 +80,18 @@ MUTANTS = {
     "what is looked up is shown a cycle early": (
         *(Lanes, ("inside[Lane.LATENCY + Tables.LATENCY - 1]", "inside[Lane.LATENCY - 1]")),
         *(table_lanes, 20),
+    ),
+    "the next command is looked at before the last is done": (
+        *(Sequencer, ("with m.If(idle):", "with m.If(unit.command.valid):")),
+        *(sequences, 8),
+    ),
+    "a command completes a cycle early": (
+        *(Sequencer, ("m.If(settling == 1)", "m.If(settling == 2)")),
+        *(sequences, 12),
+    ),
+    "a request that waits is forgotten": (
+        *(Sequencer, ("m.If(all_written & ~self.waiting)", "m.If(all_written)")),
+        *(sequences, 8),
     ),
 }
 
