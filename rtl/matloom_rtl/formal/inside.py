@@ -30,11 +30,16 @@ class Inside:
         """Return a unit within this one."""
         return Inside(self.fragment.find_subfragment(name))
 
-    def free(self, name: str) -> tuple:
-        """Take a unit out, and return its outputs: inputs of the proof, of any value."""
+    def free(self, name: str, *outputs: str) -> tuple:
+        """Take a unit out, and return its outputs: inputs of the proof, of any value.
+
+        Those of a unit without a signature, as Amaranth's queues, must be named.
+        """
         unit = self.child(name).unit
         parts = self.fragment.subfragments
         parts[:] = [part for part in parts if part[1] != name]
+        if outputs:
+            return tuple(getattr(unit, output) for output in outputs)
         ports = unit.signature.flatten(unit)
         return tuple(Value.cast(value) for _path, member, value in ports if member.flow is Out)
 

@@ -14,9 +14,11 @@ from matloom_rtl.formal.gather import gather_proofs
 from matloom_rtl.formal.inside import owners
 from matloom_rtl.formal.instructions import instruction_proofs
 from matloom_rtl.formal.lanes import lanes_proofs
+from matloom_rtl.formal.loader import loader_proofs
 from matloom_rtl.formal.memory import memory_proofs, memory_units
 from matloom_rtl.formal.outputs import output_proofs
 from matloom_rtl.formal.positions import position_proofs
+from matloom_rtl.formal.products import products_proofs
 from matloom_rtl.formal.proof import Proof
 from matloom_rtl.formal.queues import queue_proofs
 from matloom_rtl.formal.reader import reader_proofs
@@ -26,6 +28,7 @@ from matloom_rtl.formal.rows import row_proofs
 from matloom_rtl.formal.scoreboard import scoreboard_proofs
 from matloom_rtl.formal.sdram import sdram_proofs
 from matloom_rtl.formal.sequencer import sequencer_proofs
+from matloom_rtl.formal.share import share_proofs
 from matloom_rtl.formal.supervisor import supervisor_proofs
 from matloom_rtl.formal.walk import walk_proofs
 from matloom_rtl.formal.walk_reach import reach_proofs
@@ -37,11 +40,11 @@ __all__ = ["KINDS", "proofs_of"]
 #: Each kind returns its proofs for the units of a chip.
 KINDS = (
     *(queue_proofs, gate_proofs, instruction_proofs, scoreboard_proofs, bounds_proofs),
-    *(burst_proofs, dma_proofs, register_proofs, memory_proofs, sdram_proofs),
+    *(burst_proofs, dma_proofs, register_proofs, memory_proofs, sdram_proofs, share_proofs),
     *(contents_proofs, supervisor_proofs),
-    *(row_proofs, position_proofs, walk_proofs, reach_proofs, output_proofs),
+    *(row_proofs, position_proofs, walk_proofs, reach_proofs, output_proofs, loader_proofs),
     *(sequencer_proofs, reader_proofs, lanes_proofs, writer_proofs, execute_proofs, gather_proofs),
-    *(requantise_proofs, float_proofs),
+    *(requantise_proofs, products_proofs, float_proofs),
 )
 
 

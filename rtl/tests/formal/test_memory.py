@@ -7,6 +7,8 @@ from matloom.arch.sdram import load_sdram
 from matloom_rtl.formal.engine import FAILED
 from matloom_rtl.formal.memory import chunks, memory_units, older_beats, read_room
 from matloom_rtl.formal.sdram import sdram, short
+from matloom_rtl.formal.share import share_reads, share_writes
+from matloom_rtl.link.share import Share
 from matloom_rtl.sdram.banks import Banks
 from matloom_rtl.sdram.chunks import Chunks
 from matloom_rtl.sdram.columns import Columns
@@ -70,4 +72,22 @@ def test_a_broken_rule_of_the_sdram_is_not_proven(prove, mutated, monkeypatch, n
     monkeypatch.setattr(f"matloom_rtl.sdram.controller.{component.__name__}", mutant)
     unit = short(load_sdram("IS42S16160"), clock_hz=54_000_000, bus_bits=32)
     result = prove(lambda: sdram(unit, reach=False), depth=56, cover_depth=1, bounded=True)
+    assert (result.verdict, result.detail[:6]) == (FAILED, "prove:")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("claim", "change"),
+    [
+        # A beat of the other; a link that does not wait; data that are cut off, or that come
+        # before their address and are not counted.
+        (share_reads, ("engine.valid.eq(out.valid & ~owned)", "engine.valid.eq(out.valid)")),
+        (share_reads, ("wants & ~shows & (under_way == 0)", "wants & (under_way == 0)")),
+        (share_writes, ("& ~inside & ~addresses & ~data", "& ~inside & ~addresses")),
+        (share_writes, ("ahead.eq(ahead + address - (beat & ~inside))", "ahead.eq(0)")),
+    ],
+)
+def test_a_port_that_mixes_up_is_not_proven(prove, mutated, claim, change):
+    mutant = mutated(Share, change)
+    result = prove(lambda: claim(mutant(load_config("nano"))), depth=10, cover_depth=1)
     assert (result.verdict, result.detail[:6]) == (FAILED, "prove:")
