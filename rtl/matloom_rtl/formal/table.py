@@ -17,6 +17,7 @@ from matloom_rtl.formal.lanes import lanes_proofs
 from matloom_rtl.formal.loader import loader_proofs
 from matloom_rtl.formal.memory import memory_proofs, memory_units
 from matloom_rtl.formal.outputs import output_proofs
+from matloom_rtl.formal.parameters import parameters_proofs
 from matloom_rtl.formal.positions import position_proofs
 from matloom_rtl.formal.products import products_proofs
 from matloom_rtl.formal.proof import Proof
@@ -42,7 +43,15 @@ KINDS = (
     *(queue_proofs, gate_proofs, instruction_proofs, scoreboard_proofs, bounds_proofs),
     *(burst_proofs, dma_proofs, register_proofs, memory_proofs, sdram_proofs, share_proofs),
     *(contents_proofs, supervisor_proofs),
-    *(row_proofs, position_proofs, walk_proofs, reach_proofs, output_proofs, loader_proofs),
+    *(
+        row_proofs,
+        position_proofs,
+        walk_proofs,
+        reach_proofs,
+        output_proofs,
+        loader_proofs,
+        parameters_proofs,
+    ),
     *(sequencer_proofs, reader_proofs, lanes_proofs, writer_proofs, execute_proofs, gather_proofs),
     *(requantise_proofs, products_proofs, float_proofs),
 )

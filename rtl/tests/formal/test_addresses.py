@@ -5,16 +5,20 @@ import pytest
 from matloom.arch.config import load_config
 from matloom.arch.isa import Opcode
 from matloom_rtl.array.execute import Execute
+from matloom_rtl.array.loader import Loader
 from matloom_rtl.array.outputs import Outputs
 from matloom_rtl.array.walk import Walk
 from matloom_rtl.dma.rows import Rows
 from matloom_rtl.formal.engine import FAILED, PROVEN
 from matloom_rtl.formal.execute import execute
+from matloom_rtl.formal.loader import loader
 from matloom_rtl.formal.outputs import outputs
+from matloom_rtl.formal.parameters import parameters
 from matloom_rtl.formal.positions import positions
 from matloom_rtl.formal.reader import reader
 from matloom_rtl.formal.rows import rows
 from matloom_rtl.formal.walk import walk
+from matloom_rtl.post.parameters import Parameters
 from matloom_rtl.post.positions import Positions
 from matloom_rtl.post.reader import Reader
 
@@ -39,6 +43,14 @@ def exec_outputs(component=Outputs):
 
 def exec_places(component=Execute):
     return execute(component(NANO))
+
+
+def exec_weights(component=Loader):
+    return loader(component(NANO))
+
+
+def post_parameters(component=Parameters):
+    return parameters(component(NANO))
 
 
 def post_reader(component=Reader):
@@ -89,6 +101,36 @@ MUTANTS = {
     "a vector that is known goes a cycle early": (
         *(Execute, ("queue.r_en.eq(granted[-2])", "queue.r_en.eq(granted[-3])")),
         *(exec_places, 12),
+    ),
+    "a command's weights go on from the one before": (
+        *(Loader, ("before = Mux(begin, following, address)", "before = address")),
+        *(exec_weights, 12),
+    ),
+    "a row after the last tile is read": (
+        *(
+            Loader,
+            ("free = ~self.full | (self.release & ~self.last)", "free = ~self.full | self.release"),
+        ),
+        *(exec_weights, 14),
+    ),
+    "a row goes to the place of the next": (
+        *(Loader, ("row_next.eq(row)", "row_next.eq(row + 1)")),
+        *(exec_weights, 14),
+    ),
+    "a block of parameters is a read too long": (
+        *(Parameters, ("_BIAS_READS, _SCALE_READS = 4, 5", "_BIAS_READS, _SCALE_READS = 4, 6")),
+        *(post_parameters, 12),
+    ),
+    "a block of parameters is one too many": (
+        *(Parameters, ("m.If(task.blocks == 0)", "m.If(task.blocks[0])")),
+        *(post_parameters, 20),
+    ),
+    "parameters of the next block begin anew": (
+        *(
+            Parameters,
+            ("before + Mux(idle, 0, self._columns)", "before + Mux(load, 0, self._columns)"),
+        ),
+        *(post_parameters, 12),
     ),
     "vectors are read without a place": (
         *(Reader, ("room_next != 0", "room_next == room_next")),

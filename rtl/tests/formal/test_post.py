@@ -5,9 +5,11 @@ import pytest
 from matloom.arch.config import load_config
 from matloom_rtl.formal.engine import FAILED
 from matloom_rtl.formal.lanes import lanes
+from matloom_rtl.formal.products import products
 from matloom_rtl.formal.sequencer import sequencer
 from matloom_rtl.formal.writer import writer
 from matloom_rtl.post.lanes import Lanes
+from matloom_rtl.post.products import Products
 from matloom_rtl.post.sequencer import Sequencer
 from matloom_rtl.post.writer import Writer
 
@@ -33,6 +35,10 @@ def table_lanes(component=Lanes):
 
 def sequences(component=Sequencer):
     return sequencer(component(NANO))
+
+
+def post_products(component=Products):
+    return products(component(NANO, 8))
 
 
 #: A unit, the replaced text, its claim, and the cycles within which a run breaks it.
@@ -92,6 +98,14 @@ MUTANTS = {
     "a request that waits is forgotten": (
         *(Sequencer, ("m.If(all_written & ~self.waiting)", "m.If(all_written)")),
         *(sequences, 8),
+    ),
+    "a zero point is added": (
+        *(Products, ("as_signed() - self.zero", "as_signed() + self.zero")),
+        *(post_products, 6),
+    ),
+    "a column is multiplied by the sum of the first": (
+        *(Products, ("waiting.r_data.word_select(index,", "waiting.r_data.word_select(0,")),
+        *(post_products, 6),
     ),
 }
 
