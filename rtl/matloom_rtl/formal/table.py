@@ -31,6 +31,7 @@ from matloom_rtl.formal.sdram import sdram_proofs
 from matloom_rtl.formal.sequencer import sequencer_proofs
 from matloom_rtl.formal.share import share_proofs
 from matloom_rtl.formal.supervisor import supervisor_proofs
+from matloom_rtl.formal.timestamps import timestamps_proofs
 from matloom_rtl.formal.walk import walk_proofs
 from matloom_rtl.formal.walk_reach import reach_proofs
 from matloom_rtl.formal.writer import writer_proofs
@@ -42,7 +43,7 @@ __all__ = ["KINDS", "proofs_of"]
 KINDS = (
     *(queue_proofs, gate_proofs, instruction_proofs, scoreboard_proofs, bounds_proofs),
     *(burst_proofs, dma_proofs, register_proofs, memory_proofs, sdram_proofs, share_proofs),
-    *(contents_proofs, supervisor_proofs),
+    *(contents_proofs, supervisor_proofs, timestamps_proofs),
     *(
         row_proofs,
         position_proofs,

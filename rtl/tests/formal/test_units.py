@@ -5,10 +5,12 @@ import pytest
 from matloom.arch.config import load_config
 from matloom_rtl.control.csr import Registers
 from matloom_rtl.control.supervisor import Supervisor
+from matloom_rtl.control.timestamps import Timestamps
 from matloom_rtl.formal.contents import contents
 from matloom_rtl.formal.engine import FAILED
 from matloom_rtl.formal.gather import gather
 from matloom_rtl.formal.supervisor import supervisor
+from matloom_rtl.formal.timestamps import timestamps
 from matloom_rtl.memory.gather import Gather
 
 CONFIG = load_config("nano")
@@ -64,4 +66,22 @@ def test_a_byte_of_another_bank_is_not_proven(prove, mutated, change, boundary):
     mutant = mutated(Gather, change)
     sizes = {"width": 4, "span": 8, "banks": 2, "boundary": boundary}
     result = prove(lambda: gather(mutant(**sizes)), depth=9, cover_depth=1)
+    assert (result.verdict, result.detail[:6]) == (FAILED, "prove:")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "change",
+    [
+        # The upper bits of a later cycle; a completion that is lost while the table is cleared; a
+        # slot that is not cleared; a cycle in the slot of another.
+        ("- (low[-1] & ~self.cycle[bits - 1])", ""),
+        ("m.If(write.en & ~clearing & (first == number))", "m.If(write.en & (first == number))"),
+        ("clear_slot == self._timestamps - 1", "clear_slot == self._timestamps - 2"),
+        ("choose(slots, first))", "choose(slots, first) ^ 1)"),
+    ],
+)
+def test_a_time_of_another_cycle_is_not_proven(prove, mutated, change):
+    unit = mutated(Timestamps, change)(load_config("nano+timestamps=4"))
+    result = prove(lambda: timestamps(unit), depth=40, cover_depth=1, bounded=True)
     assert (result.verdict, result.detail[:6]) == (FAILED, "prove:")
