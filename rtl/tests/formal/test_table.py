@@ -8,23 +8,23 @@ from matloom_rtl.formal.table import proofs_of
 
 def test_every_unit_has_its_proofs():
     found = defaultdict(set)
-    for proof in proofs_of(load_config("nano+bf16+float_rows=2+weight_rows=2")):
+    for proof in proofs_of(load_config("nano+bf16+float_rows=2+weight_rows=2+products=1")):
         found[proof.kind].add(proof.unit.split(",")[0])
     assert found == {
         "queues": {
             *("CreditFIFO", "CreditQueue", "SkidBuffer", "StreamRegister"),
             *("SyncFIFO", "SyncFIFOBuffered"),
         },
-        "addresses": {"Outputs", "Positions", "Rows", "Walk"},
-        "places": {"Execute", "Reader"},
+        "addresses": {"Loader", "Outputs", "Parameters", "Positions", "Rows", "Walk"},
+        "places": {"Execute", "Lanes", "Reader", "Sequencer", "Writer"},
         "bounds": {"Bounds"},
         "bursts": {"Bursts"},
-        "dependencies": {"Dispatch", "InstructionMemory", "UnitQueue"},
+        "dependencies": {"Control", "Dispatch", "InstructionMemory", "UnitQueue"},
         "bus": {"Fetch", "Load", "ReadPort", "Registers", "Store"},
-        "registers": {"Registers"},
+        "registers": {"Registers", "Timestamps"},
         "faults": {"Supervisor"},
         "scratchpad": {"Gather"},
-        "memory": {"Chunks", "Port", "Unanswered"},
-        "requantising": {"Lane", "Quotient"},
+        "memory": {"Chunks", "DataPath", "Port", "SdramController", "Share", "Unanswered"},
+        "requantising": {"Lane", "Products", "Quotient"},
         "conversions": {"Narrow", "Widen"},
     }
