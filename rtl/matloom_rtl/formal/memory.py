@@ -10,7 +10,7 @@ from matloom_rtl.formal.proof import Claim, Proof
 from matloom_rtl.link.share import Share
 from matloom_rtl.sdram.chunks import Chunks
 from matloom_rtl.sdram.controller import SdramController
-from matloom_rtl.sdram.merge import BURSTS
+from matloom_rtl.sdram.merge import Merge
 from matloom_rtl.sdram.port import Port
 from matloom_rtl.sdram.unanswered import PLACE_BITS, Unanswered
 
@@ -28,7 +28,7 @@ def memory_units(config: Config) -> list:
         bus_bits=config.bus_bits,
         burst_beats=config.burst_beats,
     )
-    parts = (controller, Share(config), Unanswered(BURSTS))
+    parts = (controller, Share(config), Merge(config.bus_bits))
     return [unit for part in parts for unit in owners(Fragment.get(part, None))]
 
 

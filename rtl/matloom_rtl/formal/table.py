@@ -17,6 +17,7 @@ from matloom_rtl.formal.instructions import instruction_proofs
 from matloom_rtl.formal.lanes import lanes_proofs
 from matloom_rtl.formal.loader import loader_proofs
 from matloom_rtl.formal.memory import memory_proofs, memory_units
+from matloom_rtl.formal.merge import merge_proofs
 from matloom_rtl.formal.outputs import output_proofs
 from matloom_rtl.formal.parameters import parameters_proofs
 from matloom_rtl.formal.positions import position_proofs
@@ -43,26 +44,13 @@ __all__ = ["KINDS", "proofs_of"]
 #: Each kind returns its proofs for the units of a chip.
 KINDS = (
     *(queue_proofs, gate_proofs, instruction_proofs, scoreboard_proofs, bounds_proofs),
-    *(
-        burst_proofs,
-        dma_proofs,
-        register_proofs,
-        memory_proofs,
-        sdram_proofs,
-        datapath_proofs,
-        share_proofs,
-    ),
+    *(burst_proofs, dma_proofs, register_proofs, memory_proofs),
+    *(sdram_proofs, datapath_proofs, merge_proofs, share_proofs),
     *(contents_proofs, supervisor_proofs, timestamps_proofs),
-    *(
-        row_proofs,
-        position_proofs,
-        walk_proofs,
-        reach_proofs,
-        output_proofs,
-        loader_proofs,
-        parameters_proofs,
-    ),
-    *(sequencer_proofs, reader_proofs, lanes_proofs, writer_proofs, execute_proofs, gather_proofs),
+    *(row_proofs, position_proofs, walk_proofs, reach_proofs, output_proofs),
+    *(loader_proofs, parameters_proofs),
+    *(sequencer_proofs, reader_proofs, lanes_proofs, writer_proofs),
+    *(execute_proofs, gather_proofs),
     *(requantise_proofs, products_proofs, float_proofs),
 )
 
