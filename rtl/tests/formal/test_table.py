@@ -24,7 +24,7 @@ def test_every_unit_has_its_proofs():
         "registers": {"Registers", "Timestamps"},
         "faults": {"Supervisor"},
         "scratchpad": {"Gather"},
-        "memory": {"Chunks", "DataPath", "Port", "SdramController", "Share", "Unanswered"},
+        "memory": {"Chunks", "DataPath", "Merge", "Port", "SdramController", "Share", "Unanswered"},
         "requantising": {"Lane", "Products", "Quotient"},
         "conversions": {"Narrow", "Widen"},
     }
