@@ -510,6 +510,23 @@ class Config:
         return cls(**values)
 
 
+_NANO = Config(
+    rows=4,
+    columns=4,
+    broadcast_group=4,
+    weight_rows=1,
+    spad_bytes=32 * 1024,
+    spad_banks=4,
+    acc_bytes=4 * 1024,
+    lanes=2,
+    tables=0,
+    products=0,
+    bus_bits=32,
+    outstanding=4,
+    burst_beats=16,
+    queue_depth=2,
+)
+
 _SMALL = Config(
     rows=8,
     columns=8,
@@ -526,22 +543,9 @@ _SMALL = Config(
 )
 
 PRESETS = {
-    "nano": Config(
-        rows=4,
-        columns=4,
-        broadcast_group=4,
-        weight_rows=1,
-        spad_bytes=32 * 1024,
-        spad_banks=4,
-        acc_bytes=4 * 1024,
-        lanes=2,
-        tables=0,
-        products=0,
-        bus_bits=32,
-        outstanding=4,
-        burst_beats=16,
-        queue_depth=2,
-    ),
+    "nano": _NANO,
+    # As much of an array as routes on an ECP5-25F, where wires are what is short.
+    "mini": dataclasses.replace(_NANO, rows=8, spad_bytes=64 * 1024, acc_bytes=8 * 1024),
     "small": _SMALL,
     # As much of an array as an ECP5-85F has multipliers for.
     "medium": dataclasses.replace(_SMALL, rows=16, spad_bytes=128 * 1024),

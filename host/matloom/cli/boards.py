@@ -54,7 +54,7 @@ def _processor(soc: bool, cpu: str | None) -> str | None:
 )
 @click.option("--config", metavar="PRESET[+CHANGE...]|FILE", help="The engine; else the board's.")
 @click.option("--freq", type=click.FloatRange(min=1), metavar="MHZ", help="Another clock.")
-@click.option("--seed", type=int, default=4, show_default=True, help="First of the placement.")
+@click.option("--seed", type=int, help="First of the placement; else the board's.")
 @click.option(
     "--seeds",
     type=click.IntRange(1),
@@ -100,6 +100,7 @@ def build(
     engine = config or plan.board.config
     click.echo(f"{plan.board.title}: {engine} at {plan.clock_mhz:g} MHz, {plan.device.name}")
     first, seeds = placement["seed"], placement["seeds"]
+    first = found.seed if first is None else first
     tried = tuple(range(first, first + (seeds or _MOST_SEEDS)))
     try:
         made = build_in_cache(plan, tried, placement["jobs"], first=seeds is None)

@@ -155,7 +155,7 @@ def test_changes_of_a_preset():
         ("small+mac_modes=3", "a configuration has no number 'mac_modes'"),
         (
             "tiny+i8xi4",
-            "config must be one of nano, small, medium, reference, large or a JSON file",
+            "config must be one of nano, mini, small, medium, reference, large or a JSON file",
         ),
     ],
 )

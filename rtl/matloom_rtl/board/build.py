@@ -9,9 +9,9 @@ from typing import Any
 
 from matloom_rtl.board.plan import BOARD_TOP, Plan
 from matloom_rtl.fpga.devices import Device
-from matloom_rtl.fpga.flow import SEED, synthesise
+from matloom_rtl.fpga.flow import synthesise
 from matloom_rtl.fpga.hints import add_hints
-from matloom_rtl.fpga.place import Netlist, place_and_route, summary
+from matloom_rtl.fpga.place import SEED, Netlist, place_and_route, summary
 from matloom_rtl.fpga.progress import FlowError
 from matloom_rtl.fpga.tools import find, run
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from matloom.arch.sdram import SDRAMS, InvalidSdram, load_sdram
+from matloom_rtl.fpga.place import SEED
 from matloom_rtl.fpga.vivado import BOARD_DEVICES
 
 __all__ = ["BOARD_FOLDER", "Board", "BoardError", "board_names", "load_board"]
@@ -61,6 +62,8 @@ class Board:
         The engine that is built where nobody asks for another.
     input_hz, clock_hz:
         The oscillator, and the clock that is asked of the PLL.
+    seed:
+        Of the placement, the first that is tried: one that reached the clock.
     baud:
         Bits a second of the line.
     memory:
@@ -84,6 +87,7 @@ class Board:
     config: str
     input_hz: int
     clock_hz: int
+    seed: int = SEED
     baud: int
     memory: Memory
     definition: str = ""
@@ -184,8 +188,8 @@ def _check_values(path: Path, values: dict[str, Any]) -> None:
     require("soc", set(soc) <= {"config", "clock_hz"}, "have config, clock_hz", sorted(soc))
     for name, value in soc.items():
         require(f"soc.{name}", type(value) is type(values[name]), "be as without it", value)
-    for name in ("input_hz", "clock_hz", "baud"):
-        require(name, values[name] > 0, "be positive", values[name])
+    for name in ("input_hz", "clock_hz", "baud", "seed"):
+        require(name, values.get(name, SEED) > 0, "be positive", values.get(name))
     require("pins", set(pins) == set(PORTS), f"name {', '.join(PORTS)}", sorted(pins))
     for port, place in pins.items():
         named = isinstance(place, str) and bool(values.get("definition"))

@@ -23,7 +23,7 @@ from matloom_rtl.fpga.multipliers import (
     select_columns,
 )
 from matloom_rtl.fpga.pinsaver import WRAPPER_NAME, wrap
-from matloom_rtl.fpga.place import Netlist, cores, place_and_route, summary
+from matloom_rtl.fpga.place import SEED, Netlist, cores, place_and_route, summary
 from matloom_rtl.fpga.tools import YOSYS, find, run
 from matloom_rtl.fpga.units import area_by_unit, is_top, read_cells, total
 from matloom_rtl.generate import TOP_NAME, Chip
@@ -31,7 +31,6 @@ from matloom_rtl.generate import TOP_NAME, Chip
 __all__ = [
     "DEVICES",
     "FAMILIES",
-    "SEED",
     "Device",
     "Effort",
     "build",
@@ -41,9 +40,6 @@ __all__ = [
     "tool_versions",
     "unit_report",
 ]
-
-#: Of the placement: what is tried first.
-SEED = 4
 
 #: How tables are made for an ECP5: as `synth_ecp5` has it, with what a wire takes once routed (850
 #: ps where Yosys has 300), and no faster than the clock needs (9 ns between registers): else all

@@ -16,7 +16,10 @@ from matloom_rtl.fpga.devices import Device
 from matloom_rtl.fpga.progress import Unrouted, rounds_of
 from matloom_rtl.fpga.tools import find, run
 
-__all__ = ["Netlist", "cores", "place_and_route", "summary"]
+__all__ = ["SEED", "Netlist", "cores", "place_and_route", "summary"]
+
+#: Of the placement: what is tried first.
+SEED = 4
 
 
 @dataclass(frozen=True, kw_only=True)
