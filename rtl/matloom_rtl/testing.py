@@ -10,8 +10,11 @@ from amaranth.sim import Simulator
 
 __all__ = ["simulate"]
 
+#: Of `sync`, in seconds.
+_PERIOD = 1e-6
 
-def simulate(dut, *benches, cycles: int, background=()) -> int:
+
+def simulate(dut, *benches, cycles: int, background=(), clocks=None) -> int:
     """Run async testbenches against `dut` until all have returned; return the cycles that took.
 
     `WAVES=1` in the environment writes a VCD into a new temporary folder and prints its name. For
@@ -27,6 +30,9 @@ def simulate(dut, *benches, cycles: int, background=()) -> int:
         Limit. An AssertionError then names the benches that were still waiting, and where.
     background:
         Benches that nobody waits for, such as monitors in an endless loop.
+    clocks:
+        Other domains by name, each with its period in cycles of `sync`; its first edge is half of
+        that after the beginning, as that of `sync` is.
     """
     running = {}
     elapsed = 0
@@ -49,10 +55,13 @@ def simulate(dut, *benches, cycles: int, background=()) -> int:
             raise AssertionError(f"benches must return within {cycles} cycles; waiting: {waiting}")
 
     top = Module()
-    top.domains.sync = ClockDomain("sync")
+    for name in ("sync", *(clocks or {})):
+        top.domains += ClockDomain(name)
     top.submodules.dut = dut
     simulator = Simulator(top)
-    simulator.add_clock(1e-6)
+    simulator.add_clock(_PERIOD)
+    for name, period in (clocks or {}).items():
+        simulator.add_clock(_PERIOD * period, domain=name)
     for bench in benches:
         simulator.add_testbench(watched(bench))
     for bench in background:

@@ -1,13 +1,14 @@
 """Clock and reset of a board: a PLL of its family, and a reset that ends after it has locked."""
 
-from amaranth.hdl import Const, Instance, Module, Signal
+from amaranth.hdl import Const, Instance, Module, ResetSignal, Signal
 from amaranth.lib import wiring
-from amaranth.lib.cdc import AsyncFFSynchronizer
+from amaranth.lib.cdc import AsyncFFSynchronizer, ResetSynchronizer
 from amaranth.lib.wiring import In, Out
 
 from matloom_rtl.board.pll import ECP5_RULES, GW2A_RULES, XC7_RULES, Pll, choose
+from matloom_rtl.reset import near_reset
 
-__all__ = ["Clocking", "Reset", "pll_for"]
+__all__ = ["Clocking", "Reset", "pll_for", "reset_both"]
 
 #: Rules of the PLL, by family.
 _RULES = {"ecp5": ECP5_RULES, "gowin": GW2A_RULES, "xilinx": XC7_RULES}
@@ -192,3 +193,13 @@ class Reset(wiring.Component):
         with m.Else():
             m.d.sync += self.reset.eq(0)
         return m
+
+
+def reset_both(m: Module, reset):
+    """Reset the domains `bus`, of the clock of `sync`, and `sdram` by a register of `sync`.
+
+    That of `sdram` begins at once and ends with the second edge of its clock after, when the
+    queues between them let go of what the bus brings (`matloom_rtl.sdram.port`).
+    """
+    m.submodules.sdram_reset = ResetSynchronizer(reset, domain="sdram")
+    m.d.comb += ResetSignal("bus").eq(near_reset(m, reset, "bus"))

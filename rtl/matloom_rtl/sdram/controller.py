@@ -1,6 +1,6 @@
 """The SDRAM controller: AXI4 on one side, the pins of an SDRAM on the other."""
 
-from amaranth.hdl import Cat, Const, Module, Signal
+from amaranth.hdl import Cat, Const, DomainRenamer, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -11,7 +11,7 @@ from matloom_rtl.sdram.columns import Columns
 from matloom_rtl.sdram.datapath import DataPath
 from matloom_rtl.sdram.opener import Opener
 from matloom_rtl.sdram.pins import Plan, SdramPinsSignature
-from matloom_rtl.sdram.port import Port
+from matloom_rtl.sdram.port import MEMORY, Port
 from matloom_rtl.sdram.sequence import Sequence
 
 __all__ = ["SdramController"]
@@ -38,6 +38,13 @@ class SdramController(wiring.Component):
     Stalls: before `ready`, bursts wait. A reset forgets bursts under way and initialises again;
     what the SDRAM holds is then unknown, because it was not refreshed meanwhile.
 
+    **Two clocks.** Where `bus` is another domain than `sync`, the bus has that one's clock and the
+    SDRAM, with all else, that of `sync`: the port crosses (`Port`, which says how both are reset).
+    A read of an open row has its first beat 8 cycles of the bus and 7 + CAS latency +
+    columns of a beat + `pin_cycles` of the SDRAM after its address, a burst of one chunk its
+    response 7 of the bus and 6 + the columns of its beats but one after its last beat; either up
+    to a cycle of each clock earlier. Throughput is that of the pins or of the bus.
+
     Parameters
     ----------
     part:
@@ -55,6 +62,8 @@ class SdramController(wiring.Component):
         skew of the SDRAM's clock: 0 where the first edge after a command's is the SDRAM's.
     timing:
         In place of what `part` demands at `clock_hz`.
+    bus:
+        Domain of the bus.
 
     Members
     -------
@@ -76,7 +85,9 @@ class SdramController(wiring.Component):
         cas_latency: int | None = None,
         pin_cycles: int = 0,
         timing: SdramTiming | None = None,
+        bus: str = "sync",
     ):
+        self._bus = bus
         self.plan = Plan(
             part=part,
             timing=timing or part.timing(clock_hz, cas_latency),
@@ -96,7 +107,7 @@ class SdramController(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         plan = self.plan
-        m.submodules.port = port = Port(plan)
+        port = self._port(m)
         m.submodules.opener = opener = Opener(plan)
         m.submodules.columns = columns = Columns(plan)
         m.submodules.banks = banks = Banks(plan)
@@ -110,6 +121,14 @@ class SdramController(wiring.Component):
         self._data(m, port, columns, datapath, sequence)
         self._command(m, opener, columns, banks, sequence)
         return m
+
+    def _port(self, m: Module) -> Port:
+        if self._bus == "sync":
+            m.submodules.port = port = Port(self.plan)
+        else:
+            port = Port(self.plan, crosses=True)
+            m.submodules.port = DomainRenamer({"sync": self._bus, MEMORY: "sync"})(port)
+        return port
 
     def _rows(self, m: Module, opener, columns, banks, sequence):
         """Who may give a command in this cycle; the banks hear of it."""

@@ -38,6 +38,8 @@ class Initiator:
         Probability that each channel idles in a cycle.
     outstanding:
         Most bursts under way in each direction.
+    after:
+        Cycles from the last response to the end.
     """
 
     def __init__(self, dut, contents: bytearray, *, reads=(), writes=(), **options):
@@ -45,6 +47,7 @@ class Initiator:
         self._dut, self._lists = dut, {"read": deque(reads), "write": deque(writes)}
         self._stall = options.get("stall", 0.0)
         self._outstanding = options.get("outstanding", 8)
+        self._after = options.get("after", _AFTER)
         self._full = options.get("full", False)
         self._random = random.Random(options.get("seed", 0))
         self._width = dut.axi_read.signature.bus_bits // 8
@@ -174,7 +177,7 @@ class Initiator:
                 burst = under_way.popleft()
                 assert (response.id, response.resp) == (burst.id, 0)
         # The last words reach the pins after the response.
-        await ctx.tick().repeat(_AFTER)
+        await ctx.tick().repeat(self._after)
 
     async def count(self, ctx):
         """Count cycles; for the background."""

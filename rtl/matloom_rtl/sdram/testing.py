@@ -133,15 +133,15 @@ class Sdram:
         names = ("refreshes", "columns", "activations")
         return {name: getattr(self._library, f"sdram_{name}")(self._model) for name in names}
 
-    def attach(self, pins, *, outward: int = 0, inward: int = 0):
-        """Return a background bench: the SDRAM, so many registers away from these pins."""
+    def attach(self, pins, *, outward: int = 0, inward: int = 0, domain: str = "sync"):
+        """Return a background bench: the SDRAM, so many registers away from pins of a domain."""
         names = ("clk_en", "cs", "ras", "cas", "we", "ba", "a", "dqm")
         signals = [*(getattr(pins, name) for name in names), pins.dq.oe, pins.dq.o]
 
         async def bench(ctx):
             out, back = deque([SdramPins(clk_en=1)] * outward), deque([0] * inward)
             while True:
-                _clk, _rst, *values = await ctx.tick().sample(*signals)
+                _clk, _rst, *values = await ctx.tick(domain).sample(*signals)
                 out.append(SdramPins(*values))
                 back.append(self.step(out.popleft()))
                 ctx.set(pins.dq.i, back.popleft())
