@@ -40,14 +40,17 @@ def _source(name: str, config: str | None, cpu: str | None) -> Source:
     pll, link = settings_for(board, baud=clock_hz // _divisor(cpu))
     soc = SocSettings(link=link, rom=boot_rom(), cpu=cpu) if cpu else None
     has_sdram = board.memory.kind == "sdram"
-    wired = tuple(f"MATLOOM_WIRED_{name.upper()}" for name in board.memory.wired)
+    defines = ("MATLOOM_SDRAM",) if has_sdram else ()
+    defines += tuple(f"MATLOOM_WIRED_{name.upper()}" for name in board.memory.wired)
+    if pll.second_divider:
+        defines += (f"MATLOOM_TICKS={pll.output_divider}",)
     return Source(
         top=BOARD_TOP,
         verilog=board_verilog(board, engine, pll, link, soc),
         label=f"board-{board.name}{'-soc' if cpu else ''}-{engine.digest:08x}",
         harness=_FOLDER / "board.cpp",
         models=(_FOLDER / "cells.v", *([cpu_source(cpu)] if cpu else [])),
-        defines=("MATLOOM_SDRAM", *wired) if has_sdram else (),
+        defines=defines,
         options=("--pins-inout-enables",) if has_sdram else (),
     )
 
@@ -62,7 +65,7 @@ def _sdram_shape(name: str, cpu: str | None, stricter: dict[str, int]) -> Any:
     if board.memory.kind != "sdram":
         return None
     part = load_sdram(board.memory.part)
-    shape = shape_of(part, part.timing(round(settings_for(board)[0].output_hz)))
+    shape = shape_of(part, part.timing(round(settings_for(board)[0].second_hz)))
     for field, value in stricter.items():
         setattr(shape, field, value)
     return shape
@@ -71,9 +74,10 @@ def _sdram_shape(name: str, cpu: str | None, stricter: dict[str, int]) -> Any:
 class SimulatedBoard(LineSimulation):
     """A board's top in Verilator; it runs until `close`, or until its SDRAM's rules are broken.
 
-    The PLL passes its input on and locks after some cycles, and the line is as fast as the link
-    can: two cycles a bit, more with a processor. All else is the Verilog of the bitstream,
-    with models of the cells at its pins and of the SDRAM.
+    The PLL passes its input on and locks after some cycles; where memory has a clock of its own,
+    its oscillator is simulated, and both clocks are divided from it as on the board. The line is as
+    fast as the link can: two cycles a bit, more with a processor. All else is the Verilog of the
+    bitstream, with models of the cells at its pins and of the SDRAM.
 
     Members
     -------

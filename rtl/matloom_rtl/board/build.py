@@ -117,6 +117,9 @@ def build_board(
     if report["seed"] is None:
         raise FlowError(f"a seed must be routed for a bitstream: none of {len(runs)} was")
     best = next(item for item in runs if item["seed"] == report["seed"])
+    if plan.pll.second_divider:
+        report["clocks"] = _clocks(plan, best["report"])
+        report["crossing_ns"] = _crossing_ns(best["report"])
     _check_timing(plan, best["report"], report)
     path = folder / f"{plan.name}{plan.device.bitstream_suffix}"
     command = plan.device.pack(routed_name(plan.device, best["seed"]), path.name)
@@ -151,17 +154,51 @@ def _synthesised(plan: Plan, folder: Path, say: Callable[[str], None]) -> str:
     return name
 
 
+def _clocks(plan: Plan, nextpnr: dict[str, Any]) -> dict[str, dict[str, float]]:
+    """Return what was asked of each clock and what it reached, by what has it.
+
+    Errors
+    ------
+    FlowError
+        nextpnr has no constraint for one.
+    """
+    found = {}
+    for name, asked in plan.clocks_mhz.items():
+        told = [clock for clock in nextpnr["fmax"].values() if _is_asked(clock, asked)]
+        if not told:
+            raise FlowError(f"nextpnr must be told of a clock of {asked:.2f} MHz, and was not")
+        reached = min(clock["achieved"] for clock in told)
+        found[name] = {"asked_mhz": round(asked, 3), "reached_mhz": round(reached, 2)}
+    return found
+
+
+def _is_asked(clock: dict[str, float], asked: float) -> bool:
+    return abs(clock["constraint"] - asked) <= 0.001 * asked
+
+
+def _crossing_ns(nextpnr: dict[str, Any]) -> dict[str, float]:
+    """Return the longest path from each clock to another one; none of them is constrained."""
+    ends = {}
+    for path in nextpnr["critical_paths"]:
+        clocks = [path[end].split()[-1] for end in ("from", "to") if " " in path[end]]
+        if len(set(clocks)) == 2:
+            length = sum(part["delay"] for part in path["path"])
+            ends[" to ".join(clocks)] = round(length, 2)
+    return ends
+
+
 def _check_timing(plan: Plan, nextpnr: dict[str, Any], report: dict[str, Any]) -> None:
-    """Raise where a clock misses its constraint, or the PLL's clock had none."""
-    clocks = nextpnr["fmax"]
+    """Raise where a clock misses its constraint, or one of the PLL's had none."""
+    _clocks(plan, nextpnr)
     asked = plan.clock_mhz
-    if not any(clock["constraint"] >= 0.999 * asked for clock in clocks.values()):
-        raise FlowError(f"nextpnr must be told of a clock of {asked:.2f} MHz, and was not")
-    for name, clock in clocks.items():
+    for name, clock in nextpnr["fmax"].items():
         if clock["achieved"] < clock["constraint"]:
+            slower = f"--freq {clock['achieved'] * asked / clock['constraint']:.0f}"
+            if plan.pll.second_divider and not _is_asked(clock, asked):
+                slower = "memory.clock_hz"
             raise TimingError(
                 f"no bitstream: clock {name} must reach {clock['constraint']:.2f} MHz, and reached "
                 f"{clock['achieved']:.2f} with seed {report['seed']}; try others (--seed 8), "
-                f"or a slower clock (--freq {clock['achieved'] * asked / clock['constraint']:.0f})",
+                f"or a slower clock ({slower})",
                 report,
             )

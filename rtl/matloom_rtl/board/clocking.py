@@ -1,5 +1,7 @@
 """Clock and reset of a board: a PLL of its family, and a reset that ends after it has locked."""
 
+from typing import Any
+
 from amaranth.hdl import Const, Instance, Module, ResetSignal, Signal
 from amaranth.lib import wiring
 from amaranth.lib.cdc import AsyncFFSynchronizer, ResetSynchronizer
@@ -14,28 +16,42 @@ __all__ = ["Clocking", "Reset", "pll_for", "reset_both"]
 _RULES = {"ecp5": ECP5_RULES, "gowin": GW2A_RULES, "xilinx": XC7_RULES}
 
 
-def pll_for(family: str, input_hz: int, wanted_hz: int) -> Pll:
-    """Return the settings of a family's PLL; raise ValueError where it cannot make the clock."""
-    return choose(input_hz, wanted_hz, _RULES[family])
+def pll_for(family: str, input_hz: int, wanted_hz: int, memory_hz: int = 0) -> Pll:
+    """Return the settings of a family's PLL; raise ValueError where it cannot make the clocks.
+
+    `memory_hz` is asked of the second output, where memory has a clock of its own.
+    """
+    return choose(input_hz, wanted_hz, _RULES[family], second_hz=memory_hz)
 
 
-def _ecp5(pll: Pll, source, clock, locked, early=None) -> Instance:
+def _ecp5_output(pin: str, place: str, divider: int, lead: int, hz, signal) -> dict[str, Any]:
+    """Return the settings of another output, early by so many cycles of the oscillator."""
+    return {
+        f"p_{pin}_ENABLE": "ENABLED",
+        f"p_{pin}_DIV": divider,
+        # Late by all of a cycle but the lead.
+        f"p_{pin}_CPHASE": (2 * divider - 1 - lead) if lead else divider - 1,
+        f"p_{pin}_FPHASE": 0,
+        f"p_OUTDIVIDER_MUX{place}": f"DIV{place}",
+        f"a_FREQUENCY_PIN_{pin}": _megahertz(hz),
+        f"o_{pin}": signal,
+    }
+
+
+def _ecp5(pll: Pll, source, clock, locked, early=None, memory=None) -> Instance:
     """Return an EHXPLLL; the edges of its output fall together with those of the input.
 
-    Those of `early`, where it is wanted, come before by an eighth of a cycle, rounded down to
-    cycles of the oscillator, and by one at least.
+    Those of `early`, where it is wanted, come before those of memory's clock by an eighth of a
+    cycle, rounded down to cycles of the oscillator, and by one at least.
     """
-    lead = max(1, pll.output_divider // 8)
-    second = {
-        "p_CLKOS_ENABLE": "ENABLED",
-        "p_CLKOS_DIV": pll.output_divider,
-        # Late by all of a cycle but the lead.
-        "p_CLKOS_CPHASE": 2 * pll.output_divider - 1 - lead,
-        "p_CLKOS_FPHASE": 0,
-        "p_OUTDIVIDER_MUXB": "DIVB",
-        "a_FREQUENCY_PIN_CLKOS": _megahertz(pll.output_hz),
-        "o_CLKOS": early,
-    }
+    divider = pll.second_divider or pll.output_divider
+    lead = max(1, divider // 8)
+    others: dict[str, Any] = {}
+    if memory is not None:
+        others |= _ecp5_output("CLKOS", "B", divider, 0, pll.second_hz, memory)
+        others |= _ecp5_output("CLKOS2", "C", divider, lead, pll.second_hz, early)
+    elif early is not None:
+        others |= _ecp5_output("CLKOS", "B", divider, lead, pll.second_hz, early)
     return Instance(
         "EHXPLLL",
         p_CLKI_DIV=pll.input_divider,
@@ -62,7 +78,7 @@ def _ecp5(pll: Pll, source, clock, locked, early=None) -> Instance:
         i_ENCLKOP=Const(0),
         o_CLKOP=clock,
         o_LOCK=locked,
-        **({} if early is None else second),
+        **others,
     )
 
 
@@ -145,21 +161,28 @@ class Clocking(wiring.Component):
         The oscillator.
     clock: out
         What the PLL makes of it; it may do anything until `locked`.
+    memory: out
+        Memory's clock, where it has one of its own.
     early: out
-        For an SDRAM, where the board has one: `clock`, up to an eighth of a cycle before it.
+        For an SDRAM, where the board has one: its clock, up to an eighth of a cycle earlier, or
+        one cycle of the PLL's oscillator.
     locked: out
         The PLL follows the oscillator; belongs to no clock.
     """
 
     def __init__(self, family: str, pll: Pll, early: bool = False):
         self._family, self._pll, self._early = family, pll, early
-        super().__init__({"source": In(1), "clock": Out(1), "early": Out(1), "locked": Out(1)})
+        own = {"memory": Out(1)} if pll.second_divider else {}
+        clocks = {"clock": Out(1), "early": Out(1), **own}
+        super().__init__({"source": In(1), **clocks, "locked": Out(1)})
 
     def elaborate(self, platform):
         m = Module()
         make = _INSTANCES[self._family]
-        outputs = (self.clock, self.locked, *((self.early,) if self._early else ()))
-        m.submodules.pll = make(self._pll, self.source, *outputs)
+        others = {"early": self.early} if self._early else {}
+        if self._pll.second_divider:
+            others["memory"] = self.memory
+        m.submodules.pll = make(self._pll, self.source, self.clock, self.locked, **others)
         return m
 
 

@@ -69,6 +69,14 @@ class Plan:
         """The clock that the design must reach."""
         return float(self.pll.output_hz) / 1e6
 
+    @property
+    def clocks_mhz(self) -> dict[str, float]:
+        """All clocks that it must reach, by what has them."""
+        clocks = {"engine": self.clock_mhz}
+        if self.pll.second_divider:
+            clocks["memory"] = float(self.pll.second_hz) / 1e6
+        return clocks
+
     def digest(self) -> str:
         """Return what names this plan and the tools of this machine: 16 hexadecimal digits."""
         tools = [find(tool).__dict__ for tool in self.device.tools]

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from amaranth.hdl import IOPort, Module
+from amaranth.hdl import DomainRenamer, IOPort, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, connect, flipped
 
@@ -53,7 +53,7 @@ class _DataPin:
 
 
 class BoardSdram(wiring.Component):
-    """Serve bursts from the SDRAM of a board, at the clock of `sync`.
+    """Serve bursts from the SDRAM of a board, at the clock of `sync`; the bus may have another.
 
     The ports ``sdram_`` and a name of `port_widths` belong to the top. A reset initialises the
     SDRAM anew, so that its contents are lost.
@@ -69,6 +69,8 @@ class BoardSdram(wiring.Component):
     wired:
         Signals without pins, because the board has them wired. Where these are the masks, beats
         that lack strobes are read before they are written (`Merge`).
+    bus:
+        Domain of the bus.
 
     Members
     -------
@@ -87,7 +89,9 @@ class BoardSdram(wiring.Component):
         bus_bits: int,
         burst_beats: int,
         wired: Collection[str] = (),
+        bus: str = "sync",
     ):
+        self._domain = bus
         self._registers = PIN_REGISTERS[family]
         self._widths = port_widths(part, wired)
         self._merge = Merge(bus_bits) if "dqm" in wired else None
@@ -97,6 +101,7 @@ class BoardSdram(wiring.Component):
             bus_bits=bus_bits,
             burst_beats=burst_beats,
             pin_cycles=PIN_CYCLES,
+            bus=bus,
         )
         super().__init__(
             {
@@ -126,7 +131,8 @@ class BoardSdram(wiring.Component):
         """Return what the bus goes to: the controller, or what is before it without masks."""
         if self._merge is None:
             return controller
-        m.submodules.merge = merge = self._merge
+        merge = self._merge
+        m.submodules.merge = merge if self._domain == "sync" else DomainRenamer(self._domain)(merge)
         connect(m, merge.memory_read, controller.axi_read)
         connect(m, merge.memory_write, controller.axi_write)
         return merge

@@ -1,12 +1,12 @@
 """The top of a board: PLL, reset, engine, link or processor, memory. No logic of its own."""
 
-from amaranth.hdl import ClockDomain, ClockSignal, Module, ResetInserter
+from amaranth.hdl import ClockDomain, ClockSignal, DomainRenamer, Module, ResetInserter
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect
 
 from matloom.arch.config import Config
 from matloom.arch.soc import MEMORY_BASE
-from matloom_rtl.board.clocking import Clocking, Reset, pll_for
+from matloom_rtl.board.clocking import Clocking, Reset, pll_for, reset_both
 from matloom_rtl.board.definition import Board
 from matloom_rtl.board.memory import BlockMemory
 from matloom_rtl.board.sdram import BoardSdram
@@ -20,6 +20,9 @@ from matloom_rtl.soc.settings import SocSettings
 
 __all__ = ["BoardTop", "settings_for"]
 
+#: How many times as fast one clock may be as the other: resets have to last for both.
+_FARTHEST = 4
+
 
 def settings_for(board: Board, clock_hz: int | None = None, baud: int | None = None):
     """Return PLL and link of a board, at another clock or rate where one is given.
@@ -27,10 +30,12 @@ def settings_for(board: Board, clock_hz: int | None = None, baud: int | None = N
     Errors
     ------
     ValueError
-        The PLL cannot make the clock, or the clock not the rate.
+        The PLL cannot make the clocks, or the clock not the rate; clocks too far apart.
     """
     family = BOARD_DEVICES[board.device].family
-    pll = pll_for(family, board.input_hz, clock_hz or board.clock_hz)
+    clock_hz = clock_hz or board.clock_hz
+    pll = pll_for(family, board.input_hz, clock_hz, board.memory.clock_hz)
+    _check_ratio(board, float(pll.output_hz) / 1e6, float(pll.second_hz) / 1e6)
     link = LinkSettings(
         clock_hz=round(pll.output_hz),
         board=board.name,
@@ -39,6 +44,14 @@ def settings_for(board: Board, clock_hz: int | None = None, baud: int | None = N
         baud=baud or board.baud,
     )
     return pll, link
+
+
+def _check_ratio(board: Board, engine_mhz: float, memory_mhz: float) -> None:
+    if not engine_mhz / _FARTHEST <= memory_mhz <= engine_mhz * _FARTHEST:
+        raise ValueError(
+            f"memory.clock_hz of {board.name} must be a quarter to four times of the engine's "
+            f"{engine_mhz:g} MHz, not {memory_mhz:g} MHz"
+        )
 
 
 class BoardTop(wiring.Component):
@@ -77,7 +90,11 @@ class BoardTop(wiring.Component):
         m.submodules.start = reset = Reset()
         m.submodules.linked = linked = self._linked()
         memory = self._sdram(m, clocking) if has_sdram else self._block_memory()
-        m.submodules.memory = ResetInserter(near_reset(m, reset.reset, "memory"))(memory)
+        if self._pll.second_divider:
+            m.submodules.memory = DomainRenamer({"sync": "sdram"})(memory)
+            self._clock_memory(m, clocking, reset)
+        else:
+            m.submodules.memory = ResetInserter(near_reset(m, reset.reset, "memory"))(memory)
         m.d.comb += [
             clocking.source.eq(self.clk),
             ClockSignal().eq(clocking.clock),
@@ -97,6 +114,15 @@ class BoardTop(wiring.Component):
         connect(m, bus.axi_write, memory.axi_write)
         return m
 
+    def _clock_memory(self, m: Module, clocking: Clocking, reset: Reset):
+        """Clock and reset the domains on both sides of the crossing."""
+        m.domains += [ClockDomain("bus"), ClockDomain("sdram")]
+        m.d.comb += [
+            ClockSignal("bus").eq(clocking.clock),
+            ClockSignal("sdram").eq(clocking.memory),
+        ]
+        reset_both(m, reset.reset)
+
     def _linked(self):
         if self._soc is None:
             return LinkedCore(self._config, self._link)
@@ -110,10 +136,11 @@ class BoardTop(wiring.Component):
         memory = BoardSdram(
             self._board.memory.part,
             family=BOARD_DEVICES[self._board.device].family,
-            clock_hz=self._link.clock_hz,
+            clock_hz=round(self._pll.second_hz),
             bus_bits=self._config.bus_bits,
             burst_beats=self._config.burst_beats,
             wired=self._board.memory.wired,
+            bus="bus" if self._pll.second_divider else "sync",
         )
         m.d.comb += memory.clock.eq(clocking.early)
         return memory

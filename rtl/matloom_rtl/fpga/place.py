@@ -138,9 +138,14 @@ def _first_clock(log: str) -> float | None:
 
 
 def _slowest_clock(report: dict[str, Any]) -> float | None:
-    """Return the slowest clock in MHz; None where nextpnr tells none, as for some Gowin designs."""
-    clocks = [clock["achieved"] for clock in report["fmax"].values()]
-    return round(min(clocks), 2) if clocks else None
+    """Return the slowest clock in MHz; None where nextpnr tells none, as for some Gowin designs.
+
+    One of which more is asked counts by what part of it was reached.
+    """
+    clocks = report["fmax"].values()
+    least = min((clock["constraint"] for clock in clocks), default=0)
+    reached = [clock["achieved"] * least / clock["constraint"] for clock in clocks]
+    return round(min(reached), 2) if reached else None
 
 
 def summary(runs: list[dict[str, Any]], device: Device) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 // Runs a Verilated board, its line on a file descriptor, for ctypes: as linked.cpp, but memory,
 // reset and clock are the board's own. An SDRAM, where it has one, is at its pins, and the
-// simulation stands still where a rule of it is broken.
+// simulation stands still where a rule of it is broken. Where it has a clock of its own, `clk` is
+// the PLL's oscillator, MATLOOM_TICKS times as fast as the engine's clock.
 
 #include <atomic>
 #include <cstdint>
@@ -11,6 +12,10 @@
 #include "serve.h"
 #include "uart.h"
 #include "verilated.h"
+
+#ifndef MATLOOM_TICKS
+#define MATLOOM_TICKS 1
+#endif
 
 namespace {
 
@@ -52,7 +57,7 @@ class Simulation {
 
   uint64_t cycles() const { return cycles_; }
   uint32_t breach() const { return sdram_.breach(); }
-  uint64_t breach_cycle() const { return began_ + kClock + sdram_.breach_edge(); }
+  uint64_t breach_cycle() const { return breach_cycle_; }
 
   // Starts the board anew, SDRAM and all, after so many more cycles with a byte on the line.
   void restart_after(uint32_t busy_cycles) { left_ = busy_cycles; }
@@ -73,24 +78,40 @@ class Simulation {
 
   void step() {
     if (left_ && uart_.busy() && !--left_) start();
+    chip_->top.uart_rx = uart_.drive();
+    for (uint32_t i = 0; i < MATLOOM_TICKS; ++i) tick(i == 0);
+    ++cycles_;
+  }
+
+  // A cycle of `clk`, the first of the engine's cycle or not.
+  void tick(bool first) {
     Vmatloom_board& top = chip_->top;
-    top.uart_rx = uart_.drive();
     top.clk = 0;
     top.eval();
-    uart_.sample(top.uart_tx);
+    if (first) uart_.sample(top.uart_tx);
 #ifdef MATLOOM_SDRAM
-    // The edge at the end of this cycle. Before the lock there is no clock to speak of.
-    const uint32_t word = cycles_ - began_ < kClock || breach() ? 0 : sdram_.step(pins(top));
+    const bool low = !top.sdram_clk;
+    const matloom::SdramPins before = pins(top);
 #endif
     top.clk = 1;
     top.eval();
 #ifdef MATLOOM_SDRAM
-    top.sdram_dq = decltype(top.sdram_dq)(word);
+    if (low && top.sdram_clk) {
+      const uint32_t word = edge(before);
+      top.sdram_dq = decltype(top.sdram_dq)(word);
+    }
 #endif
-    ++cycles_;
   }
 
 #ifdef MATLOOM_SDRAM
+  // What the SDRAM makes of an edge. Before the lock there is no clock to speak of.
+  uint32_t edge(const matloom::SdramPins& before) {
+    if (cycles_ - began_ < kClock || breach()) return 0;
+    const uint32_t word = sdram_.step(before);
+    if (breach()) breach_cycle_ = cycles_;
+    return word;
+  }
+
   static matloom::SdramPins pins(const Vmatloom_board& top) {
     matloom::SdramPins pins = {1, 1, !top.sdram_ras, !top.sdram_cas, !top.sdram_we,
                                top.sdram_ba, top.sdram_a, 0,
@@ -112,7 +133,7 @@ class Simulation {
   matloom::Uart uart_;
   matloom::Sdram sdram_;
   std::unique_ptr<Chip> chip_;
-  uint64_t cycles_ = 0, began_ = 0;
+  uint64_t cycles_ = 0, began_ = 0, breach_cycle_ = 0;
   // Set and read by another thread than the one that simulates.
   std::atomic<uint32_t> left_{0}, starts_{0};
 };

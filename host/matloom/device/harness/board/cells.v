@@ -1,21 +1,38 @@
 // PLLs for simulation: the clock as it comes, and a lock after some cycles; registers and buffers
-// of pins, whose clocks fall together.
+// of pins, whose clocks fall together. One with a second clock takes its input for that of its
+// oscillator, and divides it.
 
 module EHXPLLL #(
   parameter CLKI_DIV = 1, CLKFB_DIV = 1, CLKOP_DIV = 1, CLKOP_CPHASE = 0, CLKOP_FPHASE = 0,
   parameter CLKOP_ENABLE = "", FEEDBK_PATH = "", OUTDIVIDER_MUXA = "",
   parameter CLKOS_DIV = 1, CLKOS_CPHASE = 0, CLKOS_FPHASE = 0, CLKOS_ENABLE = "",
-  parameter OUTDIVIDER_MUXB = ""
+  parameter OUTDIVIDER_MUXB = "", OUTDIVIDER_MUXC = "",
+  parameter CLKOS2_DIV = 1, CLKOS2_CPHASE = 0, CLKOS2_FPHASE = 0, CLKOS2_ENABLE = ""
 ) (
   input CLKI, CLKFB, RST, STDBY, PLLWAKESYNC, ENCLKOP,
   input PHASESEL0, PHASESEL1, PHASEDIR, PHASESTEP, PHASELOADREG,
-  output CLKOP, CLKOS, LOCK
+  output CLKOP, CLKOS, CLKOS2, LOCK
 );
   reg [6:0] waited = 0;
-  assign CLKOP = CLKI;
-  assign CLKOS = CLKI;
   assign LOCK = waited[6];
-  always @(posedge CLKI) if (!LOCK) waited <= waited + 1;
+  always @(posedge CLKOP) if (!LOCK) waited <= waited + 1;
+  if (CLKOS2_ENABLE == "ENABLED") begin
+    Divider #(CLKOP_DIV) first (CLKI, CLKOP);
+    Divider #(CLKOS_DIV) second (CLKI, CLKOS);
+    assign CLKOS2 = CLKOS;
+  end else begin
+    assign CLKOP = CLKI;
+    assign CLKOS = CLKI;
+    assign CLKOS2 = 0;
+  end
+endmodule
+
+module Divider #(parameter CYCLES = 1) (input in, output reg out = 0);
+  reg [6:0] count = 0;
+  always @(posedge in) begin
+    count <= count == CYCLES - 1 ? 0 : count + 1;
+    out <= count < CYCLES / 2;
+  end
 endmodule
 
 module rPLL #(
