@@ -40,7 +40,7 @@ def _source(name: str, config: str | None, cpu: str | None) -> Source:
     pll, link = settings_for(board, baud=clock_hz // _divisor(cpu))
     soc = SocSettings(link=link, rom=boot_rom(), cpu=cpu) if cpu else None
     has_sdram = board.memory.kind == "sdram"
-    defines = ("MATLOOM_SDRAM",) if has_sdram else ()
+    defines: tuple[str, ...] = ("MATLOOM_SDRAM",) if has_sdram else ()
     defines += tuple(f"MATLOOM_WIRED_{name.upper()}" for name in board.memory.wired)
     if pll.second_divider:
         defines += (f"MATLOOM_TICKS={pll.output_divider}",)

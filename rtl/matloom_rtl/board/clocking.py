@@ -219,10 +219,10 @@ class Reset(wiring.Component):
 
 
 def reset_both(m: Module, reset):
-    """Reset the domains `bus`, of the clock of `sync`, and `sdram` by a register of `sync`.
+    """Reset the domains `bus`, of the clock of `sync`, and `memory` by a register of `sync`.
 
-    That of `sdram` begins at once and ends with the second edge of its clock after, when the
+    That of `memory` begins at once and ends with the second edge of its clock after, when the
     queues between them let go of what the bus brings (`matloom_rtl.sdram.port`).
     """
-    m.submodules.sdram_reset = ResetSynchronizer(reset, domain="sdram")
+    m.submodules.memory_reset = ResetSynchronizer(reset, domain="memory")
     m.d.comb += ResetSignal("bus").eq(near_reset(m, reset, "bus"))

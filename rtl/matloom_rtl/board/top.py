@@ -91,7 +91,7 @@ class BoardTop(wiring.Component):
         m.submodules.linked = linked = self._linked()
         memory = self._sdram(m, clocking) if has_sdram else self._block_memory()
         if self._pll.second_divider:
-            m.submodules.memory = DomainRenamer({"sync": "sdram"})(memory)
+            m.submodules.memory = DomainRenamer({"sync": "memory"})(memory)
             self._clock_memory(m, clocking, reset)
         else:
             m.submodules.memory = ResetInserter(near_reset(m, reset.reset, "memory"))(memory)
@@ -116,10 +116,10 @@ class BoardTop(wiring.Component):
 
     def _clock_memory(self, m: Module, clocking: Clocking, reset: Reset):
         """Clock and reset the domains on both sides of the crossing."""
-        m.domains += [ClockDomain("bus"), ClockDomain("sdram")]
+        m.domains += [ClockDomain("bus"), ClockDomain("memory")]
         m.d.comb += [
             ClockSignal("bus").eq(clocking.clock),
-            ClockSignal("sdram").eq(clocking.memory),
+            ClockSignal("memory").eq(clocking.memory),
         ]
         reset_both(m, reset.reset)
 

@@ -1,6 +1,7 @@
 """Board files: all that come along are sound, and mistakes in one are told by name."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from matloom.arch.config import load_config
 from matloom.arch.memory import BOARD_MEMORIES, load_memory
 from matloom.arch.sdram import load_sdram
 from matloom_rtl.board.definition import BOARD_FOLDER, BoardError, board_names, load_board
+from matloom_rtl.board.external import board_memory
 from matloom_rtl.board.pins import constraints, places
 from matloom_rtl.board.sdram import PIN_CYCLES
 from matloom_rtl.board.top import settings_for
@@ -90,6 +92,16 @@ def test_the_part_is_that_of_the_definition():
             'pins = "sdram"',
             'pins = "sdram"\nwired = ["dqm", "clk"]',
             r"memory.wired in .* must list some of clk_en, cs, dqm, not \['dqm', 'clk'\]",
+        ),
+        (
+            "sliced = true",
+            'clock_hz = "133 MHz"',
+            "memory.clock_hz in .* must be a positive integer, not '133 MHz'",
+        ),
+        (
+            SDRAM,
+            BLOCK + "\nclock_hz = 133_000_000",
+            "memory in .* must have bytes, kind, not .'bytes', 'clock_hz',",
         ),
         (
             "sliced = true",
@@ -247,6 +259,46 @@ def test_the_memory_of_the_compiler_is_that_of_the_board(name, memory):
     assert found.write_latency == 10 + config.burst_beats * columns + before[1]
     bytes_ = part.data_bits / 8 * (1 - 12 / timing.refresh_due)
     assert found.rate == pytest.approx(bytes_, rel=0.002)
+    worked_out = board_memory(board)
+    assert worked_out.rate == pytest.approx(found.rate, rel=0.003)
+    assert replace(worked_out, bytes_a_cycle=found.rate) == found
+
+
+def with_own_clock(tmp_path, clock, name="ulx3s-85f"):
+    """Return a board file whose SDRAM has a clock of its own."""
+    path = tmp_path / "own.toml"
+    text = (BOARD_FOLDER / f"{name}.toml").read_text()
+    path.write_text(text.replace('kind = "sdram"', f'kind = "sdram"\nclock_hz = {clock}'))
+    return str(path)
+
+
+def test_a_memory_of_its_own_clock(tmp_path):
+    """75 and 135 MHz, the SDRAM's waits at the latter; by hand, 64 bits and registers between."""
+    path = with_own_clock(tmp_path, 133_333_333)
+    pll, link = settings_for(load_board(path))
+    assert (pll.output_hz, pll.second_hz, link.clock_hz) == (75_000_000, 135_000_000, 75_000_000)
+    found = load_memory(path)
+    # 16 bits at 135 MHz of which a refresh takes 12 cycles of 1054, by the bus' cycle.
+    assert found.rate == pytest.approx(2 * 135 / 75 * (1 - 12 / 1054), rel=0.001)
+    # 8 + 16 * 75 / 135 less half a cycle of each clock, and two of the slice.
+    assert found.read_latency == 18
+    # 9 + (6 + 32 * 4) * 75 / 135 likewise.
+    assert found.write_latency == 85
+
+
+@pytest.mark.parametrize(
+    ("clock", "name", "message"),
+    [
+        (133_000_000, "tang-nano-20k", "a second clock must be left out with a PLL of the GW2A"),
+        (15_000_000, "ulx3s-85f", "must be a quarter to four times of the engine's 75 MHz, not 15"),
+        (9_000_000, "ulx3s-85f", "not 75 MHz and 9 MHz of a second output"),
+        (200_000_000, "ulx3s-85f", "the clock of IS42S16160 must be at most 143000000, not 200"),
+    ],
+)
+def test_clocks_of_a_memory_that_cannot_be(clock, name, message, tmp_path):
+    board = load_board(with_own_clock(tmp_path, clock, name))
+    with pytest.raises(ValueError, match=message):
+        board_memory(board)
 
 
 def test_the_compiler_knows_the_memory_of_each_board():

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from matloom.arch.config import load_config
-from matloom_rtl.board.definition import load_board
+from matloom_rtl.board.definition import BOARD_FOLDER, load_board
 from matloom_rtl.board.plan import BOARD_TOP, board_verilog, make_plan
 from matloom_rtl.board.top import settings_for
 from matloom_rtl.generate import ports_of
@@ -15,6 +15,8 @@ LEAST = "nano+windows=0+maximum=0+counters=0+timestamps=0"
 
 #: Cells at the pins of an SDRAM of 16 bits: clock, 22 outputs of which four are low where asserted.
 CELLS = {"ODDRX1F": 1, "OB": 23, "BB": 16, "IFS1P3DX": 16, "OFS1P3DX": 34, "OFS1P3BX": 20}
+
+PIN_CELLS = ("OFS1P3DX", "OFS1P3BX", "IFS1P3DX")
 
 #: Those of 32 bits on a device of Gowin, whose registers are in the logic.
 GOWIN_CELLS = {"ODDR": 1, "OBUF": 23, "IOBUF": 32}
@@ -73,6 +75,34 @@ def test_an_sdram_has_a_register_at_each_pin(sdram_plan):
     assert "[16383:0]" not in text
     # The board's file asks for it.
     assert f"{BOARD_TOP}.bus_slice.ar" in text
+
+
+def test_a_memory_of_its_own_clock(sdram_plan, tmp_path):
+    """Three outputs of the PLL, the last early by a step; the same cells at the pins."""
+    path = tmp_path / "own.toml"
+    text = (BOARD_FOLDER / "ulx3s-85f.toml").read_text()
+    path.write_text(text.replace("sliced = true", "clock_hz = 133_333_333\nsliced = true"))
+    plan = make_plan(load_board(str(path)), LEAST)
+    assert plan.clocks_mhz == {"engine": 75, "memory": 135}
+    assert sdram_plan.clocks_mhz == {"engine": 75}
+    assert plan.digest() != sdram_plan.digest()
+    assert plan.describe()["memory"]["clock_hz"] == 133_333_333
+    assert "clock_hz" not in sdram_plan.describe()["memory"]
+    text = plan.verilog
+    cells = {name: len(re.findall(rf"^  {name} ", text, re.MULTILINE)) for name in CELLS}
+    assert cells == CELLS
+    pll = re.search(r"EHXPLLL #\((.*?)\)\s*pll", text, re.DOTALL)[1]
+    setting = dict(re.findall(r"\.(CLKO\w+)\(32'd(\d+)\)", pll))
+    dividers = ("CLKOP_DIV", "CLKOS_DIV", "CLKOS2_DIV")
+    assert [setting[name] for name in dividers] == ["9", "5", "5"]
+    late = int(setting["CLKOS2_CPHASE"]) - int(setting["CLKOS_CPHASE"])
+    assert 1 <= int(setting["CLKOS_DIV"]) - late <= 1
+    assert re.search(r"^module .*\.port\.chunk_queue", text, re.MULTILINE)
+    assert "chunk_queue" not in sdram_plan.verilog
+    # Registers in the pins have the SDRAM's clock, and the pin of the clock itself the early one.
+    pattern = r"^  (ODDRX1F|OFS1P3DX|OFS1P3BX|IFS1P3DX) .*?\.SCLK\((\w+)\)"
+    found = set(re.findall(pattern, text, re.MULTILINE | re.DOTALL))
+    assert found == {("ODDRX1F", "clock"), *((cell, "memory_clk") for cell in PIN_CELLS)}
 
 
 def test_what_a_board_has_wired_is_no_port():

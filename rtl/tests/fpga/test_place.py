@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from matloom.cli import cli
-from matloom_rtl.fpga import flow, tools
+from matloom_rtl.fpga import flow, place, tools
 from matloom_rtl.fpga.devices import DEVICES
 from matloom_rtl.fpga.flow import Effort, build
 from matloom_rtl.fpga.pinsaver import WRAPPER_NAME, wrap
@@ -53,7 +53,7 @@ step = {{"type": "logic", "delay": 1.5, "from": {{"cell": "a"}}, "to": {{"cell":
 wire = step | {{"type": "routing", "delay": 2.25, "to": {{"cell": "c"}}}}
 used = {{"TRELLIS_COMB": 100 + seed, "LUT4": 30, "ALU": 12, "MULT9X9": 5, "MULT18X18": 1}}
 json.dump({{
-    "fmax": {{"clk": {{"achieved": clock}}}} if clock else {{}},
+    "fmax": {{"clk": {{"achieved": clock, "constraint": 12}}}} if clock else {{}},
     "critical_paths": [{{"from": "x", "to": "x", "path": [step, wire]}}],
     "utilization": {{name: {{"used": count}} for name, count in used.items()}},
 }}, open(options["--report"], "w"))
@@ -236,3 +236,16 @@ def test_a_tiny_design_on_every_device(device, tmp_path):
     again = build(TINY, DEVICES[device], said.append, effort)["routed"]
     assert again == found
     assert sum("already" in line for line in said) == 3
+
+
+def test_of_several_clocks_the_one_that_reaches_least_of_its_own_counts():
+    """In terms of the slowest: 100 of 125 MHz are as bad as 60 of 75."""
+
+    def told(engine, memory):
+        clocks = {"engine": (engine, 75), "memory": (memory, 125)}
+        fields = ("achieved", "constraint")
+        return {"fmax": {name: dict(zip(fields, clocks[name], strict=True)) for name in clocks}}
+
+    assert place._slowest_clock(told(80, 100)) == 60
+    assert place._slowest_clock(told(80, 140)) == 80
+    assert place._slowest_clock({"fmax": {}}) is None

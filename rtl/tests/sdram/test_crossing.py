@@ -33,7 +33,7 @@ CASES = [("IS42S16160", 135, 64), ("IS42S16160", 133, 32), ("2 x M12L16161A", 13
 
 
 class Clocked(wiring.Component):
-    """A controller in the domain `sdram`, its bus in `bus`, which `sync` never resets."""
+    """A controller in the domain `memory`, its bus in `bus`, which `sync` never resets."""
 
     locked: In(1, init=1)
     reset: Out(1)
@@ -46,7 +46,7 @@ class Clocked(wiring.Component):
         m = Module()
         m.submodules.start = start = Reset()
         reset_both(m, start.reset)
-        m.submodules.controller = DomainRenamer({"sync": "sdram"})(self.controller)
+        m.submodules.controller = DomainRenamer({"sync": "memory"})(self.controller)
         m.d.comb += [start.locked.eq(self.locked), self.reset.eq(ResetSignal("bus"))]
         return m
 
@@ -74,7 +74,7 @@ class Bench:
         # The last words reach the SDRAM after the response, however slow its clock.
         self.initiator = Initiator(self.controller, self.contents, after=100, **options)
         pins = self.controller.pins
-        at_pins = self.sdram.attach(pins, outward=outward, inward=inward, domain="sdram")
+        at_pins = self.sdram.attach(pins, outward=outward, inward=inward, domain="memory")
         self.benches = self.initiator.benches
         self.background = [self.initiator.count, at_pins]
 
@@ -125,7 +125,7 @@ class Bench:
         self.benches = [disturb, *map(later, self.benches)]
 
     def run(self, limit):
-        clocks = {"bus": 1, "sdram": self.ratio}
+        clocks = {"bus": 1, "memory": self.ratio}
         cycles = simulate(
             self.dut,
             *map(self.after_reset, self.benches),
@@ -180,7 +180,7 @@ def columns_a_cycle(bench, limit):
 
     async def watch(ctx):
         while True:
-            _clk, _rst, cas, ras = await ctx.tick("sdram").sample(pins.cas, pins.ras)
+            _clk, _rst, cas, ras = await ctx.tick("memory").sample(pins.cas, pins.ras)
             seen.append(cas & ~ras & 1)
 
     bench.background.append(watch)

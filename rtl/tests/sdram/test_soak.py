@@ -15,12 +15,15 @@ from matloom.toolchain.verilator import build_library
 from matloom_rtl.sdram.controller import SdramController
 from matloom_rtl.sdram.testing import HARNESS, RULES, shape_of
 
-#: Part, MHz, bus bits.
+#: Part, MHz, bus bits, and the period of the SDRAM's clock in cycles of the bus if it is another.
 CASES = [
-    ("IS42S16160", 85, 64),
-    ("IS42S16160", 140, 32),
-    ("2 x M12L16161A", 75, 128),
-    ("GW2AR-18", 54, 32),
+    ("IS42S16160", 85, 64, None),
+    ("IS42S16160", 140, 32, None),
+    ("2 x M12L16161A", 75, 128, None),
+    ("GW2AR-18", 54, 32, None),
+    ("IS42S16160", 135, 64, 75 / 135),
+    ("2 x M12L16161A", 133, 32, 0.3),
+    ("GW2AR-18", 54, 32, 3.2),
 ]
 PINS = ("clk_en", "cs", "ras", "cas", "we", "ba", "a", "dqm")
 
@@ -73,7 +76,7 @@ class Flat(wiring.Component):
 
 def build(case, folder, **wrong):
     """Return the library, and the shape of its SDRAM."""
-    name, mhz, bus_bits = case
+    name, mhz, bus_bits, ratio = case
     part = load_sdram(name)
     timing = dataclasses.replace(part.timing(mhz * 10**6), power_up=300)
     controller = SdramController(
@@ -82,10 +85,12 @@ def build(case, folder, **wrong):
         bus_bits=bus_bits,
         burst_beats=16,
         timing=dataclasses.replace(timing, **wrong),
+        bus="bus" if ratio else "sync",
     )
     source = folder / "soak.v"
     source.write_text(verilog.convert(Flat(controller), name="soak", emit_src=False))
-    flags = ["-CFLAGS", f"-I{HARNESS} -DSOAK_BUS_BYTES={bus_bits // 8}"]
+    defines = f"-DSOAK_BUS_BYTES={bus_bits // 8}" + (f" -DSOAK_RATIO={ratio}" if ratio else "")
+    flags = ["-CFLAGS", f"-I{HARNESS} {defines}"]
     harness = Path(__file__).with_name("soak.cpp")
     path = build_library([source], "soak", [harness], folder / "soak.so", flags=flags, jobs=1)
     return ctypes.CDLL(str(path)), shape_of(part, timing)

@@ -1,0 +1,49 @@
+"""The external memory of a board as the compiler takes it."""
+
+from dataclasses import replace
+
+from matloom.arch.config import Config, load_config
+from matloom.arch.memory import MEMORIES, Memory
+from matloom.arch.sdram import load_sdram
+from matloom.arch.sdram_memory import sdram_memory
+from matloom_rtl.board.definition import Board
+from matloom_rtl.board.sdram import PIN_CYCLES
+from matloom_rtl.board.top import settings_for
+
+__all__ = ["board_memory"]
+
+#: Cycles of a read and of a write that `BusSlice` adds, and those of `Merge`.
+_SLICE, _MERGE = (2, 2), (4, 5)
+
+
+def board_memory(board: Board, config: Config | None = None) -> Memory:
+    """Return what an engine sees of a board's memory, by default the engine of its file.
+
+    Errors
+    ------
+    ValueError
+        Clocks that the PLL cannot make, or the SDRAM not take.
+    """
+    engine = config or load_config(board.config)
+    units = [
+        *([_SLICE] if board.memory.sliced else []),
+        *([_MERGE] if "dqm" in board.memory.wired else []),
+    ]
+    before = sum(read for read, _ in units), sum(write for _, write in units)
+    if board.memory.kind == "block":
+        plain = MEMORIES["board-block"]
+        return replace(
+            plain,
+            read_latency=plain.read_latency + before[0],
+            write_latency=plain.write_latency + before[1],
+        )
+    pll, _link = settings_for(board)
+    return sdram_memory(
+        load_sdram(board.memory.part),
+        clock_hz=round(pll.output_hz),
+        memory_hz=round(pll.second_hz) if pll.second_divider else 0,
+        bus_bits=engine.bus_bits,
+        burst_beats=engine.burst_beats,
+        pin_cycles=PIN_CYCLES,
+        before=before,
+    )
