@@ -42,7 +42,7 @@ class SdramController(wiring.Component):
     SDRAM, with all else, that of `sync`: the port crosses (`Port`, which says how both are reset).
     A read of an open row has its first beat 8 cycles of the bus and 7 + CAS latency +
     columns of a beat + `pin_cycles` of the SDRAM after its address, a burst of one chunk its
-    response 7 of the bus and 6 + the columns of its beats but one after its last beat; either up
+    response 7 of the bus and 7 + the columns of its beats but one after its last beat; either up
     to a cycle of each clock earlier. Throughput is that of the pins or of the bus.
 
     Parameters
@@ -50,13 +50,12 @@ class SdramController(wiring.Component):
     part:
         The SDRAM.
     clock_hz:
-        Clock of the domain `sync`, which the SDRAM has too: from it the cycles of each wait.
+        Clock of the domain `sync`, which the SDRAM has too: from it the cycles of each wait, and
+        the least CAS latency.
     bus_bits:
         Width of the bus: 32, 64 or 128, and not below the SDRAM's.
     burst_beats:
         The longest run of beats at the pins; the engine's `burst_beats`, best.
-    cas_latency:
-        2 or 3; by default the least that the part allows at this clock.
     pin_cycles:
         Registers at the pins that the board adds, outward and inward together, and whole cycles of
         skew of the SDRAM's clock: 0 where the first edge after a command's is the SDRAM's.
@@ -82,7 +81,6 @@ class SdramController(wiring.Component):
         clock_hz: int,
         bus_bits: int,
         burst_beats: int = 32,
-        cas_latency: int | None = None,
         pin_cycles: int = 0,
         timing: SdramTiming | None = None,
         bus: str = "sync",
@@ -90,7 +88,7 @@ class SdramController(wiring.Component):
         self._bus = bus
         self.plan = Plan(
             part=part,
-            timing=timing or part.timing(clock_hz, cas_latency),
+            timing=timing or part.timing(clock_hz),
             bus_bits=bus_bits,
             chunk_beats=burst_beats,
             pin_cycles=pin_cycles,

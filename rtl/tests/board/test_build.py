@@ -159,5 +159,5 @@ def test_either_clock_may_be_missed(engine, memory, message):
 
 def test_a_clock_without_a_constraint():
     """nextpnr, told of the engine's clock alone, would let memory's be as slow as that."""
-    with pytest.raises(FlowError, match="nextpnr must be told of a clock of 135.00 MHz, and was"):
+    with pytest.raises(FlowError, match=r"nextpnr must be told of a clock of 135\.00 MHz"):
         build._check_timing(TWO_CLOCKS, told(80.0, 120.0, constraint=75.0), {"seed": 4})

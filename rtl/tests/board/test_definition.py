@@ -282,7 +282,7 @@ def test_a_memory_of_its_own_clock(tmp_path):
     assert found.rate == pytest.approx(2 * 135 / 75 * (1 - 12 / 1054), rel=0.001)
     # 8 + 16 * 75 / 135 less half a cycle of each clock, and two of the slice.
     assert found.read_latency == 18
-    # 9 + (6 + 32 * 4) * 75 / 135 likewise.
+    # 9 + (7 + 32 * 4) * 75 / 135 likewise.
     assert found.write_latency == 85
 
 

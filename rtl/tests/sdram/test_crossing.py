@@ -261,7 +261,7 @@ def test_latency_of_a_response(ratio, beats):
     axi, plan = bench.controller.axi_write, bench.controller.plan
     last = axi.w.valid & axi.w.ready & axi.w.payload.last
     found = times(bench, last, axi.b.valid & axi.b.ready, 12000)
-    most = 7 + ratio * (6 + (beats - 1) * plan.burst)
+    most = 7 + ratio * (7 + (beats - 1) * plan.burst)
     # A refresh may come between, and two banks to open.
     plain = sorted(found)[:4]
     assert len(found) == 8
