@@ -177,7 +177,7 @@ def _is_asked(clock: dict[str, float], asked: float) -> bool:
 
 
 def _crossing_ns(nextpnr: dict[str, Any]) -> dict[str, float]:
-    """Return the longest path from each clock to another one; none of them is constrained."""
+    """Return the longest path from each clock to another one, of which nextpnr constrains none."""
     ends = {}
     for path in nextpnr["critical_paths"]:
         clocks = [path[end].split()[-1] for end in ("from", "to") if " " in path[end]]
@@ -188,8 +188,20 @@ def _crossing_ns(nextpnr: dict[str, Any]) -> dict[str, float]:
 
 
 def _check_timing(plan: Plan, nextpnr: dict[str, Any], report: dict[str, Any]) -> None:
-    """Raise where a clock misses its constraint, or one of the PLL's had none."""
+    """Raise where a clock misses its constraint, or one of the PLL's had none.
+
+    Bits of a pointer that crosses may come apart by less than a cycle of its clock, so no such path
+    may take longer than one of the fastest.
+    """
     _clocks(plan, nextpnr)
+    most = 1000 / max(plan.clocks_mhz.values())
+    for name, length in _crossing_ns(nextpnr).items():
+        if length > most:
+            raise TimingError(
+                f"no bitstream: paths from {name} must take at most {most:.2f} ns, and take "
+                f"{length:.2f} with seed {report['seed']}; try others (--seed 8)",
+                report,
+            )
     asked = plan.clock_mhz
     for name, clock in nextpnr["fmax"].items():
         if clock["achieved"] < clock["constraint"]:

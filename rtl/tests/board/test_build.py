@@ -157,6 +157,13 @@ def test_either_clock_may_be_missed(engine, memory, message):
         build._check_timing(TWO_CLOCKS, told(engine, memory), {"seed": 4})
 
 
+def test_a_path_between_clocks_of_more_than_a_cycle():
+    found = told(80.0, 140.0)
+    found["critical_paths"][1]["path"] *= 2
+    with pytest.raises(TimingError, match=r"\$memory must take at most 7\.41 ns, and take 7\.50"):
+        build._check_timing(TWO_CLOCKS, found, {"seed": 4})
+
+
 def test_a_clock_without_a_constraint():
     """nextpnr, told of the engine's clock alone, would let memory's be as slow as that."""
     with pytest.raises(FlowError, match=r"nextpnr must be told of a clock of 135\.00 MHz"):
