@@ -77,8 +77,14 @@ class Columns(wiring.Component):
 
     def _spacing(self, m: Module, event, cycles: int):
         """Return whether an event, if any, was `cycles` cycles ago or more."""
-        count, over = Signal(range(max(cycles, 2))), Signal()
-        m.d.comb += over.eq(count == 0)
+        quick = self._plan.quick
+        count, over = Signal(range(max(cycles, 2))), Signal(init=int(quick))
+        if quick and cycles > 1:
+            m.d.sync += over.eq((over | (count == 1)) & ~event)
+        elif quick:
+            m.d.comb += over.eq(1)
+        else:
+            m.d.comb += over.eq(count == 0)
         m.d.sync += count.eq(Mux(over, 0, count - 1))
         with m.If(event):
             m.d.sync += count.eq(cycles - 1)

@@ -92,6 +92,7 @@ class SdramController(wiring.Component):
             bus_bits=bus_bits,
             chunk_beats=burst_beats,
             pin_cycles=pin_cycles,
+            quick=bus != "sync",
         )
         super().__init__(
             {

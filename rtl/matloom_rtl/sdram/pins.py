@@ -51,7 +51,8 @@ class Plan:
 
     `chunk_beats` is the longest run of bus beats that is served without asking again: AXI bursts
     are cut at its multiples. `pin_cycles` are the registers between the controller and the pins
-    that it does not know of, outward and inward together.
+    that it does not know of, outward and inward together. `quick` has a register for each wait that
+    is over, for a fast clock.
     """
 
     part: SdramPart
@@ -59,6 +60,7 @@ class Plan:
     bus_bits: int
     chunk_beats: int
     pin_cycles: int = 0
+    quick: bool = False
 
     def __post_init__(self):
         if self.bus_bits not in (32, 64, 128) or self.bus_bits < self.part.data_bits:
