@@ -44,7 +44,7 @@ def sdram_memory(
     read, write = Fraction(10 + first), Fraction(10 + burst)
     if memory_hz:
         # The most, less half a cycle of each clock, which is what the edges' places make of it.
-        read = 8 + ratio * (7 + first) - (1 + ratio) / 2
+        read = 8 + ratio * (8 + first) - (1 + ratio) / 2
         write = 9 + ratio * (7 + burst) - (1 + ratio) / 2
     pins = Fraction(part.data_bits, 8) * (1 - Fraction(_REFRESH, timing.refresh_due))
     return Memory(

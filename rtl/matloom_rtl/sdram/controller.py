@@ -1,5 +1,7 @@
 """The SDRAM controller: AXI4 on one side, the pins of an SDRAM on the other."""
 
+from types import SimpleNamespace
+
 from amaranth.hdl import Cat, Const, DomainRenamer, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
@@ -40,7 +42,7 @@ class SdramController(wiring.Component):
 
     **Two clocks.** Where `bus` is another domain than `sync`, the bus has that one's clock and the
     SDRAM, with all else, that of `sync`: the port crosses (`Port`, which says how both are reset).
-    A read of an open row has its first beat 8 cycles of the bus and 7 + CAS latency +
+    A read of an open row has its first beat 8 cycles of the bus and 8 + CAS latency +
     columns of a beat + `pin_cycles` of the SDRAM after its address, a burst of one chunk its
     response 7 of the bus and 7 + the columns of its beats but one after its last beat; either up
     to a cycle of each clock earlier. Throughput is that of the pins or of the bus.
@@ -117,9 +119,27 @@ class SdramController(wiring.Component):
         connect(m, port.chunks, opener.i)
         connect(m, opener.o, columns.i)
         self._rows(m, opener, columns, banks, sequence)
-        self._data(m, port, columns, datapath, sequence)
-        self._command(m, opener, columns, banks, sequence)
+        given = self._late(m, columns, "read", "write", "final", "id", "bank", "beat")
+        self._data(m, port, given, datapath, sequence)
+        self._command(
+            m,
+            self._late(m, opener, "bank", "row"),
+            given,
+            self._late(m, banks, "activate", "precharge"),
+            self._late(m, sequence, "precharge_all", "refresh", "mode"),
+        )
         return m
+
+    def _late(self, m: Module, unit, *names: str):
+        """Return signals of a unit; of a fast clock a cycle later: all that pins and data hear of.
+
+        What decides on a command is slow, and so are the ways from it.
+        """
+        if not self.plan.quick:
+            return unit
+        late = {name: Signal.like(getattr(unit, name), name=f"late_{name}") for name in names}
+        m.d.sync += [late[name].eq(getattr(unit, name)) for name in names]
+        return SimpleNamespace(**late)
 
     def _port(self, m: Module) -> Port:
         if self._bus == "sync":

@@ -198,7 +198,7 @@ class Port(wiring.Component):
         m.submodules.write_queue = queue = self._queue(
             self.write_data.shape().size, depth, r_domain=MEMORY
         )
-        register, responses, (written, written_id) = self._below(m)
+        register, responses = self._below(m)
         m.d.comb += [
             queue.w_data.eq(Cat(w.payload.data, w.payload.strb)),
             queue.w_en.eq(w.valid & w.ready if self._crosses else w.valid),
@@ -208,8 +208,8 @@ class Port(wiring.Component):
             queue.r_en.eq(register.i.ready),
             self.write_data.eq(register.o.payload),
             register.o.ready.eq(self.take),
-            responses.w_data.eq(written_id),
-            responses.w_en.eq(written),
+            responses.w_data.eq(self.written_id),
+            responses.w_en.eq(self.written),
             b.valid.eq(responses.r_rdy),
             b.payload.id.eq(responses.r_data),
             responses.r_en.eq(b.ready),
@@ -234,20 +234,16 @@ class Port(wiring.Component):
         return room
 
     def _below(self, m: Module):
-        """Return the register behind the queue of beats, and that of responses with its input."""
+        """Return the register behind the queue of beats, and the queue of responses."""
         register = _between(self.write_data.shape())
-        written, written_id = self.written, self.written_id
         if self._crosses:
             m.submodules.write_register = DomainRenamer(MEMORY)(register)
             responses = AsyncFIFO(width=1, depth=_RESPONSES, w_domain=MEMORY, r_domain="sync")
-            # Whether a column is written takes long to know.
-            written, written_id = Signal(name="written_late"), Signal(name="written_id_late")
-            m.d[MEMORY] += [written.eq(self.written), written_id.eq(self.written_id)]
         else:
             m.submodules.write_register = register
             responses = SyncFIFO(width=1, depth=_RESPONSES)
         m.submodules.responses = responses
-        return register, responses, (written, written_id)
+        return register, responses
 
 
 def _between(layout: data.StructLayout) -> SkidBuffer:

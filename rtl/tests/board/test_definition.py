@@ -280,8 +280,8 @@ def test_a_memory_of_its_own_clock(tmp_path):
     found = load_memory(path)
     # 16 bits at 135 MHz of which a refresh takes 12 cycles of 1054, by the bus' cycle.
     assert found.rate == pytest.approx(2 * 135 / 75 * (1 - 12 / 1054), rel=0.001)
-    # 8 + 16 * 75 / 135 less half a cycle of each clock, and two of the slice.
-    assert found.read_latency == 18
+    # 8 + 17 * 75 / 135 less half a cycle of each clock, and two of the slice.
+    assert found.read_latency == 19
     # 9 + (7 + 32 * 4) * 75 / 135 likewise.
     assert found.write_latency == 85
 
