@@ -205,8 +205,7 @@ BOARD_MEMORIES = {
 def load_memory(source: "str | Path | Memory | None") -> Memory:
     """Return the memory that a text names, a Memory unchanged, or the reference for None.
 
-    A text is a name of `MEMORIES`, of a board (`BOARD_MEMORIES`), or the path of a JSON file; or of
-    a board file (.toml), whose engine it is for then.
+    A text is a name of `MEMORIES`, of a board (`BOARD_MEMORIES`), or the path of a JSON file.
     """
     if source is None:
         return REFERENCE_MEMORY
@@ -223,17 +222,7 @@ def load_memory(source: "str | Path | Memory | None") -> Memory:
             f"memory must be one of {', '.join([*MEMORIES, *BOARD_MEMORIES])} or a JSON file, not "
             f"{str(source)!r}"
         )
-    if path.suffix == ".toml":
-        return _of_board(path)
     try:
         return Memory.from_json(path.read_text())
     except UnicodeDecodeError:
         raise InvalidMemory(f"memory must be a JSON file in UTF-8, not {str(source)!r}") from None
-
-
-def _of_board(path: Path) -> Memory:
-    from matloom_rtl.board.definition import load_board
-    from matloom_rtl.board.external import board_memory
-
-    found: Memory = board_memory(load_board(str(path)))
-    return found

@@ -95,7 +95,8 @@ def test_a_memory_of_its_own_clock(own_clock, small_product, small_inputs):
             transport.write_block(transport.memory_base + start, data)
             assert transport.read_block(transport.memory_base + start, len(data)) == data
         driver.close()
-        with load(small_product, device=running.device, config=LEAST, memory=own_clock) as session:
+        memory = board_memory(load_board(own_clock), load_config(LEAST))
+        with load(small_product, device=running.device, config=LEAST, memory=memory) as session:
             outputs = session.run(small_inputs)
     assert outputs.keys() == expected.keys()
     assert all((outputs[name] == expected[name]).all() for name in expected)

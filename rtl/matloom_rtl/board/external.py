@@ -1,12 +1,18 @@
-"""The external memory of a board as the compiler takes it."""
+"""The external memory of a board as the compiler takes it.
 
+    python -m matloom_rtl.board.external BOARD > memory.json
+
+prints that of a board or board file, for `--memory memory.json`.
+"""
+
+import sys
 from dataclasses import replace
 
 from matloom.arch.config import Config, load_config
 from matloom.arch.memory import MEMORIES, Memory
 from matloom.arch.sdram import load_sdram
 from matloom.arch.sdram_memory import sdram_memory
-from matloom_rtl.board.definition import Board
+from matloom_rtl.board.definition import Board, load_board
 from matloom_rtl.board.sdram import PIN_CYCLES
 from matloom_rtl.board.top import settings_for
 
@@ -47,3 +53,7 @@ def board_memory(board: Board, config: Config | None = None) -> Memory:
         pin_cycles=PIN_CYCLES,
         before=before,
     )
+
+
+if __name__ == "__main__":
+    sys.stdout.write(board_memory(load_board(sys.argv[1])).to_json())

@@ -1,13 +1,15 @@
 """Board files: all that come along are sound, and mistakes in one are told by name."""
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from matloom.arch.config import load_config
-from matloom.arch.memory import BOARD_MEMORIES, load_memory
+from matloom.arch.memory import BOARD_MEMORIES, Memory, load_memory
 from matloom.arch.sdram import load_sdram
 from matloom_rtl.board.definition import BOARD_FOLDER, BoardError, board_names, load_board
 from matloom_rtl.board.external import board_memory
@@ -277,13 +279,16 @@ def test_a_memory_of_its_own_clock(tmp_path):
     path = with_own_clock(tmp_path, 133_333_333)
     pll, link = settings_for(load_board(path))
     assert (pll.output_hz, pll.second_hz, link.clock_hz) == (75_000_000, 135_000_000, 75_000_000)
-    found = load_memory(path)
+    found = board_memory(load_board(path))
     # 16 bits at 135 MHz of which a refresh takes 12 cycles of 1054, by the bus' cycle.
     assert found.rate == pytest.approx(2 * 135 / 75 * (1 - 12 / 1054), rel=0.001)
     # 8 + 17 * 75 / 135 less half a cycle of each clock, and two of the slice.
     assert found.read_latency == 19
     # 9 + (7 + 32 * 4) * 75 / 135 likewise.
     assert found.write_latency == 85
+    command = [sys.executable, "-m", "matloom_rtl.board.external", path]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert Memory.from_json(said) == found
 
 
 @pytest.mark.parametrize(
