@@ -4,7 +4,8 @@
 
 writes into docs/results/coverage.json: functional coverage of some configurations; lines and
 toggles of some by unit, what is excluded, and what is missing. What the report has of others stays.
-Each has the digest of the Verilog that it is of.
+Each has the digest of the Verilog that it is of. To functional coverage that the report has of the
+same Verilog, a call with another --seed adds.
 """
 
 import contextlib
@@ -25,6 +26,7 @@ from matloom.arch.csr import WINDOW_BYTES, Access, register, registers_of
 from matloom.arch.instruction import Instruction, pack
 from matloom.arch.isa import Opcode, Region
 from matloom.arch.memory import Memory, load_memory
+from matloom.coverage.coverage import Coverage
 from matloom.coverage.lines import EXCLUSIONS, UnitFigures, by_unit, read_counts
 from matloom.device.covered import CoveredTransport, LinesTransport
 from matloom.device.errors import DeviceFault
@@ -127,10 +129,21 @@ def _steered(chip: LinesTransport, pair: Pair, generator: random.Random) -> None
     chip.set_timing(MemoryTiming())
 
 
-def functional(config: Config, seed: int, seconds: float) -> dict[str, Any]:
-    """Return the functional coverage that steered streams reach, on a chip without line counts."""
+def functional(
+    config: Config, seed: int, seconds: float, before: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return the functional coverage that steered streams reach, on a chip without line counts.
+
+    Where `before` is what an earlier call returned of the same Verilog, with another seed, this one
+    goes on from there.
+    """
+    digest = digest_of(config)
     chip = CoveredTransport(config, MEMORY_BYTES, check_bus=True, state_seed=seed)
     pair, end = Pair.of(chip, config), time.process_time() + seconds
+    seeds = [seed]
+    if before and before["verilog"] == digest and seed not in before["seeds"]:
+        seeds = [*before["seeds"], seed]
+        _go_on(chip.coverage, before)
     for number, steered in enumerate(steered_streams(chip.coverage, seed)):
         if time.process_time() > end:
             break
@@ -140,7 +153,14 @@ def functional(config: Config, seed: int, seconds: float) -> dict[str, Any]:
     chip.close()
     found = chip.coverage.as_dict()
     del found["config"], found["hits"], found["format"]
-    return {"verilog": digest_of(config), "seed": seed, **found}
+    return {"verilog": digest, "seeds": seeds, **found}
+
+
+def _go_on(coverage: Coverage, before: dict[str, Any]) -> None:
+    """Count what an earlier report has, each point once."""
+    missing = set(before["missing"])
+    coverage.add([point for point in coverage.model.every if point not in missing])
+    coverage.runs, coverage.instructions = before["runs"], before["instructions"]
 
 
 def digest_of(config: Config) -> str:
@@ -216,7 +236,7 @@ def main(
     for what, name in asked:
         config, seconds = load_config(name), 60 * minutes
         report[what][name] = (
-            functional(config, seed, seconds)
+            functional(config, seed, seconds, report[what].get(name))
             if what == "functional"
             else lines(config, seed, seconds, output.parent)
         )
