@@ -83,6 +83,7 @@ def own_clock(tmp_path_factory):
     return str(path)
 
 
+@pytest.mark.slow
 def test_a_memory_of_its_own_clock(own_clock, small_product, small_inputs):
     """Both clocks from the PLL's oscillator: memory and a network over the line, from any state."""
     with load(small_product, device="model", config=LEAST) as session:
