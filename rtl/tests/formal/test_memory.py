@@ -38,7 +38,7 @@ def test_a_chunk_beyond_its_burst_is_not_proven(prove, mutated, plan):
 
 @pytest.mark.slow
 def test_room_that_is_promised_twice_is_not_proven(prove, mutated, plan):
-    mutant = mutated(Port, ("taken.eq(~self.chunks.valid & ~recent &", "taken.eq(1 &"))
+    mutant = mutated(Port, ("taken.eq(~chosen.valid & ~recent &", "taken.eq(1 &"))
     result = prove(lambda: read_room(mutant(plan)), depth=12, cover_depth=1)
     assert (result.verdict, result.detail[:6]) == (FAILED, "prove:")
 
