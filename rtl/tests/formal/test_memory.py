@@ -75,7 +75,7 @@ def test_a_broken_rule_of_the_sdram_is_not_proven(prove, mutated, monkeypatch, n
     mutant = mutated(component, change)
     monkeypatch.setattr(f"matloom_rtl.sdram.controller.{component.__name__}", mutant)
     unit = short(load_sdram("IS42S16160"), clock_hz=54_000_000, bus_bits=32)
-    result = prove(lambda: sdram(unit, reach=False), depth=56, cover_depth=1, bounded=True)
+    result = prove(lambda: sdram(unit, reach=False), depth=66, cover_depth=1, bounded=True)
     assert (result.verdict, result.detail[:6]) == (FAILED, "prove:")
 
 
