@@ -63,7 +63,7 @@ def _chunks(m: Module, port, parts: Parts, rules: Rules) -> None:
     m.d.comb += [
         implies(taken, ~full),
         implies(passed, full & (columns.i.payload == held)),
-        Assert(full == ~parts.opening("Idle")),
+        Assert(full == ~parts.opener_in("Idle")),
         implies(full, parts.next == held),
     ]
     # The pins are a cycle later than the commands.
@@ -110,7 +110,7 @@ def short(part: SdramPart, *, clock_hz: int, bus_bits: int) -> SdramController:
 
 
 def _boards() -> dict[str, Callable[[], SdramController]]:
-    """Return what makes the controllers of boards, each with its engine's bus, by what they are."""
+    """Return constructors of boards' controllers, each with its engine's bus, by what they are."""
     found = {}
     for board in map(load_board, board_names()):
         memory, config = board.memory, load_config(board.config)

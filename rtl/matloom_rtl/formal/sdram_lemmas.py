@@ -17,7 +17,10 @@ class Parts:
         children = {name: inside.child(name) for name in names}
         self.columns = columns = children["columns"].unit
         self.opener, self.sequence = children["opener"].unit, children["sequence"].unit
-        self.opening, self.going = children["opener"].in_states, children["sequence"].in_states
+        self.opener_in, self.sequence_in = (
+            children["opener"].in_states,
+            children["sequence"].in_states,
+        )
         layout = inside.unit.plan.chunk_layout
         self.next, self.chunk = (
             layout(children[name].register(name="chunk")) for name in ("opener", "columns")
@@ -64,19 +67,19 @@ def _rows(m: Module, parts: Parts, rules: Rules) -> None:
     is_open = Mux(rules.opens, 1, rules.is_open & ~rules.closes)
     row = Mux(rules.opens, rules.pins.a[: len(rules.row)], rules.row)
     next_, chunk, which = parts.next.place, parts.chunk.place, rules.which
-    running, look = parts.going("Run"), parts.opening("Idle", "Look")
+    running, look = parts.sequence_in("Run"), parts.opener_in("Idle", "Look")
     mine = next_.bank == which
-    paused = parts.going("Close", "Refresh", "Mode", "Settle", "Wait")
+    paused = parts.sequence_in("Close", "Refresh", "Mode", "Settle", "Wait")
     m.d.comb += [
         Assert(_of(which, parts.opens) == is_open),
         implies(is_open, parts.banks.peek("rows", which) == row),
         implies(parts.active & (chunk.bank == which), is_open & (row == chunk.row)),
-        implies(parts.opening("Pass") & mine, is_open & (row == next_.row)),
-        implies(parts.opening("Open") & mine, ~is_open),
+        implies(parts.opener_in("Pass") & mine, is_open & (row == next_.row)),
+        implies(parts.opener_in("Open") & mine, ~is_open),
         implies(paused, look & ~parts.active),
-        implies(parts.going("Refresh", "Mode", "Settle"), ~is_open),
-        implies(~parts.ready, ~running & ~parts.going("Drain")),
-        implies(running | parts.going("Drain"), parts.ready),
+        implies(parts.sequence_in("Refresh", "Mode", "Settle"), ~is_open),
+        implies(~parts.ready, ~running & ~parts.sequence_in("Drain")),
+        implies(running | parts.sequence_in("Drain"), parts.ready),
     ]
 
 
@@ -91,7 +94,7 @@ def _waits(m: Module, parts: Parts, rules: Rules) -> None:
         implies(is_open, since["activate"] + settling >= timing.rcd - 1),
         implies(~is_open, since["precharge"] + settling >= timing.rp - 1),
         Assert(since["activate"] + held >= rules.longest_row - 1),
-        implies(parts.going("Wait", "Close"), held == 0),
+        implies(parts.sequence_in("Wait", "Close"), held == 0),
         Assert(since["read"] + held >= burst - 2 + reading),
         Assert(since["write"] + held >= burst - 2 + writing),
         implies(~is_open, since["activate"] >= rules.longest_row + since["precharge"]),
@@ -107,19 +110,19 @@ def _waits(m: Module, parts: Parts, rules: Rules) -> None:
     ]
     # The opener itself takes the time from ACTIVATE to ACTIVATE.
     ago = rules.since["any_activate"].now
-    running = parts.going("Run")
+    running = parts.sequence_in("Run")
     for cycles, states in ((1, ("Idle",)), (2, ("Look",)), (3, ("Open", "Close"))):
         least = min(cycles, timing.rrd)
-        m.d.comb += implies(running & parts.opening(*states), ago >= least)
+        m.d.comb += implies(running & parts.opener_in(*states), ago >= least)
     for cycles, states in ((1, ("Close",)), (2, ("Refresh", "Mode")), (3, ("Settle",))):
-        m.d.comb += implies(parts.going(*states), ago >= min(cycles, timing.rrd))
+        m.d.comb += implies(parts.sequence_in(*states), ago >= min(cycles, timing.rrd))
     value = ((1 << burst) - 1) >> since["any_write"]
     m.d.comb += Assert(Cat(parts.oe, parts.words) == value[:burst])
 
 
 def _sequence(m: Module, parts: Parts, rules: Rules) -> None:
     """Lemmas: initialisation and pauses, by the state of the sequence."""
-    timing, going, up = rules.timing, parts.going, rules.up
+    timing, at, up = rules.timing, parts.sequence_in, rules.up
     since = {name: each.now for name, each in rules.since.items()}
     distance, refreshed = timing.refresh_due, rules.refreshed
     waited = parts.wait * distance + rules.clock
@@ -127,39 +130,39 @@ def _sequence(m: Module, parts: Parts, rules: Rules) -> None:
     done = Mux(refreshed == first, first, refreshed + rules.given.refresh)
     mode_set = rules.mode_set | rules.given.mode
     settle = max(timing.rfc - 3, 0)
-    looks = parts.opening("Look", "Idle")
+    looks = parts.opener_in("Look", "Idle")
     m.d.comb += [
         Assert((parts.timer == rules.clock) & (rules.clock < distance)),
         Assert(parts.due == rules.wraps),
-        Assert(going("Wait", "Drain", "Close", "Refresh", "Mode", "Settle", "Run")),
-        Assert(parts.opening("Idle", "Look", "Close", "Open", "Pass")),
-        implies(going("Wait"), up == Mux(waited > timing.power_up, timing.power_up, waited)),
-        implies(going("Wait"), parts.wait <= timing.power_up // distance),
-        implies(~going("Wait"), up == timing.power_up),
-        implies(going("Wait"), ~parts.ready & ~rules.given.any),
-        implies(going("Refresh"), since["precharge"] + parts.pause >= timing.rp - 1),
-        implies(going("Refresh"), since["refresh"] + parts.pause >= timing.rfc - 1),
-        implies(going("Mode"), (since["refresh"] + parts.pause >= timing.rfc - 1) & ~parts.ready),
-        implies(going("Mode"), since["precharge"] >= timing.rp),
-        implies(going("Settle") & parts.ready, since["refresh"] + parts.pause >= settle),
-        implies(going("Settle") & ~parts.ready, since["refresh"] >= timing.rfc - 1),
-        implies(going("Settle"), since["mode"] + parts.pause >= timing.mrd - 1),
-        implies(going("Run") & looks, since["refresh"] >= timing.rfc - 2),
-        implies(going("Run") & ~looks, since["refresh"] >= timing.rfc - 1),
-        implies(~going("Settle"), since["mode"] >= timing.mrd - 1),
-        implies(going("Wait", "Close", "Drain"), since["refresh"] >= timing.rfc - 1),
+        Assert(at("Wait", "Drain", "Close", "Refresh", "Mode", "Settle", "Run")),
+        Assert(parts.opener_in("Idle", "Look", "Close", "Open", "Pass")),
+        implies(at("Wait"), up == Mux(waited > timing.power_up, timing.power_up, waited)),
+        implies(at("Wait"), parts.wait <= timing.power_up // distance),
+        implies(~at("Wait"), up == timing.power_up),
+        implies(at("Wait"), ~parts.ready & ~rules.given.any),
+        implies(at("Refresh"), since["precharge"] + parts.pause >= timing.rp - 1),
+        implies(at("Refresh"), since["refresh"] + parts.pause >= timing.rfc - 1),
+        implies(at("Mode"), (since["refresh"] + parts.pause >= timing.rfc - 1) & ~parts.ready),
+        implies(at("Mode"), since["precharge"] >= timing.rp),
+        implies(at("Settle") & parts.ready, since["refresh"] + parts.pause >= settle),
+        implies(at("Settle") & ~parts.ready, since["refresh"] >= timing.rfc - 1),
+        implies(at("Settle"), since["mode"] + parts.pause >= timing.mrd - 1),
+        implies(at("Run") & looks, since["refresh"] >= timing.rfc - 2),
+        implies(at("Run") & ~looks, since["refresh"] >= timing.rfc - 1),
+        implies(~at("Settle"), since["mode"] >= timing.mrd - 1),
+        implies(at("Wait", "Close", "Drain"), since["refresh"] >= timing.rfc - 1),
         # Refreshes of the initialisation, then the mode.
-        Assert(mode_set == (parts.ready | (going("Settle")))),
-        implies(going("Wait") | (going("Close") & ~parts.ready), parts.left == first - 1),
-        implies(going("Wait") | (going("Close") & ~parts.ready), done == 0),
-        implies(going("Refresh") & ~parts.ready, done + parts.left + 1 == first),
-        implies(mode_set | going("Mode"), (done == first) & (parts.left == 0)),
+        Assert(mode_set == (parts.ready | (at("Settle")))),
+        implies(at("Wait") | (at("Close") & ~parts.ready), parts.left == first - 1),
+        implies(at("Wait") | (at("Close") & ~parts.ready), done == 0),
+        implies(at("Refresh") & ~parts.ready, done + parts.left + 1 == first),
+        implies(mode_set | at("Mode"), (done == first) & (parts.left == 0)),
     ]
 
 
 def _deadline(m: Module, parts: Parts, rules: Rules) -> None:
     """Lemmas: how long a refresh that is due waits at most, from the state of everything."""
-    timing, plan, clock, going = rules.timing, rules.plan, rules.clock, parts.going
+    timing, plan, clock, at = rules.timing, rules.plan, rules.clock, parts.sequence_in
     burst, chunk, ready = plan.burst, parts.chunk, parts.ready
     tail = burst + max(timing.read_precharge, timing.write_precharge)
     longest = max(timing.rcd, timing.rp, burst, timing.cas_latency + burst + 1)
@@ -176,22 +179,20 @@ def _deadline(m: Module, parts: Parts, rules: Rules) -> None:
         Assert((parts.free < burst) & (parts.turned <= timing.cas_latency + burst)),
         *(Assert(each < max(timing.rcd, timing.rp)) for each in parts.settling),
         *(Assert(each < max(tail - 1, rules.longest_row)) for each in parts.held),
-        implies(going("Run") & parts.owed, clock == 0),
-        implies(going("Drain"), parts.owed & (clock + left <= limit)),
-        implies(going("Close") & ready, parts.owed & (clock <= limit + 1)),
+        implies(at("Run") & parts.owed, clock == 0),
+        implies(at("Drain"), parts.owed & (clock + left <= limit)),
+        implies(at("Close") & ready, parts.owed & (clock <= limit + 1)),
+        implies(at("Refresh") & ready, parts.owed & (clock + parts.pause <= limit + 1 + timing.rp)),
         implies(
-            going("Refresh") & ready, parts.owed & (clock + parts.pause <= limit + 1 + timing.rp)
-        ),
-        implies(
-            going("Settle") & ready,
+            at("Settle") & ready,
             ~parts.owed & (clock + parts.pause <= limit + 2 + timing.rp + timing.rfc),
         ),
         # The initialisation begins when one is due, and ends before the next is.
-        implies(going("Close") & ~ready, clock == 0),
-        implies(going("Refresh") & ~ready, clock + todo <= initial),
-        implies(going("Mode") & ~ready, clock + parts.pause + timing.mrd <= initial + timing.rfc),
-        implies(going("Settle") & ~ready, clock + parts.pause <= initial + timing.rfc + 1),
-        implies(going("Mode", "Settle"), ~parts.owed),
+        implies(at("Close") & ~ready, clock == 0),
+        implies(at("Refresh") & ~ready, clock + todo <= initial),
+        implies(at("Mode") & ~ready, clock + parts.pause + timing.mrd <= initial + timing.rfc),
+        implies(at("Settle") & ~ready, clock + parts.pause <= initial + timing.rfc + 1),
+        implies(at("Mode", "Settle"), ~parts.owed),
     ]
     assert limit + 2 + timing.rp + timing.rfc < timing.refresh_due - 1
     assert initial + timing.rfc + 2 < timing.refresh_due - 1

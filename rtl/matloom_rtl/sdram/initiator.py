@@ -4,7 +4,7 @@ import random
 from collections import deque
 from dataclasses import dataclass, field
 
-__all__ = ["Initiator"]
+__all__ = ["Initiator", "random_bursts"]
 
 #: Cycles from a response to its last word in the SDRAM, or more.
 _AFTER = 16
@@ -184,3 +184,18 @@ class Initiator:
         while True:
             await ctx.tick()
             self.cycle += 1
+
+
+def random_bursts(chance: random.Random, count: int, width: int, span: int):
+    """Return bursts anywhere in `span` bytes, many of them short, within 4 KiB as AXI has it.
+
+    Each is its first byte and its beats of `width` bytes, as `Initiator` takes them.
+    """
+    bursts = []
+    for _ in range(count):
+        beats = chance.choice((1, 1, 2, 3, 4, 8, 16, 32, chance.randrange(1, 100)))
+        beats = min(beats, 4096 // width)
+        page = chance.randrange(span // 4096) * 4096
+        room = 4096 // width - beats
+        bursts.append((page + chance.randrange(room + 1) * width, beats))
+    return bursts

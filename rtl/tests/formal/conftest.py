@@ -4,7 +4,7 @@ from types import ModuleType
 
 import pytest
 
-from matloom_rtl.formal.engine import missing
+from matloom_rtl.formal.engine import FAILED, missing
 from matloom_rtl.formal.proof import Proof
 from matloom_rtl.formal.runner import run_proofs
 
@@ -39,3 +39,14 @@ def prove(tmp_path):
         return result
 
     return prove
+
+
+@pytest.fixture
+def refuted(prove):
+    """Asserts that a run of so many cycles breaks a claim."""
+
+    def refuted(claim, depth, **options):
+        result = prove(claim, depth=depth, cover_depth=1, **options)
+        assert (result.verdict, result.detail[:6]) == (FAILED, "prove:")
+
+    return refuted

@@ -9,7 +9,7 @@ from matloom_rtl.array.loader import Loader
 from matloom_rtl.array.outputs import Outputs
 from matloom_rtl.array.walk import Walk
 from matloom_rtl.dma.rows import Rows
-from matloom_rtl.formal.engine import FAILED, PROVEN
+from matloom_rtl.formal.engine import PROVEN
 from matloom_rtl.formal.execute import execute
 from matloom_rtl.formal.loader import loader
 from matloom_rtl.formal.outputs import outputs
@@ -145,11 +145,10 @@ MUTANTS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MUTANTS)
-def test_mutants_are_not_proven(prove, mutated, name):
+def test_mutants_are_not_proven(refuted, mutated, name):
     component, change, claim, cycles = MUTANTS[name]
     mutant = mutated(component, change)
-    result = prove(lambda: claim(mutant), depth=cycles, cover_depth=1)
-    assert (result.verdict, result.detail[:6]) == (FAILED, "prove:")
+    refuted(lambda: claim(mutant), depth=cycles)
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from matloom_rtl.dma.read_port import ReadPort
 from matloom_rtl.dma.store import Store
 from matloom_rtl.formal import dma
 from matloom_rtl.formal.bursts import cut_row
-from matloom_rtl.formal.engine import FAILED, PROVEN
+from matloom_rtl.formal.engine import PROVEN
 from matloom_rtl.formal.registers import registers
 
 #: A unit, the replaced text, its claim, and the cycles within which a run breaks it.
@@ -41,11 +41,10 @@ MUTANTS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MUTANTS)
-def test_mutants_are_not_proven(prove, mutated, name):
+def test_mutants_are_not_proven(refuted, mutated, name):
     component, change, claim, cycles = MUTANTS[name]
     unit = mutated(component, change)(load_config("nano"))
-    result = prove(lambda: claim(unit), depth=cycles, cover_depth=1)
-    assert (result.verdict, result.detail[:6]) == (FAILED, "prove:")
+    refuted(lambda: claim(unit), depth=cycles)
 
 
 @pytest.mark.slow

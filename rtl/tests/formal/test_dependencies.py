@@ -8,7 +8,7 @@ from matloom_rtl.control.control import Control
 from matloom_rtl.control.dispatch import Dispatch
 from matloom_rtl.control.instructions import InstructionMemory
 from matloom_rtl.control.queue import UnitQueue
-from matloom_rtl.formal.engine import FAILED, PROVEN
+from matloom_rtl.formal.engine import PROVEN
 from matloom_rtl.formal.gate import gate
 from matloom_rtl.formal.instructions import dispatches, instruction_memory
 from matloom_rtl.formal.scoreboard import scoreboard
@@ -51,11 +51,10 @@ MUTANTS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MUTANTS)
-def test_mutants_are_not_proven(prove, mutated, name):
+def test_mutants_are_not_proven(refuted, mutated, name):
     component, change, claim, cycles = MUTANTS[name]
     mutant = mutated(component, change)
-    result = prove(lambda: claim(mutant), depth=cycles, cover_depth=1)
-    assert (result.verdict, result.detail[:6]) == (FAILED, "prove:")
+    refuted(lambda: claim(mutant), depth=cycles)
 
 
 @pytest.mark.slow

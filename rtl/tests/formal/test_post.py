@@ -3,7 +3,6 @@
 import pytest
 
 from matloom.arch.config import load_config
-from matloom_rtl.formal.engine import FAILED
 from matloom_rtl.formal.lanes import lanes
 from matloom_rtl.formal.products import products
 from matloom_rtl.formal.sequencer import sequencer
@@ -112,8 +111,7 @@ MUTANTS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MUTANTS)
-def test_mutants_are_not_proven(prove, mutated, name):
+def test_mutants_are_not_proven(refuted, mutated, name):
     component, change, claim, cycles = MUTANTS[name]
     mutant = mutated(component, change)
-    result = prove(lambda: claim(mutant), depth=cycles, cover_depth=1)
-    assert (result.verdict, result.detail[:6]) == (FAILED, "prove:")
+    refuted(lambda: claim(mutant), depth=cycles)

@@ -10,7 +10,7 @@ from amaranth.hdl import ResetInserter, Signal
 
 from matloom.arch.sdram import InvalidSdram, load_sdram
 from matloom_rtl.sdram.controller import SdramController
-from matloom_rtl.sdram.initiator import Initiator
+from matloom_rtl.sdram.initiator import Initiator, random_bursts
 from matloom_rtl.sdram.testing import Sdram
 from matloom_rtl.testing import simulate
 
@@ -64,18 +64,6 @@ class Bench:
         assert self.sdram.breach == "none", f"{self.sdram.breach} at {self.sdram.breach_edge}"
         assert self.sdram.read(0, len(self.contents)) == bytes(self.contents)
         return cycles
-
-
-def random_bursts(chance, count, width, span):
-    """Return bursts anywhere, of any length, many of them short, within 4 KiB as AXI has it."""
-    bursts = []
-    for _ in range(count):
-        beats = chance.choice((1, 1, 2, 3, 4, 8, 16, 32, chance.randrange(1, 100)))
-        beats = min(beats, 4096 // width)
-        page = chance.randrange(span // 4096) * 4096
-        room = 4096 // width - beats
-        bursts.append((page + chance.randrange(room + 1) * width, beats))
-    return bursts
 
 
 #: Parts of which random traffic runs always: 16 and 32 bits, beats of one column and of four.

@@ -13,7 +13,7 @@ from amaranth.lib.wiring import In, Out
 from matloom.arch.sdram import load_sdram
 from matloom_rtl.board.clocking import Reset, reset_both
 from matloom_rtl.sdram.controller import SdramController
-from matloom_rtl.sdram.initiator import Initiator
+from matloom_rtl.sdram.initiator import Initiator, random_bursts
 from matloom_rtl.sdram.testing import Sdram
 from matloom_rtl.testing import simulate
 
@@ -29,18 +29,16 @@ RATIOS = {
 }
 
 
-def _often(names, often):
+def _often(values, often, ids=None):
     """Return parameters, those in every run and the others marked as slow."""
-    return [name if name in often else pytest.param(name, marks=pytest.mark.slow) for name in names]
+    return [
+        pytest.param(value, id=name, marks=() if value in often else pytest.mark.slow)
+        for value, name in zip(values, ids or [None] * len(values), strict=True)
+    ]
 
 
 #: What every run has of them.
-SOME = [
-    pytest.param(
-        ratio, id=name, marks=() if name in ("75 of 135", "nearly equal") else pytest.mark.slow
-    )
-    for name, ratio in RATIOS.items()
-]
+SOME = _often(RATIOS.values(), (RATIOS["75 of 135"], RATIOS["nearly equal"]), RATIOS)
 
 #: Part, its clock in MHz, bus bits.
 CASES = [("IS42S16160", 135, 64), ("IS42S16160", 133, 32), ("2 x M12L16161A", 133, 32)]
@@ -150,16 +148,6 @@ class Bench:
         assert self.sdram.breach == "none", f"{self.sdram.breach} at {self.sdram.breach_edge}"
         assert self.sdram.read(0, len(self.contents)) == bytes(self.contents)
         return cycles
-
-
-def random_bursts(chance, count, width, span):
-    """Return bursts anywhere, many of them short, within 4 KiB as AXI has it."""
-    bursts = []
-    for _ in range(count):
-        beats = min(chance.choice((1, 1, 2, 3, 4, 8, 16, 32, chance.randrange(1, 100))), 128)
-        page = chance.randrange(span // 4096) * 4096
-        bursts.append((page + chance.randrange(4096 // width - beats + 1) * width, beats))
-    return bursts
 
 
 @pytest.mark.parametrize("stall", [0, 0.4])
