@@ -8,7 +8,7 @@ from matloom_rtl.arith.widen import Widen
 from matloom_rtl.formal.pipeline import Pipeline
 from matloom_rtl.formal.proof import Claim, Proof
 
-__all__ = ["float_proofs", "narrows", "widens"]
+__all__ = ["float_proofs", "narrows", "widened", "widens"]
 
 
 def widens(formats: tuple[str, ...], unit: Widen | None = None) -> Claim:
@@ -18,14 +18,14 @@ def widens(formats: tuple[str, ...], unit: Widen | None = None) -> Claim:
     pipe = Pipeline(m, Widen.LATENCY)
     bits, chosen = pipe.before(unit.bits), pipe.before(unit.format)
     for index, name in enumerate(formats):
-        pipe.claim((chosen != index) | (unit.o.as_value() == _widened(bits, FLOAT_FORMATS[name])))
+        pipe.claim((chosen != index) | (unit.o.as_value() == widened(bits, FLOAT_FORMATS[name])))
     # The smallest number: its lowest bit alone.
     last, form = len(formats) - 1, FLOAT_FORMATS[formats[-1]]
     pipe.reach((bits[: form.bits] == 1) & (chosen == last) & unit.o.as_value().any())
     return Claim(module=m, ports=(unit.bits, unit.format))
 
 
-def _widened(bits, form: FloatFormat):
+def widened(bits, form: FloatFormat):
     """Return a number as fp32, from the place of each of its bits."""
     fraction = bits[: form.fraction_bits]
     exponent = bits[form.fraction_bits : form.bits - 1]

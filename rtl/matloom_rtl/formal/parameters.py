@@ -10,13 +10,13 @@ from matloom_rtl.formal.positions import touched
 from matloom_rtl.formal.proof import Claim, Proof
 from matloom_rtl.post.parameters import Parameters
 
-__all__ = ["parameters", "parameters_proofs"]
+__all__ = ["Reads", "parameters", "parameters_proofs", "reads_lemmas"]
 
 #: Bytes of a channel's bias, and of its multiplier and shift, which are reads of a block.
 _BIAS_BYTES, _SCALE_BYTES = 4, 5
 
 
-class _Walk:
+class Reads:
     """Reads of an instruction as the page states them: block by block, bytes that follow.
 
     Members
@@ -27,8 +27,8 @@ class _Walk:
         The reads of a block, and where the next one is.
     block, index:
         Of the next read: its block, and its number in the block.
-    asked:
-        Reads that were granted and have not come.
+    granted, asked:
+        A read is granted; reads that were and have not come.
     """
 
     def __init__(self, m: Module, unit: Parameters):
@@ -38,6 +38,7 @@ class _Walk:
         self.asked, self.wanted = Signal(5), Signal(4)
         self.address = Signal(unit._config.spad_size_bits, reset_less=True)
         task, reads, takes = self.task, read.valid & read.ready, i.valid & i.ready
+        self.granted = reads
         scale = Mux(task.channel_scale, _SCALE_BYTES, 0)
         ends = self.index + 1 == self.wanted
         m.d.comb += self.wanted.eq(Mux(task.channel_bias, _BIAS_BYTES, 0) + scale)
@@ -69,7 +70,7 @@ def parameters(unit: Parameters) -> Claim:
     m = Module()
     inside = Inside(unit)
     m.submodules.unit = inside.fragment
-    walk, read = _Walk(m, unit), unit.read
+    walk, read = Reads(m, unit), unit.read
     task, wanted = walk.task, walk.wanted
     request = Cat(read.address, read.bank_select)
     stays(m, SimpleNamespace(valid=read.valid, ready=read.ready, payload=request))
@@ -82,11 +83,11 @@ def parameters(unit: Parameters) -> Claim:
         implies(unit.i.ready & walk.begun & (wanted != 0), walk.block == task.blocks),
         Cover(unit.i.ready & (walk.block == 2) & (wanted == _BIAS_BYTES + _SCALE_BYTES)),
     ]
-    _lemmas(m, inside, walk)
+    reads_lemmas(m, inside, walk)
     return Claim(module=m, ports=inputs_of(unit))
 
 
-def _lemmas(m: Module, inside: Inside, walk: _Walk) -> None:
+def reads_lemmas(m: Module, inside: Inside, walk: Reads) -> None:
     """Claim what is left of the block at hand, by the state of the unit."""
     unit, states = inside.unit, inside.in_states
     read, task, wanted = unit.read, walk.task, walk.wanted

@@ -14,10 +14,12 @@ from matloom_rtl.formal.gate import gate_proofs
 from matloom_rtl.formal.gather import gather_proofs
 from matloom_rtl.formal.inside import owners
 from matloom_rtl.formal.instructions import instruction_proofs
+from matloom_rtl.formal.kept import kept_proofs
 from matloom_rtl.formal.lanes import lanes_proofs
 from matloom_rtl.formal.loader import loader_proofs
 from matloom_rtl.formal.memory import memory_proofs, memory_units
 from matloom_rtl.formal.merge import merge_proofs
+from matloom_rtl.formal.numbers import numbers_proofs
 from matloom_rtl.formal.outputs import output_proofs
 from matloom_rtl.formal.parameters import parameters_proofs
 from matloom_rtl.formal.positions import position_proofs
@@ -48,10 +50,10 @@ KINDS = (
     *(sdram_proofs, datapath_proofs, merge_proofs, share_proofs),
     *(contents_proofs, supervisor_proofs, timestamps_proofs),
     *(row_proofs, position_proofs, walk_proofs, reach_proofs, output_proofs),
-    *(loader_proofs, parameters_proofs),
+    *(loader_proofs, parameters_proofs, kept_proofs),
     *(sequencer_proofs, reader_proofs, lanes_proofs, writer_proofs),
     *(execute_proofs, gather_proofs),
-    *(requantise_proofs, products_proofs, float_proofs),
+    *(requantise_proofs, products_proofs, numbers_proofs, float_proofs),
 )
 
 

@@ -3,17 +3,23 @@
 import pytest
 
 from matloom.arch.config import load_config
+from matloom_rtl.formal.engine import PROVEN
+from matloom_rtl.formal.kept import kept
 from matloom_rtl.formal.lanes import lanes
+from matloom_rtl.formal.numbers import numbers
 from matloom_rtl.formal.products import products
 from matloom_rtl.formal.sequencer import sequencer
 from matloom_rtl.formal.writer import writer
 from matloom_rtl.post.lanes import Lanes
+from matloom_rtl.post.numbers import Numbers
+from matloom_rtl.post.parameters import Parameters
 from matloom_rtl.post.products import Products
 from matloom_rtl.post.sequencer import Sequencer
 from matloom_rtl.post.writer import Writer
 
 NANO = load_config("nano")
 WORDS = load_config("nano+i16xi8+tables=1")
+FORMATS = load_config("small+i16xi8+bf16+fp8_e4m3+fp8_e5m2+weight_rows=2")
 
 
 def byte_writer(component=Writer):
@@ -38,6 +44,14 @@ def sequences(component=Sequencer):
 
 def post_products(component=Products):
     return products(component(NANO, 8))
+
+
+def contents(component=Parameters):
+    return kept(component(NANO))
+
+
+def all_numbers(component=Numbers):
+    return numbers(component(FORMATS))
 
 
 #: A unit, the replaced text, its claim, and the cycles within which a run breaks it.
@@ -106,6 +120,46 @@ MUTANTS = {
         *(Products, ("waiting.r_data.word_select(index,", "waiting.r_data.word_select(0,")),
         *(post_products, 6),
     ),
+    "a word of one column is kept for another": (
+        *(Parameters, ("writes.groups[slot // self._words]", "writes.groups[0]")),
+        *(contents, 14),
+    ),
+    "multipliers are taken for biases": (
+        *(Parameters, ("Mux(task.channel_bias, 0, _BIAS_READS)", "0")),
+        *(contents, 14),
+    ),
+    "what an instruction says of all is read": (
+        *(Parameters, ("Mux(writes.repeats, repeated, read)", "read")),
+        *(contents, 12),
+    ),
+    "the last row keeps what was there": (
+        *(Parameters, ("2 * self._rows) - 1", "2 * self._rows) - 2")),
+        *(contents, 12),
+    ),
+    "a shift that is read is that of all": (
+        *(Parameters, ("Mux(writes.repeats, task.shift, read)", "task.shift")),
+        *(contents, 14),
+    ),
+    "a block gives way to the next before it is released": (
+        *(Parameters, ("swap.eq(full & ~swap & (~present | o.release))", "swap.eq(full & ~swap)")),
+        *(contents, 14),
+    ),
+    "a limit's bytes change places": (
+        *(Numbers, ('Cat(command[f"{side}_byte"], limit)', 'Cat(limit, command[f"{side}_byte"])')),
+        *(all_numbers, 6),
+    ),
+    "an element of four bytes is taken for one of two": (
+        *(Numbers, ("== FP32_FORMAT, 2, double)", "== FP32_FORMAT, 1, double)")),
+        *(all_numbers, 6),
+    ),
+    "a limit is of another format": (
+        *(Numbers, ('Widen(("fp8_e5m2",))', 'Widen(("fp8_e4m3",))')),
+        *(all_numbers, 6),
+    ),
+    "the rule is that of sums": (
+        *(Numbers, ("command.rounding == Rounding.FLOAT,", "command.source == 0,")),
+        *(all_numbers, 6),
+    ),
 }
 
 
@@ -115,3 +169,9 @@ def test_mutants_are_not_proven(refuted, mutated, name):
     component, change, claim, cycles = MUTANTS[name]
     mutant = mutated(component, change)
     refuted(lambda: claim(mutant), depth=cycles)
+
+
+@pytest.mark.slow
+def test_numbers_of_all_formats_are_proven(prove):
+    """No configuration of the report has words and floating point."""
+    assert prove(all_numbers, depth=5, cover_depth=8).verdict == PROVEN

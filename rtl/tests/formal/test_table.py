@@ -25,6 +25,6 @@ def test_every_unit_has_its_proofs():
         "faults": {"Supervisor"},
         "scratchpad": {"Gather"},
         "memory": {"Chunks", "DataPath", "Merge", "Port", "SdramController", "Share", "Unanswered"},
-        "requantising": {"Lane", "Products", "Quotient"},
+        "requantising": {"Lane", "Numbers", "Products", "Quotient"},
         "conversions": {"Narrow", "Widen"},
     }

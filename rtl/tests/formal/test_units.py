@@ -79,4 +79,4 @@ def test_a_byte_of_another_bank_is_not_proven(refuted, mutated, change, boundary
 )
 def test_a_time_of_another_cycle_is_not_proven(refuted, mutated, change):
     unit = mutated(Timestamps, change)(load_config("nano+timestamps=4"))
-    refuted(lambda: timestamps(unit), depth=40, bounded=True)
+    refuted(lambda: timestamps(unit), depth=40)

@@ -1,0 +1,33 @@
+"""One arbitrary number of several: what is proven of it holds for all."""
+
+from functools import reduce
+from operator import or_
+
+from amaranth.hdl import Assume, Module, Mux, Signal
+
+__all__ = ["Arbitrary"]
+
+
+class Arbitrary:
+    """A number below a count, the same for the whole run.
+
+    Members
+    -------
+    number:
+        The number: an input of the claim.
+    """
+
+    def __init__(self, m: Module, count: int):
+        self.number = Signal(range(count), name="which")
+        before = Signal.like(self.number, reset_less=True, name="before")
+        begun = Signal(reset_less=True)
+        m.d.sync += [before.eq(self.number), begun.eq(1)]
+        m.d.comb += [
+            Assume(self.number < count),
+            Assume(~begun | (self.number == before)),
+        ]
+
+    def choose(self, values: list):
+        """Return the one of so many values, or integers, that has the number."""
+        found = (Mux(self.number == number, value, 0) for number, value in enumerate(values))
+        return reduce(or_, found)
