@@ -1,7 +1,9 @@
 """Weights of EXEC: which rows are read, in which order, and where they go."""
 
-from amaranth.hdl import Assert, Assume, Cat, Cover, Module, Mux, Signal
+from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Module, Mux, Signal
 
+from matloom.arch.modes import MAC_MODES, NARROW_MODES
+from matloom_rtl.array.cells import decode_flags
 from matloom_rtl.array.loader import Loader
 from matloom_rtl.formal.channel import implies
 from matloom_rtl.formal.inside import Inside, inputs_of
@@ -23,6 +25,8 @@ class _Rows:
         Another one waits; its first row.
     whole:
         All rows of a tile are read, and it is not released.
+    mode, following_mode:
+        The number formats of both commands, where there are several.
     """
 
     def __init__(self, m: Module, unit: Loader):
@@ -53,6 +57,28 @@ class _Rows:
             m.d.sync += self.whole.eq(1)
         # Tiles are released when they are there, and the last of a command is known.
         m.d.comb += Assume(~unit.release | self.whole)
+        if _flags(unit):
+            self._follow_mode(m, unit, begins)
+
+    def _follow_mode(self, m: Module, unit: Loader, begins) -> None:
+        mode = unit.i.payload.mode
+        self.mode, self.following_mode = (
+            Signal.like(mode, name=name, reset_less=True) for name in ("mode", "following_mode")
+        )
+        with m.If(begins):
+            m.d.sync += self.mode.eq(self.following_mode)
+        with m.If(unit.i.valid & unit.i.ready):
+            m.d.sync += self.following_mode.eq(mode)
+
+
+def _flags(unit: Loader) -> dict:
+    """Return what goes with rows of weights, by its name in the unit."""
+    config, flags = unit._config, {}
+    if config.has_narrow:
+        flags["narrow"] = unit.weight_narrow
+    if len(config.float_modes) > 1:
+        flags["format"] = unit.weight_format
+    return flags
 
 
 def loader(unit: Loader) -> Claim:
@@ -82,6 +108,9 @@ def loader(unit: Loader) -> Claim:
     ]
     _delivers(m, unit, rows)
     _lemmas(m, inside, rows)
+    if _flags(unit):
+        _tells(m, unit, rows)
+        _flag_lemmas(m, inside, rows)
     return Claim(module=m, ports=inputs_of(unit))
 
 
@@ -99,6 +128,50 @@ def _delivers(m: Module, unit: Loader, rows: _Rows) -> None:
     m.d.sync += data.eq(found)
     groups = Cat(there & (row == number) for number in range(config.tile_load_cycles))
     m.d.comb += [Assert(unit.weight_writes == groups), Assert(unit.weight_data == data)]
+
+
+def _tells(m: Module, unit: Loader, rows: _Rows) -> None:
+    """Claim that a row reaches the array with the format of its command, a block with none."""
+    config, there, mode = unit._config, rows.reads, rows.mode
+    block = unit.taken if config.has_paired_windows else Const(0)
+    for cycle in range(SPAD_READ_LATENCY + 1):
+        then = [Signal.like(each, name=f"told_{cycle}_{n}") for n, each in enumerate((mode, block))]
+        row = Signal(name=f"row_there_{cycle}")
+        m.d.sync += [row.eq(there), *(a.eq(b) for a, b in zip(then, (mode, block), strict=True))]
+        there, (mode, block) = row, then
+    if config.has_narrow:
+        narrow = Cat(mode == MAC_MODES.index(name) for name in NARROW_MODES).any()
+        m.d.comb += [
+            implies(there, unit.weight_narrow == narrow),
+            implies(block, ~unit.weight_narrow),
+            Cover(rows.end & there & unit.weight_narrow),
+        ]
+    if len(config.float_modes) > 1:
+        for index, name in enumerate(config.float_modes):
+            mine = there & (mode == MAC_MODES.index(name))
+            m.d.comb += implies(mine, unit.weight_format == index)
+        m.d.comb += Cover(rows.end & there & unit.weight_format.all())
+
+
+def _flag_lemmas(m: Module, inside: Inside, rows: _Rows) -> None:
+    """Claim that flags wait with their command, and with the rows that are asked for."""
+    unit, requests = inside.unit, inside.child("requests")
+    shown, full = requests.unit.o.valid, ~requests.unit.i.ready
+    at, _free = requests.addresses("storage")
+    stored = [requests.peek("storage", place) for place in (at, ~at)]
+    first = len(requests.unit.o.payload.address)
+    for name, flag in _flags(unit).items():
+        now, then = (
+            decode_flags(mode, unit._config)[name] for mode in (rows.mode, rows.following_mode)
+        )
+        after = first + len(flag)
+        m.d.comb += [
+            implies(rows.waiting, inside.register(name=f"following_{name}") == then),
+            implies(rows.working, inside.register(name=name) == now),
+            implies(shown, stored[0][first:after] == now),
+            implies(full, stored[1][first:after] == now),
+        ]
+        first = after
 
 
 def _lemmas(m: Module, inside: Inside, rows: _Rows) -> None:
@@ -138,7 +211,7 @@ def loader_proofs(units: list) -> list[Proof]:
             unit="Loader",
             statement="the rows of an instruction's weights are read in order from its first on, "
             "each once, none while a tile is not released nor after its last tile, and reach the "
-            "array at their place in the tile",
+            "array at their place in the tile, with the number format of their instruction",
             build=lambda unit=unit: loader(unit),
             depth=SPAD_READ_LATENCY + 3,
             cover_depth=30,

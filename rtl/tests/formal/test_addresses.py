@@ -18,6 +18,7 @@ from matloom_rtl.formal.positions import positions
 from matloom_rtl.formal.reader import reader
 from matloom_rtl.formal.rows import rows
 from matloom_rtl.formal.walk import walk
+from matloom_rtl.ports import SPAD_READ_LATENCY
 from matloom_rtl.post.parameters import Parameters
 from matloom_rtl.post.positions import Positions
 from matloom_rtl.post.reader import Reader
@@ -47,6 +48,14 @@ def exec_places(component=Execute):
 
 def exec_weights(component=Loader):
     return loader(component(NANO))
+
+
+def narrow_weights(component=Loader):
+    return loader(component(load_config("reference+i8xi4")))
+
+
+def float_weights(component=Loader):
+    return loader(component(load_config("small+bf16+fp16+fp8_e5m2+weight_rows=2")))
 
 
 def post_parameters(component=Parameters):
@@ -117,6 +126,24 @@ MUTANTS = {
         *(Loader, ("row_next.eq(row)", "row_next.eq(row + 1)")),
         *(exec_weights, 14),
     ),
+    "weights are of the mode of the instruction that comes": (
+        *(
+            Loader,
+            (
+                "flag.eq(following)",
+                "flag.eq(decode_flags(self.i.payload.mode, self._config)[name])",
+            ),
+        ),
+        *(narrow_weights, 14),
+    ),
+    "a format reaches the array after its weights": (
+        *(Loader, ("range(SPAD_READ_LATENCY + 1)", "range(SPAD_READ_LATENCY + 2)")),
+        *(float_weights, 16),
+    ),
+    "a block of a window is taken for two weights a byte": (
+        *(Loader, ("Mux(self.taken, 0, delivered)", "delivered")),
+        *(narrow_weights, 16),
+    ),
     "a block of parameters is a read too long": (
         *(Parameters, ("_BIAS_READS, _SCALE_READS = 4, 5", "_BIAS_READS, _SCALE_READS = 4, 6")),
         *(post_parameters, 12),
@@ -155,3 +182,9 @@ def test_mutants_are_not_proven(refuted, mutated, name):
 @pytest.mark.parametrize("claim", [load_rows, pair_positions, exec_outputs])
 def test_loops_are_those_of_the_page(prove, claim):
     assert prove(claim, depth=2, cover_depth=30).verdict == PROVEN
+
+
+@pytest.mark.slow
+def test_weights_of_two_a_byte_are_proven(prove):
+    """No configuration of the report has such modes."""
+    assert prove(narrow_weights, depth=SPAD_READ_LATENCY + 3, cover_depth=30).verdict == PROVEN
