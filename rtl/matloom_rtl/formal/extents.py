@@ -15,10 +15,10 @@ from matloom_rtl.control.layouts import slice_field
 from matloom_rtl.formal.channel import implies
 from matloom_rtl.formal.proof import Claim, Proof
 
-__all__ = ["bounds", "bounds_proofs"]
+__all__ = ["CYCLES", "bounds", "bounds_proofs"]
 
 #: A check takes no more cycles than these.
-_CYCLES = {Opcode.LOAD: 30, Opcode.STORE: 30, Opcode.EXEC: 42, Opcode.POST: 52}
+CYCLES = {Opcode.LOAD: 30, Opcode.STORE: 30, Opcode.EXEC: 42, Opcode.POST: 52}
 
 #: Factors are below this, so that multiplications can be compared; what is only added has all bits.
 _SMALL = 4
@@ -176,14 +176,14 @@ def bounds(opcode: Opcode, unit: Bounds) -> Claim:
         beyond = applies & (total > capacity[fault])
         cause = Mux(beyond, fault.value, cause)
         address = Mux(beyond, total[:32], address)
-    cycles, over = Signal(range(_CYCLES[opcode] + 2)), Signal()
+    cycles, over = Signal(range(CYCLES[opcode] + 2)), Signal()
     m.d.sync += [cycles.eq(cycles + ~over), over.eq(over | unit.done)]
     m.d.comb += [
         unit.opcode.eq(opcode.value),
         Assume(~ResetSignal()),
         *(Assume(held | each) for each in fields.assumed),
         implies(unit.done & ~over, (unit.fault == cause) & (unit.address == address)),
-        Assert(over | (cycles <= _CYCLES[opcode])),
+        Assert(over | (cycles <= CYCLES[opcode])),
         Cover(unit.done & (unit.fault == Fault.SPAD_RANGE.value)),
     ]
     return Claim(module=m, ports=(word, size))
@@ -198,8 +198,8 @@ def bounds_proofs(units: list) -> list[Proof]:
             statement="the first extent of the instruction set that is beyond its memory is found, "
             "with its end, in time; factors below 4, what is only added of all its bits",
             build=lambda unit=unit, opcode=opcode: bounds(opcode, Bounds(unit._config)),
-            depth=_CYCLES[opcode] + 2,
-            cover_depth=_CYCLES[opcode] + 2,
+            depth=CYCLES[opcode] + 2,
+            cover_depth=CYCLES[opcode] + 2,
             bounded=True,
             quick=opcode is not Opcode.POST,
         )

@@ -1,27 +1,19 @@
-"""The memory of instructions, and the dispatcher's part in what waits for what."""
+"""The memory of instructions: what lies where until it is read; and the table of both units."""
 
-from amaranth.hdl import Assert, Cat, Cover, Module, Mux, Signal
+from amaranth.hdl import Cover, Module, Signal
 
-from matloom.arch.isa import FORMATS, UNITS, Opcode
+from matloom.arch.isa import FORMATS, UNITS
 from matloom_rtl.control.dispatch import Dispatch
 from matloom_rtl.control.instructions import InstructionMemory
 from matloom_rtl.formal.channel import implies
+from matloom_rtl.formal.dispatch import dispatches
 from matloom_rtl.formal.inside import Inside, inputs_of
 from matloom_rtl.formal.proof import Claim, Proof
 
-__all__ = ["dispatches", "instruction_memory", "instruction_proofs"]
+__all__ = ["instruction_memory", "instruction_proofs"]
 
 #: Instruction words of each unit's instruction.
 _WORDS = [FORMATS[unit].instruction_words for unit in UNITS]
-
-#: Where `wait_load` begins in every instruction, and the bits of each wait.
-_FIRST_WAIT, _WAIT_BITS = 12, 6
-
-#: States of the dispatcher in which all words of an instruction are there.
-_WHOLE = ("Look", "Look-Again", "Judge", "Measure", "Issue", "Settle", "Halted")
-
-#: Cycles from an instruction that is issued to the next one, at least.
-_APART = 6
 
 
 def instruction_memory(unit: InstructionMemory) -> Claim:
@@ -87,124 +79,6 @@ def _in_order(m: Module, unit: InstructionMemory, at) -> None:
             implies(first, (unit.index == words - 1) & (at == asked.word_select(number, len(at)))),
             implies(mine, unit.index < words),
             implies(wants, reads),
-        ]
-
-
-def dispatches(unit: Dispatch) -> Claim:
-    """Claim that an instruction is noted with its own waits, and issued once, when found good.
-
-    A wait of k on a unit means its instructions up to the k-th before; k of 0 none. What never was
-    issued is not waited for.
-    """
-    m = Module()
-    inside = Inside(unit)
-    # Whatever the two checks say.
-    free = (*inside.free("bounds"), *inside.free("legality"))
-    m.submodules.unit = inside.fragment
-    queues = [getattr(unit, each.name.lower()) for each in UNITS]
-    gives = Cat(queue.valid & queue.ready for queue in queues)
-    takes, before_first = unit.i.valid & unit.i.ready, Signal(init=1)
-    first = before_first | unit.issue.any()
-    head, unissued = Signal(_FIRST_WAIT + 4 * _WAIT_BITS), Signal(len(UNITS))
-    count = [Signal.like(unit.issued[number]) for number in range(len(UNITS))]
-    many = [Signal(7, name=f"issued_{number}") for number in range(len(UNITS))]
-    ended, apart = Signal(), Signal(4, init=15)
-    with m.If(takes & first):
-        m.d.sync += [head.eq(unit.i.payload), before_first.eq(0)]
-    with m.Elif(unit.issue.any()):
-        m.d.sync += before_first.eq(1)
-    m.d.sync += [
-        unissued.eq((unissued & ~unit.issue) | gives),
-        apart.eq(Mux(unit.issue.any(), 1, apart + ~apart.all())),
-        ended.eq(ended | (unit.fault != 0) | unit.finished),
-    ]
-    m.d.comb += [
-        Assert((gives & (gives - 1)) == 0),
-        implies(gives.any(), ~unissued.any()),
-        implies(unit.issue.any(), unit.issue == unissued),
-        implies(unit.issue.any(), ~ended & (apart >= _APART)),
-        implies(unit.finished, Cat(unit.issued[n] == count[n] for n in range(len(UNITS))).all()),
-    ]
-    _waits(m, unit, (head, gives), (count, many))
-    _known(m, inside, (first, head, unissued, ended, apart), (count, many))
-    m.d.comb += Cover(unit.issue[0] & (head[12:18] == 1))
-    return Claim(module=m, ports=(*free, *inputs_of(unit)))
-
-
-def _waits(m: Module, unit: Dispatch, instruction, counts) -> None:
-    """Claim what is noted of an instruction: of each unit whether and for what it waits."""
-    (head, gives), (count, many) = instruction, counts
-    queues = [getattr(unit, each.name.lower()) for each in UNITS]
-    is_end = head[:4] == Opcode.END.value
-    for number, opcode in enumerate(UNITS):
-        wait = head[_FIRST_WAIT + _WAIT_BITS * number :][:_WAIT_BITS]
-        issued = unit.issue[number]
-        m.d.sync += [
-            count[number].eq(count[number] + issued),
-            many[number].eq(Mux(many[number].all(), many[number], many[number] + issued)),
-        ]
-        target = (count[number] - wait)[: len(count[number])]
-        for each, queue in enumerate(queues):
-            notes, mine = queue.payload, gives[each] & ~is_end
-            m.d.comb += [
-                implies(mine, notes.waits[number] == (wait != 0)),
-                implies(mine, notes.targets[number] == target),
-            ]
-        m.d.comb += [
-            # END may be given to any queue; it is never issued.
-            implies(gives[number], (head[:4] == opcode.value) | is_end),
-            implies(issued, head[:4] == opcode.value),
-            implies(unit.issue.any(), wait <= many[number]),
-            Assert(unit.issued[number] == count[number]),
-        ]
-
-
-def _known(m: Module, inside: Inside, followed, counts) -> None:
-    """Say what the dispatcher's registers hold, and in which states: lemmas."""
-    unit = inside.unit
-    (first, head, unissued, ended, apart), (count, many) = followed, counts
-    word = inside.register(bits=len(unit.i.payload) * max(_WORDS))
-    whole, given = (inside.register(name=name) for name in ("whole", "given"))
-    place = inside.register(bits=max(_WORDS))
-    mine = inside.register(name="$signal", place=1)
-    good = inside.in_states("Measure", "Issue")
-    opcodes = Cat(head[:4] == opcode.value for opcode in UNITS)
-    # Two cycles after the first word, what follows from it is in registers.
-    known = Signal(2)
-    m.d.sync += known.eq(Mux(first, 0, Cat(1, known)))
-    waits = [head[_FIRST_WAIT + _WAIT_BITS * number :][:_WAIT_BITS] for number in range(len(UNITS))]
-    m.d.comb += [
-        implies(~first, word[: len(head)] == head),
-        Assert(place[0] == first),
-        Assert((place & (place - 1)) == 0),
-        Assert(unit.i.ready == inside.in_states("Assemble")),
-        implies(known[0], mine == opcodes),
-        implies(first, ~whole & ~given),
-        implies(given, whole),
-        implies(whole, opcodes.any() | (head[:4] == Opcode.END.value)),
-        Assert(unissued.any() == (given | unit.issue.any())),
-        implies(inside.in_states("Look"), ~given),
-        implies(whole & opcodes.any(), known[0]),
-        implies(given & opcodes.any(), unissued == opcodes),
-        implies(unit.issue.any(), unit.issue == opcodes),
-        implies(good, known[0] & opcodes.any()),
-        implies(inside.in_states(*_WHOLE[:5]), whole & ~first),
-        implies(inside.in_states("Look-Again", "Judge"), known[0]),
-        implies(whole, inside.in_states(*_WHOLE)),
-        implies(ended, inside.in_states("Halted")),
-        # Cycles since the one before was issued.
-        implies(~first & opcodes.any(), apart != 0),
-        *(
-            implies(inside.in_states(state) & opcodes.any(), apart >= number)
-            for number, state in zip((2, 3, 4, 5, 5), _WHOLE, strict=False)
-        ),
-    ]
-    for number, wait in enumerate(waits):
-        enough = inside.register(name=f"enough_{UNITS[number].name.lower()}")
-        m.d.comb += [
-            implies(good | unit.issue.any(), wait <= many[number]),
-            implies(many[number] < 64, ~enough & (count[number] == many[number])),
-            implies((many[number] >= 64) & ~enough, count[number] == 64),
         ]
 
 

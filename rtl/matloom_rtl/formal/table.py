@@ -3,6 +3,7 @@
 from amaranth.hdl import Fragment
 
 from matloom.arch.config import Config
+from matloom_rtl.formal.answers import answer_proofs
 from matloom_rtl.formal.bursts import burst_proofs
 from matloom_rtl.formal.contents import contents_proofs
 from matloom_rtl.formal.datapath import datapath_proofs
@@ -45,7 +46,8 @@ __all__ = ["KINDS", "proofs_of"]
 
 #: Each kind returns its proofs for the units of a chip.
 KINDS = (
-    *(queue_proofs, gate_proofs, instruction_proofs, scoreboard_proofs, bounds_proofs),
+    *(queue_proofs, gate_proofs, instruction_proofs, scoreboard_proofs),
+    *(bounds_proofs, answer_proofs),
     *(burst_proofs, dma_proofs, register_proofs, memory_proofs),
     *(sdram_proofs, datapath_proofs, merge_proofs, share_proofs),
     *(contents_proofs, supervisor_proofs, timestamps_proofs),

@@ -4,13 +4,16 @@ import pytest
 
 from matloom.arch.config import load_config
 from matloom.arch.isa import Opcode
+from matloom_rtl.control.bounds import Bounds
 from matloom_rtl.control.control import Control
 from matloom_rtl.control.dispatch import Dispatch
 from matloom_rtl.control.instructions import InstructionMemory
 from matloom_rtl.control.queue import UnitQueue
+from matloom_rtl.formal.answers import answered, answers
+from matloom_rtl.formal.dispatch import dispatches
 from matloom_rtl.formal.engine import PROVEN
 from matloom_rtl.formal.gate import gate
-from matloom_rtl.formal.instructions import dispatches, instruction_memory
+from matloom_rtl.formal.instructions import instruction_memory
 from matloom_rtl.formal.scoreboard import scoreboard
 
 NANO = load_config("nano")
@@ -37,6 +40,34 @@ MUTANTS = {
     "a wait is on one instruction too few": (
         *(Dispatch, ("~enough & targets[number][-1]", "enough & targets[number][-1]")),
         *(lambda unit: dispatches(unit(NANO)), 12),
+    ),
+    "a bad field is overlooked": (
+        *(Dispatch, ("with m.If(legality.illegal_field):", "with m.If(0):")),
+        *(lambda unit: answers(unit(NANO)), 14),
+    ),
+    "the verdict on fields is looked at a cycle early": (
+        *(Dispatch, ('m.next = "Look-Again"', 'm.next = "Judge"')),
+        *(lambda unit: answers(unit(NANO)), 12),
+    ),
+    "only the scratchpad's end counts": (
+        *(Dispatch, ("m.If(bounds.fault != 0)", "m.If(bounds.fault == Fault.SPAD_RANGE)")),
+        *(lambda unit: answers(unit(NANO)), 14),
+    ),
+    "what is refused is named by no opcode": (
+        *(Dispatch, ("self.fault_opcode.eq(opcode)", "self.fault_opcode.eq(0)")),
+        *(lambda unit: answers(unit(NANO)), 12),
+    ),
+    "what is refused has the index of another": (
+        *(Dispatch, ("self.index.eq(self.index + 1)", "self.index.eq(self.index + 2)")),
+        *(lambda unit: answers(unit(NANO)), 14),
+    ),
+    "an instruction waits that its queue has": (
+        *(Dispatch, ("with m.If(given & ~self.halt)", "with m.If(given & self.exhausted)")),
+        *(lambda unit: answers(unit(NANO)), 14),
+    ),
+    "a check is done with its first extent": (
+        *(Bounds, ("judge.valid & judge.final", "judge.valid & judge.last")),
+        *(lambda unit: answered(unit(NANO)), 25),
     ),
     "a completion is counted for another unit": (
         *(Control, ("completed[number].eq(completed[number] + 1)", "completed[0].eq(1)")),
