@@ -129,10 +129,15 @@ def older_beats(unit: Unanswered) -> Claim:
         m.d.sync += [ahead.eq(count - unit.answered + 1), newer.eq(0)]
     with m.Elif(ahead != 0):
         m.d.sync += [ahead.eq(ahead - unit.answered), newer.eq(newer | unit.begin)]
-    past = (unit.place - start)[:PLACE_BITS]
+    past, same = (unit.place - start)[:PLACE_BITS], Signal()
+    before, free = Signal(PLACE_BITS), Signal()
+    m.d.sync += [before.eq(unit.place), free.eq(~unit.held & ~unit.begin)]
+    m.d.comb += same.eq(free & (unit.place == before))
     m.d.comb += [
         implies((ahead != 0) & newer & (past <= length), unit.held),
-        implies(count == 0, ~unit.held),
+        # It waits for a burst that is older than the newest, and for none that comes later.
+        implies(unit.held, count > 1),
+        implies(same, ~unit.held),
         Cover((ahead == 2) & newer & unit.held & (count == unit._places)),
     ]
     _older_lemmas(m, inside, (count, ahead, slot, newer), (start, length))
@@ -175,7 +180,8 @@ _STATEMENTS = {
     Chunks: "the chunks of a burst are its beats in order, each once, none across a cut and none "
     "shorter than it must be",
     Port: "every beat that the SDRAM reads has a place when it comes",
-    Unanswered: "a beat that an older burst of writes without its answer has is found",
+    Unanswered: "a beat that an older burst of writes without its answer has is found; one that "
+    "none has stays so until a burst begins",
 }
 
 

@@ -192,9 +192,13 @@ def sync_fifo_buffered(depth: int, unit=None) -> Claim:
     m.submodules.unit = inside.fragment
     order = _fifo_order(m, fifo, depth)
     inner = inside.register(name="inner_level")
+    # An item on its way to the register is hidden for a cycle.
+    hidden = Signal()
+    m.d.sync += hidden.eq((order.count != 0) & ~fifo.r_rdy)
     m.d.comb += [
         Assert(inner + fifo.r_rdy == order.count),
         Assert(fifo.w_rdy == (inner != depth - 1)),
+        _implies(hidden, fifo.r_rdy),
     ]
     stored = order.ahead > fifo.r_rdy
     _ring(m, inside, order, (depth - 1, inner, order.ahead - 1 - fifo.r_rdy, stored))

@@ -20,6 +20,7 @@ from matloom_rtl.formal.lanes import lanes_proofs
 from matloom_rtl.formal.loader import loader_proofs
 from matloom_rtl.formal.memory import memory_proofs, memory_units
 from matloom_rtl.formal.merge import merge_proofs
+from matloom_rtl.formal.merge_progress import progress_proofs
 from matloom_rtl.formal.numbers import numbers_proofs
 from matloom_rtl.formal.outputs import output_proofs
 from matloom_rtl.formal.parameters import parameters_proofs
@@ -49,7 +50,7 @@ KINDS = (
     *(queue_proofs, gate_proofs, instruction_proofs, scoreboard_proofs),
     *(bounds_proofs, answer_proofs),
     *(burst_proofs, dma_proofs, register_proofs, memory_proofs),
-    *(sdram_proofs, datapath_proofs, merge_proofs, share_proofs),
+    *(sdram_proofs, datapath_proofs, merge_proofs, progress_proofs, share_proofs),
     *(contents_proofs, supervisor_proofs, timestamps_proofs),
     *(row_proofs, position_proofs, walk_proofs, reach_proofs, output_proofs),
     *(loader_proofs, parameters_proofs, kept_proofs),
