@@ -1,14 +1,12 @@
 """What registers hold: the bytes written last, wherever a register shows."""
 
-from functools import reduce
-from operator import or_
-
-from amaranth.hdl import Assert, Assume, Cat, Cover, Module, Mux, Signal
+from amaranth.hdl import Assert, Cat, Cover, Module, Mux, Signal
 
 from matloom.arch.csr import Access, register
 from matloom.arch.isa import Region
 from matloom_rtl.control.csr import ASKERS, Registers
 from matloom_rtl.control.places import STORED, place_of
+from matloom_rtl.formal.arbitrary import Arbitrary
 from matloom_rtl.formal.channel import implies
 from matloom_rtl.formal.inside import Inside, inputs_of
 from matloom_rtl.formal.proof import Claim, Proof
@@ -19,18 +17,12 @@ __all__ = ["contents", "contents_proofs"]
 _SETTLED = 3
 
 
-class _Chosen:
+class _Chosen(Arbitrary):
     """One arbitrary register of those that hold what is written, the same for the whole run."""
 
     def __init__(self, m: Module, unit: Registers):
         self.items = [item for item in unit._table if item.access is Access.RW]
-        self.which = Signal(range(len(self.items)))
-        before, begun = Signal.like(self.which, reset_less=True), Signal(reset_less=True)
-        m.d.sync += [before.eq(self.which), begun.eq(1)]
-        m.d.comb += [
-            Assume(self.which < len(self.items)),
-            Assume(~begun | (self.which == before)),
-        ]
+        super().__init__(m, len(self.items))
         self.offset, self.reset = self.of(lambda item: item.offset), self.of(lambda i: i.reset)
         self.locked, self.stored = self.of(lambda i: i.locked), self.of(lambda i: i in STORED)
         self.bits = self.of(lambda item: (1 << item.width) - 1)
@@ -38,15 +30,11 @@ class _Chosen:
 
     def of(self, property_):
         """Return a property of the chosen register, an integer for each."""
-        found = (
-            Mux(self.which == number, int(property_(item)), 0)
-            for number, item in enumerate(self.items)
-        )
-        return reduce(or_, found)
+        return self.choose([int(property_(item)) for item in self.items])
 
     def is_(self, name: str):
         """Return whether it is the register of a name."""
-        return self.which == self.items.index(register(name))
+        return self.number == self.items.index(register(name))
 
 
 def contents(unit: Registers) -> Claim:
@@ -73,7 +61,7 @@ def contents(unit: Registers) -> Claim:
     _reads(m, inside, chosen, value, takes)
     _regions(m, unit, chosen, value, takes | pending)
     m.d.comb += Cover(written & (value != chosen.reset) & unit.bus.r.valid)
-    return Claim(module=m, ports=(*inputs_of(unit), chosen.which))
+    return Claim(module=m, ports=(*inputs_of(unit), chosen.number))
 
 
 def _changes(m: Module, inside: Inside, chosen: _Chosen, value) -> tuple:
@@ -106,7 +94,7 @@ def _changes(m: Module, inside: Inside, chosen: _Chosen, value) -> tuple:
 def _ports(unit: Registers, chosen: _Chosen, value) -> list:
     """Claim that each register's port shows it."""
     return [
-        implies(chosen.which == number, getattr(unit, item.name.lower()) == value)
+        implies(chosen.number == number, getattr(unit, item.name.lower()) == value)
         for number, item in enumerate(chosen.items)
     ]
 
