@@ -136,9 +136,9 @@ MUTANTS = {
         *(Parameters, ("2 * self._rows) - 1", "2 * self._rows) - 2")),
         *(contents, 12),
     ),
-    "a shift that is read is that of all": (
-        *(Parameters, ("Mux(writes.repeats, task.shift, read)", "task.shift")),
-        *(contents, 14),
+    "a shift that an instruction has is read": (
+        *(Parameters, ("Mux(writes.repeats, task.shift, read)", "read")),
+        *(contents, 12),
     ),
     "a block gives way to the next before it is released": (
         *(Parameters, ("swap.eq(full & ~swap & (~present | o.release))", "swap.eq(full & ~swap)")),
@@ -157,7 +157,7 @@ MUTANTS = {
         *(all_numbers, 6),
     ),
     "the rule is that of sums": (
-        *(Numbers, ("command.rounding == Rounding.FLOAT,", "command.source == 0,")),
+        *(Numbers, ('"floating": command.rounding', '"floating": command.source')),
         *(all_numbers, 6),
     ),
 }
