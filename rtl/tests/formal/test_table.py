@@ -16,7 +16,7 @@ def test_every_unit_has_its_proofs():
             *("SyncFIFO", "SyncFIFOBuffered"),
         },
         "addresses": {"Loader", "Outputs", "Parameters", "Positions", "Rows", "Walk"},
-        "places": {"Execute", "Lanes", "Reader", "Sequencer", "Writer"},
+        "places": {"Execute", "Lanes", "Parameters", "Reader", "Sequencer", "Writer"},
         "bounds": {"Bounds"},
         "bursts": {"Bursts"},
         "dependencies": {"Control", "Dispatch", "InstructionMemory", "UnitQueue"},
