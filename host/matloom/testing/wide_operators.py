@@ -6,6 +6,7 @@ from math import prod
 from typing import TypeVar
 
 from matloom.ir.graph import Graph, Op, Tensor
+from matloom.ir.work import macs
 from matloom.testing.random_operators import KINDS, WEIGHTED, Instances
 
 __all__ = ["WINDOWED", "WideOperators"]
@@ -37,13 +38,17 @@ _STEPS = (6, 7, 8, 15, 16, 33, 64, 127, 254, 255)
 #: Elements that a tensor may have, more or less, and how long an axis but the last may be then.
 _ELEMENTS, _ROWS = 8_000, 257
 
+#: Multiply-accumulates that a layer may have: one in a hundred that are drawn has more, up to 87
+#: million, whose programs need more than the memory of a simulated chip, and whose runs minutes.
+_MACS = 1_000_000
+
 
 class WideOperators(Instances):
     """A generator as `Instances`, for the engine: one quantity is wide, all others are small.
 
     Lengths of an axis, channels, kernels, strides and dilations reach the ends of their fields as
-    far as a layer of some hundred thousand multiply-accumulates goes; output scales make shifts
-    of all kinds; biases take 32 bits; zero points are the first or the last.
+    far as a layer of a million multiply-accumulates goes; output scales make shifts of all kinds;
+    biases take 32 bits; zero points are the first or the last.
     """
 
     def __init__(self, seed: int | Sequence[int], dtype: str = "int8") -> None:
@@ -52,6 +57,12 @@ class WideOperators(Instances):
 
     def make(self, op: Op) -> Graph:
         """Return a network of one operator, which `verify` accepts."""
+        graph = self._draw(op)
+        while macs(graph, graph.nodes[0]) > _MACS:
+            graph = self._draw(op)
+        return graph
+
+    def _draw(self, op: Op) -> Graph:
         self._wide = self._any_of((*_QUANTITIES, *_MORE.get(KINDS[op], ())))
         # Which of the lengths that are drawn is the long one.
         self._left = self._integer(0, 3)

@@ -8,8 +8,10 @@ from matloom.arch.config import load_config
 from matloom.arch.isa import Opcode, fields_of
 from matloom.compiler import CompileOptions, compile_network
 from matloom.ir.graph import Op
+from matloom.ir.work import macs
 from matloom.program import EngineStep
 from matloom.program.instruction_table import unpack_all
+from matloom.testing.pair import MEMORY_BYTES
 from matloom.testing.wide_operators import WINDOWED, WideOperators
 
 SMALL = "nano+tables=1+products=1"
@@ -60,6 +62,15 @@ def test_attributes_reach_the_ends_of_their_fields():
         WideOperators(number).make(Op.FULLY_CONNECTED).tensors[1].shape for number in range(2000)
     ]
     assert [max(sides) for sides in zip(*shapes, strict=True)] == [4095, 4095]
+
+
+@pytest.mark.parametrize("number", [742, 884, 1640, 3481027057])
+def test_a_layer_is_small_enough_to_be_simulated(number):
+    """The first that are drawn with these seeds have 5 to 42 million multiply-accumulates."""
+    graph = WideOperators(number).make(WINDOWED[number // 2 % len(WINDOWED)])
+    assert 0 < macs(graph, graph.nodes[0]) <= 1_000_000
+    program = compile_network(graph, load_config("nano"), CompileOptions(tiling_seed=number))
+    assert sum(program.region_bytes.values()) <= MEMORY_BYTES
 
 
 @pytest.mark.slow
