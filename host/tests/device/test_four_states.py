@@ -25,6 +25,10 @@ CONFIG = CONFIGS["nano"]
 #: Seconds that a run may take, and cycles of one of a mutant, which may hang.
 TIMEOUT, LIMIT = 120.0, 20_000
 
+#: Cycles after which a mutant's outputs are looked at again: where much is undefined, one takes
+#: 10 ms.
+STEP = 100
+
 #: Resets without which an output is undefined, each of another unit.
 NOTICED = (
     "matloom.core axi_read__ar__valid, by reset",
@@ -113,10 +117,17 @@ class Mutant(FourStateTransport):
     """A chip without one of its resets, whose runs come to an end."""
 
     def wait_interrupt(self, cycles):
-        """Let it run until its interrupt rises, LIMIT cycles at most."""
-        count = super().wait_interrupt(min(cycles, LIMIT))
-        if self.undefined or count >= LIMIT:
-            raise DeviceError("undefined outputs, or no interrupt")
+        """Let it run until its interrupt rises or an output is undefined, LIMIT cycles at most."""
+        count = 0
+        while count < min(cycles, LIMIT):
+            step = super().wait_interrupt(min(cycles - count, STEP))
+            count += step
+            if self.undefined:
+                raise DeviceError("undefined outputs")
+            if step < STEP:
+                return count
+        if count >= LIMIT:
+            raise DeviceError("no interrupt")
         return count
 
 
