@@ -90,13 +90,14 @@ class NetlistBoard(LineSimulation):
     ) -> None:
         from matloom_rtl.board.definition import load_board
         from matloom_rtl.board.plan import make_plan
+        from matloom_rtl.fpga.devices import DEVICES
         from matloom_rtl.fpga.netlist import FAMILY
 
         board = load_board(name)
-        plan = make_plan(board, config)
-        if plan.device.family != FAMILY or board.memory.kind != "block":
+        if DEVICES[board.device].family != FAMILY or board.memory.kind != "block":
             raise ValueError(
                 f"a board must have an ECP5 and block RAM for its netlist to be simulated, and "
                 f"{board.name} has {board.device} and {board.memory.kind}"
             )
+        plan = make_plan(board, config)
         super().__init__(_build(plan, on_line), divisor=plan.link.divisor, named_baud=_NAMED_BAUD)
