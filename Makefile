@@ -12,7 +12,7 @@ STAMP := $(VENV)/installed
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help check setup demo test test-all mutate formal formal-quick soak sim lint docs bench bench-check verilog firmware size size-check
+.PHONY: help check setup demo test test-all mutate formal formal-quick formal-mutants soak sim lint docs bench bench-check verilog firmware size size-check
 
 help: ## List the verbs.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -45,8 +45,8 @@ demo: $(STAMP) ## Classify handwritten digits on the simulated chip.
 test: $(STAMP) ## Run the fast tests (minutes).
 	$(PYTEST) -q -n 2 $(ARGS)
 
-test-all: $(STAMP) ## Run all tests, the slow ones too.
-	$(PYTEST) -q -n 2 -m "" $(ARGS)
+test-all: $(STAMP) ## Run all tests, the slow ones too, but for formal-mutants.
+	$(PYTEST) -q -n 2 -m "not proof" $(ARGS)
 
 mutate: $(STAMP) ## Try the tests on mutants of the hardware's source (hours; goes on where it was).
 	PYTHONPATH=bench $(BIN)/python -m mutation $(ARGS)
@@ -57,6 +57,9 @@ formal: $(STAMP) ## Prove what holds of every run of the hardware's units (ARGS=
 
 formal-quick: $(STAMP) ## Proofs of each kind for nano, of three minutes in all by docs/results/formal.json.
 	$(BIN)/python -m matloom_rtl.formal nano --times docs/results/formal.json --budget 180
+
+formal-mutants: $(STAMP) ## Try the proofs on mutants of the hardware's units.
+	$(PYTEST) -q -n 2 -m proof $(ARGS)
 
 soak: $(STAMP) ## Compare chip and model on new random seeds for SECONDS; keep those that fail.
 	$(BIN)/python -m matloom.testing.soak --seconds $(SECONDS) $(ARGS)

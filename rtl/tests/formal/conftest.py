@@ -9,6 +9,14 @@ from matloom_rtl.formal.proof import Proof
 from matloom_rtl.formal.runner import run_proofs
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Mark the slow tests of this folder: they are a run of their own, `make formal-mutants`."""
+    for item in items:
+        if item.path.parent == Path(__file__).parent and item.get_closest_marker("slow"):
+            item.add_marker("proof")
+
+
 @pytest.fixture
 def mutated():
     """Makes a class with texts of its module's source replaced, each of which must occur once."""
