@@ -50,8 +50,8 @@ def offer_fault(m: Module, supervisor, dispatch, completed, ports, late):
     # Completions follow a LOAD's last beat by some cycles, a STORE's response by none.
     loaded = completed[UNITS.index(Opcode.LOAD)] + ahead
     stored = completed[UNITS.index(Opcode.STORE)]
-    # What goes with a fault is chosen in every cycle, be there one or not. Without one the
-    # dispatcher's address is zero, as the watchdog's is.
+    # Chosen in every cycle, be there a fault or not. Without one of the dispatcher's its address
+    # is zero, or the end of an extent that was just judged: the watchdog's record promises none.
     own = (dispatch.fault, dispatch.fault_address, 0, dispatch.fault_opcode, dispatch.index)
     bus = (
         (fetch, 0, 0, dispatch.index),
