@@ -14,6 +14,10 @@ from matloom.device.linked import LinkedChip
 from matloom.device.open import open_device
 from matloom.runtime import load
 
+# Of the link itself `test_link_gateware.py` has the fast tests, of a whole chip with it
+# `test_simulated_board.py`.
+pytestmark = pytest.mark.slow
+
 #: The least engine there is, for the sake of the time in which its simulator is built.
 LEAST = load_config("nano+windows=0+maximum=0")
 
@@ -60,7 +64,6 @@ def test_another_configuration_is_refused(chip):
         open_device(chip.device, "reference")
 
 
-@pytest.mark.slow
 def test_digits_by_the_command_line(tmp_path):
     pytest.importorskip("serial", reason="pyserial is absent: extra uart")
     images = np.random.default_rng(3).integers(-128, 128, (4, 8, 8, 1), np.int8)
@@ -83,7 +86,6 @@ def test_digits_by_the_command_line(tmp_path):
     assert cycles == simulated
 
 
-@pytest.mark.slow
 def test_keyword_spotting(models):
     pytest.importorskip("serial", reason="pyserial is absent: extra uart")
     network = next(models.rglob("kws_ref_model.tflite"))

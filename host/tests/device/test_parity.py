@@ -14,6 +14,9 @@ from matloom.device.rtl import RtlTransport
 from matloom.testing.pair import MEMORY_BYTES, Pair
 from matloom.testing.random_programs import clear_state, random_streams, run_stream
 
+# The units that have parity have fast tests (rtl/tests/memory, rtl/tests/array).
+pytestmark = pytest.mark.slow
+
 on_both = pytest.mark.parametrize("pair", ["parity"], indirect=True)
 
 CONFIG = dataclasses.replace(PRESETS["nano"], parity=1)

@@ -103,6 +103,7 @@ def test_a_memory_of_its_own_clock(own_clock, small_product, small_inputs):
     assert all((outputs[name] == expected[name]).all() for name in expected)
 
 
+@pytest.mark.slow
 def test_rules_of_an_sdram_of_its_own_clock(own_clock):
     """They are counted in its own cycles: one more for tRCD than its part has at 135 MHz."""
     running = SimulatedBoard(own_clock, LEAST, optimise=False, sdram={"rcd": 4})
