@@ -1,12 +1,15 @@
 """The functional model and the simulated chip, side by side."""
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 
 from matloom.arch.config import PRESETS, Config, load_config
 from matloom.device.rtl import RtlTransport
 from matloom.testing.pair import MEMORY_BYTES, Pair
+
+HERE = Path(__file__).parent
 
 CONFIGS = {
     "nano": PRESETS["nano"],
@@ -23,6 +26,22 @@ CONFIGS = {
     ),
     "narrow": load_config("small+weight_rows=2+tables=1+products=1+i8xi4+i4xi4+i16xi8"),
 }
+
+#: Configurations that slow tests alone run: building the simulator of each takes half a minute or
+#: more, `reference` is as wide, and the unit of a limit has fast tests.
+SLOW = {"8x16", "limit"}
+
+
+def _configuration(item):
+    return item.callspec.params["pair"] if "pair" in getattr(item, "fixturenames", ()) else ""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Mark the tests of a slow configuration as slow: those of this folder, of all that are run."""
+    for item in items:
+        if item.path.parent == HERE and _configuration(item) in SLOW:
+            item.add_marker("slow")
 
 
 @pytest.fixture(scope="session")
