@@ -42,11 +42,12 @@ setup: $(STAMP) ## Make .venv and install everything into it.
 demo: $(STAMP) ## Classify handwritten digits on the simulated chip.
 	@$(BIN)/matloom demo $(ARGS)
 
+# Work is stolen at the end: a core that has run out of tests takes some of the other one's.
 test: $(STAMP) ## Run the fast tests (minutes).
-	$(PYTEST) -q -n 2 $(ARGS)
+	$(PYTEST) -q -n 2 --dist worksteal $(ARGS)
 
 test-all: $(STAMP) ## Run all tests, the slow ones too, but for formal-mutants.
-	$(PYTEST) -q -n 2 -m "not proof" $(ARGS)
+	$(PYTEST) -q -n 2 --dist worksteal -m "not proof" $(ARGS)
 
 mutate: $(STAMP) ## Try the tests on mutants of the hardware's source (hours; goes on where it was).
 	PYTHONPATH=bench $(BIN)/python -m mutation $(ARGS)
@@ -59,7 +60,7 @@ formal-quick: $(STAMP) ## Proofs of each kind for nano, of three minutes in all 
 	$(BIN)/python -m matloom_rtl.formal nano --times docs/results/formal.json --budget 180
 
 formal-mutants: $(STAMP) ## Try the proofs on mutants of the hardware's units.
-	$(PYTEST) -q -n 2 -m proof $(ARGS)
+	$(PYTEST) -q -n 2 --dist worksteal -m proof $(ARGS)
 
 soak: $(STAMP) ## Compare chip and model on new random seeds for SECONDS; keep those that fail.
 	$(BIN)/python -m matloom.testing.soak --seconds $(SECONDS) $(ARGS)
