@@ -28,8 +28,8 @@ CONFIGS = {
 }
 
 #: Configurations that slow tests alone run: building the simulator of each takes half a minute or
-#: more, `reference` is as wide, and the unit of a limit has fast tests.
-SLOW = {"8x16", "limit"}
+#: more, `reference` is as wide, and the units of a limit and of floating point have fast tests.
+SLOW = {"8x16", "limit", "float"}
 
 
 def _configuration(item):

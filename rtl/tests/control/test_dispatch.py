@@ -196,7 +196,11 @@ def without_waits(instruction):
     return Instruction(instruction.opcode, values)
 
 
-@pytest.mark.parametrize("config", [CONFIG, WORDS, UNCHECKED], ids=("nano", "words", "unchecked"))
+@pytest.mark.parametrize(
+    "config",
+    [CONFIG, pytest.param(WORDS, marks=pytest.mark.slow), UNCHECKED],
+    ids=("nano", "words", "unchecked"),
+)
 def test_corrupted_instructions_fault_as_the_tables_say(seed, config):
     """One after another until one fails, then a reset: what was issued before counts for waits."""
     generator = random.Random(seed)

@@ -90,6 +90,7 @@ def test_blocks_that_belong_together_stand_together():
     assert set(sites) <= set(BLOCKS["MULT18X18D"])
 
 
+@pytest.mark.slow
 def test_each_type_has_its_own_sites():
     blocks = DEVICES["ecp5-25k"].blocks
     cells = chain(28) | {f"r{name}": each for name, each in chain(56, "DP16KD").items()}

@@ -227,7 +227,7 @@ def test_products_of_lanes_take_their_registers_into_the_blocks(tmp_path):
         # Bytes alone take smaller blocks, or halves of them.
         pytest.param("gowin", "MULT18X18", 0, marks=pytest.mark.slow),
         pytest.param("ice40 -dsp", "SB_MAC16", 8, marks=pytest.mark.slow),
-        ("xilinx -flatten", "DSP48E1", 16),
+        pytest.param("xilinx -flatten", "DSP48E1", 16, marks=pytest.mark.slow),
     ],
 )
 def test_two_narrow_weights_take_one_block(tmp_path, family, cell, without):

@@ -194,6 +194,7 @@ def test_other_tools_are_another_netlist(tmp_path, pretended, monkeypatch):
     assert len(list((tmp_path / "work").iterdir())) == 2
 
 
+@pytest.mark.slow
 def test_command_tells_best_and_median_or_that_there_is_no_clock(tmp_path, pretended):
     folder = tmp_path / "chip"
     command = ["generate", "--config", "nano", "-o", str(folder), "--fpga-report", "ecp5-85k"]

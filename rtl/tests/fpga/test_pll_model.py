@@ -275,6 +275,7 @@ def fault(name, edges):
     return ""
 
 
+@pytest.mark.slow
 def test_clocks_by_the_formulas_of_the_guides(tmp_path):
     (found,) = measured(tmp_path, [PLL])
     assert {name: fault(name, edges) for name, edges in found.items()} == dict.fromkeys(CASES, "")
