@@ -112,6 +112,21 @@ class _Instruction:
         ]
 
 
+def _cause(checks: _Answers, followed: Followed, now: _Instruction):
+    """Return the cause of the first check that fails, of extents last."""
+    cause = checks.bounds.fault
+    for applies, each in (
+        (now.early, Fault.DEPENDENCY),
+        (checks.read_only, Fault.READ_ONLY_REGION),
+        (checks.illegal, Fault.ILLEGAL_FIELD),
+        (~now.whole, Fault.COMMAND_RANGE),
+        (~now.known, Fault.ILLEGAL_OPCODE),
+        (followed.first, Fault.COMMAND_RANGE),
+    ):
+        cause = Mux(applies, each, cause)
+    return cause
+
+
 def answers(unit: Dispatch) -> Claim:
     """Claim that what a check refuses is not issued, and that the fault says what it was, in time.
 
@@ -127,20 +142,7 @@ def answers(unit: Dispatch) -> Claim:
     now = _Instruction(m, unit, followed)
     dispatch_lemmas(m, inside, followed)
     opcode, issues = followed.head[:4], unit.issue.any()
-    # The last that applies wins.
-    cause, order = (
-        bounds.fault,
-        (
-            (now.early, Fault.DEPENDENCY),
-            (checks.read_only, Fault.READ_ONLY_REGION),
-            (checks.illegal, Fault.ILLEGAL_FIELD),
-            (~now.whole, Fault.COMMAND_RANGE),
-            (~now.known, Fault.ILLEGAL_OPCODE),
-            (followed.first, Fault.COMMAND_RANGE),
-        ),
-    )
-    for applies, each in order:
-        cause = Mux(applies, each, cause)
+    cause = _cause(checks, followed, now)
     of_extent, faulty = Cat(unit.fault == each for each in _RANGES).any(), unit.fault != 0
     refused = checks.illegal | checks.read_only | now.early
     m.d.comb += [
