@@ -15,7 +15,7 @@ PYTEST := $(BIN)/python -m pytest
 .PHONY: help check setup demo test test-all mutate formal formal-quick formal-mutants soak sim lint docs bench bench-check verilog firmware size size-check
 
 help: ## List the verbs.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 
 check: # Names every program of the machine that is missing, and the way to get it.
 	@set -e; missing=; \

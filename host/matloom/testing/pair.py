@@ -15,7 +15,7 @@ __all__ = ["MEMORY_BYTES", "Mismatch", "Pair"]
 #: External memory of each device.
 MEMORY_BYTES = 1 << 22
 
-#: A hang is found by cycles: the widest layers take some five million, and how long those take
+#: A hang is found by cycles: the widest layers take some six million, and how long those take
 #: depends on what else the machine does. The seconds are for simulators that stand still.
 _CYCLES, _TIMEOUT = 20_000_000, 3600.0
 
