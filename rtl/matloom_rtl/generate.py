@@ -6,9 +6,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from amaranth.back import verilog
-
 from matloom.arch.config import INTERFACE_VERSION, Config
+from matloom_rtl.convert import to_verilog
 from matloom_rtl.link.core import LinkedCore
 from matloom_rtl.link.settings import LinkSettings
 from matloom_rtl.link.top import LinkedTop
@@ -85,7 +84,7 @@ def generate_soc(config: Config, settings: SocSettings) -> Chip:
 
 
 def _chip(config: Config, top, name: str) -> Chip:
-    text = verilog.convert(top, name=name, emit_src=False, strip_internal_attrs=True)
+    text = to_verilog(top, name)
     sidecar = {
         "top": name,
         "config": config.as_dict(),

@@ -5,8 +5,6 @@ import re
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from amaranth.back import verilog
-
 from matloom.arch.blocks import columns_in_tables
 from matloom.arch.config import Config, load_config
 from matloom_rtl.board.definition import Board
@@ -14,6 +12,7 @@ from matloom_rtl.board.memory import words_of_bank
 from matloom_rtl.board.pins import constraints
 from matloom_rtl.board.pll import Pll
 from matloom_rtl.board.top import BoardTop, settings_for
+from matloom_rtl.convert import to_verilog
 from matloom_rtl.fpga.devices import DEVICES, Device
 from matloom_rtl.fpga.tools import find
 from matloom_rtl.link.settings import LinkSettings
@@ -118,8 +117,7 @@ def board_verilog(
     if board.memory.kind == "block":
         words_of_bank(board.memory.bytes, config.bus_bits)
     top = BoardTop(board, config, pll, link, soc)
-    text = verilog.convert(top, name=BOARD_TOP, emit_src=False, strip_internal_attrs=True)
-    return _ZEROS.sub("", text)
+    return _ZEROS.sub("", to_verilog(top, BOARD_TOP))
 
 
 def make_plan(

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from amaranth.back import rtlil
 from amaranth.hdl import Fragment, Module
+
+from matloom_rtl.convert import to_rtlil
 
 __all__ = ["Claim", "Proof"]
 
@@ -24,7 +25,7 @@ class Claim:
         fragment = Fragment.get(self.module, None)
         # A choice of one has no bits.
         ports = [port for port in self.ports if len(port)]
-        return rtlil.convert(fragment, name="top", ports=ports, emit_src=False)
+        return to_rtlil(fragment, "top", ports)
 
 
 @dataclass(frozen=True, kw_only=True)
