@@ -1,24 +1,96 @@
-"""Runs a unit under amaranth.sim with testbenches and a limit of cycles."""
+"""Runs a unit under amaranth.sim with testbenches and a limit of cycles, once or many times."""
 
+import functools
 import os
 import tempfile
 from contextlib import nullcontext
 from pathlib import Path
 
-from amaranth.hdl import ClockDomain, Module
+from amaranth.hdl import ClockDomain, Module, ResetInserter, Signal
 from amaranth.sim import Simulator
 
-__all__ = ["simulate"]
+__all__ = ["kept", "simulate", "with_reset"]
 
 #: Of `sync`, in seconds.
 _PERIOD = 1e-6
 
 
+#: Name of the attribute under which a unit has its simulators.
+_KEPT = "_matloom_runs"
+
+#: That under which it has itself with a reset.
+_RESET = "_matloom_reset"
+
+
+@functools.lru_cache(maxsize=8)
+def kept(unit, *arguments, **options):
+    """Return `unit(*arguments, **options)`, the same one for the same arguments.
+
+    For tests that run one unit many times. The last few are kept, for the sake of memory.
+    """
+    return unit(*arguments, **options)
+
+
+def with_reset(dut):
+    """Return `dut` with a reset, and the signal that resets it: the same ones each time."""
+    if _RESET not in vars(dut):
+        reset = Signal()
+        vars(dut)[_RESET] = ResetInserter(reset)(dut), reset
+    return vars(dut)[_RESET]
+
+
+class _Runs:
+    """A simulator of a unit for any number of runs, each from the state after power-up.
+
+    To describe a unit to the simulator takes far longer than most runs. A testbench cannot be
+    added once a simulation has begun, so those that are added call the benches of the run.
+    """
+
+    def __init__(self, dut, benches: int, background: int, clocks: dict):
+        top = Module()
+        for name in ("sync", *clocks):
+            top.domains += ClockDomain(name)
+        top.submodules.dut = dut
+        self._simulator, self._begun = Simulator(top), False
+        self._simulator.add_clock(_PERIOD)
+        for name, period in clocks.items():
+            self._simulator.add_clock(_PERIOD * period, domain=name)
+        self._benches: list = []
+        for place in range(benches + background):
+            self._simulator.add_testbench(self._caller(place), background=place >= benches)
+
+    def _caller(self, place: int):
+        async def call(ctx):
+            await self._benches[place](ctx)
+
+        return call
+
+    def run(self, benches: list) -> None:
+        self._benches = benches
+        if self._begun:
+            self._simulator.reset()
+        self._begun = True
+        with _waves(self._simulator):
+            self._simulator.run()
+
+
+def _runs(dut, *shape) -> _Runs:
+    """Return the unit's simulator for so many benches, so many behind them, and these clocks."""
+    kept = vars(dut).setdefault(_KEPT, {})
+    # A file of waveforms begins with its simulator.
+    if repr(shape) not in kept or os.environ.get("WAVES") == "1":
+        kept[repr(shape)] = _Runs(dut, *shape)
+    return kept[repr(shape)]
+
+
 def simulate(dut, *benches, cycles: int, background=(), clocks=None) -> int:
     """Run async testbenches against `dut` until all have returned; return the cycles that took.
 
+    Each call begins with the state after power-up. The next one with the same `dut`, as many
+    benches and the same clocks is much the quicker: see `kept`.
+
     `WAVES=1` in the environment writes a VCD into a new temporary folder and prints its name. For
-    a reset midway, pass ``ResetInserter(reset)(dut)`` and set the signal `reset` from a bench.
+    a reset midway, pass the first of `with_reset(dut)` and set the second one from a bench.
 
     Parameters
     ----------
@@ -54,22 +126,14 @@ def simulate(dut, *benches, cycles: int, background=(), clocks=None) -> int:
             waiting = "; ".join(_whereabouts(bench, running[bench]) for bench in running)
             raise AssertionError(f"benches must return within {cycles} cycles; waiting: {waiting}")
 
-    top = Module()
-    for name in ("sync", *(clocks or {})):
-        top.domains += ClockDomain(name)
-    top.submodules.dut = dut
-    simulator = Simulator(top)
-    simulator.add_clock(_PERIOD)
-    for name, period in (clocks or {}).items():
-        simulator.add_clock(_PERIOD * period, domain=name)
-    for bench in benches:
-        simulator.add_testbench(watched(bench))
-    for bench in background:
-        simulator.add_testbench(bench, background=True)
-    # Last, so that it sees who returned in the same cycle.
-    simulator.add_testbench(clock, background=True)
-    with _waves(simulator):
-        simulator.run()
+    # The clock is the last, so that it sees who returned in the same cycle.
+    called = [*map(watched, benches), *background, clock]
+    try:
+        _runs(dut, len(benches), len(background) + 1, clocks or {}).run(called)
+    except BaseException:
+        # Whatever an interrupted run has left is not met by the next one.
+        del vars(dut)[_KEPT]
+        raise
     return elapsed
 
 

@@ -5,6 +5,7 @@ import gc
 import pytest
 from amaranth.hdl import Module, ResetInserter, Signal
 from amaranth.lib import wiring
+from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from matloom_rtl.testing import simulate
@@ -67,6 +68,59 @@ def test_resets_midway():
         assert ctx.get(dut.o) == 0
 
     simulate(ResetInserter(reset)(dut), check, cycles=4)
+
+
+class Count(wiring.Component):
+    """Counts in a register, and keeps the last of four counts in a memory."""
+
+    o: Out(8)
+    last: Out(8)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.memory = memory = Memory(shape=8, depth=4, init=[9] * 4)
+        write, read = memory.write_port(), memory.read_port()
+        m.d.sync += self.o.eq(self.o + 1)
+        m.d.comb += [
+            write.en.eq(self.o > 1),
+            write.data.eq(self.o),
+            read.en.eq(1),
+            self.last.eq(read.data),
+        ]
+        return m
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_each_run_begins_with_power_up():
+    """Registers, memories, time and benches, also after one that was ended half way."""
+    dut, seen = Count(), []
+
+    async def watch(ctx):
+        for _cycle in range(5):
+            await ctx.tick()
+            seen.append((ctx.get(dut.o), ctx.get(dut.last)))
+
+    async def longer(ctx):
+        await ctx.tick().repeat(7)
+
+    async def broken(ctx):
+        await ctx.tick().repeat(3)
+        raise ValueError("midway")
+
+    async def endless(ctx):
+        await ctx.tick().repeat(1000)
+
+    assert simulate(dut, watch, cycles=20) == 5
+    first, seen[:] = list(seen), []
+    assert first[-1][1] != 9
+    assert simulate(dut, longer, cycles=20, background=[endless]) == 7
+    assert simulate(dut, longer, cycles=20) == 7
+    with pytest.raises(ValueError, match="midway"):
+        simulate(dut, broken, cycles=20)
+    assert simulate(dut, watch, cycles=20) == 5
+    assert simulate(dut, watch, cycles=20) == 5
+    assert seen == first * 2
+    gc.collect()
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -6,7 +6,7 @@ from amaranth.hdl import ResetInserter, Signal
 
 from matloom.arch.config import PRESETS, Config
 from matloom_rtl.array.array import Array
-from matloom_rtl.testing import simulate
+from matloom_rtl.testing import kept, simulate
 
 MEMORIES = {"spad_bytes": 16384, "spad_banks": 1, "acc_bytes": 16 * 4 * 16}
 CONFIGS = {
@@ -154,7 +154,7 @@ def present(ctx, dut, event, tag):
 
 def play(config, events):
     """Present the events; compare every cycle's outputs."""
-    dut = Array(config, 8)
+    dut = kept(Array, config, 8)
     oracle, expected = Oracle(config), {}
 
     async def drive(ctx):

@@ -5,14 +5,13 @@ import random
 
 import numpy as np
 import pytest
-from amaranth.hdl import ResetInserter, Signal
 
 from matloom.arch.config import Config
 from matloom.arch.csr import EXEC_CAUSES
 from matloom.arch.isa import UNITS, Opcode
 from matloom_rtl.array.execute import Execute
 from matloom_rtl.ports import ACC_UPDATE_LATENCY, SPAD_READ_LATENCY, body_layout
-from matloom_rtl.testing import simulate
+from matloom_rtl.testing import kept, simulate, with_reset
 
 CONFIG = Config(
     rows=8,
@@ -229,7 +228,8 @@ def run(commands, *, config=CONFIG, refuse=0.0, unmet=0.0, seed=0, reset_at=None
     """
     generator = random.Random(seed)
     spad = np.random.default_rng(seed).integers(-128, 128, config.spad_bytes, np.int8)
-    dut, reset = Execute(config), Signal()
+    dut = kept(Execute, config)
+    wrapped, reset = with_reset(dut)
     entries, timestamps, causes = {}, [], dict.fromkeys(CAUSES, 0)
     phase = {"started": reset_at is None}
 
@@ -310,7 +310,7 @@ def run(commands, *, config=CONFIG, refuse=0.0, unmet=0.0, seed=0, reset_at=None
             if done:
                 timestamps.append(timestamp)
 
-    simulate(ResetInserter(reset)(dut), feed, memory, cycles=30000)
+    simulate(wrapped, feed, memory, cycles=30000)
     return spad, entries, timestamps, causes
 
 

@@ -10,7 +10,7 @@ from amaranth.hdl import ResetInserter, Signal
 from matloom.arch.config import PRESETS, Config
 from matloom_rtl.memory.scratchpad import Scratchpad
 from matloom_rtl.ports import SPAD_READ_LATENCY, SPAD_WRITE_LATENCY
-from matloom_rtl.testing import simulate
+from matloom_rtl.testing import kept, simulate
 
 CONFIGS = {
     "nano": PRESETS["nano"],
@@ -53,12 +53,13 @@ class Bench:
         self.reads = [config.rows, config.weight_bytes, config.columns, config.bus_bytes]
         self.boundaries = [1, config.weight_boundary, 1, 1]
         self.writes = [config.columns, config.bus_bytes]
-        self.dut = Scratchpad(
+        self.dut = kept(
+            Scratchpad,
             config,
-            read_widths=self.reads,
-            read_boundaries=self.boundaries,
-            write_widths=self.writes,
-            read_groups=list(groups),
+            read_widths=tuple(self.reads),
+            read_boundaries=tuple(self.boundaries),
+            write_widths=tuple(self.writes),
+            read_groups=tuple(groups),
         )
         self.bytes = bytearray(config.spad_bytes)
         self.written = {}

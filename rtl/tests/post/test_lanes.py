@@ -5,7 +5,6 @@ import itertools
 import random
 
 import pytest
-from amaranth.hdl import ResetInserter, Signal
 
 from matloom.arch.config import Config
 from matloom.arch.isa import Destination, Table
@@ -13,7 +12,7 @@ from matloom.arch.numerics import SUPPORTED_ROUNDINGS, add_bias, clamp, requanti
 from matloom_rtl.post.lane import Lane
 from matloom_rtl.post.lanes import PLACES, Lanes
 from matloom_rtl.post.tables import Tables
-from matloom_rtl.testing import simulate
+from matloom_rtl.testing import kept, simulate, with_reset
 
 CONFIGS = {
     "4_by_2": Config(rows=4, columns=4, broadcast_group=4, lanes=2, acc_bytes=1024),
@@ -92,7 +91,8 @@ def show_parameters(ctx, dut, config, block, later):
 
 def run(config, command, vectors, seed, *, scarce=0.0, away=0.0, slow=0.0, reset_at=None, table=()):
     """Check all results; return the cycles of the first beats' takers and of the results."""
-    chance, dut, reset = random.Random(seed), Lanes(config), Signal()
+    chance, dut = random.Random(seed), kept(Lanes, config)
+    wrapped, reset = with_reset(dut)
     entered, completed, waiting, vector = [], [], [], []
     state = {"live": reset_at is None, "cycle": 0, "parameters": vectors[0][1]}
 
@@ -176,7 +176,6 @@ def run(config, command, vectors, seed, *, scarce=0.0, away=0.0, slow=0.0, reset
                     assert found == expected(command, vectors[len(completed) - 1], table)
                 vector.clear()
 
-    wrapped = ResetInserter(reset)(dut)
     simulate(wrapped, feed, collect, cycles=6000, background=[count, parameters])
     return entered, completed
 

@@ -5,7 +5,6 @@ import random
 
 import numpy as np
 import pytest
-from amaranth.hdl import ResetInserter, Signal
 
 from matloom.arch.config import Config
 from matloom.arch.instruction import Instruction
@@ -15,7 +14,7 @@ from matloom.device.model.post import post
 from matloom_rtl.ports import ACC_READ_LATENCY, SPAD_READ_LATENCY, body_layout
 from matloom_rtl.post.lane import Lane
 from matloom_rtl.post.post import Post
-from matloom_rtl.testing import simulate
+from matloom_rtl.testing import kept, simulate, with_reset
 
 CONFIGS = {
     "4_by_2": Config(rows=4, columns=4, broadcast_group=4, lanes=2, acc_bytes=1024),
@@ -152,7 +151,8 @@ def put_parameters(spad, values, config, seed):
 
 def run(config, instructions, spad, sums, *, refuse=0.0, gaps=0.0, seed=0, reset_at=None):
     """Execute on copies of the memories; return them, the marks and the cycles taken."""
-    dut, reset = Post(config), Signal()
+    dut = kept(Post, config)
+    wrapped, reset = with_reset(dut)
     generator = random.Random(seed)
     spad, sums = spad.copy(), sums.copy()
     start_spad, start_sums = spad.copy(), sums.copy()
@@ -231,7 +231,7 @@ def run(config, instructions, spad, sums, *, refuse=0.0, gaps=0.0, seed=0, reset
                 taken.append(cycle)
             cycle += 1
 
-    simulate(ResetInserter(reset)(dut), feed, memories, cycles=20000)
+    simulate(wrapped, feed, memories, cycles=20000)
     return spad, sums, timestamps, taken
 
 

@@ -6,13 +6,12 @@ import itertools
 import random
 
 import pytest
-from amaranth.hdl import ResetInserter, Signal
 
 from matloom.arch.sdram import InvalidSdram, load_sdram
 from matloom_rtl.sdram.controller import SdramController
 from matloom_rtl.sdram.initiator import Initiator, random_bursts
 from matloom_rtl.sdram.testing import Sdram
-from matloom_rtl.testing import simulate
+from matloom_rtl.testing import kept, simulate, with_reset
 
 #: Part, clock, bus bits, CAS latency.
 CASES = [
@@ -41,7 +40,8 @@ class Bench:
         truth = dataclasses.replace(truth, power_up=300)
         truth = dataclasses.replace(truth, **demands)
         self.timing = truth
-        self.dut = SdramController(
+        self.dut = kept(
+            SdramController,
             self.part,
             clock_hz=mhz * 10**6,
             bus_bits=bus_bits,
@@ -250,9 +250,9 @@ def test_a_reset_midway_leaves_nothing(seed):
             writes=random_bursts(chance, 6, 8, 1 << 16),
             seed=seed,
         )
-        reset, started = Signal(), []
+        started = []
         dut = bench.dut
-        bench.dut = ResetInserter(reset)(dut)
+        bench.dut, reset = with_reset(dut)
 
         async def disturb(ctx, when=when, bench=bench, dut=dut, reset=reset, started=started):
             sdram = bench.sdram

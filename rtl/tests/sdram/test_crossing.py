@@ -15,7 +15,7 @@ from matloom_rtl.board.clocking import Reset, reset_both
 from matloom_rtl.sdram.controller import SdramController
 from matloom_rtl.sdram.initiator import Initiator, random_bursts
 from matloom_rtl.sdram.testing import Sdram
-from matloom_rtl.testing import simulate
+from matloom_rtl.testing import kept, simulate
 
 #: Period of the SDRAM's clock in cycles of the bus: as a ULX3S has it, equal, to the limits of a
 #: board file both ways, and two without a common multiple.
@@ -72,7 +72,8 @@ class Bench:
         # Nobody wants to wait 200 us.
         timing = dataclasses.replace(self.part.timing(mhz * 10**6), power_up=300)
         outward, inward = options.pop("outward", 0), options.pop("inward", 0)
-        self.dut = Clocked(
+        self.dut = kept(
+            Clocked,
             self.part,
             clock_hz=mhz * 10**6,
             bus_bits=bus_bits,
