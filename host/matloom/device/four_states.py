@@ -66,8 +66,7 @@ def _build(
     chip = generate(config)
     shipped = change(chip.verilog) if change else chip.verilog
     rails = dual_rail(shipped, TOP_NAME, on_line or (lambda _line: None))
-    # The compiler's time is most of the build's, and few cycles are simulated.
-    flags = [*arguments(config, False, "events"), "-MAKEFLAGS", "OPT_FAST=-O1"]
+    flags = arguments(config, False, "events")
     if MUTANT_CHOICE in shipped:
         flags += ["-CFLAGS", "-DMATLOOM_MUTANTS"]
     library = simulator_of(chip, rails.verilog, flags, "events", on_line)

@@ -44,9 +44,8 @@ def _source(plan: Any, on_line: Callable[[str], None] | None) -> Source:
         label=f"board-netlist-{plan.name}-{plan.config.digest:08x}",
         harness=_FOLDER / "netlist_board.cpp",
         defines=(f"MATLOOM_STEP_PS={step}", f"MATLOOM_INPUT_HZ={plan.board.input_hz}"),
-        # Cells are too small to be modules of their own; the PLL's model has delays. With -O2 one
-        # file takes the compiler more than six minutes, with -O1 less than one.
-        options=("--timing", "--flatten", "-MAKEFLAGS", "OPT_FAST=-O1"),
+        # Cells are too small to be modules of their own; the PLL's model has delays.
+        options=("--timing", "--flatten"),
         initialised=True,
     )
 
