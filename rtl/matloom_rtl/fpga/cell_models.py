@@ -1,4 +1,4 @@
-"""Models for simulation of an ECP5's blocks that Yosys' library leaves black."""
+"""Models for simulation of an ECP5's blocks that Yosys' library leaves black, and of its tables."""
 
 from matloom_rtl.fpga.pll_model import PLL
 
@@ -192,5 +192,14 @@ module DP16KD #(
 endmodule
 """
 
-#: Verilog of each black box by its name, with what it needs.
-ECP5_BLOCKS = {"MULT18X18D": _MULTIPLIER, "DP16KD": _MEMORY, "EHXPLLL": PLL}
+#: The library's own has four steps, each a choice of halves: a chip of it is simulated nine times
+#: slower and takes half as long again to compile. They are proven equal.
+_TABLE = """\
+module LUT4 #(parameter [15:0] INIT = 0) (input A, B, C, D, output Z);
+  wire [15:0] from_here = INIT >> {D, C, B, A};
+  assign Z = from_here[0];
+endmodule
+"""
+
+#: Verilog of each black box by its name, with what it needs; and of the table.
+ECP5_BLOCKS = {"MULT18X18D": _MULTIPLIER, "DP16KD": _MEMORY, "EHXPLLL": PLL, "LUT4": _TABLE}

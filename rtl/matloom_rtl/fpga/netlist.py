@@ -12,7 +12,14 @@ from matloom_rtl.fpga.progress import FlowError
 from matloom_rtl.fpga.tools import YOSYS, find, run
 from matloom_rtl.generate import TOP_NAME, Chip
 
-__all__ = ["FAMILY", "cell_models", "mapped", "mapped_verilog", "yosys_version"]
+__all__ = [
+    "FAMILY",
+    "cell_models",
+    "mapped",
+    "mapped_verilog",
+    "module_of_library",
+    "yosys_version",
+]
 
 #: What is simulated: Yosys' library leaves few of this family's cells black.
 FAMILY = "ecp5"
@@ -61,30 +68,36 @@ def mapped_verilog(
 
 
 def cell_models(cells: list[str]) -> str:
-    """Return the modules of cells and of what they contain: Yosys' own where it has one.
+    """Return the modules of cells and of what they contain: ours, or else Yosys' own.
 
     Errors
     ------
     FlowError
         A cell has no model.
     """
-    library = "\n".join(
-        (_yosys_data() / FAMILY / name).read_text()
-        for name in ("cells_sim.v", "common_sim.vh", "ccu2c_sim.vh")
-    )
     found: dict[str, str] = {}
     missing = list(cells)
     while missing:
         cell = missing.pop()
         if cell in found:
             continue
-        found[cell] = ECP5_BLOCKS.get(cell) or _module(library, cell)
+        found[cell] = ECP5_BLOCKS.get(cell) or module_of_library(cell)
         missing += re.findall(r"^\s*(LUT[24]) #\(", found[cell], re.MULTILINE)
     return "\n".join(found.values())
 
 
-def _module(library: str, cell: str) -> str:
-    """Return a module of Yosys' library."""
+def module_of_library(cell: str) -> str:
+    """Return Yosys' own model of a cell.
+
+    Errors
+    ------
+    FlowError
+        It has none.
+    """
+    library = "\n".join(
+        (_yosys_data() / FAMILY / name).read_text()
+        for name in ("cells_sim.v", "common_sim.vh", "ccu2c_sim.vh")
+    )
     module = re.search(rf"^module {re.escape(cell)}\b.*?^endmodule$", library, re.M | re.S)
     if module is None:
         raise FlowError(f"cell {cell} must have a model to be simulated: there is none")
