@@ -6,7 +6,7 @@ inputs, of whatever tables: a choice between four wires, of six inputs, comes ou
 where two and a multiplexer do.
 """
 
-from matloom_rtl.fpga.functions import Table, lookup_table, read, tabulate, users_of
+from matloom_rtl.fpga.functions import Table, choice, lookup_table, read, tabulate, users_of
 
 __all__ = ["join_choices"]
 
@@ -198,7 +198,10 @@ class _Design:
         low, high = (self._function(each) for each in self._tables(name))
         select = cell["connections"]["C0"][0]
         wires = dict.fromkeys((select, *low.wires, *high.wires))
-        return tabulate(tuple(wires), lambda values: (high if values[select] else low)(values))
+        return tabulate(
+            tuple(wires),
+            lambda cases: choice(cases[select], low.over(cases), high.over(cases)),
+        )
 
     def _mine(self, wire: int, *types: str) -> bool:
         """Return whether a cell of some type, or a table or PFUMX, drives a wire read once."""
@@ -253,14 +256,15 @@ def _where(table: Table, known: dict[int, int]) -> Table:
     if known.keys().isdisjoint(table.wires):
         return table
     wires = tuple(wire for wire in table.wires if wire not in known)
-    return tabulate(wires, lambda values: table({**values, **known}))
+    constants = {wire: -value for wire, value in known.items()}
+    return tabulate(wires, lambda cases: table.over({**cases, **constants}))
 
 
 def _taken_in(side: Table, wire: int, inner: Table) -> Table:
     """Return a function in which a wire is a function of others."""
     others = (each for each in (*side.wires, *inner.wires) if each != wire)
     return tabulate(
-        tuple(dict.fromkeys(others)), lambda values: side({**values, wire: inner(values)})
+        tuple(dict.fromkeys(others)), lambda cases: side.over({**cases, wire: inner.over(cases)})
     )
 
 

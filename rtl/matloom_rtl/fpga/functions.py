@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Table", "lookup_table", "read", "tabulate", "users_of"]
+__all__ = ["Table", "choice", "lookup_table", "read", "tabulate", "users_of"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,38 +18,71 @@ class Table:
     def __call__(self, values: dict) -> int:
         return self.bits[sum(values[wire] << place for place, wire in enumerate(self.wires))]
 
+    def over(self, cases: dict[int, int]) -> int:
+        """Return its values in many cases at once; of each wire, too, each bit is that of a case.
+
+        Constants are 0 and -1, and the bits beyond the cases mean nothing.
+        """
+        values = [-bit for bit in self.bits]
+        for wire in self.wires:
+            high = cases[wire]
+            pairs = zip(values[::2], values[1::2], strict=True)
+            values = [choice(high, *pair) for pair in pairs]
+        return values[0]
+
     def init(self, size: int) -> int:
         """Return a table of so many bits, whose first inputs are the wires."""
         return sum(self.bits[place % len(self.bits)] << place for place in range(size))
 
 
-def tabulate(wires: tuple[int, ...], function: Callable[[dict], int]) -> Table:
-    """Return a function of the values of wires, without those that it does not depend on."""
-    numbers = range(1 << len(wires))
-    cases = ({wire: number >> at & 1 for at, wire in enumerate(wires)} for number in numbers)
-    return _needed(Table(wires=wires, bits=tuple(function(each) for each in cases)))
+def choice(select: int, low: int, high: int) -> int:
+    """Return in each case `high` where `select` is 1, else `low`."""
+    return low ^ (low ^ high) & select
+
+
+def tabulate(wires: tuple[int, ...], function: Callable[[dict[int, int]], int]) -> Table:
+    """Return a function of the values of wires, without those that it does not depend on.
+
+    `function` takes and returns all cases at once, as `Table.over` has it.
+    """
+    size = 1 << len(wires)
+    values = function({wire: _low(at, size) << (1 << at) for at, wire in enumerate(wires)})
+    return _needed(wires, tuple(values >> case & 1 for case in range(size)))
 
 
 def read(wires: list, init: int) -> Table:
     """Return the function of a table whose inputs may be constants, or the same wire."""
     found = tuple(dict.fromkeys(wire for wire in wires if isinstance(wire, int)))
+    places = range(len(wires))
+    table = Table(wires=tuple(places), bits=tuple(init >> at & 1 for at in range(1 << len(wires))))
 
-    def look_up(values: dict) -> int:
-        inputs = (values[wire] if isinstance(wire, int) else wire == "1" for wire in wires)
-        return init >> sum(bit << at for at, bit in enumerate(inputs)) & 1
+    def look_up(cases: dict[int, int]) -> int:
+        inputs = (cases[wire] if isinstance(wire, int) else -(wire == "1") for wire in wires)
+        return table.over(dict(zip(places, inputs, strict=True)))
 
     return tabulate(found, look_up)
 
 
-def _needed(table: Table) -> Table:
-    """Return the function without the wires that it does not depend on."""
-    for at, wire in enumerate(table.wires):
-        low = tuple(bit for place, bit in enumerate(table.bits) if not place >> at & 1)
-        high = tuple(bit for place, bit in enumerate(table.bits) if place >> at & 1)
-        if low == high:
-            rest = tuple(each for each in table.wires if each != wire)
-            return _needed(Table(wires=rest, bits=low))
-    return table
+def _low(place: int, size: int) -> int:
+    """Return a number of so many bits that are 1 where the bit's number has 0 at a place."""
+    return ((1 << size) - 1) // ((1 << (1 << place)) + 1)
+
+
+def _needed(wires: tuple[int, ...], bits: tuple[int, ...]) -> Table:
+    """Return a function without the wires that it does not depend on."""
+    kept = []
+    for wire in wires:
+        # The wires before it are in the lowest places.
+        step = 1 << len(kept)
+        halves = [
+            tuple(bit for case, bit in enumerate(bits) if bool(case & step) == high)
+            for high in (False, True)
+        ]
+        if halves[0] == halves[1]:
+            bits = halves[0]
+        else:
+            kept.append(wire)
+    return Table(wires=tuple(kept), bits=bits)
 
 
 def users_of(cells: dict, ports: dict) -> dict[int, list]:
