@@ -244,7 +244,7 @@ def _side(table: Table, known: dict[int, int], inner: dict[int, Table]) -> tuple
     while border:
         wire = border.pop(0)
         joined = _taken_in(side, wire, _where(inner[wire], constants))
-        if len(joined.wires) <= len(_INPUTS):
+        if joined:
             side = joined
             taken.append(wire)
             border = [each for each in side.wires if each in inner]
@@ -260,12 +260,15 @@ def _where(table: Table, known: dict[int, int]) -> Table:
     return tabulate(wires, lambda cases: table.over({**cases, **constants}))
 
 
-def _taken_in(side: Table, wire: int, inner: Table) -> Table:
-    """Return a function in which a wire is a function of others."""
-    others = (each for each in (*side.wires, *inner.wires) if each != wire)
-    return tabulate(
-        tuple(dict.fromkeys(others)), lambda cases: side.over({**cases, wire: inner.over(cases)})
-    )
+def _taken_in(side: Table, wire: int, inner: Table) -> Table | None:
+    """Return a function in which a wire is a function of others, or None if it has too many."""
+    others = [each for each in side.wires if each != wire]
+    wires = tuple(dict.fromkeys((*others, *inner.wires)))
+    # Each depends on all of its wires: where none is common, so does the one in the other.
+    if len(wires) == len(others) + len(inner.wires) > len(_INPUTS):
+        return None
+    joined = tabulate(wires, lambda cases: side.over({**cases, wire: inner.over(cases)}))
+    return joined if len(joined.wires) <= len(_INPUTS) else None
 
 
 def _multiplexer(kind: str, inputs: dict[str, int], made: int) -> dict:
