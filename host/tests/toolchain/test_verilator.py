@@ -2,10 +2,12 @@
 
 import ctypes
 import os
+from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
+from matloom.toolchain import verilator
 from matloom.toolchain.process import ToolError
 from matloom.toolchain.verilator import build_library, find_verilator, lint
 
@@ -73,6 +75,30 @@ def test_counter_counts(counter, tmp_path):
     built = len(lines)
     build_library([counter], "counter", [harness], output, on_line=lines.append)
     assert len(lines) == built
+
+
+def test_the_runtime_is_compiled_once_for_equal_flags(tmp_path, monkeypatch):
+    """A build finds what an earlier one compiled of Verilator's own files, and leaves it alone."""
+    monkeypatch.setenv("MATLOOM_CACHE", str(tmp_path / "cache"))
+    told = []
+
+    def pretend(command, **_options):
+        folder = Path(command[command.index("--Mdir") + 1])
+        there = sorted(path.name for path in folder.glob("*.o"))
+        told.append((there, [word for word in command if "--assume-old" in str(word)]))
+        (folder / "verilated.o").write_text("compiled")
+        (folder / "harness.o").write_text("compiled")
+        (folder / command[command.index("-o") + 1]).write_text("library")
+
+    monkeypatch.setattr(verilator, "run", pretend)
+    for number, flags in enumerate(
+        (["-DMATLOOM_BUS_BYTES=4"], ["-DMATLOOM_BUS_BYTES=8"], ["--trace-vcd"])
+    ):
+        output = tmp_path / str(number) / "lib.so"
+        output.parent.mkdir()
+        build_library([tmp_path / "chip.v"], "chip", [], output, flags=flags)
+    kept = (["verilated.o"], ["--assume-old=verilated.o"])
+    assert told == [([], []), kept, ([], [])]
 
 
 def test_broken_harness_is_named_and_leaves_nothing(counter, tmp_path):
