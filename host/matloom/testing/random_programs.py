@@ -330,7 +330,9 @@ def read_state(driver: Driver) -> bytes:
     config = driver.config
     size = config.acc_bytes // 4
     order = DependencyTracker(config, {Region.OUTPUT: config.spad_bytes + 4 * size})
-    order.append(Opcode.STORE, region=Region.OUTPUT, **_whole_scratchpad(config))
+    parts = _parts_of_scratchpad(config)
+    for values in parts:
+        order.append(Opcode.STORE, region=Region.OUTPUT, **_at_offset(values))
     target = config.spad_bytes
     for byte in range(4):
         for values in _whole_accumulators(config):
@@ -356,14 +358,15 @@ def read_state(driver: Driver) -> bytes:
                 planes=1,
             )
             target += count
-    order.append(Opcode.LOAD, region=Region.OUTPUT, **_whole_scratchpad(config))
+    order.append(Opcode.LOAD, region=Region.OUTPUT, **_at_offset(parts[0]))
     return _run_order(driver, order, target)
 
 
 def clear_state(driver: Driver) -> None:
     """Fill the scratchpad, the accumulators and the table with zeros."""
     order = DependencyTracker(driver.config, {})
-    order.append(Opcode.LOAD, fill=1, **_whole_scratchpad(driver.config))
+    for values in _parts_of_scratchpad(driver.config):
+        order.append(Opcode.LOAD, fill=1, **values)
     for values in _whole_accumulators(driver.config):
         order.append(Opcode.POST, source=Source.SPAD, destination=Destination.ACC_SET, **values)
     if driver.config.tables:
@@ -380,26 +383,44 @@ def _run_order(driver: Driver, order: DependencyTracker, output_bytes: int) -> b
     return driver.read_region(Region.OUTPUT, 0, output_bytes)
 
 
-def _whole_scratchpad(config: Config) -> dict[str, int]:
-    """Return the fields of a transfer of every byte, in rows that the fields can count."""
+def _parts_of_scratchpad(config: Config) -> list[dict[str, int]]:
+    """Return the fields of transfers of every byte, in rows that the fields can count.
+
+    The first part is what `_whole_accumulators` needs: POSTs run while the rest is transferred.
+    """
     row_bytes = min(config.bank_bytes, 1 << 20)
     rows = config.spad_bytes // row_bytes
-    # As large as the scratchpad is no step of a legal instruction.
-    step = row_bytes if rows > 1 else 0
-    return {
-        "row_bytes": row_bytes,
-        "rows": rows,
-        "planes": 1,
-        "dram_row_step": step,
-        "spad_row_step": step,
-    }
+    needed = -(-_piece(config) * config.columns // row_bytes)
+    return [
+        {
+            "spad_addr": first * row_bytes,
+            "row_bytes": row_bytes,
+            "rows": end - first,
+            "planes": 1,
+            # As large as the scratchpad is no step of a legal instruction.
+            **dict.fromkeys(("dram_row_step", "spad_row_step"), row_bytes if rows > 1 else 0),
+        }
+        for first, end in ((0, needed), (needed, rows))
+        if first < end
+    ]
+
+
+def _at_offset(values: dict[str, int]) -> dict[str, int]:
+    """Return a transfer whose data are as far from the beginning of a region as on chip."""
+    return {**values, "dram_offset": values["spad_addr"]}
+
+
+def _piece(config: Config) -> int:
+    """Return how many entries of the accumulators the scratchpad can hold a byte of each of."""
+    count = config.acc_entries
+    while count * config.columns > config.spad_bytes:
+        count //= 2
+    return count
 
 
 def _whole_accumulators(config: Config) -> Iterator[dict[str, int]]:
     """Yield the fields of POSTs over every entry, in pieces that the scratchpad can hold."""
-    count = config.acc_entries
-    while count * config.columns > config.spad_bytes:
-        count //= 2
+    count = _piece(config)
     width = min(count, 2048)
     for first in range(0, config.acc_entries, count):
         yield {
