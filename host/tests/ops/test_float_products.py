@@ -22,8 +22,9 @@ DTYPES = {
     "fp8_e4m3": ml_dtypes.float8_e4m3fn,
     "fp8_e5m2": ml_dtypes.float8_e5m2,
 }
+#: As the chip of floating point in host/tests/device, so that one simulator serves both.
 CONFIG = dataclasses.replace(
-    PRESETS["nano"], weight_rows=2, float_rows=2, mac_modes=("i8xi8", *FLOAT_MODES)
+    PRESETS["nano"], weight_rows=2, float_rows=2, mac_modes=("i8xi8", "i16xi8", *FLOAT_MODES)
 )
 WIDE = dataclasses.replace(
     PRESETS["small"], weight_rows=2, float_rows=4, mac_modes=("i8xi8", "bf16", "fp16")
