@@ -48,8 +48,8 @@ CONFIGS = {
     "one bank, one lane": varied(spad_banks=1, lanes=1),
 }
 
-#: Seconds each. `small`, `reference` and an 8x16 with a bus of 128 bits are not among them: they are
-#: made by test_generate.py and host/tests/toolchain/test_equivalence.py, and simulated in
+#: Seconds each. Not among them are `small`, `reference` and an 8x16 with a bus of 128 bits: they
+#: are made by test_generate.py and host/tests/toolchain/test_equivalence.py, and simulated in
 #: host/tests/device.
 MORE = {
     "16x8": shaped(16, 8, lanes=4),
