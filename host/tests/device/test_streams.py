@@ -56,7 +56,13 @@ def test_state_is_what_the_model_holds(pair, seed):
     ids=["40", "1000"],
 )
 def test_corrupted_streams(pair, numbers, seed):
-    ran = check_corrupted(pair, seed + numbers.start, len(numbers))
-    assert ran["streams"] == len(numbers)
-    assert ran["faults"] > len(numbers) // 3
-    assert ran["results"] > len(numbers) // 8
+    """Of a thousand a third where the array is wide.
+
+    What refuses them is the same whatever the array's size, and to clear and read all that a wide
+    chip holds, for each stream that ends well, takes most of the time.
+    """
+    count = len(numbers) // 3 if pair.config.columns > 8 and len(numbers) > 100 else len(numbers)
+    ran = check_corrupted(pair, seed + numbers.start, count)
+    assert ran["streams"] == count
+    assert ran["faults"] > count // 3
+    assert ran["results"] > count // 8
