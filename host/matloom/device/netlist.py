@@ -44,7 +44,7 @@ def _build(config: Config, trace: bool, on_line: Callable[[str], None] | None) -
 class NetlistTransport(RtlTransport):
     """As `RtlTransport`, of the netlist: the same results in the same cycles, if Yosys is right.
 
-    It takes minutes to build, once, and simulates some ten thousand cycles a second. Registers
+    It takes minutes to build, once, and simulates some 90,000 cycles a second. Registers
     and memories begin as a bitstream leaves them, which `state_seed` does not change.
     """
 
