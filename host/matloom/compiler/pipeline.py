@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from matloom.arch.config import Config
+from matloom.arch.garbage import no_cycle_search
 from matloom.compiler.assemble import assemble
 from matloom.compiler.bind import bind
 from matloom.compiler.formats import choose_formats, left_to_the_host, of_engine_alone
-from matloom.compiler.garbage import no_cycle_search
 from matloom.compiler.relax import relaxed
 from matloom.compiler.rewrite import rewrite
 from matloom.compiler.schedule_runs import schedule_runs

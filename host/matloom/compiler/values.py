@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from matloom.arch.config import Config
+from matloom.arch.garbage import no_cycle_search
 from matloom.arch.machine import Machine
-from matloom.compiler.garbage import no_cycle_search
 from matloom.ir.graph import Graph
 from matloom.meaning import MeaningError, check_meaning
 from matloom.passes.choose_modes import Precision
