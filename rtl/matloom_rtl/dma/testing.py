@@ -2,6 +2,7 @@
 
 import random
 from collections import deque
+from collections.abc import Sequence
 
 from amaranth.hdl import Array, Module
 
@@ -10,7 +11,7 @@ from matloom_rtl.ports import SPAD_READ_LATENCY
 __all__ = ["Commands", "SpadPort", "with_bases"]
 
 
-def with_bases(unit, bases: list[int]) -> Module:
+def with_bases(unit, bases: Sequence[int]) -> Module:
     """Return a module with the unit in it that tells the bus address of the region it shows."""
     m = Module()
     m.submodules.unit = unit

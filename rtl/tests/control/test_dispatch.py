@@ -75,17 +75,17 @@ def instruction_words(data):
     ]
 
 
-def with_regions(config):
-    """Return the unit, and a module with it that tells the sizes of regions."""
-    m, dut = Module(), Dispatch(config)
+def with_regions(dut):
+    """Return a module that tells the sizes of regions."""
+    m = Module()
     m.submodules.dut = dut
     m.d.comb += dut.region_bytes.eq(Array(REGION_BYTES)[dut.region])
-    return dut, m
+    return m
 
 
 def run(data, *, gaps=0.0, stalls=0.0, seed=0):
     """Dispatch bytes; return (opcode, payload) as issued, the fault, and cycles of issues."""
-    (dut, chip), generator = kept(with_regions, CONFIG), random.Random(seed)
+    dut, generator = kept(Dispatch, CONFIG), random.Random(seed)
     issued, cycles, outcome = [], [], {}
     queues = {unit: getattr(dut, unit.name.lower()) for unit in UNITS}
 
@@ -138,7 +138,7 @@ def run(data, *, gaps=0.0, stalls=0.0, seed=0):
             if fault or finished:
                 outcome.update(fault=Fault(fault), address=address, index=index)
 
-    simulate(chip, feed, collect, cycles=60000)
+    simulate(kept(with_regions, dut), feed, collect, cycles=60000)
     return issued, outcome, cycles
 
 
@@ -204,8 +204,7 @@ def without_waits(instruction):
 def test_corrupted_instructions_fault_as_the_tables_say(seed, config):
     """One after another until one fails, then a reset: what was issued before counts for waits."""
     generator = random.Random(seed)
-    dut, chip = with_regions(config)
-    reset, seen = Signal(), dict.fromkeys(Fault, 0)
+    reset, dut, seen = Signal(), Dispatch(config), dict.fromkeys(Fault, 0)
     # After a restart nothing was issued that could be waited for.
     sound = [
         without_waits(instruction) if number % 4 else instruction
@@ -259,7 +258,7 @@ def test_corrupted_instructions_fault_as_the_tables_say(seed, config):
             assert ctx.get(dut.index) == index
             issued, index = await restart(ctx), 0
 
-    simulate(ResetInserter(reset)(chip), main, cycles=150_000)
+    simulate(ResetInserter(reset)(with_regions(dut)), main, cycles=150_000)
     unreached = {Fault.COMMAND_RANGE, Fault.AXI_READ, Fault.AXI_WRITE, Fault.TIMEOUT, Fault.LIMIT}
     unreached |= {Fault.PARITY}
     if not config.checks:
@@ -321,7 +320,7 @@ def test_cycles_of_an_instruction(seed):
 @pytest.mark.parametrize("last", range(len(UNITS)))
 def test_end_awaits_every_unit(last):
     """One instruction of each unit; END is finished in the cycle after the last has completed."""
-    dut, chip = kept(with_regions, CONFIG)
+    dut = kept(Dispatch, CONFIG)
     row = {"row_bytes": 1, "rows": 1, "planes": 1, "region": Region.ARENA}
     ones = ("input_rows", "input_row_bytes", "kernel_rows", "kernel_cols", "blocks")
     block = {"width": 1, "height": 1, "oc_blocks": 1}
@@ -354,4 +353,4 @@ def test_end_awaits_every_unit(last):
         shown = [(await ctx.tick().sample(dut.finished))[2] for _cycle in range(4)]
         assert shown == [0, 1, 0, 0]
 
-    simulate(chip, main, cycles=400)
+    simulate(kept(with_regions, dut), main, cycles=400)

@@ -13,7 +13,7 @@ from matloom_rtl.dma.store import Store
 from matloom_rtl.dma.testing import Commands, SpadPort, with_bases
 from matloom_rtl.testing import kept, simulate
 
-BASES = [0x0000, 0x1000, 0x2000, 0x2100]
+BASES = (0x0000, 0x1000, 0x2000, 0x2100)
 DRAM_BYTES = 0x8000
 SPAD_BYTES = 0x2000
 BUSES = [32, 64, 128, 256]
@@ -49,20 +49,14 @@ def reference(bodies, dram, spad):
     return dram
 
 
-def chip(config):
-    """Return the unit, and a module with it that knows where regions are."""
-    dut = Store(config)
-    return dut, with_bases(dut, BASES)
-
-
 class Bench:
     """A Store between memories; `run` executes instructions and compares external memory."""
 
     def __init__(self, config, bodies, *, stall=0.0, memory_stall=0.0, spad_stall=0.0, **memory):
         chance = random.Random(5)
         self.bodies = bodies
-        self.dut, self.chip = kept(chip, config)
-        dut = self.dut
+        self.dut = dut = kept(Store, config)
+        self.chip = kept(with_bases, dut, BASES)
         self.before = bytearray(chance.randbytes(DRAM_BYTES))
         self.memory = AxiMemory(
             dut.axi,
