@@ -3,9 +3,9 @@
 import dataclasses
 
 import pytest
-from amaranth.back import rtlil
 
 from matloom.arch.config import PRESETS, Config
+from matloom_rtl.convert import to_rtlil
 from matloom_rtl.core import Core
 from matloom_rtl.top import Top
 
@@ -92,7 +92,7 @@ def ports(text, name):
 
 
 def check(config):
-    found = ports(rtlil.convert(Top(config), name="matloom", emit_src=False), "matloom")
+    found = ports(to_rtlil(Top(config), "matloom"), "matloom")
     assert found["m_axi_wdata"] == found["m_axi_rdata"] == config.bus_bits
     assert found["m_axi_wstrb"] == config.bus_bytes
     assert found["irq"] == 1
@@ -110,5 +110,5 @@ def test_more_configurations_elaborate(config):
 
 
 def test_core_needs_no_top():
-    text = rtlil.convert(Core(NANO), name="core", emit_src=False)
+    text = to_rtlil(Core(NANO), "core")
     assert ports(text, "core")["irq"] == 1

@@ -77,8 +77,8 @@ def test_counter_counts(counter, tmp_path):
     assert len(lines) == built
 
 
-def test_the_runtime_is_compiled_once_for_equal_flags(tmp_path, monkeypatch):
-    """A build finds what an earlier one compiled of Verilator's own files, and leaves it alone."""
+def test_what_chips_share_is_compiled_once_for_equal_flags(tmp_path, monkeypatch):
+    """A build finds Verilator's own files compiled, and leaves them alone."""
     monkeypatch.setenv("MATLOOM_CACHE", str(tmp_path / "cache"))
     told = []
 
@@ -91,14 +91,29 @@ def test_the_runtime_is_compiled_once_for_equal_flags(tmp_path, monkeypatch):
         (folder / command[command.index("-o") + 1]).write_text("library")
 
     monkeypatch.setattr(verilator, "run", pretend)
-    for number, flags in enumerate(
-        (["-DMATLOOM_BUS_BYTES=4"], ["-DMATLOOM_BUS_BYTES=8"], ["--trace-vcd"])
-    ):
+    bus = [["-CFLAGS", f"-DMATLOOM_BUS_BYTES={count}"] for count in (4, 8)]
+    for number, flags in enumerate((*bus, ["--trace-vcd"], ["-CFLAGS", "-g", "--trace-vcd"])):
         output = tmp_path / str(number) / "lib.so"
         output.parent.mkdir()
         build_library([tmp_path / "chip.v"], "chip", [], output, flags=flags)
-    kept = (["verilated.o"], ["--assume-old=verilated.o"])
-    assert told == [([], []), kept, ([], [])]
+    shared, chip = ([], []), (["verilated.o"], ["--assume-old=verilated.o"])
+    assert told == [shared, chip, chip, shared, chip, shared, chip]
+
+
+def test_compiled_headers_are_what_a_build_includes(counter, tmp_path, monkeypatch):
+    """Their text, which serves where what is compiled does not fit, is broken here."""
+    apart = ("-MAKEFLAGS", "VM_PARALLEL_BUILDS=1")
+    monkeypatch.setenv("MATLOOM_CACHE", str(tmp_path))
+    build_library([counter], "counter", [], tmp_path / "first.so", flags=apart)
+    (folder,) = (tmp_path / "runtimes").glob("*/")
+    compiled = sorted(path.name for path in folder.glob("*.gch"))
+    assert compiled == ["headers.h.fast.gch", "headers.h.slow.gch"]
+    for kind in ("fast", "slow"):
+        write(folder / f"headers.h.{kind}", "int broken = nonsense;\n")
+    build_library([counter], "counter", [], tmp_path / "second.so", flags=apart)
+    write(folder / "headers.h.slow.gch", "neither is this compiled")
+    with pytest.raises(ToolError, match="nonsense"):
+        build_library([counter], "counter", [], tmp_path / "third.so", flags=apart)
 
 
 def test_broken_harness_is_named_and_leaves_nothing(counter, tmp_path):
