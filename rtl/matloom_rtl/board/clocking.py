@@ -7,7 +7,7 @@ from amaranth.lib import wiring
 from amaranth.lib.cdc import AsyncFFSynchronizer, ResetSynchronizer
 from amaranth.lib.wiring import In, Out
 
-from matloom_rtl.board.pll import ECP5_RULES, GW2A_RULES, XC7_RULES, Pll, choose
+from matloom_rtl.board.pll import ECP5_RULES, GW2A_RULES, XC7_RULES, OtherOutputPll, Pll, choose
 from matloom_rtl.reset import near_reset
 
 __all__ = ["Clocking", "Reset", "pll_for", "reset_both"]
@@ -22,6 +22,10 @@ def pll_for(family: str, input_hz: int, wanted_hz: int, memory_hz: int = 0) -> P
     `memory_hz` is asked of the second output, where memory has a clock of its own.
     """
     return choose(input_hz, wanted_hz, _RULES[family], second_hz=memory_hz)
+
+
+#: Outputs of an EHXPLLL beside CLKOP, and their multiplexers.
+_ECP5_OTHERS = (("CLKOS", "B"), ("CLKOS2", "C"), ("CLKOS3", "D"))
 
 
 def _ecp5_output(pin: str, place: str, divider: int, lead: int, hz, signal) -> dict[str, Any]:
@@ -39,46 +43,53 @@ def _ecp5_output(pin: str, place: str, divider: int, lead: int, hz, signal) -> d
 
 
 def _ecp5(pll: Pll, source, clock, locked, early=None, memory=None) -> Instance:
-    """Return an EHXPLLL; the edges of its output fall together with those of the input.
+    """Return an EHXPLLL whose output CLKOP is fed back; its edges fall together with the input's.
 
-    Those of `early`, where it is wanted, come before those of memory's clock by an eighth of a
-    cycle, rounded down to cycles of the oscillator, and by one at least.
+    The clock is CLKOP itself, or CLKOS by settings of `OtherOutputPll`. Edges of `early`, where it
+    is wanted, come before those of memory's clock by an eighth of a cycle, rounded down to cycles
+    of the oscillator, and by one at least.
     """
     divider = pll.second_divider or pll.output_divider
     lead = max(1, divider // 8)
-    others: dict[str, Any] = {}
+    fed, fed_divider = clock, pll.output_divider
+    others = []
+    if isinstance(pll, OtherOutputPll):
+        fed, fed_divider = Signal(), pll.feedback_output
+        others.append((pll.output_divider, 0, pll.output_hz, clock))
     if memory is not None:
-        others |= _ecp5_output("CLKOS", "B", divider, 0, pll.second_hz, memory)
-        others |= _ecp5_output("CLKOS2", "C", divider, lead, pll.second_hz, early)
-    elif early is not None:
-        others |= _ecp5_output("CLKOS", "B", divider, lead, pll.second_hz, early)
+        others.append((divider, 0, pll.second_hz, memory))
+    if early is not None:
+        others.append((divider, lead, pll.second_hz, early))
+    settings = [
+        _ecp5_output(*pin, *other) for pin, other in zip(_ECP5_OTHERS, others, strict=False)
+    ]
     return Instance(
         "EHXPLLL",
         p_CLKI_DIV=pll.input_divider,
         p_CLKFB_DIV=pll.feedback_divider,
-        p_CLKOP_DIV=pll.output_divider,
-        p_CLKOP_CPHASE=pll.output_divider - 1,
+        p_CLKOP_DIV=fed_divider,
+        p_CLKOP_CPHASE=fed_divider - 1,
         p_CLKOP_FPHASE=0,
         p_CLKOP_ENABLE="ENABLED",
         p_FEEDBK_PATH="CLKOP",
         p_OUTDIVIDER_MUXA="DIVA",
         a_FREQUENCY_PIN_CLKI=_megahertz(pll.input_hz),
-        a_FREQUENCY_PIN_CLKOP=_megahertz(pll.output_hz),
+        a_FREQUENCY_PIN_CLKOP=_megahertz(pll.oscillator_hz / fed_divider),
         # Loop filter and charge pump as the vendor's tool sets them for these ranges.
         a_ICP_CURRENT="12",
         a_LPF_RESISTOR="8",
         a_MFG_ENABLE_FILTEROPAMP="1",
         a_MFG_GMCREF_SEL="2",
         i_CLKI=source,
-        i_CLKFB=clock,
+        i_CLKFB=fed,
         i_RST=Const(0),
         i_STDBY=Const(0),
         i_PLLWAKESYNC=Const(0),
         **{f"i_PHASE{name}": Const(0) for name in ("SEL0", "SEL1", "DIR", "STEP", "LOADREG")},
         i_ENCLKOP=Const(0),
-        o_CLKOP=clock,
+        o_CLKOP=fed,
         o_LOCK=locked,
-        **others,
+        **{name: value for each in settings for name, value in each.items()},
     )
 
 

@@ -3,12 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import chain
 
 __all__ = [
     "ECP5_RULES",
     "GW2A_RULES",
     "XC7_RULES",
     "OscillatorPll",
+    "OtherOutputPll",
     "Pll",
     "PllRules",
     "allowed",
@@ -28,8 +30,9 @@ class PllRules:
         Numbers that there are.
     input_hz, detector_hz, oscillator_hz, output_hz:
         Least and most of the input, the phase detector, the oscillator (VCO) and the output.
-    pll:
-        What the feedback divides: the output (`Pll`), or the oscillator (`OscillatorPll`).
+    plls:
+        What the feedback may divide, the best first: the output (`Pll`), the oscillator
+        (`OscillatorPll`), or another output (`OtherOutputPll`).
     second:
         Whether another output has a divider of its own, of the same numbers.
     """
@@ -42,7 +45,7 @@ class PllRules:
     detector_hz: tuple[int, int]
     oscillator_hz: tuple[int, int]
     output_hz: tuple[int, int]
-    pll: "type[Pll]"
+    plls: "tuple[type[Pll], ...]"
     second: bool = False
 
 
@@ -59,6 +62,12 @@ class Pll:
     feedback_divider: int
     output_divider: int
     second_divider: int = 0
+
+    @classmethod
+    def of(cls, multiple: int, settings: dict[str, int], rules: PllRules) -> "Pll | None":
+        """Return settings whose feedback is a multiple of the detector; None where none are."""
+        pll = cls(feedback_divider=multiple, **settings)
+        return pll if allowed(pll, rules) else None
 
     @property
     def detector_hz(self) -> Fraction:
@@ -79,6 +88,11 @@ class Pll:
     def oscillator_hz(self) -> Fraction:
         """The oscillator inside (VCO)."""
         return self.output_hz * self.output_divider
+
+    @property
+    def outputs_hz(self) -> tuple[Fraction, ...]:
+        """What the rules of an output are for, but for the second one."""
+        return (self.output_hz,)
 
     @property
     def second_hz(self) -> Fraction:
@@ -112,8 +126,43 @@ class OscillatorPll(Pll):
         return self.oscillator_hz / self.output_divider
 
 
-#: EHXPLLL with its feedback from CLKOP (data sheet FPGA-DS-02012, sysCLOCK PLL timing).
-#: The phase detector is held to the range of the inputs; `ecppll` goes down to 3.125 MHz.
+@dataclass(frozen=True, kw_only=True)
+class OtherOutputPll(OscillatorPll):
+    """Settings of a PLL whose feedback comes from an output that nothing else uses.
+
+    That output is the input / `input_divider` * `feedback_divider`, the oscillator
+    `feedback_output` times as fast, and the clock an `output_divider`-th of that.
+    """
+
+    feedback_output: int
+
+    @classmethod
+    def of(cls, multiple: int, settings: dict[str, int], rules: PllRules) -> Pll | None:
+        """Return settings whose oscillator is a multiple of the detector; None where none are."""
+        oscillator = Fraction(settings["input_hz"], settings["input_divider"]) * multiple
+        if not _inside(oscillator, rules.oscillator_hz):
+            return None
+        for divider in rules.output_dividers:
+            feedback, rest = divmod(multiple, divider)
+            pll = cls(feedback_divider=feedback, feedback_output=divider, **settings)
+            if not rest and allowed(pll, rules):
+                return pll
+        return None
+
+    @property
+    def oscillator_hz(self) -> Fraction:
+        """The oscillator inside (VCO)."""
+        return self.detector_hz * self.feedback_divider * self.feedback_output
+
+    @property
+    def outputs_hz(self) -> tuple[Fraction, ...]:
+        """The clock, and what is fed back."""
+        return (self.output_hz, self.detector_hz * self.feedback_divider)
+
+
+#: EHXPLLL with its feedback from CLKOP, which is the clock where that will do (data sheet
+#: FPGA-DS-02012, sysCLOCK PLL timing). The phase detector is held to the range of the inputs;
+#: `ecppll` goes down to 3.125 MHz.
 ECP5_RULES = PllRules(
     name="ECP5",
     input_dividers=range(1, 129),
@@ -123,7 +172,7 @@ ECP5_RULES = PllRules(
     detector_hz=(8_000_000, 400_000_000),
     oscillator_hz=(400_000_000, 800_000_000),
     output_hz=(10_000_000, 400_000_000),
-    pll=Pll,
+    plls=(Pll, OtherOutputPll),
     second=True,
 )
 
@@ -137,7 +186,7 @@ GW2A_RULES = PllRules(
     detector_hz=(3_000_000, 500_000_000),
     oscillator_hz=(500_000_000, 1_250_000_000),
     output_hz=(3_906_250, 625_000_000),
-    pll=Pll,
+    plls=(Pll,),
 )
 
 #: PLLE2_BASE of an Artix-7, grades 1 and 1L: ranges of the dividers by UG472, of the frequencies by
@@ -151,7 +200,7 @@ XC7_RULES = PllRules(
     detector_hz=(19_000_000, 450_000_000),
     oscillator_hz=(800_000_000, 1_600_000_000),
     output_hz=(6_250_000, 800_000_000),
-    pll=OscillatorPll,
+    plls=(OscillatorPll,),
 )
 
 
@@ -168,25 +217,22 @@ def allowed(pll: Pll, rules: PllRules) -> bool:
         and _inside(pll.input_hz, rules.input_hz)
         and _inside(pll.detector_hz, rules.detector_hz)
         and _inside(pll.oscillator_hz, rules.oscillator_hz)
-        and _inside(pll.output_hz, rules.output_hz)
+        and all(_inside(hz, rules.output_hz) for hz in pll.outputs_hz)
     )
 
 
-def _candidates(input_hz: int, wanted: Fraction, rules: PllRules) -> Iterator[Pll]:
+def _candidates(input_hz: int, wanted: Fraction, rules: PllRules, kind: type[Pll]) -> Iterator[Pll]:
     """Yield for each input divider the multiples that lie around the clock wanted."""
     for divider in rules.input_dividers:
-        if not _inside(Fraction(input_hz, divider), rules.detector_hz):
+        detector = Fraction(input_hz, divider)
+        if not _inside(detector, rules.detector_hz):
             continue
         for output in rules.output_dividers:
-            near = int(rules.pll.multiple(wanted, Fraction(input_hz, divider), output))
-            for feedback in (near, near + 1):
-                pll = rules.pll(
-                    input_hz=input_hz,
-                    input_divider=divider,
-                    feedback_divider=feedback,
-                    output_divider=output,
-                )
-                if feedback and allowed(pll, rules):
+            settings = {"input_hz": input_hz, "input_divider": divider, "output_divider": output}
+            near = int(kind.multiple(wanted, detector, output))
+            for multiple in (near, near + 1):
+                pll = kind.of(multiple, settings, rules) if multiple else None
+                if pll:
                     yield pll
 
 
@@ -211,8 +257,9 @@ def choose(
     """Return the settings whose clock is nearest to the one wanted.
 
     With `second_hz` they have a second output, within the tolerance, too, and of equally near ones
-    as near as may be to that. Of equally near ones that with the fastest phase detector, which
-    jitters least, and of these the one whose oscillator is nearest to the middle of its range.
+    as near as may be to that; the feedback is then the first one of the rules. Of equally near
+    settings those with the earlier feedback, of these that with the fastest phase detector, which
+    jitters least, and then the one whose oscillator is nearest to the middle of its range.
 
     Errors
     ------
@@ -223,7 +270,8 @@ def choose(
     if second_hz and not rules.second:
         raise ValueError(f"a second clock must be left out with a PLL of the {rules.name}")
     wanted, second = Fraction(wanted_hz), Fraction(second_hz)
-    candidates = _candidates(input_hz, wanted, rules)
+    kinds = rules.plls[:1] if second else rules.plls
+    candidates = chain.from_iterable(_candidates(input_hz, wanted, rules, kind) for kind in kinds)
     if second:
         candidates = _with_second(candidates, second, rules)
     middle = sum(rules.oscillator_hz) / 2
@@ -232,6 +280,7 @@ def choose(
         key=lambda pll: (
             abs(pll.output_hz - wanted),
             abs(pll.second_hz - second),
+            rules.plls.index(type(pll)),
             pll.input_divider,
             abs(pll.oscillator_hz - middle),
         ),
