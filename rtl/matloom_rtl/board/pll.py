@@ -90,11 +90,6 @@ class Pll:
         return self.output_hz * self.output_divider
 
     @property
-    def outputs_hz(self) -> tuple[Fraction, ...]:
-        """What the rules of an output are for, but for the second one."""
-        return (self.output_hz,)
-
-    @property
     def second_hz(self) -> Fraction:
         """The clock of the second output; where there is none that of the first."""
         if not self.second_divider:
@@ -145,7 +140,9 @@ class OtherOutputPll(OscillatorPll):
         for divider in rules.output_dividers:
             feedback, rest = divmod(multiple, divider)
             pll = cls(feedback_divider=feedback, feedback_output=divider, **settings)
-            if not rest and allowed(pll, rules):
+            # What is fed back is an output, too.
+            fed = _inside(oscillator / divider, rules.output_hz)
+            if not rest and fed and allowed(pll, rules):
                 return pll
         return None
 
@@ -153,11 +150,6 @@ class OtherOutputPll(OscillatorPll):
     def oscillator_hz(self) -> Fraction:
         """The oscillator inside (VCO)."""
         return self.detector_hz * self.feedback_divider * self.feedback_output
-
-    @property
-    def outputs_hz(self) -> tuple[Fraction, ...]:
-        """The clock, and what is fed back."""
-        return (self.output_hz, self.detector_hz * self.feedback_divider)
 
 
 #: EHXPLLL with its feedback from CLKOP, which is the clock where that will do (data sheet
@@ -217,7 +209,7 @@ def allowed(pll: Pll, rules: PllRules) -> bool:
         and _inside(pll.input_hz, rules.input_hz)
         and _inside(pll.detector_hz, rules.detector_hz)
         and _inside(pll.oscillator_hz, rules.oscillator_hz)
-        and all(_inside(hz, rules.output_hz) for hz in pll.outputs_hz)
+        and _inside(pll.output_hz, rules.output_hz)
     )
 
 
