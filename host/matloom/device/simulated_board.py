@@ -41,9 +41,12 @@ def _source(name: str, config: str | None, cpu: str | None) -> Source:
     soc = SocSettings(link=link, rom=boot_rom(), cpu=cpu) if cpu else None
     has_sdram = board.memory.kind == "sdram"
     defines: tuple[str, ...] = ("MATLOOM_SDRAM",) if has_sdram else ()
+    defines += ("MATLOOM_PROCESSOR",) if cpu else ()
+    options: tuple[str, ...] = ("--pins-inout-enables",) if has_sdram else ()
     defines += tuple(f"MATLOOM_WIRED_{name.upper()}" for name in board.memory.wired)
     if pll.second_divider:
         defines += (f"MATLOOM_TICKS={pll.output_divider}",)
+        options += ("-DMATLOOM_OSCILLATOR",)
     return Source(
         top=BOARD_TOP,
         verilog=board_verilog(board, engine, pll, link, soc),
@@ -51,7 +54,7 @@ def _source(name: str, config: str | None, cpu: str | None) -> Source:
         harness=_FOLDER / "board.cpp",
         models=(_FOLDER / "cells.v", *([cpu_source(cpu)] if cpu else [])),
         defines=defines,
-        options=("--pins-inout-enables",) if has_sdram else (),
+        options=options,
     )
 
 

@@ -127,7 +127,7 @@ def _build(
     on_line: Callable[[str], None] | None,
 ) -> None:
     verilator = find_verilator()
-    runtime = _runtime(verilator, [each for each in _pairs(flags) if not _for_harness(each)])
+    runtime = _runtime(verilator, [each for each in _pairs(flags) if not _ours(each)])
     with tempfile.TemporaryDirectory(prefix=f"{output.stem}-", dir=output.parent) as scratch:
         if " " in scratch:
             raise ToolError(f"GNU make builds in no folder with a space in its path: {scratch!r}")
@@ -152,9 +152,9 @@ def _pairs(flags: Sequence[str]) -> list[tuple[str, ...]]:
     return [tuple(flags[first:end]) for first, end in pairwise([*starts, len(flags)])]
 
 
-def _for_harness(flag: tuple[str, ...]) -> bool:
+def _ours(flag: tuple[str, ...]) -> bool:
     """Whether a flag is a definition or a folder of ours, which Verilator's own files ignore."""
-    return flag[0] == "-CFLAGS" and flag[1].startswith(("-DMATLOOM_", "-I"))
+    return flag[-1].startswith(("-DMATLOOM_", "-I"))
 
 
 def _headers(folder: Path) -> list[str]:

@@ -41,11 +41,11 @@ BYTE_CYCLES = 20
 #: The board's clock, of which a second of the host's time is made.
 CLOCK_HZ = 75_000_000
 
-#: Cycles without an answer: five blocks on the line.
-SILENCE = 100_000
+#: Cycles without an answer: more than two blocks on the line.
+SILENCE = 50_000
 
-#: Seconds without a cycle in which it does, or this machine is very busy.
-STILL = 2.0
+#: Seconds without a cycle after which nothing is going to come: the clock stands still.
+STILL = 0.3
 
 #: A register that keeps what it is told, and that the driver writes before the engine uses it.
 SCRATCH = register("PROGRAM_BYTES").offset

@@ -1,5 +1,5 @@
 // PLLs for simulation: the clock as it comes, and a lock after some cycles; registers and buffers
-// of pins, whose clocks fall together. One with a second clock takes its input for that of its
+// of pins, whose clocks fall together. With MATLOOM_OSCILLATOR a PLL takes its input for that of its
 // oscillator, and divides it.
 
 module EHXPLLL #(
@@ -16,15 +16,15 @@ module EHXPLLL #(
   reg [6:0] waited = 0;
   assign LOCK = waited[6];
   always @(posedge CLKOP) if (!LOCK) waited <= waited + 1;
-  if (CLKOS2_ENABLE == "ENABLED") begin
-    Divider #(CLKOP_DIV) first (CLKI, CLKOP);
-    Divider #(CLKOS_DIV) second (CLKI, CLKOS);
-    assign CLKOS2 = CLKOS;
-  end else begin
-    assign CLKOP = CLKI;
-    assign CLKOS = CLKI;
-    assign CLKOS2 = 0;
-  end
+`ifdef MATLOOM_OSCILLATOR
+  Divider #(CLKOP_DIV) first (CLKI, CLKOP);
+  Divider #(CLKOS_DIV) second (CLKI, CLKOS);
+  assign CLKOS2 = CLKOS;
+`else
+  assign CLKOP = CLKI;
+  assign CLKOS = CLKI;
+  assign CLKOS2 = CLKI;
+`endif
 endmodule
 
 module Divider #(parameter CYCLES = 1) (input in, output reg out = 0);

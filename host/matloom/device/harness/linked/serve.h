@@ -35,13 +35,20 @@ inline bool send(Uart& uart, int line) {
 // `step` simulates a cycle, until `stop` says so.
 template <class Step, class Stop>
 void serve(Uart& uart, Step step, int line, Stop stop) {
-  // Cycles without a byte after which the clock stands still: more than a WAIT of the host takes.
+  // Cycles without a byte after which the clock stands still: more than a WAIT of the host takes. A
+  // link that has replied has nothing to do, but for a reply that follows; a processor may have.
   constexpr uint64_t kQuiet = 5 << 18;
+#ifdef MATLOOM_PROCESSOR
+  constexpr uint64_t kReplied = kQuiet;
+#else
+  constexpr uint64_t kReplied = 1 << 14;
+#endif
   constexpr uint32_t kBatch = 1 << 11;
   constexpr int kPollMilliseconds = 20;
   uint64_t quiet = 0;
+  bool replied = true;
   while (!stop()) {
-    if (quiet > kQuiet) {
+    if (quiet > (replied ? kReplied : kQuiet)) {
       // Bytes that a full terminal did not take go on when there is room.
       const int events = uart.from_chip.empty() ? POLLIN : POLLIN | POLLOUT;
       pollfd waiting{line, short(events), 0};
@@ -50,6 +57,7 @@ void serve(Uart& uart, Step step, int line, Stop stop) {
     const bool came = receive(uart, line);
     for (uint32_t i = 0; i < kBatch; ++i) step();
     const bool went = send(uart, line);
+    replied = went || (replied && !came);
     quiet = came || went || uart.busy() ? 0 : quiet + kBatch;
   }
 }
