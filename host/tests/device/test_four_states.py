@@ -1,6 +1,7 @@
 """No output of the chip depends on what a reset leaves undefined: simulation in four states."""
 
 import contextlib
+import re
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from matloom.device.four_states import FourStateTransport
 from matloom.device.rtl import RtlTransport
 from matloom.runtime import load
 from matloom.testing.checks import Mismatch, check_corrupted, check_streams
-from matloom.testing.missing_resets import missing_resets, resets_of
+from matloom.testing.missing_resets import RESETS, missing_resets, resets_of
 from matloom.testing.pair import MEMORY_BYTES, Pair
 from matloom_rtl.generate import generate
 
@@ -28,12 +29,6 @@ TIMEOUT, LIMIT = 120.0, 20_000
 #: Cycles after which a mutant's outputs are looked at again: where much is undefined, one takes
 #: 10 ms.
 STEP = 100
-
-#: Resets without which an output is undefined, each of another unit.
-NOTICED = (
-    "matloom.core axi_read__ar__valid, by reset",
-    "matloom.core.control.supervisor running, by reset",
-)
 
 
 @pytest.fixture
@@ -141,13 +136,23 @@ def noticed(transport):
 @pytest.mark.slow
 def test_a_missing_reset_makes_an_output_undefined(chip):
     """The same streams leave nothing undefined where no reset is missing."""
-    resets = resets_of(generate(CONFIG).verilog)
     assert not noticed(chip(kind=Mutant))
-    missed = [name for name in NOTICED if not noticed(chip(1 + resets.index(name), Mutant))]
+    missed = [name for number, name in enumerate(RESETS, 1) if not noticed(chip(number, Mutant))]
     assert not missed
 
 
 def test_resets_are_found_in_the_text():
     resets = resets_of(generate(CONFIG).verilog)
     assert len(resets) > 500
-    assert set(NOTICED) < set(resets)
+    assert set(RESETS) < set(resets)
+
+
+def test_resets_can_be_taken_away_one_by_one():
+    shipped = generate(CONFIG).verilog
+    before, after = set(shipped.splitlines()), missing_resets(shipped).splitlines()
+    more = " ".join(line.strip() for line in after if line not in before)
+    for number in range(1, len(RESETS) + 1):
+        assert re.search(
+            rf"wire \[15:0\] mutsel; if \(\(\S+ \) & \(mutsel != 16'd{number}\) ?\)", more
+        )
+    assert more.count("mutsel") == 2 * len(RESETS)
