@@ -81,14 +81,13 @@ def _run(unit: str, source: str | None, *arguments: str) -> subprocess.Completed
 
 
 def _print_digests(sound: dict[str, str]) -> int:
-    from amaranth.back import rtlil
-
+    from matloom_rtl.convert import to_rtlil
     from matloom_rtl.top import Top
 
     digests = {}
     for name in CONFIGS:
         try:
-            text = rtlil.convert(Top(_config(name)), emit_src=False)
+            text = to_rtlil(Top(_config(name)), "top")
         except Exception:  # any error of a fault in the source means: no hardware
             digests[name] = ""
         else:

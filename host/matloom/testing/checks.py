@@ -50,20 +50,26 @@ __all__ = [
     "check_timestamps",
 ]
 
-#: How many streams come between two comparisons of all that is on chip.
-_STATE_INTERVAL = 5
+
+def _state_interval(config: Config) -> int:
+    """Return after how many streams all that is on chip is compared.
+
+    What a wide chip holds takes as long to read as several streams to run.
+    """
+    return max(5, config.spad_bytes >> 14)
 
 
 def check_streams(pair: Pair, seed: int, count: int = 20) -> Counter[str]:
     """Run legal streams on both; return how many streams and instructions ran."""
     ran: Counter[str] = Counter()
+    interval = _state_interval(pair.config)
     for number, stream in enumerate(random_streams(pair.config, seed, count)):
         if number % 2:
             pair.disturb(seed + number)
         else:
             pair.calm()
         check_stream(pair, stream, number)
-        if number % _STATE_INTERVAL == _STATE_INTERVAL - 1:
+        if number % interval == interval - 1:
             _equal_states(pair, number)
         ran += Counter(streams=1, instructions=len(stream.instructions))
     check_timestamps(pair, seed)
