@@ -24,8 +24,10 @@ class StridedRange(NamedTuple):
     @property
     def end(self) -> int:
         """The line after the last."""
-        last = sum((count - 1) * step for count, step in zip(self.counts, self.steps, strict=True))
-        return self.start + last + self.run
+        end = self.start + self.run
+        for count, step in zip(self.counts, self.steps, strict=True):
+            end += (count - 1) * step
+        return end
 
 
 def footprint(extent: Extent, instruction: Instruction, config: Config) -> StridedRange | None:

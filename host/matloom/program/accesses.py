@@ -1,15 +1,14 @@
 """What an instruction reads and writes: memories, addresses, lines."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from matloom.arch.config import Config
 from matloom.arch.footprint import StridedRange, footprint
-from matloom.arch.instruction import Instruction, extent_end
+from matloom.arch.instruction import Instruction
 from matloom.arch.isa import FORMATS, AddressSpace, Region
 
 __all__ = ["Access", "Space", "accesses", "strided_view"]
@@ -20,8 +19,7 @@ _Entry = TypeVar("_Entry", bound=np.generic)
 Space = tuple[AddressSpace, Region | None]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Access:
+class Access(NamedTuple):
     """Addresses ``start .. end - 1`` that an instruction reads or writes; `base` is the field.
 
     `lines` are those of the addresses that it touches, None for all.
@@ -42,19 +40,14 @@ class Access:
 
 def accesses(instruction: Instruction, config: Config) -> Iterator[Access]:
     """Yield the accesses of an instruction, empty ones too."""
+    get = instruction.values.get
     for extent in FORMATS[instruction.opcode].extents:
-        end = extent_end(extent, instruction, config)
+        end = extent.end(get, config)
         if end is not None:
-            start = int(instruction.values.get(extent.base, 0))
-            region = Region(instruction.region) if extent.memory is AddressSpace.DRAM else None
-            yield Access(
-                space=(extent.memory, region),
-                base=extent.base,
-                start=start,
-                end=end,
-                write=extent.write,
-                lines=footprint(extent, instruction, config),
-            )
+            memory, base = extent.memory, extent.base
+            region = Region(get("region", 0)) if memory is AddressSpace.DRAM else None
+            lines = footprint(extent, instruction, config)
+            yield Access((memory, region), base, int(get(base, 0)), int(end), extent.write, lines)
 
 
 def strided_view(table: NDArray[_Entry], lines: StridedRange) -> NDArray[_Entry]:
@@ -67,5 +60,5 @@ def strided_view(table: NDArray[_Entry], lines: StridedRange) -> NDArray[_Entry]
         table.dtype,
         table,
         lines.start * line,
-        (unit, *(step * line for step in lines.steps), line),
+        (unit, *[step * line for step in lines.steps], line),
     )

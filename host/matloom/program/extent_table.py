@@ -14,6 +14,8 @@ from matloom.program.instruction_table import InstructionTable
 
 __all__ = ["ExtentColumn", "beyond_memory", "extent_columns"]
 
+_NOWHERE = np.zeros(0, np.int64)
+
 
 @dataclass(frozen=True, eq=False)
 class ExtentColumn:
@@ -26,7 +28,7 @@ class ExtentColumn:
     starts, ends:
         float64, in which ends too large for any memory are so, too, and all others exact.
     regions:
-        Of external memory; 0 for a memory on chip.
+        Of external memory; of an opcode without it none.
     """
 
     opcode: Opcode
@@ -40,24 +42,51 @@ class ExtentColumn:
 def extent_columns(table: InstructionTable, config: Config) -> Iterator[ExtentColumn]:
     """Yield the extents of all instructions (`instruction.extent_end`), empty ones too."""
     for opcode, numbers, columns in table.columns():
+        everywhere = np.ones(len(numbers), bool)
         for extent in FORMATS[opcode].extents:
-            applies = np.ones(len(numbers), bool)
-            for name, values in extent.only:
-                applies &= np.isin(columns[name], np.array(values, np.int64))
+            applies = _applies(extent, columns, everywhere)
             if not applies.any():
                 continue
-            chosen = {name: values[applies].astype(np.float64) for name, values in columns.items()}
+            chosen = _Chosen(columns, applies)
             # Made for integers; its operations are those of arrays, too.
             end: Any = end_function(extent.base, extent.terms, ())
-            nothing = np.zeros(len(next(iter(chosen.values()))))
+            regions = columns["region"][applies] if "region" in columns else _NOWHERE
             yield ExtentColumn(
                 opcode=opcode,
                 extent=extent,
                 numbers=numbers[applies],
-                starts=chosen[extent.base],
-                ends=nothing + end(chosen.get, config),
-                regions=columns.get("region", np.zeros(len(numbers), np.int64))[applies],
+                starts=chosen.get(extent.base, 0),
+                ends=end(chosen.get, config),
+                regions=regions,
             )
+
+
+def _applies(
+    extent: Extent, columns: Mapping[str, NDArray[np.int64]], everywhere: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Return to which instructions an extent applies."""
+    applies = everywhere
+    for name, values in extent.only:
+        column = columns[name]
+        one = column == values[0]
+        for value in values[1:]:
+            one |= column == value
+        applies = applies & one
+    return applies
+
+
+class _Chosen:
+    """Fields of some instructions as numbers of floating point."""
+
+    def __init__(
+        self, columns: Mapping[str, NDArray[np.int64]], applies: NDArray[np.bool_]
+    ) -> None:
+        self._columns = columns
+        self._applies = slice(None) if applies.all() else applies
+
+    def get(self, name: str, _missing: int) -> NDArray[np.float64]:
+        """Return a field; there is none that a format lacks."""
+        return self._columns[name][self._applies].astype(np.float64)
 
 
 def beyond_memory(

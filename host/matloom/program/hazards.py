@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from matloom.arch.footprint import StridedRange
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import UNITS, Opcode
 from matloom.program.accesses import Access, Space, strided_view
@@ -17,6 +16,14 @@ _WAITS = tuple(f"wait_{unit.name.lower()}" for unit in UNITS)
 
 #: What is fetched before the instruction starts.
 _FETCHED = {"weight_addr": "weights, ", "param_addr": "parameters, "}
+
+_PLACES = {unit: place for place, unit in enumerate(UNITS)}
+
+#: A time at which all is complete.
+_ALWAYS = 1 << 31
+
+#: All axes of a table but the first, by its number of axes.
+_AXES = tuple(tuple(range(1, axes)) for axes in range(5))
 
 #: Completions of each unit, in the order of UNITS, that are certain at some moment.
 _Clock = tuple[int, ...]
@@ -38,17 +45,18 @@ class _Past:
             count = edges[-1] + 1
         else:
             self._piece = {edge: number for number, edge in enumerate(edges)}
-        self._last = {write: np.zeros((len(UNITS), count), np.int32) for write in (False, True)}
+        #: Writes of each unit, then its reads.
+        self._last = np.zeros((2 * len(UNITS), count), np.int32)
 
-    def last(self, access: Access, *, write: bool) -> NDArray[np.int32]:
-        """Return the entries of an access, units first, of reads or of writes; they may be set."""
+    def last(self, access: Access) -> NDArray[np.int32]:
+        """Return the entries of an access: writes of each unit, then reads; they may be set."""
         lines = access.lines
-        if lines is None:
-            start, end = access.start, access.end
-            if self._piece is not None:
-                start, end = self._piece[start], self._piece[end]
-            lines = StridedRange(start, end - start)
-        return strided_view(self._last[write], lines)
+        if lines is not None:
+            return strided_view(self._last, lines)
+        start, end = access.start, access.end
+        if self._piece is not None:
+            start, end = self._piece[start], self._piece[end]
+        return self._last[:, start:end]
 
 
 class Hazards:
@@ -68,16 +76,20 @@ class Hazards:
 
     def check(self, number: int, instruction: Instruction, found: Sequence[Access]) -> None:
         """Check one instruction against all before it, and remember it."""
-        unit = UNITS.index(instruction.opcode)
+        unit = _PLACES[instruction.opcode]
         start = self._start(unit, instruction)
+        # Its own unit is in order, but for what is fetched early.
+        ordered = (*start[:unit], _ALWAYS, *start[unit + 1 :])
+        marks = []
         for access in found:
-            early = access.base in _FETCHED
-            self._ordered(number, instruction, access, self._fetches[unit] if early else start)
+            known = self._fetches[unit] if access.base in _FETCHED else ordered
+            entries = self._past[access.space].last(access)
+            self._ordered(number, instruction, access, entries, known)
+            marks.append(entries[unit if access.write else len(UNITS) + unit])
         self._numbers[unit].append(number)
         own = len(self._numbers[unit])
-        for access in found:
-            past = self._past[access.space]
-            past.last(access, write=access.write)[unit] = own
+        for mark in marks:
+            mark[...] = own
         # A unit completes in order, so all that came before is complete, too.
         completion = _join(start, self._completions[unit][-1])
         self._completions[unit].append((*completion[:unit], own, *completion[unit + 1 :]))
@@ -98,24 +110,27 @@ class Hazards:
         return start
 
     def _ordered(
-        self, number: int, instruction: Instruction, access: Access, known: _Clock
+        self,
+        number: int,
+        instruction: Instruction,
+        access: Access,
+        entries: NDArray[np.int32],
+        known: _Clock,
     ) -> None:
-        unit = UNITS.index(instruction.opcode)
-        past = self._past[access.space]
-        for write in (True, False) if access.write else (True,):
-            numbers = past.last(access, write=write)
-            latest = np.maximum.reduce(
-                numbers, axis=tuple(range(1, numbers.ndim)), initial=0
-            ).tolist()
-            for other, last in enumerate(latest):
-                if (other != unit or access.base in _FETCHED) and last > known[other]:
-                    verb = "writes" if write else "reads"
-                    what = _FETCHED.get(access.base, "")
-                    raise VerifyError(
-                        f"instruction {number} ({instruction.opcode.name}) must wait for "
-                        f"instruction {self._numbers[other][last - 1]} ({UNITS[other].name}), "
-                        f"which {verb} {what}{access}"
-                    )
+        """Raise unless all that an access meets is `known` to be complete."""
+        # What is only read may be read by others.
+        met = entries if access.write else entries[: len(UNITS)]
+        latest = np.maximum.reduce(met, axis=_AXES[met.ndim], initial=0).tolist()
+        for other, last in enumerate(latest):
+            if last > known[other % len(UNITS)]:
+                other, write = other % len(UNITS), other < len(UNITS)
+                verb = "writes" if write else "reads"
+                what = _FETCHED.get(access.base, "")
+                raise VerifyError(
+                    f"instruction {number} ({instruction.opcode.name}) must wait for "
+                    f"instruction {self._numbers[other][last - 1]} ({UNITS[other].name}), "
+                    f"which {verb} {what}{access}"
+                )
 
 
 def _join(one: _Clock, other: _Clock) -> _Clock:

@@ -5,7 +5,7 @@ is found quickly which instructions have none.
 """
 
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from operator import itemgetter
 
 import numpy as np
@@ -41,8 +41,14 @@ class _Layout:
         self.zeros = dict.fromkeys(self.names, 0)
         self.words = FORMATS[opcode].instruction_words * INSTRUCTION_WORD_BYTES * 8 // _WORD
         bits = [item.bits for item in fields]
-        self.places = [sum(bits[:number]) for number in range(1, len(bits))]
-        self.masks = [(1 << size) - 1 for size in bits[1:]]
+        places = np.array([sum(bits[:number]) for number in range(1, len(bits))], np.int64)
+        self._word, shifts = np.divmod(places, _WORD)
+        self._shifts = shifts.astype(np.uint64)
+        self._masks = np.array([(1 << size) - 1 for size in bits[1:]], np.uint64)
+        #: The words in which a field begins, and the first that does.
+        self._begun, self._first = np.unique(self._word, return_index=True)
+        #: Fields that go on in the next word.
+        self._across = np.flatnonzero(shifts + np.array(bits[1:]) > _WORD)
         self.low, self.high = np.array([item.range for item in fields[1:]], np.int64).T
         self.of = itemgetter(*self.names)
 
@@ -57,24 +63,22 @@ class _Layout:
     def encoded(self, rows: _Rows) -> NDArray[np.uint64]:
         """Return (instructions, words) of values that fit their bits."""
         made = np.zeros((len(rows), self.words), np.uint64)
-        made[:, 0] = int(self.opcode)
-        for column, (place, mask) in enumerate(zip(self.places, self.masks, strict=True)):
-            values = rows[:, column].astype(np.uint64) & np.uint64(mask)
-            word, shift = divmod(place, _WORD)
-            made[:, word] |= values << np.uint64(shift)
-            if shift and (mask << shift) >> _WORD:
-                made[:, word + 1] |= values >> np.uint64(_WORD - shift)
+        values = rows.astype(np.uint64) & self._masks
+        made[:, self._begun] = np.bitwise_or.reduceat(values << self._shifts, self._first, axis=1)
+        made[:, 0] |= np.uint64(self.opcode)
+        for field in self._across:
+            rest = values[:, field] >> (np.uint64(_WORD) - self._shifts[field])
+            made[:, self._word[field] + 1] |= rest
         return made
 
     def decoded(self, words: NDArray[np.uint64]) -> _Rows:
         """Return (instructions, fields) of words."""
-        rows = np.zeros((len(words), len(self.names)), np.int64)
-        for column, (place, mask) in enumerate(zip(self.places, self.masks, strict=True)):
-            word, shift = divmod(place, _WORD)
-            values = words[:, word] >> np.uint64(shift)
-            if shift and (mask << shift) >> _WORD:
-                values |= words[:, word + 1] << np.uint64(_WORD - shift)
-            rows[:, column] = (values & np.uint64(mask)).astype(np.int64)
+        values = words[:, self._word] >> self._shifts
+        across = self._across
+        if len(across):
+            rest = words[:, self._word[across] + 1] << (np.uint64(_WORD) - self._shifts[across])
+            values[:, across] |= rest
+        rows = (values & self._masks).astype(np.int64)
         return np.where(rows > self.high, rows + 2 * self.low, rows)
 
     def reserved(self, words: NDArray[np.uint64]) -> NDArray[np.bool_]:
@@ -97,6 +101,7 @@ class InstructionTable:
         opcodes = np.array([int(item.opcode) for item in instructions], np.int64)
         #: Of each opcode the numbers of its instructions and (instructions, fields) values.
         self._groups: dict[Opcode, tuple[NDArray[np.int64], _Rows]] = {}
+        self._columns: list[tuple[Opcode, _Rows, dict[str, _Rows]]] = []
         for opcode in Opcode:
             numbers = np.flatnonzero(opcodes == opcode)
             if len(numbers):
@@ -122,10 +127,14 @@ class InstructionTable:
         table.instructions = made
         return table
 
-    def columns(self) -> Iterator[tuple[Opcode, _Rows, dict[str, _Rows]]]:
-        """Yield each opcode, the numbers of its instructions, and their fields by name."""
-        for opcode, (numbers, rows) in self._groups.items():
-            yield opcode, numbers, dict(zip(_layout(opcode).names, rows.T, strict=True))
+    def columns(self) -> list[tuple[Opcode, _Rows, dict[str, _Rows]]]:
+        """Return each opcode, the numbers of its instructions, and their fields by name."""
+        if not self._columns:
+            self._columns = [
+                (opcode, numbers, dict(zip(_layout(opcode).names, rows.T, strict=True)))
+                for opcode, (numbers, rows) in self._groups.items()
+            ]
+        return self._columns
 
     def packed(self) -> bytes:
         """Return the bytes of all; raise `IsaError` where one does not fit its format."""
@@ -146,9 +155,8 @@ class InstructionTable:
     def suspects(self, config: Config) -> list[int]:
         """Return the instructions that may have an illegal field, in order: no other has one."""
         found = []
-        for opcode, (numbers, rows) in self._groups.items():
-            columns = dict(zip(_layout(opcode).names, rows.T, strict=True))
-            wrong = _outside(opcode, columns, len(rows), config)
+        for opcode, numbers, columns in self.columns():
+            wrong = _rules(opcode, config).broken(self._groups[opcode][1])
             # Fields that go together or not at all.
             if opcode is Opcode.EXEC:
                 wrong |= (columns["window"] != 0) & (columns["paired"] != 0)
@@ -166,24 +174,44 @@ class InstructionTable:
         return None
 
 
-def _outside(
-    opcode: Opcode, columns: dict[str, NDArray[np.int64]], count: int, config: Config
-) -> NDArray[np.bool_]:
-    """Return which instructions have a field outside of its own legal values."""
-    wrong = np.zeros(count, bool)
-    mode = columns.get("mode", np.zeros(count, np.int64))
-    for item in FORMATS[opcode].all_fields[1:]:
-        values = columns[item.name]
-        low, high = item.limits(config)
-        wrong |= (values < low) | (values > high)
-        choices, unit = item.allowed(config), item.unit(config)
-        if choices is not None:
-            wrong |= ~np.isin(values, np.array(choices, np.int64))
-        if unit > 1:
-            wrong |= values % unit != 0
-        if item.plain:
-            wrong |= (values != 0) & (mode != 0)
-    return wrong
+class _Rules:
+    """What the fields of an opcode may hold in a configuration, each by itself."""
+
+    def __init__(self, opcode: Opcode, config: Config) -> None:
+        fields = FORMATS[opcode].all_fields[1:]
+        self._low, self._high = np.array([item.limits(config) for item in fields], np.int64).T
+        units = np.array([item.unit(config) for item in fields], np.int64)
+        self._multiples = np.flatnonzero(units > 1)
+        self._units = units[self._multiples]
+        #: Those that are 0 in every mode but the first, and the mode.
+        self._plain = [at for at, item in enumerate(fields) if item.plain]
+        self._mode = [at for at, item in enumerate(fields) if item.name == "mode"]
+        self._choices: list[tuple[int, NDArray[np.int64]]] = []
+        for at, item in enumerate(fields):
+            choices = item.allowed(config)
+            if choices is None:
+                continue
+            low, high = min(choices), max(choices)
+            self._low[at] = max(self._low[at], low)
+            self._high[at] = min(self._high[at], high)
+            if len(set(choices)) <= high - low:
+                self._choices.append((at, np.array(choices, np.int64)))
+
+    def broken(self, rows: _Rows) -> NDArray[np.bool_]:
+        """Return which instructions have a field outside of its own legal values."""
+        wrong = np.asarray(((rows < self._low) | (rows > self._high)).any(axis=1))
+        if len(self._multiples):
+            wrong |= (rows[:, self._multiples] % self._units != 0).any(axis=1)
+        for at, choices in self._choices:
+            wrong |= ~np.isin(rows[:, at], choices)
+        if self._plain and self._mode:
+            wrong |= (rows[:, self._mode[0]] != 0) & rows[:, self._plain].any(axis=1)
+        return wrong
+
+
+@lru_cache
+def _rules(opcode: Opcode, config: Config) -> _Rules:
+    return _Rules(opcode, config)
 
 
 def pack_all(instructions: Sequence[Instruction]) -> bytes:

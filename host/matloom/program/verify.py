@@ -1,8 +1,6 @@
 """Proves a command buffer legal and free of hazards before it runs."""
 
-from collections.abc import Iterable, Mapping, Sequence
-
-import numpy as np
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from matloom.arch.config import Config
 from matloom.arch.instruction import Instruction, IsaError, illegal_field, unpack
@@ -72,13 +70,9 @@ def verify_commands(commands: bytes, config: Config, region_bytes: Mapping[Regio
         The first instruction that is illegal, or else the first that is not ordered.
     """
     legal = _legal_instructions(commands, config, region_bytes)
-    _check_tables(legal, config)
-    touched = [
-        [item for item in accesses(instruction, config) if item.start < item.end]
-        for instruction in legal
-    ]
-    hazards = Hazards([access for found in touched for access in found])
-    for number, (instruction, found) in enumerate(zip(legal, touched, strict=True)):
+    _check_tables([instruction for instruction, _found in legal], config)
+    hazards = Hazards([access for _instruction, found in legal for access in found])
+    for number, (instruction, found) in enumerate(legal):
         hazards.check(number, instruction, found)
 
 
@@ -93,8 +87,9 @@ def overlaps_itself(instruction: Instruction, config: Config) -> bool:
 
 def _overlaps(instruction: Instruction, given: Iterable[Access], config: Config) -> bool:
     found = [item for item in given if item.space[0] is AddressSpace.SPAD and item.start < item.end]
-    for write in (item for item in found if item.write):
-        for read in (item for item in found if not item.write):
+    reads = [item for item in found if not item.write]
+    for write in (item for item in found if item.write) if reads else ():
+        for read in reads:
             apart = read.end <= write.start or write.end <= read.start
             in_place = (
                 read.base == "source_addr"
@@ -117,53 +112,46 @@ def _positions_apart(post: Instruction, config: Config) -> bool:
 
 def _legal_instructions(
     commands: bytes, config: Config, region_bytes: Mapping[Region, int]
-) -> Sequence[Instruction]:
-    """Return the instructions before END; raise at the first where the dispatcher would stop.
+) -> list[tuple[Instruction, list[Access]]]:
+    """Return the instructions before END and what each touches.
 
-    Its bounds count for empty accesses, too.
+    Raises at the first where the dispatcher would stop. Its bounds count for empty accesses, too.
     """
+    issued = dict.fromkeys(UNITS, 0)
+    made: list[tuple[Instruction, list[Access]]] = []
+    for number, (instruction, doubtful) in enumerate(_instructions(commands, config)):
+        if doubtful:
+            _check_legal(number, instruction, issued, config)
+        if instruction.opcode is Opcode.END:
+            break
+        issued[instruction.opcode] += 1
+        found = list(accesses(instruction, config))
+        _check_bounds(number, instruction, found, config, region_bytes)
+        made.append((instruction, [item for item in found if item.start < item.end]))
+    return made
+
+
+def _instructions(commands: bytes, config: Config) -> Iterable[tuple[Instruction, bool]]:
+    """Return the instructions up to END, and whether fields, region or waits may be illegal."""
     try:
         table = InstructionTable.unpacked(commands)
     except IsaError:
         # What comes before may be wrong, too.
-        return _legal_one_by_one(commands, config, region_bytes)
-    units = {opcode: numbers for opcode, numbers, _columns in table.columns()}
-    for number in suspects(table, config, region_bytes):
-        issued = {unit: int(np.searchsorted(units.get(unit, ()), number)) for unit in UNITS}
-        _check_alone(number, table.instructions[number], issued, config, region_bytes)
-    return table.instructions[:-1]
+        return _one_by_one(commands)
+    doubtful = suspects(table, config)
+    return ((each, number in doubtful) for number, each in enumerate(table.instructions))
 
 
-def _legal_one_by_one(
-    commands: bytes, config: Config, region_bytes: Mapping[Region, int]
-) -> Sequence[Instruction]:
-    """Return the instructions before END, each checked alone."""
-    issued = dict.fromkeys(UNITS, 0)
-    made: list[Instruction] = []
-    offset = 0
+def _one_by_one(commands: bytes) -> Iterator[tuple[Instruction, bool]]:
+    """Yield the instructions up to END; raise at the first bytes that are none."""
+    offset = number = 0
     while True:
         try:
             instruction, offset = unpack(commands, offset)
         except IsaError as error:
-            raise VerifyError(f"instruction {len(made)}: {error}") from None
-        _check_alone(len(made), instruction, issued, config, region_bytes)
-        if instruction.opcode is Opcode.END:
-            return made
-        issued[instruction.opcode] += 1
-        made.append(instruction)
-
-
-def _check_alone(
-    number: int,
-    instruction: Instruction,
-    issued: Mapping[Opcode, int],
-    config: Config,
-    region_bytes: Mapping[Region, int],
-) -> None:
-    """Raise where an instruction is illegal after so many of each unit."""
-    _check_legal(number, instruction, issued, config)
-    found = list(accesses(instruction, config))
-    _check_bounds(number, instruction, found, config, region_bytes)
+            raise VerifyError(f"instruction {number}: {error}") from None
+        yield instruction, True
+        number += 1
 
 
 def _name(number: int, instruction: Instruction) -> str:

@@ -427,6 +427,10 @@ def test_what_is_checked_in_arrays_is_checked_one_by_one(seed, monkeypatch):
             commands[generator.randrange(len(commands))] ^= 1 << generator.randrange(8)
         buffers.append(bytes(commands))
     found = [refused(each) for each in buffers]
-    monkeypatch.setattr(verify_module, "_legal_instructions", verify_module._legal_one_by_one)
+    monkeypatch.setattr(
+        verify_module,
+        "_instructions",
+        lambda commands, _config: verify_module._one_by_one(commands),
+    )
     assert [refused(each) for each in buffers] == found
     assert len(set(found)) > 20

@@ -28,6 +28,7 @@ from matloom.arch.isa import (
 )
 from matloom.device.model.execute import execute
 from matloom.device.model.post import post
+from matloom.program.extent_table import beyond_memory
 from matloom.program.instruction_table import InstructionTable
 from matloom.program.suspects import suspects
 
@@ -122,7 +123,8 @@ class Engine:
             with suppress(IsaError):
                 table = InstructionTable.unpacked(commands)
                 sizes = {region: held.size for region, held in self.regions.items()}
-                doubtful = set(suspects(table, self.config, sizes))
+                doubtful = suspects(table, self.config)
+                doubtful.update(beyond_memory(table, self.config, sizes).tolist())
                 return (
                     (instruction, number not in doubtful)
                     for number, instruction in enumerate(table.instructions)

@@ -1,5 +1,7 @@
 """The functional model under the register map, so that the one driver serves it too."""
 
+import mmap
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -33,7 +35,8 @@ class ModelTransport:
     def __init__(self, config: Config, memory_bytes: int = 1 << 24) -> None:
         self.config = config
         self.memory_base, self.memory_bytes = 0, memory_bytes
-        self.memory: NDArray[np.uint8] = np.zeros(memory_bytes, np.uint8)
+        # Of the system's own zeros, which cost nothing until they are used: NumPy's are written.
+        self.memory: NDArray[np.uint8] = np.frombuffer(mmap.mmap(-1, memory_bytes), np.uint8)
         self.engine = Engine(config)
         self._table = {item.offset: item for item in registers_of(config)}
         self._registers = {offset: item.reset for offset, item in self._table.items()}
