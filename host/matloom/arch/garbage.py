@@ -1,4 +1,4 @@
-"""No search for cycles of garbage while a network is compiled, or hardware described."""
+"""No search for cycles of garbage while networks are compiled and verified, and chips described."""
 
 import gc
 from collections.abc import Iterator

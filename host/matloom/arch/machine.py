@@ -141,22 +141,27 @@ class Machine:
         """Return the cycles that so many bytes take on the bus, one way."""
         return size / self.config.bus_bytes * self.beat_cycles
 
-    def duration(self, instruction: Instruction, *, following: bool = False) -> tuple[int, int]:
+    def durations(self, instruction: Instruction) -> tuple[tuple[int, int], tuple[int, int]]:
         """Return for how long an instruction keeps its unit, and what passes until it completes.
 
-        That of a LOAD begins with its first beat. Where it is `following` others of its unit, as
-        many bursts as may be on their way are.
+        First alone, then after others of its unit: as many bursts as may be on their way are. That
+        of a LOAD begins with its first beat.
         """
         values = instruction.values
         if instruction.opcode is Opcode.EXEC:
-            return self.exec_cycles(values), self.exec_latency
+            found = self.exec_cycles(values), self.exec_latency
+            return found, found
         if instruction.opcode is Opcode.POST:
-            return self._post_duration(values), 0
+            found = self._post_duration(values), 0
+            return found, found
         if instruction.opcode is Opcode.LOAD:
             # After the last beat nothing is waited for.
-            return self.load_cycles(values, following=following), -round(self.beat_cycles - 1)
+            rest = -round(self.beat_cycles - 1)
+            alone, late = self.load_cycles(values)
+            return (alone, rest), (late, rest)
         response = self.memory.write_latency + _STORE_PATH - _STORE_OVERLAP
-        return self.store_cycles(values, following=following) + _STORE_OVERLAP, response
+        alone, late = self.store_cycles(values)
+        return (alone + _STORE_OVERLAP, response), (late + _STORE_OVERLAP, response)
 
     def exec_cycles(self, values: dict[str, int]) -> int:
         """Return the cycles for which an EXEC streams."""
@@ -229,16 +234,17 @@ class Machine:
         """Bytes of external memory after which a transfer costs the same: a burst, or a row."""
         return max(self._reads.burst_bytes, self._reads.row_bytes)
 
-    def load_cycles(self, values: dict[str, int], *, following: bool = False) -> int:
-        """Return the cycles of a LOAD's beats; `following` others, the outstanding are taken."""
+    def load_cycles(self, values: dict[str, int]) -> tuple[int, int]:
+        """Return the cycles of a LOAD's beats, alone and where others took the outstanding."""
         if values.get("fill"):
             size, rows = values["row_bytes"], values["rows"] * values["planes"]
-            return rows * max(2, -(-size // self.config.bus_bytes))
-        return self._transfer(values, self._reads, following=following)
+            cycles = rows * max(2, -(-size // self.config.bus_bytes))
+            return cycles, cycles
+        return self._transfer(values, self._reads)
 
-    def store_cycles(self, values: dict[str, int], *, following: bool = False) -> int:
+    def store_cycles(self, values: dict[str, int]) -> tuple[int, int]:
         """Return the cycles of a STORE's beats, likewise."""
-        return self._transfer(values, self._writes, following=following)
+        return self._transfer(values, self._writes)
 
     @cached_property
     def _reads(self) -> Channel:
@@ -259,13 +265,14 @@ class Machine:
             row_miss_cycles=self.memory.row_miss_cycles,
         )
 
-    def _transfer(self, values: dict[str, int], channel: Channel, *, following: bool) -> int:
+    def _transfer(self, values: dict[str, int], channel: Channel) -> tuple[int, int]:
         """Return the cycles of the beats of a LOAD or STORE."""
         size, spread = values["row_bytes"], values.get("spread", 0)
         planes, count = values["planes"], values["rows"] * values["planes"]
         start = values.get("dram_offset", 0)
         if count == 1 and not spread and channel.hides_latency and size >= channel.burst_bytes:
-            return round(-(-size // channel.bus_bytes) * channel.beat_cycles)
+            cycles = round(-(-size // channel.bus_bytes) * channel.beat_cycles)
+            return cycles, cycles
         # Where a row begins in a burst and in a row of the memory matters, no more.
         step = values.get("dram_row_step", 0)
         if planes > 1 and values["rows"] == 1:
@@ -273,7 +280,8 @@ class Machine:
         rows = Rows(
             start=start % self.offset_period, size=size, count=count, step=step, spread=1 << spread
         )
-        return round(stream_cycles(rows, channel)[following])
+        alone, late = stream_cycles(rows, channel)
+        return round(alone), round(late)
 
 
 def _shared(values: dict[str, int], size: int, bank: int) -> float:

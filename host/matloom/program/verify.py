@@ -1,8 +1,10 @@
 """Proves a command buffer legal and free of hazards before it runs."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from weakref import WeakValueDictionary
 
 from matloom.arch.config import Config
+from matloom.arch.garbage import no_cycle_search
 from matloom.arch.instruction import Instruction, IsaError, illegal_field, unpack
 from matloom.arch.isa import (
     INSTRUCTION_WORD_BYTES,
@@ -24,11 +26,21 @@ from matloom.program.suspects import suspects
 
 __all__ = ["VerifyError", "overlaps_itself", "verify_commands", "verify_program"]
 
+#: Programs that passed, which are frozen: each device that one is opened on asks again.
+_VERIFIED: WeakValueDictionary[int, Program] = WeakValueDictionary()
+
 _WAITS = tuple(f"wait_{unit.name.lower()}" for unit in UNITS)
 
 
 def verify_program(program: Program) -> None:
-    """Verify every command buffer of a program; raise `VerifyError`."""
+    """Verify every command buffer of a program, once; raise `VerifyError`."""
+    if _VERIFIED.get(id(program)) is not program:
+        with no_cycle_search():
+            _verify_steps(program)
+        _VERIFIED[id(program)] = program
+
+
+def _verify_steps(program: Program) -> None:
     steps = [step for step in program.steps if isinstance(step, EngineStep)]
     for step in steps:
         commands = _commands(program, step)

@@ -2,6 +2,7 @@
 
 import itertools
 import random
+from bisect import bisect_left
 
 from matloom.arch.config import Config
 from matloom.schedule.live_ranges import LiveRanges, Placed, Window
@@ -28,17 +29,21 @@ def _cut(
     gaps: list[tuple[int, int]], placed: Placed, size: int, align: int
 ) -> list[tuple[int, int]]:
     """Return what is left of gaps, of which each has room, next to a buffer that lies in some."""
-    start, end, left = placed.start, placed.end, []
-    for gap in gaps:
-        low, high = gap
-        if high <= start or end <= low:
-            left.append(gap)
-            continue
+    start, end = placed.start, placed.end
+    # Gaps are in order, and few of many are touched.
+    first = bisect_left(gaps, (start,))
+    if first and gaps[first - 1][1] > start:
+        first -= 1
+    last = bisect_left(gaps, (end,), first)
+    if first == last:
+        return gaps
+    left = gaps[:first]
+    for low, high in gaps[first:last]:
         if low + -low % align + size <= start:
             left.append((low, start))
         if end + -end % align + size <= high:
             left.append((end, high))
-    return left
+    return left + gaps[last:]
 
 
 class Allocator:

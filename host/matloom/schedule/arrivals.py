@@ -2,6 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Callable
+from functools import lru_cache
 
 from matloom.arch.machine import Machine
 
@@ -12,6 +13,12 @@ READ_AHEAD = 512
 _LONGEST = READ_AHEAD // 2
 
 
+@lru_cache
+def _beats(size: int, bus_bytes: int, beat_cycles: float) -> list[float]:
+    """Return how long each byte of a burst takes to arrive after the burst begins."""
+    return [(place + 1) / bus_bytes * beat_cycles - beat_cycles + 1 for place in range(size)]
+
+
 class Commands:
     """When commands arrive at the dispatcher: bursts, each asked for when there is room for it."""
 
@@ -20,10 +27,7 @@ class Commands:
         self._size = min(machine.config.burst_beats * machine.config.bus_bytes, _LONGEST)
         self._burst = machine.transfer_cycles(self._size)
         #: From the beginning of a burst until each of its bytes has arrived.
-        self._beats = [
-            machine.transfer_cycles(place + 1) - machine.beat_cycles + 1
-            for place in range(self._size)
-        ]
+        self._beats = _beats(self._size, machine.config.bus_bytes, machine.beat_cycles)
         #: When each burst begins to arrive.
         self._begins = [
             machine.command_latency + number * self._burst

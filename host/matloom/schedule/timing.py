@@ -56,7 +56,7 @@ class Timing:
     dispatch:
         Cycles from its first word to the queue.
     durations:
-        `Machine.duration` alone, and after others of its unit.
+        `Machine.durations`: alone, and after others of its unit.
     cycles:
         Those of them in which it streams.
     moved, reads, writes:
@@ -108,8 +108,9 @@ class Timings:
 
     def _of_other(self, instruction: Instruction) -> Timing:
         machine, opcode = self._machine, instruction.opcode
-        alone, late = machine.duration(instruction), machine.duration(instruction, following=True)
-        use = bank_use(instruction, machine, alone[0])
+        durations = machine.durations(instruction)
+        cycles = durations[0][0]
+        use = bank_use(instruction, machine, cycles)
         reads = use.reads.by_bank()
         for bank, share in use.weights.by_bank().items():
             reads[bank] = min(1.0, reads.get(bank, 0.0) + share)
@@ -117,8 +118,8 @@ class Timings:
         return Timing(
             opcode=opcode,
             dispatch=_dispatch_cycles(instruction, machine),
-            durations=(alone, late),
-            cycles=alone[0],
+            durations=durations,
+            cycles=cycles,
             moved=moved,
             reads=reads,
             writes=use.writes.by_bank(),
@@ -127,13 +128,13 @@ class Timings:
 
     def _of_post(self, instruction: Instruction) -> Timing:
         machine, values = self._machine, instruction.values
-        alone, cycles = machine.duration(instruction), machine.post_cycles(values)
+        cycles = machine.post_cycles(values)
         use, blocks = bank_use(instruction, machine, cycles), values["oc_blocks"]
         fetched = {use.params} if blocks > 1 else set()
         return Timing(
             opcode=Opcode.POST,
             dispatch=_dispatch_cycles(instruction, machine),
-            durations=(alone, machine.duration(instruction, following=True)),
+            durations=machine.durations(instruction),
             cycles=cycles,
             moved=use.reads,
             reads=use.reads.by_bank(),
