@@ -130,15 +130,6 @@ class _Legal(NamedTuple):
     choices: tuple[int, ...] | None
     unit: int
 
-    def holds(self, value: int, mode: int) -> bool:
-        """Return whether a value is legal where the instruction has this mode."""
-        return (
-            self.low <= value <= self.high
-            and (self.choices is None or value in self.choices)
-            and not value % self.unit
-            and not (self.item.plain and value and mode)
-        )
-
     def fault(self, opcode: Opcode, value: int, mode: int) -> str:
         """Return a sentence on a value that is illegal."""
         name = f"{opcode.name}.{self.item.name}"
@@ -156,6 +147,7 @@ class _Legal(NamedTuple):
 
 @lru_cache
 def _legal(opcode: Opcode, config: Config) -> tuple[_Legal, ...]:
+    """Return the rules of all fields but the opcode, which has a format."""
     return tuple(
         _Legal(
             item,
@@ -164,18 +156,25 @@ def _legal(opcode: Opcode, config: Config) -> tuple[_Legal, ...]:
             choices=item.allowed(config),
             unit=item.unit(config),
         )
-        for item in FORMATS[opcode].all_fields
+        for item in FORMATS[opcode].all_fields[1:]
     )
 
 
 def illegal_field(instruction: Instruction, config: Config) -> str | None:
     """Return a sentence on the first field outside its legal values, or None."""
-    values = {**instruction.values, "opcode": int(instruction.opcode)}
-    mode = int(values.get("mode", 0))
-    for rule in _legal(instruction.opcode, config):
-        value = int(values.get(rule.item.name, 0))
-        if not rule.holds(value, mode):
-            return rule.fault(instruction.opcode, value, mode)
+    opcode, get = instruction.opcode, instruction.values.get
+    mode = int(get("mode", 0))
+    for rule in _legal(opcode, config):
+        item, _exists, low, high, choices, unit = rule
+        value = get(item.name, 0)
+        if (
+            low <= value <= high
+            and (choices is None or value in choices)
+            and not value % unit
+            and not (mode and value and item.plain)
+        ):
+            continue
+        return rule.fault(opcode, int(value), mode)
     if instruction.opcode is Opcode.EXEC and instruction.window and instruction.paired:
         return _blocks_fault(instruction, config.weight_boundary)
     if instruction.opcode is Opcode.POST and instruction.rounding == Rounding.FLOAT:

@@ -38,7 +38,9 @@ __all__ = ["Engine", "EngineFault"]
 _REMEMBERED = 16
 
 #: Bytes of a command buffer that is decoded as a whole; below, arrays take longer than they save.
-_LONG = 2**12
+_LONG = 1280
+
+_WAITS = tuple((unit, f"wait_{unit.name.lower()}") for unit in UNITS)
 
 _Sizes = tuple[tuple[Region, int], ...]
 
@@ -159,8 +161,8 @@ class Engine:
             raise EngineFault(Fault.ILLEGAL_FIELD, index, opcode)
         if opcode is Opcode.STORE and instruction.region not in WRITABLE_REGIONS:
             raise EngineFault(Fault.READ_ONLY_REGION, index, opcode)
-        for unit in UNITS:
-            if getattr(instruction, f"wait_{unit.name.lower()}") > issued[unit]:
+        for unit, wait in _WAITS:
+            if instruction.values[wait] > issued[unit]:
                 raise EngineFault(Fault.DEPENDENCY, index, opcode)
         for extent in FORMATS[opcode].extents:
             end = extent_end(extent, instruction, self.config)

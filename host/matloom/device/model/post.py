@@ -14,6 +14,9 @@ from matloom.device.model.floating import elements_of, post_results, written_byt
 
 __all__ = ["post"]
 
+#: Of an instruction, or of each channel.
+_Parameter = int | NDArray[np.int64]
+
 
 def post(
     instruction: Instruction,
@@ -28,7 +31,7 @@ def post(
     """
     fields, columns = instruction.values, config.columns
     shape = (fields["oc_blocks"], fields["height"], fields["width"], columns)
-    entries = _entries(instruction, config)
+    entries = _entries(fields, config)
     if fields["rounding"] == Rounding.FLOAT:
         if fields["source"] == Source.SPAD and fields["destination"] == Destination.SPAD:
             # No entries are needed: their numbers may be any.
@@ -43,9 +46,9 @@ def post(
         values = accumulators[entries].astype(np.int64).reshape(shape)
     else:
         values = _read(fields, spad, shape)
-        if instruction.product:
+        if fields["product"]:
             factors = accumulators[entries].astype(np.int64).reshape(shape)
-            values = (values - instruction.factor_zero) * _low_bits(factors)
+            values = (values - fields["factor_zero"]) * _low_bits(factors)
     bias, multiplier, shift = _parameters(fields, spad, columns)
     rounding = Rounding(fields["rounding"])
     biased = add_bias(values, bias, rounding)
@@ -53,15 +56,15 @@ def post(
     valid = _valid(shape, fields["tail"])
     if fields["destination"] == Destination.SPAD:
         results = clamp(results + fields["output_zero"], *_limits(fields))
-        if instruction.words:
+        if fields["words"]:
             _write_words(fields, spad, results)
             return
         # The low byte: what is left where the limits cross.
         written = (results & 255).astype(np.uint8)
-        if instruction.table == Table.FILL:
+        if fields["table"] == Table.FILL:
             _fill(table, written.reshape(-1, columns), config)
             return
-        if instruction.table == Table.LOOK_UP:
+        if fields["table"] == Table.LOOK_UP:
             written = table[written]
         spad[_destinations(fields, shape)] = written[valid]
         return
@@ -72,14 +75,14 @@ def post(
     accumulators[entries] = target.reshape(-1, columns)
 
 
-def _entries(instruction: Instruction, config: Config) -> NDArray[np.int64] | slice:
+def _entries(fields: dict[str, int], config: Config) -> NDArray[np.int64] | slice:
     """Return the numbers of the entries of each block, then position."""
-    positions = instruction.height * instruction.width
-    count = instruction.oc_blocks * positions
-    if not instruction.pairs:
-        return slice(instruction.acc_addr, instruction.acc_addr + count)
+    positions, first = fields["height"] * fields["width"], fields["acc_addr"]
+    count = fields["oc_blocks"] * positions
+    if not fields["pairs"]:
+        return slice(first, first + count)
     block, position = np.divmod(np.arange(count), positions)
-    pair = instruction.acc_addr + block // 2 * positions + position
+    pair = first + block // 2 * positions + position
     apart = config.pair_distance
     entries: NDArray[np.int64] = pair + pair // apart * apart + block % 2 * apart
     return entries
@@ -180,7 +183,8 @@ def _post_floats(fields: dict[str, int], spad: NDArray[np.uint8], sums: NDArray[
         first = _sources(fields, sums.shape, size)[..., np.newaxis]
         values = elements_of(spad.take(first + places), number)
     bias, _multiplier, _shift = _parameters(fields, spad, sums.shape[-1])
-    results = post_results(values, bias, fields["clamp_low"], fields["clamp_high"])
+    limits = fields["clamp_low"], fields["clamp_high"]
+    results = post_results(values, np.asarray(bias), *limits)
     if fields["destination"] == Destination.SPAD:
         addresses = _destinations(fields, sums.shape, size)
         spad[addresses[:, np.newaxis] + places] = written_bytes(results[valid], number)
@@ -192,21 +196,22 @@ def _post_floats(fields: dict[str, int], spad: NDArray[np.uint8], sums: NDArray[
 
 def _parameters(
     fields: dict[str, int], spad: NDArray[np.uint8], columns: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[_Parameter, _Parameter, _Parameter]:
     """Return bias, multiplier and shift, each broadcastable to (blocks, height, width, columns)."""
-    blocks = fields["oc_blocks"]
+    bias: _Parameter = fields["bias"]
+    multiplier: _Parameter = fields["multiplier"]
+    shift: _Parameter = fields["shift"]
     bias_bytes = 4 * columns * fields["channel_bias"]
     size = bias_bytes + 5 * columns * fields["channel_scale"]
-    start = fields["param_addr"]
+    if not size:
+        return bias, multiplier, shift
+    blocks, start = fields["oc_blocks"], fields["param_addr"]
     raw = spad[start : start + blocks * size].reshape(blocks, size)
 
     def channelwise(first: int, dtype: str, count: int) -> NDArray[np.int64]:
         picked = np.ascontiguousarray(raw[:, first : first + count]).view(dtype)
         return picked.astype(np.int64).reshape(blocks, 1, 1, columns)
 
-    bias, multiplier, shift = (
-        np.array(fields[name], np.int64) for name in ("bias", "multiplier", "shift")
-    )
     if fields["channel_bias"]:
         bias = channelwise(0, "<i4", 4 * columns)
     if fields["channel_scale"]:
