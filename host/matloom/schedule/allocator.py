@@ -20,11 +20,6 @@ _FEW = 400
 _INPUT_CONFLICT = 16
 
 
-def _roomy(gaps: list[tuple[int, int]], size: int, align: int) -> list[tuple[int, int]]:
-    """Return the gaps that have room for some bytes from an aligned address on."""
-    return [(low, high) for low, high in gaps if low + -low % align + size <= high]
-
-
 def _cut(
     gaps: list[tuple[int, int]], placed: Placed, size: int, align: int
 ) -> list[tuple[int, int]]:
@@ -91,13 +86,17 @@ class Allocator:
     def _banks(self, start: int, end: int) -> range:
         return range(start // self._bank_bytes, (end - 1) // self._bank_bytes + 1)
 
-    def _gaps(self, alive: list[Placed]) -> list[tuple[int, int]]:
+    def _gaps(self, size: int, alive: list[Placed], align: int) -> list[tuple[int, int]]:
+        """Return the gaps, in order, that have room for some bytes from an aligned address on."""
         gaps, position = [], 0
         for placed in alive:
-            if placed.start > position:
-                gaps.append((position, placed.start))
-            position = max(position, placed.end)
-        gaps.append((position, self.capacity))
+            start, end = placed.start, placed.end
+            if start > position and position + -position % align + size <= start:
+                gaps.append((position, start))
+            if end > position:
+                position = end
+        if position + -position % align + size <= self.capacity:
+            gaps.append((position, self.capacity))
         return gaps
 
     def _fits(self, size: int, alive: list[Placed], align: int) -> bool:
@@ -112,23 +111,29 @@ class Allocator:
         return position + -position % align + size <= self.capacity
 
     def _candidates(self, size: int, gaps: list[tuple[int, int]], align: int) -> list[int]:
-        candidates: set[int] = set()
+        """Return addresses in gaps with room, in order: at their ends, and at those of banks."""
+        found: list[int] = []
         for low, high in gaps:
-            if high - low < size:
-                continue
             low += -low % align
             top = (high - size) // align * align
-            if low > top:
-                continue
-            candidates.update((low, top))
-            if self.avoid_conflicts:
-                for bank in self._banks(low, high):
-                    if low <= bank * self._bank_bytes <= top:
-                        candidates.add(bank * self._bank_bytes)
-                    if low <= (bank + 1) * self._bank_bytes - size <= top:
-                        start = (bank + 1) * self._bank_bytes - size
-                        candidates.add(start // align * align)
-        return sorted(address for address in candidates if address >= 0)
+            if self.avoid_conflicts and low // self._bank_bytes != (high - 1) // self._bank_bytes:
+                found += self._at_banks(size, low, top, high, align)
+            elif low == top:
+                found.append(low)
+            else:
+                found += (low, top)
+        return found
+
+    def _at_banks(self, size: int, low: int, top: int, high: int, align: int) -> list[int]:
+        """Return the candidates of a gap that lies in several banks, from `low` to `top`."""
+        candidates = {low, top}
+        for bank in self._banks(low, high):
+            first, last = bank * self._bank_bytes, (bank + 1) * self._bank_bytes - size
+            if low <= first <= top:
+                candidates.add(first)
+            if low <= last <= top:
+                candidates.add(last // align * align)
+        return sorted(candidates)
 
     def place(
         self,
@@ -188,7 +193,7 @@ class Allocator:
             return None
         begin = quiet if free <= quiet else max(first, free)
         alive = [placed for placed in around if placed.last >= begin]
-        gaps = _roomy(self._gaps(alive), size, align)
+        gaps = self._gaps(size, alive, align)
         start = self._chosen(size, gaps, alive, align, high=high, reads=reads)
         placed = Placed(start, start + size, begin, last, reads, high)
         self.take(placed)
@@ -209,7 +214,7 @@ class Allocator:
             if self._fits(size, alive, align):
                 return first, alive
         alive, free = self.alive(use, last), first
-        gaps = _roomy(self._gaps(alive), size, align)
+        gaps = self._gaps(size, alive, align)
         if not gaps:
             return None, alive
         for placed in self._live.ended(first, use):

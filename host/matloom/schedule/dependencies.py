@@ -86,13 +86,6 @@ class _Touched(NamedTuple):
     units: tuple[int, ...]
     mark: _Rows
 
-    def follow(self, latest: list[int]) -> None:
-        """Raise for each unit the last instruction to that which the access must follow."""
-        found = np.maximum.reduce(self.seen, axis=self.axes, initial=_NEVER).tolist()
-        for unit, number in zip(self.units, found, strict=True):
-            if number > latest[unit]:
-                latest[unit] = number
-
 
 @dataclass(frozen=True)
 class _Extents:
@@ -173,8 +166,11 @@ class DependencyTracker:
             touched = self._known[key] = self._touched_on_chip(instruction)
         if "region" in values:
             touched += self._touched_outside(instruction)
-        for each in touched:
-            each.follow(latest)
+        for seen, axes, units, _mark in touched:
+            found = np.maximum.reduce(seen, axis=axes, initial=_NEVER).tolist()
+            for other, last in zip(units, found, strict=True):
+                if last > latest[other]:
+                    latest[other] = last
         for each in touched:
             each.mark[...] = number
         for other, last in enumerate(latest):
@@ -188,8 +184,10 @@ class DependencyTracker:
         """Return what an instruction touches in the scratchpad and the accumulators."""
         values, unit, found = instruction.values, _UNITS[instruction.opcode], []
         for extent in _EXTENTS[instruction.opcode].of(values):
+            if extent.memory is AddressSpace.DRAM:
+                continue
             start, end = values.get(extent.base, 0), extent.end(values.get, self.config)
-            if extent.memory is AddressSpace.DRAM or end is None or end <= start:
+            if end is None or end <= start:
                 continue
             lines = footprint(extent, instruction, self.config)
             lines = lines or StridedRange(start, end - start)

@@ -46,10 +46,11 @@ class LiveRanges:
         if buckets is None:
             buckets = self._levels[level] = defaultdict(list)
         low, high = first >> level, last >> level
-        buckets[low].append(placed)
+        # In order of address, so that what `overlapping` returns is soon sorted.
+        insort(buckets[low], placed)
         if high != low:
             # It is no longer than a bucket.
-            buckets[high].append(placed)
+            insort(buckets[high], placed)
         self._by_last[last].append(placed)
 
     def ended(self, first: int, end: int) -> Iterator[Placed]:

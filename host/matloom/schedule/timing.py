@@ -1,7 +1,7 @@
 """What instructions cost by themselves: found once for all that are alike."""
 
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import (
@@ -47,8 +47,7 @@ _FIELDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
+class Timing(NamedTuple):
     """What is known of an instruction, whenever it begins.
 
     Members

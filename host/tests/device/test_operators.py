@@ -36,8 +36,10 @@ def check(pair, graph, number, seed):
         results = load(program, device=driver).run(named)
         for tensor in graph.outputs:
             found = results[graph.tensors[tensor].name]
-            message = f"instance {number}, {name}: {to_text(graph)}"
-            np.testing.assert_array_equal(found, expected[tensor], message)
+            # The text of a wide graph takes longer than its compilation.
+            if not np.array_equal(found, expected[tensor]):
+                message = f"instance {number}, {name}: {to_text(graph)}"
+                np.testing.assert_array_equal(found, expected[tensor], message)
     return program
 
 

@@ -16,8 +16,9 @@ from matloom.ir.verify import verify
 from matloom.passes.lower_precision import lower_precision, widen_weights
 
 DTYPES = {"bf16": ml_dtypes.bfloat16, "fp16": np.float16}
+#: As the chip of floating point in host/tests/device, so that one simulator serves both.
 CONFIG = dataclasses.replace(
-    PRESETS["nano"], weight_rows=2, float_rows=2, mac_modes=("i8xi8", *FLOAT_MODES)
+    PRESETS["nano"], weight_rows=2, float_rows=2, mac_modes=("i8xi8", "i16xi8", *FLOAT_MODES)
 )
 LIMITS = {Activation.NONE: (-np.inf, np.inf), Activation.RELU6: (0, 6)}
 

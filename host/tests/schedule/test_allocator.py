@@ -96,7 +96,7 @@ def test_the_earliest_tick_among_many_is_that_of_trying_each(seed):
         tried = (
             tick
             for tick in ticks
-            if space._candidates(size, space._gaps(space.alive(tick, last)), align)
+            if space._candidates(size, space._gaps(size, space.alive(tick, last), align), align)
         )
         assert space._earliest(size, ticks, last, align)[0] == next(tried, None)
 
@@ -128,6 +128,7 @@ def test_without_conflicts_to_avoid_an_address_is_the_first_or_the_last_possible
         for tick in range(draw.randint(1, 20)):
             space.place(draw.randint(1, 120), tick, tick + 9, high=draw.random() < 0.5)
         size, high, align = draw.randint(1, 90), draw.random() < 0.5, draw.choice((8, 64))
-        every = space._candidates(size, space._gaps(space.alive(9, 12)), max(align, 8))
+        unit = max(align, 8)
+        every = space._candidates(size, space._gaps(size, space.alive(9, 12), unit), unit)
         place = space.place(size, 9, 12, high=high, boundary=align)
         assert place == (None if not every else every[-1] if high else every[0])

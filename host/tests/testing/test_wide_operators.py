@@ -5,12 +5,12 @@ from collections import defaultdict
 import pytest
 
 from matloom.arch.config import load_config
-from matloom.arch.isa import Opcode, fields_of
+from matloom.arch.isa import Opcode
 from matloom.compiler import CompileOptions, compile_network
 from matloom.ir.graph import Op
 from matloom.ir.work import macs
 from matloom.program import EngineStep
-from matloom.program.instruction_table import unpack_all
+from matloom.program.instruction_table import InstructionTable
 from matloom.testing.pair import MEMORY_BYTES
 from matloom.testing.wide_operators import WINDOWED, WideOperators
 
@@ -80,16 +80,14 @@ def test_fields_of_their_instructions(name):
     for number in range(500):
         graph = WideOperators([0, number]).make(WINDOWED[number % len(WINDOWED)])
         options = CompileOptions(tiling_seed=number if number % 4 else None)
-        for step in (program := compile_network(graph, config, options)).steps:
-            for instruction in unpack_all(program.commands(step)) if is_engine(step) else ():
-                for item in fields_of(instruction.opcode, config):
-                    key = instruction.opcode, item.name
-                    seen[key].add(getattr(instruction, item.name))
+        program = compile_network(graph, config, options)
+        for step in program.steps:
+            if isinstance(step, EngineStep):
+                table = InstructionTable.unpacked(program.commands(step))
+                for opcode, _numbers, fields in table.columns():
+                    for field, values in fields.items():
+                        seen[opcode, field].update((int(values.min()), int(values.max())))
     found = {key: max(seen[key]) for key in LARGEST}
     assert {key: value for key, value in found.items() if value < LARGEST[key]} == {}
     found = {key: min(seen[key]) for key in SMALLEST}
     assert {key: value for key, value in found.items() if value > SMALLEST[key]} == {}
-
-
-def is_engine(step):
-    return isinstance(step, EngineStep)
