@@ -1,5 +1,6 @@
 """Plans a segment: its order, the buffers of its tiles, when LOADs bring them, where they lie."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from matloom.arch.config import Config
@@ -13,7 +14,7 @@ from matloom.schedule.sequence import sequence
 from matloom.schedule.tiling import Tiling
 from matloom.select.stage import ArrayStage
 
-__all__ = ["make_plan"]
+__all__ = ["different_plans", "make_plan"]
 
 #: Ticks from which on a plan takes so long that it is first checked whether each tile fits alone.
 _MANY = 8000
@@ -106,12 +107,7 @@ def make_plan(
     Choices that make no difference, which a search often tries where memory is short, have the
     same plan.
     """
-    cuts = [
-        segment.tilings.of(
-            stage, limits, config, None if policy.seed is None else policy.seed + index
-        )
-        for index, (stage, limits) in enumerate(zip(segment.stages, policy.limits, strict=True))
-    ]
+    cuts = _cuts(segment, policy, config)
     # What a policy says of tiles is in the tilings; addresses of weights are large, and used once.
     key = (tuple(cuts), replace(policy, limits=(), pinned_at=None))
     if policy.pinned_at is not None:
@@ -125,6 +121,33 @@ def make_plan(
             _remember(segment.failures, key, found, _REMEMBERED_FAILURES)
     assert isinstance(found, Plan | tuple)
     return found
+
+
+def different_plans(
+    segment: Segment, policies: Iterable[ScheduleParams], config: Config
+) -> Iterator[Plan]:
+    """Yield the plans of policies that differ in limits alone, as they are asked for; none twice.
+
+    Limits that make no difference have the same tilings.
+    """
+    known: set[tuple[Tiling, ...]] = set()
+    for policy in policies:
+        cuts = _cuts(segment, policy, config)
+        if tuple(cuts) not in known:
+            known.add(tuple(cuts))
+            found = _planned(segment, policy, config, cuts)
+            if isinstance(found, Plan):
+                yield found
+
+
+def _cuts(segment: Segment, policy: ScheduleParams, config: Config) -> list[Tiling]:
+    """Return the tiling of each stage."""
+    return [
+        segment.tilings.of(
+            stage, limits, config, None if policy.seed is None else policy.seed + index
+        )
+        for index, (stage, limits) in enumerate(zip(segment.stages, policy.limits, strict=True))
+    ]
 
 
 def _remember(known: dict[object, object], key: object, found: object, most: int) -> None:

@@ -20,7 +20,7 @@ from matloom.schedule.options import CompileOptions
 from matloom.schedule.outside import arena_places, chunk_offsets
 from matloom.schedule.params import Candidate
 from matloom.schedule.plan import DoesNotFit, Plan, ScheduleParams
-from matloom.schedule.planner import make_plan
+from matloom.schedule.planner import different_plans, make_plan
 from matloom.schedule.policies import repeat_policies, resident_policies, weights_fit
 from matloom.schedule.scheduled import Repetition, Scheduled, Tried
 from matloom.schedule.segment import Place, Segment
@@ -255,11 +255,11 @@ class _Search:
 
     def _again(self, segment: Segment, first: Plan, image: Image) -> Scheduled | None:
         """Return the fastest way to run a plan again with its weights where they are."""
-        made = []
-        for policy in repeat_policies(segment, first, self.config):
-            plan = make_plan(segment, policy, self.config)
-            if isinstance(plan, Plan):
-                made.append(self._emitted(segment, plan, image, self.output_bytes))
+        policies = repeat_policies(segment, first, self.config)
+        made = [
+            self._emitted(segment, plan, image, self.output_bytes)
+            for plan in different_plans(segment, policies, self.config)
+        ]
         return min(made, key=lambda item: item.prediction.cycles, default=None)
 
     def _emitted(self, segment: Segment, plan: Plan, image: Image, output_bytes: int) -> Scheduled:
