@@ -434,3 +434,19 @@ def test_what_is_checked_in_arrays_is_checked_one_by_one(seed, monkeypatch):
     )
     assert [refused(each) for each in buffers] == found
     assert len(set(found)) > 20
+
+
+def test_a_program_is_verified_once_and_a_changed_one_again(digits, monkeypatch):
+    program, asked = dataclasses.replace(digits), []
+    monkeypatch.setattr(verify_module, "_verify_steps", asked.append)
+    for _session in range(2):
+        verify_program(program)
+    assert asked == [program]
+    other = dataclasses.replace(program, image=bytes(len(program.image)))
+    verify_program(other)
+    assert asked[1] is other
+    monkeypatch.undo()
+    broken = dataclasses.replace(program, image=b"\xff" * len(program.image))
+    for _session in range(2):
+        with pytest.raises(VerifyError):
+            verify_program(broken)

@@ -13,6 +13,8 @@ from matloom.schedule import DoesNotFit, Scheduled, candidates, schedule_segment
 from matloom.schedule.constants import Image
 from matloom.schedule.fit import fit
 from matloom.schedule.params import Candidate, Weights
+from matloom.schedule.planner import different_plans, make_plan
+from matloom.schedule.policies import repeat_policies
 
 
 @pytest.fixture
@@ -136,3 +138,25 @@ def test_an_estimate_alone_would_be_wrong():
     assert weights == [Weights.ONCE, Weights.STREAMED]
     found = scheduled(run.segment, PRESETS["reference"])
     assert found.plan.policy.limits[0].weights is Weights.ONCE
+
+
+def test_policies_that_make_the_same_tiles_have_one_plan(monkeypatch):
+    """Tiles of a product are the same in all three ways; of digits, in two of them."""
+    asked = []
+
+    def noted(segment, first, config):
+        asked.append((segment, repeat_policies(segment, first, config), config))
+        return asked[-1][1]
+
+    monkeypatch.setattr(search, "repeat_policies", noted)
+    job = Job(config=PRESETS["reference"], options=CompileOptions())
+    (run, _host) = run_phases(NETWORK, job, "bind").values["bind"].runs
+    for segment, config in (product_segment(8, 16, 4), (run.segment, job.config)):
+        scheduled(segment, config, CompileOptions(resident=True))
+    counts = []
+    for segment, policies, config in asked:
+        plans = [each.order.slots for each in different_plans(segment, policies, config)]
+        every = [make_plan(segment, each, config).order.slots for each in policies]
+        assert [each for at, each in enumerate(every) if each not in every[:at]] == plans
+        counts.append((len(policies), len(plans)))
+    assert counts == [(3, 1), (3, 2)]
