@@ -1,12 +1,14 @@
 """Instructions in arrays against each of them alone."""
 
+import itertools
 import random
 
 import pytest
 
-from matloom.arch.config import PRESETS
+from matloom.arch.config import PRESETS, load_config
 from matloom.arch.instruction import Instruction, IsaError, illegal_field, pack, unpack
 from matloom.arch.isa import FORMATS, Opcode
+from matloom.arch.numerics import Rounding
 from matloom.program.instruction_table import InstructionTable, pack_all, unpack_all
 
 
@@ -91,6 +93,35 @@ def test_what_is_no_suspect_is_legal(drawn, preset):
     assert len(wrong) < len(few), "some must be legal"
     assert wrong <= set(table.suspects(config))
     assert table.illegal(config) == problems[min(wrong)]
+
+
+@pytest.mark.parametrize("name", ["nano", "reference+i8xi4+i4xi4+i16xi8+tables=1"])
+def test_each_rule_of_a_field_makes_suspects(name):
+    """One field at a time, at and next to its limits, its choices and their multiples."""
+    config, made = load_config(name), []
+    for opcode in Opcode:
+        fields = FORMATS[opcode].all_fields[1:]
+        legal = {item.name: max(0, item.limits(config)[0]) for item in fields}
+        assert illegal_field(Instruction(opcode, legal), config) is None
+        for item, mode in itertools.product(fields, range(2 if "mode" in legal else 1)):
+            edges = {*item.range, *item.limits(config), *(item.allowed(config) or ())}
+            near = {edge + more for edge in edges for more in (-2, -1, 0, 1, 2)}
+            low, high = item.range
+            for value in sorted(each for each in near if low <= each <= high):
+                values = {**legal, "mode": mode} if mode else legal
+                made.append(Instruction(opcode, {**values, item.name: value}))
+    problems = [illegal_field(each, config) for each in made]
+    wrong = {number for number, problem in enumerate(problems) if problem is not None}
+    assert 100 < len(wrong) < len(made)
+    # What must hold of several fields together is looked at wherever it may matter.
+    together = {
+        number
+        for number, each in enumerate(made)
+        if each.opcode is Opcode.POST
+        and (each.values.get("words") or each.values.get("rounding") == Rounding.FLOAT)
+    }
+    found = set(InstructionTable(made).suspects(config))
+    assert wrong <= found <= wrong | together
 
 
 def test_a_table_of_packed_instructions(drawn):
