@@ -8,6 +8,10 @@ import pytest
 
 ROOT = Path(__file__).parent
 
+# Set before NumPy is imported: workers, of which each core has one, inherit it. Threads of linear
+# algebra wait for each other by spinning, which takes what the other worker would use.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 
 def pytest_addoption(parser):
     parser.addoption(
