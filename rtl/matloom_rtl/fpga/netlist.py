@@ -46,7 +46,8 @@ def mapped(chip: Chip, say: Callable[[str], None] = print) -> str:
     Errors
     ------
     FlowError
-        Yosys is absent or fails, or a cell of the netlist has no model.
+        Yosys is absent or fails, a cell of the netlist has no model, or there are latches, wires
+        with more than one driver, or loops of logic.
     """
     return mapped_verilog(chip.verilog, TOP_NAME, say)
 
@@ -60,11 +61,14 @@ def mapped_verilog(
     """
     with tempfile.TemporaryDirectory(prefix="matloom-netlist-") as name:
         folder = Path(name)
-        cells = synthesise(verilog, top, FAMILY, folder, say, soft_columns)["cells"]
+        found = synthesise(verilog, top, FAMILY, folder, say, soft_columns)
+        for fault in ("latches", "conflicts", "loops"):
+            if found[fault]:
+                raise FlowError(f"the chip must have no {fault}: {', '.join(found[fault])}")
         script = f"read_json {FAMILY}.json; write_verilog -noattr netlist.v"
         run([find(YOSYS).path, "-q", "-p", script], folder, "write.log", say)
         netlist = _OPEN_OUTPUT.sub(r".\1()", (folder / "netlist.v").read_text())
-    return netlist + cell_models(sorted(set(cells) - set(_NO_CELLS)))
+    return netlist + cell_models(sorted(set(found["cells"]) - set(_NO_CELLS)))
 
 
 def cell_models(cells: list[str]) -> str:
