@@ -548,7 +548,10 @@ PRESETS = {
     "mini": dataclasses.replace(_NANO, rows=8, spad_bytes=64 * 1024, acc_bytes=8 * 1024),
     "small": _SMALL,
     # As much of an array as an ECP5-85F has multipliers for.
-    "medium": dataclasses.replace(_SMALL, rows=16, spad_bytes=128 * 1024),
+    # Nine banks: what block RAM an ECP5-85F has beside them is for tables and queues.
+    "medium": dataclasses.replace(
+        _SMALL, rows=16, spad_bytes=288 * 1024, spad_banks=9, weight_rows=2
+    ),
     "reference": Config(),
     "large": Config(
         rows=32,

@@ -59,17 +59,26 @@ def test_options_are_those_of_the_board(plan):
     assert told["memory"] == {"kind": "block", "bytes": 294_912}
 
 
+def assert_early(text, clock, early):
+    """Assert that one output of a PLL comes up to an eighth of a cycle before another."""
+    pll = re.search(r"EHXPLLL #\((.*?)\)\s*pll", text, re.DOTALL)[1]
+    setting = {name: int(value) for name, value in re.findall(r"\.(CLKO\w+)\(32'd(\d+)\)", pll)}
+    assert setting[f"{early}_DIV"] == setting[f"{clock}_DIV"]
+    lead = setting[f"{clock}_DIV"] + setting[f"{clock}_CPHASE"] - setting[f"{early}_CPHASE"]
+    assert 1 <= lead <= setting[f"{clock}_DIV"] / 8
+
+
+def test_a_clock_that_is_fed_back_has_an_early_one_beside_it():
+    pytest.importorskip("amaranth_boards", reason="amaranth-boards is absent: extra boards")
+    assert_early(make_plan(load_board("ulx3s-25f"), LEAST).verilog, "CLKOP", "CLKOS")
+
+
 def test_an_sdram_has_a_register_at_each_pin(sdram_plan):
     """Two registers and a buffer a data pin, and a clock that is early by a step of the PLL."""
     text = sdram_plan.verilog
     cells = {name: len(re.findall(rf"^  {name} ", text, re.MULTILINE)) for name in CELLS}
     assert cells == CELLS
-    pll = re.search(r"EHXPLLL #\((.*?)\)\s*pll", text, re.DOTALL)[1]
-    setting = dict(re.findall(r"\.(CLKO\w+)\(32'd(\d+)\)", pll))
-    assert setting["CLKOS_DIV"] == setting["CLKOP_DIV"]
-    late = int(setting["CLKOS_CPHASE"]) - int(setting["CLKOP_CPHASE"])
-    lead = int(setting["CLKOP_DIV"]) - late
-    assert 1 <= lead <= int(setting["CLKOP_DIV"]) / 8
+    assert_early(text, "CLKOS", "CLKOS2")
     assert sdram_plan.describe()["memory"]["part"] == "IS42S16160"
     assert f"{BOARD_TOP}.memory.merge" not in text
     assert "[16383:0]" not in text
@@ -81,10 +90,11 @@ def test_a_memory_of_its_own_clock(sdram_plan, tmp_path):
     """Three outputs of the PLL, the last early by a step; the same cells at the pins."""
     path = tmp_path / "own.toml"
     text = (BOARD_FOLDER / "ulx3s-85f.toml").read_text()
+    text = text.replace("clock_hz = 72_500_000", "clock_hz = 75_000_000")
     path.write_text(text.replace("sliced = true", "clock_hz = 133_333_333\nsliced = true"))
     plan = make_plan(load_board(str(path)), LEAST)
     assert plan.clocks_mhz == {"engine": 75, "memory": 135}
-    assert sdram_plan.clocks_mhz == {"engine": 75}
+    assert sdram_plan.clocks_mhz == {"engine": 72.5}
     assert plan.digest() != sdram_plan.digest()
     assert plan.describe()["memory"]["clock_hz"] == 133_333_333
     assert "clock_hz" not in sdram_plan.describe()["memory"]

@@ -107,9 +107,9 @@ SEVENTY_FIVE = Case(
 )
 
 CASES = {
-    **dict.fromkeys(("ulx3s-25f", "ulx3s-85f"), SEVENTY_FIVE),
+    "ulx3s-25f": SEVENTY_FIVE,
     # 25 * 29 = 725 MHz, a tenth of it; CLKOP is 25 MHz.
-    "ulx3s-85f at 72.5 MHz": Case(
+    "ulx3s-85f": Case(
         input_hz=25_000_000,
         text=BOARD,
         clocks={OP: (72.5e6, 0), OS: (72.5e6, -1)},
@@ -200,12 +200,6 @@ MISTAKES = [
 ]
 
 
-def settings_of(name):
-    """Return the PLL of a board, or of one at another clock: "BOARD at 75 MHz"."""
-    board, _at, clock = name.removesuffix(" MHz").partition(" at ")
-    return settings_for(load_board(board), round(float(clock or 0) * 1e6))[0]
-
-
 def sources(models):
     """Return the modules of all models, with the boards' own, and a top of all cases."""
     modules, rows = [], []
@@ -215,7 +209,7 @@ def sources(models):
         for place, (name, case) in enumerate(CASES.items()):
             own = f"o_{number}_{place}"
             if case.text == BOARD:
-                clocking = Clocking("ecp5", settings_of(name), early=True)
+                clocking = Clocking("ecp5", settings_for(load_board(name))[0], early=True)
                 modules.append(verilog.convert(clocking, name=f"board_{own}"))
                 modules[-1] = modules[-1].replace("EHXPLLL", block)
             first = 5 * (number * len(CASES) + place)
@@ -307,7 +301,7 @@ def test_mistakes_are_noticed(tmp_path):
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.text == BOARD])
 def test_the_calculator_says_the_same(name):
-    settings = settings_of(name)
+    settings, _link = settings_for(load_board(name))
     case = CASES[name]
     assert settings.input_divider == case.input_divider
     assert (settings.output_hz, settings.oscillator_hz) == (case.clocks[OP][0], case.oscillator_hz)
@@ -316,5 +310,4 @@ def test_the_calculator_says_the_same(name):
 def test_every_board_with_this_pll_is_a_case():
     boards = [load_board(path.stem) for path in BOARD_FOLDER.glob("*.toml")]
     found = {board.name for board in boards if BOARD_DEVICES[board.device].family == "ecp5"}
-    cases = {name for name, case in CASES.items() if case.text == BOARD}
-    assert found == {name for name in cases if " at " not in name}
+    assert found == {name for name, case in CASES.items() if case.text == BOARD}
