@@ -6,7 +6,7 @@ from importlib.util import find_spec
 import pytest
 
 from matloom.arch.config import load_config
-from matloom_rtl.fpga import netlist
+from matloom_rtl.fpga import flow, netlist
 from matloom_rtl.fpga.devices import DEVICES, FAMILIES
 from matloom_rtl.fpga.flow import Effort, build_report, synthesise
 from matloom_rtl.fpga.netlist import mapped_verilog
@@ -68,6 +68,18 @@ def test_chip_synthesises_cleanly(family, tmp_path):
 def test_faults_are_seen(fault, body, tmp_path):
     verilog = f"module bad(input a, input b, output reg q); {body} endmodule"
     assert synthesise(verilog, "bad", "ecp5", tmp_path, quiet)[fault]
+
+
+def test_faults_of_the_mapped_netlist_are_seen(tmp_path, monkeypatch):
+    """What Yosys says last is in a file."""
+
+    def pretend(_command, folder, *_names):
+        (folder / "stat.json").write_text('{"design": {"num_cells_by_type": {}}}')
+        (folder / "check.txt").write_text("Warning: multiple conflicting drivers for m.w:\n")
+        return ""
+
+    monkeypatch.setattr(flow, "run", pretend)
+    assert synthesise("", "m", "gowin", tmp_path, quiet)["conflicts"] == ["m.w"]
 
 
 @pytest.mark.parametrize("fault", ["latches", "conflicts", "loops"])
