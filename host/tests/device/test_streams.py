@@ -2,6 +2,7 @@
 
 import pytest
 
+from matloom.arch.config import PRESETS
 from matloom.testing.checks import check_corrupted, check_streams
 from matloom.testing.random_programs import clear_state, random_stream, read_state, run_stream
 
@@ -56,12 +57,13 @@ def test_state_is_what_the_model_holds(pair, seed):
     ids=["40", "1000"],
 )
 def test_corrupted_streams(pair, numbers, seed):
-    """Of a thousand a third where the array is wide.
+    """Of a thousand all at `nano`, and a third elsewhere.
 
-    What refuses them is the same whatever the array's size, and to clear and read all that a wide
-    chip holds, for each stream that ends well, takes most of the time.
+    What refuses them is the same whatever the array's size and formats, and to clear and read all
+    that a chip holds, for each stream that ends well, takes most of the time.
     """
-    count = len(numbers) // 3 if pair.config.columns > 8 and len(numbers) > 100 else len(numbers)
+    whole = len(numbers) <= 100 or pair.config == PRESETS["nano"]
+    count = len(numbers) if whole else len(numbers) // 3
     ran = check_corrupted(pair, seed + numbers.start, count)
     assert ran["streams"] == count
     assert ran["faults"] > count // 3
