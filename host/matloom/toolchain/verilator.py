@@ -153,8 +153,8 @@ def _pairs(flags: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def _ours(flag: tuple[str, ...]) -> bool:
-    """Whether a flag is a definition or a folder of ours, which Verilator's own files ignore."""
-    return flag[-1].startswith(("-DMATLOOM_", "-I"))
+    """Whether a flag is of no account to Verilator's own files: ours, or about a chip's ports."""
+    return flag[-1].startswith(("-DMATLOOM_", "-I", "--pins-"))
 
 
 def _headers(folder: Path) -> list[str]:

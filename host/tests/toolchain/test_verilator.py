@@ -92,12 +92,13 @@ def test_what_chips_share_is_compiled_once_for_equal_flags(tmp_path, monkeypatch
 
     monkeypatch.setattr(verilator, "run", pretend)
     bus = [["-CFLAGS", f"-DMATLOOM_BUS_BYTES={count}"] for count in (4, 8)]
-    for number, flags in enumerate((*bus, ["--trace-vcd"], ["-CFLAGS", "-g", "--trace-vcd"])):
+    more = (["--pins-inout-enables"], ["--trace-vcd"], ["-CFLAGS", "-g", "--trace-vcd"])
+    for number, flags in enumerate((*bus, *more)):
         output = tmp_path / str(number) / "lib.so"
         output.parent.mkdir()
         build_library([tmp_path / "chip.v"], "chip", [], output, flags=flags)
     shared, chip = ([], []), (["verilated.o"], ["--assume-old=verilated.o"])
-    assert told == [shared, chip, chip, shared, chip, shared, chip]
+    assert told == [shared, chip, chip, chip, shared, chip, shared, chip]
 
 
 def test_compiled_headers_are_what_a_build_includes(counter, tmp_path, monkeypatch):

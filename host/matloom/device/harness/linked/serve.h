@@ -41,7 +41,7 @@ void serve(Uart& uart, Step step, int line, Stop stop) {
 #ifdef MATLOOM_PROCESSOR
   constexpr uint64_t kReplied = kQuiet;
 #else
-  constexpr uint64_t kReplied = 1 << 14;
+  constexpr uint64_t kReplied = 1 << 16;
 #endif
   constexpr uint32_t kBatch = 1 << 11;
   constexpr int kPollMilliseconds = 20;
