@@ -66,6 +66,7 @@ if "--version" in sys.argv:
     raise SystemExit(print("Yosys 0.70 (git)"))
 open("synthesised", "a").write("x")
 json.dump({"design": {"num_cells_by_type": {"TRELLIS_FF": 1}}}, open("stat.json", "w"))
+open("check.txt", "w")
 cell = {"type": "TRELLIS_FF", "port_directions": {}, "connections": {}}
 top = {"attributes": {"top": "1"}, "ports": {}, "cells": {"x.core.a.r": cell}}
 json.dump({"modules": {"top": top}}, open("ecp5.json", "w"))
