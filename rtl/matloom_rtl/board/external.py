@@ -56,4 +56,9 @@ def board_memory(board: Board, config: Config | None = None) -> Memory:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(board_memory(load_board(sys.argv[1])).to_json())
+    if len(sys.argv) != 2:
+        sys.exit("usage: python -m matloom_rtl.board.external BOARD")
+    try:
+        sys.stdout.write(board_memory(load_board(sys.argv[1])).to_json())
+    except (OSError, ValueError) as error:
+        sys.exit(f"matloom: {error}")

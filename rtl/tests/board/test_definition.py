@@ -292,6 +292,16 @@ def test_a_memory_of_its_own_clock(tmp_path):
     assert Memory.from_json(said) == found
 
 
+def test_a_memory_that_cannot_be_worked_out():
+    """A sentence and no traceback: for no board, and for a board that is not there."""
+    command = [sys.executable, "-m", "matloom_rtl.board.external"]
+    for words, message in (([], "usage: "), (["ulx4m"], "matloom: ")):
+        done = subprocess.run([*command, *words], capture_output=True, text=True)
+        assert done.returncode == 1
+        assert done.stderr.startswith(message)
+        assert done.stderr.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("clock", "name", "message"),
     [
