@@ -4,10 +4,20 @@ import sys
 
 import click
 
-from matloom.cli import boards, chips, fitting, networks, verify
+from matloom.cli import boards, chips, fitting, lines, networks, verify
 from matloom.cli.group import cli
 
-__all__ = ["USER_ERRORS", "boards", "chips", "cli", "fitting", "main", "networks", "verify"]
+__all__ = [
+    "USER_ERRORS",
+    "boards",
+    "chips",
+    "cli",
+    "fitting",
+    "lines",
+    "main",
+    "networks",
+    "verify",
+]
 
 #: Errors of the user's making; anything else is a defect and keeps its traceback.
 USER_ERRORS = (ValueError, TypeError, OSError, ModuleNotFoundError)

@@ -197,41 +197,6 @@ def program(board: str, bitstream: Path, flash: bool) -> None:
         )
 
 
-@cli.command()
-@click.argument("device", metavar="uart:PORT[@BAUD]")
-@click.argument("image", type=click.Path(path_type=Path), required=False)
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=0.1),
-    default=5.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="For an answer, after all is sent; a simulation may need minutes.",
-)
-def boot(device: str, image: Path | None, timeout: float) -> None:
-    """Send IMAGE to the boot ROM of a system on chip; without one, what answers the host link.
-
-    IMAGE is what `matloom compile NET --emit soc` writes, or firmware of your own.
-    """
-    from matloom.device.boot import send_image
-    from matloom.device.serial_port import SerialStream, parse_address
-    from matloom.toolchain.soc_firmware import link_server
-
-    kind, _, address = device.partition(":")
-    if kind != "uart":
-        raise ValueError(f"a device to boot must be uart:PORT[@BAUD], not {device!r}")
-    try:
-        data = image.read_bytes() if image else link_server()
-    except OSError as error:
-        raise ValueError(f"an image must be a file, not {str(image)!r}: {error.strerror}") from None
-    stream = SerialStream(*parse_address(address))
-    try:
-        attempts = send_image(stream, data, timeout)
-    finally:
-        stream.close()
-    click.echo(f"{len(data)} bytes started, sent {attempts} times")
-
-
 @cli.command("simulate-board")
 @click.argument("board")
 @click.option("--config", metavar="PRESET[+CHANGE...]|FILE", help="The engine; else the board's.")

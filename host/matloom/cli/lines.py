@@ -1,0 +1,89 @@
+"""Verbs of a board on its serial line: check-board, boot."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from matloom.cli.group import cli
+
+#: An address of a serial port, as --device takes it.
+_PORT = click.argument("device", metavar="uart:PORT[@BAUD]")
+
+
+def _address(device: str) -> Any:
+    """Return port and rate of a device; raises ValueError where it has none."""
+    from matloom.device.serial_port import parse_address
+
+    kind, _, address = device.partition(":")
+    if kind != "uart":
+        raise ValueError(f"a board must be at uart:PORT[@BAUD], not {device!r}")
+    return parse_address(address)
+
+
+@cli.command("check-board")
+@_PORT
+@click.option(
+    "--bytes",
+    "tested",
+    type=click.IntRange(4096),
+    default=1 << 18,
+    show_default=True,
+    help="How much of its memory is written and read back; its contents are lost.",
+)
+def check_board(device: str, tested: int) -> None:
+    """Ask the board on a line who it is, and test line and memory.
+
+    Says what is wrong, and ends with status 1 where anything is.
+    """
+    from matloom.device.board_check import check_memory, describe
+    from matloom.device.link import Link
+    from matloom.device.link_transport import LinkTransport
+    from matloom.device.serial_port import SerialStream
+    from matloom.terminal.progress import progress
+
+    stream = SerialStream(*_address(device))
+    try:
+        transport = LinkTransport(Link(stream))
+        for line in describe(transport.hello):
+            click.echo(line)
+        with progress("testing its memory"):
+            found = check_memory(transport, tested)
+        click.echo(found.summary)
+    finally:
+        stream.close()
+    if not found.right:
+        raise ValueError(found.fault)
+
+
+@cli.command()
+@_PORT
+@click.argument("image", type=click.Path(path_type=Path), required=False)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0.1),
+    default=5.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="For an answer, after all is sent; a simulation may need minutes.",
+)
+def boot(device: str, image: Path | None, timeout: float) -> None:
+    """Send IMAGE to the boot ROM of a system on chip; without one, what answers the host link.
+
+    IMAGE is what `matloom compile NET --emit soc` writes, or firmware of your own.
+    """
+    from matloom.device.boot import send_image
+    from matloom.device.serial_port import SerialStream
+    from matloom.toolchain.soc_firmware import link_server
+
+    address = _address(device)
+    try:
+        data = image.read_bytes() if image else link_server()
+    except OSError as error:
+        raise ValueError(f"an image must be a file, not {str(image)!r}: {error.strerror}") from None
+    stream = SerialStream(*address)
+    try:
+        attempts = send_image(stream, data, timeout)
+    finally:
+        stream.close()
+    click.echo(f"{len(data)} bytes started, sent {attempts} times")

@@ -1,0 +1,146 @@
+"""A board's memory, written and read back over its line: what is wrong with it, and where."""
+
+import random
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from matloom.arch.config import PRESETS
+from matloom.device.frames import Hello
+
+__all__ = ["MemoryCheck", "check_memory", "describe"]
+
+#: Bytes of a block: a row of most memories and more, so that what lies in two is met, too.
+_BLOCK = 4096
+
+#: Bytes in the first block that are written again in short pieces, which need byte masks.
+_PIECES = 512
+
+
+class Memory(Protocol):
+    """External memory by its bus addresses, as `LinkTransport` has it."""
+
+    memory_base: int
+    memory_bytes: int
+
+    def read_block(self, address: int, size: int) -> bytes:
+        """Return bytes from an address on."""
+
+    def write_block(self, address: int, data: bytes) -> None:
+        """Write bytes from an address on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryCheck:
+    """What was written and read back.
+
+    Members
+    -------
+    tested:
+        Bytes that were compared, each of them twice.
+    seconds:
+        What it took.
+    fault:
+        A sentence about the first byte that is wrong, and all of them; "" where none is.
+    """
+
+    tested: int
+    seconds: float
+    fault: str
+
+    @property
+    def right(self) -> bool:
+        """Whether all bytes came back."""
+        return not self.fault
+
+    @property
+    def summary(self) -> str:
+        """What was done, as a line."""
+        verdict = "right" if self.right else "wrong"
+        return (
+            f"memory: {self.tested} bytes written and read twice, {verdict}, {self.seconds:.1f} s"
+        )
+
+
+def describe(hello: Hello) -> list[str]:
+    """Return what a board says of itself, as lines."""
+    digest = hello.config_digest
+    names = [name for name, config in PRESETS.items() if config.digest == digest]
+    engine = names[0] if names else "another than the presets"
+    return [
+        f"board: {hello.board}, {hello.clock_hz / 1e6:g} MHz",
+        f"engine: {engine}, configuration {digest:08x}",
+        f"memory: {hello.memory_bytes} bytes at {hello.memory_base:#x}",
+    ]
+
+
+def check_memory(memory: Memory, tested: int, seed: int = 1) -> MemoryCheck:
+    """Write so many bytes of a memory, 4 KiB at least, and read them back; what was there is lost.
+
+    They lie at its ends, at each power of two, and in between: so that a wire of the address or of
+    a bank that does not work makes two blocks one. All are written before any is read, at first
+    with noise, then with its complement. Short pieces at odd addresses follow, for the byte masks.
+    """
+    began, noise = time.monotonic(), random.Random(seed)
+    starts = _starts(memory.memory_bytes, max(1, tested // _BLOCK))
+    contents = {start: noise.randbytes(_BLOCK) for start in starts}
+    fault = ""
+    for flip in (0, 255):
+        flipped = {at: bytes(byte ^ flip for byte in data) for at, data in contents.items()}
+        for start, data in flipped.items():
+            memory.write_block(memory.memory_base + start, data)
+        fault = fault or _compare(memory, flipped)
+    fault = fault or _check_pieces(memory, noise)
+    return MemoryCheck(tested=_BLOCK * len(starts), seconds=time.monotonic() - began, fault=fault)
+
+
+def _starts(size: int, blocks: int) -> list[int]:
+    """Return where blocks begin: the first, the last, at powers of two, and evenly between."""
+    most = max(0, size - _BLOCK)
+    powers = [1 << bit for bit in range(12, size.bit_length()) if 1 << bit <= most]
+    even = [most * index // blocks // _BLOCK * _BLOCK for index in range(blocks)]
+    # The largest powers first: those of a small test tell most wires apart.
+    chosen = dict.fromkeys([0, most, *reversed(powers), *even])
+    return sorted(list(chosen)[:blocks])
+
+
+def _compare(memory: Memory, contents: dict[int, bytes]) -> str:
+    """Return what is wrong with blocks that were written; "" where nothing is."""
+    wrong: list[tuple[int, int, int]] = []
+    for start, data in contents.items():
+        found = memory.read_block(memory.memory_base + start, len(data))
+        pairs = enumerate(zip(data, found, strict=True))
+        wrong += [(start + at, wanted, got) for at, (wanted, got) in pairs if wanted != got]
+    if not wrong:
+        return ""
+    address, wanted, got = wrong[0]
+    again = memory.read_block(memory.memory_base + address, 1)[0]
+    bits = _bits(one ^ other for _, one, other in wrong)
+    second = "the same" if again == got else f"{again:#04x}"
+    return (
+        f"memory at {memory.memory_base + address:#x} must hold {wanted:#04x}, not {got:#04x} "
+        f"(read once more: {second}): {len(wrong)} of {sum(map(len, contents.values()))} bytes "
+        f"are wrong, in bits {bits} (docs/boards.md, When it fails)"
+    )
+
+
+def _bits(differences: Iterable[int]) -> str:
+    """Return the bits that differ anywhere, as text."""
+    differing = 0
+    for each in differences:
+        differing |= each
+    return ", ".join(str(bit) for bit in range(8) if differing >> bit & 1)
+
+
+def _check_pieces(memory: Memory, noise: random.Random) -> str:
+    """Write one to seven bytes at a time over some that are known; return what is wrong."""
+    expected = bytearray(noise.randbytes(_PIECES))
+    memory.write_block(memory.memory_base, bytes(expected))
+    at = 1
+    while at < _PIECES - 8:
+        piece = noise.randbytes(noise.randrange(1, 8))
+        memory.write_block(memory.memory_base + at, piece)
+        expected[at : at + len(piece)] = piece
+        at += len(piece) + noise.randrange(1, 8)
+    return _compare(memory, {0: bytes(expected)})
