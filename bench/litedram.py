@@ -28,7 +28,8 @@ from typing import Any
 
 from amaranth.back import verilog
 
-from matloom.arch.sdram import SdramTiming, load_sdram
+from matloom.arch.sdram import load_sdram
+from matloom.arch.sdram_timing import SdramTiming
 from matloom.toolchain.process import run
 from matloom.toolchain.verilator import build_library, find_verilator
 from matloom_rtl.sdram.controller import SdramController

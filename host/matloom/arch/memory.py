@@ -178,9 +178,10 @@ MEMORIES = {
     # of 12 cycles in each 585; 10 cycles, CAS latency 2, the 2 columns of a beat and 2 registers in
     # the pins; a write begins when all 16 beats of its burst have come. Rows are opened ahead.
     "ulx3s-sdram": Memory(bytes_a_cycle=Fraction(96, 49), read_latency=16, write_latency=42),
-    # That of a ULX3S-85F, on a bus of 64 bits with bursts of 32 beats: 4 columns a beat, and a
-    # register each way between engine and controller.
-    "ulx3s-sdram-64": Memory(bytes_a_cycle=Fraction(96, 49), read_latency=20, write_latency=140),
+    # That of a ULX3S-85F, at twice the engine's clock, on a bus of 64 bits with bursts of 32 beats:
+    # 32 bits a cycle less 12 of each 553; CAS latency 2 in cycles of the engine, 2 cycles a beat, 5
+    # registers in the pins, and a register each way between engine and controller.
+    "ulx3s-sdram-64": Memory(bytes_a_cycle=Fraction(90, 23), read_latency=21, write_latency=76),
     # That of a Tang Nano 20K: 32 bits less 12 cycles of each 843, one column a beat.
     "tang-nano-sdram": Memory(bytes_a_cycle=Fraction(71, 18), read_latency=15, write_latency=26),
     # That of a Colorlight 5A-75B: 32 bits less 12 cycles of each 976, and the unit that stands in

@@ -8,70 +8,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 
-__all__ = ["SDRAMS", "Delay", "InvalidSdram", "SdramPart", "SdramTiming", "load_sdram"]
+from matloom.arch.sdram_timing import Delay, SdramTiming
+
+__all__ = ["SDRAMS", "InvalidSdram", "SdramPart", "load_sdram"]
+
+
+#: Of MODE, where the data sheet has no time for it.
+_MODE_DELAY = Delay(cycles=2)
 
 
 class InvalidSdram(ValueError):
     """An SDRAM part, or a clock for it, that cannot be."""
-
-
-@dataclass(frozen=True)
-class Delay:
-    """A least time between two commands: so many nanoseconds and so many cycles, both."""
-
-    ns: float = 0
-    cycles: int = 1
-
-    def at(self, clock_hz: int) -> int:
-        """Return the least number of cycles of a clock."""
-        return max(self.cycles, ceil(Fraction(str(self.ns)) * clock_hz / 10**9))
-
-
-@dataclass(frozen=True, kw_only=True)
-class SdramTiming:
-    """What an SDRAM demands at one clock, in cycles; from command to command unless said.
-
-    `read_precharge` and `write_precharge` count from the last column of a burst on: a READ of n
-    columns may be followed by PRECHARGE of its bank after n - 1 + `read_precharge` cycles.
-    """
-
-    #: From READ to its first data.
-    cas_latency: int
-    #: ACTIVATE to READ or WRITE.
-    rcd: int
-    #: PRECHARGE to ACTIVATE, REFRESH or MODE.
-    rp: int
-    #: ACTIVATE to PRECHARGE.
-    ras: int
-    #: ACTIVATE to ACTIVATE of the same bank.
-    rc: int
-    #: REFRESH to ACTIVATE or REFRESH.
-    rfc: int
-    #: Last data of a WRITE to PRECHARGE.
-    wr: int
-    #: ACTIVATE to ACTIVATE of another bank.
-    rrd: int
-    #: MODE to any command.
-    mrd: int
-    #: Average distance of REFRESH commands, rounded down.
-    refresh: int
-    #: A shorter distance: with it, and each REFRESH done before the next is due, no row ever waits
-    #: longer than the data sheet's time for all rows.
-    refresh_due: int
-    #: No command before.
-    power_up: int
-    #: REFRESH commands of the initialisation.
-    initial_refreshes: int
-
-    @property
-    def read_precharge(self) -> int:
-        """Return the cycles from a READ's last column to PRECHARGE."""
-        return max(1, self.cas_latency - 1)
-
-    @property
-    def write_precharge(self) -> int:
-        """Return the cycles from a WRITE's last column to PRECHARGE."""
-        return self.wr
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +42,7 @@ class SdramPart:
     rfc: Delay
     wr: Delay
     rrd: Delay
-    mrd: Delay = Delay(cycles=2)
+    mrd: Delay = _MODE_DELAY
     refreshes: int
     refresh_ms: int
     power_up_us: float = 200
@@ -153,6 +100,13 @@ class SdramPart:
             power_up=ceil(Fraction(str(self.power_up_us)) * clock_hz / 10**6),
             initial_refreshes=self.initial_refreshes,
         )
+
+    def timing_of_gear(self, clock_hz: int, gear: int) -> SdramTiming:
+        """Return what it demands where its own clock is `gear` times a controller's.
+
+        With a gear of 2 the CAS latency is 3: words come in pairs, and this is that of fast clocks.
+        """
+        return self.timing(gear * clock_hz, 3 if gear == 2 else None)
 
 
 _MHZ = 10**6

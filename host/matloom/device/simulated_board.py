@@ -43,10 +43,8 @@ def _source(name: str, config: str | None, cpu: str | None) -> Source:
     defines: tuple[str, ...] = ("MATLOOM_SDRAM",) if has_sdram else ()
     defines += ("MATLOOM_PROCESSOR",) if cpu else ()
     options: tuple[str, ...] = ("--pins-inout-enables",) if has_sdram else ()
+    defines += ("MATLOOM_GEARED",) if board.memory.gear > 1 else ()
     defines += tuple(f"MATLOOM_WIRED_{name.upper()}" for name in board.memory.wired)
-    if pll.second_divider:
-        defines += (f"MATLOOM_TICKS={pll.output_divider}",)
-        options += ("-DMATLOOM_OSCILLATOR",)
     return Source(
         top=BOARD_TOP,
         verilog=board_verilog(board, engine, pll, link, soc),
@@ -68,7 +66,8 @@ def _sdram_shape(name: str, cpu: str | None, stricter: dict[str, int]) -> Any:
     if board.memory.kind != "sdram":
         return None
     part = load_sdram(board.memory.part)
-    shape = shape_of(part, part.timing(round(settings_for(board)[0].second_hz)))
+    clock_hz = round(settings_for(board)[0].output_hz)
+    shape = shape_of(part, part.timing_of_gear(clock_hz, board.memory.gear))
     for field, value in stricter.items():
         setattr(shape, field, value)
     return shape
@@ -77,10 +76,9 @@ def _sdram_shape(name: str, cpu: str | None, stricter: dict[str, int]) -> Any:
 class SimulatedBoard(LineSimulation):
     """A board's top in Verilator; it runs until `close`, or until its SDRAM's rules are broken.
 
-    The PLL passes its input on and locks after some cycles; where memory has a clock of its own,
-    its oscillator is simulated, and both clocks are divided from it as on the board. The line is as
-    fast as the link can: two cycles a bit, more with a processor. All else is the Verilog of the
-    bitstream, with models of the cells at its pins and of the SDRAM.
+    The PLL passes its input on and locks after some cycles; an SDRAM that is twice as fast has two
+    edges in each. The line is as fast as the link can: two cycles a bit, more with a processor. All
+    else is the Verilog of the bitstream, with models of the cells at its pins and of the SDRAM.
 
     Members
     -------

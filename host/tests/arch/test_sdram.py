@@ -4,7 +4,8 @@ import dataclasses
 
 import pytest
 
-from matloom.arch.sdram import SDRAMS, Delay, InvalidSdram, load_sdram
+from matloom.arch.sdram import SDRAMS, InvalidSdram, load_sdram
+from matloom.arch.sdram_timing import Delay
 
 SIZES = {
     "IS42S16160": 32,
@@ -50,6 +51,22 @@ def test_no_row_waits_longer_than_its_data_sheet_says(part, clock):
     assert longest <= part.refresh_ms * clock // 1000 < longest + part.refreshes + 1
     assert timing.rc <= timing.ras + timing.rp + 1
     assert timing.power_up * 10**6 >= part.power_up_us * clock
+
+
+def test_two_of_its_cycles_in_one_of_a_controller():
+    """By hand, at 142 MHz, 7.04 ns: 20, 45 and 70 ns are 3, 7 and 10 cycles, and 2, 4 and 5."""
+    part = SDRAMS["IS42S16160"]
+    own = part.timing_of_gear(71_000_000, 2)
+    assert own == part.timing(142_000_000, 3)
+    assert (own.rcd, own.rp, own.ras, own.rc, own.rfc, own.wr) == (3, 3, 7, 10, 10, 3)
+    geared = own.geared(2)
+    assert (geared.rcd, geared.rp, geared.ras, geared.rc, geared.rfc) == (2, 2, 4, 5, 5)
+    assert (geared.wr, geared.cas_latency, geared.initial_refreshes) == (2, 2, 8)
+    # 64 ms / 8,193 are 1,109 cycles, and 554: never later.
+    assert (own.refresh_due, geared.refresh_due) == (1109, 554)
+    assert 2 * geared.power_up >= own.power_up
+    assert own.geared(1) == own
+    assert part.timing_of_gear(71_000_000, 1) == part.timing(71_000_000)
 
 
 def test_the_latency_is_the_least_that_the_clock_allows():

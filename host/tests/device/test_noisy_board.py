@@ -39,7 +39,7 @@ SPAN = 0x4000
 BYTE_CYCLES = 20
 
 #: The board's clock, of which a second of the host's time is made.
-CLOCK_HZ = 72_500_000
+CLOCK_HZ = 70_833_333
 
 #: Cycles without an answer: more than two blocks on the line.
 SILENCE = 50_000

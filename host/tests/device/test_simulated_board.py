@@ -17,7 +17,6 @@ from matloom.device.serial_port import SerialStream, parse_address
 from matloom.device.simulated_board import SimulatedBoard
 from matloom.runtime import load
 from matloom_rtl.board.definition import BOARD_FOLDER, load_board
-from matloom_rtl.board.external import board_memory
 
 BOARD = "ulx3s-85f"
 
@@ -41,13 +40,23 @@ def test_the_hello_and_the_whole_memory(board):
     driver = open_device(board.device, LEAST)
     transport = driver.transport
     hello = transport.hello
-    assert (hello.board, hello.clock_hz, hello.memory_bytes) == (BOARD, 72_500_000, BYTES)
+    assert (hello.board, hello.clock_hz, hello.memory_bytes) == (BOARD, 70_833_333, BYTES)
     data = np.random.default_rng(2).integers(0, 256, 5001, np.uint8).tobytes()
     # Over the ends of rows in all banks, at odd addresses, and to the last byte.
     for start in (65_536 - 1001, BYTES - 5001):
         transport.write_block(transport.memory_base + start, data)
         assert transport.read_block(transport.memory_base + start, len(data)) == data
     driver.close()
+
+
+def test_its_memory_is_right(board):
+    """By the command line; an SDRAM that keeps its rules returns all that was written."""
+    done = subprocess.run(
+        [PROGRAM, "check-board", board.device, "--bytes", "65536"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0] == f"board: {BOARD}, 70.8333 MHz"
+    assert "memory: 65536 bytes written and read twice, right" in done.stdout
 
 
 def test_a_network_runs(board, small_product, small_inputs):
@@ -71,74 +80,6 @@ def test_a_broken_rule_ends_the_simulation(board):
     assert running.stopped.is_set()
     with pytest.raises(DeviceError, match=rf"SDRAM of {BOARD} must .*, and tRCD was broken in"):
         running.close()
-
-
-@pytest.fixture(scope="module")
-def own_clock(tmp_path_factory):
-    """Return the file of that board with a clock of its own for the SDRAM: 135 MHz beside 75."""
-    pytest.importorskip("serial", reason="pyserial is absent: extra uart")
-    path = tmp_path_factory.mktemp("board") / "own.toml"
-    text = (BOARD_FOLDER / f"{BOARD}.toml").read_text()
-    text = text.replace("clock_hz = 72_500_000", "clock_hz = 75_000_000")
-    path.write_text(text.replace("sliced = true", "sliced = true\nclock_hz = 133_333_333"))
-    return str(path)
-
-
-@pytest.mark.slow
-def test_a_memory_of_its_own_clock(own_clock, small_product, small_inputs):
-    """Both clocks from the PLL's oscillator: memory and a network over the line, from any state."""
-    with load(small_product, device="model", config=LEAST) as session:
-        expected = session.run(small_inputs)
-    with SimulatedBoard(own_clock, LEAST, optimise=False) as running:
-        driver = open_device(running.device, LEAST)
-        transport = driver.transport
-        data = np.random.default_rng(2).integers(0, 256, 5001, np.uint8).tobytes()
-        for start in (65_536 - 1001, BYTES - 5001):
-            transport.write_block(transport.memory_base + start, data)
-            assert transport.read_block(transport.memory_base + start, len(data)) == data
-        driver.close()
-        memory = board_memory(load_board(own_clock), load_config(LEAST))
-        with load(small_product, device=running.device, config=LEAST, memory=memory) as session:
-            outputs = session.run(small_inputs)
-    assert outputs.keys() == expected.keys()
-    assert all((outputs[name] == expected[name]).all() for name in expected)
-
-
-@pytest.mark.slow
-def test_rules_of_an_sdram_of_its_own_clock(own_clock):
-    """They are counted in its own cycles: one more for tRCD than its part has at 135 MHz."""
-    running = SimulatedBoard(own_clock, LEAST, optimise=False, sdram={"rcd": 4})
-    transport = open_device(running.device, LEAST).transport
-    with pytest.raises(DeviceError, match="must stay there while it is used"):
-        transport.write_block(transport.memory_base, bytes(4096))
-    with pytest.raises(DeviceError, match=r"SDRAM of .*own.toml must .*, and tRCD was broken in"):
-        running.close()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("config", ["nano", "small"])
-def test_cycles_with_a_memory_of_its_own_clock(own_clock, config, models):
-    """As predicted for its memory, within 5 %; outputs as of the functional model.
-
-    The network waits for its weights: with one clock it takes 80 % more.
-    """
-    network = next(models.rglob("ad01_int8.tflite"))
-    with load(network, device="model", config=config) as session:
-        info = session.program.inputs[0]
-        values = np.random.default_rng(4).integers(-128, 128, info.shape).astype(info.dtype)
-        expected = session.run({info.name: values})
-    board = load_board(own_clock)
-    memory = board_memory(board, load_config(config))
-    with (
-        SimulatedBoard(own_clock, config) as running,
-        load(network, device=running.device, config=config, memory=memory) as session,
-    ):
-        found = session.run({info.name: values})
-        report = session.report()
-    print(config, report.cycles, report.predicted_cycles)
-    assert all((found[name] == expected[name]).all() for name in expected)
-    assert report.cycles_source == "counters"
-    assert report.cycles == pytest.approx(report.predicted_cycles, rel=0.05)
 
 
 @pytest.mark.slow

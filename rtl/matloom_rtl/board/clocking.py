@@ -1,27 +1,34 @@
 """Clock and reset of a board: a PLL of its family, and a reset that ends after it has locked."""
 
+from dataclasses import replace
 from typing import Any
 
-from amaranth.hdl import Const, Instance, Module, ResetSignal, Signal
+from amaranth.hdl import Const, Instance, Module, Signal
 from amaranth.lib import wiring
-from amaranth.lib.cdc import AsyncFFSynchronizer, ResetSynchronizer
+from amaranth.lib.cdc import AsyncFFSynchronizer
 from amaranth.lib.wiring import In, Out
 
 from matloom_rtl.board.pll import ECP5_RULES, GW2A_RULES, XC7_RULES, OtherOutputPll, Pll, choose
-from matloom_rtl.reset import near_reset
 
-__all__ = ["Clocking", "Reset", "pll_for", "reset_both"]
+__all__ = ["Clocking", "Reset", "pll_for"]
 
 #: Rules of the PLL, by family.
 _RULES = {"ecp5": ECP5_RULES, "gowin": GW2A_RULES, "xilinx": XC7_RULES}
 
 
-def pll_for(family: str, input_hz: int, wanted_hz: int, memory_hz: int = 0) -> Pll:
-    """Return the settings of a family's PLL; raise ValueError where it cannot make the clocks.
+def pll_for(family: str, input_hz: int, wanted_hz: int, gear: int = 1) -> Pll:
+    """Return the settings of a family's PLL; raise ValueError where it cannot make the clock.
 
-    `memory_hz` is asked of the second output, where memory has a clock of its own.
+    With a `gear` of two there is an output twice as fast, whose half cycle is whole cycles of the
+    oscillator.
     """
-    return choose(input_hz, wanted_hz, _RULES[family], second_hz=memory_hz)
+    rules = _RULES[family]
+    if gear == 2:
+        if family != "ecp5":
+            raise ValueError(f"gear must be 1 with a PLL of the {rules.name}, not {gear}")
+        dividers = tuple(divider for divider in rules.output_dividers if divider % 4 == 0)
+        rules = replace(rules, output_dividers=dividers)
+    return choose(input_hz, wanted_hz, rules)
 
 
 #: Outputs of an EHXPLLL beside CLKOP, and their multiplexers.
@@ -42,24 +49,23 @@ def _ecp5_output(pin: str, place: str, divider: int, lead: int, hz, signal) -> d
     }
 
 
-def _ecp5(pll: Pll, source, clock, locked, early=None, memory=None) -> Instance:
+def _ecp5(pll: Pll, source, clock, locked, early=None, gear: int = 1) -> Instance:
     """Return an EHXPLLL whose output CLKOP is fed back; its edges fall together with the input's.
 
     The clock is CLKOP itself, or CLKOS by settings of `OtherOutputPll`. Edges of `early`, where it
-    is wanted, come before those of memory's clock by an eighth of a cycle, rounded down to cycles
-    of the oscillator, and by one at least.
+    is wanted, come before those of the clock by an eighth of a cycle, rounded down to cycles
+    of the oscillator, and by one at least. With a `gear` of two it is twice as fast, and half of
+    its own cycle away.
     """
-    divider = pll.second_divider or pll.output_divider
-    lead = max(1, divider // 8)
+    divider = pll.output_divider // gear
+    lead = divider // 2 if gear == 2 else max(1, divider // 8)
     fed, fed_divider = clock, pll.output_divider
     others = []
     if isinstance(pll, OtherOutputPll):
         fed, fed_divider = Signal(), pll.feedback_output
         others.append((pll.output_divider, 0, pll.output_hz, clock))
-    if memory is not None:
-        others.append((divider, 0, pll.second_hz, memory))
     if early is not None:
-        others.append((divider, lead, pll.second_hz, early))
+        others.append((divider, lead, gear * pll.output_hz, early))
     settings = [
         _ecp5_output(*pin, *other) for pin, other in zip(_ECP5_OTHERS, others, strict=False)
     ]
@@ -172,27 +178,23 @@ class Clocking(wiring.Component):
         The oscillator.
     clock: out
         What the PLL makes of it; it may do anything until `locked`.
-    memory: out
-        Memory's clock, where it has one of its own.
     early: out
         For an SDRAM, where the board has one: its clock, up to an eighth of a cycle earlier, or
-        one cycle of the PLL's oscillator.
+        one cycle of the PLL's oscillator. With a gear of two, twice as fast: half a cycle earlier.
     locked: out
         The PLL follows the oscillator; belongs to no clock.
     """
 
-    def __init__(self, family: str, pll: Pll, early: bool = False):
-        self._family, self._pll, self._early = family, pll, early
-        own = {"memory": Out(1)} if pll.second_divider else {}
-        clocks = {"clock": Out(1), "early": Out(1), **own}
-        super().__init__({"source": In(1), **clocks, "locked": Out(1)})
+    def __init__(self, family: str, pll: Pll, early: bool = False, gear: int = 1):
+        self._family, self._pll, self._early, self._gear = family, pll, early, gear
+        super().__init__({"source": In(1), "clock": Out(1), "early": Out(1), "locked": Out(1)})
 
     def elaborate(self, platform):
         m = Module()
         make = _INSTANCES[self._family]
         others = {"early": self.early} if self._early else {}
-        if self._pll.second_divider:
-            others["memory"] = self.memory
+        if self._gear > 1:
+            others["gear"] = self._gear
         m.submodules.pll = make(self._pll, self.source, self.clock, self.locked, **others)
         return m
 
@@ -227,13 +229,3 @@ class Reset(wiring.Component):
         with m.Else():
             m.d.sync += self.reset.eq(0)
         return m
-
-
-def reset_both(m: Module, reset):
-    """Reset the domains `bus`, of the clock of `sync`, and `memory` by a register of `sync`.
-
-    That of `memory` begins at once and ends with the second edge of its clock after, when the
-    queues between them let go of what the bus brings (`matloom_rtl.sdram.port`).
-    """
-    m.submodules.memory_reset = ResetSynchronizer(reset, domain="memory")
-    m.d.comb += ResetSignal("bus").eq(near_reset(m, reset, "bus"))

@@ -35,8 +35,8 @@ class Memory:
 
     An SDRAM has its `part`, by `matloom.arch.sdram`, and `pins`: its resource of the definition, or
     a table with the sites of each signal and the attributes of their buffers. Those of `wired`,
-    some of `WIRED`, have no pins. With `clock_hz` it has a clock of its own, by another output of
-    the PLL, which the controller crosses to. With `sliced` a `BusSlice` stands before it, for a
+    some of `WIRED`, have no pins. With a `gear` of 2 its clock is twice the engine's, and its pins
+    have two words in a cycle of that. With `sliced` a `BusSlice` stands before it, for a
     device on which engine and memory lie far apart.
     """
 
@@ -46,7 +46,7 @@ class Memory:
     pins: str | dict[str, Any] = ""
     wired: tuple[str, ...] = ()
     sliced: bool = False
-    clock_hz: int = 0
+    gear: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,7 +169,7 @@ def _check_values(path: Path, values: dict[str, Any]) -> None:
     kind = memory.get("kind")
     require("memory.kind", kind in MEMORIES, f"be one of {', '.join(MEMORIES)}", kind)
     fields_ = MEMORIES[kind]
-    may = {"sliced"} | ({"wired", "clock_hz"} if kind == "sdram" else set())
+    may = {"sliced"} | ({"wired", "gear"} if kind == "sdram" else set())
     good = fields_ <= set(memory) <= fields_ | may
     require("memory", good, f"have {', '.join(sorted(fields_))}", sorted(memory))
     sliced = memory.get("sliced", False)
@@ -186,9 +186,8 @@ def _check_values(path: Path, values: dict[str, Any]) -> None:
         named_pins = isinstance(places, str) and bool(values.get("definition"))
         good = named_pins or (isinstance(places, dict) and all(map(_sites, places.values())))
         require("memory.pins", good, "be a resource of the definition or lists of sites", places)
-        own = memory.get("clock_hz", 1)
-        good = type(own) is int and own > 0
-        require("memory.clock_hz", good, "be a positive integer", own)
+        gear = memory.get("gear", 1)
+        require("memory.gear", gear in (1, 2) and type(gear) is int, "be 1 or 2", gear)
     soc = values.get("soc", {})
     require("soc", set(soc) <= {"config", "clock_hz"}, "have config, clock_hz", sorted(soc))
     for name, value in soc.items():

@@ -13,8 +13,9 @@ from matloom.arch.memory import MEMORIES, Memory
 from matloom.arch.sdram import load_sdram
 from matloom.arch.sdram_memory import sdram_memory
 from matloom_rtl.board.definition import Board, load_board
-from matloom_rtl.board.sdram import PIN_CYCLES
+from matloom_rtl.board.pin_registers import PIN_REGISTERS
 from matloom_rtl.board.top import settings_for
+from matloom_rtl.fpga.vivado import BOARD_DEVICES
 
 __all__ = ["board_memory"]
 
@@ -47,10 +48,10 @@ def board_memory(board: Board, config: Config | None = None) -> Memory:
     return sdram_memory(
         load_sdram(board.memory.part),
         clock_hz=round(pll.output_hz),
-        memory_hz=round(pll.second_hz) if pll.second_divider else 0,
         bus_bits=engine.bus_bits,
         burst_beats=engine.burst_beats,
-        pin_cycles=PIN_CYCLES,
+        pin_cycles=PIN_REGISTERS[BOARD_DEVICES[board.device].family, board.memory.gear].cycles,
+        gear=board.memory.gear,
         before=before,
     )
 

@@ -1,28 +1,37 @@
-"""Registers and buffers of a family's pins, as an SDRAM wants them: each signal registered once."""
+"""Registers and buffers of a family's pins, as an SDRAM wants them: each signal has its own."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from amaranth.hdl import ClockSignal, Const, Instance, Module, Signal
+from amaranth.hdl import Cat, ClockSignal, Const, Instance, Module, Signal
 
-__all__ = ["PIN_REGISTERS", "PinRegisters"]
+__all__ = ["LEAST_GEARED_HZ", "PIN_REGISTERS", "PinRegisters"]
+
+#: The least clock with two words a cycle: a word is to come between half a cycle of the SDRAM and
+#: one and a half after the edge that sends it, with what the ways out of the device and into it
+#: take (docs/sdram.md). Where half a cycle is longer than 4.2 ns it could be gone too early.
+LEAST_GEARED_HZ = 60_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class PinRegisters:
-    """How a family's pins are driven and read.
+    """How a family's pins are driven and read, with so many words a cycle.
 
     Members
     -------
+    cycles:
+        Of registers, outward and inward together.
     clock(m, clock, port):
-        Shows a clock at an output, later than the clock as a register is.
-    output(m, name, value, port, begins):
-        Shows a register of a bit; it begins with 0 or 1.
+        Shows a clock at an output, later than the clock as the pins' registers are.
+    output(m, name, words, port, begins):
+        Shows a register of a bit, of the words of a cycle one after the other; it begins with 0 or
+        1 where there is one word.
     bidirectional(m, name, signals, port):
-        Shows a register of `signals.o` while a register of `signals.oe` is 1, and takes the pin
-        into a register that is `signals.i`.
+        Shows a register of the words `signals.o` while a register of `signals.oe` is 1, and takes
+        the pin into registers that are `signals.i`, the first word low.
     """
 
+    cycles: int
     clock: Callable
     output: Callable
     bidirectional: Callable
@@ -36,9 +45,9 @@ def _ecp5_clock(m: Module, clock, port):
     m.submodules.clk_pin = Instance("OB", i_I=q, o_O=port)
 
 
-def _ecp5_output(m: Module, name: str, value, port, *, begins: int):
+def _ecp5_output(m: Module, name: str, words, port, *, begins: int):
     q = Signal(name=name)
-    m.submodules[f"{name}_ff"] = _ecp5_register_out(value, q, begins=begins)
+    m.submodules[f"{name}_ff"] = _ecp5_register_out(words[0], q, begins=begins)
     m.submodules[f"{name}_pin"] = Instance("OB", i_I=q, o_O=port)
 
 
@@ -48,6 +57,40 @@ def _ecp5_bidirectional(m: Module, name: str, signals, port):
     m.submodules[f"{name}_t_ff"] = _ecp5_register_out(~signals.oe, t, begins=1)
     m.submodules[f"{name}_i_ff"] = _ecp5_register("IFS1P3DX", "CD", i, signals.i)
     m.submodules[f"{name}_pin"] = Instance("BB", i_I=o, i_T=t, o_O=i, io_B=port)
+
+
+def _ecp5_double_output(m: Module, name: str, words, port, *, begins: int):
+    del begins  # Such a register begins with zeros.
+    q = Signal(name=name)
+    m.submodules[f"{name}_ddr"] = _ecp5_double_register_out(words, q)
+    m.submodules[f"{name}_pin"] = Instance("OB", i_I=q, o_O=port)
+
+
+def _ecp5_double_bidirectional(m: Module, name: str, signals, port):
+    """A pin of two words a cycle, the first of a pair that comes in at a rising edge.
+
+    An ODDRX1F shows its words in the third cycle after they are given, so whether it drives is two
+    registers later, too. An IDDRX1F gives what came at a falling edge with what came at the rising
+    one after it: the first word waits for the second.
+    """
+    o, t, i = (Signal(name=f"{name}_{what}") for what in "oti")
+    off = [Signal(name=f"{name}_off_{stage}", init=1, reset_less=True) for stage in range(2)]
+    first = Signal(name=f"{name}_first", reset_less=True)
+    rising, falling = Signal(name=f"{name}_rising"), Signal(name=f"{name}_falling")
+    m.d.sync += [off[0].eq(~signals.oe), off[1].eq(off[0]), first.eq(rising)]
+    m.submodules[f"{name}_o_ddr"] = _ecp5_double_register_out(signals.o, o)
+    m.submodules[f"{name}_t_ff"] = _ecp5_register_out(off[1], t, begins=1)
+    m.submodules[f"{name}_i_ddr"] = Instance(
+        "IDDRX1F", i_SCLK=ClockSignal(), i_RST=Const(0), i_D=i, o_Q0=falling, o_Q1=rising
+    )
+    m.d.comb += signals.i.eq(Cat(first, falling))
+    m.submodules[f"{name}_pin"] = Instance("BB", i_I=o, i_T=t, o_O=i, io_B=port)
+
+
+def _ecp5_double_register_out(words, q) -> Instance:
+    first, second = words
+    pins = {"i_D0": first, "i_D1": second, "o_Q": q}
+    return Instance("ODDRX1F", i_SCLK=ClockSignal(), i_RST=Const(0), **pins)
 
 
 def _ecp5_register_out(value, q, *, begins: int) -> Instance:
@@ -68,9 +111,9 @@ def _gowin_clock(m: Module, clock, port):
     m.submodules.clk_pin = Instance("OBUF", i_I=q, o_O=port)
 
 
-def _gowin_output(m: Module, name: str, value, port, *, begins: int):
+def _gowin_output(m: Module, name: str, words, port, *, begins: int):
     q = Signal(name=name, init=begins, reset_less=True)
-    m.d.sync += q.eq(value)
+    m.d.sync += q.eq(words[0])
     m.submodules[f"{name}_pin"] = Instance("OBUF", i_I=q, o_O=port)
 
 
@@ -83,10 +126,19 @@ def _gowin_bidirectional(m: Module, name: str, signals, port):
     m.submodules[f"{name}_pin"] = Instance("IOBUF", i_I=o, i_OEN=off, o_O=pin, io_IO=port)
 
 
-#: By family. Gowin's registers are those of the logic, which the tool may move into the pins.
+#: By family and words a cycle. Gowin's registers are those of the logic, which the tool may move
+#: into the pins. Of two words it is three cycles outward and two inward.
 PIN_REGISTERS = {
-    "ecp5": PinRegisters(clock=_ecp5_clock, output=_ecp5_output, bidirectional=_ecp5_bidirectional),
-    "gowin": PinRegisters(
-        clock=_gowin_clock, output=_gowin_output, bidirectional=_gowin_bidirectional
+    ("ecp5", 1): PinRegisters(
+        cycles=2, clock=_ecp5_clock, output=_ecp5_output, bidirectional=_ecp5_bidirectional
+    ),
+    ("ecp5", 2): PinRegisters(
+        cycles=5,
+        clock=_ecp5_clock,
+        output=_ecp5_double_output,
+        bidirectional=_ecp5_double_bidirectional,
+    ),
+    ("gowin", 1): PinRegisters(
+        cycles=2, clock=_gowin_clock, output=_gowin_output, bidirectional=_gowin_bidirectional
     ),
 }

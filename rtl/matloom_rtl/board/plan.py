@@ -2,12 +2,12 @@
 
 import hashlib
 import re
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from matloom.arch.blocks import columns_in_tables
 from matloom.arch.config import Config, load_config
-from matloom_rtl.board.definition import Board
+from matloom_rtl.board.definition import Board, Memory
 from matloom_rtl.board.memory import words_of_bank
 from matloom_rtl.board.pins import constraints
 from matloom_rtl.board.pll import Pll
@@ -68,14 +68,6 @@ class Plan:
         """The clock that the design must reach."""
         return float(self.pll.output_hz) / 1e6
 
-    @property
-    def clocks_mhz(self) -> dict[str, float]:
-        """All clocks that it must reach, by what has them."""
-        clocks = {"engine": self.clock_mhz}
-        if self.pll.second_divider:
-            clocks["memory"] = float(self.pll.second_hz) / 1e6
-        return clocks
-
     def digest(self) -> str:
         """Return what names this plan and the tools of this machine: 16 hexadecimal digits."""
         tools = [find(tool).__dict__ for tool in self.device.tools]
@@ -91,12 +83,18 @@ class Plan:
             "device": self.device.name,
             "config": self.config.as_dict(),
             "config_digest": f"{self.config.digest:08x}",
-            "memory": {name: value for name, value in asdict(board.memory).items() if value},
+            "memory": _told(board.memory),
             "link": {"baud": link.baud, "divisor": link.divisor},
             "options": list(self.device.options),
             "columns_in_tables": self.soft_columns,
             **({"cpu": f"VexRiscv {self.soc.cpu}"} if self.soc else {}),
         }
+
+
+def _told(memory: Memory) -> dict[str, Any]:
+    """Return the fields of a memory that a file must have, or has otherwise than by default."""
+    found = {item.name: (getattr(memory, item.name), item.default) for item in fields(memory)}
+    return {name: value for name, (value, default) in found.items() if value != default}
 
 
 def board_verilog(

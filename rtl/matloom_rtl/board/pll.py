@@ -1,7 +1,7 @@
 """Dividers of the PLLs of three families: the nearest clock that their rules allow."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import chain
 
@@ -33,8 +33,6 @@ class PllRules:
     plls:
         What the feedback may divide, the best first: the output (`Pll`), the oscillator
         (`OscillatorPll`), or another output (`OtherOutputPll`).
-    second:
-        Whether another output has a divider of its own, of the same numbers.
     """
 
     name: str
@@ -46,7 +44,6 @@ class PllRules:
     oscillator_hz: tuple[int, int]
     output_hz: tuple[int, int]
     plls: "tuple[type[Pll], ...]"
-    second: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,14 +51,13 @@ class Pll:
     """Settings of a PLL.
 
     The output is the input / `input_divider` * `feedback_divider`, the oscillator `output_divider`
-    times as fast as the output. A second output divides it by `second_divider`; 0 for none.
+    times as fast as the output.
     """
 
     input_hz: int
     input_divider: int
     feedback_divider: int
     output_divider: int
-    second_divider: int = 0
 
     @classmethod
     def of(cls, multiple: int, settings: dict[str, int], rules: PllRules) -> "Pll | None":
@@ -88,13 +84,6 @@ class Pll:
     def oscillator_hz(self) -> Fraction:
         """The oscillator inside (VCO)."""
         return self.output_hz * self.output_divider
-
-    @property
-    def second_hz(self) -> Fraction:
-        """The clock of the second output; where there is none that of the first."""
-        if not self.second_divider:
-            return self.output_hz
-        return self.oscillator_hz / self.second_divider
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,7 +154,6 @@ ECP5_RULES = PllRules(
     oscillator_hz=(400_000_000, 800_000_000),
     output_hz=(10_000_000, 400_000_000),
     plls=(Pll, OtherOutputPll),
-    second=True,
 )
 
 #: rPLL of a GW2A or GW2AR, grade C8/I7 (data sheet DS226).
@@ -228,73 +216,33 @@ def _candidates(input_hz: int, wanted: Fraction, rules: PllRules, kind: type[Pll
                     yield pll
 
 
-def _with_second(plls: Iterator[Pll], wanted: Fraction, rules: PllRules) -> Iterator[Pll]:
-    """Yield settings with the dividers of the second output around a clock wanted of it."""
-    for pll in plls:
-        near = int(pll.oscillator_hz / wanted)
-        for divider in (near, near + 1):
-            if divider in rules.output_dividers:
-                found = replace(pll, second_divider=divider)
-                if _inside(found.second_hz, rules.output_hz):
-                    yield found
-
-
-def choose(
-    input_hz: int,
-    wanted_hz: int,
-    rules: PllRules,
-    tolerance: float = 0.02,
-    second_hz: int = 0,
-) -> Pll:
+def choose(input_hz: int, wanted_hz: int, rules: PllRules, tolerance: float = 0.02) -> Pll:
     """Return the settings whose clock is nearest to the one wanted.
 
-    With `second_hz` they have a second output, within the tolerance, too, and of equally near ones
-    as near as may be to that; the feedback is then the first one of the rules. Of equally near
-    settings those with the earlier feedback, of these that with the fastest phase detector, which
-    jitters least, and then the one whose oscillator is nearest to the middle of its range.
+    Of equally near settings those with the earlier feedback, of these that with the fastest phase
+    detector, which jitters least, and then the one whose oscillator is nearest to the middle of its
+    range.
 
     Errors
     ------
     ValueError
-        The rules allow nothing within the tolerance, a part of the clock wanted; or no second
-        output.
+        The rules allow nothing within the tolerance, a part of the clock wanted.
     """
-    if second_hz and not rules.second:
-        raise ValueError(f"a second clock must be left out with a PLL of the {rules.name}")
-    wanted, second = Fraction(wanted_hz), Fraction(second_hz)
-    kinds = rules.plls[:1] if second else rules.plls
-    candidates = chain.from_iterable(_candidates(input_hz, wanted, rules, kind) for kind in kinds)
-    if second:
-        candidates = _with_second(candidates, second, rules)
-    middle = sum(rules.oscillator_hz) / 2
-    ranked = sorted(
-        candidates,
+    wanted, middle = Fraction(wanted_hz), sum(rules.oscillator_hz) / 2
+    best = min(
+        chain.from_iterable(_candidates(input_hz, wanted, rules, kind) for kind in rules.plls),
         key=lambda pll: (
             abs(pll.output_hz - wanted),
-            abs(pll.second_hz - second),
             rules.plls.index(type(pll)),
             pll.input_divider,
             abs(pll.oscillator_hz - middle),
         ),
+        default=None,
     )
-
-    def near(pll: Pll) -> bool:
-        return abs(pll.output_hz - wanted) <= tolerance * wanted and (
-            not second or abs(pll.second_hz - second) <= tolerance * second
-        )
-
-    best = next(filter(near, ranked), None)
-    if best is None:
-        nearest = f"; the nearest is {_named(ranked[0])}" if ranked else ""
-        also = f" and {second_hz / 1e6:g} MHz of a second output" if second else ""
+    if best is None or abs(best.output_hz - wanted) > tolerance * wanted:
+        nearest = f"; the nearest is {float(best.output_hz) / 1e6:.3f} MHz" if best else ""
         raise ValueError(
             f"clock must be one that a PLL of the {rules.name} makes from "
-            f"{input_hz / 1e6:g} MHz, within {tolerance:.0%}, not {wanted_hz / 1e6:g} MHz"
-            f"{also}{nearest}"
+            f"{input_hz / 1e6:g} MHz, within {tolerance:.0%}, not {wanted_hz / 1e6:g} MHz{nearest}"
         )
     return best
-
-
-def _named(pll: Pll) -> str:
-    clocks = [pll.output_hz, *([pll.second_hz] if pll.second_divider else [])]
-    return " and ".join(f"{float(clock) / 1e6:.3f} MHz" for clock in clocks)

@@ -5,13 +5,16 @@ eighth of a cycle. Command and data pins have the same way from their registers 
 they change after the SDRAM's edge by the time that the clock is early (hold), and a word comes
 back tAC after that edge, in the cycle in which its register takes it. Registers in the pins rather
 than next to the controller, because nextpnr knows no time to a pin: their wires are of no account.
+
+With a gear of two the pins have DDR registers, the SDRAM's clock is twice that of all else and
+comes half of its own cycle late, so in the middle of each word; nothing in the fabric is as fast.
 """
 
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from amaranth.hdl import DomainRenamer, IOPort, Module
+from amaranth.hdl import Const, IOPort, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, connect, flipped
 
@@ -22,10 +25,7 @@ from matloom_rtl.sdram.controller import SdramController
 from matloom_rtl.sdram.merge import Merge
 from matloom_rtl.sdram.pins import SdramPinsSignature
 
-__all__ = ["PIN_CYCLES", "BoardSdram", "port_widths"]
-
-#: Registers in the pins: one outward, one inward.
-PIN_CYCLES = 2
+__all__ = ["BoardSdram", "port_widths"]
 
 #: Pins that are low where asserted.
 _ACTIVE_LOW = ("cs", "ras", "cas", "we")
@@ -45,7 +45,7 @@ def port_widths(part: str, wired: Collection[str] = ()) -> dict[str, int]:
 
 @dataclass(frozen=True, kw_only=True)
 class _DataPin:
-    """What the controller has for a data pin: its output, whether it drives, and its input."""
+    """What the controller has for a data pin: output words, whether it drives, input words."""
 
     o: Any
     oe: Any
@@ -53,7 +53,7 @@ class _DataPin:
 
 
 class BoardSdram(wiring.Component):
-    """Serve bursts from the SDRAM of a board, at the clock of `sync`; the bus may have another.
+    """Serve bursts from the SDRAM of a board, at the clock of `sync`, that of the bus.
 
     The ports ``sdram_`` and a name of `port_widths` belong to the top. A reset initialises the
     SDRAM anew, so that its contents are lost.
@@ -64,18 +64,17 @@ class BoardSdram(wiring.Component):
         As `load_sdram` takes it.
     family:
         That of the device, by `PIN_REGISTERS`.
-    clock_hz, bus_bits, burst_beats:
+    clock_hz, bus_bits, burst_beats, gear:
         As those of `SdramController`.
     wired:
         Signals without pins, because the board has them wired. Where these are the masks, beats
         that lack strobes are read before they are written (`Merge`).
-    bus:
-        Domain of the bus.
 
     Members
     -------
     clock: in
-        As fast as `sync`, and a little early.
+        As fast as `sync`, and a little early; with a gear of two twice as fast, and half of its
+        own cycle late.
     axi_read, axi_write: AxiReadSignature(bus_bits), AxiWriteSignature(bus_bits), in
         The bus.
     """
@@ -89,10 +88,10 @@ class BoardSdram(wiring.Component):
         bus_bits: int,
         burst_beats: int,
         wired: Collection[str] = (),
-        bus: str = "sync",
+        gear: int = 1,
     ):
-        self._domain = bus
-        self._registers = PIN_REGISTERS[family]
+        self._gear = gear
+        self._registers = PIN_REGISTERS[family, gear]
         self._widths = port_widths(part, wired)
         self._merge = Merge(bus_bits) if "dqm" in wired else None
         self._controller = SdramController(
@@ -100,8 +99,8 @@ class BoardSdram(wiring.Component):
             clock_hz=clock_hz,
             bus_bits=bus_bits,
             burst_beats=burst_beats,
-            pin_cycles=PIN_CYCLES,
-            bus=bus,
+            pin_cycles=self._registers.cycles,
+            gear=gear,
         )
         super().__init__(
             {
@@ -132,7 +131,7 @@ class BoardSdram(wiring.Component):
         if self._merge is None:
             return controller
         merge = self._merge
-        m.submodules.merge = merge if self._domain == "sync" else DomainRenamer(self._domain)(merge)
+        m.submodules.merge = merge
         connect(m, merge.memory_read, controller.axi_read)
         connect(m, merge.memory_write, controller.axi_write)
         return merge
@@ -141,9 +140,17 @@ class BoardSdram(wiring.Component):
         low = name in _ACTIVE_LOW
         for bit in range(len(port)):
             driven = ~value[bit] if low else value[bit]
-            self._registers.output(m, f"{name}_{bit}", driven, port[bit], begins=int(low))
+            words = (driven, *[Const(1) if low else driven] * (self._gear - 1))
+            if name == "dqm":
+                words = self._words(value, bit)
+            self._registers.output(m, f"{name}_{bit}", words, port[bit], begins=int(low))
 
     def _data_pins(self, m: Module, port: IOPort, dq):
         for bit in range(len(port)):
-            signals = _DataPin(o=dq.o[bit], oe=dq.oe, i=dq.i[bit])
+            o, i = self._words(dq.o, bit), self._words(dq.i, bit)
+            signals = _DataPin(o=o, oe=dq.oe, i=i)
             self._registers.bidirectional(m, f"dq_{bit}", signals, port[bit])
+
+    def _words(self, value, bit: int):
+        """Return the bits of a pin, of each word of a cycle."""
+        return value[bit :: len(value) // self._gear]

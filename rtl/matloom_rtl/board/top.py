@@ -1,14 +1,15 @@
 """The top of a board: PLL, reset, engine, link or processor, memory. No logic of its own."""
 
-from amaranth.hdl import ClockDomain, ClockSignal, DomainRenamer, Module, ResetInserter
+from amaranth.hdl import ClockDomain, ClockSignal, Module, ResetInserter
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect
 
 from matloom.arch.config import Config
 from matloom.arch.soc import MEMORY_BASE
-from matloom_rtl.board.clocking import Clocking, Reset, pll_for, reset_both
+from matloom_rtl.board.clocking import Clocking, Reset, pll_for
 from matloom_rtl.board.definition import Board
 from matloom_rtl.board.memory import BlockMemory
+from matloom_rtl.board.pin_registers import LEAST_GEARED_HZ
 from matloom_rtl.board.sdram import BoardSdram
 from matloom_rtl.bus.slice import BusSlice
 from matloom_rtl.fpga.vivado import BOARD_DEVICES
@@ -20,9 +21,6 @@ from matloom_rtl.soc.settings import SocSettings
 
 __all__ = ["BoardTop", "settings_for"]
 
-#: How many times as fast one clock may be as the other: resets have to last for both.
-_FARTHEST = 4
-
 
 def settings_for(board: Board, clock_hz: int | None = None, baud: int | None = None):
     """Return PLL and link of a board, at another clock or rate where one is given.
@@ -30,12 +28,17 @@ def settings_for(board: Board, clock_hz: int | None = None, baud: int | None = N
     Errors
     ------
     ValueError
-        The PLL cannot make the clocks, or the clock not the rate; clocks too far apart.
+        The PLL cannot make the clocks, or the clock not the rate; an SDRAM of two cycles in one
+        that is too slow for its pins.
     """
     family = BOARD_DEVICES[board.device].family
     clock_hz = clock_hz or board.clock_hz
-    pll = pll_for(family, board.input_hz, clock_hz, board.memory.clock_hz)
-    _check_ratio(board, float(pll.output_hz) / 1e6, float(pll.second_hz) / 1e6)
+    pll = pll_for(family, board.input_hz, clock_hz, board.memory.gear)
+    if board.memory.gear == 2 and pll.output_hz < LEAST_GEARED_HZ:
+        raise ValueError(
+            f"the clock of {board.name}, with memory.gear of 2, must be at least "
+            f"{LEAST_GEARED_HZ / 1e6:g} MHz, not {float(pll.output_hz) / 1e6:g} MHz"
+        )
     link = LinkSettings(
         clock_hz=round(pll.output_hz),
         board=board.name,
@@ -44,14 +47,6 @@ def settings_for(board: Board, clock_hz: int | None = None, baud: int | None = N
         baud=baud or board.baud,
     )
     return pll, link
-
-
-def _check_ratio(board: Board, engine_mhz: float, memory_mhz: float) -> None:
-    if not engine_mhz / _FARTHEST <= memory_mhz <= engine_mhz * _FARTHEST:
-        raise ValueError(
-            f"memory.clock_hz of {board.name} must be a quarter to four times of the engine's "
-            f"{engine_mhz:g} MHz, not {memory_mhz:g} MHz"
-        )
 
 
 class BoardTop(wiring.Component):
@@ -86,15 +81,13 @@ class BoardTop(wiring.Component):
         m.domains.sync = ClockDomain(reset_less=True)
         family = BOARD_DEVICES[self._board.device].family
         has_sdram = self._board.memory.kind == "sdram"
-        m.submodules.clocking = clocking = Clocking(family, self._pll, early=has_sdram)
+        m.submodules.clocking = clocking = Clocking(
+            family, self._pll, early=has_sdram, gear=self._board.memory.gear
+        )
         m.submodules.start = reset = Reset()
         m.submodules.linked = linked = self._linked()
         memory = self._sdram(m, clocking) if has_sdram else self._block_memory()
-        if self._pll.second_divider:
-            m.submodules.memory = DomainRenamer({"sync": "memory"})(memory)
-            self._clock_memory(m, clocking, reset)
-        else:
-            m.submodules.memory = ResetInserter(near_reset(m, reset.reset, "memory"))(memory)
+        m.submodules.memory = ResetInserter(near_reset(m, reset.reset, "memory"))(memory)
         m.d.comb += [
             clocking.source.eq(self.clk),
             ClockSignal().eq(clocking.clock),
@@ -114,15 +107,6 @@ class BoardTop(wiring.Component):
         connect(m, bus.axi_write, memory.axi_write)
         return m
 
-    def _clock_memory(self, m: Module, clocking: Clocking, reset: Reset):
-        """Clock and reset the domains on both sides of the crossing."""
-        m.domains += [ClockDomain("bus"), ClockDomain("memory")]
-        m.d.comb += [
-            ClockSignal("bus").eq(clocking.clock),
-            ClockSignal("memory").eq(clocking.memory),
-        ]
-        reset_both(m, reset.reset)
-
     def _linked(self):
         if self._soc is None:
             return LinkedCore(self._config, self._link)
@@ -136,11 +120,11 @@ class BoardTop(wiring.Component):
         memory = BoardSdram(
             self._board.memory.part,
             family=BOARD_DEVICES[self._board.device].family,
-            clock_hz=round(self._pll.second_hz),
+            clock_hz=round(self._pll.output_hz),
             bus_bits=self._config.bus_bits,
             burst_beats=self._config.burst_beats,
             wired=self._board.memory.wired,
-            bus="bus" if self._pll.second_divider else "sync",
+            gear=self._board.memory.gear,
         )
         m.d.comb += memory.clock.eq(clocking.early)
         return memory

@@ -19,7 +19,7 @@ def datapath(unit: DataPath) -> Claim:
     m = Module()
     m.submodules.unit = unit
     plan = unit._plan
-    latency, burst, width = plan.timing.cas_latency, plan.burst, plan.part.data_bits
+    latency, burst, width = plan.waits.cas_latency, plan.burst, plan.word_bits
     pipeline = Pipeline(m, unit.latency)
     _sends(m, unit, burst)
     # READ stands at the pins a cycle after it is given; its first word comes so long after that.
@@ -36,7 +36,7 @@ def datapath(unit: DataPath) -> Claim:
 
 def _sends(m: Module, unit: DataPath, burst: int) -> None:
     """Claim the words of a WRITE from the cycle after it on, and that no other byte is driven."""
-    width, data = unit._plan.part.data_bits, unit.write_data
+    width, data = unit._plan.word_bits, unit.write_data
     beat, ago, was_ready = (
         Signal.like(data.as_value()),
         Signal(range(burst + 1), init=burst),

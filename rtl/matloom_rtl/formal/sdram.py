@@ -75,7 +75,7 @@ def _chunks(m: Module, port, parts: Parts, rules: Rules) -> None:
         m.d.sync += [place.eq(place + 1), left.eq(rest)]
     with m.If(late):
         m.d.sync += [now.eq(coming), place.eq(coming.place.beat), left.eq(coming.count + 1)]
-    column, row = place << (plan.burst - 1).bit_length(), now.place.row
+    column, row = place << (plan.columns - 1).bit_length(), now.place.row
     beat, chunk = Mux(late, coming.place.beat, place + given.column), layout(Mux(late, coming, now))
     inner = parts.chunk
     m.d.comb += [
@@ -99,13 +99,19 @@ def _chunks(m: Module, port, parts: Parts, rules: Rules) -> None:
     ]
 
 
-def short(part: SdramPart, *, clock_hz: int, bus_bits: int) -> SdramController:
+def short(part: SdramPart, *, clock_hz: int, bus_bits: int, gear: int = 1) -> SdramController:
     """Return a controller of chunks of two beats that is up and refreshes within few cycles."""
-    plan = Plan(part=part, timing=part.timing(clock_hz), bus_bits=bus_bits, chunk_beats=2)
-    due = plan.longest_wait + 1
+    timing = part.timing_of_gear(clock_hz, gear)
+    plan = Plan(part=part, timing=timing, bus_bits=bus_bits, chunk_beats=2, gear=gear)
+    due = gear * (plan.longest_wait + 1)
     timing = replace(plan.timing, power_up=4, refresh_due=due, refresh=due + 1, initial_refreshes=2)
     return SdramController(
-        part, clock_hz=clock_hz, bus_bits=bus_bits, burst_beats=plan.chunk_beats, timing=timing
+        part,
+        clock_hz=clock_hz,
+        bus_bits=bus_bits,
+        burst_beats=plan.chunk_beats,
+        timing=timing,
+        gear=gear,
     )
 
 
@@ -116,12 +122,14 @@ def _boards() -> dict[str, Callable[[], SdramController]]:
         memory, config = board.memory, load_config(board.config)
         if memory.part:
             name = f"{memory.part}, {board.clock_hz / 10**6:g} MHz, {config.bus_bits} bits"
+            name += ", two of its cycles in one" if memory.gear == 2 else ""
             found[name] = partial(
                 SdramController,
                 load_sdram(memory.part),
                 clock_hz=board.clock_hz,
                 bus_bits=config.bus_bits,
                 burst_beats=config.burst_beats,
+                gear=memory.gear,
             )
     return found
 

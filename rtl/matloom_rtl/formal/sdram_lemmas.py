@@ -85,18 +85,18 @@ def _rows(m: Module, parts: Parts, rules: Rules) -> None:
 
 def _waits(m: Module, parts: Parts, rules: Rules) -> None:
     """Lemmas: what is still to wait, and how long ago its reason was."""
-    timing, burst, which = rules.timing, rules.plan.burst, rules.which
+    plan, timing, which = rules.plan, rules.waits, rules.which
+    burst = plan.burst
     since = {name: each.now for name, each in rules.since.items()}
     settling, held = _of(which, parts.settling), _of(which, parts.held)
     is_open = _of(which, parts.opens)
-    reading, writing = timing.read_precharge, timing.write_precharge
     m.d.comb += [
         implies(is_open, since["activate"] + settling >= timing.rcd - 1),
         implies(~is_open, since["precharge"] + settling >= timing.rp - 1),
         Assert(since["activate"] + held >= rules.longest_row - 1),
         implies(parts.sequence_in("Wait", "Close"), held == 0),
-        Assert(since["read"] + held >= burst - 2 + reading),
-        Assert(since["write"] + held >= burst - 2 + writing),
+        Assert(since["read"] + held >= plan.read_held - 1),
+        Assert(since["write"] + held >= plan.write_held - 1),
         implies(~is_open, since["activate"] >= rules.longest_row + since["precharge"]),
         implies(
             parts.active | (since["any_column"] < burst),
@@ -122,7 +122,7 @@ def _waits(m: Module, parts: Parts, rules: Rules) -> None:
 
 def _sequence(m: Module, parts: Parts, rules: Rules) -> None:
     """Lemmas: initialisation and pauses, by the state of the sequence."""
-    timing, at, up = rules.timing, parts.sequence_in, rules.up
+    timing, at, up = rules.waits, parts.sequence_in, rules.up
     since = {name: each.now for name, each in rules.since.items()}
     distance, refreshed = timing.refresh_due, rules.refreshed
     waited = parts.wait * distance + rules.clock
@@ -162,9 +162,9 @@ def _sequence(m: Module, parts: Parts, rules: Rules) -> None:
 
 def _deadline(m: Module, parts: Parts, rules: Rules) -> None:
     """Lemmas: how long a refresh that is due waits at most, from the state of everything."""
-    timing, plan, clock, at = rules.timing, rules.plan, rules.clock, parts.sequence_in
+    timing, plan, clock, at = rules.waits, rules.plan, rules.clock, parts.sequence_in
     burst, chunk, ready = plan.burst, parts.chunk, parts.ready
-    tail = burst + max(timing.read_precharge, timing.write_precharge)
+    tail = 1 + max(plan.read_held, plan.write_held)
     longest = max(timing.rcd, timing.rp, burst, timing.cas_latency + burst + 1)
     limit = 3 + max(longest + plan.chunk_beats * burst + tail, rules.longest_row)
     settled = _of(chunk.place.bank, parts.settling)

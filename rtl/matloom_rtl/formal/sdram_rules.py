@@ -49,7 +49,9 @@ class Commands:
 class Rules:
     """Hold every command against the rules: times, order, open rows, refreshes, data pins.
 
-    `which`, a free input that stays, is the bank: what holds for it holds for each.
+    `which`, a free input that stays, is the bank: what holds for it holds for each. Times are those
+    of the SDRAM's own cycles, of which each of the controller's has `plan.gear`, the command in
+    the first.
 
     Members
     -------
@@ -61,7 +63,7 @@ class Rules:
 
     def __init__(self, m: Module, unit: SdramController):
         plan, pins = unit.plan, unit.pins
-        self.plan, self.pins, self.timing = plan, pins, plan.timing
+        self.plan, self.pins, self.timing, self.waits = plan, pins, plan.timing, plan.waits
         self.which, was, begun = (Signal(plan.bank_bits) for _ in range(3))
         m.d.sync += [was.eq(self.which), begun.eq(1)]
         m.d.comb += Assume(~begun.any() | (self.which == was))
@@ -81,13 +83,13 @@ class Rules:
         self._data(m)
 
     def _count(self, m: Module) -> dict:
-        timing, given, burst = self.timing, self.given, self.plan.burst
+        timing, given, burst = self.waits, self.given, self.plan.burst
         self.longest_row = max(timing.ras, timing.rc - timing.rp)
         events = {
             "activate": (self.opens, self.longest_row + timing.rp),
             "precharge": (self.closes, timing.rp),
-            "read": (given.read & self.mine, burst + timing.read_precharge),
-            "write": (given.write & self.mine, burst + timing.write_precharge),
+            "read": (given.read & self.mine, self.plan.read_held + 1),
+            "write": (given.write & self.mine, self.plan.write_held + 1),
             "any_activate": (given.activate, timing.rrd),
             "any_column": (given.column, burst),
             "any_read": (given.read, timing.cas_latency + 2 * burst + 2),
@@ -99,8 +101,8 @@ class Rules:
 
     def _times(self, m: Module) -> None:
         """Claim the least times from command to command."""
-        timing, burst = self.timing, self.plan.burst
-        since = {name: each.before for name, each in self.since.items()}
+        timing, columns, gear = self.timing, self.plan.columns, self.plan.gear
+        since = {name: gear * each.before for name, each in self.since.items()}
         column = self.given.column & self.mine
         m.d.comb += [
             # tRCD, tRP, tRC, tRRD, tRFC.
@@ -112,24 +114,24 @@ class Rules:
             implies(self.given.refresh | self.given.mode, since["precharge"] >= timing.rp),
             # tRAS, tWR, and the end of a READ.
             implies(self.closes & self.is_open, since["activate"] >= timing.ras),
-            implies(self.closes, since["write"] >= burst - 1 + timing.wr),
-            implies(self.closes, since["read"] >= burst - 1 + timing.read_precharge),
+            implies(self.closes, since["write"] >= columns - 1 + timing.wr),
+            implies(self.closes, since["read"] >= columns - 1 + timing.read_precharge),
             # tMRD, and a burst that is not cut short.
             implies(self.given.any, since["mode"] >= timing.mrd),
-            implies(self.given.column, since["any_column"] >= burst),
+            implies(self.given.column, since["any_column"] >= columns),
         ]
 
     def _order(self, m: Module, unit: SdramController) -> None:
         """Claim what must be open or closed, and the initialisation."""
-        given, timing = self.given, self.timing
+        given, timing = self.given, self.waits
         self.up, self.refreshed = Signal(range(timing.power_up + 1)), Signal(range(16))
-        self.mode_set, shift = Signal(), (self.plan.burst - 1).bit_length()
+        self.mode_set, shift = Signal(), (self.plan.columns - 1).bit_length()
         m.d.sync += self.up.eq(Mux(self.up == timing.power_up, self.up, self.up + 1))
         with m.If(given.refresh & (self.refreshed != timing.initial_refreshes)):
             m.d.sync += self.refreshed.eq(self.refreshed + 1)
         with m.If(given.mode):
             m.d.sync += self.mode_set.eq(1)
-        value = timing.cas_latency << 4 | shift
+        value = self.timing.cas_latency << 4 | shift
         m.d.comb += [
             implies(given.column & self.mine, self.is_open),
             implies(self.opens, ~self.is_open),
@@ -145,7 +147,8 @@ class Rules:
 
     def _refreshes(self, m: Module, unit: SdramController) -> None:
         """Claim that each refresh that was due is done before the next is."""
-        distance = self.timing.refresh_due
+        distance = self.waits.refresh_due
+        assert self.plan.gear * distance <= self.timing.refresh_due
         self.clock, late = Signal(range(distance)), Signal()
         self.wraps = self.clock == distance - 1
         m.d.sync += self.clock.eq(Mux(self.wraps, 0, self.clock + 1))
@@ -158,12 +161,13 @@ class Rules:
 
     def _data(self, m: Module) -> None:
         """Claim when words are driven, and that no others are at the pins then."""
-        since, burst, latency = self.since, self.plan.burst, self.timing.cas_latency
+        since, burst, gear = self.since, self.plan.burst, self.plan.gear
+        least = self.timing.cas_latency + self.plan.columns
         read, written = since["any_read"].now, since["any_write"].now
         m.d.comb += [
             Assert(self.pins.dq.oe == (written < burst)),
             # The last word that was read has left the pins when WRITE comes, a cycle before.
-            implies(self.pins.dq.oe, read - written > latency + burst),
+            implies(self.pins.dq.oe, gear * (read - written) > least),
         ]
 
     def reach(self) -> list:

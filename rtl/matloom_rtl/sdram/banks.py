@@ -1,6 +1,6 @@
 """What each bank allows: which row is open, and how long it has to wait for which command."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.hdl import Array, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -55,9 +55,8 @@ class Banks(wiring.Component):
         m.submodules.rows = rows = Memory(shape=plan.row_bits, depth=banks, init=[])
         write, read = rows.write_port(), rows.read_port(domain="comb")
         is_open = Array(Signal(name=f"open_{index}") for index in range(banks))
-        over = int(plan.quick)
-        settled = Array(Signal(name=f"settled_{index}", init=over) for index in range(banks))
-        free = Array(Signal(name=f"free_{index}", init=over) for index in range(banks))
+        settled = Array(Signal(name=f"settled_{index}") for index in range(banks))
+        free = Array(Signal(name=f"free_{index}") for index in range(banks))
         m.d.comb += [
             write.addr.eq(self.row_bank),
             write.data.eq(self.row),
@@ -77,7 +76,7 @@ class Banks(wiring.Component):
         return m
 
     def _bank(self, m: Module, index, is_open, settled, free):
-        timing, burst = self._plan.timing, self._plan.burst
+        plan, timing = self._plan, self._plan.waits
         activate, precharge = Signal(name=f"activate_{index}"), Signal(name=f"precharge_{index}")
         chosen = self.row_bank == index
         m.d.comb += [
@@ -88,28 +87,21 @@ class Banks(wiring.Component):
             m.d.sync += is_open.eq(activate)
         ras = max(timing.ras, timing.rc - timing.rp)
         waits = ((activate, timing.rcd), (precharge, timing.rp))
-        _wait(m, f"settling_{index}", settled, waits, quick=self._plan.quick)
+        _wait(m, f"settling_{index}", settled, waits)
         used = self.column_bank == index
         waits = (
             (activate, ras),
-            (self.read & used, burst - 1 + timing.read_precharge),
-            (self.write & used, burst - 1 + timing.write_precharge),
+            (self.read & used, plan.read_held),
+            (self.write & used, plan.write_held),
         )
-        _wait(m, f"held_{index}", free, waits, quick=self._plan.quick)
+        _wait(m, f"held_{index}", free, waits)
 
 
-def _wait(m: Module, name: str, over, waits, *, quick: bool):
-    """Drive `over`: all waits are over, of which each began with its event, in cycles.
-
-    With `quick` it is a register, which begins with 1; it says the same.
-    """
+def _wait(m: Module, name: str, over, waits):
+    """Drive `over`: all waits are over, of which each began with its event, in cycles."""
     count = Signal(range(max(cycles for _, cycles in waits)), name=name)
     less = Mux(over, 0, count - 1)
-    if quick:
-        begins = Cat(event for event, cycles in waits if cycles > 1).any()
-        m.d.sync += over.eq((over | (count == 1)) & ~begins)
-    else:
-        m.d.comb += over.eq(count == 0)
+    m.d.comb += over.eq(count == 0)
     m.d.sync += count.eq(less)
     for event, cycles in waits:
         with m.If(event & (count < cycles)):

@@ -53,7 +53,7 @@ class Columns(wiring.Component):
         ends, go = Signal(), Signal()
         free = self._spacing(m, go, plan.burst)
         # READ at t has its last data at t + CL + burst - 1; the pins rest for a cycle.
-        turned = self._spacing(m, self.read, plan.timing.cas_latency + plan.burst + 1)
+        turned = self._spacing(m, self.read, plan.waits.cas_latency + plan.burst + 1)
         m.d.comb += [
             self.i.ready.eq(~self.active | ends),
             self.want.eq(self.active & self.settled & free & (~chunk.write | turned)),
@@ -77,14 +77,8 @@ class Columns(wiring.Component):
 
     def _spacing(self, m: Module, event, cycles: int):
         """Return whether an event, if any, was `cycles` cycles ago or more."""
-        quick = self._plan.quick
-        count, over = Signal(range(max(cycles, 2))), Signal(init=int(quick))
-        if quick and cycles > 1:
-            m.d.sync += over.eq((over | (count == 1)) & ~event)
-        elif quick:
-            m.d.comb += over.eq(1)
-        else:
-            m.d.comb += over.eq(count == 0)
+        count, over = Signal(range(max(cycles, 2))), Signal()
+        m.d.comb += over.eq(count == 0)
         m.d.sync += count.eq(Mux(over, 0, count - 1))
         with m.If(event):
             m.d.sync += count.eq(cycles - 1)

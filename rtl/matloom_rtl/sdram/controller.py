@@ -1,19 +1,18 @@
 """The SDRAM controller: AXI4 on one side, the pins of an SDRAM on the other."""
 
-from types import SimpleNamespace
-
-from amaranth.hdl import Cat, Const, DomainRenamer, Module, Signal
+from amaranth.hdl import Cat, Const, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from matloom.arch.sdram import SdramPart, SdramTiming
+from matloom.arch.sdram import SdramPart
+from matloom.arch.sdram_timing import SdramTiming
 from matloom_rtl.bus.axi import AxiReadSignature, AxiWriteSignature
 from matloom_rtl.sdram.banks import Banks
 from matloom_rtl.sdram.columns import Columns
 from matloom_rtl.sdram.datapath import DataPath
 from matloom_rtl.sdram.opener import Opener
 from matloom_rtl.sdram.pins import Plan, SdramPinsSignature
-from matloom_rtl.sdram.port import MEMORY, Port
+from matloom_rtl.sdram.port import Port
 from matloom_rtl.sdram.sequence import Sequence
 
 __all__ = ["SdramController"]
@@ -40,13 +39,6 @@ class SdramController(wiring.Component):
     Stalls: before `ready`, bursts wait. A reset forgets bursts under way and initialises again;
     what the SDRAM holds is then unknown, because it was not refreshed meanwhile.
 
-    **Two clocks.** Where `bus` is another domain than `sync`, the bus has that one's clock and the
-    SDRAM, with all else, that of `sync`: the port crosses (`Port`, which says how both are reset).
-    A read of an open row has its first beat 8 cycles of the bus and 8 + CAS latency +
-    columns of a beat + `pin_cycles` of the SDRAM after its address, a burst of one chunk its
-    response 7 of the bus and 7 + the columns of its beats but one after its last beat; either up
-    to a cycle of each clock earlier. Throughput is that of the pins or of the bus.
-
     Parameters
     ----------
     part:
@@ -62,15 +54,18 @@ class SdramController(wiring.Component):
         Registers at the pins that the board adds, outward and inward together, and whole cycles of
         skew of the SDRAM's clock: 0 where the first edge after a command's is the SDRAM's.
     timing:
-        In place of what `part` demands at `clock_hz`.
-    bus:
-        Domain of the bus.
+        In place of what `part` demands at `clock_hz`, in cycles of the SDRAM.
+    gear:
+        Cycles of the SDRAM in each of `sync`: with 2, `dq` and `dqm` have two words, the SDRAM's
+        clock is twice `clock_hz`, its CAS latency 3, and all of its commands are given in the first
+        of both cycles. Who is at the pins shows the words of both
+        (`matloom_rtl.board.double_pins`).
 
     Members
     -------
     axi_read, axi_write: AxiReadSignature(bus_bits), AxiWriteSignature(bus_bits), in
         The bus, from the initiator's view.
-    pins: SdramPinsSignature(part), out
+    pins: SdramPinsSignature(part, gear), out
         To the SDRAM: all outputs are registers, inputs go to registers.
     ready: out
         The initialisation is over.
@@ -85,22 +80,21 @@ class SdramController(wiring.Component):
         burst_beats: int = 32,
         pin_cycles: int = 0,
         timing: SdramTiming | None = None,
-        bus: str = "sync",
+        gear: int = 1,
     ):
-        self._bus = bus
         self.plan = Plan(
             part=part,
-            timing=timing or part.timing(clock_hz),
+            timing=timing or part.timing_of_gear(clock_hz, gear),
             bus_bits=bus_bits,
             chunk_beats=burst_beats,
             pin_cycles=pin_cycles,
-            quick=bus != "sync",
+            gear=gear,
         )
         super().__init__(
             {
                 "axi_read": In(AxiReadSignature(bus_bits)),
                 "axi_write": In(AxiWriteSignature(bus_bits)),
-                "pins": Out(SdramPinsSignature(part)),
+                "pins": Out(SdramPinsSignature(part, gear)),
                 "ready": Out(1),
             }
         )
@@ -108,7 +102,7 @@ class SdramController(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         plan = self.plan
-        port = self._port(m)
+        m.submodules.port = port = Port(plan)
         m.submodules.opener = opener = Opener(plan)
         m.submodules.columns = columns = Columns(plan)
         m.submodules.banks = banks = Banks(plan)
@@ -119,35 +113,9 @@ class SdramController(wiring.Component):
         connect(m, port.chunks, opener.i)
         connect(m, opener.o, columns.i)
         self._rows(m, opener, columns, banks, sequence)
-        given = self._late(m, columns, "read", "write", "final", "id", "bank", "beat")
-        self._data(m, port, given, datapath, sequence)
-        self._command(
-            m,
-            self._late(m, opener, "bank", "row"),
-            given,
-            self._late(m, banks, "activate", "precharge"),
-            self._late(m, sequence, "precharge_all", "refresh", "mode"),
-        )
+        self._data(m, port, columns, datapath, sequence)
+        self._command(m, opener, columns, banks, sequence)
         return m
-
-    def _late(self, m: Module, unit, *names: str):
-        """Return signals of a unit; of a fast clock a cycle later: all that pins and data hear of.
-
-        What decides on a command is slow, and so are the ways from it.
-        """
-        if not self.plan.quick:
-            return unit
-        late = {name: Signal.like(getattr(unit, name), name=f"late_{name}") for name in names}
-        m.d.sync += [late[name].eq(getattr(unit, name)) for name in names]
-        return SimpleNamespace(**late)
-
-    def _port(self, m: Module) -> Port:
-        if self._bus == "sync":
-            m.submodules.port = port = Port(self.plan)
-        else:
-            port = Port(self.plan, crosses=True)
-            m.submodules.port = DomainRenamer({"sync": self._bus, MEMORY: "sync"})(port)
-        return port
 
     def _rows(self, m: Module, opener, columns, banks, sequence):
         """Who may give a command in this cycle; the banks hear of it."""
@@ -201,7 +169,7 @@ class SdramController(wiring.Component):
         """Registers of the command pins."""
         plan, pins = self.plan, self.pins
         command, bank, address = Signal(4), Signal(plan.bank_bits), Signal(len(pins.a))
-        shift = (plan.burst - 1).bit_length()
+        shift = (plan.columns - 1).bit_length()
         column = Cat(Const(0, shift), columns.beat) if shift else columns.beat
         mode = plan.timing.cas_latency << 4 | shift
         m.d.comb += [pins.clk_en.eq(1), Cat(pins.cs, pins.ras, pins.cas, pins.we).eq(command)]

@@ -32,7 +32,7 @@ class DataPath(wiring.Component):
 
     def __init__(self, plan: Plan):
         self._plan = plan
-        bits, pins = plan.bus_bits, plan.part.data_bits
+        bits, pins = plan.bus_bits, plan.word_bits
         super().__init__(
             {
                 **{name: In(1) for name in ("write", "read", "final", "id", "ready")},
@@ -50,7 +50,7 @@ class DataPath(wiring.Component):
     def latency(self) -> int:
         """Return the cycles from READ given to its beat."""
         plan = self._plan
-        return plan.timing.cas_latency + 2 + plan.pin_cycles + plan.burst - 1
+        return plan.waits.cas_latency + 2 + plan.pin_cycles + plan.burst - 1
 
     def elaborate(self, platform):
         m = Module()
@@ -59,7 +59,7 @@ class DataPath(wiring.Component):
         return m
 
     def _send(self, m: Module):
-        width, burst = self._plan.part.data_bits, self._plan.burst
+        width, burst = self._plan.word_bits, self._plan.burst
         beat = self.write_data
         # What is left of a beat once its first word has gone.
         words = Signal((burst - 1) * width, reset_less=True)
@@ -81,7 +81,7 @@ class DataPath(wiring.Component):
             ]
 
     def _gather(self, m: Module):
-        width, burst = self._plan.part.data_bits, self._plan.burst
+        width, burst = self._plan.word_bits, self._plan.burst
         caught = Signal(burst * width, reset_less=True)
         m.d.sync += caught.eq(Cat(caught[width:], self.dq_i))
         passing = Cat(self.read, self.final, self.id)

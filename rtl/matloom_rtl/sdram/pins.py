@@ -1,11 +1,13 @@
 """What the controller's units say to each other, and the pins of an SDRAM."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from matloom.arch.sdram import InvalidSdram, SdramPart, SdramTiming
+from matloom.arch.sdram import InvalidSdram, SdramPart
+from matloom.arch.sdram_timing import SdramTiming
 
 __all__ = ["Plan", "SdramPinsSignature"]
 
@@ -13,7 +15,9 @@ __all__ = ["Plan", "SdramPinsSignature"]
 class SdramPinsSignature(wiring.Signature):
     """Pins of an SDRAM from the controller's view, registered both ways; the clock is the board's.
 
-    `cs`, `ras`, `cas` and `we` are 1 where asserted: the pins themselves are active low.
+    `cs`, `ras`, `cas` and `we` are 1 where asserted: the pins themselves are active low. With a
+    `gear` of two the SDRAM has two cycles in each of the controller's: a command is for the first,
+    and data have the words of both, the first one low.
 
     Members
     -------
@@ -22,25 +26,22 @@ class SdramPinsSignature(wiring.Signature):
     ba, a: out
         Bank, and row or column.
     dqm: out
-        Bit k masks byte k.
+        Bit k masks byte k of what `dq` has.
     dq: in, out and out-enable
         Data: `i`, `o`, and `oe` while the controller drives.
     """
 
-    def __init__(self, part: SdramPart):
-        self.part = part
+    def __init__(self, part: SdramPart, gear: int = 1):
+        self.part, self.gear = part, gear
+        bits = gear * part.data_bits
         names = ("clk_en", "cs", "ras", "cas", "we")
         super().__init__(
             {
                 **{name: Out(1) for name in names},
                 "ba": Out((part.banks - 1).bit_length()),
                 "a": Out(max(11, (part.rows - 1).bit_length())),
-                "dqm": Out(part.data_bits // 8),
-                "dq": Out(
-                    wiring.Signature(
-                        {"i": In(part.data_bits), "o": Out(part.data_bits), "oe": Out(1)}
-                    )
-                ),
+                "dqm": Out(bits // 8),
+                "dq": Out(wiring.Signature({"i": In(bits), "o": Out(bits), "oe": Out(1)})),
             }
         )
 
@@ -51,8 +52,8 @@ class Plan:
 
     `chunk_beats` is the longest run of bus beats that is served without asking again: AXI bursts
     are cut at its multiples. `pin_cycles` are the registers between the controller and the pins
-    that it does not know of, outward and inward together. `quick` has a register for each wait that
-    is over, for a fast clock.
+    that it does not know of, outward and inward together. `timing` counts cycles of the SDRAM, of
+    which each of the controller's has `gear`; all else counts the controller's.
     """
 
     part: SdramPart
@@ -60,24 +61,30 @@ class Plan:
     bus_bits: int
     chunk_beats: int
     pin_cycles: int = 0
-    quick: bool = False
+    gear: int = 1
 
     def __post_init__(self):
-        if self.bus_bits not in (32, 64, 128) or self.bus_bits < self.part.data_bits:
-            raise InvalidSdram(f"bus_bits must be 32, 64 or 128, not {self.bus_bits}")
+        if self.gear not in (1, 2):
+            raise InvalidSdram(f"gear must be 1 or 2, not {self.gear}")
+        if self.gear == 2 and self.timing.cas_latency != 3:
+            latency = self.timing.cas_latency
+            raise InvalidSdram(f"cas_latency must be 3 with a gear of 2, not {latency}")
+        if self.bus_bits not in (32, 64, 128) or self.bus_bits < self.word_bits:
+            geared = f" and {self.word_bits} at least with a gear of 2" if self.gear == 2 else ""
+            raise InvalidSdram(f"bus_bits must be 32, 64 or 128{geared}, not {self.bus_bits}")
         row_beats = 8 * self.part.row_bytes // self.bus_bits
         beats = self.chunk_beats
         if beats < 2 or beats & (beats - 1) or beats > min(row_beats, 256):
             most = min(row_beats, 256)
             raise InvalidSdram(f"chunk_beats must be a power of two, 2 to {most}, not {beats}")
-        if not 0 <= self.pin_cycles <= 3:
-            raise InvalidSdram(f"pin_cycles must be 0 to 3, not {self.pin_cycles}")
-        if self.timing.rrd > self.activate_distance:
+        if not 0 <= self.pin_cycles <= 5:
+            raise InvalidSdram(f"pin_cycles must be 0 to 5, not {self.pin_cycles}")
+        if self.waits.rrd > self.activate_distance:
             most = self.activate_distance
-            raise InvalidSdram(f"rrd must be at most {most} cycles, not {self.timing.rrd}")
-        if self.timing.refresh_due <= self.longest_wait:
+            raise InvalidSdram(f"rrd must be at most {most} cycles, not {self.waits.rrd}")
+        if self.waits.refresh_due <= self.longest_wait:
             raise InvalidSdram(
-                f"chunk_beats must let a refresh in every {self.timing.refresh_due} cycles, "
+                f"chunk_beats must let a refresh in every {self.waits.refresh_due} cycles, "
                 f"not {beats}: a chunk may take {self.longest_wait}"
             )
 
@@ -89,14 +96,39 @@ class Plan:
     @property
     def longest_wait(self) -> int:
         """Return the most cycles for which a refresh waits: a chunk, and rows to open and close."""
-        timing = self.timing
-        rows = timing.rcd + timing.ras + timing.rp + timing.wr + timing.cas_latency
-        return self.chunk_beats * self.burst + rows + 2 * timing.rfc + 8
+        waits = self.waits
+        rows = waits.rcd + waits.ras + waits.rp + waits.wr + waits.cas_latency
+        return self.chunk_beats * self.burst + rows + 2 * waits.rfc + 8
+
+    @cached_property
+    def waits(self) -> SdramTiming:
+        """Return what the SDRAM demands in cycles of the controller."""
+        return self.timing.geared(self.gear)
+
+    @property
+    def word_bits(self) -> int:
+        """Return the bits that pass the data pins in a cycle."""
+        return self.gear * self.part.data_bits
+
+    @property
+    def columns(self) -> int:
+        """Return the columns of a bus beat, which is the SDRAM's burst length: 1, 2, 4 or 8."""
+        return self.bus_bits // self.part.data_bits
 
     @property
     def burst(self) -> int:
-        """Return the columns of a bus beat, which is the SDRAM's burst length: 1, 2, 4 or 8."""
-        return self.bus_bits // self.part.data_bits
+        """Return the cycles of a bus beat."""
+        return self.bus_bits // self.word_bits
+
+    @property
+    def read_held(self) -> int:
+        """Return the cycles from READ to PRECHARGE of its bank."""
+        return -(-(self.columns - 1 + self.timing.read_precharge) // self.gear)
+
+    @property
+    def write_held(self) -> int:
+        """Return the cycles from WRITE to PRECHARGE of its bank."""
+        return -(-(self.columns - 1 + self.timing.write_precharge) // self.gear)
 
     @property
     def bank_bits(self) -> int:

@@ -1,8 +1,8 @@
 """The AXI side: holds data, and lets a chunk go on only when nothing on the bus can hold it up."""
 
-from amaranth.hdl import Cat, DomainRenamer, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.fifo import AsyncFIFO, AsyncFIFOBuffered, SyncFIFO, SyncFIFOBuffered
+from amaranth.lib.fifo import SyncFIFO, SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from matloom_rtl.bus.axi import AxiReadSignature, AxiWriteSignature
@@ -10,10 +10,7 @@ from matloom_rtl.memory.skid_buffer import SkidBuffer
 from matloom_rtl.sdram.chunks import Chunks
 from matloom_rtl.sdram.pins import Plan
 
-__all__ = ["MEMORY", "Port"]
-
-#: Domain of what is below a port that crosses a clock, for who instantiates it to rename.
-MEMORY = "memory"
+__all__ = ["Port"]
 
 #: Chunks of data that each direction holds: one at the pins, one after it, and one on the bus.
 _CHUNKS = 4
@@ -23,12 +20,6 @@ _RUN = 128
 
 #: Responses that may wait for the bus.
 _RESPONSES = 8
-
-#: Chunks between the clocks.
-_CROSSING = 4
-
-#: Beats that still come when a queue's level is seen to be too high, and more.
-_LATE = 5
 
 
 class Port(wiring.Component):
@@ -40,25 +31,8 @@ class Port(wiring.Component):
     take turns of `_RUN` columns, or one chunk, where both may go. A read whose address came after
     the response of a write sees it: all chunks are served in the order in which they go.
 
-    **Crossing.** With `crosses` all that is below has a clock of its own, `MEMORY`. Each of
-    `chunks`, `write_data`, `read_data` and `written` passes a queue whose pointers cross in Gray
-    code, and nothing else does. Places are counted on the bus' side alone. What a promise rests on
-    crosses first: a beat enters its queue four cycles before the chunk that takes it, a place is
-    free as many before the chunk that fills it, and both kinds of queue have two registers in each
-    direction. So none of them is found empty or full by who does not look. A reset must be one of
-    both clocks: for two cycles of either at the same time, and below it must end by the second
-    edge of `MEMORY` after it has ended here, when the queues show what has come.
-
-    Latency: 3 cycles to `chunks`, 3 from `read_data`; a queue that crosses takes one cycle of the
-    clock it comes from and two to three of the other. Throughput: a beat a cycle each way, a chunk
+    Latency: 3 cycles to `chunks`, 3 from `read_data`. Throughput: a beat a cycle each way, a chunk
     in three cycles.
-
-    Parameters
-    ----------
-    plan:
-        The controller's.
-    crosses:
-        What is below `axi_read` and `axi_write` belongs to `MEMORY`.
 
     Members
     -------
@@ -73,8 +47,8 @@ class Port(wiring.Component):
         The last beat of a burst has been taken.
     """
 
-    def __init__(self, plan: Plan, crosses: bool = False):
-        self._plan, self._crosses = plan, crosses
+    def __init__(self, plan: Plan):
+        self._plan = plan
         bits = plan.bus_bits
         super().__init__(
             {
@@ -89,15 +63,9 @@ class Port(wiring.Component):
                 "written_id": In(1),
             }
         )
-        # What `chunks` shows, or the stream before its queue.
-        self._chosen = self.chunks
-        if crosses:
-            self._chosen = stream.Signature(plan.chunk_layout).create(path=("chosen",))
 
     def elaborate(self, platform):
         m = Module()
-        if self._crosses:
-            self._pass_chunks(m)
         m.submodules.reads = reads = Chunks(self._plan, write=False)
         m.submodules.writes = writes = Chunks(self._plan, write=True)
         connect(m, flipped(self.axi_read.ar), reads.i)
@@ -108,55 +76,36 @@ class Port(wiring.Component):
         self._choose(m, (reads.o, may_read), (writes.o, may_write), taken)
         return m
 
-    def _pass_chunks(self, m: Module):
-        m.submodules.chunk_queue = queue = AsyncFIFO(
-            width=self._plan.chunk_layout.size, depth=_CROSSING, r_domain=MEMORY, w_domain="sync"
-        )
-        m.d.comb += [
-            queue.w_data.eq(self._chosen.payload),
-            queue.w_en.eq(self._chosen.valid),
-            self._chosen.ready.eq(queue.w_rdy),
-            self.chunks.payload.eq(queue.r_data),
-            self.chunks.valid.eq(queue.r_rdy),
-            queue.r_en.eq(self.chunks.ready),
-        ]
-
-    def _queue(self, width: int, depth: int, *, w_domain: str = "sync", r_domain: str = "sync"):
-        """Return a queue whose output is a register; an end in `MEMORY` makes it cross."""
-        if not self._crosses:
-            return SyncFIFOBuffered(width=width, depth=depth)
-        return AsyncFIFOBuffered(width=width, depth=depth, w_domain=w_domain, r_domain=r_domain)
-
     def _choose(self, m: Module, reads, writes, taken):
         """Move one chunk to the register of `chunks`, every third cycle at most."""
         (read, may_read), (write, may_write) = reads, writes
-        plan, chosen = self._plan, self._chosen
-        chunk = Signal.like(chosen.payload, reset_less=True)
+        plan = self._plan
+        chunk = Signal.like(self.chunks.payload, reset_less=True)
         # A direction keeps the pins for some columns, so that turning them costs little.
         longest = max(1, _RUN // (plan.chunk_beats * plan.burst))
         run, turn, choice, recent = Signal(range(longest + 1)), Signal(), Signal(), Signal()
         m.d.comb += [
-            chosen.payload.eq(chunk),
+            self.chunks.payload.eq(chunk),
             turn.eq(Mux(run == longest, ~chunk.write, chunk.write)),
             choice.eq(Mux(may_read & may_write, turn, may_write)),
-            taken.eq(~chosen.valid & ~recent & (may_read | may_write)),
+            taken.eq(~self.chunks.valid & ~recent & (may_read | may_write)),
             read.ready.eq(taken & ~choice),
             write.ready.eq(taken & choice),
         ]
         # What was counted for a chunk shows in the second cycle after.
-        m.d.sync += recent.eq(chosen.valid)
-        with m.If(chosen.ready):
-            m.d.sync += chosen.valid.eq(0)
+        m.d.sync += recent.eq(self.chunks.valid)
+        with m.If(self.chunks.ready):
+            m.d.sync += self.chunks.valid.eq(0)
         with m.If(taken):
             m.d.sync += [
-                chosen.valid.eq(1),
+                self.chunks.valid.eq(1),
                 chunk.eq(Mux(choice, write.payload, read.payload)),
                 run.eq(Mux((choice != chunk.write) | (run == longest), 1, run + 1)),
             ]
 
     def _counted(self, m: Module, *, write: int):
         """Return whether a chunk of this direction was taken a cycle ago, and its beats."""
-        chunk, new, beats = self._chosen, Signal(), Signal(range(self._plan.chunk_beats + 1))
+        chunk, new, beats = self.chunks, Signal(), Signal(range(self._plan.chunk_beats + 1))
         shown = Signal()
         m.d.sync += shown.eq(chunk.valid)
         m.d.comb += new.eq(chunk.valid & ~shown & (chunk.payload.write == write))
@@ -167,8 +116,8 @@ class Port(wiring.Component):
     def _read(self, m: Module):
         """Hold what was read; return whether a chunk more has room."""
         depth = _CHUNKS * self._plan.chunk_beats
-        m.submodules.read_queue = queue = self._queue(
-            self._plan.bus_bits + 2, depth, w_domain=MEMORY
+        m.submodules.read_queue = queue = SyncFIFOBuffered(
+            width=self._plan.bus_bits + 2, depth=depth
         )
         # Block RAM is slow to show what it holds and far away, and so is who takes it.
         m.submodules.read_register = register = _between(self.axi_read.r.payload.shape())
@@ -195,14 +144,15 @@ class Port(wiring.Component):
         """Hold what is to be written; return whether the next chunk has come whole."""
         depth = _CHUNKS * self._plan.chunk_beats
         w, b = self.axi_write.w, self.axi_write.b
-        m.submodules.write_queue = queue = self._queue(
-            self.write_data.shape().size, depth, r_domain=MEMORY
+        m.submodules.write_queue = queue = SyncFIFOBuffered(
+            width=self.write_data.shape().size, depth=depth
         )
-        register, responses = self._below(m)
+        m.submodules.write_register = register = _between(self.write_data.shape())
+        m.submodules.responses = responses = SyncFIFO(width=1, depth=_RESPONSES)
         m.d.comb += [
             queue.w_data.eq(Cat(w.payload.data, w.payload.strb)),
-            queue.w_en.eq(w.valid & w.ready if self._crosses else w.valid),
-            w.ready.eq(self._room(m, queue) if self._crosses else queue.w_rdy),
+            queue.w_en.eq(w.valid),
+            w.ready.eq(queue.w_rdy),
             register.i.payload.eq(queue.r_data),
             register.i.valid.eq(queue.r_rdy),
             queue.r_en.eq(register.i.ready),
@@ -222,28 +172,10 @@ class Port(wiring.Component):
             more.eq(w.valid & w.ready),
             freed.eq(b.valid & b.ready),
             came.eq(came + more - beats),
-            owed.eq(owed + (new & self._chosen.payload.last) - freed),
+            owed.eq(owed + (new & self.chunks.payload.last) - freed),
             may.eq(chunk.valid & (came > chunk.payload.count) & (owed != _RESPONSES)),
         ]
         return may
-
-    def _room(self, m: Module, queue):
-        """Return whether a queue that crosses has room, from a register: its own way is long."""
-        room = Signal()
-        m.d.sync += room.eq(queue.w_level < queue.depth - _LATE)
-        return room
-
-    def _below(self, m: Module):
-        """Return the register behind the queue of beats, and the queue of responses."""
-        register = _between(self.write_data.shape())
-        if self._crosses:
-            m.submodules.write_register = DomainRenamer(MEMORY)(register)
-            responses = AsyncFIFO(width=1, depth=_RESPONSES, w_domain=MEMORY, r_domain="sync")
-        else:
-            m.submodules.write_register = register
-            responses = SyncFIFO(width=1, depth=_RESPONSES)
-        m.submodules.responses = responses
-        return register, responses
 
 
 def _between(layout: data.StructLayout) -> SkidBuffer:

@@ -41,7 +41,7 @@ class Sequence(wiring.Component):
     mode: Out(1)
 
     def __init__(self, plan: Plan):
-        self._timing = plan.timing
+        self._timing = plan.waits
         super().__init__()
 
     def elaborate(self, platform):

@@ -8,7 +8,8 @@ from collections import deque
 from pathlib import Path
 
 import matloom.arch
-from matloom.arch.sdram import SdramPart, SdramTiming
+from matloom.arch.sdram import SdramPart
+from matloom.arch.sdram_timing import SdramTiming
 
 __all__ = ["HARNESS", "RULES", "Sdram", "SdramPins", "shape_of"]
 
@@ -133,17 +134,32 @@ class Sdram:
         names = ("refreshes", "columns", "activations")
         return {name: getattr(self._library, f"sdram_{name}")(self._model) for name in names}
 
-    def attach(self, pins, *, outward: int = 0, inward: int = 0, domain: str = "sync"):
-        """Return a background bench: the SDRAM, so many registers away from pins of a domain."""
+    def _cycle(self, values: list[int], gear: int, bits: int) -> int:
+        """Let the edges of a controller's cycle pass; return the words, the first one low."""
+        clk_en, *command, dqm, drive, dq = values
+        found = 0
+        for index in range(gear):
+            words = ((dqm, bits // 8), (dq, bits))
+            mask, word = (value >> index * width & (1 << width) - 1 for value, width in words)
+            given = command if index == 0 else [0] * len(command)
+            found |= self.step(SdramPins(clk_en, *given, mask, drive, word)) << index * bits
+        return found
+
+    def attach(self, pins, *, outward: int = 0, inward: int = 0):
+        """Return a background bench: the SDRAM, so many registers away from pins.
+
+        With pins of a gear of two it has two edges in a cycle: the command is there at the first.
+        """
         names = ("clk_en", "cs", "ras", "cas", "we", "ba", "a", "dqm")
         signals = [*(getattr(pins, name) for name in names), pins.dq.oe, pins.dq.o]
+        bits = len(pins.dq.o) // pins.signature.gear
 
         async def bench(ctx):
-            out, back = deque([SdramPins(clk_en=1)] * outward), deque([0] * inward)
+            out, back = deque([[1] + [0] * 9] * outward), deque([0] * inward)
             while True:
-                _clk, _rst, *values = await ctx.tick(domain).sample(*signals)
-                out.append(SdramPins(*values))
-                back.append(self.step(out.popleft()))
+                _clk, _rst, *values = await ctx.tick().sample(*signals)
+                out.append(values)
+                back.append(self._cycle(out.popleft(), pins.signature.gear, bits))
                 ctx.set(pins.dq.i, back.popleft())
 
         return bench

@@ -1,7 +1,5 @@
 """Bitstreams: a small design through all tools, kept results, and a clock that is missed."""
 
-from types import SimpleNamespace
-
 import pytest
 from amaranth.back import verilog
 from amaranth.hdl import ClockDomain, ClockSignal, Module, ResetInserter
@@ -13,7 +11,6 @@ from matloom_rtl.board import plan as plans
 from matloom_rtl.board.build import TimingError, build_board
 from matloom_rtl.board.clocking import Clocking, Reset
 from matloom_rtl.board.definition import load_board
-from matloom_rtl.fpga.progress import FlowError
 from matloom_rtl.link.receiver import Receiver
 from matloom_rtl.link.transmitter import Transmitter
 
@@ -110,61 +107,3 @@ def test_seeds_until_one_reaches_the_clock(monkeypatch):
     runs = build._until_reached(None, (4, 5, 6, 7), 62.5, print)
     assert tried == [4, 5, 6]
     assert [run["fmax_mhz"] for run in runs] == [None, 61.0, 62.5]
-
-
-#: A plan of two clocks, and what nextpnr says of it: every figure is another.
-TWO_CLOCKS = SimpleNamespace(
-    clock_mhz=75.0,
-    clocks_mhz={"engine": 75.0, "memory": 135.0},
-    pll=SimpleNamespace(second_divider=5),
-)
-
-
-def told(engine, memory, constraint=135.0):
-    step = [{"type": "routing", "delay": 2.5}, {"type": "logic", "delay": 1.25}]
-    return {
-        "fmax": {
-            "$glbnet$clock": {"achieved": engine, "constraint": 75.0},
-            "$glbnet$memory": {"achieved": memory, "constraint": constraint},
-        },
-        "critical_paths": [
-            {"from": "posedge $glbnet$clock", "to": "posedge $glbnet$clock", "path": step * 3},
-            {"from": "posedge $glbnet$clock", "to": "posedge $glbnet$memory", "path": step},
-            {"from": "<async>", "to": "posedge $glbnet$memory", "path": step},
-        ],
-    }
-
-
-def test_both_clocks_are_told_and_checked():
-    found = told(80.0, 140.0)
-    build._check_timing(TWO_CLOCKS, found, {"seed": 4})
-    assert build._clocks(TWO_CLOCKS, found) == {
-        "engine": {"asked_mhz": 75.0, "reached_mhz": 80.0},
-        "memory": {"asked_mhz": 135.0, "reached_mhz": 140.0},
-    }
-    assert build._crossing_ns(found) == {"$glbnet$clock to $glbnet$memory": 3.75}
-
-
-@pytest.mark.parametrize(
-    ("engine", "memory", "message"),
-    [
-        (70.0, 140.0, r"\$clock must reach 75.00 MHz, and reached 70.00 .*\(--freq 70\)"),
-        (80.0, 120.0, r"\$memory must reach 135.00 MHz, .* slower clock \(memory.clock_hz\)"),
-    ],
-)
-def test_either_clock_may_be_missed(engine, memory, message):
-    with pytest.raises(TimingError, match=message):
-        build._check_timing(TWO_CLOCKS, told(engine, memory), {"seed": 4})
-
-
-def test_a_path_between_clocks_of_more_than_a_cycle():
-    found = told(80.0, 140.0)
-    found["critical_paths"][1]["path"] *= 2
-    with pytest.raises(TimingError, match=r"\$memory must take at most 7\.41 ns, and take 7\.50"):
-        build._check_timing(TWO_CLOCKS, found, {"seed": 4})
-
-
-def test_a_clock_without_a_constraint():
-    """nextpnr, told of the engine's clock alone, would let memory's be as slow as that."""
-    with pytest.raises(FlowError, match=r"nextpnr must be told of a clock of 135\.00 MHz"):
-        build._check_timing(TWO_CLOCKS, told(80.0, 120.0, constraint=75.0), {"seed": 4})

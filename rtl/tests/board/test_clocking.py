@@ -1,5 +1,7 @@
 """Reset follows the lock: long enough for the engine, again where the lock is lost."""
 
+from fractions import Fraction
+
 import pytest
 
 from matloom_rtl.board.clocking import Reset, pll_for
@@ -38,6 +40,16 @@ def test_a_lost_lock_resets_again(gone):
     length = held[first:].index(0)
     assert length >= Reset.LENGTH
     assert not any(held[first + length :])
+
+
+def test_a_clock_twice_as_fast():
+    """25 / 3 * 68 = 566.67, an eighth and a quarter, of which half is two of its cycles."""
+    pll = pll_for("ecp5", 25_000_000, 71_000_000, gear=2)
+    assert (pll.oscillator_hz, pll.output_divider) == (Fraction(1_700_000_000, 3), 8)
+    # Without it there is a nearer one, whose divider has no quarter: 25 / 2 * 17 / 3.
+    assert pll_for("ecp5", 25_000_000, 71_000_000).output_divider % 4
+    with pytest.raises(ValueError, match="gear must be 1 with a PLL of the GW2A, not 2"):
+        pll_for("gowin", 27_000_000, 54_000_000, gear=2)
 
 
 def test_families():

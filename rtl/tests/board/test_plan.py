@@ -5,7 +5,7 @@ import re
 import pytest
 
 from matloom.arch.config import load_config
-from matloom_rtl.board.definition import BOARD_FOLDER, load_board
+from matloom_rtl.board.definition import load_board
 from matloom_rtl.board.plan import BOARD_TOP, board_verilog, make_plan
 from matloom_rtl.board.top import settings_for
 from matloom_rtl.generate import ports_of
@@ -16,7 +16,8 @@ LEAST = "nano+windows=0+maximum=0+counters=0+timestamps=0"
 #: Cells at the pins of an SDRAM of 16 bits: clock, 22 outputs of which four are low where asserted.
 CELLS = {"ODDRX1F": 1, "OB": 23, "BB": 16, "IFS1P3DX": 16, "OFS1P3DX": 34, "OFS1P3BX": 20}
 
-PIN_CELLS = ("OFS1P3DX", "OFS1P3BX", "IFS1P3DX")
+#: The same with two words a cycle: the registers that say whether a pin drives have one.
+DOUBLE_CELLS = {"ODDRX1F": 39, "OB": 23, "BB": 16, "IDDRX1F": 16, "OFS1P3BX": 16, "OFS1P3DX": 0}
 
 #: Those of 32 bits on a device of Gowin, whose registers are in the logic.
 GOWIN_CELLS = {"ODDR": 1, "OBUF": 23, "IOBUF": 32}
@@ -59,60 +60,50 @@ def test_options_are_those_of_the_board(plan):
     assert told["memory"] == {"kind": "block", "bytes": 294_912}
 
 
+def pll_settings(text):
+    """Return the dividers and phases of a PLL's outputs, by parameter."""
+    pll = re.search(r"EHXPLLL #\((.*?)\)\s*pll", text, re.DOTALL)[1]
+    return {name: int(value) for name, value in re.findall(r"\.(CLKO\w+)\(32'd(\d+)\)", pll)}
+
+
 def assert_early(text, clock, early):
     """Assert that one output of a PLL comes up to an eighth of a cycle before another."""
-    pll = re.search(r"EHXPLLL #\((.*?)\)\s*pll", text, re.DOTALL)[1]
-    setting = {name: int(value) for name, value in re.findall(r"\.(CLKO\w+)\(32'd(\d+)\)", pll)}
+    setting = pll_settings(text)
     assert setting[f"{early}_DIV"] == setting[f"{clock}_DIV"]
     lead = setting[f"{clock}_DIV"] + setting[f"{clock}_CPHASE"] - setting[f"{early}_CPHASE"]
     assert 1 <= lead <= setting[f"{clock}_DIV"] / 8
 
 
-def test_a_clock_that_is_fed_back_has_an_early_one_beside_it():
-    pytest.importorskip("amaranth_boards", reason="amaranth-boards is absent: extra boards")
-    assert_early(make_plan(load_board("ulx3s-25f"), LEAST).verilog, "CLKOP", "CLKOS")
-
-
-def test_an_sdram_has_a_register_at_each_pin(sdram_plan):
+def test_an_sdram_has_a_register_at_each_pin():
     """Two registers and a buffer a data pin, and a clock that is early by a step of the PLL."""
-    text = sdram_plan.verilog
+    pytest.importorskip("amaranth_boards", reason="amaranth-boards is absent: extra boards")
+    text = make_plan(load_board("ulx3s-25f"), LEAST).verilog
     cells = {name: len(re.findall(rf"^  {name} ", text, re.MULTILINE)) for name in CELLS}
     assert cells == CELLS
-    assert_early(text, "CLKOS", "CLKOS2")
+    assert_early(text, "CLKOP", "CLKOS")
+
+
+def test_an_early_clock_beside_one_that_is_not_fed_back():
+    pytest.importorskip("amaranth_boards", reason="amaranth-boards is absent: extra boards")
+    assert_early(make_plan(load_board("ulx3s-25f"), LEAST, 72_500_000).verilog, "CLKOS", "CLKOS2")
+
+
+def test_an_sdram_twice_as_fast_has_double_registers(sdram_plan):
+    """All of them have the engine's clock but that of the clock's pin, half a cycle later."""
+    text = sdram_plan.verilog
+    cells = {name: len(re.findall(rf"^  {name} ", text, re.MULTILINE)) for name in DOUBLE_CELLS}
+    assert cells == DOUBLE_CELLS
+    clocks = re.findall(r"^  (?:ODDRX1F|IDDRX1F|OFS1P3BX) .*?\.SCLK\((\w+)\)", text, re.M | re.S)
+    assert sorted(map(clocks.count, set(clocks))) == [1, 38 + 16 + 16]
+    setting = pll_settings(text)
+    assert setting["CLKOS_DIV"] == 2 * setting["CLKOS2_DIV"] == 8
+    assert setting["CLKOS2_CPHASE"] - setting["CLKOS_CPHASE"] == -2
+    assert sdram_plan.describe()["memory"]["gear"] == 2
     assert sdram_plan.describe()["memory"]["part"] == "IS42S16160"
     assert f"{BOARD_TOP}.memory.merge" not in text
     assert "[16383:0]" not in text
     # The board's file asks for it.
     assert f"{BOARD_TOP}.bus_slice.ar" in text
-
-
-def test_a_memory_of_its_own_clock(sdram_plan, tmp_path):
-    """Three outputs of the PLL, the last early by a step; the same cells at the pins."""
-    path = tmp_path / "own.toml"
-    text = (BOARD_FOLDER / "ulx3s-85f.toml").read_text()
-    text = text.replace("clock_hz = 72_500_000", "clock_hz = 75_000_000")
-    path.write_text(text.replace("sliced = true", "clock_hz = 133_333_333\nsliced = true"))
-    plan = make_plan(load_board(str(path)), LEAST)
-    assert plan.clocks_mhz == {"engine": 75, "memory": 135}
-    assert sdram_plan.clocks_mhz == {"engine": 72.5}
-    assert plan.digest() != sdram_plan.digest()
-    assert plan.describe()["memory"]["clock_hz"] == 133_333_333
-    assert "clock_hz" not in sdram_plan.describe()["memory"]
-    text = plan.verilog
-    cells = {name: len(re.findall(rf"^  {name} ", text, re.MULTILINE)) for name in CELLS}
-    assert cells == CELLS
-    pll = re.search(r"EHXPLLL #\((.*?)\)\s*pll", text, re.DOTALL)[1]
-    setting = dict(re.findall(r"\.(CLKO\w+)\(32'd(\d+)\)", pll))
-    dividers = ("CLKOP_DIV", "CLKOS_DIV", "CLKOS2_DIV")
-    assert [setting[name] for name in dividers] == ["9", "5", "5"]
-    late = int(setting["CLKOS2_CPHASE"]) - int(setting["CLKOS_CPHASE"])
-    assert 1 <= int(setting["CLKOS_DIV"]) - late <= 1
-    assert re.search(r"^module .*\.port\.chunk_queue", text, re.MULTILINE)
-    assert "chunk_queue" not in sdram_plan.verilog
-    # Registers in the pins have the SDRAM's clock, and the pin of the clock itself the early one.
-    pattern = r"^  (ODDRX1F|OFS1P3DX|OFS1P3BX|IFS1P3DX) .*?\.SCLK\((\w+)\)"
-    found = set(re.findall(pattern, text, re.MULTILINE | re.DOTALL))
-    assert found == {("ODDRX1F", "clock"), *((cell, "memory_clk") for cell in PIN_CELLS)}
 
 
 def test_what_a_board_has_wired_is_no_port():

@@ -128,54 +128,6 @@ def test_what_cannot_be_made():
         choose(5_000_000, 80_000_000, ECP5_RULES)
 
 
-@pytest.mark.parametrize("wanted", [62_500_000, 66_666_667, 75_000_000, 83_333_333, 87_500_000])
-@pytest.mark.parametrize("second", [100_000_000, 125_000_000, 133_333_333])
-def test_no_pair_of_clocks_is_nearer(wanted, second):
-    """By all dividers: the first clock as near as ever, then the second."""
-    rules, pairs = ECP5_RULES, set()
-    for divide, multiply, after in product((1, 2, 3), range(1, 129), range(1, 129)):
-        oscillator = Fraction(25_000_000, divide) * multiply * after
-        if 400_000_000 <= oscillator <= 800_000_000:
-            for other in range(1, 129):
-                pairs.add((oscillator / after, oscillator / other))
-    within = [
-        (abs(first - wanted), abs(clock - second))
-        for first, clock in pairs
-        if abs(first - wanted) <= 0.02 * wanted and abs(clock - second) <= 0.02 * second
-    ]
-    if not within:
-        with pytest.raises(ValueError, match=r"MHz of a second output; the nearest is .* and"):
-            choose(25_000_000, wanted, rules, second_hz=second)
-        return
-    pll = choose(25_000_000, wanted, rules, second_hz=second)
-    assert allowed(pll, rules)
-    assert (abs(pll.output_hz - wanted), abs(pll.second_hz - second)) == min(within)
-
-
-@pytest.mark.parametrize(
-    ("wanted", "second", "dividers", "made"),
-    [
-        # 25 * 3 * 9 = 675 = 75 * 9 = 135 * 5.
-        (75_000_000, 133_333_333, (1, 3, 9, 5), 135_000_000),
-        # 25 / 3 * 8 * 10 = 666.67, a tenth and a fifth.
-        (66_666_667, 133_333_333, (3, 8, 10, 5), Fraction(400_000_000, 3)),
-        # 25 / 2 * 5 * 10 = 625, nearer to 600 than 500: a tenth and a fifth.
-        (62_500_000, 125_000_000, (2, 5, 10, 5), 125_000_000),
-    ],
-)
-def test_two_clocks_by_hand(wanted, second, dividers, made):
-    pll = choose(25_000_000, wanted, ECP5_RULES, second_hz=second)
-    names = ("input_divider", "feedback_divider", "output_divider", "second_divider")
-    assert tuple(getattr(pll, name) for name in names) == dividers
-    assert pll.second_hz == made
-
-
-def test_a_family_without_a_second_clock():
-    for rules in (GW2A_RULES, XC7_RULES):
-        with pytest.raises(ValueError, match="a second clock must be left out with a PLL of the"):
-            choose(27_000_000, 54_000_000, rules, second_hz=108_000_000)
-
-
 def _ecppll(input_mhz, wanted_mhz, folder):
     program = Path(sys.executable).with_name("yowasp-ecppll")
     command = [str(program), "-i", str(input_mhz), "-o", str(wanted_mhz), "-f", "pll.v"]

@@ -38,7 +38,7 @@ def test_a_chunk_beyond_its_burst_is_not_proven(refuted, mutated, plan):
 
 @pytest.mark.slow
 def test_room_that_is_promised_twice_is_not_proven(refuted, mutated, plan):
-    mutant = mutated(Port, ("taken.eq(~chosen.valid & ~recent &", "taken.eq(1 &"))
+    mutant = mutated(Port, ("taken.eq(~self.chunks.valid & ~recent &", "taken.eq(1 &"))
     refuted(lambda: read_room(mutant(plan)), depth=12)
 
 
@@ -56,7 +56,7 @@ def test_an_older_burst_that_is_overlooked_is_not_proven(refuted, mutated, chang
 RULES = {
     "tRCD is a cycle short": (Banks, ("(activate, timing.rcd)", "(activate, timing.rcd - 1)")),
     "tRAS is a cycle short": (Banks, ("(activate, ras)", "(activate, ras - 1)")),
-    "tWR is a cycle short": (Banks, ("burst - 1 + timing.write_p", "burst - 2 + timing.write_p")),
+    "tWR is a cycle short": (Banks, ("plan.write_held),", "plan.write_held - 1),")),
     "a word is driven while one comes": (Columns, ("cas_latency + plan.burst + 1", "cas_latency")),
     "a bank is closed at whose columns a chunk is": (
         Opener,
@@ -66,13 +66,19 @@ RULES = {
 }
 
 
+#: With two cycles of the SDRAM in one, too, but for what takes the solver minutes.
+GEARED = [name for name in RULES if name != "a refresh waits for a pause"]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", RULES)
-def test_a_broken_rule_of_the_sdram_is_not_proven(refuted, mutated, monkeypatch, name):
+@pytest.mark.parametrize(
+    ("name", "gear"), [*((name, 1) for name in RULES), *((name, 2) for name in GEARED)]
+)
+def test_a_broken_rule_of_the_sdram_is_not_proven(refuted, mutated, monkeypatch, name, gear):
     component, change = RULES[name]
     mutant = mutated(component, change)
     monkeypatch.setattr(f"matloom_rtl.sdram.controller.{component.__name__}", mutant)
-    unit = short(load_sdram("IS42S16160"), clock_hz=54_000_000, bus_bits=32)
+    unit = short(load_sdram("IS42S16160"), clock_hz=54_000_000, bus_bits=32, gear=gear)
     refuted(lambda: sdram(unit, reach=False), depth=66)
 
 

@@ -108,13 +108,14 @@ SEVENTY_FIVE = Case(
 
 CASES = {
     "ulx3s-25f": SEVENTY_FIVE,
-    # 25 * 29 = 725 MHz, a tenth of it; CLKOP is 25 MHz.
+    # 25 / 3 * 68 = 566.67 MHz, an eighth of it and, half of its own cycle away, a quarter.
     "ulx3s-85f": Case(
         input_hz=25_000_000,
         text=BOARD,
-        clocks={OP: (72.5e6, 0), OS: (72.5e6, -1)},
-        oscillator_hz=725e6,
-        detectors=10,
+        clocks={OP: (1.7e9 / 24, 0), OS: (1.7e9 / 12, -2)},
+        oscillator_hz=1.7e9 / 3,
+        input_divider=3,
+        detectors=2,
     ),
     # 25 / 2 * 5 = 62.5 MHz, of an oscillator ten times as fast.
     "colorlight-5a75b": Case(
@@ -209,7 +210,9 @@ def sources(models):
         for place, (name, case) in enumerate(CASES.items()):
             own = f"o_{number}_{place}"
             if case.text == BOARD:
-                clocking = Clocking("ecp5", settings_for(load_board(name))[0], early=True)
+                board = load_board(name)
+                settings, gear = settings_for(board)[0], board.memory.gear
+                clocking = Clocking("ecp5", settings, early=True, gear=gear)
                 modules.append(verilog.convert(clocking, name=f"board_{own}"))
                 modules[-1] = modules[-1].replace("EHXPLLL", block)
             first = 5 * (number * len(CASES) + place)
@@ -304,7 +307,8 @@ def test_the_calculator_says_the_same(name):
     settings, _link = settings_for(load_board(name))
     case = CASES[name]
     assert settings.input_divider == case.input_divider
-    assert (settings.output_hz, settings.oscillator_hz) == (case.clocks[OP][0], case.oscillator_hz)
+    found = [float(hz) for hz in (settings.output_hz, settings.oscillator_hz)]
+    assert found == pytest.approx([case.clocks[OP][0], case.oscillator_hz], rel=1e-9)
 
 
 def test_every_board_with_this_pll_is_a_case():

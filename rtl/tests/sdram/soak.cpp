@@ -3,8 +3,8 @@
 // Bursts of both directions are drawn without end, any length and place, with random strobes;
 // every channel idles in a share of cycles that is drawn anew from time to time; resets come at
 // random. Every byte read is compared with an array of bytes. A burst keeps away from those under
-// way in the other direction, whose order is not said. With SOAK_RATIO the SDRAM has a clock of its
-// own, whose period in cycles of the bus is that or, for some time, a fifth more or less.
+// way in the other direction, whose order is not said. The SDRAM has SOAK_GEAR edges in a cycle, the
+// command at the first.
 
 #include <cstdint>
 #include <cstring>
@@ -33,7 +33,7 @@ struct Beat {
 class Soak {
  public:
   Soak(const matloom::SdramShape& shape, uint32_t span, uint64_t seed)
-      : sdram_(shape), memory_(span), random_(seed) {
+      : sdram_(shape), data_bytes_(shape.data_bytes), memory_(span), random_(seed) {
     start();
   }
 
@@ -58,19 +58,16 @@ class Soak {
       const uint32_t kinds[] = {0, 0, 100, 500, 900, 1000};
       stall = kinds[random_() % 6];
     }
-#ifdef SOAK_RATIO
-    period_ = SOAK_RATIO * (0.8 + (random_() % 1000) * 0.0004);
-#endif
   }
 
   bool open(int channel) { return random_() % 1000 >= stalls_[channel]; }
 
   // A reset may cut a burst short, which is no breach: power goes off with it.
   void start() {
-    reset(1);
+    top_.rst = 1;
     top_.ar_valid = top_.aw_valid = top_.w_valid = top_.r_ready = top_.b_ready = 0;
-    for (int i = 0; i < kReset; ++i) edge();
-    reset(0);
+    for (int i = 0; i < 2; ++i) edge();
+    top_.rst = 0;
     reads_.clear();
     writes_.clear();
     beats_.clear();
@@ -168,7 +165,8 @@ class Soak {
 
   void cycle() {
     offer();
-    bus_low();
+    top_.clk = 0;
+    top_.eval();
     const bool ar = top_.ar_valid && top_.ar_ready, aw = top_.aw_valid && top_.aw_ready;
     const bool w = top_.w_valid && top_.w_ready;
     if (top_.r_valid && top_.r_ready) take_read();
@@ -181,51 +179,27 @@ class Soak {
     ++counts[3];
   }
 
-#ifdef SOAK_RATIO
-  static constexpr int kReset = 16;  // two cycles of either clock, at least
-
-  void reset(int value) { top_.rst = top_.bus_rst = value; }
-
-  void bus_low() {
-    top_.bus_clk = 0;
-    top_.eval();
-  }
-
-  // An edge of the bus, after those of the SDRAM that come before it.
   void edge() {
-    for (; next_ < 1; next_ += period_) memory_edge();
-    next_ -= 1;
-    bus_low();
-    top_.bus_clk = 1;
-    top_.eval();
-  }
-
-  double period_ = SOAK_RATIO, next_ = 0.5;
-#else
-  static constexpr int kReset = 2;
-
-  void reset(int value) { top_.rst = value; }
-
-  void bus_low() {
     top_.clk = 0;
     top_.eval();
-  }
-
-  void edge() { memory_edge(); }
-#endif
-
-  void memory_edge() {
-    top_.clk = 0;
-    top_.eval();
-    const matloom::SdramPins pins{top_.clk_en, top_.cs, top_.ras, top_.cas, top_.we,
-                                  top_.ba,     top_.a,  top_.dqm, top_.dq_oe, top_.dq_o};
+    matloom::SdramPins pins{top_.clk_en, top_.cs, top_.ras, top_.cas, top_.we,
+                            top_.ba,     top_.a,  0,        top_.dq_oe, 0};
+    const uint64_t masks = top_.dqm, words = top_.dq_o;
     top_.clk = 1;
     top_.eval();
-    top_.dq_i = sdram_.step(pins);
+    uint64_t found = 0;
+    for (uint32_t i = 0; i < SOAK_GEAR; ++i) {
+      pins.dqm = uint32_t(masks >> i * data_bytes_ & ((1u << data_bytes_) - 1));
+      pins.dq = uint32_t(words >> i * 8 * data_bytes_ & ((1ull << 8 * data_bytes_) - 1));
+      found |= uint64_t(sdram_.step(pins)) << i * 8 * data_bytes_;
+      pins.cs = pins.ras = pins.cas = pins.we = 0;
+    }
+    top_.dq_i = decltype(top_.dq_i)(found);
   }
 
   VerilatedContext context_;
   Vsoak top_{&context_};
+  uint32_t data_bytes_;
   std::vector<uint8_t> memory_;
   std::mt19937_64 random_;
   std::deque<Burst> reads_, writes_;

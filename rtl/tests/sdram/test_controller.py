@@ -13,7 +13,7 @@ from matloom_rtl.sdram.initiator import Initiator, random_bursts
 from matloom_rtl.sdram.testing import Sdram
 from matloom_rtl.testing import kept, simulate, with_reset
 
-#: Part, clock, bus bits, CAS latency.
+#: Part, clock, bus bits, CAS latency, and cycles of the SDRAM in one where they are two.
 CASES = [
     ("IS42S16160", 85, 64, 2),
     ("IS42S16160", 140, 64, 3),
@@ -24,20 +24,27 @@ CASES = [
     ("2 x M12L16161A", 133, 64, 3),
     ("GW2AR-18", 54, 32, 2),
     ("GW2AR-18", 120, 128, 3),
+    ("IS42S16160", 71, 64, 3, 2),
+    ("IS42S16160", 66, 32, 3, 2),
+    ("2 x M12L16161A", 62, 128, 3, 2),
 ]
+
+#: That of a ULX3S-85F.
+GEARED = CASES[9]
 
 
 class Bench:
     """A controller with an SDRAM of full size, the first `span` bytes of each bank's first rows."""
 
     def __init__(self, case=CASES[0], *, span=1 << 16, **options):
-        name, mhz, bus_bits, latency = case
+        name, mhz, bus_bits, latency, *geared = case
+        gear = geared[0] if geared else 1
         wrong, demands = options.pop("wrong", {}), options.pop("demands", {})
         outward, inward = options.pop("outward", 0), options.pop("inward", 0)
         self.part = load_sdram(name)
-        truth = self.part.timing(mhz * 10**6, latency)
+        truth = self.part.timing(gear * mhz * 10**6, latency)
         # Nobody wants to wait 200 us.
-        truth = dataclasses.replace(truth, power_up=300)
+        truth = dataclasses.replace(truth, power_up=gear * 300)
         truth = dataclasses.replace(truth, **demands)
         self.timing = truth
         self.dut = kept(
@@ -48,6 +55,7 @@ class Bench:
             burst_beats=options.pop("burst_beats", 32),
             pin_cycles=outward + inward,
             timing=dataclasses.replace(truth, **wrong),
+            gear=gear,
         )
         self.sdram = Sdram(self.part, truth)
         self.contents = bytearray(random.Random(7).randbytes(span))
@@ -67,7 +75,7 @@ class Bench:
 
 
 #: Parts of which random traffic runs always: 16 and 32 bits, beats of one column and of four.
-ALWAYS = (CASES[0], CASES[5], CASES[6])
+ALWAYS = (CASES[0], CASES[5], CASES[6], GEARED)
 
 
 @pytest.mark.parametrize("stall", [0, 0.4])
@@ -88,10 +96,14 @@ def test_random_traffic(case, stall, seed):
     ).run(60000)
 
 
-@pytest.mark.parametrize(("outward", "inward"), [(1, 0), (1, 1), (1, 2)])
-def test_registers_at_the_pins(outward, inward, seed):
+@pytest.mark.parametrize(
+    ("case", "outward", "inward"),
+    [(CASES[0], 1, 0), (CASES[0], 1, 1), (CASES[0], 1, 2), (GEARED, 3, 2)],
+)
+def test_registers_at_the_pins(case, outward, inward, seed):
     chance = random.Random(seed)
     Bench(
+        case,
         reads=random_bursts(chance, 12, 8, 1 << 16),
         writes=random_bursts(chance, 12, 8, 1 << 16),
         outward=outward,
@@ -137,10 +149,13 @@ def straight(width, beats, size, start=0):
         (CASES[7], 1, 0, 0.95),
         (CASES[7], 0, 1, 0.95),
         (CASES[7], 1, 1, 0.9),
+        (GEARED, 1, 0, 0.95),
+        (GEARED, 0, 1, 0.95),
+        (GEARED, 1, 1, 0.9),
     ],
 )
 def test_efficiency(case, reads, writes, least):
-    """Columns by cycle in long transfers, from the first column to the last, refreshes included."""
+    """Columns by cycle of the SDRAM in long transfers, from the first to the last, refreshes in."""
     width, size = case[2] // 8, 1 << 13
     bench = Bench(
         case,
@@ -161,14 +176,16 @@ def test_efficiency(case, reads, writes, least):
     bench.run(30000)
     columns = bench.sdram.counts["columns"]
     assert columns == (reads + writes) * size * 8 // bench.part.data_bits
-    burst = bench.dut.plan.burst
+    plan = bench.dut.plan
     first, last = seen.index(1), len(seen) - seen[::-1].index(1) - 1
-    assert columns / (last - first + burst) >= least
+    share = columns / (plan.gear * (last - first + plan.burst))
+    print(case, reads, writes, f"{share:.1%}")
+    assert share >= least
 
 
 def test_latency_of_an_open_row():
     """As the docstring says, for each CAS latency and each length of a beat."""
-    for case in (CASES[0], CASES[1], CASES[2]):
+    for case in (CASES[0], CASES[1], CASES[2], GEARED):
         bench = Bench(case, reads=[(0, 1), (64, 1), (8, 1)], outstanding=1)
         asked, came = [], []
 
@@ -185,7 +202,7 @@ def test_latency_of_an_open_row():
         bench.background.append(watch)
         bench.run(5000)
         plan = bench.dut.plan
-        assert came[1] - asked[1] == 10 + plan.timing.cas_latency + plan.burst
+        assert came[1] - asked[1] == 10 + (2 if plan.gear == 2 else case[3]) + plan.burst
 
 
 #: A bus as wide as the SDRAM, so that short bursts follow each other closely.
@@ -205,6 +222,12 @@ BROKEN_RULES = [
     (CASES[0], {}, {"refresh_due": 1500}, "refresh"),
     (CASES[0], {}, {"initial_refreshes": 7}, "initialise"),
     (CASES[0], {"power_up": 700}, {"power_up": 662}, "power-up"),
+    # A wait is whole cycles of the controller: one of them less.
+    (GEARED, {"rcd": 5}, {"rcd": 4}, "tRCD"),
+    (GEARED, {}, {"rp": 2}, "tRP"),
+    (GEARED, {}, {"rfc": 8}, "tRFC"),
+    (GEARED, {}, {"wr": 1}, "tWR"),
+    (GEARED, {}, {"initial_refreshes": 7}, "initialise"),
 ]
 
 
@@ -337,6 +360,7 @@ def test_refreshes_keep_their_distance(busy):
     assert max(late) - min(late) < bench.dut.plan.longest_wait < due
 
 
+FAST = load_sdram("IS42S16160").timing(85_000_000)
 SLOW = dataclasses.replace(load_sdram("IS42S16160").timing(85_000_000), rrd=5)
 
 
@@ -346,12 +370,19 @@ SLOW = dataclasses.replace(load_sdram("IS42S16160").timing(85_000_000), rrd=5)
         ({"bus_bits": 256}, "bus_bits must be 32, 64 or 128, not 256"),
         ({"burst_beats": 24}, "chunk_beats must be a power of two, 2 to 128, not 24"),
         ({"burst_beats": 256}, "chunk_beats must be a power of two, 2 to 128, not 256"),
-        ({"pin_cycles": 4}, "pin_cycles must be 0 to 3, not 4"),
+        ({"pin_cycles": 6}, "pin_cycles must be 0 to 5, not 6"),
+        ({"gear": 3, "timing": FAST}, "gear must be 1 or 2, not 3"),
+        ({"gear": 2, "timing": FAST}, "cas_latency must be 3 with a gear of 2, not 2"),
+        (
+            {"gear": 2, "clock_hz": 70_000_000, "part": "2 x M12L16161A", "bus_bits": 32},
+            "bus_bits must be 32, 64 or 128 and 64 at least with a gear of 2, not 32",
+        ),
         ({"timing": SLOW}, "rrd must be at most 4 cycles, not 5"),
         ({"clock_hz": 25_000_000}, "chunk_beats must let a refresh in every 195 cycles, not 128"),
     ],
 )
 def test_parameters_that_cannot_be_are_refused(changes, message):
     options = {"clock_hz": 85_000_000, "bus_bits": 64, "burst_beats": 128} | changes
+    part = load_sdram(options.pop("part", "IS42S16160"))
     with pytest.raises(InvalidSdram, match=message):
-        SdramController(load_sdram("IS42S16160"), **options)
+        SdramController(part, **options)

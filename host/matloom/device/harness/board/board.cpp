@@ -1,7 +1,7 @@
 // Runs a Verilated board, its line on a file descriptor, for ctypes: as linked.cpp, but memory,
 // reset and clock are the board's own. An SDRAM, where it has one, is at its pins, and the
-// simulation stands still where a rule of it is broken. Where it has a clock of its own, `clk` is
-// the PLL's oscillator, MATLOOM_TICKS times as fast as the engine's clock.
+// simulation stands still where a rule of it is broken. With MATLOOM_GEARED its clock is twice that
+// of all else: an edge in the middle of each half cycle, whatever its pin shows.
 
 #include <atomic>
 #include <cstdint>
@@ -12,10 +12,6 @@
 #include "serve.h"
 #include "uart.h"
 #include "verilated.h"
-
-#ifndef MATLOOM_TICKS
-#define MATLOOM_TICKS 1
-#endif
 
 namespace {
 
@@ -78,30 +74,40 @@ class Simulation {
 
   void step() {
     if (left_ && uart_.busy() && !--left_) start();
-    chip_->top.uart_rx = uart_.drive();
-    for (uint32_t i = 0; i < MATLOOM_TICKS; ++i) tick(i == 0);
-    ++cycles_;
-  }
-
-  // A cycle of `clk`, the first of the engine's cycle or not.
-  void tick(bool first) {
     Vmatloom_board& top = chip_->top;
+    top.uart_rx = uart_.drive();
     top.clk = 0;
     top.eval();
-    if (first) uart_.sample(top.uart_tx);
-#ifdef MATLOOM_SDRAM
+    uart_.sample(top.uart_tx);
+#ifdef MATLOOM_GEARED
+    geared_edge();
+#elif defined(MATLOOM_SDRAM)
     const bool low = !top.sdram_clk;
     const matloom::SdramPins before = pins(top);
 #endif
     top.clk = 1;
     top.eval();
-#ifdef MATLOOM_SDRAM
+#ifdef MATLOOM_GEARED
+    geared_edge();
+#elif defined(MATLOOM_SDRAM)
     if (low && top.sdram_clk) {
       const uint32_t word = edge(before);
       top.sdram_dq = decltype(top.sdram_dq)(word);
     }
 #endif
+    ++cycles_;
   }
+
+#ifdef MATLOOM_GEARED
+  // A word is at the FPGA's register half a cycle of the SDRAM to one and a half after the edge that
+  // sends it, for tAC and the ways out and in: after that register's next edge, before the one after.
+  void geared_edge() {
+    const uint32_t word = edge(pins(chip_->top));
+    chip_->top.sdram_dq = decltype(chip_->top.sdram_dq)(late_);
+    late_ = word;
+  }
+  uint32_t late_ = 0;
+#endif
 
 #ifdef MATLOOM_SDRAM
   // What the SDRAM makes of an edge. Before the lock there is no clock to speak of.

@@ -1,6 +1,5 @@
 // PLLs for simulation: the clock as it comes, and a lock after some cycles; registers and buffers
-// of pins, whose clocks fall together. With MATLOOM_OSCILLATOR a PLL takes its input for that of its
-// oscillator, and divides it.
+// of pins, whose clocks fall together.
 
 module EHXPLLL #(
   parameter CLKI_DIV = 1, CLKFB_DIV = 1, CLKOP_DIV = 1, CLKOP_CPHASE = 0, CLKOP_FPHASE = 0,
@@ -16,23 +15,9 @@ module EHXPLLL #(
   reg [6:0] waited = 0;
   assign LOCK = waited[6];
   always @(posedge CLKOP) if (!LOCK) waited <= waited + 1;
-`ifdef MATLOOM_OSCILLATOR
-  Divider #(CLKOP_DIV) first (CLKI, CLKOP);
-  Divider #(CLKOS_DIV) second (CLKI, CLKOS);
-  assign CLKOS2 = CLKOS;
-`else
   assign CLKOP = CLKI;
   assign CLKOS = CLKI;
   assign CLKOS2 = CLKI;
-`endif
-endmodule
-
-module Divider #(parameter CYCLES = 1) (input in, output reg out = 0);
-  reg [6:0] count = 0;
-  always @(posedge in) begin
-    count <= count == CYCLES - 1 ? 0 : count + 1;
-    out <= count < CYCLES / 2;
-  end
 endmodule
 
 module rPLL #(
@@ -79,9 +64,31 @@ module IFS1P3DX (input D, SP, SCLK, CD, output reg Q);
   always @(posedge SCLK) Q <= CD ? 0 : SP ? D : Q;
 endmodule
 
-// Of a clock alone: what it shows while the clock is high, and while it is low.
+// Two words a cycle, in the third cycle after they were given: one while the clock is high, the
+// other while it is low.
 module ODDRX1F (input SCLK, RST, D0, D1, output Q);
-  assign Q = SCLK ? D0 : D1;
+  reg [1:0] given = 0, passed = 0, shown = 0;
+  always @(posedge SCLK) begin
+    given <= RST ? 2'b0 : {D1, D0};
+    passed <= RST ? 2'b0 : given;
+    shown <= RST ? 2'b0 : passed;
+  end
+  assign Q = SCLK ? shown[0] : shown[1];
+endmodule
+
+// What came at a falling edge, Q0, with what came at the rising edge after it, Q1: both in the
+// cycle after the next rising edge.
+module IDDRX1F (input D, SCLK, RST, output reg Q0, Q1);
+  reg falling = 0, fallen = 0, rising = 0;
+  always @(negedge SCLK) begin
+    falling <= D;
+    fallen <= falling;
+  end
+  always @(posedge SCLK) begin
+    rising <= D;
+    Q0 <= RST ? 1'b0 : fallen;
+    Q1 <= RST ? 1'b0 : rising;
+  end
 endmodule
 
 module OB (input I, output O);
