@@ -35,6 +35,18 @@ def test_spread_buffers_lie_in_different_banks():
     assert banks == {0, 1, 2, 3}
 
 
+def test_weights_end_where_a_quiet_bank_ends():
+    """The rest of the next bank is free, and read by others: the last place before it is higher."""
+    bank, capacity = CONFIG.bank_bytes, 2 * CONFIG.bank_bytes
+    space = Allocator(capacity, CONFIG, avoid_conflicts=True)
+    space.reserve(bank + bank // 2, bank // 2, 0, 9, high=False, reads=(0, 9))
+    assert space.place(1024, 0, 9, high=True) == bank - 1024
+    # An input likewise begins where one begins: the first bank is read now.
+    wide = Allocator(2 * capacity, CONFIG, avoid_conflicts=True)
+    wide.reserve(0, 1024, 0, 9, high=False, reads=(0, 9))
+    assert wide.place(1024, 0, 9, high=False) == bank
+
+
 def test_a_full_space_says_so():
     space = Allocator(CONFIG.spad_bytes, CONFIG, avoid_conflicts=False)
     assert space.place(CONFIG.spad_bytes, 0, 5, high=False) == 0
