@@ -1,14 +1,28 @@
 """Which accumulators a tile has: halves take turns."""
 
-from matloom.arch.config import Config
+from matloom.arch.instruction import Instruction
+from matloom.arch.isa import Opcode
+from matloom.arch.machine import Machine
 from matloom.schedule.tiles import ArrayTile
+from matloom.schedule.timing import timings_of
 from matloom.select.stage import ArrayStage
 
 __all__ = ["Accumulators"]
 
+#: Cycles from the end of an instruction to the start of one that waits for it.
+_HANDOVER = 3
+
 
 class Accumulators:
     """Gives tiles their entries, in the order in which they are emitted.
+
+    A memory of sums serves the array before POST. So a tile whose sums come in every cycle would
+    keep POST from the half that it is in, were POST not done with the tile before it there.
+
+    Parameters
+    ----------
+    instructions:
+        Those that were emitted; more come while tiles ask for entries.
 
     Members
     -------
@@ -16,30 +30,75 @@ class Accumulators:
         The half that the last tile is in.
     """
 
-    def __init__(self, config: Config):
-        self._config = config
+    def __init__(self, machine: Machine, instructions: list[Instruction]):
+        self._machine, self._instructions = machine, instructions
+        self._config = machine.config
         self.half = 1
-        #: The first entry of that tile; in each half, how many small tiles have used.
-        self._entry, self._used = 0, [0, 0]
+        #: The first entry of that tile; first entry and end of the last tile in each half.
+        self._entry, self._last = 0, [(0, 0), (0, 0)]
+        self._timeline = _Timeline(machine)
 
     def of(self, stage: ArrayStage, tile: ArrayTile) -> int:
         """Return the first accumulator entry of a tile: halves take turns.
 
-        Small tiles lie after each other in a half, so that none waits for POST of the one before.
-        Not where sums come in every cycle: they would keep POST from their half.
+        Tiles lie after each other in a half, so that none waits for POST of the one before, where
+        that keeps POST from nothing.
         """
         half = stage.entries(self._config)
         if tile.prologue_sums is not None:
-            self.half, self._used = tile.prologue_sums.half, [0, 0]
+            self.half, self._last = tile.prologue_sums.half, [(0, 0), (0, 0)]
             return self.half * half + tile.prologue_sums.entry
         if not tile.first_step:
             self.half ^= 1
-            first, self._used[self.half] = self._used[self.half], 0
-            slow = max(self._config.tile_load_cycles, self._config.acc_update_latency)
-            if 2 * tile.positions <= slow:
-                first = first if first + tile.entries <= half else 0
-                self._used[self.half] = first + tile.entries
-                self._entry = self.half * half + first
-            else:
-                self._entry = self.half * half
+            begin, end = self._last[self.half]
+            first = end if end + tile.entries <= half else 0
+            apart = first >= end or first + tile.entries <= begin
+            if apart and not self._leaves_post(tile):
+                first = min(begin, half - tile.entries)
+            self._last[self.half] = first, first + tile.entries
+            self._entry = self.half * half + first
         return self._entry
+
+    def _leaves_post(self, tile: ArrayTile) -> bool:
+        """Return whether POST can read what lies in the half of a tile that begins now."""
+        slow = max(self._config.tile_load_cycles, self._config.acc_update_latency)
+        if 2 * tile.positions <= slow:
+            return True
+        self._timeline.follow(self._instructions)
+        return self._timeline.is_read(self.half)
+
+
+class _Timeline:
+    """When EXEC and POST do what was emitted, if neither waits for a transfer or a bank."""
+
+    def __init__(self, machine: Machine):
+        self._timings, self._latency = timings_of(machine), machine.exec_latency
+        self._half = machine.config.acc_entries // 2
+        self._seen = 0
+        self._done: dict[Opcode, list[int]] = {Opcode.EXEC: [], Opcode.POST: []}
+        self._free = dict.fromkeys(self._done, 0)
+        #: When the last of POST's reads of each half is done.
+        self._read = [0, 0]
+
+    def follow(self, instructions: list[Instruction]) -> None:
+        """Take note of the instructions that came since the last time."""
+        for instruction in instructions[self._seen :]:
+            opcode, get = instruction.opcode, instruction.values.get
+            if opcode not in self._done:
+                continue
+            timing = self._timings.of(instruction)
+            work, more = timing.durations[0]
+            start = self._free[opcode]
+            for unit, wait in ((Opcode.EXEC, "wait_exec"), (Opcode.POST, "wait_post")):
+                if get(wait):
+                    start = max(start, self._done[unit][-get(wait, 0)] + _HANDOVER)
+            self._free[opcode] = start + work
+            self._done[opcode].append(start + work + more)
+            if opcode is Opcode.POST:
+                half = get("acc_addr", 0) // (self._half >> get("pairs", 0))
+                self._read[half] = start + timing.cycles
+        self._seen = len(instructions)
+
+    def is_read(self, half: int) -> bool:
+        """Return whether POST has read a half when sums of an EXEC that begins now come to it."""
+        return self._read[half] <= self._free[Opcode.EXEC] + self._latency

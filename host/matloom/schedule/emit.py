@@ -40,7 +40,7 @@ class _Emitter:
         self.order = DependencyTracker(config, dram_bytes)
         self.loads = LoadCommands(segment, places, chunk_offsets, self.order)
         self.stores = Stores(segment, plan, places, self.order)
-        self.accumulators = Accumulators(config)
+        self.accumulators = Accumulators(segment.machine, self.order.instructions)
         self.tables = Tables(plan, config, self.order)
         self.vectors = VectorPosts(plan, config, self.accumulators, self.tables, self.order)
         #: Tensors in blocks whose border is filled.
