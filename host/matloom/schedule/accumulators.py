@@ -34,8 +34,8 @@ class Accumulators:
         self._machine, self._instructions = machine, instructions
         self._config = machine.config
         self.half = 1
-        #: The first entry of that tile; first entry and end of the last tile in each half.
-        self._entry, self._last = 0, [(0, 0), (0, 0)]
+        #: The first entry of that tile, and the end of the last tile in each half.
+        self._entry, self._end = 0, [0, 0]
         self._timeline = _Timeline(machine)
 
     def of(self, stage: ArrayStage, tile: ArrayTile) -> int:
@@ -46,16 +46,16 @@ class Accumulators:
         """
         half = stage.entries(self._config)
         if tile.prologue_sums is not None:
-            self.half, self._last = tile.prologue_sums.half, [(0, 0), (0, 0)]
+            self.half, self._end = tile.prologue_sums.half, [0, 0]
             return self.half * half + tile.prologue_sums.entry
         if not tile.first_step:
             self.half ^= 1
-            begin, end = self._last[self.half]
+            end = self._end[self.half]
             first = end if end + tile.entries <= half else 0
-            apart = first >= end or first + tile.entries <= begin
-            if apart and not self._leaves_post(tile):
-                first = min(begin, half - tile.entries)
-            self._last[self.half] = first, first + tile.entries
+            if not first < end <= first + tile.entries and not self._leaves_post(tile):
+                # It waits for what POST reads last.
+                first = max(0, end - tile.entries)
+            self._end[self.half] = first + tile.entries
             self._entry = self.half * half + first
         return self._entry
 

@@ -184,9 +184,10 @@ def _prologue_tiles(stage: ArrayStage, limits: TilingParams, config: Config) -> 
 
 
 def _split(stage: ArrayStage, steps: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
-    """Cut the last third off the steps of a tile, where they are not in parts anyway.
+    """Cut the steps of a tile in three, where they are not in parts anyway: a half, and two more.
 
-    The cut lies between two turns of the outermost loop that has several.
+    The last third of them is the last part; of pooling, whose first steps read what is long there,
+    the only other is all before. Cuts lie between two turns of the outermost loop that has several.
     """
     loops = stage.loop_nest.fields((0, 1), (0, 1), 0)
     unit, outer = 1, loops["blocks"]
@@ -197,8 +198,9 @@ def _split(stage: ArrayStage, steps: list[tuple[int, int, int]]) -> list[tuple[i
     if len(steps) > 1 or outer == 1:
         return steps
     ((chunk, first, end),) = steps
-    middle = end - max(1, outer // 3) * unit
-    return [(chunk, first, middle), (chunk, middle, end)]
+    third, half = max(1, outer // 3), outer if stage.loop_nest.weights_fixed else outer // 2
+    edges = sorted({first, end - half * unit, end - third * unit, end})
+    return [(chunk, *part) for part in itertools.pairwise(edges)]
 
 
 def _tile(
@@ -247,8 +249,9 @@ def _cut_array(
             split = limits.split and not tiles
             size = 1 if split and inner is None else sizes.blocks
             pieces = split_evenly(group[0][1].first_block, group[0][1].end_block, size)
-            final = limits.ramp_down_rows and (image, rows[1], xs[1]) == last
-            if (limits.ramp_down_blocks or final) and group is groups[-1]:
+            ramps = limits.ramp_down_rows or limits.ramp_down_blocks
+            final = (image, rows[1], xs[1]) == last
+            if ramps and final and group is groups[-1]:
                 pieces = ramped_down(pieces, 1)
             for blocks in pieces:
                 for part in _split(stage, steps) if split else steps:

@@ -10,7 +10,7 @@ from matloom.schedule.cutting import BLOCK_ENTRIES
 from matloom.schedule.params import UNBOUNDED, Candidate, TilingParams, Weights
 from matloom.schedule.plan import Plan, ScheduleParams
 from matloom.schedule.segment import Segment
-from matloom.select.banded import BandedWindow
+from matloom.select.sliding import SlidingWindow
 from matloom.select.space_to_depth import PolyphaseWindow
 from matloom.select.stage import ArrayStage, Stage, VectorStage
 
@@ -34,9 +34,9 @@ _FIRST_CHUNK_BYTES = 2 * 1024
 #: Input and output of a tile of the first stage, whose first tile waits for them.
 _FIRST_TILE_BYTES = 24 * 1024
 
-#: Tiles of a stage of windows over several positions at once, each of which streams rows more than
-#: it makes.
-_WIDE_TILES = 2
+#: Tiles of a stage of windows, each of which streams rows more than it makes, and of one step,
+#: whose results take as long as its arithmetic and POST some cycles more for each tile.
+_FEW_TILES = 2
 
 #: Cycles that POST takes for a block of one position.
 _RESULT_CYCLES = 24
@@ -191,8 +191,10 @@ def weights_kept(stage: Stage, config: Config) -> Weights:
 
 def _tiles(stage: Stage) -> int:
     """Return how many tiles a stage after the first has at least."""
-    banded = isinstance(stage, ArrayStage) and isinstance(stage.loop_nest, BandedWindow)
-    return _WIDE_TILES if banded or _is_paired(stage) else TilingParams.tiles
+    if not isinstance(stage, ArrayStage):
+        return TilingParams.tiles
+    windows = isinstance(stage.loop_nest, SlidingWindow | PolyphaseWindow)
+    return _FEW_TILES if windows or stage.loop_nest.steps == 1 else TilingParams.tiles
 
 
 def _is_paired(stage: Stage) -> bool:

@@ -31,7 +31,7 @@ __all__ = ["schedule_segment"]
 _SLOWER, _FASTER = 1.005, 0.98
 
 #: The same of an estimate, which does not know of tiles that fit a call without weights better.
-_GAINING = 0.99
+_GAINING = 0.984
 
 #: Stages by whose predicted cycles the start is chosen.
 _STAGES_TRIED = 3
