@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from matloom.arch.config import Config
 from matloom.arch.isa import Opcode, largest
+from matloom.schedule.first_tiles import first_parts, first_rows
 from matloom.schedule.params import TilingParams, Weights
 from matloom.schedule.prologue import GROUPS, panels, rectangles
 from matloom.schedule.ramps import ramped_down, ramped_up, split_evenly
@@ -123,6 +124,7 @@ def _positions(
 ) -> Iterator[tuple[Region, _Sizes, int, tuple[int, int], tuple[int, int]]]:
     """Yield region, sizes, image, rows and columns of the tiles, whatever their blocks."""
     largest = max(c.end_block - c.first_block for c in chunks(stage, limits, config))
+    half = stage.entries(config)
     for image in range(stage.images):
         for region in stage.regions:
             sizes = _Sizes(stage, region, limits, config, largest, draw)
@@ -136,6 +138,9 @@ def _positions(
                 row_pieces = ramped_down(row_pieces, sizes.last)
             if limits.ramp_up and not image:
                 row_pieces = ramped_up(row_pieces, sizes.shortest)
+            if limits.split and stage.blocks is None and not image:
+                most = half // (sizes.width * sizes.blocks)
+                row_pieces = first_rows(stage, row_pieces, sizes.width, most)
             for rows in row_pieces if stage.blocks is None else _parities(row_pieces):
                 for xs in split_evenly(region.first_x, region.end_x, sizes.width):
                     yield region, sizes, image, rows, xs
@@ -181,26 +186,6 @@ def _prologue_tiles(stage: ArrayStage, limits: TilingParams, config: Config) -> 
         for number, chunk in enumerate(loaded)
         for part in rectangles(rows // GROUPS, chunk.end_block, first=not number)
     ]
-
-
-def _split(stage: ArrayStage, steps: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
-    """Cut the steps of a tile in three, where they are not in parts anyway: a half, and two more.
-
-    The last third of them is the last part; of pooling, whose first steps read what is long there,
-    the only other is all before. Cuts lie between two turns of the outermost loop that has several.
-    """
-    loops = stage.loop_nest.fields((0, 1), (0, 1), 0)
-    unit, outer = 1, loops["blocks"]
-    if loops["kernel_rows"] > 1:
-        unit, outer = loops["kernel_cols"] * loops["blocks"], loops["kernel_rows"]
-    elif loops["kernel_cols"] > 1:
-        unit, outer = loops["blocks"], loops["kernel_cols"]
-    if len(steps) > 1 or outer == 1:
-        return steps
-    ((chunk, first, end),) = steps
-    third, half = max(1, outer // 3), outer if stage.loop_nest.weights_fixed else outer // 2
-    edges = sorted({first, end - half * unit, end - third * unit, end})
-    return [(chunk, *part) for part in itertools.pairwise(edges)]
 
 
 def _tile(
@@ -254,7 +239,7 @@ def _cut_array(
             if ramps and final and group is groups[-1]:
                 pieces = ramped_down(pieces, 1)
             for blocks in pieces:
-                for part in _split(stage, steps) if split else steps:
+                for part in first_parts(stage, steps) if split else steps:
                     tiles.append(_tile(stage, region, image, (rows, xs, blocks), part))
                 split = False
     if limits.weights is Weights.ONCE:

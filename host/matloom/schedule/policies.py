@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from matloom.arch.config import Config
 from matloom.arch.machine import Machine
-from matloom.schedule.cutting import BLOCK_ENTRIES
+from matloom.schedule.neighbours import before_pooling, by_blocks, ending_by_blocks, splits
 from matloom.schedule.params import UNBOUNDED, Candidate, TilingParams, Weights
 from matloom.schedule.plan import Plan, ScheduleParams
 from matloom.schedule.segment import Segment
@@ -49,8 +49,8 @@ _STREAMED_BYTES = 1.4
 def first_policy(segment: Segment, config: Config, candidate: Candidate) -> ScheduleParams:
     """Return the choices that are best where memory is plenty."""
     limits: list[TilingParams] = []
-    by_blocks = [_by_blocks(segment, index, config) for index in range(len(segment.stages))]
-    ending = _ending_by_blocks(segment)
+    in_blocks = [by_blocks(segment, index, config) for index in range(len(segment.stages))]
+    ending, pooled = ending_by_blocks(segment), before_pooling(segment)
     for index, stage in enumerate(segment.stages):
         weights = weights_kept(stage, config)
         streamed = candidate.streamed
@@ -72,13 +72,13 @@ def first_policy(segment: Segment, config: Config, candidate: Candidate) -> Sche
                 chunk_bytes=chunk_bytes,
                 tile_bytes=_FIRST_TILE_BYTES if first else UNBOUNDED,
                 ramp_down=last and (waits or not small),
-                ramp_down_rows=last,
+                ramp_down_rows=last or index in pooled,
                 tiles=candidate.tiles if first else _tiles(stage),
                 ramp_up=candidate.ramp_up and first,
                 prologue=candidate.prologue if first else None,
-                by_blocks=by_blocks[index],
+                by_blocks=in_blocks[index],
                 ramp_down_blocks=index in ending,
-                split=index > 0 and _splits(segment, index, by_blocks[index - 1]),
+                split=index > 0 and splits(segment, index, in_blocks[index - 1]),
             )
         )
     spilled = addends(segment) if candidate.addends_by_tile else frozenset()
@@ -195,63 +195,6 @@ def _tiles(stage: Stage) -> int:
         return TilingParams.tiles
     windows = isinstance(stage.loop_nest, SlidingWindow | PolyphaseWindow)
     return _FEW_TILES if windows or stage.loop_nest.steps == 1 else TilingParams.tiles
-
-
-def _is_paired(stage: Stage) -> bool:
-    """Return whether a stage is of paired windows."""
-    return isinstance(stage, ArrayStage) and isinstance(stage.loop_nest, PolyphaseWindow)
-
-
-def _widens(segment: Segment, index: int) -> bool:
-    """Return whether a stage of paired windows is before one of as many output blocks or more.
-
-    That has work with the first channels while the last are made.
-    """
-    stage, after = segment.stages[index], segment.stages[min(index + 1, len(segment.stages) - 1)]
-    if not isinstance(stage, ArrayStage) or not isinstance(after, ArrayStage):
-        return False
-    return _is_paired(stage) and after.oc_blocks >= stage.oc_blocks
-
-
-def _ending_by_blocks(segment: Segment) -> set[int]:
-    """Return the stages whose last tiles are of single blocks: windows that widen, their makers."""
-    windows = {index for index in range(len(segment.stages)) if _widens(segment, index)}
-    read = {name for index in windows for name in segment.stages[index].inputs}
-    return windows | {index for index, made in enumerate(segment.stages) if made.output in read}
-
-
-def _by_blocks(segment: Segment, index: int, config: Config) -> bool:
-    """Return whether a stage on a small map makes channels for, or reads them from, such another.
-
-    Where neighbours make and read channels apart, a tile of channels waits for the tile before
-    it, not for all of the map.
-    """
-
-    def small(number: int) -> bool:
-        stage = segment.stages[number] if 0 <= number < len(segment.stages) else None
-        if not isinstance(stage, ArrayStage) or stage.oc_blocks == 1:
-            return False
-        positions = stage.out_rows * stage.width
-        half = stage.entries(config)
-        return positions <= half and positions * stage.oc_blocks > BLOCK_ENTRIES
-
-    def apart(number: int) -> bool:
-        stage = segment.stages[number] if 0 <= number < len(segment.stages) else None
-        return isinstance(stage, ArrayStage) and stage.depthwise
-
-    if not small(index):
-        return False
-    if apart(index + 1) or _widens(segment, index):
-        return True
-    return apart(index) and small(index - 1)
-
-
-def _splits(segment: Segment, index: int, after_blocks: bool) -> bool:
-    """Return whether a stage's first tile reads the last tile of the stage before."""
-    stage, before = segment.stages[index], segment.stages[index - 1]
-    if not isinstance(stage, ArrayStage) or stage.depthwise or before.output not in stage.inputs:
-        return False
-    return after_blocks or stage.loop_nest.weights_fixed
 
 
 def _streams(stage: Stage, config: Config) -> bool:
