@@ -74,7 +74,9 @@ def _bursts(rows: Rows, channel: Channel) -> Iterator[tuple[int, int, float]]:
         while address < end:
             stop = min(end, (address // window + 1) * window)
             beats = -(-stop // bus) - address // bus
-            written = (stop - address) * rows.spread / bus if rows.spread > 1 else 0.0
+            # A spread beat is written from its first byte on, whichever of its bytes are the row's.
+            spread = stop - address // bus * bus
+            written = -(-spread * rows.spread // bus) if rows.spread > 1 else 0
             yield address, stop - address, max(beats * channel.beat_cycles, written)
             address = stop
 
