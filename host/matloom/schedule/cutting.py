@@ -138,7 +138,7 @@ def _positions(
                 row_pieces = ramped_down(row_pieces, sizes.last)
             if limits.ramp_up and not image:
                 row_pieces = ramped_up(row_pieces, sizes.shortest)
-            if limits.split and stage.blocks is None and not image:
+            if limits.long_first and stage.blocks is None and not image:
                 most = half // (sizes.width * sizes.blocks)
                 row_pieces = first_rows(stage, row_pieces, sizes.width, most)
             for rows in row_pieces if stage.blocks is None else _parities(row_pieces):

@@ -6,7 +6,7 @@ from matloom.schedule.segment import Segment
 from matloom.select.space_to_depth import PolyphaseWindow
 from matloom.select.stage import ArrayStage, VectorStage
 
-__all__ = ["before_pooling", "by_blocks", "ending_by_blocks", "splits"]
+__all__ = ["before_pooling", "by_blocks", "ending_by_blocks", "followed", "splits"]
 
 
 def _widens(segment: Segment, index: int) -> bool:
@@ -73,3 +73,12 @@ def before_pooling(segment: Segment) -> set[int]:
         if pools and isinstance(before, VectorStage) and before.output in stage.inputs:
             found |= {index - 2, index - 1}
     return found
+
+
+def followed(segment: Segment, index: int) -> bool:
+    """Return whether an element-wise stage follows the tiles of a stage closely.
+
+    Its POSTs come between theirs, and those of a long tile keep the next EXEC from its queue.
+    """
+    after = segment.stages[min(index + 1, len(segment.stages) - 1)]
+    return isinstance(after, VectorStage) and segment.stages[index].output in after.inputs

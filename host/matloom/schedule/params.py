@@ -65,8 +65,10 @@ class TilingParams:
         The last tiles are of fewer and fewer output blocks, so that little is left to do
         after the last arithmetic.
     split:
-        The first tile is of one block, and the last third of its steps is an EXEC of its
-        own, so that the others need not wait for what they do not read.
+        The first tile is of one block, and its last steps are an EXEC of their own, so that the
+        others need not wait for what they do not read (`first_tiles`).
+    long_first:
+        The first tile then has the rows of two where few others leave it with too little to do.
     prologue:
         How the first outputs of a matrix product are made panel by panel, where they are.
     """
@@ -82,6 +84,7 @@ class TilingParams:
     params_apart: bool = False
     ramp_down_blocks: bool = False
     split: bool = False
+    long_first: bool = False
     prologue: Prologue | None = None
 
 

@@ -6,7 +6,13 @@ from dataclasses import replace
 
 from matloom.arch.config import Config
 from matloom.arch.machine import Machine
-from matloom.schedule.neighbours import before_pooling, by_blocks, ending_by_blocks, splits
+from matloom.schedule.neighbours import (
+    before_pooling,
+    by_blocks,
+    ending_by_blocks,
+    followed,
+    splits,
+)
 from matloom.schedule.params import UNBOUNDED, Candidate, TilingParams, Weights
 from matloom.schedule.plan import Plan, ScheduleParams
 from matloom.schedule.segment import Segment
@@ -60,6 +66,7 @@ def first_policy(segment: Segment, config: Config, candidate: Candidate) -> Sche
         chunk_bytes = min(_CHUNK_BYTES, config.spad_bytes // 8)
         waits = _waits_for_weights(stage, segment.machine)
         first, last = stage is segment.stages[0], stage is segment.stages[-1]
+        split = not first and splits(segment, index, in_blocks[index - 1])
         if first and small and not waits:
             # Nothing runs yet during which a long transfer could hide.
             chunk_bytes = min(chunk_bytes, _FIRST_CHUNK_BYTES)
@@ -78,7 +85,8 @@ def first_policy(segment: Segment, config: Config, candidate: Candidate) -> Sche
                 prologue=candidate.prologue if first else None,
                 by_blocks=in_blocks[index],
                 ramp_down_blocks=index in ending,
-                split=index > 0 and splits(segment, index, in_blocks[index - 1]),
+                split=split,
+                long_first=split and not followed(segment, index),
             )
         )
     spilled = addends(segment) if candidate.addends_by_tile else frozenset()
@@ -122,6 +130,7 @@ def random_policy(segment: Segment, config: Config, seed: int) -> ScheduleParams
                 params_apart=_has_params(stage) and sometimes(),
                 ramp_down_blocks=sometimes(),
                 split=sometimes(),
+                long_first=sometimes(),
             )
         )
     drawn = frozenset(name for name in segment.sizes if draw.random() < 0.4)
