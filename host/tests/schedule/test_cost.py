@@ -102,6 +102,19 @@ def test_rows_of_whole_beats_come_without_a_pause():
     assert load(32, 400) == pytest.approx(594, abs=2)
 
 
+def test_a_spread_beat_is_written_from_its_first_byte_on():
+    """Rows of 10 bytes, 4 apart: 5 to 8 writes. On the simulated chip 24 of them take 157."""
+
+    def load(count, start):
+        shape = {"row_bytes": 10, "rows": count, "planes": 1, "dram_row_step": 10, "spread": 2}
+        values = {"region": Region.INPUT, "dram_offset": start, **shape}
+        return _cycles(Instruction(Opcode.LOAD, values))
+
+    alone = load(1, 0)
+    assert [load(1, start) - alone for start in (2, 4, 6)] == [1, 2, 3]
+    assert load(48, 0) - load(24, 0) == pytest.approx(157, abs=1)
+
+
 def test_stores_overlap_the_responses_of_those_before():
     store = Instruction(
         Opcode.STORE, {"region": Region.OUTPUT, "row_bytes": 800, "rows": 1, "planes": 1}

@@ -71,7 +71,7 @@ def test_engines_differ():
 
 
 def _forgets_blocks(stage, steps):
-    """Cut steps as an earlier `_split` did: the unit of kernel rows lacks the blocks."""
+    """Cut steps as the planner did once: the unit of kernel rows lacks the blocks."""
     loops = stage.loop_nest.fields((0, 1), (0, 1), 0)
     unit, outer = 1, loops["blocks"]
     for name, inside in (("kernel_cols", "blocks"), ("kernel_rows", "kernel_cols")):
@@ -87,7 +87,7 @@ def _forgets_blocks(stage, steps):
 def test_a_defect_of_the_planner_is_found(monkeypatch):
     """Weights that are never used: what mnist_arduino_q once met."""
     assert failure_of(case_of(SENSITIVE)) is None
-    monkeypatch.setattr(cutting, "_split", _forgets_blocks)
+    monkeypatch.setattr(cutting, "first_parts", _forgets_blocks)
     assert failure_of(case_of(SENSITIVE)) is not None
 
 
