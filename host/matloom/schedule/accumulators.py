@@ -1,5 +1,7 @@
 """Which accumulators a tile has: halves take turns."""
 
+from math import inf
+
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import Opcode
 from matloom.arch.machine import Machine
@@ -11,6 +13,9 @@ __all__ = ["Accumulators"]
 
 #: Cycles from the end of an instruction to the start of one that waits for it.
 _HANDOVER = 3
+
+#: Reads a cycle of EXEC in a bank that leave POST too few.
+_BUSY = 0.9
 
 
 class Accumulators:
@@ -69,7 +74,11 @@ class Accumulators:
 
 
 class _Timeline:
-    """When EXEC and POST do what was emitted, if neither waits for a transfer or a bank."""
+    """When EXEC and POST do what was emitted, if neither waits for a transfer.
+
+    POST whose parameters lie where EXEC reads in every cycle gets them when EXEC waits: never, as
+    far as is known here.
+    """
 
     def __init__(self, machine: Machine):
         self._timings, self._latency = timings_of(machine), machine.exec_latency
@@ -77,8 +86,8 @@ class _Timeline:
         self._seen = 0
         self._done: dict[Opcode, list[int]] = {Opcode.EXEC: [], Opcode.POST: []}
         self._free = dict.fromkeys(self._done, 0)
-        #: When the last of POST's reads of each half is done.
-        self._read = [0, 0]
+        #: When the last of POST's reads of each half is done; reads a cycle of EXEC in each bank.
+        self._read, self._reads = [0.0, 0.0], dict[int, float]()
 
     def follow(self, instructions: list[Instruction]) -> None:
         """Take note of the instructions that came since the last time."""
@@ -94,9 +103,13 @@ class _Timeline:
                     start = max(start, self._done[unit][-get(wait, 0)] + _HANDOVER)
             self._free[opcode] = start + work
             self._done[opcode].append(start + work + more)
-            if opcode is Opcode.POST:
-                half = get("acc_addr", 0) // (self._half >> get("pairs", 0))
-                self._read[half] = start + timing.cycles
+            if opcode is Opcode.EXEC:
+                self._reads = timing.reads
+                continue
+            half = get("acc_addr", 0) // (self._half >> get("pairs", 0))
+            busy = max((self._reads.get(bank, 0.0) for bank, _ in timing.params.parts), default=0.0)
+            starves = timing.param_reads > 0 and busy > _BUSY
+            self._read[half] = inf if starves else start + timing.cycles
         self._seen = len(instructions)
 
     def is_read(self, half: int) -> bool:

@@ -85,24 +85,36 @@ def _tile(first, rows, blocks=1):
     return ArrayTile(0, first, first + rows, 0, 12, 0, blocks, 0, 2, 0, {})
 
 
-def test_a_tile_that_waits_waits_for_what_is_read_last():
-    """Where two POSTs read a tile, and the next one there needs no more entries than the first."""
+def _third(steps, posts, params):
+    """Return the first entry of a third tile, and of the first two, which two POSTs may read."""
     machine, instructions = Machine(config=CONFIG), []
     accumulators = Accumulators(machine, instructions)
-    shape, half = {"kernel_rows": 1, "kernel_cols": 1, "blocks": 1}, CONFIG.acc_entries // 2
-    stage = SimpleNamespace(entries=lambda config: half)
+    shape = {"kernel_rows": 1, "kernel_cols": 1, "blocks": steps}
+    area = {"input_addr": 0, "input_rows": 1, "input_row_bytes": 4096, "weight_addr": 128 * 1024}
+    stage = SimpleNamespace(entries=lambda config: config.acc_entries // 2)
     starts = []
-    for rows, posts in ((24, 2), (24, 2), (12, 1)):
+    for number, rows in enumerate((24, 24, 12)):
         starts.append(accumulators.of(stage, _tile(0, rows)))
         size = {"width": 12, "height": rows, "oc_blocks": 1}
-        run = {**shape, **size, "acc_addr": starts[-1], "wait_post": max(0, 2 * len(starts) - 4)}
+        wait = posts if number == 2 and starts[-1] < 288 else 0
+        run = {**shape, **area, **size, "acc_addr": starts[-1], "wait_post": wait}
         instructions.append(Instruction(Opcode.EXEC, run))
         for part in range(posts):
             entry = starts[-1] + part * 12 * rows // posts
             size["height"] = rows // posts
-            read = {**size, "acc_addr": entry, "wait_exec": 1}
-            instructions.append(Instruction(Opcode.POST, read))
-    assert starts == [0, half, 144]
+            read = {**size, "acc_addr": entry, "wait_exec": 1, "param_addr": params}
+            instructions.append(Instruction(Opcode.POST, {**read, "channel_bias": 1}))
+    return starts[2], starts[:2]
+
+
+@pytest.mark.parametrize(
+    ("steps", "posts", "params", "entry"),
+    [(4, 1, 64 * 1024, 288), (1, 1, 64 * 1024, 144), (1, 2, 64 * 1024, 144), (4, 1, 4096, 144)],
+    ids=["POST keeps up", "POST is slower", "two POSTs", "parameters with the input"],
+)
+def test_a_tile_that_waits_waits_for_what_is_read_last(steps, posts, params, entry):
+    """Its last entry is that of the tile before; and where no parameters come, POST reads none."""
+    assert _third(steps, posts, params) == (entry, [0, CONFIG.acc_entries // 2])
 
 
 def test_loads_of_input_do_not_wait_for_the_tile_before():
