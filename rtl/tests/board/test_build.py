@@ -51,7 +51,7 @@ def echo_plan(monkeypatch, clock_hz):
         return verilog.convert(Echo(pll), name=plans.BOARD_TOP, emit_src=False)
 
     monkeypatch.setattr(plans, "board_verilog", echo)
-    return plans.make_plan(load_board("ulx3s-85f"), "nano", clock_hz)
+    return plans.make_plan(load_board("ulx3s-25f"), "nano", clock_hz)
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +67,7 @@ def test_a_bitstream_of_a_small_design(tmp_path, monkeypatch):
     text = made.path.read_bytes()
     # What the vendor's bitstreams begin with, and the part's id.
     assert made.path.suffix == ".bit"
-    assert b"LFE5U-85F" in text[:200]
+    assert b"LFE5U-25F" in text[:200]
     assert b"\xff\xff\xbd\xb3" in text[:400]
     report = made.report
     assert report["clock_asked_mhz"] == 75
