@@ -78,7 +78,7 @@ class Board:
     programmer:
         Arguments for openFPGALoader, before the file.
     soc:
-        `config` and `clock_hz` of the system on chip, where they are others.
+        `config`, `clock_hz` and `seed` of the system on chip, where they are others.
     """
 
     name: str
@@ -189,9 +189,11 @@ def _check_values(path: Path, values: dict[str, Any]) -> None:
         gear = memory.get("gear", 1)
         require("memory.gear", gear in (1, 2) and type(gear) is int, "be 1 or 2", gear)
     soc = values.get("soc", {})
-    require("soc", set(soc) <= {"config", "clock_hz"}, "have config, clock_hz", sorted(soc))
+    may = ("config", "clock_hz", "seed")
+    require("soc", set(soc) <= set(may), f"have {', '.join(may)}", sorted(soc))
     for name, value in soc.items():
-        require(f"soc.{name}", type(value) is type(values[name]), "be as without it", value)
+        wanted = type(values.get(name, SEED))
+        require(f"soc.{name}", type(value) is wanted, "be as without it", value)
     for name in ("input_hz", "clock_hz", "baud", "seed"):
         require(name, values.get(name, SEED) > 0, "be positive", values.get(name))
     require("pins", set(pins) == set(PORTS), f"name {', '.join(PORTS)}", sorted(pins))

@@ -112,7 +112,7 @@ def test_the_part_is_that_of_the_definition():
         ('uart_rx = "uart.rx"\n', "", "pins in .* must name clk, uart_rx, uart_tx"),
         ('clk = "clk25"', "clk = 7", r"pins.clk in .* must be a resource or have a site, not 7"),
         ("[pins]", "[pins", "must be TOML: "),
-        ("[soc]", "[soc]\nbaud = 7", "soc in .* must have config, clock_hz, not .'baud', "),
+        ("[soc]", "[soc]\nbaud = 7", "soc in .* must have config, clock_hz, seed, not .'baud', "),
         ('config = "nano"', "config = 7", "soc.config in .* must be as without it, not 7"),
     ],
 )
@@ -235,7 +235,7 @@ def test_a_board_with_a_processor_may_be_slower():
     board = load_board("ulx3s-85f")
     system = board.with_processor()
     assert (board.config, board.clock_hz) == ("medium", 71_000_000)
-    assert (system.config, system.clock_hz) == ("nano", 62_500_000)
+    assert (system.config, system.clock_hz, system.seed) == ("nano", 62_500_000, 8)
     assert system.memory == board.memory
     assert load_board("ulx3s-25f").with_processor() == load_board("ulx3s-25f")
 
