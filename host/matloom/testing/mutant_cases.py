@@ -32,9 +32,10 @@ FUNCTIONS = {
     "matloom.schedule.outside": ("arena_places", "_chunk_data"),
     "matloom.schedule.tiles": ("exec_fields", "position_bytes"),
     "matloom.schedule.cutting": (
-        *("chunks", "_Sizes.__init__", "_positions", "_parities", "_split"),
+        *("chunks", "_Sizes.__init__", "_positions", "_parities"),
         *("_cut_array", "_tile", "_cut_vector"),
     ),
+    "matloom.schedule.first_tiles": ("_turns", "first_parts", "first_rows"),
     "matloom.select.exec_steps": ("narrowed", "_ranges", "box", "_cut"),
     "matloom.schedule.tiling": ("flat_input_range", "_array_input_range"),
     "matloom.schedule.buffers": (
@@ -74,19 +75,15 @@ FUNCTIONS = {
 }
 
 #: Functions as they were while they were wrong.
-_SPLIT = '''
-def _split(stage: ArrayStage, steps: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
-    """Cut the last third off the steps of a tile, where they are not in parts anyway."""
+_TURNS = '''
+def _turns(stage: ArrayStage) -> tuple[int, int]:
+    """Return the turns of the outermost loop that has several, and the steps of each."""
     loops = stage.loop_nest.fields((0, 1), (0, 1), 0)
     unit, outer = 1, loops["blocks"]
     for name, inside in (("kernel_cols", "blocks"), ("kernel_rows", "kernel_cols")):
         if loops[name] > 1:
             unit, outer = unit * loops[inside], loops[name]
-    if len(steps) > 1 or outer == 1:
-        return steps
-    ((chunk, first, end),) = steps
-    middle = end - max(1, outer // 3) * unit
-    return [(chunk, first, middle), (chunk, middle, end)]
+    return outer, unit
 '''
 
 _NARROWED = '''
@@ -140,13 +137,13 @@ def arena_places(
 #: external memory that live from stage to stage, while tiles of stages take turns.
 HISTORICAL = (
     Mutant(
-        module="matloom.schedule.cutting",
-        function="_split",
+        module="matloom.schedule.first_tiles",
+        function="_turns",
         rule="as it was",
         place=0,
         line="unit, outer = unit * loops[inside], loops[name]",
         texts=(
-            ("matloom.schedule.cutting", "_split", _SPLIT),
+            ("matloom.schedule.first_tiles", "_turns", _TURNS),
             ("matloom.select.exec_steps", "narrowed", _NARROWED),
         ),
     ),
