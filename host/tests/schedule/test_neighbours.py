@@ -3,17 +3,14 @@
 from dataclasses import replace
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
 from matloom.arch.config import PRESETS
 from matloom.schedule.first_tiles import first_parts, first_rows
 from matloom.schedule.neighbours import before_pooling, followed
-from matloom.select.build import Convolution, convolution_stage
-from matloom.select.requantisation import Requantisation
 from matloom.select.stage import VectorStage
-from matloom.select.window import Window
 from matloom.testing.chain import Chain, exact_programs, executes
+from matloom.testing.stages import stage_of
 
 CONFIG = PRESETS["reference"]
 
@@ -71,28 +68,7 @@ def test_a_first_tile_has_work_until_its_last_steps_can_begin(blocks, most, rows
 
 
 def test_small_tiles_end_what_pooling_waits_for():
-    make = convolution_stage(
-        Convolution(
-            name="conv",
-            nodes=(0,),
-            tensors=("x", "y"),
-            window=Window(
-                images=1,
-                in_height=8,
-                in_width=8,
-                depth=16,
-                out_height=8,
-                out_width=8,
-                kernel_height=1,
-                kernel_width=1,
-            ),
-            filters=np.ones((16, 1, 1, 16), np.int8),
-            bias=np.zeros(16, np.int64),
-            input_zero=0,
-            scale=Requantisation(multiplier=2**30, shift=-3, zero=0, low=-128, high=127),
-            config=CONFIG,
-        )
-    )
+    make = stage_of(CONFIG, (16, 1, 1, 16), in_height=8, in_width=8, out_height=8, out_width=8)
     add = VectorStage(
         name="add", nodes=(1,), inputs=("y", "z"), output="sum", size=1, tile_unit=1, posts=()
     )

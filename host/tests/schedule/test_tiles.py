@@ -7,40 +7,24 @@ from matloom.arch.config import PRESETS
 from matloom.schedule.cutting import chunks, cut
 from matloom.schedule.params import Prologue, TilingParams, Weights
 from matloom.schedule.tiles import exec_fields, input_box
-from matloom.select.build import Convolution, convolution_stage
 from matloom.select.exec_steps import narrowed, parts
-from matloom.select.requantisation import Requantisation
 from matloom.select.stage import VectorStage
-from matloom.select.window import Window
+from matloom.testing.stages import stage_of
 
 CONFIG = PRESETS["small"]
-SCALE = Requantisation(multiplier=2**30, shift=-3, zero=0, low=-128, high=127)
 
 
 def _stage(channels=20, height=13, width=9, kernel=3):
-    return convolution_stage(
-        Convolution(
-            name="conv",
-            nodes=(0,),
-            tensors=("x", "y"),
-            window=Window(
-                images=2,
-                in_height=height,
-                in_width=width,
-                depth=4,
-                out_height=height,
-                out_width=width,
-                kernel_height=kernel,
-                kernel_width=kernel,
-                pad_top=kernel // 2,
-                pad_left=kernel // 2,
-            ),
-            filters=np.ones((channels, kernel, kernel, 4), np.int8),
-            bias=np.zeros(channels, np.int64),
-            input_zero=0,
-            scale=SCALE,
-            config=CONFIG,
-        )
+    return stage_of(
+        CONFIG,
+        (channels, kernel, kernel, 4),
+        images=2,
+        in_height=height,
+        in_width=width,
+        out_height=height,
+        out_width=width,
+        pad_top=kernel // 2,
+        pad_left=kernel // 2,
     )
 
 
@@ -126,29 +110,15 @@ def test_one_exec_makes_whole_turns_of_a_loop():
 def test_a_split_tile_meets_each_byte_under_its_kernel_once(depth, kernel, dilation):
     """Where the last third of the steps is an EXEC of its own."""
     height, width = (dilation * (taps - 1) + 1 for taps in kernel)
-    stage = convolution_stage(
-        Convolution(
-            name="conv",
-            nodes=(0,),
-            tensors=("x", "y"),
-            window=Window(
-                images=1,
-                in_height=height,
-                in_width=width,
-                depth=depth,
-                out_height=1,
-                out_width=1,
-                kernel_height=kernel[0],
-                kernel_width=kernel[1],
-                dilation_y=dilation,
-                dilation_x=dilation,
-            ),
-            filters=np.ones((20, *kernel, depth), np.int8),
-            bias=np.zeros(20, np.int64),
-            input_zero=0,
-            scale=SCALE,
-            config=CONFIG,
-        )
+    stage = stage_of(
+        CONFIG,
+        (20, *kernel, depth),
+        in_height=height,
+        in_width=width,
+        out_height=1,
+        out_width=1,
+        dilation_y=dilation,
+        dilation_x=dilation,
     )
     tiles = cut(stage, TilingParams(weights=Weights.RESIDENT, split=True), CONFIG, None)
     assert len(tiles) > stage.oc_blocks or stage.loop_nest.steps == 1, "the first is split"
@@ -173,27 +143,8 @@ def test_a_split_tile_meets_each_byte_under_its_kernel_once(depth, kernel, dilat
 
 
 def _product(rows, inner, columns):
-    return convolution_stage(
-        Convolution(
-            name="product",
-            nodes=(0,),
-            tensors=("x", "y"),
-            window=Window(
-                images=1,
-                in_height=rows,
-                in_width=1,
-                depth=inner,
-                out_height=rows,
-                out_width=1,
-                kernel_height=1,
-                kernel_width=1,
-            ),
-            filters=np.ones((columns, 1, 1, inner), np.int8),
-            bias=np.zeros(columns, np.int64),
-            input_zero=0,
-            scale=SCALE,
-            config=CONFIG,
-        )
+    return stage_of(
+        CONFIG, (columns, 1, 1, inner), in_height=rows, in_width=1, out_height=rows, out_width=1
     )
 
 

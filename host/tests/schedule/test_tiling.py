@@ -1,43 +1,17 @@
-import numpy as np
 import pytest
 
 from matloom.arch.config import PRESETS
 from matloom.schedule.cutting import chunks, cut
 from matloom.schedule.params import TilingParams, Weights
 from matloom.schedule.tiling import Tilings
-from matloom.select.build import Convolution, convolution_stage
-from matloom.select.requantisation import Requantisation
-from matloom.select.window import Window
+from matloom.testing.stages import stage_of
 
 CONFIG = PRESETS["small"]
 
 
 @pytest.fixture
 def stage():
-    return convolution_stage(
-        Convolution(
-            name="conv",
-            nodes=(0,),
-            tensors=("x", "y"),
-            window=Window(
-                images=1,
-                in_height=12,
-                in_width=10,
-                depth=4,
-                out_height=10,
-                out_width=8,
-                kernel_height=3,
-                kernel_width=3,
-                pad_top=0,
-                pad_left=0,
-            ),
-            filters=np.ones((20, 3, 3, 4), np.int8),
-            bias=np.zeros(20, np.int64),
-            input_zero=0,
-            scale=Requantisation(multiplier=2**30, shift=-3, zero=0, low=-128, high=127),
-            config=CONFIG,
-        )
-    )
+    return stage_of(CONFIG, (20, 3, 3, 4), in_height=12, in_width=10, out_height=10, out_width=8)
 
 
 def test_a_tiling_is_remembered_for_equal_limits_of_the_same_stage(stage):
