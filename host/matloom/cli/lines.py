@@ -1,7 +1,6 @@
 """Verbs of a board on its serial line: check-board, boot."""
 
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -11,14 +10,9 @@ from matloom.cli.group import cli
 _PORT = click.argument("device", metavar="uart:PORT[@BAUD]")
 
 
-def _address(device: str) -> Any:
-    """Return port and rate of a device; raises ValueError where it has none."""
-    from matloom.device.serial_port import parse_address
-
-    kind, _, address = device.partition(":")
-    if kind != "uart":
+def _require_port(device: str) -> None:
+    if not device.startswith("uart:"):
         raise ValueError(f"a board must be at uart:PORT[@BAUD], not {device!r}")
-    return parse_address(address)
 
 
 @cli.command("check-board")
@@ -32,26 +26,24 @@ def _address(device: str) -> Any:
     help="How much of its memory is written and read back; its contents are lost.",
 )
 def check_board(device: str, tested: int) -> None:
-    """Ask the board on a line who it is, and test line and memory.
+    """Ask the board on a line who it is, and test its memory.
 
-    Says what is wrong, and ends with status 1 where anything is.
+    Bytes that do not come back are an error, which names the first of them.
     """
     from matloom.device.board_check import check_memory, describe
-    from matloom.device.link import Link
-    from matloom.device.link_transport import LinkTransport
-    from matloom.device.serial_port import SerialStream
+    from matloom.device.open import board_transport
     from matloom.terminal.progress import progress
 
-    stream = SerialStream(*_address(device))
+    _require_port(device)
+    transport = board_transport(device)
     try:
-        transport = LinkTransport(Link(stream))
         for line in describe(transport.hello):
             click.echo(line)
         with progress("testing its memory"):
             found = check_memory(transport, tested)
         click.echo(found.summary)
     finally:
-        stream.close()
+        transport.close()
     if not found.right:
         raise ValueError(found.fault)
 
@@ -73,10 +65,11 @@ def boot(device: str, image: Path | None, timeout: float) -> None:
     IMAGE is what `matloom compile NET --emit soc` writes, or firmware of your own.
     """
     from matloom.device.boot import send_image
-    from matloom.device.serial_port import SerialStream
+    from matloom.device.serial_port import SerialStream, parse_address
     from matloom.toolchain.soc_firmware import link_server
 
-    address = _address(device)
+    _require_port(device)
+    address = parse_address(device)
     try:
         data = image.read_bytes() if image else link_server()
     except OSError as error:

@@ -4,10 +4,10 @@ import random
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
 
 from matloom.arch.config import PRESETS
 from matloom.device.frames import Hello
+from matloom.device.transport import Transport
 
 __all__ = ["MemoryCheck", "check_memory", "describe"]
 
@@ -18,19 +18,6 @@ _BLOCK = 4096
 _PIECES = 512
 
 
-class Memory(Protocol):
-    """External memory by its bus addresses, as `LinkTransport` has it."""
-
-    memory_base: int
-    memory_bytes: int
-
-    def read_block(self, address: int, size: int) -> bytes:
-        """Return bytes from an address on."""
-
-    def write_block(self, address: int, data: bytes) -> None:
-        """Write bytes from an address on."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class MemoryCheck:
     """What was written and read back.
@@ -38,7 +25,7 @@ class MemoryCheck:
     Members
     -------
     tested:
-        Bytes that were compared, each of them twice.
+        Bytes of the blocks, each of which was compared twice.
     seconds:
         What it took.
     fault:
@@ -75,7 +62,7 @@ def describe(hello: Hello) -> list[str]:
     ]
 
 
-def check_memory(memory: Memory, tested: int, seed: int = 1) -> MemoryCheck:
+def check_memory(memory: Transport, tested: int, seed: int = 1) -> MemoryCheck:
     """Write so many bytes of a memory, 4 KiB at least, and read them back; what was there is lost.
 
     They lie at its ends, at each power of two, and in between: so that a wire of the address or of
@@ -105,7 +92,7 @@ def _starts(size: int, blocks: int) -> list[int]:
     return sorted(list(chosen)[:blocks])
 
 
-def _compare(memory: Memory, contents: dict[int, bytes]) -> str:
+def _compare(memory: Transport, contents: dict[int, bytes]) -> str:
     """Return what is wrong with blocks that were written; "" where nothing is."""
     wrong: list[tuple[int, int, int]] = []
     for start, data in contents.items():
@@ -133,7 +120,7 @@ def _bits(differences: Iterable[int]) -> str:
     return ", ".join(str(bit) for bit in range(8) if differing >> bit & 1)
 
 
-def _check_pieces(memory: Memory, noise: random.Random) -> str:
+def _check_pieces(memory: Transport, noise: random.Random) -> str:
     """Write one to seven bytes at a time over some that are known; return what is wrong."""
     expected = bytearray(noise.randbytes(_PIECES))
     memory.write_block(memory.memory_base, bytes(expected))

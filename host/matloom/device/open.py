@@ -14,7 +14,14 @@ from matloom.device.driver import Driver
 from matloom.device.errors import DeviceError
 from matloom.device.model.transport import ModelTransport
 
-__all__ = ["DEVICES", "SIMULATED", "device_memory", "memory_for", "open_device"]
+__all__ = [
+    "DEVICES",
+    "SIMULATED",
+    "board_transport",
+    "device_memory",
+    "memory_for",
+    "open_device",
+]
 
 #: Names that `open_device` knows.
 DEVICES = ("rtl", "netlist", "model", "soc", "uart:PORT[@BAUD]", "uio:[UIO[,DMABUF]]")
@@ -50,8 +57,8 @@ def _kind(name: str) -> str:
     return kind
 
 
-def _board_transport(name: str) -> Any:
-    """Return the transport of a board on a serial port, which has said who it is."""
+def board_transport(name: str) -> Any:
+    """Return the transport of a board at ``uart:PORT[@BAUD]``, which has said who it is."""
     from matloom.device.link import Link
     from matloom.device.link_transport import LinkTransport
     from matloom.device.serial_port import SerialStream, parse_address
@@ -78,7 +85,7 @@ def device_memory(device: str | Driver) -> Memory | None:
         return getattr(device.transport, "external_memory", None)
     if _kind(device) != "uart":
         return None
-    transport = _board_transport(device)
+    transport = board_transport(device)
     transport.close()
     found: Memory | None = transport.external_memory
     return found
@@ -86,7 +93,7 @@ def device_memory(device: str | Driver) -> Memory | None:
 
 def _open_board(name: str, config: Config, timeout: float) -> Driver:
     """Return the driver of a board on a serial port."""
-    transport = _board_transport(name)
+    transport = board_transport(name)
     try:
         hello = transport.hello
         if hello.config_digest != config.digest:
