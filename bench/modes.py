@@ -123,15 +123,7 @@ def measure(config: Config, seed: int) -> dict[str, Any]:
     text = verilog.convert(unit, name=TOP, emit_src=False, strip_internal_attrs=True)
     wrapped = wrap(text, TOP)
     wrapper = wrapped.removeprefix(text)
-    # ABC9 fails on large arrays of floating point; the older mapper takes more tables.
-    mapper, effort = "abc9", Effort(seeds=(seed,))
-    try:
-        found = build(wrapped, DEVICE, print, effort)
-    except FlowError as error:
-        if "yosys" not in str(error):
-            raise
-        print(f"  {error}; without ABC9:", flush=True)
-        mapper, found = "abc", build(wrapped, DEVICE, print, effort, abc9=False)
+    found = build(wrapped, DEVICE, print, Effort(seeds=(seed,)))
     used = {name: item["used"] for name, item in found["routed"]["area"].items()}
     return {
         "modes": list(config.mac_modes),
@@ -139,7 +131,7 @@ def measure(config: Config, seed: int) -> dict[str, Any]:
         "config_digest": f"{config.digest:08x}",
         "macs_a_cycle": {mode: config.macs_a_cycle(mode) for mode in config.mac_modes},
         "latency_cycles": latency,
-        "mapper": mapper,
+        "mapper": found["mapper"],
         "seed": seed,
         "lut4": found["cells"].get("LUT4", 0),
         "ccu2c": found["cells"].get("CCU2C", 0),

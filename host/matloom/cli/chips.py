@@ -25,6 +25,12 @@ def doctor(as_json: bool) -> None:
 @CONFIG
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
 @click.option("--fpga-report", "fpga", metavar="DEVICE", help="Also synthesise, place and route.")
+@click.option(
+    "--freq",
+    type=click.FloatRange(min=1),
+    metavar="MHZ",
+    help="The clock to route for, or 5 % less as often as it is too fast.  [default: 85, Gowin 54]",
+)
 @click.option("--seed", type=int, default=4, show_default=True, help="First of the placement.")
 @click.option("--seeds", type=click.IntRange(1), default=1, help="How many, from --seed upward.")
 @click.option("--jobs", type=click.IntRange(1), help="Processes at a time; else one a core.")
@@ -34,6 +40,7 @@ def generate(
     output: Path,
     fpga: str | None,
     checkpoints: bool,
+    freq: float | None,
     seed: int,
     seeds: int,
     jobs: int | None,
@@ -65,7 +72,8 @@ def generate(
             folder=output / "fpga",
             checkpoints=checkpoints,
         )
-        _fpga_report(chip, fpga, output, Path(config).stem, effort)
+        device = DEVICES[fpga] if freq is None else DEVICES[fpga].changed({"--freq": f"{freq:g}"})
+        _fpga_report(chip, device, output, Path(config).stem, effort)
 
 
 def _header() -> str:
@@ -74,15 +82,15 @@ def _header() -> str:
     return header()
 
 
-def _fpga_report(chip: Any, device: str, output: Path, name: str, effort: Any) -> None:
+def _fpga_report(chip: Any, device: Any, output: Path, name: str, effort: Any) -> None:
     import json
 
-    from matloom_rtl.fpga.flow import DEVICES, build_report
+    from matloom_rtl.fpga.flow import build_report
 
-    report, units = build_report(chip, DEVICES[device], click.echo, effort)
-    path = output / f"{device}_{name}.json"
+    report, units = build_report(chip, device, click.echo, effort)
+    path = output / f"{device.name}_{name}.json"
     path.write_text(json.dumps(report, indent=2) + "\n")
-    breakdown = output / f"{device}_{name}_units.json"
+    breakdown = output / f"{device.name}_{name}_units.json"
     breakdown.write_text(json.dumps(units, indent=2) + "\n")
     click.echo(breakdown)
     if report["fmax_mhz"] is None:

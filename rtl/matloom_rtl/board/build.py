@@ -115,7 +115,11 @@ def build_board(
         "minutes": None if kept else round((time.monotonic() - started) / 60, 1),
     }
     if report["seed"] is None:
-        raise FlowError(f"a seed must be routed for a bitstream: none of {len(runs)} was")
+        raise FlowError(
+            f"no bitstream: a seed must be routed for {plan.clock_mhz:.2f} MHz, and none of "
+            f"{len(runs)} was; try others (--seed {max(seeds) + 1}), "
+            f"or a slower clock (--freq {0.95 * plan.clock_mhz:.0f})"
+        )
     best = next(item for item in runs if item["seed"] == report["seed"])
     _check_timing(plan, best["report"], report)
     path = folder / f"{plan.name}{plan.device.bitstream_suffix}"

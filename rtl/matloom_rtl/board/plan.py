@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 from matloom.arch.blocks import columns_in_tables
@@ -156,15 +156,7 @@ def make_plan(
         verilog=board_verilog(board, engine, pll, link, soc)
         + (cpu_source(soc.cpu).read_text() if soc else ""),
         constraints=constraints(board, device.family),
-        device=replace(device, options=_changed(device.options, changes)),
+        device=device.changed(changes),
         soft_columns=soft,
         soc=soc,
     )
-
-
-def _changed(options: tuple[str, ...], changes: dict[str, str]) -> tuple[str, ...]:
-    """Return options with other values; each of them must be there."""
-    changed = list(options)
-    for name, value in changes.items():
-        changed[changed.index(name) + 1] = value
-    return tuple(changed)

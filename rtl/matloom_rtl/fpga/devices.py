@@ -1,6 +1,6 @@
 """The devices that a chip can be placed on, and what the tools call their parts."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from matloom_rtl.fpga.floorplan import Blocks
 from matloom_rtl.fpga.tools import ECPPACK, GOWIN_PACK, NEXTPNR_ECP5, NEXTPNR_GOWIN, YOSYS, Tool
@@ -72,6 +72,18 @@ class Device:
         """All that a bitstream takes, in the order of their use."""
         return (YOSYS, self.nextpnr, self.packer)
 
+    @property
+    def clock_mhz(self) -> float:
+        """The clock that nextpnr is asked for, where nothing else asks for one."""
+        return float(self.options[self.options.index("--freq") + 1])
+
+    def changed(self, values: dict[str, str]) -> "Device":
+        """Return this device with other values of options; each of them must be there."""
+        options = list(self.options)
+        for name, value in values.items():
+            options[options.index(name) + 1] = value
+        return replace(self, options=tuple(options))
+
     def pack(self, routed: str, bitstream: str) -> list[str]:
         """Return the packer's arguments."""
         names = {"routed": routed, "bitstream": bitstream}
@@ -84,9 +96,11 @@ class Device:
 
 
 #: router2: the default router does not finish on large arrays. `static`: it spreads what the
-#: default placer packs until wires are short of room (decision 0003). A clock that can be reached.
+#: default placer packs until wires are short of room (decision 0003). tmg-ripup: a connection that
+#: was led around others, and is too late for the clock that is asked for, is routed again; without
+#: it, it stays as it is once it shares no wire.
 _ECP5_OPTIONS = (
-    *("--package", "CABGA381", "--speed", "6", "--router", "router2"),
+    *("--package", "CABGA381", "--speed", "6", "--router", "router2", "--tmg-ripup"),
     *("--placer", "static", "--freq", "85"),
 )
 

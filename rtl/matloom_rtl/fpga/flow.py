@@ -24,6 +24,7 @@ from matloom_rtl.fpga.multipliers import (
 )
 from matloom_rtl.fpga.pinsaver import WRAPPER_NAME, wrap
 from matloom_rtl.fpga.place import SEED, Netlist, cores, place_and_route, summary
+from matloom_rtl.fpga.progress import FlowError
 from matloom_rtl.fpga.tools import YOSYS, find, run
 from matloom_rtl.fpga.units import area_by_unit, is_top, read_cells, total
 from matloom_rtl.generate import TOP_NAME, Chip
@@ -59,15 +60,15 @@ def synthesise(
     """Synthesise Verilog for a family; return the cells of the flattened netlist by type.
 
     Also returns what must not be there: signals with latches, wires with more than one driver,
-    loops of logic; and where the netlist lies.
+    loops of logic; where the netlist lies; and which `mapper` made the tables.
 
     Parameters
     ----------
     soft_columns
         Columns of the array whose products are made of lookup tables; for `ecp5`.
     abc9
-        Tables are made by ABC9, which knows delays; else, for `ecp5`, by ABC, which does not, but
-        takes large designs.
+        Tables are made by ABC9, which knows delays. Where it fails, as it does for some large
+        designs, or is not wanted, those for `ecp5` are made by ABC, which takes more of them.
     """
     (folder / "chip.v").write_text(verilog)
     steps = ["read_verilog chip.v"]
@@ -82,7 +83,13 @@ def synthesise(
     # What the WebAssembly build says after ABC9 does not come, so files take it.
     files = ["tee -q -o stat.json stat -json", "tee -q -o check.txt check"]
     command = [find(YOSYS).path, "-p", "; ".join([*steps, f"{make} {rest}", *files])]
-    log = run(command, folder, f"{family}.log", say) + (folder / "check.txt").read_text()
+    try:
+        log = run(command, folder, f"{family}.log", say) + (folder / "check.txt").read_text()
+    except FlowError as error:
+        if family != "ecp5" or not abc9 or not _ended_in_abc9(folder / f"{family}.log"):
+            raise
+        say(f"{error}; tables by ABC in place of ABC9")
+        return synthesise(verilog, top, family, folder, say, soft_columns, abc9=False)
     cells = json.loads((folder / "stat.json").read_text())["design"]["num_cells_by_type"]
     found = {
         "latches": re.findall(r"^Latch inferred for signal `(\S+)'", log, re.MULTILINE),
@@ -92,7 +99,13 @@ def synthesise(
     # What is no design is left as it is: a loop has no first table.
     if family == "ecp5" and not any(found.values()):
         cells = _absorb(folder / netlist)
-    return {"cells": cells, **found, "netlist": folder / netlist}
+    mapper = "abc9" if abc9 else "abc"
+    return {"cells": cells, **found, "netlist": folder / netlist, "mapper": mapper}
+
+
+def _ended_in_abc9(log: Path) -> bool:
+    """Return whether the last pass that Yosys began is ABC9's."""
+    return re.findall(r"Executing (\w+)", log.read_text())[-1:] == ["ABC9"]
 
 
 def _absorb(path: Path) -> dict[str, int]:
@@ -151,12 +164,15 @@ class Effort:
         Whether the placement is kept, too, and read back to be routed. For routings of hours:
         nextpnr 0.11 routes an ECP5 from there to a lower clock than in one go, a small design by
         a tenth.
+    slower:
+        How often a clock that connections are too late for is asked for again, 5 % slower each.
     """
 
     seeds: tuple[int, ...] = (SEED,)
     jobs: int = field(default_factory=cores)
     folder: Path | None = None
     checkpoints: bool = False
+    slower: int = 4
 
 
 def build_report(
@@ -171,7 +187,8 @@ def build_report(
     netlist by unit.
 
     Clock: Fmax in MHz as nextpnr reports it after routing, for the grade of the device, of the
-    fastest seed; the median; and each seed's. All are None where no routing came to an end. Takes
+    fastest seed; the median; and each seed's. All are None where no routing came to an end. What is
+    routed for the clock that `device` asks for may be faster, and is no slower by much. Takes
     minutes for a small chip and seed, and most of an hour for one that fills the device.
     """
     started = time.monotonic()
@@ -182,6 +199,7 @@ def build_report(
         "options": list(device.options),
         "top": TOP_NAME,
         "columns_in_tables": columns,
+        "mapper": found["mapper"],
         **found["routed"],
         "minutes": round((time.monotonic() - started) / 60, 1),
     }
@@ -214,23 +232,27 @@ def build(
     say: Callable[[str], None] = print,
     effort: Effort | None = None,
     soft_columns: int = 0,
-    abc9: bool = True,
 ) -> dict[str, Any]:
     """Synthesise, place and route what `wrap` returned; the rest as `synthesise` takes it.
 
-    Returns the `cells` of the netlist by type, its area by `units`, and of the `routed` design what
-    `build_report` says of it: area, clock and path.
+    Returns the `cells` of the netlist by type, its `mapper`, its area by `units`, and of the
+    `routed` design what `build_report` says of it: area, clock and path.
     """
     effort = effort or Effort()
     with tempfile.TemporaryDirectory(prefix="matloom-fpga-") as name:
-        made = _netlist(wrapped, device, say, effort.folder or Path(name), (soft_columns, abc9))
+        made = _netlist(wrapped, device, say, effort.folder or Path(name), soft_columns)
         path = made["netlist"]
         netlist = Netlist(
-            folder=path.parent, name=path.name, device=device, checkpoints=effort.checkpoints
+            folder=path.parent,
+            name=path.name,
+            device=device,
+            checkpoints=effort.checkpoints,
+            slower=effort.slower,
         )
         runs = place_and_route(netlist, list(effort.seeds), say, effort.jobs)
         units = area_by_unit(read_cells(made["netlist"]))
-    return {"cells": made["cells"], "units": units, "routed": summary(runs, device)}
+    routed = summary(runs, device)
+    return {"cells": made["cells"], "mapper": made["mapper"], "units": units, "routed": routed}
 
 
 def _netlist(
@@ -238,14 +260,14 @@ def _netlist(
     device: Device,
     say: Callable[[str], None],
     work: Path,
-    how: tuple[int, bool],
+    soft_columns: int,
 ) -> dict[str, Any]:
     """Return what `synthesise` returned, perhaps earlier.
 
     The folder of the netlist is named by all that its results depend on.
     """
     tools = [find(tool).__dict__ for tool in (YOSYS, device.nextpnr)]
-    parts = (wrapped, FAMILIES[device.family], how, device.options, device.pins, tools)
+    parts = (wrapped, FAMILIES[device.family], soft_columns, device.options, device.pins, tools)
     parts += (*device.blocks.items(), *device.settings.items())
     folder = work / hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
     kept = folder / "synthesised.json"
@@ -253,7 +275,7 @@ def _netlist(
         say(f"synthesised already, {folder}")
         return json.loads(kept.read_text()) | {"netlist": folder / f"{device.family}.json"}
     folder.mkdir(parents=True, exist_ok=True)
-    made = synthesise(wrapped, WRAPPER_NAME, device.family, folder, say, *how)
+    made = synthesise(wrapped, WRAPPER_NAME, device.family, folder, say, soft_columns)
     add_hints(made["netlist"], device, say)
     kept.write_text(json.dumps({key: made[key] for key in made if key != "netlist"}))
     return made

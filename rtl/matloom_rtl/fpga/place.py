@@ -5,7 +5,7 @@ import os
 import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil
 from pathlib import Path
@@ -21,18 +21,23 @@ __all__ = ["SEED", "Netlist", "cores", "place_and_route", "summary"]
 #: Of the placement: what is tried first.
 SEED = 4
 
+#: What is asked for where a clock was too fast, of it.
+_SLOWER = 0.95
+
 
 @dataclass(frozen=True, kw_only=True)
 class Netlist:
     """What Yosys made for a device: a file of the folder that the work is done in.
 
-    With `checkpoints` the placement is kept and read back to be routed, where nextpnr can.
+    With `checkpoints` the placement is kept and read back to be routed, where nextpnr can. A clock
+    that connections are too late for is asked for again so many times, `slower` by 5 % each.
     """
 
     folder: Path
     name: str
     device: Device
     checkpoints: bool = False
+    slower: int = 0
 
     def command(self, seed: int, design: str, *options: str) -> list[str]:
         """Return the call of nextpnr that reads a design of the folder."""
@@ -64,9 +69,9 @@ def place_and_route(
     """Place and route with each seed, so many processes at a time; return what came of each.
 
     Each run has its `seed`, `estimated_mhz` after placement, the `rounds` of its routing with the
-    `shared_wires` left after the last, and `fmax_mhz` and nextpnr's `report`, which are None
-    where the routing was given up, or nextpnr told no clock. What the folder holds already is not
-    done again.
+    `shared_wires` left after the last, and `asked_mhz`, `fmax_mhz` and nextpnr's `report`, which
+    are None where the routing was given up, or nextpnr told no clock. What the folder holds already
+    is not done again.
     """
     with ThreadPoolExecutor(max(1, jobs)) as pool:
         runs = [pool.submit(partial(_one, netlist, seed, say)) for seed in seeds]
@@ -82,11 +87,8 @@ def _one(netlist: Netlist, seed: int, say: Callable[[str], None]) -> dict[str, A
     routed = netlist.kept(seed, "routed")
     if routed.exists():
         told(f"routed already, {routed}")
-    try:
-        if not routed.exists():
-            _route(netlist, seed, told)
-    except Unrouted as error:
-        told(str(error))
+    else:
+        _route_slower(netlist, seed, told)
     placing, routing = (_log(netlist, seed, step) for step in ("placed", "routed"))
     report = json.loads(routed.read_text()) if routed.exists() else None
     rounds = rounds_of(routing)
@@ -95,6 +97,7 @@ def _one(netlist: Netlist, seed: int, say: Callable[[str], None]) -> dict[str, A
         "estimated_mhz": _first_clock(placing or routing),
         "rounds": len(rounds),
         "shared_wires": rounds[-1] if rounds else None,
+        "asked_mhz": _asked(report) if report else None,
         "fmax_mhz": _slowest_clock(report) if report else None,
         "report": report,
     }
@@ -107,6 +110,20 @@ def _tell(say: Callable[[str], None], seed: int, what: str) -> None:
 def _log(netlist: Netlist, seed: int, step: str) -> str:
     path = netlist.kept(seed, step).with_suffix(".log")
     return path.read_text() if path.exists() else ""
+
+
+def _route_slower(netlist: Netlist, seed: int, say: Callable[[str], None]) -> None:
+    """Place and route, for a slower clock where one is too fast; no routing may come of it."""
+    fastest = netlist.device.clock_mhz
+    for step in range(netlist.slower + 1):
+        asked = {"--freq": f"{fastest * _SLOWER**step:.4g}"} if step else {}
+        try:
+            return _route(replace(netlist, device=netlist.device.changed(asked)), seed, say)
+        except Unrouted as error:
+            say(str(error))
+            if not error.late:
+                return None
+    return None
 
 
 def _route(netlist: Netlist, seed: int, say: Callable[[str], None]) -> None:
@@ -135,6 +152,12 @@ def _first_clock(log: str) -> float | None:
     """Return the clock in MHz that nextpnr tells first, which is its estimate after placement."""
     found = re.search(r"Max frequency for clock\s+'[^']*':\s*([\d.]+) MHz", log)
     return float(found[1]) if found else None
+
+
+def _asked(report: dict[str, Any]) -> float | None:
+    """Return the slowest clock in MHz that was asked for; None where nextpnr tells none."""
+    asked = min((clock["constraint"] for clock in report["fmax"].values()), default=None)
+    return round(asked, 2) if asked else None
 
 
 def _slowest_clock(report: dict[str, Any]) -> float | None:

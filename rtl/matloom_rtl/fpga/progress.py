@@ -17,11 +17,12 @@ _PHASES = {
     re.compile(r"Info: (Routing globals|Running router)"): "routing",
 }
 
-#: A round of nextpnr's `router2`, and the wires that nets still share after it.
-_ROUND = re.compile(r"iter=(\d+) wires=\d+ overused=(\d+)")
+#: A round of nextpnr's `router2`, the wires that nets still share after it, and the connections
+#: that come too late for the clock, where it routes these again.
+_ROUND = re.compile(r"iter=(\d+) wires=\d+ overused=(\d+)(?:.* tmgfail=(\d+))?")
 
-#: Rounds without fewer shared wires than ever before after which a routing will not come to an end.
-#: Those that did, in 20 to 160 rounds, had fewer at least every 30.
+#: Rounds without less to mend than ever before after which a routing will not come to an end.
+#: Those that did, in 20 to 160 rounds, had less at least every 30.
 _PATIENCE = 100
 
 #: Every so many rounds are told.
@@ -33,7 +34,11 @@ class FlowError(RuntimeError):
 
 
 class Unrouted(FlowError):
-    """A routing does not come to an end."""
+    """A routing does not come to an end; `late` where a slower clock would mend most of it."""
+
+    def __init__(self, message: str, *, late: bool):
+        super().__init__(message)
+        self.late = late
 
 
 class Progress:
@@ -42,7 +47,7 @@ class Progress:
     def __init__(self, say: Callable[[str], None]):
         self._say = say
         self._phase = ""
-        #: Fewest shared wires so far, and the round that had them.
+        #: Fewest shared wires and late connections so far, and the round that had them.
         self._fewest, self._best_round = float("inf"), 0
 
     def read(self, line: str) -> None:
@@ -54,18 +59,21 @@ class Progress:
         found = _ROUND.search(line)
         if not found:
             return
-        rounds, shared = map(int, found.groups())
+        rounds, shared, late = (int(each or 0) for each in found.groups())
+        what = f"{shared} shared wires" + (f" and {late} late connections" if late else "")
         if rounds % _TOLD_ROUNDS == 0:
-            self._say(f"routing, round {rounds}: nets share {shared} wires")
-        if shared < self._fewest:
-            self._fewest, self._best_round = shared, rounds
+            self._say(f"routing, round {rounds}: {what}")
+        if shared + late < self._fewest:
+            self._fewest, self._best_round = shared + late, rounds
         elif rounds >= self._best_round + _PATIENCE:
             raise Unrouted(
-                f"routing must have fewer shared wires within {_PATIENCE} rounds, and still has "
-                f"{shared}, {self._fewest} at best: another seed places nets elsewhere"
+                f"routing must have less to mend within {_PATIENCE} rounds, and still has {what}, "
+                f"{self._fewest} of both at best: another seed places nets elsewhere"
+                + (", a slower clock has fewer late" if late else ""),
+                late=late > shared,
             )
 
 
 def rounds_of(log: str) -> list[int]:
     """Return how many wires nets shared after each round of a routing."""
-    return [int(shared) for _number, shared in _ROUND.findall(log)]
+    return [int(shared) for _number, shared, _late in _ROUND.findall(log)]

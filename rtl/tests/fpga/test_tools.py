@@ -6,7 +6,7 @@ from importlib.metadata import version
 
 import pytest
 
-from matloom_rtl.fpga.progress import FlowError, rounds_of
+from matloom_rtl.fpga.progress import FlowError, Unrouted, rounds_of
 from matloom_rtl.fpga.tools import NEXTPNR_ECP5, YOSYS, Found, Tool, find, run
 
 #: A tool of which there is no native program, and one of which there is nothing.
@@ -128,17 +128,44 @@ def test_rounds_of_routing_are_told(tmp_path):
     said = []
     run(tool(*rounds(*range(40, 15, -1))), tmp_path, "tool.log", said.append)
     assert said[1:] == [
-        "routing, round 10: nets share 31 wires",
-        "routing, round 20: nets share 21 wires",
+        "routing, round 10: 31 shared wires",
+        "routing, round 20: 21 shared wires",
     ]
+
+
+def late(*connections):
+    """Return the rounds of a routing without shared wires, whose clock is too fast."""
+    counts = "overused=0 overuse=0 resources=9 overused=0 overuse=0"
+    return [
+        f"Info:  iter={n} wires=9 {counts} tmgfail={each} archfail=NA"
+        for n, each in enumerate(connections, 1)
+    ]
+
+
+def test_late_connections_are_told(tmp_path):
+    said = []
+    run(tool(*late(*range(40, 20, -1), 0)), tmp_path, "tool.log", said.append)
+    assert said[1:] == [
+        "routing, round 10: 0 shared wires and 31 late connections",
+        "routing, round 20: 0 shared wires and 21 late connections",
+    ]
+
+
+def test_a_clock_that_is_too_fast_is_stopped(tmp_path):
+    endless = tool(*late(9, 7, *[8, 7] * 50), then="import time; time.sleep(600)")
+    message = "0 shared wires and 7 late connections, 7 of both at best.*a slower clock"
+    with pytest.raises(Unrouted, match=message) as stopped:
+        run(endless, tmp_path, "tool.log", lambda _line: None)
+    assert stopped.value.late
 
 
 @pytest.mark.parametrize("tail", [[7] * 100, list(range(8, 108))], ids=["stands", "rises"])
 def test_routing_without_end_is_stopped(tail, tmp_path):
     endless = tool(*rounds(9, 7, *tail), then="import time; time.sleep(600)")
-    message = f"fewer shared wires within 100 rounds, and still has {tail[-1]}, 7 at best"
-    with pytest.raises(FlowError, match=message):
+    message = f"less to mend within 100 rounds, and still has {tail[-1]} shared wires, 7 of both"
+    with pytest.raises(Unrouted, match=message) as stopped:
         run(endless, tmp_path, "tool.log", lambda _line: None)
+    assert not stopped.value.late
 
 
 @pytest.mark.parametrize("tail", [[7] * 99, list(range(300, 0, -1))], ids=["stood", "falls"])
