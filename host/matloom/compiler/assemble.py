@@ -3,7 +3,7 @@
 from dataclasses import asdict
 
 from matloom.arch.isa import INSTRUCTION_WORD_BYTES, Region
-from matloom.arch.program_file import ALIGNMENT, CONSTANT_ALIGNMENT
+from matloom.arch.program_file import CONSTANT_ALIGNMENT
 from matloom.compiler.bind import binding
 from matloom.compiler.values import Compiled, Job, Retry, ScheduledNetwork, ScheduledRun
 from matloom.frontend.arithmetic import file_macs
@@ -22,6 +22,7 @@ from matloom.program import (
     TensorInfo,
     VariableInfo,
 )
+from matloom.schedule.arrivals import LONGEST_BURST
 from matloom.select.partition import HostRun
 from matloom.select.stage import ArrayStage, Stage
 
@@ -85,8 +86,12 @@ class _Assembly:
         self.host_data = bytearray()
 
     def _commands(self, commands: bytes) -> int:
-        """Put a command buffer after the constants; return its offset."""
-        self.image.extend(bytes(-len(self.image) % ALIGNMENT))
+        """Put a command buffer after the constants; return its offset.
+
+        A longest burst begins there: from anywhere else the first one is shorter, less is read
+        ahead, and the prediction does not know.
+        """
+        self.image.extend(bytes(-len(self.image) % LONGEST_BURST))
         offset = len(self.image)
         assert offset % INSTRUCTION_WORD_BYTES == 0
         self.image.extend(commands)

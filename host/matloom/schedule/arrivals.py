@@ -6,11 +6,11 @@ from functools import lru_cache
 
 from matloom.arch.machine import Machine
 
-__all__ = ["READ_AHEAD", "Commands", "Loads"]
+__all__ = ["LONGEST_BURST", "READ_AHEAD", "Commands", "Loads"]
 
 #: Bytes of commands that are read ahead, and of the longest burst of them.
 READ_AHEAD = 512
-_LONGEST = READ_AHEAD // 2
+LONGEST_BURST = READ_AHEAD // 2
 
 
 @lru_cache
@@ -24,7 +24,7 @@ class Commands:
 
     def __init__(self, machine: Machine, size: int) -> None:
         self._machine, self._left = machine, size - READ_AHEAD
-        self._size = min(machine.config.burst_beats * machine.config.bus_bytes, _LONGEST)
+        self._size = min(machine.config.burst_beats * machine.config.bus_bytes, LONGEST_BURST)
         self._burst = machine.transfer_cycles(self._size)
         #: From the beginning of a burst until each of its bytes has arrived.
         self._beats = _beats(self._size, machine.config.bus_bytes, machine.beat_cycles)
