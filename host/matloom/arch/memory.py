@@ -175,18 +175,18 @@ MEMORIES = {
         bytes_a_cycle=2, read_latency=11, write_latency=6, row_bytes=1024, row_miss_cycles=4
     ),
     # The SDRAM of a ULX3S-25F with our controller (docs/sdram.md, Figures): 16 bits less a refresh
-    # of 12 cycles in each 585; 10 cycles, CAS latency 2, the 2 columns of a beat and 2 registers in
+    # of 13 cycles in each 683; 10 cycles, CAS latency 2, the 2 columns of a beat and 2 registers in
     # the pins; a write begins when all 16 beats of its burst have come. Rows are opened ahead.
-    "ulx3s-sdram": Memory(bytes_a_cycle=Fraction(96, 49), read_latency=16, write_latency=42),
+    "ulx3s-sdram": Memory(bytes_a_cycle=Fraction(51, 26), read_latency=16, write_latency=42),
     # That of a ULX3S-85F, at twice the engine's clock, on a bus of 64 bits with bursts of 32 beats:
     # 32 bits a cycle less 12 of each 553; CAS latency 2 in cycles of the engine, 2 cycles a beat, 5
     # registers in the pins, and a register each way between engine and controller.
     "ulx3s-sdram-64": Memory(bytes_a_cycle=Fraction(90, 23), read_latency=21, write_latency=76),
     # That of a Tang Nano 20K: 32 bits less 12 cycles of each 843, one column a beat.
     "tang-nano-sdram": Memory(bytes_a_cycle=Fraction(71, 18), read_latency=15, write_latency=26),
-    # That of a Colorlight 5A-75B: 32 bits less 12 cycles of each 976, and the unit that stands in
+    # That of a Colorlight 5A-75B: 32 bits less 13 cycles of each 1171, and the unit that stands in
     # for masks (matloom_rtl.sdram.merge): 4 cycles for reads, 5 for writes.
-    "colorlight-sdram": Memory(bytes_a_cycle=Fraction(79, 20), read_latency=19, write_latency=31),
+    "colorlight-sdram": Memory(bytes_a_cycle=Fraction(178, 45), read_latency=19, write_latency=31),
     # Block RAM of a board without other memory (docs/boards.md, How it is made): the next burst of
     # writes waits two cycles for the response of the last, reads follow one another at once.
     "board-block": Memory(read_latency=7, write_latency=1, outstanding=2),

@@ -28,7 +28,7 @@ def test_a_network_runs_on_the_netlist_of_a_board(small_product, small_inputs):
             outputs = session.run(small_inputs)
         assert board.cycles > 100_000
         driver.close()
-    assert (hello.board, hello.clock_hz) == ("orangecrab-85f", 64_000_000)
+    assert (hello.board, hello.clock_hz) == ("orangecrab-85f", 80_000_000)
     assert outputs.keys() == expected.keys()
     assert all((outputs[name] == expected[name]).all() for name in expected)
 

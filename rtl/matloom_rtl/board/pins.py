@@ -115,13 +115,16 @@ def _named(board: Board, name: str) -> Place:
     return Place(site=sites[0], attributes=attributes)
 
 
-def constraints(board: Board, family: str) -> str:
-    """Return the text that tells the tool of a family all pins, and the oscillator's frequency."""
+def constraints(board: Board, family: str, margin: float = 1.0) -> str:
+    """Return the text that tells the tool of a family all pins, and the oscillator's frequency.
+
+    Of the frequency it tells `margin` times as much; the PLL's clocks follow from it.
+    """
     lines = []
     for port, place in places(board).items():
         told = " ".join(f"{key}={value}" for key, value in place.attributes.items())
         lines += _LINES[family](port, place.site, told)
-    lines += _CLOCKS[family](board.input_hz / 1e6)
+    lines += _CLOCKS[family](margin * board.input_hz / 1e6)
     return "\n".join(lines) + "\n"
 
 

@@ -155,7 +155,7 @@ def make_plan(
         link=link,
         verilog=board_verilog(board, engine, pll, link, soc)
         + (cpu_source(soc.cpu).read_text() if soc else ""),
-        constraints=constraints(board, device.family),
+        constraints=constraints(board, device.family, device.margin),
         device=device.changed(changes),
         soft_columns=soft,
         soc=soc,

@@ -53,10 +53,10 @@ def test_what_is_generated(plan):
 def test_options_are_those_of_the_board(plan):
     text = " ".join(plan.device.options)
     assert "--85k --package CSFBGA285 --speed 8" in text
-    assert text.endswith("--freq 64")
+    assert text.endswith("--freq 80")
     told = plan.describe()
     assert told["config_digest"] == f"{load_config(LEAST).digest:08x}"
-    assert told["link"] == {"baud": 1_000_000, "divisor": 64}
+    assert told["link"] == {"baud": 1_000_000, "divisor": 80}
     assert told["memory"] == {"kind": "block", "bytes": 294_912}
 
 
@@ -67,11 +67,11 @@ def pll_settings(text):
 
 
 def assert_early(text, clock, early):
-    """Assert that one output of a PLL comes up to an eighth of a cycle before another."""
+    """Assert that an output of a PLL comes up to an eighth of a cycle, or a step, early."""
     setting = pll_settings(text)
     assert setting[f"{early}_DIV"] == setting[f"{clock}_DIV"]
     lead = setting[f"{clock}_DIV"] + setting[f"{clock}_CPHASE"] - setting[f"{early}_CPHASE"]
-    assert 1 <= lead <= setting[f"{clock}_DIV"] / 8
+    assert 1 <= lead <= max(1, setting[f"{clock}_DIV"] / 8)
 
 
 def test_an_sdram_has_a_register_at_each_pin():

@@ -107,7 +107,14 @@ SEVENTY_FIVE = Case(
 )
 
 CASES = {
-    "ulx3s-25f": SEVENTY_FIVE,
+    # 25 / 2 * 7 = 87.5 MHz, of an oscillator seven times as fast.
+    "ulx3s-25f": Case(
+        input_hz=25_000_000,
+        text=BOARD,
+        clocks={OP: (87.5e6, 0), OS: (87.5e6, -1)},
+        oscillator_hz=612.5e6,
+        input_divider=2,
+    ),
     # 25 / 3 * 68 = 566.67 MHz, an eighth of it and, half of its own cycle away, a quarter.
     "ulx3s-85f": Case(
         input_hz=25_000_000,
@@ -117,20 +124,13 @@ CASES = {
         input_divider=3,
         detectors=2,
     ),
-    # 25 / 2 * 5 = 62.5 MHz, of an oscillator ten times as fast.
-    "colorlight-5a75b": Case(
-        input_hz=25_000_000,
-        text=BOARD,
-        clocks={OP: (62.5e6, 0), OS: (62.5e6, -1)},
-        oscillator_hz=625e6,
-        input_divider=2,
-    ),
-    # 48 / 3 * 4 = 64 MHz, oscillator 576.
+    "colorlight-5a75b": SEVENTY_FIVE,
+    # 48 / 3 * 5 = 80 MHz, oscillator 560.
     "orangecrab-85f": Case(
         input_hz=48_000_000,
         text=BOARD,
-        clocks={OP: (64e6, 0), OS: (64e6, -1)},
-        oscillator_hz=576e6,
+        clocks={OP: (80e6, 0), OS: (80e6, -1)},
+        oscillator_hz=560e6,
         input_divider=3,
     ),
     # 12 * 5 = 60, times 10 = 600; 600 / 10, / 4, / 25; (12 - 9) + 3 / 8 periods late.
