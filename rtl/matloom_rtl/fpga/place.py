@@ -69,9 +69,9 @@ def place_and_route(
     """Place and route with each seed, so many processes at a time; return what came of each.
 
     Each run has its `seed`, `estimated_mhz` after placement, the `rounds` of its routing with the
-    `shared_wires` left after the last, and `routed_for_mhz`, `fmax_mhz` and nextpnr's `report`,
-    which are None where the routing was given up, or nextpnr told no clock. What the folder holds
-    already is not done again.
+    `shared_wires` and `late_connections` left after the last, and `routed_for_mhz`, `fmax_mhz` and
+    nextpnr's `report`, which are None where the routing was given up, or nextpnr told no clock.
+    What the folder holds already is not done again.
     """
     with ThreadPoolExecutor(max(1, jobs)) as pool:
         runs = [pool.submit(partial(_one, netlist, seed, say)) for seed in seeds]
@@ -92,11 +92,13 @@ def _one(netlist: Netlist, seed: int, say: Callable[[str], None]) -> dict[str, A
     placing, routing = (_log(netlist, seed, step) for step in ("placed", "routed"))
     report = json.loads(routed.read_text()) if routed.exists() else None
     rounds = rounds_of(routing)
+    shared, late = rounds[-1] if rounds else (None, None)
     return {
         "seed": seed,
         "estimated_mhz": _first_clock(placing or routing),
         "rounds": len(rounds),
-        "shared_wires": rounds[-1] if rounds else None,
+        "shared_wires": shared,
+        "late_connections": late,
         "routed_for_mhz": _asked(report) if report else None,
         "fmax_mhz": _slowest_clock(report) if report else None,
         "report": report,

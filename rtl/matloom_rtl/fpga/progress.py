@@ -74,6 +74,6 @@ class Progress:
             )
 
 
-def rounds_of(log: str) -> list[int]:
-    """Return how many wires nets shared after each round of a routing."""
-    return [int(shared) for _number, shared, _late in _ROUND.findall(log)]
+def rounds_of(log: str) -> list[tuple[int, int]]:
+    """Return how many wires nets shared after each round, and how many connections were late."""
+    return [(int(shared), int(late or 0)) for _number, shared, late in _ROUND.findall(log)]

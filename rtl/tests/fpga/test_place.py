@@ -125,7 +125,7 @@ def test_best_and_median_of_the_seeds_are_told(netlist):
     first, _second, endless, *_rest = found["runs"]
     assert first == {
         **{"seed": 1, "estimated_mhz": 61.25, "routed_for_mhz": 85, "fmax_mhz": 80.0},
-        **{"rounds": 1, "shared_wires": 3},
+        **{"rounds": 1, "shared_wires": 3, "late_connections": 0},
     }
     assert (endless["fmax_mhz"], endless["shared_wires"]) == (None, 2)
 
@@ -183,6 +183,7 @@ def test_a_slower_clock_is_tried_so_often_and_not_for_shared_wires(seed, tries, 
     netlist = dataclasses.replace(netlist, checkpoints=False, slower=1)
     (run,) = place_and_route(netlist, [seed], quiet, jobs=1)
     assert (run["routed_for_mhz"], run["fmax_mhz"]) == (None, None)
+    assert (run["shared_wires"], run["late_connections"]) == ((0, 4) if seed == 8 else (2, 0))
     assert len(calls(netlist.folder)) == tries
 
 

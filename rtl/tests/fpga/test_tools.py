@@ -121,7 +121,7 @@ def test_phases_are_told_once(tmp_path):
         *("synthesis", "synthesis: tables", "packing", "placement", "placement: sites"),
         *("placement: refinement", "routing"),
     ]
-    assert rounds_of("\n".join(lines)) == [5, 0]
+    assert rounds_of("\n".join([*lines, *late(3)])) == [(5, 0), (0, 0), (0, 3)]
 
 
 def test_rounds_of_routing_are_told(tmp_path):
