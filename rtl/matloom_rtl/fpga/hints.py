@@ -21,7 +21,8 @@ def add_hints(netlist: Path, device: Device, say: Callable[[str], None] = print)
     device
         Its `blocks` become attributes of the cells, its `settings` those of the top module.
     say
-        Is told how many blocks there are.
+        Is told how many blocks there are, and when their sites, of three hundred some minutes
+        later, are found.
 
     Errors
     ------
@@ -34,7 +35,9 @@ def add_hints(netlist: Path, device: Device, say: Callable[[str], None] = print)
     (top,) = (each for each in design["modules"].values() if is_top(each))
     if device.settings:
         top["settings"] = dict(device.settings)
-    placed = give_sites(top["cells"], device.blocks)
-    if placed:
-        say(f"floorplan: {placed} hard blocks have their sites")
+    blocks = sum(cell["type"] in device.blocks for cell in top["cells"].values())
+    if blocks:
+        say(f"floorplan of {blocks} hard blocks")
+        give_sites(top["cells"], device.blocks)
+        say("floorplan: all have their sites")
     netlist.write_text(json.dumps(design))

@@ -49,7 +49,7 @@ def test_blocks_get_their_sites(tmp_path):
     sites = {cell["attributes"]["BEL"] for cell in top_of(path)["cells"].values()}
     assert len(sites) == 3
     assert sites <= set(DEVICE.blocks["MULT18X18D"])
-    assert said == ["floorplan: 3 hard blocks have their sites"]
+    assert said == ["floorplan of 3 hard blocks", "floorplan: all have their sites"]
 
 
 def test_nothing_is_said_where_no_block_is(tmp_path):
