@@ -3,14 +3,44 @@
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from click.testing import CliRunner
+
+from matloom.cli import boards, cli
+from matloom.toolchain import soc_firmware
+from matloom_rtl.board import plan
 
 PROGRAM = str(Path(sys.executable).with_name("matloom"))
 
 
 def run(*words):
     return subprocess.run([PROGRAM, *words], capture_output=True, text=True)
+
+
+@pytest.mark.parametrize(
+    ("words", "seeds"),
+    [([], (6, 7, 8, 9)), (["--soc"], (8, 9, 10, 11)), (["--seed", "3", "--seeds", "2"], (3, 4))],
+    ids=["of the board", "of its processor", "as told"],
+)
+def test_which_seeds_are_tried(words, seeds, monkeypatch):
+    """A board's file has the first, another one for the system on chip."""
+
+    def planned(board, _config, _clock_hz, rom, _cpu):
+        board = board if rom is None else board.with_processor()
+        return SimpleNamespace(
+            board=board, clock_mhz=70, device=SimpleNamespace(name="a device"), name="board"
+        )
+
+    def built(_plan, tried, _jobs, first):
+        raise ValueError(f"{tried}, {first}")
+
+    monkeypatch.setattr(plan, "make_plan", planned)
+    monkeypatch.setattr(soc_firmware, "boot_rom", lambda: b"")
+    monkeypatch.setattr(boards, "build_in_cache", built)
+    found = CliRunner().invoke(cli, ["build", "ulx3s-85f", *words])
+    assert str(found.exception) == f"{seeds}, {'--seeds' not in words}"
 
 
 def test_list():

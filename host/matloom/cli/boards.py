@@ -19,7 +19,7 @@ def _list_boards(context: click.Context, _parameter: click.Parameter, wanted: bo
     for board in map(load_board, board_names()):
         kind = {"block": "block RAM", "sdram": "SDRAM"}[board.memory.kind]
         memory = f"{board.memory.bytes // 1024} KiB of {kind}"
-        clock = f"{board.clock_hz / 1e6:g} MHz"
+        clock = f"{board.clock_hz / 1e6:.4g} MHz"
         click.echo(f"{board.name:18} {board.config:8} {clock:8} {memory:22} {board.title}")
     context.exit()
 
@@ -98,9 +98,9 @@ def build(
     rom = boot_rom() if processor else None
     plan = make_plan(found, config, clock_hz, rom, processor or "default")
     engine = config or plan.board.config
-    click.echo(f"{plan.board.title}: {engine} at {plan.clock_mhz:g} MHz, {plan.device.name}")
+    click.echo(f"{plan.board.title}: {engine} at {plan.clock_mhz:.4g} MHz, {plan.device.name}")
     first, seeds = placement["seed"], placement["seeds"]
-    first = found.seed if first is None else first
+    first = plan.board.seed if first is None else first
     tried = tuple(range(first, first + (seeds or _MOST_SEEDS)))
     try:
         made = build_in_cache(plan, tried, placement["jobs"], first=seeds is None)

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from matloom.cli.group import cli
-from matloom.cli.options import CONFIG, DEVICE, MEMORY, console
+from matloom.cli.options import CONFIG, DEVICE, MEMORY, Routing, console, routing
 
 
 @cli.command()
@@ -25,26 +25,8 @@ def doctor(as_json: bool) -> None:
 @CONFIG
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
 @click.option("--fpga-report", "fpga", metavar="DEVICE", help="Also synthesise, place and route.")
-@click.option(
-    "--freq",
-    type=click.FloatRange(min=1),
-    metavar="MHZ",
-    help="The clock to route for, or 5 % less as often as it is too fast.  [default: 85, Gowin 54]",
-)
-@click.option("--seed", type=int, default=4, show_default=True, help="First of the placement.")
-@click.option("--seeds", type=click.IntRange(1), default=1, help="How many, from --seed upward.")
-@click.option("--jobs", type=click.IntRange(1), help="Processes at a time; else one a core.")
-@click.option("--checkpoints", is_flag=True, help="Keep placements, at the price of some clock.")
-def generate(
-    config: str,
-    output: Path,
-    fpga: str | None,
-    checkpoints: bool,
-    freq: float | None,
-    seed: int,
-    seeds: int,
-    jobs: int | None,
-) -> None:
+@routing
+def generate(config: str, output: Path, fpga: str | None, routing: Routing) -> None:
     """Write the chip as Verilog with a JSON description, and the C header of its registers.
 
     With --fpga-report also its area and clock on a device, the fastest of the seeds and the
@@ -64,16 +46,7 @@ def generate(
     for path in (*written, header):
         click.echo(path)
     if fpga is not None:
-        from matloom_rtl.fpga.flow import Effort, cores
-
-        effort = Effort(
-            seeds=tuple(range(seed, seed + seeds)),
-            jobs=jobs or cores(),
-            folder=output / "fpga",
-            checkpoints=checkpoints,
-        )
-        device = DEVICES[fpga] if freq is None else DEVICES[fpga].changed({"--freq": f"{freq:g}"})
-        _fpga_report(chip, device, output, Path(config).stem, effort)
+        _fpga_report(chip, DEVICES[fpga], output, Path(config).stem, routing)
 
 
 def _header() -> str:
@@ -82,11 +55,19 @@ def _header() -> str:
     return header()
 
 
-def _fpga_report(chip: Any, device: Any, output: Path, name: str, effort: Any) -> None:
+def _fpga_report(chip: Any, device: Any, output: Path, name: str, how: Routing) -> None:
     import json
 
-    from matloom_rtl.fpga.flow import build_report
+    from matloom_rtl.fpga.flow import Effort, build_report, cores
 
+    effort = Effort(
+        seeds=tuple(range(how.seed, how.seed + how.seeds)),
+        jobs=how.jobs or cores(),
+        folder=output / "fpga",
+        checkpoints=how.checkpoints,
+    )
+    if how.freq is not None:
+        device = device.changed({"--freq": f"{how.freq:g}"})
     report, units = build_report(chip, device, click.echo, effort)
     path = output / f"{device.name}_{name}.json"
     path.write_text(json.dumps(report, indent=2) + "\n")

@@ -47,7 +47,7 @@ def fit(board: str, network: Path | None, runs: int, freq: float | None) -> None
     with progress(f"fitting engines to {wanted.part.device}"):
         wanted.search()
     if not wanted.found:
-        raise ValueError(f"an engine must fit {board} at {wanted.part.clock_mhz:g} MHz: none does")
+        raise ValueError(f"an engine must fit {board} at {wanted.part.clock_mhz:.4g} MHz: none does")
     shown = wanted.found[:_SHOWN]
     if graph is not None:
         _predict(shown, wanted.part, graph, board)
@@ -109,7 +109,7 @@ def _predict(shown: list[Any], part: Any, graph: Any, board: str) -> None:
 
 def _show(wanted: Any, shown: list[Any], network: Path | None) -> None:
     part = wanted.part
-    click.echo(f"{part.board}: {part.device} at {part.clock_mhz:g} MHz")
+    click.echo(f"{part.board}: {part.device} at {part.clock_mhz:.4g} MHz")
     for place, item in enumerate(shown, 1):
         config = item.config
         line = f"{place}. {config.rows}x{config.columns}, {item.text}"
@@ -142,7 +142,7 @@ def _say_limit(wanted: Any, best: Any) -> None:
     larger, (name, beyond) = wanted.next, wanted.next.limit
     shape = f"{larger.config.rows}x{larger.config.columns}"
     if name == "clock":
-        lack = f"would reach about {larger.mhz:.0f} of {larger.asked_mhz:g} MHz"
+        lack = f"would reach about {larger.mhz:.0f} of {larger.asked_mhz:.4g} MHz"
     else:
         use = larger.uses[name]
         lack = f"lacks {use.used - use.room:,.0f} {name}, {beyond:.0%} of what can be filled"

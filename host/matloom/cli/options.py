@@ -15,10 +15,12 @@ __all__ = [
     "MEMORY",
     "NETWORK",
     "Compilation",
+    "Routing",
     "Target",
     "compilation",
     "console",
     "require_place",
+    "routing",
     "target",
 ]
 
@@ -85,6 +87,17 @@ class Target:
     check_bus: bool
 
 
+@dataclass(frozen=True, kw_only=True)
+class Routing:
+    """How a chip is placed and routed, as the options of that name say."""
+
+    freq: float | None
+    seed: int
+    seeds: int
+    jobs: int | None
+    checkpoints: bool
+
+
 _OPTIONS = {
     "config": CONFIG,
     "precision": _PRECISION,
@@ -94,6 +107,24 @@ _OPTIONS = {
     "device": DEVICE,
     "waves": click.option(
         "--waves", type=click.Path(path_type=Path), help="Write a VCD (device rtl)."
+    ),
+    "freq": click.option(
+        "--freq",
+        type=click.FloatRange(min=1),
+        metavar="MHZ",
+        help="Route for this, or 5 % less as often as it is too fast.  [default: 85, Gowin 54]",
+    ),
+    "seed": click.option(
+        "--seed", type=int, default=4, show_default=True, help="First of the placement."
+    ),
+    "seeds": click.option(
+        "--seeds", type=click.IntRange(1), default=1, help="How many, from --seed upward."
+    ),
+    "jobs": click.option(
+        "--jobs", type=click.IntRange(1), help="Processes at a time; else one a core."
+    ),
+    "checkpoints": click.option(
+        "--checkpoints", is_flag=True, help="Keep placements, at the price of some clock."
     ),
     "check_bus": click.option(
         "--check-bus", is_flag=True, help="Hold every cycle against AXI (device rtl)."
@@ -125,6 +156,9 @@ def compilation(*names: str) -> Callable[[Any], Any]:
 
 #: A decorator for the options of a `Target`, the argument `target`.
 target = _together("target", Target, tuple(item.name for item in fields(Target)))
+
+#: Likewise of a `Routing`.
+routing = _together("routing", Routing, tuple(item.name for item in fields(Routing)))
 
 
 def console(*, markup: bool = False) -> Any:

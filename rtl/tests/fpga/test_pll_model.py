@@ -107,13 +107,13 @@ SEVENTY_FIVE = Case(
 )
 
 CASES = {
-    # 25 / 2 * 7 = 87.5 MHz, of an oscillator seven times as fast.
+    # 25 / 3 * 10 = 83.3 MHz, of an oscillator seven times as fast.
     "ulx3s-25f": Case(
         input_hz=25_000_000,
         text=BOARD,
-        clocks={OP: (87.5e6, 0), OS: (87.5e6, -1)},
-        oscillator_hz=612.5e6,
-        input_divider=2,
+        clocks={OP: (250e6 / 3, 0), OS: (250e6 / 3, -1)},
+        oscillator_hz=1750e6 / 3,
+        input_divider=3,
     ),
     # 25 / 3 * 68 = 566.67 MHz, an eighth of it and, half of its own cycle away, a quarter.
     "ulx3s-85f": Case(
