@@ -20,7 +20,7 @@ def _list_boards(context: click.Context, _parameter: click.Parameter, wanted: bo
         kind = {"block": "block RAM", "sdram": "SDRAM"}[board.memory.kind]
         memory = f"{board.memory.bytes // 1024} KiB of {kind}"
         clock = f"{board.clock_hz / 1e6:.4g} MHz"
-        click.echo(f"{board.name:18} {board.config:8} {clock:8} {memory:22} {board.title}")
+        click.echo(f"{board.name:18} {board.config:8} {clock:9} {memory:22} {board.title}")
     context.exit()
 
 

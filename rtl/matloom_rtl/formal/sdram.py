@@ -121,7 +121,7 @@ def _boards() -> dict[str, Callable[[], SdramController]]:
     for board in map(load_board, board_names()):
         memory, config = board.memory, load_config(board.config)
         if memory.part:
-            name = f"{memory.part}, {board.clock_hz / 10**6:g} MHz, {config.bus_bits} bits"
+            name = f"{memory.part}, {board.clock_hz / 10**6:.4g} MHz, {config.bus_bits} bits"
             name += ", two of its cycles in one" if memory.gear == 2 else ""
             found[name] = partial(
                 SdramController,
