@@ -47,7 +47,8 @@ def fit(board: str, network: Path | None, runs: int, freq: float | None) -> None
     with progress(f"fitting engines to {wanted.part.device}"):
         wanted.search()
     if not wanted.found:
-        raise ValueError(f"an engine must fit {board} at {wanted.part.clock_mhz:.4g} MHz: none does")
+        clock = f"{wanted.part.clock_mhz:.4g} MHz"
+        raise ValueError(f"an engine must fit {board} at {clock}: none does")
     shown = wanted.found[:_SHOWN]
     if graph is not None:
         _predict(shown, wanted.part, graph, board)
