@@ -10,9 +10,10 @@ from unicorn import arm64_const as arm
 from unicorn import riscv_const as riscv
 
 PAGE = 4096
-#: Where the emulator's stack and heap lie: beyond programs, which are linked low.
+#: Where the emulator's stack and heap lie: beyond programs, which are linked low. What a program
+#: gives back of the heap is not given out again.
 STACK, STACK_BYTES = 0x4000_0000, 1 << 20
-HEAP, HEAP_BYTES = 0x5000_0000, 1 << 25
+HEAP, HEAP_BYTES = 0x5000_0000, 1 << 28
 #: So many instructions are an endless loop.
 MOST_INSTRUCTIONS = 2_000_000_000
 
