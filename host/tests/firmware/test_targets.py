@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import firmware
 import numpy as np
@@ -90,4 +91,7 @@ def test_example_compiles_for_its_board(example):
         "int main(void);\nvoid _start(void);\nvoid _start(void) { (void)main(); }\n"
     )
     line = line.replace("main.c", "-nostdlib -I firmware/examples world.c main.c")
-    subprocess.run(line.replace("\\\n", " "), shell=True, cwd=example, check=True)
+    # The page's `python` is that of the environment which has the compiler.
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+    line, environment = line.replace("\\\n", " "), {**os.environ, "PATH": path}
+    subprocess.run(line, shell=True, cwd=example, check=True, env=environment)
