@@ -112,7 +112,7 @@ _OPTIONS = {
         "--freq",
         type=click.FloatRange(min=1),
         metavar="MHZ",
-        help="Route for this, or 5 % less as often as it is too fast.  [default: 85, Gowin 54]",
+        help="Route for this, or up to four times 5 % less.  [default: 85, Gowin 54]",
     ),
     "seed": click.option(
         "--seed", type=int, default=4, show_default=True, help="First of the placement."

@@ -47,6 +47,9 @@ __all__ = [
 #: are as fast as the slowest path allows, for more tables.
 _FAST_TABLES = "techmap -map +/lattice/latches_map.v; abc9 -W 850 -D 9000"
 
+#: How often a report asks for less than a clock that connections are too late for.
+_SLOWER_TRIES = 4
+
 
 def synthesise(
     verilog: str,
@@ -164,15 +167,12 @@ class Effort:
         Whether the placement is kept, too, and read back to be routed. For routings of hours:
         nextpnr 0.11 routes an ECP5 from there to a lower clock than in one go, a small design by
         a tenth.
-    slower:
-        How often a clock that connections are too late for is asked for again, 5 % slower each.
     """
 
     seeds: tuple[int, ...] = (SEED,)
     jobs: int = field(default_factory=cores)
     folder: Path | None = None
     checkpoints: bool = False
-    slower: int = 4
 
 
 def build_report(
@@ -247,7 +247,7 @@ def build(
             name=path.name,
             device=device,
             checkpoints=effort.checkpoints,
-            slower=effort.slower,
+            slower=_SLOWER_TRIES,
         )
         runs = place_and_route(netlist, list(effort.seeds), say, effort.jobs)
         units = area_by_unit(read_cells(made["netlist"]))

@@ -120,12 +120,12 @@ def _route_slower(netlist: Netlist, seed: int, say: Callable[[str], None]) -> No
     for step in range(netlist.slower + 1):
         asked = {"--freq": f"{fastest * _SLOWER**step:.4g}"} if step else {}
         try:
-            return _route(replace(netlist, device=netlist.device.changed(asked)), seed, say)
+            _route(replace(netlist, device=netlist.device.changed(asked)), seed, say)
         except Unrouted as error:
             say(str(error))
-            if not error.late:
-                return None
-    return None
+            if error.late:
+                continue
+        return
 
 
 def _route(netlist: Netlist, seed: int, say: Callable[[str], None]) -> None:

@@ -22,7 +22,7 @@ _PHASES = {
 _ROUND = re.compile(r"iter=(\d+) wires=\d+ overused=(\d+)(?:.* tmgfail=(\d+))?")
 
 #: Rounds without less to mend than ever before after which a routing will not come to an end.
-#: Those that did, in 20 to 160 rounds, had less at least every 30.
+#: Those that did, in 20 to 250 rounds, had less at least every 90.
 _PATIENCE = 100
 
 #: Every so many rounds are told.
