@@ -547,10 +547,17 @@ PRESETS = {
     # As much of an array as routes on an ECP5-25F, where wires are what is short.
     "mini": dataclasses.replace(_NANO, rows=8, spad_bytes=64 * 1024, acc_bytes=8 * 1024),
     "small": _SMALL,
-    # As much of an array as an ECP5-85F has multipliers for.
-    # Nine banks: what block RAM an ECP5-85F has beside them is for tables and queues.
+    # As much of an array as routes on an ECP5-85F, and as much scratchpad as its block RAM holds
+    # beside a board's memory and link: few timestamps take none.
     "medium": dataclasses.replace(
-        _SMALL, rows=16, spad_bytes=288 * 1024, spad_banks=9, weight_rows=2
+        _SMALL,
+        rows=16,
+        columns=16,
+        lanes=8,
+        spad_bytes=320 * 1024,
+        spad_banks=5,
+        acc_bytes=64 * 1024,
+        timestamps=16,
     ),
     "reference": Config(),
     "large": Config(

@@ -27,9 +27,15 @@ _SIDES = (4, 8, 12, 16, 24, 32)
 #: Presets to begin with: their buses are of 32 and 64 bits.
 _PRESETS = ("small", "nano")
 
-#: What is left out, one after another, where an engine does not fit with it: reports lose cycles,
-#: then programs their checks before they are issued.
-_LEAVE_OUT = ("", "+counters=0+timestamps=0", "+counters=0+timestamps=0+checks=0")
+#: What is left out, one after another, where an engine does not fit with it: all but the last
+#: timestamps, which take a block RAM, then reports lose cycles, and programs their checks before
+#: they are issued.
+_LEAVE_OUT = (
+    "",
+    "+timestamps=16",
+    "+counters=0+timestamps=0",
+    "+counters=0+timestamps=0+checks=0",
+)
 
 #: Entries of the accumulators, and banks and bytes of the scratchpad, the best first.
 _ENTRIES = (512, 256, 128)
