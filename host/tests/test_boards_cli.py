@@ -21,7 +21,7 @@ def run(*words):
 
 @pytest.mark.parametrize(
     ("words", "seeds"),
-    [([], (6, 7, 8, 9)), (["--soc"], (8, 9, 10, 11)), (["--seed", "3", "--seeds", "2"], (3, 4))],
+    [([], (4, 5, 6, 7)), (["--soc"], (8, 9, 10, 11)), (["--seed", "3", "--seeds", "2"], (3, 4))],
     ids=["of the board", "of its processor", "as told"],
 )
 def test_which_seeds_are_tried(words, seeds, monkeypatch):
