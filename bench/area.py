@@ -3,8 +3,9 @@
     python bench/area.py                          # renews what comes of bitstreams/reports
     python bench/area.py ecp5-85k nano+lanes=4    # also synthesises, a minute or more each
 
-What placement and boards add, and clocks, are read from bitstreams/reports. All syntheses should be
-of one state of the hardware: renew all of them, or none.
+What placement and boards add, and clocks, are read from bitstreams/reports; what a kind of memory
+adds stays as it was where no report of a board has the engine of one without. All syntheses should
+be of one state of the hardware: renew all of them, or none.
 """
 
 import argparse
@@ -85,11 +86,14 @@ def main() -> None:
     parser.add_argument("device", nargs="?", choices=DEVICES)
     parser.add_argument("configs", nargs="*")
     arguments = parser.parse_args()
-    old = json.loads(SAMPLES.read_text())["engines"] if SAMPLES.is_file() else []
+    kept = json.loads(SAMPLES.read_text()) if SAMPLES.is_file() else {}
+    old = kept.get("engines", [])
     fresh = [synthesised(arguments.device, item) for item in arguments.configs]
     merged = {(item["family"], item["config"]): item for item in [*old, *fresh]}
     engines = [merged[key] for key in sorted(merged)]
-    SAMPLES.write_text(json.dumps({"engines": engines, "placed": placed()}, indent=2) + "\n")
+    found = placed()
+    found["boards"] = kept.get("placed", {}).get("boards", {}) | found["boards"]
+    SAMPLES.write_text(json.dumps({"engines": engines, "placed": found}, indent=2) + "\n")
 
 
 if __name__ == "__main__":
