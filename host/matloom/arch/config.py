@@ -548,7 +548,7 @@ PRESETS = {
     "mini": dataclasses.replace(_NANO, rows=8, spad_bytes=64 * 1024, acc_bytes=8 * 1024),
     "small": _SMALL,
     # As much of an array as routes on an ECP5-85F, and as much scratchpad as its block RAM holds
-    # beside a board's memory and link: few timestamps take none.
+    # beside a board's memory and link; the table of so few timestamps takes none of it.
     "medium": dataclasses.replace(
         _SMALL,
         rows=16,

@@ -226,7 +226,7 @@ class Fit:
                 part.memory_kind, part.memory_bytes, config.bus_bits, part.memory_masks
             ),
         }
-        fill = FILL | ({"tables": _ROUTABLE[part.family]} if part.family in _ROUTABLE else {})
+        fill = FILL | {"tables": _ROUTABLE.get(part.family, FILL["tables"])}
         uses = {
             name: Use(used=needs[name], room=fill[name] * available, available=available)
             for name, available in part.capacity.items()

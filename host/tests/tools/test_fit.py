@@ -34,8 +34,15 @@ def test_what_is_found_fits(usual):
     assert usual.found
     for item in usual.found:
         for name, use in item.uses.items():
-            assert 0 < use.used <= FILL[name] * PART.capacity[name], (item.text, name)
+            assert 0 < use.used <= use.room <= FILL[name] * PART.capacity[name], (item.text, name)
         assert item.mhz >= PART.clock_mhz
+
+
+def test_an_8x8_that_was_not_routed_on_a_25f_does_not_fit():
+    """It was placed with 19,750 of 24,288 tables, and lacked wires (bitstreams/README.md)."""
+    fit = searched(clock_mhz=75.0)
+    assert all((item.config.rows, item.config.columns) != (8, 8) for item in fit.found)
+    assert (fit.next.config.rows, fit.next.config.columns, fit.next.limit[0]) == (8, 8, "tables")
 
 
 def test_the_largest_comes_first(usual):
