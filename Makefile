@@ -2,7 +2,7 @@
 # ARGS reaches the tool that the verb runs: make test ARGS="-k isa -x". SECONDS is the time of soak.
 PYTHON ?= python3
 CONFIG ?= reference
-BENCH_CONFIGS ?= reference small nano
+BENCH_CONFIGS ?= reference medium small nano
 SECONDS ?= 600
 ARGS ?=
 

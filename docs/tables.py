@@ -27,7 +27,7 @@ PAGES = (
         )
     ),
 )
-PRESETS = ("reference", "small", "nano")
+PRESETS = ("reference", "medium", "small", "nano")
 
 #: What looks at a program when it is compiled, and the verifier.
 _CHECKS = ("meaning", "self-check", "hazards")
@@ -621,6 +621,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "modes": _modes,
     "floats": _floats,
     "four bits": _four_bits,
+    "networks medium": lambda: _networks("medium"),
     "networks small": lambda: _networks("small"),
     "networks nano": lambda: _networks("nano"),
     "presets": _presets,

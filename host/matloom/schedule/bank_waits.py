@@ -1,7 +1,8 @@
 """How long units wait for each other at the banks of the scratchpad.
 
 A bank serves one read and one write a cycle: EXEC before POST, POST before STORE and LOAD. Where
-POST and STORE share a gather, STORE waits for POST at any bank.
+POST and STORE share a gather, STORE waits for POST at any bank, also while POST itself waits for
+EXEC.
 """
 
 from bisect import bisect_right
@@ -38,6 +39,10 @@ class _Accesses:
         self.ends.append(end)
         self.shares.append(shares)
 
+    def truncate(self, count: int) -> None:
+        """Keep the first times only."""
+        del self.begins[count:], self.ends[count:], self.shares[count:]
+
     def meet(self, time: float, banks: frozenset[int]) -> bool:
         """Return whether one of the banks is used at a time or after."""
         shares = self.shares
@@ -57,6 +62,8 @@ class _UnderWay:
         Cycles that it takes alone; when it leaves its unit, as far as is known.
     fetched:
         When the parameters of a POST's first block were fetched.
+    held:
+        How many times parameters had kept the gather before those of its second block.
     """
 
     timing: Timing
@@ -64,6 +71,7 @@ class _UnderWay:
     work: int
     end: int
     fetched: float = 0.0
+    held: int = 0
 
 
 def _through(time: float, work: float, use: Use, others: Iterable[_Accesses]) -> float:
@@ -108,12 +116,17 @@ class BankWaits:
         self._reads = {Opcode.EXEC: _Accesses(), Opcode.POST: _Accesses()}
         #: What POST reads as STORE meets it: where they share a gather, as if of each bank.
         self._gathered = _Accesses() if machine.config.shares_gather else self._reads[Opcode.POST]
+        #: When POST fetches parameters or waits for them, as STORE meets it at a gather for both.
+        self._held = _Accesses()
+        self._everywhere = dict.fromkeys(range(machine.config.spad_banks), 1.0)
         self._writes = _Accesses()
         #: The LOADs, and the cycles of their beats; None for one that is left out.
         self._moved: list[tuple[Timing | None, int]] = []
         #: When the last POST's last parameters came to hand, after which the next one's may be
         #: fetched, and when its last vector left them; when those of the next are there.
         self._at_hand, self._released, self._fetched = 0.0, 0.0, 0.0
+        #: How many of the times above are of POSTs that have begun: one more may be the next one's.
+        self._held_by_begun = 0
 
     def load(self, start: int, work: int, timing: Timing | None) -> int:
         """Return when the beats of the next LOAD end; of None, which is left out, at once."""
@@ -137,6 +150,11 @@ class BankWaits:
         """Return when the first parameters of the next POST are read, at a time or later."""
         begin, above = max(time, self._at_hand), (self._reads[Opcode.EXEC],)
         self._fetched = _through(begin, post.param_reads, post.params, above)
+        if self._machine.config.shares_gather:
+            # From when it could begin: STORE waits with it.
+            self._held.truncate(self._held_by_begun)
+            self._held.append(begin, self._fetched, self._everywhere)
+            self._delay_store(begin)
         return round(self._fetched)
 
     def _load_end(self, number: int, start: int) -> int:
@@ -155,6 +173,7 @@ class BankWaits:
             banks = range(self._machine.config.spad_banks) if timing.reads else ()
             share = min(1.0, sum(timing.reads.values()))
             self._gathered.append(post.start, post.end - way, dict.fromkeys(banks, share))
+            post.held = self._held_by_begun = len(self._held.ends)
         self._writes.append(post.start + way, post.end, timing.writes)
         way = timing.fetch - timing.param_reads
         post.fetched = max(post.fetched + way - _NEXT_PARAMS, self._released)
@@ -186,29 +205,34 @@ class BankWaits:
         vectors, reads, params = timing.vectors, timing.param_reads, timing.params
         time, at_hand = float(post.start), post.fetched
         streamed = time + vectors
+        self._held.truncate(post.held)
         if timing.moved.parts:
             streamed = _through(time, vectors, timing.moved, (above,))
         for _ in range(timing.blocks - 1):
             # The next block's parameters are fetched while this one streams.
             fetched = time + timing.fetch
             if reads:
-                fetched = _through(at_hand + _NEXT_PARAMS, reads, params, (above,))
+                begin = at_hand + _NEXT_PARAMS
+                fetched = _through(begin, reads, params, (above,))
+                if self._machine.config.shares_gather:
+                    self._held.append(begin, fetched, self._everywhere)
                 fetched += timing.fetch - reads - _NEXT_PARAMS
             at_hand = max(fetched, streamed)
             time = max(streamed + self._machine.post_turn, fetched)
             streamed = time + vectors
             if timing.moved.parts:
                 streamed = _through(time, vectors, timing.moved, (above,))
+        self._held_by_begun = len(self._held.ends)
         if timing.blocks > 1:
             self._at_hand = time
         return max(post.end, round(streamed) + post.work - timing.cycles)
 
-    def _delay_store(self, time: int) -> None:
+    def _delay_store(self, time: float) -> None:
         """Let the STORE under way at a time wait for what EXEC and POST read."""
         store = self.last.get(Opcode.STORE)
         if store is None or store.end <= time:
             return
-        timing, above = store.timing, (self._reads[Opcode.EXEC], self._gathered)
-        if above[0].meet(store.start, timing.banks) or above[1].meet(store.start, timing.banks):
+        timing, above = store.timing, (self._reads[Opcode.EXEC], self._gathered, self._held)
+        if any(other.meet(store.start, timing.banks) for other in above):
             end = _through(store.start, store.work, timing.moved, above)
             store.end = max(store.end, round(end))

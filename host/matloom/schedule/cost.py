@@ -122,6 +122,10 @@ class _Engine:
     def _next(self) -> tuple[int, int]:
         """Return the unit whose head can begin first, and when; -1 for none."""
         best, first, free = -1, _NEVER, self._free
+        if self._ready[_POST] is None:
+            # First: parameters that it fetches may keep the STORE under way, which others await.
+            self._ready[_POST] = self._ready_at(_POST)
+            self._note_ends()
         for unit, start in enumerate(self._ready):
             if start is None:
                 start = self._ready[unit] = self._ready_at(unit)
@@ -200,6 +204,13 @@ class _Engine:
         self._free[unit] = start
         if self._banks.begin(start, work, timing):
             self._settle(_LOAD)
+        self._note_ends()
+        if unit == _EXEC:
+            # It may be in the way of the next parameters.
+            self._ready[_POST] = None
+
+    def _note_ends(self) -> None:
+        """Note when the instructions under way end, which others may have delayed."""
         for opcode, last in self._banks.last.items():
             other, end = _UNITS[opcode], last.end
             if self._free[other] != end:
@@ -208,9 +219,6 @@ class _Engine:
             if self.done[other][-1] != end + self._more[other]:
                 self.done[other][-1] = end + self._more[other]
                 self._settle(other)
-        if unit == _EXEC:
-            # It may be in the way of the next parameters.
-            self._ready[_POST] = None
 
     def _begin_load(self, timing: Timing | None, ready: int) -> None:
         loads, machine, started = self._loads, self._machine, self._started[_LOAD]
