@@ -71,6 +71,7 @@ def placed() -> dict[str, Any]:
     clocks = [
         {
             "board": item.get("board", ""),
+            "device": item["device"],
             "family": DEVICES[item["device"]].family,
             "tables": item["area"]["LUT4"]["used"],
             "mhz": item["fmax_mhz"],

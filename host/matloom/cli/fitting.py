@@ -119,6 +119,9 @@ def _show(wanted: Any, shown: list[Any], network: Path | None) -> None:
         click.echo(line)
         told = [f"{name} {use.used:,.0f} of {use.available:,}" for name, use in item.uses.items()]
         told.append("clock not known" if item.mhz is None else f"about {item.mhz:.0f} MHz")
+        if item.is_beyond_routed:
+            most = f"more tables than any that was routed ({item.routed:,})"
+            told.append(most if item.routed else "nothing was routed on this device yet")
         if network is not None and item.milliseconds is not None:
             told.append(f"{network.name} {item.milliseconds:.3f} ms")
         click.echo(f"   {', '.join(told + ([item.why] if item.why else []))}")

@@ -107,9 +107,9 @@ class Candidate:
     """An engine, and what is predicted of it on a board.
 
     `text` is what ``--config`` takes, `asked_mhz` the clock to be met. `mhz` is the clock that it
-    is expected to reach, None where nothing of the family was routed; `milliseconds` is a call of a
-    network at the board's clock, None until one was compiled or where it cannot run, `why` then
-    says why.
+    is expected to reach, None where nothing of the family was routed; `routed` the most tables of
+    what was routed on the device, 0 where nothing was. `milliseconds` is a call of a network at the
+    board's clock, None until one was compiled or where it cannot run, `why` then says why.
     """
 
     text: str
@@ -118,6 +118,7 @@ class Candidate:
     soft_columns: int
     asked_mhz: float
     mhz: float | None
+    routed: int = 0
     milliseconds: float | None = None
     why: str = ""
 
@@ -141,6 +142,11 @@ class Candidate:
     def fullest(self) -> str:
         """The resource that has least room left in proportion."""
         return max(self.uses, key=lambda name: self.uses[name].beyond)
+
+    @property
+    def is_beyond_routed(self) -> bool:
+        """Whether it has more tables than whatever was routed on its device: wires may not do."""
+        return self.uses["tables"].used > self.routed
 
     @property
     def fits(self) -> bool:
@@ -238,6 +244,10 @@ class Fit:
             soft_columns=soft,
             asked_mhz=part.clock_mhz,
             mhz=self._clock(needs["tables"]),
+            routed=max(
+                (each["tables"] for each in self.placed["clocks"] if each["device"] == part.device),
+                default=0,
+            ),
         )
 
     def _board(self) -> dict[str, int]:

@@ -74,3 +74,20 @@ def test_latency_comes_before_size(usual):
     slow.milliseconds, fast.milliseconds = 2.0, 1.0
     assert min(usual.found, key=lambda item: item.rank) is fast
     slow.milliseconds = fast.milliseconds = None
+
+
+@pytest.mark.parametrize(
+    ("device", "text", "beyond"),
+    [
+        ("ecp5-85k", "medium", False),
+        ("ecp5-85k", "medium+lanes=16+columns=32+acc_bytes=131072", True),
+        ("ecp5-25k", "nano", False),
+        ("xc7a35t", "nano", True),
+    ],
+)
+def test_what_has_more_tables_than_any_that_was_routed_is_known(device, text, beyond):
+    """A ULX3S-85F with `medium` is the largest that was, and nothing for an Artix-7."""
+    capacity = PART.capacity | {"multipliers": 156}
+    part = dataclasses.replace(PART, device=device, capacity=capacity)
+    candidate = Fit(part=part).candidate(text)
+    assert candidate.is_beyond_routed is beyond
