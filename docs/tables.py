@@ -398,17 +398,47 @@ def _exactness(item: dict[str, Any]) -> str:
     return f"{item['samples'] + item.get('labelled', 0)} {verdict} ({whose})"
 
 
+_AREA = ("LUT4", "FF", "DSP", "BRAM")
+
+
+def _placed() -> dict[str, dict[str, Any]]:
+    """Return the reports of what was placed and routed, by name."""
+    paths = sorted((ROOT / "bitstreams/reports").glob("*.json"))
+    kept = [path for path in paths if not path.stem.endswith("_units")]
+    return {path.stem: json.loads(path.read_text()) for path in kept}
+
+
+def _used(report: dict[str, Any]) -> list[str]:
+    return [f"{report['area'][name]['used']:,}" for name in _AREA]
+
+
 def _devices() -> str:
-    placed = (ROOT / "bitstreams/reports").glob("*.json")
-    reports = sorted(path for path in placed if not path.stem.endswith("_units"))
-    if not reports:
+    """Return boards, and presets alone."""
+    rows = [
+        [name, *_used(report), f"{report['fmax_mhz']:.1f} MHz"]
+        for name, report in _placed().items()
+        if "+" not in name
+    ]
+    if not rows:
         return "No report of a placed and routed chip is committed yet.\n"
-    rows = []
-    for path in reports:
-        report = json.loads(path.read_text())
-        used = (f"{report['area'][name]['used']:,}" for name in ("LUT4", "FF", "DSP", "BRAM"))
-        rows.append([path.stem, *used, f"{report['fmax_mhz']:.1f} MHz"])
     return _table(["device, preset", "LUT4", "FF", "DSP", "block RAM", "Fmax"], rows)
+
+
+def _arrays() -> str:
+    """Return engines alone by the size of their arrays."""
+    alone = {name: report for name, report in _placed().items() if "board" not in report}
+    rows = []
+    for name, report in sorted(alone.items(), key=lambda item: int(item[1]["area"]["FF"]["used"])):
+        config, best = report["config"], max(report["runs"], key=lambda run: run["fmax_mhz"] or 0.0)
+        clocks = (best["estimated_mhz"], best.get("routed_for_mhz"), best["fmax_mhz"])
+        told = ["" if clock is None else f"{clock:.1f} MHz" for clock in clocks]
+        shape = f"{config['rows']}x{config['columns']}"
+        text = f"`{name.partition('_')[2]}`"
+        soft = str(report["columns_in_tables"])
+        rows.append([shape, text, soft, *_used(report), str(best["rounds"]), *told])
+    headings = ("in tables", "tables", "FF", "multipliers", "block RAMs", "rounds")
+    clocks = ("estimated", "asked", "reached")
+    return _table(["array", "engine", *headings, *clocks], rows)
 
 
 def _boards() -> str:
@@ -617,6 +647,7 @@ def _code(text: str) -> str:
 TABLES: dict[str, Callable[[], str]] = {
     "networks": _networks,
     "devices": _devices,
+    "arrays": _arrays,
     "boards": _boards,
     "modes": _modes,
     "floats": _floats,

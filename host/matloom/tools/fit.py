@@ -47,6 +47,9 @@ _SPADS = sorted(
     ((banks << bits, banks) for banks in (3, 4, 5) for bits in range(12, 18)), reverse=True
 )
 
+#: How much larger than what was routed an engine counts as alike: the model may be off by more.
+_LIKE_ROUTED = 1.05
+
 #: What another seed may have of the clock that is expected: it is one of a tenth more or less.
 _BY_SEED = 1.05
 
@@ -146,7 +149,7 @@ class Candidate:
     @property
     def is_beyond_routed(self) -> bool:
         """Whether it has more tables than whatever was routed on its device: wires may not do."""
-        return self.uses["tables"].used > self.routed
+        return self.uses["tables"].used > self.routed * _LIKE_ROUTED
 
     @property
     def fits(self) -> bool:
