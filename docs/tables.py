@@ -444,10 +444,9 @@ def _arrays() -> str:
 def _boards() -> str:
     """Return what networks take on the boards that were placed and routed."""
     rows = []
-    for path in sorted((ROOT / "bitstreams/reports").glob("*.json")):
-        report = json.loads(path.read_text())
+    for board, report in _placed().items():
         for name, found in report.get("networks", {}).items():
-            rows += _board_network(f"{path.stem}, {name}", found, report)
+            rows += _board_network(f"{board}, {name}", found, report)
     headings = ("ms at the bitstream's clock", "ms on the line", "frames a second")
     return _table(["board, network", "cycles", *headings], rows)
 

@@ -127,4 +127,4 @@ def test_a_unit_waits_at_a_bank_as_long_as_predicted(pair, case):
     else:
         assert shared[0] > 1.05 * apart[0], "the case must make a unit wait"
     for measured, predicted in (shared, apart):
-        assert predicted == pytest.approx(measured, rel=0.03, abs=12), (measured, predicted)
+        assert predicted == pytest.approx(measured, rel=0.03, abs=12)
