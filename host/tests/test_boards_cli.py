@@ -82,7 +82,7 @@ def test_list():
 def test_mistakes_are_one_sentence(words, sentence):
     done = run(*words)
     assert done.returncode == 2
-    assert done.stderr.startswith("matloom: ")
+    assert done.stderr.startswith("error: ")
     assert sentence in done.stderr
     assert "Traceback" not in done.stderr
 

@@ -60,7 +60,7 @@ def test_users_mistake_is_one_line(monkeypatch, capsys, error):
 
     monkeypatch.setattr(doctor, "examine", fail)
     assert run_main(monkeypatch, "doctor") == 2
-    assert capsys.readouterr().err == "matloom: rows must be positive, not 0\n"
+    assert capsys.readouterr().err == "error: rows must be positive, not 0\n"
 
 
 def test_defect_keeps_its_traceback(monkeypatch):
@@ -75,7 +75,9 @@ def test_defect_keeps_its_traceback(monkeypatch):
 
 def test_unknown_verb(monkeypatch, capsys):
     assert run_main(monkeypatch, "frobnicate") == 2
-    assert "No such command 'frobnicate'" in capsys.readouterr().err
+    assert capsys.readouterr().err == (
+        "error: matloom has no verb 'frobnicate'\nhint: run: matloom --help\n"
+    )
 
 
 def test_precision(tmp_path, monkeypatch, capsys):
@@ -194,7 +196,7 @@ def test_compile_writes_or_prints(tmp_path, monkeypatch, capsys):
 def test_compile_refuses_unknown_phases_and_lists_all(monkeypatch, capsys):
     assert run_main(monkeypatch, "compile", str(NETWORK), "--stop-after", "link") == 2
     error = capsys.readouterr().err
-    assert error.startswith(f"matloom: --stop-after must be one of {', '.join(STOPS)}, not 'link'")
+    assert error.startswith(f"error: --stop-after must be one of {', '.join(STOPS)}, not 'link'")
     help_text = " ".join(CliRunner().invoke(cli.cli, ["compile", "-h"]).output.split())
     *names, last = STOPS
     assert f"{', '.join(names)} or {last}." in help_text

@@ -1,10 +1,14 @@
 """The command line: one verb a function, each importing what it needs when it is called."""
 
+import os
 import sys
+from io import TextIOWrapper
+from typing import cast
 
 import click
 
-from matloom.cli import boards, chips, fitting, lines, networks, verify
+from matloom.cli import boards, chips, fitting, lines, networks, programs, verify
+from matloom.cli.complaints import complaint
 from matloom.cli.group import cli
 
 __all__ = [
@@ -16,21 +20,39 @@ __all__ = [
     "lines",
     "main",
     "networks",
+    "programs",
     "verify",
 ]
 
 #: Errors of the user's making; anything else is a defect and keeps its traceback.
 USER_ERRORS = (ValueError, TypeError, OSError, ModuleNotFoundError)
 
+#: As a shell counts a program that SIGINT ended.
+_INTERRUPTED = 130
+
 
 def main() -> None:
-    """Run the command line; a mistake of the user's is one line on stderr and exit status 2."""
+    """Run the command line and end the process.
+
+    Exit status: 0 all is well, 1 a check failed, 2 an error, told on stderr as `error:` and
+    `hint:`, 130 interrupted. Nothing is said where nobody reads on, as of `matloom ... | head`.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        # Names come from files; a terminal that cannot show one gets it escaped.
+        cast(TextIOWrapper, stream).reconfigure(errors="backslashreplace")
     try:
-        cli(prog_name="matloom")
-    except USER_ERRORS as error:
+        status = cli.main(prog_name="matloom", standalone_mode=False)
+        sys.stdout.flush()
+    except click.exceptions.Abort:
+        status = _INTERRUPTED
+    except BrokenPipeError:
+        # Otherwise Python flushes once more at its end, and complains.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 0
+    except (click.ClickException, *USER_ERRORS) as error:
         # python -X dev shows where it was raised.
         if sys.flags.dev_mode:
             raise
-        sentence = " ".join(str(error).split()) or type(error).__name__
-        click.echo(f"matloom: {sentence}", err=True)
-        sys.exit(2)
+        click.echo(complaint(error), err=True)
+        status = 2
+    sys.exit(status or 0)

@@ -39,7 +39,15 @@ def _processor(soc: bool, cpu: str | None) -> str | None:
     return cpu or ("default" if soc else None)
 
 
-@cli.command("build")
+@cli.command(
+    "build",
+    examples=(
+        "matloom build --list",
+        "matloom build ulx3s-85f",
+        "matloom build ulx3s-85f --soc --cpu lite",
+        "matloom build tang-nano-20k --seeds 8 --jobs 2 -o bitstream",
+    ),
+)
 @click.argument("board")
 @click.option(
     "--list",
@@ -73,7 +81,9 @@ def build(
     cpu: str | None,
     **placement: Any,
 ) -> None:
-    """Make the bitstream of BOARD, a name of --list or a file.toml, and a report of it.
+    """Make the bitstream of BOARD, and a report of it.
+
+    BOARD is a name of --list or a file.toml.
 
     For a device that no open tool places: a folder for Vivado, with a check by Yosys.
 
@@ -174,14 +184,22 @@ def summary(report: dict[str, Any]) -> str:
 _MOST_SEEDS = 4
 
 
-@cli.command()
+@cli.command(
+    examples=(
+        "matloom program ulx3s-85f build/ulx3s-85f/ulx3s-85f.bit",
+        "matloom program tang-nano-20k top.fs --flash",
+    ),
+)
 @click.argument("board")
 @click.argument("bitstream", type=click.Path(path_type=Path))
 @click.option(
     "--flash", is_flag=True, help="Into the board's flash, to stay; else until power-off."
 )
 def program(board: str, bitstream: Path, flash: bool) -> None:
-    """Write BITSTREAM to BOARD by openFPGALoader, which must be installed."""
+    """Write BITSTREAM to BOARD.
+
+    Needs openFPGALoader, a program of its own.
+    """
     import subprocess
 
     from matloom_rtl.board.definition import load_board
@@ -197,13 +215,21 @@ def program(board: str, bitstream: Path, flash: bool) -> None:
         )
 
 
-@cli.command("simulate-board")
+@cli.command(
+    "simulate-board",
+    examples=(
+        "matloom simulate-board tang-nano-20k",
+        "matloom simulate-board ulx3s-85f --soc",
+    ),
+)
 @click.argument("board")
 @click.option("--config", metavar="PRESET[+CHANGE...]|FILE", help="The engine; else the board's.")
 @_SOC
 @_CPU
 def simulate_board(board: str, config: str | None, soc: bool, cpu: str | None) -> None:
-    """Simulate BOARD until interrupted, all but its PLL; print what --device takes.
+    """Simulate BOARD until interrupted.
+
+    All of it but its PLL. Prints what --device takes in another terminal.
 
     With --soc its boot ROM waits for an image: matloom boot.
     """
@@ -220,7 +246,13 @@ def simulate_board(board: str, config: str | None, soc: bool, cpu: str | None) -
         running.stopped.wait()
 
 
-@cli.command("package-ip")
+@cli.command(
+    "package-ip",
+    examples=(
+        "matloom package-ip --config small -o ip",
+        "matloom package-ip --config medium -o ip --freq 150",
+    ),
+)
 @CONFIG
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
 @click.option(
@@ -232,7 +264,10 @@ def simulate_board(board: str, config: str | None, soc: bool, cpu: str | None) -
     help="The clock that constraint and designs get.",
 )
 def package_ip(config: str, output: Path, freq: float) -> None:
-    """Write the chip as an IP package for Vivado, with a constraint and Tcl for two processors."""
+    """Write the chip as an IP package for Vivado.
+
+    With a constraint, and Tcl for two processors.
+    """
     from matloom.arch.config import load_config
     from matloom_rtl.generate import generate
     from matloom_rtl.ipxact import package

@@ -10,10 +10,10 @@ from matloom.cli.group import cli
 from matloom.cli.options import CONFIG, DEVICE, MEMORY, Routing, console, routing
 
 
-@cli.command()
+@cli.command(examples=("matloom doctor", "matloom doctor --json"))
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 def doctor(as_json: bool) -> None:
-    """Report the state of each tool, with the remedy."""
+    """Report which tools are there, and how to get the others."""
     from matloom.tools import doctor as clinic
 
     findings = clinic.examine()
@@ -21,13 +21,18 @@ def doctor(as_json: bool) -> None:
     sys.exit(0 if clinic.healthy(findings) else 1)
 
 
-@cli.command()
+@cli.command(
+    examples=(
+        "matloom generate --config nano -o chip",
+        "matloom generate --config small+lanes=4 -o chip --fpga-report ecp5-85k",
+    ),
+)
 @CONFIG
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
 @click.option("--fpga-report", "fpga", metavar="DEVICE", help="Also synthesise, place and route.")
 @routing
 def generate(config: str, output: Path, fpga: str | None, routing: Routing) -> None:
-    """Write the chip as Verilog with a JSON description, and the C header of its registers.
+    """Write the chip as Verilog, with a JSON file and a C header.
 
     With --fpga-report also its area and clock on a device, the fastest of the seeds and the
     median. Netlist and routings stay in the folder `fpga` of the output, with --checkpoints the
@@ -83,10 +88,13 @@ def _fpga_report(chip: Any, device: Any, output: Path, name: str, how: Routing) 
     click.echo(f"{path}: {clocks}")
 
 
-@cli.command("simulate-link")
+@cli.command("simulate-link", examples=("matloom simulate-link --config nano",))
 @CONFIG
 def simulate_link(config: str) -> None:
-    """Simulate the chip on a serial line until interrupted; print what --device takes."""
+    """Simulate the chip on a serial line until interrupted.
+
+    Prints what --device takes in another terminal.
+    """
     import threading
 
     from matloom.arch.config import load_config
@@ -101,17 +109,28 @@ def simulate_link(config: str) -> None:
         threading.Event().wait()
 
 
-@cli.command()
+@cli.command(
+    examples=(
+        "matloom demo",
+        "matloom demo --config nano --device model",
+        "matloom demo --device uart:/dev/ttyUSB0 --config small",
+    ),
+)
 @DEVICE
 @CONFIG
 def demo(device: str, config: str) -> None:
-    """Classify 360 handwritten digits with a trained network on the chip."""
+    """Classify 360 handwritten digits on the simulated chip."""
     from matloom.tools.demo import run_demo
 
     sys.exit(0 if run_demo(console(markup=True), device, config) else 1)
 
 
-@cli.command()
+@cli.command(
+    examples=(
+        "matloom bench --config nano --output bench_nano.json",
+        "matloom bench --config nano --output bench_nano.json --check",
+    ),
+)
 @CONFIG
 @click.option("--check", is_flag=True, help="Compare with the kept report; exit 1 where worse.")
 @click.option(
@@ -122,7 +141,10 @@ def demo(device: str, config: str) -> None:
 )
 @MEMORY
 def bench(config: str, check: bool, output: Path | None, memory: str | None) -> None:
-    """Measure cycles on the chip, compare them with the targets, and keep or check the report."""
+    """Measure cycles on the simulated chip, and keep a report.
+
+    With --check it compares them with the kept report: exit status 1 where they are worse.
+    """
     from matloom.arch.config import load_config
     from matloom.arch.memory import load_memory
     from matloom.tools import bench as benchmark

@@ -18,7 +18,13 @@ _OF_A_CELL = {"gowin": 0.5}
 _SHOWN = 6
 
 
-@cli.command()
+@cli.command(
+    examples=(
+        "matloom fit ulx3s-85f",
+        "matloom fit ulx3s-25f --network net.tflite",
+        "matloom fit colorlight-5a75b --runs 3 --freq 60",
+    ),
+)
 @click.argument("board")
 @click.option(
     "--network",
@@ -34,7 +40,9 @@ _SHOWN = 6
 )
 @click.option("--freq", type=click.FloatRange(min=1), metavar="MHZ", help="Another clock.")
 def fit(board: str, network: Path | None, runs: int, freq: float | None) -> None:
-    """Find the largest engine that fits BOARD and meets its clock, and say what limits it.
+    """Find the largest engine that fits BOARD, and what limits it.
+
+    The engine meets the clock of BOARD.
 
     Multipliers and block RAMs are exact; tables and flip-flops come from a model that is fitted to
     syntheses, whose error is printed. The texts of the table are what build --config takes.

@@ -1,13 +1,84 @@
-"""The command that all verbs belong to."""
+"""The command that all verbs belong to: verbs in sections, each with examples in its help."""
+
+from collections.abc import Sequence
+from typing import Any
 
 import click
 
 import matloom
 
-__all__ = ["cli"]
+__all__ = ["SECTIONS", "Verb", "cli"]
+
+#: Sections of `matloom --help`, and their verbs in the order of use.
+SECTIONS = {
+    "Networks": ("demo", "explain", "run", "profile", "compile", "compare", "precision", "disasm"),
+    "Chips": ("generate", "package-ip", "simulate-link"),
+    "Boards": ("fit", "build", "program", "check-board", "boot", "simulate-board"),
+    "Verification": ("verify", "bench"),
+    "Housekeeping": ("doctor",),
+}
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class Verb(click.Command):
+    """A verb: a command whose help ends with examples, whole command lines.
+
+    The first paragraph of its docstring is its summary in `matloom --help`, which is never cut:
+    one line of at most 60 characters.
+    """
+
+    def __init__(self, *arguments: Any, examples: Sequence[str], **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.examples = tuple(examples)
+
+    @property
+    def summary(self) -> str:
+        """The first paragraph of the help, as one line."""
+        return " ".join((self.help or "").split("\n\n")[0].split())
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples."""
+        with formatter.section("Examples"):
+            for line in self.examples:
+                formatter.write(f"{'':{formatter.current_indent}}{line}\n")
+
+
+class _Verbs(click.Group):
+    """The verbs, listed by section."""
+
+    command_class = Verb
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the verbs of each section with their whole summaries."""
+        width = max(map(len, self.commands))
+        for section, names in SECTIONS.items():
+            verbs = [self.commands[name] for name in names]
+            rows = [(str(v.name).ljust(width), v.summary) for v in verbs if isinstance(v, Verb)]
+            with formatter.section(section):
+                formatter.write_dl(rows)
+
+
+_EPILOG = """\
+\b
+Start with
+  matloom demo             a trained network on the simulated chip
+  matloom explain digits   what it costs, and why; then your .tflite file
+  matloom VERB --help      options of a verb, and examples
+
+\b
+Exit status: 0 all is well, 1 a check failed or something differs, 2 an error,
+130 interrupted.
+"""
+
+
+@click.group(
+    cls=_Verbs,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    invoke_without_command=True,
+    epilog=_EPILOG,
+)
 @click.version_option(matloom.__version__, prog_name="matloom")
-def cli() -> None:
+@click.pass_context
+def cli(context: click.Context) -> None:
     """Generate a matrix engine for FPGAs and run quantised networks on it."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())

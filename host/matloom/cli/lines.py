@@ -15,7 +15,7 @@ def _require_port(device: str) -> None:
         raise ValueError(f"a board must be at uart:PORT[@BAUD], not {device!r}")
 
 
-@cli.command("check-board")
+@cli.command("check-board", examples=("matloom check-board uart:/dev/ttyUSB0",))
 @_PORT
 @click.option(
     "--bytes",
@@ -26,7 +26,7 @@ def _require_port(device: str) -> None:
     help="How much of its memory is written and read back; its contents are lost.",
 )
 def check_board(device: str, tested: int) -> None:
-    """Ask the board on a line who it is, and test its memory.
+    """Ask the board on a serial line who it is; test its memory.
 
     Bytes that do not come back are an error, which names the first of them.
     """
@@ -48,7 +48,12 @@ def check_board(device: str, tested: int) -> None:
         raise ValueError(found.fault)
 
 
-@cli.command()
+@cli.command(
+    examples=(
+        "matloom boot uart:/dev/ttyUSB0 net.bin",
+        "matloom boot uart:/dev/ttyUSB0",
+    ),
+)
 @_PORT
 @click.argument("image", type=click.Path(path_type=Path), required=False)
 @click.option(
@@ -60,9 +65,10 @@ def check_board(device: str, tested: int) -> None:
     help="For an answer, after all is sent; a simulation may need minutes.",
 )
 def boot(device: str, image: Path | None, timeout: float) -> None:
-    """Send IMAGE to the boot ROM of a system on chip; without one, what answers the host link.
+    """Send IMAGE to the boot ROM of a system on chip.
 
-    IMAGE is what `matloom compile NET --emit soc` writes, or firmware of your own.
+    Without one, it sends what answers the host link. IMAGE is what
+    `matloom compile NET --emit soc` writes, or firmware of your own.
     """
     from matloom.device.boot import send_image
     from matloom.device.serial_port import SerialStream, parse_address

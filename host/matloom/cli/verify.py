@@ -40,7 +40,12 @@ def _lint(config: "Config", folder: Path) -> "tuple[str, list[LintWarning]]":
     return f"{source.name}, SHA-256 {digest}: {len(complaints)} warnings", complaints
 
 
-@cli.command()
+@cli.command(
+    examples=(
+        "matloom verify --config nano --minutes 5",
+        "matloom verify --config mine.json --minutes 60 -o verification",
+    ),
+)
 @CONFIG
 @click.option(
     "--minutes",
@@ -59,7 +64,7 @@ def _lint(config: "Config", folder: Path) -> "tuple[str, list[LintWarning]]":
     help="Folder of report.html and report.json.",
 )
 def verify(config: str, minutes: float, seed: int | None, output: Path) -> None:
-    """Verify the chip of a configuration: random programs, coverage, regression and proofs.
+    """Verify the chip: random programs, coverage, proofs.
 
     Random programs run on the simulated chip and on the functional model, every cycle held against
     the rules of AXI. What cannot run here is NOT RUN in the report, with the reason. Exit status

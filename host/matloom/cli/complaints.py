@@ -1,0 +1,55 @@
+"""How an error is told on the command line: what happened, then what to do."""
+
+import errno
+
+import click
+
+from matloom.cli.group import SECTIONS
+from matloom.errors import Hinted, did_you_mean
+
+__all__ = ["complaint"]
+
+
+def complaint(error: BaseException) -> str:
+    """Return an error as `error: what happened`, and where there is a remedy `hint: what to do`."""
+    what, hint = _told(error)
+    lines = [f"error: {' '.join(what.split()) or type(error).__name__}"]
+    if hint:
+        lines.append(f"hint: {' '.join(hint.split())}")
+    return "\n".join(lines)
+
+
+def _told(error: BaseException) -> tuple[str, str]:
+    """Return what happened and what to do."""
+    if isinstance(error, Hinted):
+        return str(error), error.hint
+    if isinstance(error, click.ClickException):
+        return _of_click(error)
+    if isinstance(error, OSError) and error.strerror:
+        place = "" if error.filename is None else f" {error.filename}"
+        hint = ""
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            hint = "choose another place, or ask for the right to use this one"
+        elif error.errno == errno.ENOSPC:
+            hint = "free some space, or choose another place"
+        return f"cannot use{place}: {error.strerror[:1].lower()}{error.strerror[1:]}", hint
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        return f"the Python module {error.name} is not installed", "run: matloom doctor"
+    return str(error), ""
+
+
+def _of_click(error: click.ClickException) -> tuple[str, str]:
+    """Return what click complains of, in the project's words where click has others."""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    path = "matloom" if context is None else context.command_path
+    hint = f"run: {path} --help"
+    if isinstance(error, click.NoSuchCommand):
+        verbs = [name for names in SECTIONS.values() for name in names]
+        near = did_you_mean(error.command_name, verbs)
+        return f"matloom has no verb {error.command_name!r}", near or hint
+    if isinstance(error, click.NoSuchOption):
+        options = [] if context is None else context.command.get_params(context)
+        near = did_you_mean(error.option_name, [name for item in options for name in item.opts])
+        return f"{path} has no option {error.option_name!r}", near or hint
+    what = error.format_message().rstrip(".")
+    return what[:1].lower() + what[1:], hint

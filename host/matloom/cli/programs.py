@@ -1,0 +1,142 @@
+"""Verbs of programs: compile, disasm; and how a network given on the command line becomes one."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from matloom.cli.group import cli
+from matloom.cli.options import NETWORK, Compilation, compilation, require_place
+
+__all__ = ["described", "modes_by_layer", "program_of"]
+
+
+def _is_default(name: str) -> bool:
+    source = click.get_current_context().get_parameter_source(name)
+    return source is click.core.ParameterSource.DEFAULT
+
+
+def modes_by_layer(network: Path, how: Compilation) -> dict[str, str] | None:
+    """Return the table of modes by layer; None where none is given."""
+    if how.precision and network.suffix == ".mloom":
+        raise ValueError(f"--precision must go with a network, not the program {str(network)!r}")
+    for item in how.precision:
+        if item.startswith("="):
+            raise ValueError(f"--precision must be [LAYER=]MODE, not {item!r}")
+    pairs = (item.rpartition("=") for item in how.precision)
+    return {layer or "*": mode for layer, _, mode in pairs} or None
+
+
+@cli.command(
+    "compile",
+    examples=(
+        "matloom compile net.tflite -o net.mloom --config small",
+        "matloom compile net.tflite -o net.mloom --memory ulx3s-85f --effort 2",
+        "matloom compile net.tflite -o net.c --emit c",
+        "matloom compile digits --stop-after search",
+    ),
+)
+@NETWORK
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="The program file.")
+@click.option(
+    "--stop-after",
+    "stop",
+    metavar="PHASE",
+    help="Print what a phase makes, and write no program: read, formats, passes, select, rewrite, "
+    "bind, search, tile, order, allocate, emit or assemble.",
+)
+@click.option(
+    "--emit",
+    type=click.Choice(["c", "soc"]),
+    help="Instead of a program file: c, a .c file and its header for a firmware to link; soc, an "
+    "image for a system on chip, which then runs the network alone (docs/firmware.md).",
+)
+@compilation()
+def compile_verb(
+    network: Path, output: Path | None, stop: str | None, emit: str | None, how: Compilation
+) -> None:
+    """Compile NET into a program file (.mloom) or C source.
+
+    With --stop-after it prints what a phase of the compiler makes of NET instead.
+    """
+    from matloom.tools.emit_c import write_c
+    from matloom.tools.soc_app import network_image
+
+    if (output is None) == (stop is None):
+        raise click.UsageError("either --output or --stop-after must be given")
+    if output is None:
+        if how.check is not None:
+            raise ValueError("--check must go with --output, not with --stop-after")
+        click.echo(described(network, how, str(stop), "--stop-after"))
+        return
+    require_place("--output", output)
+    program = _compiled(network, how)
+    if emit == "c":
+        write_c(program, output)
+    elif emit == "soc":
+        output.write_bytes(network_image(program))
+    else:
+        program.save(output)
+    click.echo(f"{output}: {program.predicted_cycles:,} cycles predicted")
+
+
+def described(network: Path, how: Compilation, stop: str, option: str) -> str:
+    """Return what the phases up to one make of a network; nothing of it is checked.
+
+    Raises `ValueError` with the option that asks for it where there is no network.
+    """
+    from matloom.arch.config import load_config
+    from matloom.arch.memory import load_memory
+    from matloom.compiler import CompileOptions, Job
+    from matloom.compiler.describe import describe
+    from matloom.terminal.progress import progress
+
+    if network.suffix == ".mloom":
+        raise ValueError(f"{option} must go with a network, not the program {str(network)!r}")
+    options = CompileOptions(effort=how.effort, memory=load_memory(how.memory))
+    config = load_config(how.config)
+    job = Job(config=config, options=options, precision=modes_by_layer(network, how))
+    with progress(f"compiling {network.name} for {how.config}"):
+        return describe(network, job, stop)
+
+
+def _compiled(network: Path, how: Compilation) -> Any:
+    """Compile a network, saying so where it takes long."""
+    from matloom.compiler import CompileOptions
+    from matloom.runtime import compile
+    from matloom.terminal.progress import progress
+
+    options, modes = CompileOptions(effort=how.effort), modes_by_layer(network, how)
+    with progress(f"compiling {network.name} for {how.config}"):
+        return compile(network, how.config, options, modes, how.check, how.memory)
+
+
+def program_of(network: Path, how: Compilation) -> Any:
+    """Return a program that is loaded, or a network's."""
+    from matloom.arch.config import load_config
+    from matloom.program import Program
+
+    if network.suffix != ".mloom":
+        return _compiled(network, how)
+    modes_by_layer(network, how)
+    if how.check is not None:
+        raise ValueError(f"--check must go with a network, not the program {str(network)!r}")
+    program = Program.load(network)
+    if not _is_default("config"):
+        program.require(load_config(how.config))
+    return program
+
+
+@cli.command(
+    examples=(
+        "matloom disasm digits --config nano",
+        "matloom disasm net.mloom",
+    ),
+)
+@NETWORK
+@compilation("config", "check")
+def disasm(network: Path, how: Compilation) -> None:
+    """List the instructions of NET."""
+    from matloom.program.disassemble import disassemble
+
+    click.echo(disassemble(program_of(network, how)))

@@ -1,0 +1,78 @@
+"""Errors that say what to do about them, and the hints that many of them share."""
+
+import difflib
+import re
+from collections.abc import Iterable
+from importlib import metadata
+
+__all__ = ["Hinted", "MissingPackage", "UserError", "did_you_mean", "install_command"]
+
+
+class Hinted(Exception):
+    """Error with a remedy: `hint`, an imperative sentence without a full stop, or empty.
+
+    The hint is also a note (PEP 678), so that a traceback in Python shows it.
+    """
+
+    hint: str = ""
+
+    def __init__(self, *arguments: object, hint: str = "") -> None:
+        super().__init__(*arguments)
+        if hint:
+            self.hint = hint
+            self.add_note(f"hint: {hint}")
+
+
+class UserError(Hinted, ValueError):
+    """Error in what a user asked for."""
+
+
+class MissingPackage(Hinted, ModuleNotFoundError):
+    """Error of a Python package that is not installed; the hint is the command that installs it.
+
+    Parameters
+    ----------
+    package:
+        Its name in a package index.
+    purpose:
+        What needs it: "comparing with TensorFlow Lite Micro".
+    """
+
+    def __init__(self, package: str, purpose: str) -> None:
+        super().__init__(
+            f"{purpose} needs the package {package}, which is not installed",
+            hint=f"run: {install_command(package)}",
+        )
+        self.package, self.purpose = package, purpose
+
+    def __reduce__(self) -> tuple[type["MissingPackage"], tuple[str, str]]:
+        """Return how it is pickled: by what it was made of."""
+        return MissingPackage, (self.package, self.purpose)
+
+
+def did_you_mean(given: object, known: Iterable[str]) -> str:
+    """Return the hint for a name that is nearly a known one; empty where none is near."""
+    names = {name.casefold(): name for name in known}
+    near = difflib.get_close_matches(str(given).casefold(), names, n=1)
+    return f"did you mean {names[near[0]]!r}?" if near else ""
+
+
+def install_command(*packages: str) -> str:
+    """Return the shell command that installs packages in the versions that Matloom needs."""
+    wanted = " ".join(f"'{_requirement(package)}'" for package in packages)
+    return f"python -m pip install {wanted}"
+
+
+def _requirement(package: str) -> str:
+    """Return a package with the bounds that Matloom's own metadata give it."""
+    try:
+        listed = metadata.requires("matloom") or []
+    except metadata.PackageNotFoundError:
+        # Run from sources that are not installed.
+        return package
+    for line in listed:
+        requirement = line.partition(";")[0].strip()
+        name = re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
+        if re.sub(r"[-_.]+", "-", name).lower() == re.sub(r"[-_.]+", "-", package).lower():
+            return requirement
+    return package

@@ -1,0 +1,100 @@
+"""The list of verbs, their help, and how mistakes in a command line are told."""
+
+import shlex
+
+import click
+import pytest
+
+from matloom import cli as front
+from matloom.cli.complaints import complaint
+from matloom.cli.group import SECTIONS, cli
+
+VERBS = sorted(cli.commands)
+LONGEST = 80
+
+
+def output(monkeypatch, capsys, *words):
+    monkeypatch.setattr("sys.argv", ["matloom", *words])
+    with pytest.raises(SystemExit) as ended:
+        front.main()
+    return ended.value.code, *capsys.readouterr()
+
+
+def test_each_verb_is_in_one_section():
+    listed = [name for names in SECTIONS.values() for name in names]
+    assert sorted(listed) == VERBS
+
+
+def test_matloom_alone_lists_the_verbs_and_the_first_step(monkeypatch, capsys):
+    status, out, err = output(monkeypatch, capsys)
+    assert (status, err) == (0, "")
+    lines = out.splitlines()
+    for name in VERBS:
+        (line,) = [line for line in lines if line.startswith(f"  {name} ")]
+        assert line.split(maxsplit=1)[1] == cli.commands[name].summary
+    assert "    matloom demo  " in out
+    assert [line.rstrip(":") for line in lines if line.rstrip(":") in SECTIONS] == list(SECTIONS)
+    assert max(map(len, lines)) <= LONGEST
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_help_ends_with_examples_that_parse(name, monkeypatch, capsys, tmp_path):
+    verb = cli.commands[name]
+    status, out, _ = output(monkeypatch, capsys, name, "--help")
+    assert status == 0
+    assert max(map(len, out.splitlines())) <= LONGEST
+    assert out.split("Examples:\n")[1].split("\n") == [*(f"  {x}" for x in verb.examples), ""]
+    monkeypatch.chdir(tmp_path)
+    for line in verb.examples:
+        program, first, *words = shlex.split(line)
+        assert (program, first) == ("matloom", name)
+        with click.Context(cli, info_name="matloom") as parent:
+            verb.make_context(name, words, parent=parent, resilient_parsing="--list" in words)
+
+
+MISTAKES = {
+    "runn": ("matloom has no verb 'runn'", "did you mean 'run'?"),
+    "Explain": ("matloom has no verb 'Explain'", "did you mean 'explain'?"),
+    "simulate": ("matloom has no verb 'simulate'", "did you mean 'simulate-link'?"),
+    "xyz": ("matloom has no verb 'xyz'", "run: matloom --help"),
+    "run net --confg nano": ("matloom run has no option '--confg'", "did you mean '--config'?"),
+    "explain net --memry x": (
+        "matloom explain has no option '--memry'",
+        "did you mean '--memory'?",
+    ),
+    "compare net --qqq": ("matloom compare has no option '--qqq'", "run: matloom compare --help"),
+    "--versoin": ("matloom has no option '--versoin'", "did you mean '--version'?"),
+    "run": ("missing argument 'NET'", "run: matloom run --help"),
+}
+
+
+@pytest.mark.parametrize("line", MISTAKES)
+def test_mistakes_are_an_error_and_a_hint(line, monkeypatch, capsys):
+    what, hint = MISTAKES[line]
+    status, out, err = output(monkeypatch, capsys, *line.split())
+    assert (status, out, err) == (2, "", f"error: {what}\nhint: {hint}\n")
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_every_verb_refuses_an_unknown_option(name, monkeypatch, capsys):
+    status, out, err = output(monkeypatch, capsys, name, "--no-such-option")
+    assert (status, out) == (2, "")
+    assert err.startswith(f"error: matloom {name} has no option '--no-such-option'\nhint: ")
+
+
+def test_an_error_of_the_system_says_what_and_where():
+    assert complaint(FileNotFoundError(2, "No such file or directory", "a/b")) == (
+        "error: cannot use a/b: no such file or directory"
+    )
+    assert complaint(PermissionError(13, "Permission denied", "a")).splitlines() == [
+        "error: cannot use a: permission denied",
+        "hint: choose another place, or ask for the right to use this one",
+    ]
+
+
+def test_interruption_is_silent(monkeypatch, capsys):
+    def interrupted(*_arguments, **_options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli.commands["doctor"], "callback", interrupted)
+    assert output(monkeypatch, capsys, "doctor")[:2] == (130, "")
