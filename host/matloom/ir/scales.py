@@ -1,5 +1,6 @@
 """Integers that operators work by, exactly as TensorFlow Lite Micro derives them from scales."""
 
+import functools
 import math
 from dataclasses import dataclass
 
@@ -78,17 +79,33 @@ def channel_multipliers(graph: Graph, node: Node) -> tuple[Array, Array]:
     given, weights = (graph.tensors[number] for number in node.inputs[:2])
     output = graph.tensors[node.output]
     assert weights.quantisation is not None
-    products = [given.scale * scale for scale in weights.quantisation.scale]
-    if output.dtype == "uint8" and node.op is not Op.FULLY_CONNECTED:
-        products = np.array(products, np.float32).tolist()
-    pairs = [quantize_multiplier(product / output.scale) for product in products]
-    if sums_are_wide(graph, node) and max(shift for _multiplier, shift in pairs) > 7:
-        raise ValueError(
-            f"a scale ratio of 64-bit sums must be below 128, not {max(products) / output.scale}"
-        )
+    multipliers, shifts = _layer_multipliers(
+        given.scale,
+        weights.quantisation.scale,
+        output.scale,
+        short=output.dtype == "uint8" and node.op is not Op.FULLY_CONNECTED,
+        wide=sums_are_wide(graph, node),
+    )
     channels = output.shape[-1]
-    multipliers, shifts = (np.array(column, np.int64) for column in zip(*pairs, strict=True))
     return np.broadcast_to(multipliers, channels), np.broadcast_to(shifts, channels)
+
+
+@functools.lru_cache(maxsize=1024)
+def _layer_multipliers(
+    given: float, weights: tuple[float, ...], output: float, *, short: bool, wide: bool
+) -> tuple[Array, Array]:
+    """Return multipliers and shifts for the scales of a layer; `short` products are in float32."""
+    products = [given * scale for scale in weights]
+    if short:
+        products = np.array(products, np.float32).tolist()
+    pairs = [quantize_multiplier(product / output) for product in products]
+    if wide and max(shift for _multiplier, shift in pairs) > 7:
+        raise ValueError(
+            f"a scale ratio of 64-bit sums must be below 128, not {max(products) / output}"
+        )
+    multipliers, shifts = (np.array(column, np.int64) for column in zip(*pairs, strict=True))
+    multipliers.flags.writeable = shifts.flags.writeable = False
+    return multipliers, shifts
 
 
 def rescale_multiplier(source: Tensor, target: Tensor) -> Multiplier:

@@ -31,11 +31,42 @@ def scale(x: Array, multiplier: int | Array, shift: int | Array) -> Array:
     return result
 
 
+def _scaled(sums: Array, multiplier: Array, shift: Array) -> Array:
+    """Return what `scale` does of 32-bit sums, in their place where nothing is shifted left."""
+    if shift.max(initial=0) > 0:
+        return scale(sums, multiplier, shift)
+    right = -shift
+    sums *= multiplier
+    sums += 2**30
+    sums >>= 31
+    # Halves away from zero: a negative number is one less before it is shifted.
+    borrow = sums >> 63
+    if not right.all():
+        borrow *= right > 0
+    sums += borrow
+    sums += (1 << right) >> 1
+    sums >>= right
+    return sums
+
+
+def _wrapped(sums: Array) -> Array:
+    """Return sums as kernels in C have them, which add at 32 bits."""
+    if sums.size and sums.min() >= -(2**31) and sums.max() < 2**31:
+        return sums
+    result: Array = wrap32(sums)
+    return result
+
+
 def finish(x: Array, activation: Activation, output: Tensor) -> Array:
     """Return scaled sums with the output's zero point, limits and type."""
     low, high = activation_range(activation, output)
-    result: Array = clamp(x + output.zero_point, low, high).astype(output.dtype)
-    return result
+    x = np.asarray(x + output.zero_point)
+    if low > high:
+        crossed: Array = clamp(x, low, high)
+        return crossed.astype(output.dtype)
+    np.maximum(x, low, out=x)
+    np.minimum(x, high, out=x)
+    return x.astype(output.dtype)
 
 
 def limit(x: Array, activation: Activation) -> Array:
@@ -58,15 +89,17 @@ def converted(x: Array, dtype: str) -> Array:
 def requantise_sums(
     graph: Graph, node: Node, sums: Array, bias: Array | None, activation: Activation
 ) -> Array:
-    """Return the output of a layer with weights from its int64 sums (any, output channels)."""
+    """Return the output of a layer with weights from its int64 sums (any, output channels).
+
+    They are not there any more afterwards: each step of this is done in their place.
+    """
     if bias is not None:
-        sums = sums + bias.reshape(-1).astype(np.int64)
+        sums += bias.reshape(-1).astype(np.int64)
     output = graph.tensors[node.output]
     if sums_are_wide(graph, node):
         scaled: Array = requantize_wide(sums, *channel_multipliers(graph, node))
         return finish(scaled, activation, output).reshape(output.shape)
-    # Kernels in C add at 32 bits.
-    sums = wrap32(sums)
+    sums = _wrapped(sums)
     if output.dtype == "int32":
         unscaled: Array = sums.astype(np.int32).reshape(output.shape)
         return unscaled
@@ -75,5 +108,5 @@ def requantise_sums(
         # TensorFlow Lite Micro has no such kernel, and LiteRT's rounds once.
         scaled = requantize(sums, multipliers, shifts, Rounding.SINGLE)
     else:
-        scaled = scale(sums, multipliers, shifts)
+        scaled = _scaled(sums, multipliers, shifts)
     return finish(scaled, activation, output).reshape(output.shape)

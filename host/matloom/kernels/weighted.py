@@ -5,6 +5,7 @@ product is much faster than that of integers.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -44,19 +45,25 @@ def _largest(data: Array) -> int:
     return 2**15 if data.dtype == np.int16 else 255
 
 
+def _exact_type(terms: int, largest: int) -> type[np.floating[Any]]:
+    """Return a type whose sums of so many products are exact."""
+    return np.float32 if terms * largest * 255 < 2**24 else np.float64
+
+
 def exact_product(rows: Array, weights: Array, largest: int = 255) -> Array:
     """Return ``rows @ weights.T`` of inputs and weights without zero points, as int64.
 
     No input is larger than `largest`, no weight than 255.
     """
-    exact = rows.shape[1] * largest * 255 < 2**24
-    kind = np.float32 if exact else np.float64
+    kind = _exact_type(rows.shape[1], largest)
     left: Array = rows.astype(kind)
     right: Array = weights.T.astype(kind)
     # OpenBLAS spreads larger products over threads, which wait for each other on a busy machine.
     step = max(1, BLAS_WORK // right.size)
-    parts = [left[start : start + step] @ right for start in range(0, len(left), step)]
-    return np.concatenate(parts).astype(np.int64)
+    products = np.empty((len(left), right.shape[1]), kind)
+    for start in range(0, len(left), step):
+        np.matmul(left[start : start + step], right, out=products[start : start + step])
+    return products.astype(np.int64)
 
 
 def convolution(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
@@ -81,16 +88,33 @@ def depthwise(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     """DEPTHWISE_CONV_2D: int8 image, int8 weights, int32 bias or none, to int8; or int16."""
     attributes = node.attributes_as(DepthwiseConv2D)
     image, weights = inputs[0], _weights(graph, node, inputs)
-    image = image.astype(np.int64) - graph.tensors[node.inputs[0]].zero_point
-    image = np.repeat(image, attributes.depth_multiplier, axis=3)
     kernel = (weights.shape[1], weights.shape[2])
-    patches = windows(
-        pad(image, attributes.padding, 0), kernel, attributes.stride, attributes.dilation
-    )
-    sums = np.zeros((*patches.shape[:3], weights.shape[3]), np.int64)
-    for row, column in np.ndindex(kernel):
-        sums += patches[..., row, column, :] * weights[0, row, column]
+    kind = _exact_type(kernel[0] * kernel[1], _largest(image))
+    image = image.astype(kind) - kind(graph.tensors[node.inputs[0]].zero_point)
+    image = np.repeat(image, attributes.depth_multiplier, axis=3)
+    image = pad(image, attributes.padding, 0)
+    sums = _slid(image, weights[0].astype(kind), graph.tensors[node.output].shape, attributes)
+    sums = sums.astype(np.int64)
     return requantise_sums(graph, node, sums, _bias(inputs), attributes.activation)
+
+
+def _slid(
+    image: Array, weights: Array, shape: tuple[int, ...], attributes: DepthwiseConv2D
+) -> Array:
+    """Return sums (positions, channels) of weights (height, width, channels) slid over an image."""
+    (down, right), (row_step, column_step) = attributes.stride, attributes.dilation
+    batch, tall, wide, channels = shape
+    sums = np.zeros((batch, tall, wide * channels), image.dtype)
+    products = np.empty_like(sums)
+    for column in range(weights.shape[1]):
+        # One long run for each row: short ones cost more than their arithmetic.
+        taken = image[:, :, column * column_step :: right][:, :, :wide]
+        runs = taken.reshape(batch, -1, wide * channels)
+        for row in range(weights.shape[0]):
+            lines = runs[:, row * row_step :: down][:, :tall]
+            np.multiply(lines, np.tile(weights[row, column], wide), out=products)
+            sums += products
+    return sums.reshape(-1, channels)
 
 
 def dense(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:

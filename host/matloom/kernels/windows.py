@@ -10,13 +10,15 @@ __all__ = ["pad", "windows"]
 
 def pad(image: Array, padding: Padding, value: float) -> Array:
     """Return an image (batch, height, width, channels) with an edge of `value` around it."""
-    edges = (
-        (0, 0),
-        (padding.top, padding.bottom),
-        (padding.left, padding.right),
-        (0, 0),
-    )
-    return np.pad(image, edges, constant_values=value)
+    batch, height, width, channels = image.shape
+    tall = padding.top + height + padding.bottom
+    wide = padding.left + width + padding.right
+    if (tall, wide) == (height, width):
+        return image
+    # np.pad does the same in several times the time.
+    padded = np.full((batch, tall, wide, channels), value, image.dtype)
+    padded[:, padding.top :, padding.left :][:, :height, :width] = image
+    return padded
 
 
 def windows(
