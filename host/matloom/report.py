@@ -14,6 +14,7 @@ from matloom.device.line_cost import LineCost
 from matloom.ir.graph import short_name
 from matloom.program import EngineStep, HostStep, Program
 from matloom.program.describe_state import variable_bytes
+from matloom.program.verdict import equality
 from matloom.terminal.tables import as_text, layer_table, macs_cell
 
 __all__ = ["LayerReport", "Report", "make_report"]
@@ -76,6 +77,9 @@ class Report:
         Whether weights were on chip from the call before.
     state:
         Bytes of what the network remembers, by variable.
+    computed_by:
+        ``"program"``, or ``"kernels"`` on device fast, whose outputs are those of the operators'
+        kernels; `equality` then says in a sentence what shows that the program gives the same.
     link, upload:
         What the call cost on the line of a device behind one, and what it cost to put the program
         there, once a session; else None.
@@ -99,6 +103,8 @@ class Report:
     ran_on: str = ""
     resident: bool = False
     state: dict[str, int] = field(default_factory=dict)
+    computed_by: str = "program"
+    equality: str = ""
     link: LineCost | None = None
     upload: LineCost | None = None
 
@@ -132,6 +138,8 @@ class Report:
             for way, size in (("read", self.bytes_read), ("write", self.bytes_written)):
                 bursts = self.counters[f"{way}_bursts"]
                 lines.append(f"  bus {way}s: {size:,} bytes in {bursts:,} bursts")
+        else:
+            lines += self._computation()
         if self.ran_on not in ("", self.memory):
             lines.append(f"  predicted for memory {self.memory}, ran on {self.ran_on}")
         if self.state:
@@ -145,6 +153,15 @@ class Report:
         ]
         return lines
 
+    def _computation(self) -> list[str]:
+        """Return what stands in for counters, and for the program's own outputs."""
+        if self.computed_by == "program":
+            return ["  cycles are predicted, not counted: this device has no clock"]
+        return [
+            "  cycles are predicted, not counted; outputs are those of the operators' kernels",
+            f"  {self.equality}",
+        ]
+
     def __str__(self) -> str:
         return as_text((self.table(), *self.lines()))
 
@@ -156,12 +173,13 @@ def make_report(
     *,
     resident: bool = False,
     ran_on: Memory | None = None,
+    kernels: bool = False,
 ) -> Report:
     """Return the report of a program's last run; `runs` has one entry for each engine step.
 
     The device knows no time where its cycle counters read zero: the prediction then stands in,
     and the report says so. `resident` tells that the program's `repeat` ran, `ran_on` what memory
-    the device has.
+    the device has, `kernels` that the operators' kernels answered and not the program.
     """
     counted = sum(run.cycles for run in runs)
     predicted = program.predicted_cycles
@@ -191,6 +209,8 @@ def make_report(
         ran_on="" if ran_on is None else ran_on.name,
         resident=resident,
         state=variable_bytes(program),
+        computed_by="kernels" if kernels else "program",
+        equality=equality(program.verdict) if kernels else "",
     )
 
 

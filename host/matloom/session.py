@@ -11,6 +11,7 @@ from matloom.arch.isa import Region
 from matloom.arch.numerics import from_limbs
 from matloom.device.driver import Counters, Driver
 from matloom.device.errors import DeviceError
+from matloom.device.fast import FastTransport
 from matloom.device.line_cost import LineCost
 from matloom.ir.graph import Array
 from matloom.kernels.step import HostSteps
@@ -134,6 +135,8 @@ class Session:
             before = self._line_cost()
             self.driver.allocate(self.program.region_bytes)
             self.driver.write_region(Region.PROGRAM, 0, self.program.image)
+            if isinstance(self.driver.transport, FastTransport):
+                self.driver.transport.learn(self.program)
             self.driver.owner = self
             self._upload = _difference(self._line_cost(), before)
 
@@ -229,6 +232,7 @@ class Session:
             self._runs,
             resident=self._repeated,
             ran_on=getattr(self.driver.transport, "external_memory", None),
+            kernels=isinstance(self.driver.transport, FastTransport),
         )
         return replace(report, link=self._link, upload=self._upload)
 

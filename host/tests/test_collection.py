@@ -1,4 +1,4 @@
-"""Trained networks on both devices, bit for bit what TensorFlow Lite Micro computes."""
+"""Trained networks on each device, bit for bit what TensorFlow Lite Micro computes."""
 
 import numpy as np
 import pytest
@@ -96,13 +96,15 @@ def check_labelled(models, device, samples, count=None):
 
 
 @pytest.mark.parametrize("network", [*SHORT, *LONG])
-def test_golden_outputs_on_the_model(models, devices, network):
-    check_golden(models, devices("model"), network)
+@pytest.mark.parametrize("device", ["model", "fast"])
+def test_golden_outputs(models, devices, device, network):
+    check_golden(models, devices(device), network)
 
 
+@pytest.mark.parametrize("device", ["model", "fast"])
 @pytest.mark.parametrize("network", FLOATING)
-def test_networks_of_floats(models, devices, network):
-    session = matloom.load(models / "models" / f"{network}.tflite", device=devices("model"))
+def test_networks_of_floats(models, devices, device, network):
+    session = matloom.load(models / "models" / f"{network}.tflite", device=devices(device))
     (info,) = session.program.inputs
     with np.load(models / "golden" / f"{network.replace('/', '__')}.npz") as golden:
         expected = golden[FLOATING[network]]
@@ -131,8 +133,9 @@ def test_all_golden_outputs_on_the_chip(models, devices, network):
 
 @slow
 @pytest.mark.parametrize("samples", LABELLED)
-def test_labelled_samples_on_the_model(models, devices, samples):
-    check_labelled(models, devices("model"), samples)
+@pytest.mark.parametrize("device", ["model", "fast"])
+def test_labelled_samples(models, devices, device, samples):
+    check_labelled(models, devices(device), samples)
 
 
 @slow
@@ -142,7 +145,8 @@ def test_first_labelled_samples_on_the_chip(models, devices, samples):
 
 
 @pytest.mark.parametrize(
-    ("device", "count"), [("model", 360), ("rtl", 20), pytest.param("rtl", 360, marks=slow)]
+    ("device", "count"),
+    [("model", 360), ("fast", 360), ("rtl", 20), pytest.param("rtl", 360, marks=slow)],
 )
 def test_digits_equal_the_reference(devices, device, count):
     pytest.importorskip("sklearn", reason="the digits come with scikit-learn, which is absent")

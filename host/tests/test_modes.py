@@ -91,7 +91,7 @@ def tensor(name, shape, scale, zero):
     return Tensor(name=name, shape=shape, dtype="int8", quantisation=quantisation)
 
 
-@pytest.mark.parametrize("device", ["model", "rtl"])
+@pytest.mark.parametrize("device", ["model", "fast", "rtl"])
 def test_four_modes_in_one_program(device, seed):
     graph = network(seed)
     program = compile_network(graph, CONFIG)
@@ -161,7 +161,7 @@ def words_chain(seed):
     return Graph(name="words", inputs=(0,), outputs=(9,), tensors=tensors, nodes=tuple(nodes))
 
 
-@pytest.mark.parametrize("device", ["model", "rtl"])
+@pytest.mark.parametrize("device", ["model", "fast", "rtl"])
 def test_words_from_layer_to_layer(device, seed):
     pytest.importorskip("tflite_micro", reason="tflite-micro is not installed")
     graph = words_chain(seed)
@@ -229,7 +229,7 @@ def words_of_many_operators(seed):
     return graph
 
 
-@pytest.mark.parametrize("device", ["model", "rtl"])
+@pytest.mark.parametrize("device", ["model", "fast", "rtl"])
 def test_words_through_many_operators(device, seed):
     """In one step, as TensorFlow Lite Micro has it, in the cycles that were predicted."""
     pytest.importorskip("tflite_micro", reason="tflite-micro is not installed")

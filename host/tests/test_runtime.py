@@ -97,7 +97,7 @@ def test_report_of_the_chip():
         assert line in str(report)
 
 
-@pytest.mark.parametrize("device", ["model", "rtl"])
+@pytest.mark.parametrize("device", ["model", "fast", "rtl"])
 def test_weights_stay_on_chip(device):
     """Later calls give what first calls give, and transfer no weights; a broken stay reloads."""
     options = CompileOptions(resident=True)
@@ -146,7 +146,7 @@ def test_a_saved_program_runs(tmp_path, session):
 
 
 def test_unknown_device():
-    names = r"one of rtl, netlist, model, soc, uart:PORT\[@BAUD\], uio:\[UIO\[,DMABUF\]\]"
+    names = r"one of rtl, netlist, model, fast, soc, uart:PORT\[@BAUD\], uio:\[UIO\[,DMABUF\]\]"
     for name in ("gpu", None):
         with pytest.raises(DeviceError, match=f"{names}, not {name!r}"):
             matloom.load(NETWORK, device=name)

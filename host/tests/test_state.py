@@ -24,9 +24,9 @@ def program(graph):
     return matloom.compile(graph, "nano")
 
 
-@pytest.fixture
-def session(program):
-    with matloom.load(program, device="model") as opened:
+@pytest.fixture(params=["model", "fast"])
+def session(program, request):
+    with matloom.load(program, device=request.param) as opened:
         yield opened
 
 
@@ -64,7 +64,7 @@ def test_nothing_of_the_state_crosses_to_the_host(program):
     assert program.state_bytes == sum(array.nbytes for array in program.initial_state().values())
 
 
-@pytest.mark.parametrize("device", ["model", "rtl"])
+@pytest.mark.parametrize("device", ["model", "fast", "rtl"])
 def test_calls_follow_one_another(graph, program, device):
     given = frames(graph, 8)
     wanted = list(steps(graph, given))

@@ -128,11 +128,12 @@ def follow(wild, session, count):
     assert len(seen) > count * len(state) // 2, "variables must change, or nothing is shown"
 
 
+@pytest.mark.parametrize("device", ["model", "fast"])
 @pytest.mark.parametrize("preset", ["nano", "small", "reference"])
-def test_a_wake_word_frame_by_frame_on_the_model(wild, preset):
+def test_a_wake_word_frame_by_frame(wild, preset, device):
     program = compiled(wild, STREAMING, preset)
     assert all(variable.place is not None for variable in program.variables)
-    follow(wild, Session(program, open_device("model", preset), "model"), 100)
+    follow(wild, Session(program, open_device(device, preset), device), 100)
 
 
 @pytest.mark.parametrize("preset", ["nano", pytest.param("small", marks=slow)])
@@ -156,9 +157,10 @@ def test_every_network_of_the_collection_is_here(wild):
 @pytest.mark.parametrize(
     "network", [*SHORT, *(pytest.param(network, marks=slow) for network in LONG)]
 )
-def test_recorded_outputs_on_the_model(wild, network):
+@pytest.mark.parametrize("device", ["model", "fast"])
+def test_recorded_outputs(wild, network, device):
     program = compiled(wild, network, "reference")
-    check(wild, network, program, open_device("model", "reference"), "model")
+    check(wild, network, program, open_device(device, "reference"), device)
 
 
 @slow

@@ -29,6 +29,7 @@ __all__ = [
     "rounding_divide_by_pot",
     "saturating_rounding_doubling_high_mul",
     "short_multiplier",
+    "to_limbs",
     "wrap32",
 ]
 
@@ -125,6 +126,16 @@ def from_limbs(limbs: Any) -> Any:
     is what remains of the sum above those before, so that all fit a byte.
     """
     return limbs[0] + (limbs[1] << 8) + (limbs[2] << 15) + (limbs[3] << 22)
+
+
+def to_limbs(total: Any) -> list[Any]:
+    """Return the four limbs of a sum below `LARGEST_LIMBS`, as `from_limbs` takes them."""
+    limbs = []
+    for bits in (8, 7, 7):
+        sign = 1 << (bits - 1)
+        limbs.append(((total + sign) & (2 * sign - 1)) - sign)
+        total = (total - limbs[-1]) >> bits
+    return [*limbs, total]
 
 
 def saturating_rounding_doubling_high_mul(x: Any, multiplier: Any) -> Any:

@@ -1,6 +1,7 @@
 """Programs that are checked before anybody gets them, and what is done where one fails."""
 
 import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from matloom.arch.config import Config, load_config
@@ -8,7 +9,7 @@ from matloom.compiler.pipeline import compiled
 from matloom.compiler.values import Compiled
 from matloom.ir.graph import RESHAPES, Graph
 from matloom.passes.choose_modes import Precision
-from matloom.program import Program
+from matloom.program import Origin, Program
 from matloom.schedule import CompileOptions
 from matloom.selfcheck import CheckError, CompilerWarning, check_mode, write_reproducer
 
@@ -45,11 +46,29 @@ def compile_network(
     options = options or CompileOptions()
     candidate = compiled(graph, config, options, precision)
     try:
-        return replace(candidate.program, verdict=candidate.check(mode))
+        program = replace(candidate.program, verdict=candidate.check(mode))
     except CheckError as error:
         folder = write_reproducer(graph, config, options, precision, str(error), seed=0)
         reason = f"the program of {graph.name!r} fails its check: {error}; to repeat it: {folder}"
-        return _plainer(graph, config, options, precision, error, reason)
+        candidate, program = _plainer(graph, config, options, precision, error, reason)
+
+    def with_outputs(numbers: Sequence[int]) -> Program:
+        more = replace(graph, outputs=tuple(dict.fromkeys((*graph.outputs, *numbers))))
+        return compile_network(more, config, options, precision, mode)
+
+    return replace(program, origin=_origin(graph, candidate, with_outputs))
+
+
+def _origin(
+    source: Graph, candidate: Compiled, with_outputs: Callable[[Sequence[int]], Program]
+) -> Origin:
+    return Origin(
+        source=source,
+        graph=candidate.graph,
+        prepared=candidate.prepared,
+        numbers=candidate.numbers,
+        with_outputs=with_outputs,
+    )
 
 
 def _plainer(
@@ -59,8 +78,8 @@ def _plainer(
     precision: Precision | None,
     error: CheckError,
     reason: str,
-) -> Program:
-    """Return a program of a plainer schedule that passes, with a warning.
+) -> tuple[Compiled, Program]:
+    """Return what a plainer schedule gives, and its program with the verdict, with a warning.
 
     First without what makes schedules fast; then with one operator after another on the host, the
     one whose result is wrong; at last with all of them there.
@@ -76,7 +95,8 @@ def _plainer(
             _refuse(candidate, error, refused)
             continue
         warnings.warn(f"{reason}; a plainer program passes", CompilerWarning, stacklevel=4)
-        return replace(candidate.program, verdict=replace(verdict, fallback=reason))
+        verdict = replace(verdict, fallback=reason)
+        return candidate, replace(candidate.program, verdict=verdict)
     raise CheckError(f"{reason}; so does a program of the host alone: {error}", error.tensor)
 
 

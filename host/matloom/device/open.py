@@ -12,6 +12,7 @@ from matloom.arch.config import Config, load_config
 from matloom.arch.memory import Memory, load_memory
 from matloom.device.driver import Driver
 from matloom.device.errors import DeviceError
+from matloom.device.fast import FastTransport
 from matloom.device.model.transport import ModelTransport
 
 __all__ = [
@@ -24,10 +25,13 @@ __all__ = [
 ]
 
 #: Names that `open_device` knows.
-DEVICES = ("rtl", "netlist", "model", "soc", "uart:PORT[@BAUD]", "uio:[UIO[,DMABUF]]")
+DEVICES = ("rtl", "netlist", "model", "fast", "soc", "uart:PORT[@BAUD]", "uio:[UIO[,DMABUF]]")
 
 #: Those that are simulated cycle by cycle.
 SIMULATED = ("rtl", "netlist")
+
+#: Those that compute at once, and have no cycles to count.
+_IN_SOFTWARE = {"model": ModelTransport, "fast": FastTransport}
 
 #: External memory of a device that nobody asked for more of.
 _MEMORY_BYTES = 1 << 24
@@ -50,9 +54,9 @@ def _building() -> Iterator[None]:
 
 
 def _kind(name: str) -> str:
-    """Return what a device is, of `SIMULATED`, ``model``, ``soc``, ``uart`` and ``uio``."""
+    """Return what a device is: its name without the address that follows a colon."""
     kind, colon, _ = str(name).partition(":")
-    if kind not in (("uart", "uio") if colon else (*SIMULATED, "model", "soc")):
+    if kind not in (("uart", "uio") if colon else (*SIMULATED, *_IN_SOFTWARE, "soc")):
         raise DeviceError(f"a device must be one of {', '.join(DEVICES)}, not {name!r}")
     return kind
 
@@ -163,10 +167,12 @@ def open_device(
     ----------
     name:
         ``"rtl"``, the generated chip in Verilator, ``"netlist"``, what Yosys makes of it for an
-        ECP5, slower and built in minutes, ``"model"``, the functional model, ``"soc"``, the
-        simulated system on chip, whose processor answers as a board does,
-        ``"uart:PORT[@BAUD]"``, a board on a serial port, such as ``"uart:/dev/ttyUSB0"``, or
-        ``"uio:[UIO[,DMABUF]]"``, an engine in the memory map of this Linux system.
+        ECP5, slower and built in minutes, ``"model"``, the functional model, ``"fast"``, the
+        operators' kernels instead of a program's instructions, with the cycles that are predicted
+        (`matloom.device.fast`), ``"soc"``, the simulated system on chip, whose processor answers
+        as a board does, ``"uart:PORT[@BAUD]"``, a board on a serial port, such as
+        ``"uart:/dev/ttyUSB0"``, or ``"uio:[UIO[,DMABUF]]"``, an engine in the memory map of this
+        Linux system.
     config:
         A preset, a JSON file or a Config.
     memory_bytes:
@@ -206,4 +212,4 @@ def open_device(
         return _open_mapped(name, config, timeout)
     if kind == "soc":
         return _open_soc(config, memory_bytes, timeout)
-    return Driver(ModelTransport(config, memory_bytes), config, timeout)
+    return Driver(_IN_SOFTWARE[kind](config, memory_bytes), config, timeout)

@@ -2,6 +2,7 @@
 
 from matloom.arch.program_file import FORMAT_VERSION
 from matloom.program.errors import ProgramError
+from matloom.program.origin import Origin
 from matloom.program.program import Program
 from matloom.program.records import (
     Binding,
@@ -23,6 +24,7 @@ __all__ = [
     "EngineStep",
     "HostStep",
     "LayerInfo",
+    "Origin",
     "Program",
     "ProgramError",
     "Quantised",

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from matloom.arch.modes import MODES
 from matloom.arch.program_file import FILE_LIMIT
 from matloom.ir.work import is_counted
 from matloom.program.errors import ProgramError
+from matloom.program.origin import Origin
 from matloom.program.records import (
     Constant,
     EngineStep,
@@ -60,6 +61,8 @@ class Program:
         What host steps read, and the bytes of it and of initial values; the device has no copy.
     verdict:
         Of the checks at compile time; None where there were none.
+    origin:
+        The network it was compiled from; None where it was read from a file.
     """
 
     name: str
@@ -76,6 +79,7 @@ class Program:
     host_data: bytes = b""
     verdict: Verdict | None = None
     memory: Memory = REFERENCE_MEMORY
+    origin: Origin | None = field(default=None, compare=False, repr=False)
 
     @property
     def macs(self) -> int:

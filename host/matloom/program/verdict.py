@@ -2,7 +2,7 @@
 
 from matloom.program import Verdict
 
-__all__ = ["sentence"]
+__all__ = ["equality", "sentence"]
 
 
 def sentence(verdict: Verdict | None) -> str:
@@ -21,3 +21,12 @@ def sentence(verdict: Verdict | None) -> str:
         )
     text = f"checked when compiled: {'; '.join(parts)}"
     return f"{text}; a plainer schedule: {verdict.fallback}" if verdict.fallback else text
+
+
+def equality(verdict: Verdict | None) -> str:
+    """Return what shows that a program computes what the operators' kernels do, in a sentence."""
+    if verdict is None or (verdict.mode == "none" and not verdict.stages[1]):
+        return "whether the program gives the same was not checked when it was compiled"
+    proven = verdict.stages[0] == verdict.stages[1] and verdict.stages[1]
+    extent = "the program gives the same" if proven or verdict.share == 1 else "checked in part"
+    return f"{extent}: {sentence(verdict)}"

@@ -8,8 +8,8 @@ import numpy as np
 from matloom.device.model.engine import EngineFault
 from matloom.ir.graph import Array, Graph
 from matloom.ir.work import macs
+from matloom.kernels.definition import Definition
 from matloom.program import EngineStep, HostStep, Program, Verdict
-from matloom.selfcheck.definition import Definition
 from matloom.selfcheck.errors import CheckError
 from matloom.selfcheck.machine import Machine
 from matloom.selfcheck.stimuli import KINDS, inputs_of, values_of

@@ -47,7 +47,7 @@ def test_convolution_of_four_bits(mode, seed):
             assert value == min(max(total, -128), 127)
 
 
-@pytest.mark.parametrize("device", ["model", "rtl"])
+@pytest.mark.parametrize("device", ["model", "fast", "rtl"])
 def test_convolution(device):
     x, filters = int8(2, 7, 6, 3), int8(5, 3, 2, 3) // 16
     made = ops.conv2d(

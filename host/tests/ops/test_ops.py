@@ -58,7 +58,7 @@ def int16(*shape, seed=0):
     return np.random.default_rng([seed, *shape]).integers(-(2**15), 2**15, shape, np.int16)
 
 
-@pytest.mark.parametrize("device", ["model", "rtl"])
+@pytest.mark.parametrize("device", ["model", "fast", "rtl"])
 @pytest.mark.parametrize("shape", [(1, 1, 1), (3, 5, 7), (33, 20, 1), (1, 70, 9), (50, 33, 20)])
 def test_unscaled_products(shape, device):
     rows, inner, columns = shape
@@ -90,7 +90,7 @@ def test_scaled_products():
         assert made[row, column] == min(max(value, -128), 127)
 
 
-@pytest.mark.parametrize("device", ["model", "rtl"])
+@pytest.mark.parametrize("device", ["model", "fast", "rtl"])
 @pytest.mark.parametrize("mode", ["i8xi4", "i4xi4"])
 @pytest.mark.parametrize("shape", [(1, 1, 1), (33, 20, 1), (5, 70, 9), (50, 33, 20), (9, 40, 37)])
 def test_products_of_four_bits(shape, mode, device):
@@ -103,7 +103,7 @@ def test_products_of_four_bits(shape, mode, device):
         assert made[place] == np.clip(scaled(int(total), 2**30 + 12345, -2) - 9, -128, 127)
 
 
-@pytest.mark.parametrize("device", ["model", "rtl"])
+@pytest.mark.parametrize("device", ["model", "fast", "rtl"])
 @pytest.mark.parametrize("mode", ["i8xi8", "i8xi4", "i4xi4", "i16xi8"])
 @pytest.mark.parametrize("shape", [(1, 1, 1), (33, 20, 1), (5, 60, 9), (60, 33, 40)])
 def test_sums(shape, mode, device):
@@ -137,7 +137,7 @@ def test_sums_of_any_shape_on_the_engine(seed):
         assert value == (image[0, row : row + 3, column : column + 3] * filters[channel]).sum()
 
 
-@pytest.mark.parametrize("device", ["model", "rtl"])
+@pytest.mark.parametrize("device", ["model", "fast", "rtl"])
 @pytest.mark.parametrize("shape", [(1, 1, 1), (33, 20, 1), (5, 70, 9), (50, 33, 20)])
 def test_products_of_words(shape, device):
     rows, inner, columns = shape
@@ -177,7 +177,7 @@ def check_words(made, sums, rule, multipliers, shifts):
 
 
 @pytest.mark.usefixtures("on_the_engine")
-@pytest.mark.parametrize("device", ["model", "rtl"])
+@pytest.mark.parametrize("device", ["model", "fast", "rtl"])
 @pytest.mark.parametrize(("bias_type", "rule"), RULES)
 @pytest.mark.parametrize("shape", [(1, 1, 1), (33, 20, 1), (5, 70, 9), (50, 33, 20)])
 def test_products_of_words_as_words(shape, bias_type, rule, device):

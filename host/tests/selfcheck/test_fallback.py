@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from matloom.compiler import CheckError, CompilerWarning, compile_network, values
+from matloom.kernels.definition import Definition
 from matloom.kernels.interpreter import interpret
 from matloom.program import Verdict
 from matloom.runtime import load
 from matloom.select.rewrites import elide_copies, fuse_tables
 from matloom.selfcheck import machine
-from matloom.selfcheck.definition import Definition
 from matloom.tools.compare import random_inputs
 
 #: The package has a function of this name.

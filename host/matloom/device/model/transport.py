@@ -84,13 +84,17 @@ class ModelTransport:
             size = self._get(f"{region.name}_BYTES")
             self.engine.regions[region] = self.memory[base : base + size]
         try:
-            self.engine.run(self._commands())
+            self._execute()
         except EngineFault as fault:
             self._record(fault)
         else:
             self._set("STATUS", 2)
             self._set("IRQ_STATUS", self._get("IRQ_STATUS") | _DONE)
         self._set("INSTRUCTIONS", self.engine.executed)
+
+    def _execute(self) -> None:
+        """Do what the command buffer says; raise EngineFault where it cannot be done."""
+        self.engine.run(self._commands())
 
     def _commands(self) -> bytes:
         """Return what is fetched: nothing where offset or size is no multiple of a word."""

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from matloom.arch.modes import STORAGE
 from matloom.ir.graph import Array, Graph, Node, Op
+from matloom.kernels.float_layer import float_layer, matrix_product
 from matloom.kernels.interpreter import node_inputs, run_node
 from matloom.kernels.reference import ReferenceRun
-from matloom.selfcheck.float_layer import float_layer, matrix_product
 
 __all__ = ["Definition"]
 

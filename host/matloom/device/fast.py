@@ -1,0 +1,77 @@
+"""A device that answers by the operators' kernels: for many samples, where only values count."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from matloom.arch.config import Config
+from matloom.arch.isa import Region
+from matloom.arch.numerics import to_limbs
+from matloom.device.errors import DeviceError
+from matloom.device.model.transport import ModelTransport
+from matloom.ir.graph import Array
+from matloom.kernels.definition import Definition
+from matloom.program import Binding, EngineStep, Program
+
+__all__ = ["FastTransport"]
+
+
+class FastTransport(ModelTransport):
+    """Registers and external memory of the functional model, without its engine.
+
+    A start computes what the command buffer computes, by the NumPy kernels of the operators
+    between what the step reads and what it makes; no instruction is executed. Everything around
+    a step is as on the model: external memory, variables in it, several programs, steps of the
+    host. Kernels and instructions give the same bytes, which is what the check of a compilation
+    shows (`Program.verdict`). Counters read as zero, so reports have the predicted cycles.
+
+    Errors
+    ------
+    DeviceError
+        A program without its network, or a start before any program was learnt.
+    """
+
+    def __init__(self, config: Config, memory_bytes: int = 1 << 24) -> None:
+        super().__init__(config, memory_bytes)
+        self._steps: dict[int, EngineStep] = {}
+        self._definition: Definition | None = None
+        self._numbers: Mapping[str, int] = {}
+
+    def learn(self, program: Program) -> None:
+        """Answer this program's command buffers from now on, and no other's."""
+        if program.origin is None:
+            raise DeviceError(
+                f"device 'fast' must be given a network, not the program {program.name!r}: a file "
+                "of a program has instructions, and not the operators that this device computes"
+            )
+        self._numbers = program.origin.numbers
+        self._definition = Definition(program.origin.prepared, self.config.float_rows)
+        self._steps = {}
+        for step in program.steps:
+            if isinstance(step, EngineStep):
+                for buffer in (step, step.repeat):
+                    if buffer is not None:
+                        self._steps[buffer.command_offset] = step
+
+    def _execute(self) -> None:
+        step = self._steps.get(self._get("COMMAND_OFFSET"))
+        if step is None or self._definition is None:
+            raise DeviceError("device 'fast' runs the programs of sessions alone, not other bytes")
+        self.engine.executed = 0
+        inputs = {self._numbers[item.name]: self._read(item) for item in step.inputs}
+        self._definition.start(inputs)
+        results = [self._definition.value(self._numbers[item.name]) for item in step.outputs]
+        for item, array in zip(step.outputs, results, strict=True):
+            self._write(item, array)
+
+    def _read(self, binding: Binding) -> Array:
+        size = int(np.prod(binding.shape)) * np.dtype(binding.dtype).itemsize
+        raw = self.engine.regions[binding.region][binding.offset :][:size].tobytes()
+        return np.frombuffer(raw, binding.dtype).reshape(binding.shape)
+
+    def _write(self, binding: Binding, array: Array) -> None:
+        if binding.dtype == "int32" and binding.region is Region.OUTPUT:
+            # As lanes make them: limbs of sums.
+            array = np.stack(to_limbs(array.astype(np.int64))).astype(np.int8)
+        data = np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8)
+        self.engine.regions[binding.region][binding.offset :][: data.size] = data

@@ -1,0 +1,135 @@
+"""The device that answers by kernels: what it gives, what it says of it, and what it refuses."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+import matloom
+from matloom.arch.numerics import LARGEST_LIMBS, from_limbs, to_limbs
+from matloom.data.digits import NETWORK
+from matloom.device.errors import DeviceError
+from matloom.program import Program, Verdict
+from matloom.program.verdict import equality
+from matloom.report import make_report
+from matloom.testing.random_network import Size, random_network
+from matloom.tools.compare import random_inputs
+
+SIZE = Size(operators=8, tensor_bytes=2000, macs=200_000)
+
+
+def draw(program, seed, samples=1):
+    noise = np.random.default_rng(seed)
+    return {
+        info.name: noise.integers(-128, 128, (samples * info.shape[0], *info.shape[1:])).astype(
+            info.dtype
+        )
+        for info in program.inputs
+    }
+
+
+@pytest.mark.parametrize("preset", ["nano", "small"])
+@pytest.mark.parametrize("number", range(6))
+def test_random_networks_are_as_on_the_model(preset, number, seed):
+    graph = random_network(1000 * seed + number, SIZE, words=number % 2 == 1, state=number % 3 == 2)
+    program = matloom.compile(graph, preset)
+    given = {graph.tensors[at].name: array for at, array in random_inputs(graph, seed).items()}
+    with matloom.load(program, "fast") as fast, matloom.load(program, "model") as model:
+        for _ in range(2):
+            found, wanted = fast.run(given), model.run(given)
+            assert found.keys() == wanted.keys()
+            for name, array in wanted.items():
+                assert found[name].dtype == array.dtype
+                np.testing.assert_array_equal(found[name], array, err_msg=name)
+
+
+def test_no_instruction_is_executed():
+    """Another image gives the same outputs: they are the network's, not the program's."""
+    program = matloom.compile(NETWORK, "nano")
+    given = draw(program, 0, samples=3)
+    empty = dataclasses.replace(program, image=bytes(len(program.image)))
+    driver = matloom.open_device("fast", "nano")
+    session = matloom.load(program, driver)
+    wanted = session.run(given)
+    driver.write_region(0, 0, empty.image)
+    for name, array in session.run(given).items():
+        np.testing.assert_array_equal(array, wanted[name])
+    assert session.report().counters["instructions"] == 0
+
+
+def test_reports_say_what_they_are(tmp_path):
+    program = matloom.compile(NETWORK, "nano", check="full")
+    with matloom.load(program, "fast") as fast, matloom.load(program, "model") as model:
+        for session in (fast, model):
+            session.run(draw(program, 0))
+            session.run(draw(program, 1))
+        reports = [session.report() for session in (fast, model)]
+    one, other = reports
+    assert (one.cycles, one.resident) == (other.cycles, other.resident)
+    assert one.layers == other.layers
+    assert one.cycles_source == other.cycles_source == "predicted"
+    kept = [json.loads(each.to_json()) for each in reports]
+    assert [each["computed_by"] for each in kept] == ["kernels", "program"]
+    assert kept[0]["equality"].startswith("the program gives the same: checked when compiled: 100%")
+    assert kept[1]["equality"] == ""
+    text = " ".join(str(one).split())
+    assert "cycles are predicted, not counted; outputs are those of the operators' kernels" in text
+    assert "the program gives the same: checked when compiled: 100%" in text
+    assert "cycles are predicted, not counted: this device has no clock" in str(other)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "start"),
+    [
+        (None, "whether the program gives the same was not checked"),
+        (Verdict(mode="none"), "whether the program gives the same was not checked"),
+        (Verdict(mode="sample", share=0.4, stages=(2, 3)), "checked in part: checked when"),
+        (Verdict(mode="sample", share=0.4, stages=(0, 0)), "checked in part: checked when"),
+        (Verdict(mode="sample", share=0.4, stages=(3, 3)), "the program gives the same: "),
+        (Verdict(mode="full", share=1.0, stages=(2, 3)), "the program gives the same: "),
+    ],
+)
+def test_how_far_the_program_was_checked_is_said(verdict, start):
+    assert equality(verdict).startswith(start)
+    program = dataclasses.replace(matloom.compile(NETWORK, "nano", check="none"), verdict=verdict)
+    report = make_report(program, "fast", [], kernels=True)
+    assert report.equality == equality(verdict)
+
+
+def test_a_program_file_has_no_operators(tmp_path):
+    path = tmp_path / "digits.mloom"
+    matloom.compile(NETWORK, "nano").save(path)
+    sentence = "device 'fast' must be given a network, not the program 'digits': a file of a prog"
+    with pytest.raises(DeviceError, match=sentence):
+        matloom.load(path, "fast")
+    assert Program.load(path).origin is None
+
+
+def test_bytes_of_nobody_are_no_program():
+    driver = matloom.open_device("fast", "nano")
+    driver.allocate({0: 4096})
+    with pytest.raises(DeviceError, match="runs the programs of sessions alone, not other bytes"):
+        driver.run(0, 64)
+
+
+def test_sessions_take_turns():
+    driver = matloom.open_device("fast", "nano")
+    graphs = [random_network(number, SIZE) for number in (3, 4)]
+    sessions = [matloom.load(graph, driver, "nano") for graph in graphs]
+    alone = [matloom.load(graph, "model", "nano") for graph in graphs]
+    for _ in range(2):
+        for graph, shared, own in zip(graphs, sessions, alone, strict=True):
+            given = {graph.tensors[at].name: array for at, array in random_inputs(graph, 5).items()}
+            wanted = own.run(given)
+            for name, array in shared.run(given).items():
+                np.testing.assert_array_equal(array, wanted[name])
+
+
+def test_limbs_are_what_sums_are_made_of():
+    noise = np.random.default_rng(0).integers(-LARGEST_LIMBS + 1, LARGEST_LIMBS, 10_000)
+    ends = [0, 1, -1, 127, 128, -128, -129, LARGEST_LIMBS - 1, 1 - LARGEST_LIMBS]
+    sums = np.concatenate([noise, ends])
+    limbs = to_limbs(sums)
+    assert all(limb.min() >= -128 and limb.max() <= 127 for limb in limbs)
+    np.testing.assert_array_equal(from_limbs(limbs), sums)
