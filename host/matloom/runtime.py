@@ -9,6 +9,7 @@ from matloom.arch.memory import REFERENCE_MEMORY, Memory, load_memory
 from matloom.compiler import CompileOptions, compile_network
 from matloom.device.driver import Driver
 from matloom.device.open import SIMULATED, device_memory, memory_for, open_device
+from matloom.frontend.source import is_program
 from matloom.frontend.tflite import load_tflite
 from matloom.ir.graph import Graph
 from matloom.passes.choose_modes import Precision
@@ -17,11 +18,9 @@ from matloom.session import Session
 
 __all__ = ["Session", "compile", "load"]
 
-_PROGRAM_SUFFIX = ".mloom"
-
 
 def compile(
-    model: str | Path | Graph,
+    model: str | Path | bytes | Graph,
     config: Config | str | Path = "reference",
     options: CompileOptions | None = None,
     precision: Precision | None = None,
@@ -51,14 +50,14 @@ def compile(
     CompileError
         The operators of one command buffer fit the scratchpad alone, but not one after another.
     """
-    graph = model if isinstance(model, Graph) else load_tflite(Path(model))
+    graph = model if isinstance(model, Graph) else load_tflite(model)
     if memory is not None:
         options = replace(options or CompileOptions(), memory=load_memory(memory))
     return compile_network(graph, load_config(config), options, precision, check)
 
 
 def load(
-    model: str | Path | Graph | Program,
+    model: str | Path | bytes | Graph | Program,
     device: str | Driver = "rtl",
     config: Config | str | Path | None = None,
     options: CompileOptions | None = None,
@@ -72,7 +71,8 @@ def load(
     Parameters
     ----------
     model:
-        A ``.tflite`` or ``.mloom`` file, a graph or a program.
+        A ``.tflite`` or ``.mloom`` file, its bytes, ``"digits"`` (the network that comes along), a
+        graph or a program.
     device:
         A device by its name, as `open_device` takes it, or a driver that is open.
     config:
@@ -86,8 +86,8 @@ def load(
     device_options:
         As `open_device` takes them; memory is as large as the network needs.
     """
-    if isinstance(model, str | Path) and Path(model).suffix == _PROGRAM_SUFFIX:
-        model = Program.load(model)
+    if isinstance(model, str | Path | bytes) and is_program(model):
+        model = Program.from_bytes(model) if isinstance(model, bytes) else Program.load(model)
     if isinstance(model, Program):
         program = model
         for name, given in (

@@ -7,6 +7,7 @@ import click
 
 from matloom.cli.boards import build_in_cache, summary
 from matloom.cli.group import cli
+from matloom.cli.options import NetworkFile
 
 #: Names of resources, by what reports call them.
 _NAMES = {"LUT4": "tables", "FF": "flip-flops", "DSP": "multipliers", "BRAM": "block RAMs"}
@@ -28,7 +29,7 @@ _SHOWN = 6
 @click.argument("board")
 @click.option(
     "--network",
-    type=click.Path(path_type=Path),
+    type=NetworkFile(),
     help="Rank by the predicted milliseconds of this network.",
 )
 @click.option(

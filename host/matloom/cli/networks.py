@@ -19,6 +19,7 @@ from matloom.cli.options import (
     target,
 )
 from matloom.cli.programs import described, modes_by_layer, program_of
+from matloom.frontend.source import is_program
 
 
 @cli.command(
@@ -75,7 +76,7 @@ def _for_device(network: Path, how: Compilation, device: str) -> Compilation:
     """Return how to compile a network: for the memory of the board where nobody names one."""
     from matloom.device.open import device_memory
 
-    if how.memory is not None or network.suffix == ".mloom" or not device.startswith("uart:"):
+    if how.memory is not None or is_program(network) or not device.startswith("uart:"):
         return how
     return replace(how, memory=device_memory(device))
 
@@ -114,7 +115,7 @@ def explain(network: Path, how: Compilation, candidates: bool) -> None:
     from matloom.tools.explain import explain as sentences
 
     tried = described(network, how, "search", "--candidates") if candidates else None
-    if how.memory is not None and network.suffix == ".mloom":
+    if how.memory is not None and is_program(network):
         raise ValueError(f"--memory must go with a network, not the program {str(network)!r}")
     for item in sentences(program_of(network, how)):
         console().print(item)

@@ -63,7 +63,24 @@ MEMORY = click.option(
     help="What the bus leads to (reference, on-chip, sdram-16, ..., or a board by name); "
     "that of a board on uart:, and the program's own for a .mloom.",
 )
-NETWORK = click.argument("network", metavar="NET", type=click.Path(path_type=Path))
+
+
+class NetworkFile(click.Path):
+    """A file, or the name of a network that comes along."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """Return the path of the file."""
+        from matloom.frontend.source import network_path
+
+        return network_path(str(super().convert(value, param, ctx)))
+
+
+#: What NET is, for the help of verbs.
+NET_HELP = "NET is a .tflite file, a .mloom file, or digits, the network that comes along."
+NETWORK = click.argument("network", metavar="NET", type=NetworkFile())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,6 +7,7 @@ import click
 
 from matloom.cli.group import cli
 from matloom.cli.options import NETWORK, Compilation, compilation, require_place
+from matloom.frontend.source import is_program
 
 __all__ = ["described", "modes_by_layer", "program_of"]
 
@@ -18,7 +19,7 @@ def _is_default(name: str) -> bool:
 
 def modes_by_layer(network: Path, how: Compilation) -> dict[str, str] | None:
     """Return the table of modes by layer; None where none is given."""
-    if how.precision and network.suffix == ".mloom":
+    if how.precision and is_program(network):
         raise ValueError(f"--precision must go with a network, not the program {str(network)!r}")
     for item in how.precision:
         if item.startswith("="):
@@ -91,7 +92,7 @@ def described(network: Path, how: Compilation, stop: str, option: str) -> str:
     from matloom.compiler.describe import describe
     from matloom.terminal.progress import progress
 
-    if network.suffix == ".mloom":
+    if is_program(network):
         raise ValueError(f"{option} must go with a network, not the program {str(network)!r}")
     options = CompileOptions(effort=how.effort, memory=load_memory(how.memory))
     config = load_config(how.config)
@@ -116,7 +117,7 @@ def program_of(network: Path, how: Compilation) -> Any:
     from matloom.arch.config import load_config
     from matloom.program import Program
 
-    if network.suffix != ".mloom":
+    if not is_program(network):
         return _compiled(network, how)
     modes_by_layer(network, how)
     if how.check is not None:

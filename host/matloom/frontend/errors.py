@@ -1,9 +1,11 @@
 """The errors that a model file earns."""
 
+from matloom.errors import UserError
+
 __all__ = ["ModelError", "Unsupported"]
 
 
-class ModelError(ValueError):
+class ModelError(UserError):
     """A model file that cannot be read or run: one line of thing, rule and value."""
 
 

@@ -14,6 +14,7 @@ from matloom.frontend.flatbuffer import enum_name, numbers, operator_number, opt
 from matloom.frontend.opaque import JOINED, OpaqueOperator, bind, file_tensor, whole
 from matloom.frontend.options import READERS
 from matloom.frontend.parameters import OPERANDS
+from matloom.frontend.source import read_network
 from matloom.frontend.tensors import FileTensors
 from matloom.frontend.variables import VARIABLE_OPERATORS, Resources
 from matloom.ir.graph import RESHAPES, Array, Graph, Node, Op, Tensor
@@ -28,7 +29,7 @@ GRAPH_OPERATORS = frozenset(Op) - {Op.REFERENCE, Op.MATRIX_PRODUCT}
 
 
 def load_tflite(source: str | Path | bytes) -> Graph:
-    """Return the graph of a TensorFlow Lite file, given its path or its bytes.
+    """Return the graph of a TensorFlow Lite file, given its path, its bytes or a packaged name.
 
     Tensors keep their numbers, and their names unless two inputs or outputs share one. Constants
     of 4-bit integers become int8. Constants
@@ -41,16 +42,7 @@ def load_tflite(source: str | Path | bytes) -> Graph:
     ModelError
         The file is missing, truncated or malformed, or contradicts itself.
     """
-    if isinstance(source, bytes):
-        name, content = "model", source
-    else:
-        name, content = Path(source).stem, _read(Path(source))
-    if len(content) < 8 or content[4:8] != IDENTIFIER:
-        shown = name if isinstance(source, bytes) else Path(source).name
-        raise ModelError(
-            f"{shown} must be a TensorFlow Lite file ({IDENTIFIER!r} at byte 4), "
-            f"not {content[4:8]!r}"
-        )
+    name, content = read_network(source, IDENTIFIER)
     try:
         graph = _Reader(content).graph(name)
         verify(graph, name)
@@ -66,13 +58,6 @@ def load_tflite(source: str | Path | bytes) -> Graph:
 def _line(sentence: str) -> str:
     """Return a sentence as one line of bounded length: a file may hold anything."""
     return textwrap.shorten(sentence, 300, placeholder=" ...")
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise ModelError(f"{path} must be a readable file, not {error.strerror}") from None
 
 
 class _Reader:

@@ -1,9 +1,11 @@
 """The errors of Program files and of their command buffers."""
 
+from matloom.errors import UserError
+
 __all__ = ["ProgramError", "VerifyError"]
 
 
-class ProgramError(ValueError):
+class ProgramError(UserError):
     """A Program that cannot be used; the message names thing, rule and value."""
 
 

@@ -178,11 +178,17 @@ class Program:
         """Read a file; raise `ProgramError` where it is none, damaged, or breaks a rule."""
         path = Path(path)
         if not path.is_file():
-            raise ProgramError(f"a program must be a file, not {str(path)!r}")
+            what = "it is a folder" if path.is_dir() else "no such file"
+            raise ProgramError(
+                f"cannot read {path}: {what}", hint="matloom compile NET -o NET.mloom writes one"
+            )
         size = path.stat().st_size
         if size > FILE_LIMIT:
             raise ProgramError(f"a program must have at most {FILE_LIMIT} bytes, not {size}")
-        return cls.from_bytes(path.read_bytes())
+        try:
+            return cls.from_bytes(path.read_bytes())
+        except ProgramError as error:
+            raise ProgramError(f"{path}: {error}", hint=error.hint) from None
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Program":

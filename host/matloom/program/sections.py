@@ -70,29 +70,42 @@ def read_sections(data: bytes) -> Sections:
     return Sections(tables=tables, bytes=raw, digest=digest)
 
 
+_AGAIN = "the file is damaged: copy it again, or compile its network again"
+
+
 def _header(data: bytes) -> tuple[int, int]:
     """Return the digest and the number of sections."""
     size = packer(HEADER).size
     if data[:8] != MAGIC[: len(data)]:
-        raise ProgramError(f"a program must begin with {MAGIC!r}, not {data[:8]!r}")
+        raise ProgramError(
+            f"a program must begin with {MAGIC!r}, not {data[:8]!r}",
+            hint="matloom compile NET -o NET.mloom writes one",
+        )
     version = int.from_bytes(data[8:12], "little")
     if len(data) >= 12 and version != FORMAT_VERSION:
-        remedy = "compile it again" if version < FORMAT_VERSION else "it needs a newer Matloom"
-        raise ProgramError(f"a program's format must be {FORMAT_VERSION}, not {version}: {remedy}")
+        older = version < FORMAT_VERSION
+        raise ProgramError(
+            f"the program has format {version}, of {'an older' if older else 'a newer'} Matloom; "
+            f"this one reads {FORMAT_VERSION}",
+            hint="compile its network again" if older else "update Matloom",
+        )
     if len(data) < size:
         raise ProgramError(f"a program must have {size} bytes or more, not {len(data)}")
     if len(data) > FILE_LIMIT:
         raise ProgramError(f"a program must have at most {FILE_LIMIT} bytes, not {len(data)}")
     _, _, checksum, total, interface, digest, count = packer(HEADER).unpack_from(data)
     if total != len(data):
-        raise ProgramError(f"a program must have {total} bytes, not {len(data)}")
+        raise ProgramError(f"a program must have {total} bytes, not {len(data)}", hint=_AGAIN)
     found = zlib.crc32(memoryview(data)[16:])
     if found != checksum:
-        raise ProgramError(f"a program's checksum must be {checksum:08x}, not {found:08x}")
+        raise ProgramError(
+            f"a program's checksum must be {checksum:08x}, not {found:08x}", hint=_AGAIN
+        )
     if interface != INTERFACE_VERSION:
         raise ProgramError(
-            f"a program's interface version must be {INTERFACE_VERSION}, not {interface}: "
-            "compile it again"
+            f"the program is for chips of interface version {interface}, and this Matloom makes "
+            f"version {INTERFACE_VERSION}",
+            hint="compile its network again",
         )
     return digest, count
 

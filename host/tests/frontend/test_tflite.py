@@ -84,13 +84,13 @@ def test_path_gives_the_name(tmp_path):
 
 
 def test_missing_file(tmp_path):
-    with pytest.raises(ModelError, match=r"none.tflite must be a readable file, not No such file"):
+    with pytest.raises(ModelError, match=r"cannot read .*none.tflite: no such file"):
         load_tflite(tmp_path / "none.tflite")
 
 
 @pytest.mark.parametrize("content", [b"", b"TFL3", b"x" * 100, b"\x89PNG\r\n\x1a\n" * 4])
 def test_other_file(content):
-    with pytest.raises(ModelError, match=r"model must be a TensorFlow Lite file \(b'TFL3' at"):
+    with pytest.raises(ModelError, match=r"these bytes are .*, not a TensorFlow Lite file"):
         load_tflite(content)
 
 

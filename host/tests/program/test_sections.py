@@ -33,7 +33,9 @@ def test_header(digits):
     refused(b"x" + data[1:], "must begin with b'MLOOMPRG'")
     refused(data[:-1], f"must have {len(data)} bytes, not {len(data) - 1}")
     refused(data[:-1] + bytes([data[-1] ^ 1]), "checksum must be")
-    refused(with_word(data, 20, 5), "interface version must be 7, not 5: compile it again")
+    refused(
+        with_word(data, 20, 5), "chips of interface version 5, and this Matloom makes version 7"
+    )
     refused(with_word(data, 24, 0), "digest must be its configuration's")
     refused(with_word(data, 28, 2**31), "a directory of 2147483648 sections must fit")
 
@@ -42,12 +44,15 @@ def test_header(digits):
 def test_older_versions_are_refused_by_name(version):
     """Their header: magic, version, three sizes, checksum; JSON follows."""
     data = struct.pack("<8sIIIII", b"MLOOMPRG", version, 2, 0, 0, 0) + b"{}" + bytes(20)
-    refused(data, f"a program's format must be 5, not {version}: compile it again")
+    refused(data, f"the program has format {version}, of an older Matloom; this one reads 5")
 
 
 def test_newer_versions_are_refused_by_name(digits):
     data = digits.to_bytes()
-    refused(data[:8] + b"\6" + data[9:], "format must be 5, not 6: it needs a newer Matloom")
+    refused(
+        data[:8] + b"\6" + data[9:],
+        "the program has format 6, of a newer Matloom; this one reads 5",
+    )
 
 
 def test_directory(digits):

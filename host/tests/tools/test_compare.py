@@ -96,5 +96,5 @@ def test_missing_reference(path, monkeypatch):
 
 
 def test_missing_file(tmp_path):
-    with pytest.raises(ValueError, match="must be a readable file"):
+    with pytest.raises(ValueError, match="cannot read"):
         compare(tmp_path / "none.tflite")

@@ -1,0 +1,281 @@
+"""What a file is that is not TensorFlow Lite, by its content, and how to make it one."""
+
+import bz2
+import io
+import json
+import lzma
+import re
+import shlex
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+from typing import Any
+
+from matloom.frontend.protobuf import Message, message
+
+__all__ = ["Kind", "folder_kind", "kind_of"]
+
+#: Where a flatbuffer says what it is.
+_IDENTIFIER = slice(4, 8)
+_TFLITE = b"TFL3"
+
+#: How much is unpacked of a compressed file to see what is in it.
+_PEEK = 1 << 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """What a file is, with its article, and what to do to run it."""
+
+    what: str
+    hint: str
+
+
+_CONVERT = "convert it to a quantised .tflite file"
+_KERAS = f"{_CONVERT} with tf.lite.TFLiteConverter.from_keras_model (docs/networks.md)"
+_SAVED_MODEL = f"{_CONVERT} with tf.lite.TFLiteConverter.from_saved_model (docs/networks.md)"
+_TORCH = f"{_CONVERT} with litert-torch or, by ONNX, with onnx2tf (docs/networks.md)"
+_ONNX = "there is no reader for ONNX yet: run onnx2tf -i FILE -oiqt (docs/networks.md)"
+_ORIGINAL = "give the .tflite file of the network that it was made from"
+_AGAIN = "download or copy it again"
+_UNPACK = "unpack it, and give the .tflite file in it"
+
+#: Files whose first bytes say what they are.
+_BEGINNINGS = (
+    (b"\x89HDF\r\n\x1a\n", Kind(what="an HDF5 file, as Keras writes its models", hint=_KERAS)),
+    (b"GGUF", Kind(what="a language model in GGUF", hint=_ORIGINAL)),
+    (b"RKNN", Kind(what="a model compiled for a Rockchip NPU", hint=_ORIGINAL)),
+    (b"LITERTLM", Kind(what="a language model in the format of LiteRT-LM", hint=_ORIGINAL)),
+    (b"ML\xefR", Kind(what="MLIR bytecode", hint=_ORIGINAL)),
+    (b"\x7fELF", Kind(what="a compiled program (ELF)", hint=_ORIGINAL)),
+    (
+        b"\x93NUMPY",
+        Kind(what="a NumPy array", hint="give it to --input, and a .tflite file as NET"),
+    ),
+    (b"\x89PNG", Kind(what="a picture", hint="give a .tflite file")),
+    (b"\xff\xd8\xff", Kind(what="a picture", hint="give a .tflite file")),
+    (b"7767517", Kind(what="a model of ncnn", hint=_ORIGINAL)),
+    (b"version https://git-lfs", Kind(what="a pointer of Git LFS", hint="run: git lfs pull")),
+)
+
+#: Flatbuffers of others.
+_IDENTIFIERS = {
+    b"ORTM": Kind(what="a model of ONNX Runtime (.ort)", hint=_ONNX),
+    b"ET12": Kind(what="a program of ExecuTorch", hint=_TORCH),
+    b"TFL1": Kind(what="a TensorFlow Lite file of 2017, version 1", hint=f"{_CONVERT} once more"),
+    b"TFL2": Kind(what="a TensorFlow Lite file of 2017, version 2", hint=f"{_CONVERT} once more"),
+}
+
+#: Of zlib: the largest window, with gzip's header.
+_GZIP = 31
+
+_COMPRESSED: dict[bytes, tuple[str, Callable[[], Any] | None]] = {
+    b"\x1f\x8b": ("a file compressed by gzip", lambda: zlib.decompressobj(_GZIP)),
+    b"BZh": ("a file compressed by bzip2", bz2.BZ2Decompressor),
+    b"\xfd7zXZ": ("a file compressed by xz", lzma.LZMADecompressor),
+    b"\x28\xb5\x2f\xfd": ("a file compressed by Zstandard", None),
+    b"7z\xbc\xaf\x27\x1c": ("an archive of 7-Zip", None),
+    b"Rar!": ("an archive of RAR", None),
+}
+
+#: `name[] = {0x1c, 0x00,` with whatever attributes stand before the sign.
+_C_ARRAY = re.compile(rb"\w\[\w*\][^;={}]{0,200}=\s*\{\s*(?:0[xX][0-9a-fA-F]{1,2}|\d{1,3})\s*,")
+_C_ARRAY_HINT = (
+    "turn it back into a file: grep -oE '0x[0-9a-fA-F]{2}' FILE | cut -c3- | xxd -r -p > net.tflite"
+)
+
+
+def folder_kind(names: set[str]) -> Kind:
+    """Return what a folder of such entries is."""
+    if {"saved_model.pb", "saved_model.pbtxt"} & names:
+        return Kind(what="a TensorFlow SavedModel", hint=_SAVED_MODEL)
+    if "keras_metadata.pb" in names:
+        return Kind(what="a Keras model", hint=_KERAS)
+    found = sorted(name for name in names if name.endswith((".tflite", ".mloom")))
+    return Kind(what="a folder", hint=f"give the file {found[0]} in it" if found else "give a file")
+
+
+def kind_of(content: bytes, name: str) -> Kind:
+    """Return what a file is that is not TensorFlow Lite, by its content first, then its name."""
+    kind = _recognised(content, name)
+    return replace(kind, hint=kind.hint.replace("FILE", shlex.quote(name) if name else "FILE"))
+
+
+def _recognised(content: bytes, name: str) -> Kind:
+    if len(content) < 8:
+        return Kind(what=f"a file of {len(content)} bytes" if content else "empty", hint=_AGAIN)
+    for beginning, kind in _BEGINNINGS:
+        if content.startswith(beginning):
+            return kind
+    if content[_IDENTIFIER] in _IDENTIFIERS:
+        return _IDENTIFIERS[content[_IDENTIFIER]]
+    for look in (_packed, _archived, _safetensors, _pickled, _text, _protobuf):
+        found = look(content)
+        if found is not None:
+            return found
+    return _by_suffix(PurePath(name).suffix.lower())
+
+
+def _by_suffix(suffix: str) -> Kind:
+    """Return what the name of a file promises, where its content says nothing."""
+    if suffix in (".onnx", ".ort"):
+        return Kind(what="an ONNX model", hint=_ONNX)
+    if suffix in (".pt", ".pth", ".pt2", ".ckpt", ".bin"):
+        return Kind(what="a file of weights, as PyTorch writes them", hint=_TORCH)
+    if suffix in (".h5", ".keras", ".hdf5"):
+        return Kind(what="a damaged Keras model", hint=_AGAIN)
+    if suffix in (".pb", ".pbtxt"):
+        return Kind(what="a TensorFlow graph", hint=_SAVED_MODEL)
+    if suffix == ".mloom":
+        return Kind(what="a damaged Matloom program", hint="compile the network again")
+    return Kind(what="a file of another kind", hint="give a .tflite or .mloom file")
+
+
+def _packed(content: bytes) -> Kind | None:
+    """Recognise compressed files, and see what is inside."""
+    for beginning, (what, decompressor) in _COMPRESSED.items():
+        if not content.startswith(beginning):
+            continue
+        inside = b""
+        if decompressor is not None:
+            # Files that are damaged raise almost anything; one that is cut still has a beginning.
+            with suppress(Exception):
+                inside = decompressor().decompress(content, _PEEK)
+        if inside[_IDENTIFIER] == _TFLITE:
+            return Kind(what=f"{what}, which holds a .tflite file", hint="decompress it first")
+        if len(inside) >= 8 and inside[257:262] != b"ustar":
+            return Kind(what=f"{what}: {kind_of(inside, '').what}", hint=kind_of(inside, "").hint)
+        return Kind(what=what, hint=_UNPACK)
+    return None
+
+
+def _archived(content: bytes) -> Kind | None:
+    """Recognise archives by the names in them."""
+    if content[257:262] == b"ustar":
+        return _of_members(_tar_names(content), "a tar archive")
+    if content[:2] != b"PK":
+        return None
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            names = archive.namelist()
+    # Archives that are damaged raise almost anything.
+    except Exception:
+        return Kind(what="a damaged ZIP archive", hint=_AGAIN)
+    return _of_members(names, "a ZIP archive")
+
+
+def _tar_names(content: bytes) -> list[str]:
+    with suppress(Exception), tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        return archive.getnames()
+    return []
+
+
+def _of_members(names: list[str], archive: str) -> Kind:
+    """Return what an archive of such members is."""
+    last = {PurePath(name).name for name in names}
+    models = [name for name in names if name.endswith(".tflite")]
+    if models:
+        return Kind(
+            what=f"{archive} that holds {models[0]}",
+            hint=f"unpack it, and give the file {models[0]}",
+        )
+    if {"data.pkl", "constants.pkl"} & last or "archive_format" in last:
+        return Kind(what="a PyTorch file", hint=_TORCH)
+    if "config.json" in last and any(name.endswith(".h5") for name in last):
+        return Kind(what="a Keras model (.keras)", hint=_KERAS)
+    if last & {"saved_model.pb", "saved_model.pbtxt"}:
+        return Kind(what=f"{archive} of a TensorFlow SavedModel", hint=_SAVED_MODEL)
+    if any(name.endswith(".mlmodel") for name in last):
+        return Kind(what="a Core ML model", hint=_ORIGINAL)
+    if any(name.endswith(".onnx") for name in last):
+        return Kind(what=f"{archive} of an ONNX model", hint=_ONNX)
+    if names and all(name.endswith(".npy") for name in names):
+        return Kind(what="an .npz file of arrays", hint="give it to --input, and a .tflite as NET")
+    return Kind(what=archive, hint=_UNPACK)
+
+
+def _safetensors(content: bytes) -> Kind | None:
+    """Recognise safetensors: the length of a JSON object, then the object."""
+    if content[8:9] == b"{" and int.from_bytes(content[:8], "little") < 1 << 32:
+        what = "a safetensors file, which holds weights without a network"
+        return Kind(what=what, hint=f"load it into its network, and {_TORCH}")
+    return None
+
+
+def _pickled(content: bytes) -> Kind | None:
+    """Recognise pickles of protocol 2 and up."""
+    if content[0] == 0x80 and content[1] in range(2, 6):
+        return Kind(what="a Python pickle, as older PyTorch wrote its files", hint=_TORCH)
+    return None
+
+
+def _text(content: bytes) -> Kind | None:
+    """Recognise texts: C arrays, JSON, web pages, XML, programs."""
+    start = content[:4096].lstrip(b"\xef\xbb\xbf \t\r\n")
+    lowered = start[:512].lower()
+    if lowered.startswith((b"<!doctype html", b"<html")):
+        return Kind(what="a web page", hint="download the file itself (its page has a raw link)")
+    if b"\0" in start:
+        return None
+    if lowered.startswith((b"<?xml", b"<net")):
+        return Kind(what="an XML file", hint=_ORIGINAL)
+    if _C_ARRAY.search(content[: 1 << 20]):
+        return Kind(what="C source that holds a model as an array", hint=_C_ARRAY_HINT)
+    if start[:1] == b"{" and (what := _json(content)):
+        return Kind(what=what, hint=_ORIGINAL)
+    if all(byte in b"\t\r\n" or 32 <= byte != 127 for byte in start[:512]) and _is_utf8(start):
+        return Kind(what="a text", hint="give a .tflite or .mloom file")
+    return None
+
+
+def _is_utf8(start: bytes) -> bool:
+    """Return whether the beginning of a file is UTF-8; its last character may be cut."""
+    return "\ufffd" not in start.decode(errors="replace")[:-1]
+
+
+def _json(content: bytes) -> str:
+    """Return what a JSON object is; empty where the text is none."""
+    with suppress(ValueError, RecursionError):
+        value = json.loads(content)
+        if "modelTopology" in value or "weightsManifest" in value:
+            return "a model of TensorFlow.js"
+        if {"rows", "columns"} & set(value):
+            return "a configuration, which --config takes"
+        if "class_name" in value:
+            return "a Keras model without its weights"
+        return "a JSON file"
+    return ""
+
+
+def _protobuf(content: bytes) -> Kind | None:
+    """Recognise ONNX, SavedModels and frozen graphs, which have no mark but their fields."""
+    found = message(content)
+    if found is None:
+        return None
+    if _is_onnx(found):
+        return Kind(what="an ONNX model", hint=_ONNX)
+    if set(found) == {1, 2} and found[1] == [1]:
+        return Kind(what="the file saved_model.pb of a SavedModel", hint=f"{_SAVED_MODEL}, folder")
+    if any(_is_node(node) for node in found.get(1, [])[:1]):
+        return Kind(what="a frozen TensorFlow graph (GraphDef)", hint=_SAVED_MODEL)
+    return None
+
+
+def _is_onnx(found: Message) -> bool:
+    """Return whether these are fields of ModelProto: a version, and a graph or operator sets."""
+    version = found.get(1, [None])[0]
+    known = {1, 2, 3, 4, 5, 6, 7, 8, 14, 20, 25, 26}
+    if not isinstance(version, int) or not 1 <= version <= 99 or not set(found) <= known:
+        return False
+    return isinstance(found.get(7, [None])[0], bytes) and isinstance(found.get(8, [b""])[0], bytes)
+
+
+def _is_node(value: object) -> bool:
+    """Return whether a value is a NodeDef: a name, then an operator."""
+    node = message(value) if isinstance(value, bytes) else None
+    texts: Iterator[object] = iter(()) if node is None else (node.get(at, [0])[0] for at in (1, 2))
+    return node is not None and all(isinstance(text, bytes) and text.isascii() for text in texts)

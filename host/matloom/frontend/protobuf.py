@@ -1,0 +1,52 @@
+"""Fields of a protobuf message without its schema: enough to recognise one."""
+
+__all__ = ["Message", "message"]
+
+#: Values of each field by its number: integers of varints, bytes of all else.
+Message = dict[int, list[int | bytes]]
+
+_VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
+
+
+def message(data: bytes) -> Message | None:
+    """Return the fields of a message; None where the bytes are none.
+
+    Wire format: https://protobuf.dev/programming-guides/encoding/
+    """
+    fields: Message = {}
+    at = 0
+    while at < len(data):
+        key, at = _varint(data, at)
+        number, wire = key >> 3, key & 7
+        if at < 0 or not 1 <= number < 1 << 29:
+            return None
+        if wire == _VARINT:
+            value, at = _varint(data, at)
+            if at < 0:
+                return None
+            fields.setdefault(number, []).append(value)
+            continue
+        if wire == _LENGTH:
+            size, at = _varint(data, at)
+        elif wire in (_FIXED64, _FIXED32):
+            size = 8 if wire == _FIXED64 else 4
+        else:
+            return None
+        if at < 0 or at + size > len(data):
+            return None
+        fields.setdefault(number, []).append(data[at : at + size])
+        at += size
+    return fields
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """Return a number and where it ends; a place of -1 where there is none."""
+    value = 0
+    for shift in range(0, 70, 7):
+        if at >= len(data):
+            return 0, -1
+        value |= (data[at] & 0x7F) << shift
+        at += 1
+        if data[at - 1] < 0x80:
+            return value, at
+    return 0, -1
