@@ -2,6 +2,10 @@
 #ifndef MATLOOM_FORMAT_H
 #define MATLOOM_FORMAT_H
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Program files: version, limits, and byte offsets of the fields of records. */
 #define MATLOOM_FILE_FORMAT_VERSION 0x5u
 #define MATLOOM_FILE_MAGIC_LOW 0x4f4f4c4du
@@ -353,5 +357,9 @@ enum matloom_operator {
   MATLOOM_OPERATOR_QUANTIZE = 114,
   MATLOOM_OPERATOR_HARD_SWISH = 117,
 };
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

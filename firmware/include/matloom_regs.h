@@ -2,6 +2,10 @@
 #ifndef MATLOOM_REGS_H
 #define MATLOOM_REGS_H
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define MATLOOM_IDENTITY 0x4d4c0007u
 #define MATLOOM_INTERFACE_VERSION 7u
 #define MATLOOM_WINDOW_BYTES 0x800u
@@ -471,5 +475,9 @@ enum matloom_boot_status {
 #define MATLOOM_STORE_SPAD_PLANE_STEP_WIDTH 21u
 #define MATLOOM_STORE_SPREAD_BIT 238u
 #define MATLOOM_STORE_SPREAD_WIDTH 2u
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

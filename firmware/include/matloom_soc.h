@@ -2,6 +2,10 @@
 #ifndef MATLOOM_SOC_H
 #define MATLOOM_SOC_H
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define MATLOOM_SOC_IDENTITY 0x4d530002u
 #define MATLOOM_SOC_BUS_MEMORY_BASE 0x80000000u
 #define MATLOOM_SOC_LINE_BYTES 32u
@@ -88,5 +92,9 @@ enum matloom_soc_interrupt {
 #define MATLOOM_SOC_SYSTEM_ERRORS_FAILED_MASK 0x1u
 #define MATLOOM_SOC_SYSTEM_ERROR_ADDRESS_OFFSET 0x24u /* address of the last access that failed */
 #define MATLOOM_SOC_SYSTEM_DATA_CACHE_OFFSET 0x28u /* bytes of the data cache, 0 where there is none */
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

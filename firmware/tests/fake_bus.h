@@ -13,7 +13,9 @@
 extern "C" {
 #endif
 
+#ifndef FAKE_MEMORY_BYTES
 #define FAKE_MEMORY_BYTES 65536u
+#endif
 #define FAKE_MEMORY_BUS 0x80000000u
 #define NEVER 0xffffffffu
 

@@ -43,7 +43,8 @@ ROOMS = (
 GENERATORS = {
     *("device/simulator.py", "device/linked.py", "device/simulated_board.py", "device/soc.py"),
     *("device/netlist.py", "device/netlist_board.py", "device/four_states.py"),
-    *("cli/chips.py", "cli/boards.py", "cli/fitting.py", "cli/verify.py"),
+    *("cli/chips.py", "cli/boards.py", "cli/firmware.py", "cli/fitting.py"),
+    "cli/verify.py",
 }
 
 

@@ -7,7 +7,7 @@ from typing import cast
 
 import click
 
-from matloom.cli import boards, chips, fitting, lines, networks, programs, verify
+from matloom.cli import boards, chips, firmware, fitting, lines, networks, programs, verify
 from matloom.cli.complaints import complaint
 from matloom.cli.group import cli
 
@@ -16,6 +16,7 @@ __all__ = [
     "boards",
     "chips",
     "cli",
+    "firmware",
     "fitting",
     "lines",
     "main",

@@ -13,7 +13,7 @@ __all__ = ["SECTIONS", "Verb", "cli"]
 SECTIONS = {
     "Networks": ("demo", "explain", "run", "profile", "compile", "compare", "precision", "disasm"),
     "Chips": ("generate", "package-ip", "simulate-link"),
-    "Boards": ("fit", "build", "program", "check-board", "boot", "simulate-board"),
+    "Boards": ("fit", "build", "program", "check-board", "boot", "firmware", "simulate-board"),
     "Verification": ("verify", "bench"),
     "Housekeeping": ("doctor",),
 }

@@ -60,6 +60,7 @@ def compile_verb(
 
     With --stop-after it prints what a phase of the compiler makes of NET instead.
     """
+    from matloom.toolchain.firmware import linked_sources
     from matloom.tools.emit_c import write_c
     from matloom.tools.soc_app import network_image
 
@@ -79,6 +80,9 @@ def compile_verb(
     else:
         program.save(output)
     click.echo(f"{output}: {program.predicted_cycles:,} cycles predicted")
+    if emit == "c":
+        click.echo(f"link: {output.name} {' '.join(linked_sources())}")
+        click.echo("matloom firmware writes these files, too")
 
 
 def described(network: Path, how: Compilation, stop: str, option: str) -> str:

@@ -1,4 +1,4 @@
-"""Firmware of the system on chip, compiled by ziglang from a clone's firmware folder."""
+"""Firmware of the system on chip, compiled by ziglang from the package's C sources."""
 
 import hashlib
 import importlib.metadata
@@ -9,12 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from matloom.toolchain.cache import cache_folder, exclusive
+from matloom.toolchain.firmware import FIRMWARE
 from matloom.toolchain.process import ToolError, run
 
-__all__ = ["FIRMWARE", "boot_rom", "image", "link_server"]
-
-#: The folder of a clone: it is not installed.
-FIRMWARE = Path(__file__).resolve().parents[3] / "firmware"
+__all__ = ["boot_rom", "image", "link_server"]
 
 _COMPILE = (
     *("cc", "-target", "riscv32-freestanding-none", "-mcpu=generic_rv32+m+zicsr+zifencei"),
@@ -57,12 +55,10 @@ def image(
     Errors
     ------
     ToolError
-        No compiler (``pip install 'matloom[firmware]'``), no clone, or sources that it refuses.
+        No compiler (extra ``firmware``), or sources that it refuses.
     """
     if importlib.util.find_spec("ziglang") is None:
         raise ToolError("a system on chip's firmware needs a compiler: extra firmware")
-    if not (FIRMWARE / script).is_file():
-        raise ToolError("a system on chip's firmware is compiled in a clone, and this is none")
     files = [FIRMWARE / name for name in (*_COMMON, *sources)]
     version = importlib.metadata.version("ziglang")
     names = [path.name for path in files]

@@ -1,26 +1,28 @@
 """A Program as C: its file, a buffer for each tensor, and the host's steps as calls of kernels."""
 
 import math
-import re
 from collections.abc import Callable
 from pathlib import Path
 
+from matloom.errors import UserError
 from matloom.ir.attributes import Axis, Reference
 from matloom.ir.graph import Graph, Node, Op, Tensor
 from matloom.ir.scales import rescale_multiplier, softmax_scale
 from matloom.program import HostStep, Program
 from matloom.program.node import step_graph, tensors_by_name
 from matloom.select.lookup import table_of
+from matloom.toolchain.firmware import linked_sources
+from matloom.tools.c_names import buffer_names, require_network_name
+from matloom.tools.emit_header import declaration, header
 
 __all__ = ["EmitError", "emit_c", "write_c"]
 
-_TYPES = {"bool": "uint8_t", "float16": "uint16_t", "float32": "float", "float64": "double"}
 _INTEGERS = ("int8", "uint8", "int16")
 _BYTES_A_LINE = 20
 
 
-class EmitError(ValueError):
-    """A program has a step of the host without a kernel in C; the message names its operator."""
+class EmitError(UserError):
+    """A program has steps of the host without a kernel in C; the message names the operators."""
 
 
 def write_c(program: Program, path: Path) -> None:
@@ -33,77 +35,22 @@ def write_c(program: Program, path: Path) -> None:
     ValueError
         The file's name is no name of C.
     """
-    if path.suffix != ".c" or not re.fullmatch(r"[A-Za-z]\w*", path.stem, re.ASCII):
-        raise ValueError(f"a C file must be named by letters, digits and _, not {path.name!r}")
-    source, header = emit_c(program, path.stem)
+    if path.suffix != ".c":
+        raise ValueError(f"a network in C must be written to a file named .c, not {path.name!r}")
+    source, header = emit_c(program, require_network_name(path.stem))
     path.write_text(source)
     path.with_suffix(".h").write_text(header)
 
 
 def emit_c(program: Program, name: str) -> tuple[str, str]:
     """Return source and header of a program whose names in C begin with `name`."""
-    buffers = _buffers(program, name)
+    buffers = buffer_names(program, name)
     calls = _calls(program, buffers)
-    return _source(program, name, buffers, calls), _header(program, name, buffers)
-
-
-def _buffers(program: Program, name: str) -> dict[str, str]:
-    """Return names in C of tensors, each its own."""
-    found: dict[str, str] = {}
-    for number, info in enumerate(program.tensors):
-        word = f"{name}_{re.sub(r'[^A-Za-z0-9]', '_', info.name)}"
-        found[info.name] = f"{word}_{number}" if word in found.values() else word
-    return found
-
-
-def _type(dtype: str) -> str:
-    return _TYPES.get(dtype, f"{dtype}_t")
-
-
-def _ends(program: Program) -> list[str]:
-    return [info.name for info in (*program.inputs, *program.outputs)]
-
-
-def _header(program: Program, name: str, buffers: dict[str, str]) -> str:
-    infos = {info.name: info for info in program.tensors}
-    guard = f"{name.upper()}_H"
-    lines = [
-        f"/* Network {_comment(program.name)}, written by matloom compile --emit c. */",
-        f"#ifndef {guard}",
-        f"#define {guard}",
-        "",
-        '#include "matloom.h"',
-        "",
-        "/* Inputs and outputs. */",
-    ]
-    for end in dict.fromkeys(_ends(program)):
-        info = infos[end]
-        shape = " x ".join(map(str, info.shape))
-        lines.append(
-            f"extern {_type(info.dtype)} {buffers[end]}[{math.prod(info.shape)}]; "
-            f"/* {_comment(info.name)}: {shape or 'one number'} */"
-        )
-    lines += [
-        "",
-        "/* Attaches the network to an engine that was probed, with memory that both reach. */",
-        f"enum matloom_result {name}_open(struct matloom_engine* engine,",
-        "    const struct matloom_memory* memory);",
-        "",
-        "/* Runs the network once: inputs and outputs as above. */",
-        f"enum matloom_result {name}_run(struct matloom_engine* engine);",
-        "",
-        "#endif",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _comment(text: str) -> str:
-    """Return a text without what would end a comment."""
-    return text.replace("*/", "").encode("ascii", "replace").decode()
+    return _source(program, name, buffers, calls), header(program, name, buffers, linked_sources())
 
 
 def _source(program: Program, name: str, buffers: dict[str, str], calls: list[str]) -> str:
-    data, ends = program.to_bytes(), _ends(program)
+    data, ends = program.to_bytes(), {info.name for info in (*program.inputs, *program.outputs)}
     rows = [data[at : at + _BYTES_A_LINE] for at in range(0, len(data), _BYTES_A_LINE)]
     lines = [f'#include "{name}.h"', "", '#include "matloom_kernels.h"', ""]
     lines.append(f"static _Alignas(64) const uint8_t file[{len(data)}] = {{")
@@ -111,8 +58,7 @@ def _source(program: Program, name: str, buffers: dict[str, str], calls: list[st
     lines += ["};", "", "/* Tensors, and their buffers by number. */"]
     for info in program.tensors:
         kind = "" if info.name in ends else "static "
-        elements = math.prod(info.shape)
-        lines.append(f"{kind}_Alignas(16) {_type(info.dtype)} {buffers[info.name]}[{elements}];")
+        lines.append(f"{kind}_Alignas(16) {declaration(info, buffers[info.name])};")
     lines += [
         f"static void* const tensors[] = {{{', '.join(buffers.values())}}};",
         "static struct matloom_program program;",
@@ -148,29 +94,42 @@ def _calls(program: Program, buffers: dict[str, str]) -> list[str]:
     places = {name: f"matloom_program_constant(of, {at}u)" for name, at in numbers.items()}
     made = {info.name for info in program.outputs} & set(numbers)
     if made:
-        raise EmitError(f"--emit c must have outputs that are computed, not constant: {made}")
-    lines = []
+        raise EmitError(
+            f"a network in C must compute its outputs, and {', '.join(made)} is a constant"
+        )
+    lines, missing = [], []
     for at, step in enumerate(program.steps):
         if isinstance(step, HostStep):
             graph = step_graph(step, tensors)
             given = {**places, **buffers}
             call = _call(graph, graph.nodes[0], buffers[step.outputs[0]], given[step.inputs[0]])
+            if call is None:
+                missing.append(_described(graph, graph.nodes[0]))
             lines += [f"    case {at}:", f"      {call}", "      return true;"]
+    if missing:
+        raise EmitError(
+            "a network in C must have a kernel for each step of the processor, and there is none "
+            f"for {', '.join(dict.fromkeys(missing))}",
+            hint="choose an engine that runs them, or quantise the network to int8: matloom explain "
+            "says why an operator is left to it",
+        )
     return lines
 
 
-def _call(graph: Graph, node: Node, output: str, source: str) -> str:
-    """Return the call of a kernel for the one node of a graph."""
-    given, made = graph.tensors[node.inputs[0]], graph.tensors[node.outputs[0]]
+def _call(graph: Graph, node: Node, output: str, source: str) -> str | None:
+    """Return the call of a kernel for the one node of a graph; None where there is none."""
     emit = _KERNELS.get(node.op)
     arguments = None if emit is None else emit(graph, node)
     if arguments is None:
-        raise EmitError(
-            f"--emit c must have a kernel in C for each step of the host, and {_operator(node)} "
-            f"from {given.dtype} to {made.dtype} has none"
-        )
+        return None
     function, rest = arguments
     return f"{function}({', '.join((output, source, *rest))});"
+
+
+def _described(graph: Graph, node: Node) -> str:
+    """Return an operator with the types that it reads and makes."""
+    given = graph.tensors[node.inputs[0]].dtype if node.inputs else "nothing"
+    return f"{_operator(node)} from {given} to {graph.tensors[node.outputs[0]].dtype}"
 
 
 def _operator(node: Node) -> str:

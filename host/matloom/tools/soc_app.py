@@ -4,7 +4,9 @@ import tempfile
 from pathlib import Path
 
 from matloom.program import Program
-from matloom.toolchain.soc_firmware import FIRMWARE, image
+from matloom.toolchain.firmware import FIRMWARE
+from matloom.toolchain.soc_firmware import image
+from matloom.tools.c_names import buffer_names
 from matloom.tools.emit_c import write_c
 
 __all__ = ["MEASURE", "network_image"]
@@ -31,7 +33,7 @@ def network_image(program: Program, main: Path = MEASURE) -> bytes:
     EmitError
         A step of the host has no kernel in C.
     ToolError
-        There is no compiler, or no clone.
+        There is no compiler.
     ValueError
         The program has several inputs or outputs.
     """
@@ -44,11 +46,12 @@ def network_image(program: Program, main: Path = MEASURE) -> bytes:
     with tempfile.TemporaryDirectory(prefix="matloom-app-") as scratch:
         source = Path(scratch) / f"{_NAME}.c"
         write_c(program, source)
+        buffers = buffer_names(program, _NAME)
         words = {
             "HEADER": f'"{_NAME}.h"',
             "NETWORK": _NAME,
-            "INPUT": f"{_NAME}_{program.inputs[0].name}",
-            "OUTPUT": f"{_NAME}_{program.outputs[0].name}",
+            "INPUT": buffers[program.inputs[0].name],
+            "OUTPUT": buffers[program.outputs[0].name],
         }
         # Definitions for this file alone: they are words of the driver's, too.
         application = Path(scratch) / "application.c"

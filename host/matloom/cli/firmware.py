@@ -1,0 +1,75 @@
+"""The verb firmware: driver, kernels and networks in C, as a folder for the usual build systems."""
+
+from pathlib import Path
+
+import click
+
+from matloom.cli.group import cli
+from matloom.cli.options import CONFIG, MEMORY, Compilation
+from matloom.cli.programs import program_of
+
+
+@cli.command(
+    "firmware",
+    examples=(
+        "matloom firmware digits.tflite --config nano -o firmware",
+        "matloom firmware kws.tflite --board ulx3s-85f -o firmware",
+        "matloom firmware -o driver",
+    ),
+)
+@click.argument("network", metavar="[NET]", type=click.Path(path_type=Path), required=False)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    help="Folder; made where there is none.",
+)
+@click.option("--name", help="Of the network in C; else made of the file's.")
+@click.option("--board", help="The engine of a board of `matloom build`, in place of --config.")
+@CONFIG
+@MEMORY
+def firmware(
+    network: Path | None,
+    output: Path,
+    name: str | None,
+    board: str | None,
+    config: str,
+    memory: str | None,
+) -> None:
+    """Write the driver in C, and NET in C, as a folder to build.
+
+    The folder is a library for CMake, ESP-IDF, the Pico SDK, Arduino, PlatformIO and Zephyr; its
+    README says how. With NET it has a host test and a sketch, too. Call it again for another
+    network in the same folder. Without NET it is the driver alone.
+    """
+    from matloom.tools.c_names import network_name, require_network_name
+    from matloom.tools.firmware_project import network_files, project_files, write_files
+
+    files, linked = project_files(), []
+    if network is not None:
+        word = require_network_name(name) if name else network_name(network)
+        files |= network_files(program_of(network, _compilation(board, config, memory)), word)
+        linked.append(f"src/{word}.c")
+    elif name or board:
+        raise click.UsageError("--name and --board must go with a network")
+    write_files(output, files)
+    parts = ("src/driver/", "src/kernels/")
+    linked += [path for path in files if path.startswith(parts) and path.endswith(".c")]
+    click.echo(f"{output}: {len(files)} files; README.md says how to build them")
+    click.echo(f"link: {' '.join(linked)}")
+    click.echo("headers: src")
+
+
+def _compilation(board: str | None, config: str, memory: str | None) -> Compilation:
+    """Return how a network is compiled: for a board's engine where one is named."""
+    if board is None:
+        return Compilation(config=config, memory=memory)
+    from matloom_rtl.board.definition import load_board
+
+    source = click.get_current_context().get_parameter_source("config")
+    if source is not click.core.ParameterSource.DEFAULT or memory is not None:
+        raise click.UsageError("--board must go without --config and --memory: it says both")
+    found = load_board(board)
+    engine = found.with_processor() if found.soc else found
+    return Compilation(config=engine.config, memory=found.name)

@@ -1,0 +1,14 @@
+"""The C sources that come with the package: where they lie, and what a firmware links."""
+
+from pathlib import Path
+
+__all__ = ["FIRMWARE", "linked_sources"]
+
+#: The firmware folder: data of an installed package, and in a clone a link to `firmware/`.
+FIRMWARE = Path(__file__).resolve().parents[1] / "firmware"
+
+
+def linked_sources() -> tuple[str, ...]:
+    """Return what every firmware links, relative to `FIRMWARE`: the driver, and the kernels."""
+    found = (path for folder in ("driver", "kernels") for path in (FIRMWARE / folder).glob("*.c"))
+    return tuple(sorted(path.relative_to(FIRMWARE).as_posix() for path in found))

@@ -1,0 +1,65 @@
+"""Names in C: of a network, of its tensors' buffers, and of the macros that describe them."""
+
+import re
+from pathlib import Path
+
+from matloom.program import Program
+
+__all__ = ["buffer_names", "network_name", "require_network_name"]
+
+#: A header of one of these names would be found in place of the C library's.
+_LIBRARY_HEADERS = frozenset(
+    (
+        *("assert", "complex", "ctype", "errno", "fenv", "float", "inttypes", "iso646", "limits"),
+        *("locale", "math", "setjmp", "signal", "stdalign", "stdarg", "stdatomic", "stdbool"),
+        *("stddef", "stdint", "stdio", "stdlib", "stdnoreturn", "string", "tgmath", "threads"),
+        *("time", "uchar", "unistd", "wchar", "wctype"),
+    )
+)
+#: What follows a network's name otherwise: functions, a macro, and the `_t` of types.
+_TAKEN = ("open", "run", "memory", "t")
+
+
+def network_name(path: Path) -> str:
+    """Return a name in C for the network of a file: its stem, with `_` for what C does not take."""
+    word = re.sub(r"[^A-Za-z0-9]+", "_", path.stem).strip("_") or "network"
+    if not word[0].isalpha() or _problem(word):
+        word = f"net_{word}"
+    return word
+
+
+def require_network_name(name: str) -> str:
+    """Return a name that C takes for a network; raise `ValueError` for any other."""
+    problem = _problem(name)
+    if problem:
+        raise ValueError(f"the name of a network in C must {problem}, not {name!r}")
+    return name
+
+
+def _problem(name: str) -> str:
+    """Return the rule of names that a name breaks, or nothing."""
+    if not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII):
+        return "be a letter, then letters, digits and _"
+    if name.lower() in _LIBRARY_HEADERS:
+        return "not be that of a header of the C library"
+    if name.lower().startswith("matloom"):
+        return "not begin with matloom, as the driver's names do"
+    return ""
+
+
+def buffer_names(program: Program, name: str) -> dict[str, str]:
+    """Return the buffer of each tensor: the network's name and the tensor's in lower case.
+
+    No two are equal, in lower or upper case, so that macros made of them differ as well. Letters
+    of other alphabets and marks become `_`; a number ends a name that would be there twice.
+    """
+    found: dict[str, str] = {}
+    taken = set(_TAKEN)
+    for number, info in enumerate(program.tensors):
+        word = re.sub(r"[^a-z0-9]+", "_", info.name.lower()).strip("_") or f"tensor_{number}"
+        plain, again = word, number
+        while word in taken:
+            word, again = f"{plain}_{again}", again + 1
+        taken.add(word)
+        found[info.name] = f"{name}_{word}"
+    return found

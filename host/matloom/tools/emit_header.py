@@ -1,0 +1,158 @@
+"""The header of a network in C: its buffers, what their numbers mean, and its two functions."""
+
+import math
+import re
+
+import numpy as np
+
+from matloom.arch.isa import Region
+from matloom.program import Program
+from matloom.program.records import TensorInfo
+
+__all__ = ["declaration", "header"]
+
+_TYPES = {
+    **{name: f"{name}_t" for kind in ("int", "uint") for name in (f"{kind}{n}" for n in (8, 16))},
+    **{name: f"{name}_t" for kind in ("int", "uint") for name in (f"{kind}{n}" for n in (32, 64))},
+    **{"bool": "uint8_t", "float16": "uint16_t", "float32": "float", "float64": "double"},
+}
+#: The driver aligns regions of memory so.
+_ALIGNMENT = 64
+
+_ABOUT = """\
+/* Network {network}, for the engine's configuration {digest:#010x}.
+ * Written by matloom from the model file: do not edit.
+ *
+ * Link: {name}.c, and of the driver
+ *   {sources}
+ * with its headers' folder on the include path. Where there is no C library also support/memory.c.
+ */"""
+
+_NUMBERS = """\
+/* Numbers of quantised tensors: real = X_SCALE * (number - X_ZERO_POINT), X being {X} and so on.
+ * matloom_kernels.h converts real numbers, of type float, for int8, uint8 and int16:
+ *   matloom_quantize(x, reals, X_DTYPE, X_ELEMENTS, X_SCALE, X_ZERO_POINT);
+ *   matloom_dequantize(reals, x, X_DTYPE, X_ELEMENTS, X_SCALE, X_ZERO_POINT);
+ */"""
+
+_FUNCTIONS = """\
+/* Attaches the network to an engine that was probed, with memory that both reach, at a multiple of
+ * 64: {NAME}_MEMORY_BYTES at least. Variables get their first values. */
+enum matloom_result {name}_open(struct matloom_engine* engine,
+                                const struct matloom_memory* memory);
+
+/* Runs the network once: inputs and outputs as above. */
+enum matloom_result {name}_run(struct matloom_engine* engine);
+"""
+
+
+def declaration(info: TensorInfo, buffer: str) -> str:
+    """Return the declaration of a tensor's buffer; C has no arrays of nothing.
+
+    Raises
+    ------
+    ValueError
+        C has no type for its elements.
+    """
+    if info.dtype not in _TYPES:
+        raise ValueError(
+            f"tensors of a network in C must be of {', '.join(_TYPES)}, not {info.dtype}: "
+            f"{info.name!r}"
+        )
+    return f"{_TYPES[info.dtype]} {buffer}[{max(1, math.prod(info.shape))}]"
+
+
+def header(program: Program, name: str, buffers: dict[str, str], sources: tuple[str, ...]) -> str:
+    """Return the header of a network whose names in C begin with `name`.
+
+    Parameters
+    ----------
+    buffers
+        Names of the tensors' buffers, by tensor.
+    sources
+        Files of the driver that a firmware links with it.
+    """
+    guard, listed = f"{name.upper()}_H", "\n *   ".join(_lines(sources))
+    about = _ABOUT.format(
+        network=comment(program.name), digest=program.config.digest, name=name, sources=listed
+    )
+    parts = [about, f'#ifndef {guard}\n#define {guard}\n\n#include "matloom_kernels.h"']
+    parts.append('#ifdef __cplusplus\nextern "C" {\n#endif')
+    parts.append(
+        f"/* Bytes of memory, for processor and engine, that {name}_open takes. */\n"
+        f"#define {name.upper()}_MEMORY_BYTES {_memory(program)}u"
+    )
+    parts.append(_formula(program, buffers))
+    roles: dict[str, list[str]] = {}
+    for kind, infos in (("input", program.inputs), ("output", program.outputs)):
+        for place, info in enumerate(infos):
+            roles.setdefault(buffers[info.name], []).append(f"{kind} {place}")
+    infos = {buffers[info.name]: info for info in (*program.inputs, *program.outputs)}
+    parts += [_tensor(" and ".join(roles[name]), info, name) for name, info in infos.items()]
+    parts.append(_FUNCTIONS.format(name=name, NAME=name.upper()))
+    return "\n\n".join(filter(None, parts)) + "\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n"
+
+
+def comment(text: str) -> str:
+    """Return a text of printable ASCII that neither ends a comment nor begins one."""
+    return re.sub(r"[^ -~]|(?<=\*)/|(?<=/)\*|(?<=\?)\?|\\", "?", text)
+
+
+def _lines(words: tuple[str, ...], width: int = 90) -> list[str]:
+    lines = [""]
+    for word in words:
+        if len(lines[-1]) + len(word) > width:
+            lines.append("")
+        lines[-1] += f" {word}" if lines[-1] else word
+    return lines
+
+
+def _memory(program: Program) -> int:
+    """Return what `matloom_program_memory` says of a program that is copied into memory."""
+    sizes = (program.region_bytes.get(region, 0) for region in Region)
+    return sum(-(-size // _ALIGNMENT) * _ALIGNMENT for size in sizes)
+
+
+def _tensor(role: str, info: TensorInfo, buffer: str) -> str:
+    """Return a tensor's declaration and its macros."""
+    shape = " x ".join(map(str, info.shape)) or "one number"
+    declared, elements = declaration(info, buffer), math.prod(info.shape)
+    macros: dict[str, object] = {
+        "NAME": _string(info.name),
+        "DTYPE": f"MATLOOM_DTYPE_{info.dtype.upper()}",
+        "AXES": len(info.shape),
+        "SHAPE": f"{{{', '.join(map(str, info.shape)) or '1'}}}",
+        "ELEMENTS": f"{elements}u",
+        "BYTES": f"{elements * np.dtype(info.dtype).itemsize}u",
+    }
+    if info.quantised is not None:
+        macros["SCALE"] = _float(info.quantised.scale)
+        macros["ZERO_POINT"] = f"({info.quantised.zero_point})"
+    lines = [f"/* {role.capitalize()}, {comment(info.name)}: {info.dtype}, {shape}. */"]
+    lines.append(f"extern {declared};")
+    lines += [f"#define {buffer.upper()}_{key} {value}" for key, value in macros.items()]
+    return "\n".join(lines)
+
+
+def _string(text: str) -> str:
+    """Return a text as a string of C: bytes of UTF-8, by number where they are not plain."""
+    plain = set(range(0x20, 0x7F)) - set(b'"\\\\?')
+    return (
+        '"'
+        + "".join(chr(b) if b in plain else f"\\{b:03o}" for b in text.encode(errors="replace"))
+        + '"'
+    )
+
+
+def _float(value: float) -> str:
+    """Return a scale as a constant of type float: nine digits are enough for any."""
+    text = f"{value:.9g}"
+    return f"{text}f" if re.search(r"[.e]", text) else f"{text}.0f"
+
+
+def _formula(program: Program, buffers: dict[str, str]) -> str:
+    """Return how real numbers become those of inputs and outputs, where any is quantised."""
+    for info in (*program.inputs, *program.outputs):
+        if info.quantised:
+            return _NUMBERS.format(X=buffers[info.name].upper())
+    return ""
