@@ -110,8 +110,8 @@ def _calls(program: Program, buffers: dict[str, str]) -> list[str]:
         raise EmitError(
             "a network in C must have a kernel for each step of the processor, and there is none "
             f"for {', '.join(dict.fromkeys(missing))}",
-            hint="choose an engine that runs them, or quantise the network to int8: matloom explain "
-            "says why an operator is left to it",
+            hint="choose an engine that runs them, or quantise the network to int8: matloom "
+            "explain says why an operator is left to the processor",
         )
     return lines
 
@@ -147,6 +147,10 @@ def _dtype(tensor: Tensor) -> str:
 
 def _integers(tensor: Tensor) -> str:
     return f"(struct matloom_integers){{{_dtype(tensor)}, {tensor.zero_point}}}"
+
+
+def _has_one_scale(tensor: Tensor) -> bool:
+    return tensor.quantisation is not None and len(tensor.quantisation.scale) == 1
 
 
 def _elements(tensor: Tensor) -> str:
@@ -188,7 +192,7 @@ def _lookup(graph: Graph, node: Node) -> _Arguments | None:
 
 def _quantize(graph: Graph, node: Node) -> _Arguments | None:
     given, made = graph.tensors[node.inputs[0]], graph.tensors[node.outputs[0]]
-    if made.dtype not in _INTEGERS:
+    if made.dtype not in _INTEGERS or not _has_one_scale(made):
         return None
     if given.dtype == "float32":
         return "matloom_quantize", (
@@ -197,7 +201,7 @@ def _quantize(graph: Graph, node: Node) -> _Arguments | None:
             f"(float){made.scale.hex()}",
             str(made.zero_point),
         )
-    if given.dtype not in _INTEGERS:
+    if given.dtype not in _INTEGERS or not _has_one_scale(given):
         return None
     return "matloom_requantize", (
         _integers(made),
@@ -209,7 +213,7 @@ def _quantize(graph: Graph, node: Node) -> _Arguments | None:
 
 def _dequantize(graph: Graph, node: Node) -> _Arguments | None:
     given = graph.tensors[node.inputs[0]]
-    if given.dtype not in _INTEGERS:
+    if given.dtype not in _INTEGERS or not _has_one_scale(given):
         return None
     scale = given.scale.hex()
     return "matloom_dequantize", (_dtype(given), _elements(given), scale, str(given.zero_point))

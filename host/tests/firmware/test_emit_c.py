@@ -247,6 +247,18 @@ def test_operators_of_a_reference_interpreter_are_named():
         emit_c(compile_network(opaque, "nano", check="none"), "net")
 
 
+@pytest.mark.parametrize("op", [Op.QUANTIZE, Op.DEQUANTIZE])
+def test_scales_by_channel_have_no_kernel(op):
+    """They are no scale of the tensor's, and a Program file does not keep them."""
+    channels = Quantisation(scale=(0.1, 0.2, 0.3), zero_point=(0, 0, 0), axis=1)
+    integers = replace(tensor("q", (2, 3), "int8"), quantisation=channels)
+    ends = (tensor("r", (2, 3), "float32"), integers)
+    given, made = ends if op is Op.QUANTIZE else ends[::-1]
+    graph = one_node(op, Attributes(), given, made)
+    with pytest.raises(EmitError, match=f"{op} from {given.dtype} to {made.dtype}"):
+        emit_c(compile_network(graph, "nano", check="none"), "net")
+
+
 def test_names(tmp_path):
     program = compile_network(load_tflite(NETWORK), "nano")
     with pytest.raises(
