@@ -87,8 +87,8 @@ def header(program: Program, name: str, buffers: dict[str, str], sources: tuple[
     for kind, infos in (("input", program.inputs), ("output", program.outputs)):
         for place, info in enumerate(infos):
             roles.setdefault(buffers[info.name], []).append(f"{kind} {place}")
-    infos = {buffers[info.name]: info for info in (*program.inputs, *program.outputs)}
-    parts += [_tensor(" and ".join(roles[name]), info, name) for name, info in infos.items()]
+    ends = {buffers[info.name]: info for info in (*program.inputs, *program.outputs)}
+    parts += [_tensor(" and ".join(roles[name]), info, name) for name, info in ends.items()]
     parts.append(_FUNCTIONS.format(name=name, NAME=name.upper()))
     return "\n\n".join(filter(None, parts)) + "\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n"
 
