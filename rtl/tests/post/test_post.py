@@ -104,8 +104,8 @@ def draw(generator, config, **fixed):
     return values | fixed
 
 
-def fill(config, address, timestamp=1):
-    """Return the fields of a POST that fills the table with 256 bytes."""
+def fill(config, address, timestamp=1, rows=None):
+    """Return the fields of a POST that fills rows of the table, by default all 256 bytes."""
     values = {item.name: 0 for item in FORMATS[Opcode.POST].fields}
     size = config.table_row_bytes
     return values | {
@@ -115,7 +115,7 @@ def fill(config, address, timestamp=1):
         "shift": 1,
         "clamp_low": -128,
         "clamp_high": 127,
-        "width": 256 // size,
+        "width": rows or 256 // size,
         "height": 1,
         "oc_blocks": 1,
         "tail": size,
@@ -346,6 +346,23 @@ def test_tables_are_filled_and_looked_up_at_full_rate(seed, name, tables):
         # A row is taken when the one before is written, a byte a cycle.
         assert filled == rows * (size + 1) + beats + Lane.LATENCY + 15
     assert looked - looked_first == plain - _first + 1
+
+
+@pytest.mark.parametrize("tables", [1, 2])
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_table_is_filled_from_its_first_entry(seed, name, tables):
+    """Fills of any number of rows, one after another and with look-ups between them."""
+    config = dataclasses.replace(CONFIGS[name], tables=tables)
+    generator, rows = random.Random(seed), 256 // config.table_row_bytes
+    looked_up = steady(config, 60, source=Source.ACC, table=Table.LOOK_UP)
+    instructions = []
+    for count in (3, rows, 1, rows - 1, rows, generator.randint(1, rows)):
+        instructions += [
+            fill(config, generator.randrange(1000, 2700), rows=count),
+            *(draw(generator, config, **looked_up) for _ in range(generator.randint(0, 2))),
+        ]
+    instructions.append(draw(generator, config, **looked_up))
+    check(config, instructions, seed)
 
 
 @pytest.mark.parametrize("name", CONFIGS)

@@ -91,6 +91,25 @@ def test_a_second_filling_replaces_the_first_as_far_as_it_goes(seed, name):
     simulate(dut, bench, cycles=1000)
 
 
+@pytest.mark.parametrize("name", CONFIGS)
+def test_every_filling_begins_at_entry_0(seed, name):
+    """Whatever the one before left: one row, a few, or all of them but one."""
+    config, generator = CONFIGS[name], random.Random(seed)
+    dut, size = Tables(config), config.table_row_bytes
+    rows = 256 // size
+    counts = [rows, 1, rows, rows - 1, 2, 1, *(generator.randint(1, rows) for _ in range(4))]
+
+    async def bench(ctx):
+        held = b""
+        for count in counts:
+            contents = generator.randbytes(count * size)
+            await fill(ctx, dut, config, contents, generator)
+            held = contents + held[len(contents) :]
+            await look_up(ctx, dut, config, held, generator)
+
+    simulate(dut, bench, cycles=10_000)
+
+
 @pytest.mark.parametrize("name", ["4_by_2", "4_by_2_in_blocks"])
 def test_a_reset_keeps_entries_and_restarts_the_rows(seed, name):
     config, generator = CONFIGS[name], random.Random(seed)
