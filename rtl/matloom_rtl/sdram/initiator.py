@@ -38,6 +38,8 @@ class Initiator:
         Probability that each channel idles in a cycle.
     outstanding:
         Most bursts under way in each direction.
+    withheld:
+        Cycles at first in which a channel is never ready, by its name, `r` or `b`.
     after:
         Cycles from the last response to the end.
     """
@@ -47,6 +49,7 @@ class Initiator:
         self._dut, self._lists = dut, {"read": deque(reads), "write": deque(writes)}
         self._stall = options.get("stall", 0.0)
         self._outstanding = options.get("outstanding", 8)
+        self._withheld = options.get("withheld", {})
         self._after = options.get("after", _AFTER)
         self._full = options.get("full", False)
         self._random = random.Random(options.get("seed", 0))
@@ -60,6 +63,10 @@ class Initiator:
 
     def _idle(self):
         return self._random.random() < self._stall
+
+    def _takes(self, channel):
+        """Draw whether a channel is ready in this cycle."""
+        return self.cycle >= self._withheld.get(channel, 0) and not self._idle()
 
     def _apart(self, direction, address, beats):
         other = "write" if direction == "read" else "read"
@@ -145,7 +152,7 @@ class Initiator:
         r, under_way = self._dut.axi_read.r, self._under_way["read"]
         shown = None
         while self._lists["read"] or under_way:
-            ready = not self._idle()
+            ready = self._takes("r")
             ctx.set(r.ready, ready)
             _clk, _rst, valid, beat = await ctx.tick().sample(r.valid, r.payload)
             assert shown is None or (valid and beat == shown), "a beat was changed or withdrawn"
@@ -169,7 +176,7 @@ class Initiator:
         """Take and check all responses."""
         b, under_way = self._dut.axi_write.b, self._under_way["write"]
         while self._lists["write"] or under_way:
-            ready = not self._idle()
+            ready = self._takes("b")
             ctx.set(b.ready, ready)
             _clk, _rst, valid, response = await ctx.tick().sample(b.valid, b.payload)
             if valid and ready:

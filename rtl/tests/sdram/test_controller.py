@@ -337,6 +337,50 @@ def test_a_slow_writer_stops_no_reader_and_a_slow_reader_no_writer():
     bench.run(5000)
 
 
+@pytest.mark.parametrize(
+    ("case", "withheld"),
+    [(CASES[0], "b"), (CASES[0], "r"), (CASES[0], "rb"), (GEARED, "b")],
+    ids=lambda value: value if isinstance(value, str) else f"{value[1]}_mhz",
+)
+def test_answers_that_nobody_takes_are_kept(case, withheld, seed):
+    """All bursts that an arbiter can have under way, and nothing taken until all have come.
+
+    The controller keeps as many answers as it has places for, and lets no burst more go.
+    """
+    chance, end = random.Random(seed), 1500
+
+    def bursts(start):
+        beats = chance.choices((1, 1, 1, 2, 40), k=30)
+        return [(start + 1024 * chance.randrange(64), count) for count in beats]
+
+    bench = Bench(
+        case,
+        # Directions lie apart, or the initiator would not ask for all.
+        reads=bursts(0),
+        writes=bursts(1 << 16),
+        span=1 << 17,
+        outstanding=32,
+        withheld=dict.fromkeys(withheld, end),
+        seed=seed,
+    )
+    dut, asked = bench.dut, {"r": 0, "b": 0}
+
+    async def watch(ctx):
+        ar, aw = dut.axi_read.ar, dut.axi_write.aw
+        while True:
+            _clk, _rst, read, write = await ctx.tick().sample(
+                ar.valid & ar.ready, aw.valid & aw.ready
+            )
+            if bench.initiator.cycle < end:
+                asked["r"] += read
+                asked["b"] += write
+
+    bench.background.append(watch)
+    bench.run(12000)
+    # More wait behind the controller's places than it has.
+    assert all(asked[channel] > 8 for channel in withheld)
+
+
 @pytest.mark.parametrize("busy", [0, 1])
 def test_refreshes_keep_their_distance(busy):
     """Between two there are never two distances, and never is one left out; idle or not."""
