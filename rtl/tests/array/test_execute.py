@@ -220,12 +220,21 @@ def operands_of(command, vectors, number, config):
     return operands
 
 
-def run(commands, *, config=CONFIG, refuse=0.0, unmet=0.0, seed=0, reset_at=None, late=()):
+def run(commands, *, config=CONFIG, **options):
     """Return entry -> sums, marks in order of completion, and cycles by cause.
 
-    Before the first command come `late` cycles: which unit each waits for, of LOAD whether for
-    constants.
+    Options
+    -------
+    refuse, unmet:
+        Probability that a port grants nothing in a cycle, that a dependency is not met.
+    late:
+        Cycles before the first command: which unit each waits for, of LOAD whether for constants.
+    granted:
+        Where reads that ask for a bank must begin to be granted at all; by default anywhere.
     """
+    refuse, unmet, late = (options.get(name, 0) for name in ("refuse", "unmet", "late"))
+    seed, reset_at = options.get("seed", 0), options.get("reset_at")
+    granted_range = options.get("granted", range(2**config.spad_addr_bits))
     generator = random.Random(seed)
     spad = np.random.default_rng(seed).integers(-128, 128, config.spad_bytes, np.int8)
     dut = kept(Execute, config)
@@ -249,7 +258,7 @@ def run(commands, *, config=CONFIG, refuse=0.0, unmet=0.0, seed=0, reset_at=None
         for command in commands:
             ctx.set(dut.unit.command.payload, command)
             ctx.set(dut.unit.command.valid, 1)
-            for unit, constants in late if command is commands[0] else ():
+            for unit, constants in (late or ()) if command is commands[0] else ():
                 ctx.set(dut.met, 15 - (1 << UNITS.index(unit)))
                 ctx.set(dut.constants, constants)
                 await ctx.tick()
@@ -272,7 +281,8 @@ def run(commands, *, config=CONFIG, refuse=0.0, unmet=0.0, seed=0, reset_at=None
         announced = []
         while len(timestamps) < len(commands):
             for port in ports:
-                ctx.set(port.ready, generator.random() >= refuse)
+                may = not ctx.get(port.bank_select) or ctx.get(port.address) in granted_range
+                ctx.set(port.ready, generator.random() >= refuse and may)
             samples = await ctx.tick().sample(
                 dut.input_read.valid,
                 dut.input_read.ready,
@@ -526,6 +536,27 @@ def test_reset_midway(command, config):
     spad, entries, timestamps, _causes = run([command], reset_at=60, config=config)
     check(entries, expected_sums(spad, command, config=config))
     assert timestamps == [5]
+
+
+@pytest.mark.parametrize("outside", ["above", "below", "no rows"])
+@pytest.mark.parametrize(
+    ("command", "config"),
+    [(PLAIN, CONFIG), (SLIDING, CONFIG), (BLOCKS, SHAPES["blocks"])],
+    ids=["dense", "sliding", "blocks"],
+)
+def test_padding_asks_for_no_bank(command, config, outside):
+    """Rows of padding are not kept up by banks that nobody grants, and are right.
+
+    Weights lie in front of the inputs, and are granted.
+    """
+    rows = {"above": {"first_row": -40}, "below": {"first_row": 20}, "no rows": {"input_rows": 0}}
+    padded = command | rows[outside]
+    weights = range(command["input_addr"] - 100)
+    spad, entries, timestamps, causes = run([padded], config=config, granted=weights)
+    check(entries, expected_sums(spad, padded, config=config))
+    assert timestamps == [5]
+    assert causes["exec_stream"] == vectors_of(padded)
+    assert causes["exec_wait_bank"] == 0
 
 
 @pytest.mark.parametrize("name", ["8x4", "blocks"])
