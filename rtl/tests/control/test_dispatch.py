@@ -27,6 +27,7 @@ from matloom.arch.isa import (
 )
 from matloom.testing.random_programs import random_stream
 from matloom_rtl.control.dispatch import Dispatch
+from matloom_rtl.control.layouts import LONGEST_WAIT
 from matloom_rtl.testing import kept, simulate
 
 CONFIG = PRESETS["nano"]
@@ -151,7 +152,9 @@ def corrupt(generator, instruction, config):
 
 
 def test_legal_streams_reach_their_units(seed):
-    for stream in (random_stream(seed + k, CONFIG) for k in range(5)):
+    # Units get more instructions than the longest wait reaches back.
+    for k, length in enumerate((12, 12, 30, 60, 200)):
+        stream = random_stream(seed + k, CONFIG, length)
         issued, outcome, _cycles = run(stream.commands, gaps=0.2, stalls=0.3, seed=seed)
         assert outcome["fault"] is Fault.NONE
         assert outcome["index"] == len(stream.instructions) - 1
@@ -317,10 +320,8 @@ def test_cycles_of_an_instruction(seed):
     assert 17 <= min(spacing) <= max(spacing) <= 44
 
 
-@pytest.mark.parametrize("last", range(len(UNITS)))
-def test_end_awaits_every_unit(last):
-    """One instruction of each unit; END is finished in the cycle after the last has completed."""
-    dut = kept(Dispatch, CONFIG)
+def smallest(unit, **waits):
+    """Return an instruction of a unit that does next to nothing."""
     row = {"row_bytes": 1, "rows": 1, "planes": 1, "region": Region.ARENA}
     ones = ("input_rows", "input_row_bytes", "kernel_rows", "kernel_cols", "blocks")
     block = {"width": 1, "height": 1, "oc_blocks": 1}
@@ -330,10 +331,65 @@ def test_end_awaits_every_unit(last):
         Opcode.POST: {**block, "tail": 1, "clamp_high": 1},
         Opcode.STORE: row,
     }
+    return Instruction(unit, values[unit] | waits)
+
+
+@pytest.mark.parametrize("count", [0, 1, 31, 32, 45, 62, 63])
+@pytest.mark.parametrize("unit", UNITS)
+def test_a_wait_reaches_back_to_the_first_instruction_and_no_further(unit, count):
+    """Also where a unit has been given half as many as the longest wait, and more."""
+    longest, name = LONGEST_WAIT, f"wait_{unit.name.lower()}"
+    other = UNITS[(UNITS.index(unit) + 1) % len(UNITS)]
+    before = [*[smallest(unit)] * count, smallest(other, **{name: count})]
+    data = b"".join(map(pack, before))
+    wait = min(count + 1, longest)
+    issued, outcome, _cycles = run(data + pack(smallest(other, **{name: wait})))
+    assert issued[count][1].targets[UNITS.index(unit)] == 0
+    # After the longest wait that there is comes the end of the buffer.
+    wanted = Fault.DEPENDENCY if count < longest else Fault.COMMAND_RANGE
+    assert (outcome["fault"], len(issued)) == (wanted, len(before) + (count == longest))
+
+
+@pytest.mark.parametrize("when", range(60, 100, 3))
+def test_nothing_is_issued_from_the_cycle_after_halt_on(when):
+    """And all goes on when `halt` falls; `when` falls into every state of the dispatcher."""
+    dut, issues, cycle = kept(Dispatch, CONFIG), [], 0
+    units = [Opcode.EXEC, Opcode.LOAD, Opcode.POST, Opcode.STORE, Opcode.LOAD, Opcode.EXEC]
+    sent = instruction_words(b"".join(pack(smallest(unit)) for unit in units))
+
+    async def feed(ctx):
+        for unit in UNITS:
+            ctx.set(getattr(dut, unit.name.lower()).ready, 1)
+        for word in sent:
+            ctx.set(dut.i.payload, word)
+            ctx.set(dut.i.valid, 1)
+            await ctx.tick().until(dut.i.ready)
+        ctx.set(dut.i.valid, 0)
+        await ctx.tick().repeat(50)
+
+    async def disturb(ctx):
+        nonlocal cycle
+        while True:
+            cycle += 1
+            ctx.set(dut.halt, when <= cycle < when + 100)
+            _clk, _rst, issue = await ctx.tick().sample(dut.issue)
+            if issue:
+                issues.append((cycle, issue))
+
+    simulate(kept(with_regions, dut), feed, cycles=600, background=(disturb,))
+    assert [1 << UNITS.index(unit) for unit in units] == [issue for _cycle, issue in issues]
+    assert not [at for at, _issue in issues if when < at <= when + 100]
+    assert issues[0][0] < when < issues[-1][0] - 100
+
+
+@pytest.mark.parametrize("last", range(len(UNITS)))
+def test_end_awaits_every_unit(last):
+    """One instruction of each unit; END is finished in the cycle after the last has completed."""
+    dut = kept(Dispatch, CONFIG)
     sent = [
         instruction_word
         for unit in UNITS
-        for instruction_word in instruction_words(pack(Instruction(unit, values[unit])))
+        for instruction_word in instruction_words(pack(smallest(unit)))
     ]
 
     async def main(ctx):
