@@ -1,12 +1,17 @@
-"""Any legal configuration elaborates: shapes, buses, and the ends of every parameter."""
+"""Any legal configuration elaborates; the core shows no VALID in a reset."""
 
 import dataclasses
 
 import pytest
 
 from matloom.arch.config import PRESETS, Config
+from matloom.arch.csr import register
+from matloom.arch.instruction import Instruction, pack
+from matloom.arch.isa import Opcode, Region
+from matloom_rtl.bus.testing import AxiMemory
 from matloom_rtl.convert import to_rtlil
 from matloom_rtl.core import Core
+from matloom_rtl.testing import simulate
 from matloom_rtl.top import Top
 
 NANO = PRESETS["nano"]
@@ -112,3 +117,79 @@ def test_more_configurations_elaborate(config):
 def test_core_needs_no_top():
     text = to_rtlil(Core(NANO), "core")
     assert ports(text, "core")["irq"] == 1
+
+
+def copy_program():
+    """Return a program that copies 64 bytes from INPUT to OUTPUT, in full beats."""
+    box = {"row_bytes": 64, "rows": 1, "planes": 1}
+    return b"".join(
+        pack(Instruction(opcode, values))
+        for opcode, values in (
+            (Opcode.LOAD, {**box, "region": Region.INPUT}),
+            (Opcode.STORE, {**box, "region": Region.OUTPUT, "wait_load": 1}),
+            (Opcode.END, {}),
+        )
+    )
+
+
+def test_a_reset_silences_every_channel_in_the_same_cycle():
+    """The wire is pulled, looked at and let go within each cycle of a run: no clock edge sees it.
+
+    Nobody takes an answer at once, so that each channel stands still for some cycles.
+    """
+    core, program = Core(SMALLEST), copy_program()
+    memory = bytearray(program.ljust(1024, b"\0") + bytes(range(256)) * 4)
+    buses = [AxiMemory(bus, memory, burst_beats=1) for bus in (core.axi_read, core.axi_write)]
+    lite = core.axi_lite
+    offered = {
+        "R of the registers": lite.r.valid,
+        "B of the registers": lite.b.valid,
+        "AR": core.axi_read.ar.valid,
+        "AW": core.axi_write.aw.valid,
+        "W": core.axi_write.w.valid,
+    }
+    values = {"COMMAND_BYTES": len(program), "IRQ_ENABLE": 1}
+    for place, region in enumerate((Region.PROGRAM, Region.INPUT, Region.OUTPUT)):
+        values[f"{region.name}_BASE"] = 512 * place
+        values[f"{region.name}_BYTES"] = 512
+    seen = set()
+
+    async def tick(ctx):
+        """Let a cycle pass, after a look at what a reset would show."""
+        shown = {name for name, valid in offered.items() if ctx.get(valid)}
+        ctx.set(core.reset, 1)
+        assert not [name for name, valid in offered.items() if ctx.get(valid)]
+        ctx.set(core.reset, 0)
+        assert shown == {name for name, valid in offered.items() if ctx.get(valid)}
+        seen.update(shown)
+        await ctx.tick()
+
+    async def send(ctx, channel, payload):
+        ctx.set(channel.payload, payload)
+        ctx.set(channel.valid, 1)
+        while not ctx.get(channel.ready):
+            await tick(ctx)
+        await tick(ctx)
+        ctx.set(channel.valid, 0)
+
+    async def answer(ctx, channel):
+        while not ctx.get(channel.valid):
+            await tick(ctx)
+        await tick(ctx)
+        ctx.set(channel.ready, 1)
+        await tick(ctx)
+        ctx.set(channel.ready, 0)
+
+    async def main(ctx):
+        for name, value in [*values.items(), ("CONTROL", 1)]:
+            await send(ctx, lite.aw, register(name).offset)
+            await send(ctx, lite.w, {"data": value, "strb": 15})
+            await answer(ctx, lite.b)
+        await send(ctx, lite.ar, register("STATUS").offset)
+        await answer(ctx, lite.r)
+        while not ctx.get(core.irq):
+            await tick(ctx)
+
+    simulate(core, main, cycles=3000, background=[buses[0].read, buses[1].write])
+    assert memory[1024 : 1024 + 64] == memory[512 : 512 + 64]
+    assert seen == set(offered)
