@@ -10,6 +10,8 @@ __version__ = "0.1.0"
 #: Where each public name lives.
 _HOMES = {
     "Config": "matloom.arch.config",
+    "DeviceClosed": "matloom.device.errors",
+    "DeviceError": "matloom.device.errors",
     "Program": "matloom.program",
     "Session": "matloom.runtime",
     "compile": "matloom.runtime",

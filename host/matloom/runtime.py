@@ -111,5 +111,14 @@ def load(
     needed = memory_for(sum(program.region_bytes.values()))
     if device in SIMULATED and "timing" not in device_options:
         device_options["memory"] = program.memory if memory is None else memory
-    driver = open_device(device, program.config, **{"memory_bytes": needed, **device_options})
-    return Session(program, driver, device, own=True)
+    return _opened(program, device, **{"memory_bytes": needed, **device_options})
+
+
+def _opened(program: Program, device: str, **options: Any) -> Session:
+    """Open a device and return a session on it; the device is closed where there is none."""
+    driver = open_device(device, program.config, **options)
+    try:
+        return Session(program, driver, device, own=True)
+    except BaseException:
+        driver.close()
+        raise

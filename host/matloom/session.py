@@ -10,7 +10,7 @@ import numpy as np
 from matloom.arch.isa import Region
 from matloom.arch.numerics import from_limbs
 from matloom.device.driver import Counters, Driver
-from matloom.device.errors import DeviceError
+from matloom.device.errors import DeviceClosed
 from matloom.device.fast import FastTransport
 from matloom.device.line_cost import LineCost
 from matloom.ir.graph import Array
@@ -39,6 +39,8 @@ class Session:
         The program was made for another configuration than the device's.
     VerifyError
         Its instructions are illegal or not free of hazards.
+    DeviceClosed
+        The session, or its device, was closed, before a call or while it was under way.
     InterpreterError
         An operator needs a reference interpreter, and none is installed or takes it.
     """
@@ -71,12 +73,20 @@ class Session:
         self.close()
 
     def close(self) -> None:
-        """End the session: it runs no more. A device that `load` opened for it is closed, too."""
+        """End the session, and close a device that `load` opened for it; twice does nothing more.
+
+        Any thread may close, at any time, and `with`, a signal's handler, garbage collection and
+        the interpreter's end do the same. A call that another thread has under way is stopped: it
+        ends with `DeviceClosed` and without outputs, and `close` returns after it. That takes
+        about a second, or as long as an operator of the host that has begun. Later calls raise
+        `DeviceClosed` at once. A device that others share stays open, and runs their programs on.
+        """
         self._closed = True
-        if self.driver.owner is self:
-            self.driver.owner = None
         if self._own:
             self.driver.close()
+        with self.driver.lock:
+            if self.driver.owner is self:
+                self.driver.owner = None
 
     def run(self, inputs: Array | Mapping[str, Array]) -> Any:
         """Return the network's outputs for its inputs.
@@ -103,8 +113,7 @@ class Session:
         return results[program.outputs[0].name]
 
     def _run_samples(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        if self._closed:
-            raise DeviceError("a session must be open to run, not closed")
+        self._require_open()
         count = require_inputs(self.program, inputs)
         wanted = {info.name: info for info in self.program.inputs}
         arrays = {name: np.asarray(inputs[name]) for name in wanted}
@@ -116,7 +125,7 @@ class Session:
                 else array
                 for name, array in arrays.items()
             }
-            with self.driver.lock:
+            with self.driver.stoppable(lambda: self._closed):
                 results.append(self._run_one(one))
         return {
             info.name: np.concatenate([result[info.name] for result in results])
@@ -124,6 +133,10 @@ class Session:
             else results[-1][info.name]
             for info in self.program.outputs
         }
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise DeviceClosed("the session was closed: load the network again to run it")
 
     def leave(self) -> None:
         """Give external memory up to another program; the driver asks for it."""
@@ -151,10 +164,16 @@ class Session:
         self._runs = []
         try:
             for step in self.program.steps:
+                self._require_open()
                 if isinstance(step, EngineStep):
                     known.update(self._run_engine(step, known))
                 else:
                     known.update(self._host.run(step, known))
+        except DeviceClosed:
+            self._state.lose()
+            # Whatever was called last, the reason is this one.
+            self._require_open()
+            raise
         except BaseException:
             self._state.lose()
             raise

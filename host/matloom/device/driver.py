@@ -1,6 +1,5 @@
 """The driver: loads a program image, runs command buffers, decodes faults, reads counters."""
 
-import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from typing import Protocol
 from matloom.arch.config import Config
 from matloom.arch.csr import COUNTERS, IDENTITY, TIMESTAMPS_OFFSET, Fault, register
 from matloom.arch.isa import Region
+from matloom.device.closing import Closing, alone
 from matloom.device.errors import UNIT_NAMES, DeviceError, DeviceFault, DeviceTimeout
 from matloom.device.transport import Batching, Interruptible, Transport
 
@@ -41,7 +41,7 @@ class Owner(Protocol):
         """Take out what must not be lost: other regions are about to be there."""
 
 
-class Driver:
+class Driver(Closing):
     """One engine, reached through a transport.
 
     Opening checks identity, interface version and configuration digest. After a run that did not
@@ -50,7 +50,8 @@ class Driver:
     Members
     -------
     lock:
-        Held by those who need several calls undisturbed, so that threads may share a device.
+        Held by each call, and by those who need several calls undisturbed: threads may share a
+        device.
 
     Parameters
     ----------
@@ -69,8 +70,10 @@ class Driver:
     Errors
     ------
     DeviceError
-        Another device, another configuration, too little memory; a device that was closed; a limit
-        for an engine without one.
+        Another device, another configuration, too little memory; a limit for an engine without
+        one.
+    DeviceClosed
+        The device was closed, before a call or while it was under way.
     DeviceFault
         The engine stopped with a fault.
     DeviceTimeout
@@ -85,6 +88,7 @@ class Driver:
         timeout_cycles: int = 100_000_000,
         limit: int = 0,
     ) -> None:
+        super().__init__(transport)
         self.transport, self.config = transport, config
         self.timeout, self.timeout_cycles = timeout, timeout_cycles
         self._bases: dict[Region, int] = {}
@@ -92,8 +96,6 @@ class Driver:
         self.owner: Owner | None = None
         #: Grows with all that may change the scratchpad: runs, resets, other regions.
         self.epoch = 0
-        self.lock = threading.RLock()
-        self._closed = False
         #: A run began whose end was not seen: the engine may be at fault, or still at work.
         self._unfinished = False
         identity = self.read("ID")
@@ -106,6 +108,7 @@ class Driver:
             )
         self.set_limit(limit)
 
+    @alone
     def set_limit(self, cycles: int) -> None:
         """Let an instruction take so many cycles from now on, as parameter `limit` does.
 
@@ -118,30 +121,19 @@ class Driver:
         elif cycles:
             raise DeviceError(f"limit must be 0 where the engine has no `time_limit`, not {cycles}")
 
-    def close(self) -> None:
-        """Close the device, which ends a simulation; a second time does nothing."""
-        self._closed = True
-        close = getattr(self.transport, "close", None)
-        if close is not None:
-            close()
-
-    def _require_open(self) -> None:
-        if self._closed:
-            raise DeviceError("a device must be open to be used, not closed")
-
+    @alone
     def read(self, name: str) -> int:
         """Return a register by name."""
-        self._require_open()
         return self.transport.read32(register(name).offset)
 
+    @alone
     def write(self, name: str, value: int) -> None:
         """Write a register by name."""
-        self._require_open()
         self.transport.write32(register(name).offset, value)
 
+    @alone
     def write_all(self, **values: int) -> None:
         """Write registers by name, in this order."""
-        self._require_open()
         writes = [(register(name).offset, value) for name, value in values.items()]
         if isinstance(self.transport, Batching):
             self.transport.write_registers(writes)
@@ -149,6 +141,7 @@ class Driver:
             for address, value in writes:
                 self.transport.write32(address, value)
 
+    @alone
     def reset(self) -> None:
         """Let bus transfers end and reset every unit; also leaves the fault state."""
         self.epoch += 1
@@ -162,10 +155,10 @@ class Driver:
 
     def _recover(self) -> None:
         """Reset the engine where the last run did not end: it might go on writing memory."""
-        self._require_open()
         if self._unfinished:
             self.reset()
 
+    @alone
     def allocate(self, region_bytes: Mapping[Region, int]) -> dict[Region, int]:
         """Place the regions in external memory one after the other; return their addresses."""
         self._recover()
@@ -189,16 +182,18 @@ class Driver:
         self.write_all(**writes)
         return dict(self._bases)
 
+    @alone
     def write_region(self, region: Region, offset: int, data: bytes) -> None:
         """Write bytes into a region."""
         self._recover()
         self.transport.write_block(self._bases[region] + offset, data)
 
+    @alone
     def read_region(self, region: Region, offset: int, size: int) -> bytes:
         """Return bytes of a region."""
-        self._require_open()
         return self.transport.read_block(self._bases[region] + offset, size)
 
+    @alone
     def run(self, command_offset: int, command_bytes: int) -> Counters:
         """Run a command buffer in region PROGRAM to its end; return what it cost."""
         self._recover()
@@ -224,6 +219,7 @@ class Driver:
         while True:
             if isinstance(self.transport, Interruptible):
                 cycles += self.transport.wait_interrupt(1 << 20)
+            self._require_open()
             status = self.read("STATUS")
             if status & (_DONE | _FAULT) and not status & _BUSY:
                 return status
@@ -233,6 +229,7 @@ class Driver:
                     f"status {status:#x} after {cycles} cycles"
                 )
 
+    @alone
     def fault(self) -> DeviceFault:
         """Return the fault record as an exception."""
         record = {item.name: item for item in register("FAULT").fields}
@@ -249,6 +246,7 @@ class Driver:
             address=self.read("FAULT_ADDRESS"),
         )
 
+    @alone
     def counters(self) -> Counters:
         """Return the counters and timestamps of the last run."""
         cycles = self._read_from(TIMESTAMPS_OFFSET, self.config.timestamps)
@@ -259,7 +257,6 @@ class Driver:
 
     def _read_from(self, address: int, count: int) -> list[int]:
         """Return registers from a byte offset on."""
-        self._require_open()
         if isinstance(self.transport, Batching):
             return self.transport.read_registers(address, count) if count else []
         return [self.transport.read32(address + 4 * number) for number in range(count)]

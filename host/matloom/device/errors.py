@@ -3,7 +3,7 @@
 from matloom.arch.bus_rules import broken_rule
 from matloom.arch.csr import Fault
 
-__all__ = ["BusError", "DeviceError", "DeviceFault", "DeviceTimeout"]
+__all__ = ["BusError", "DeviceClosed", "DeviceError", "DeviceFault", "DeviceTimeout"]
 
 #: Names of the unit numbers in the fault record.
 UNIT_NAMES = ("dispatch", "LOAD", "EXEC", "POST", "STORE")
@@ -11,6 +11,10 @@ UNIT_NAMES = ("dispatch", "LOAD", "EXEC", "POST", "STORE")
 
 class DeviceError(OSError):
     """A device cannot be used; the message names thing, rule and value."""
+
+
+class DeviceClosed(DeviceError):
+    """A device or session was closed, before a call or while it was under way."""
 
 
 class DeviceTimeout(DeviceError):

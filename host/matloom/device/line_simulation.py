@@ -1,5 +1,6 @@
 """Simulations of chips with a serial line, which a pseudo-terminal leads to."""
 
+import atexit
 import ctypes
 import hashlib
 import json
@@ -14,6 +15,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from matloom.device.errors import DeviceClosed
 from matloom.toolchain import power_up, simulated
 from matloom.toolchain.cache import cache_folder, exclusive
 from matloom.toolchain.verilator import build_arguments, build_library, find_verilator
@@ -151,24 +153,42 @@ class LineSimulation:
         tty.setraw(self._near)
         os.set_blocking(self._far, False)
         self.device = f"uart:{os.ttyname(self._near)}@{named_baud}"
-        self._stop = ctypes.c_int(0)
+        self._stop, self._closing = ctypes.c_int(0), threading.Lock()
+        self._cycles = 0
         self._server = threading.Thread(target=self._serve, daemon=True)
         self._server.start()
+        # The thread must have left the library before the interpreter unloads it.
+        atexit.register(self.close)
 
     def _serve(self) -> None:
         self._library.linked_serve(self._simulation, self._far, ctypes.byref(self._stop))
 
     @property
+    def _handle(self) -> int:
+        """The simulation, which is there until `close`."""
+        if self._simulation is None:
+            raise DeviceClosed("the simulation was closed: open it again to use it")
+        return int(self._simulation)
+
+    @property
     def cycles(self) -> int:
-        """Cycles simulated so far."""
-        return int(self._library.linked_cycles(self._simulation))
+        """Cycles simulated so far, also after the end."""
+        with self._closing:
+            if self._simulation is not None:
+                self._cycles = int(self._library.linked_cycles(self._simulation))
+            return self._cycles
 
     def close(self) -> None:
         """End the simulation; a second time does nothing."""
-        if not self._stop.value:
-            self._stop.value = 1
-            self._server.join()
-            self._library.linked_destroy(self._simulation)
+        atexit.unregister(self.close)
+        self._stop.value = 1
+        self._server.join()
+        self._cycles = self.cycles
+        with self._closing:
+            simulation, self._simulation = self._simulation, None
+            if simulation is None:
+                return
+            self._library.linked_destroy(simulation)
             self._hang_up()
             os.close(self._near)
 

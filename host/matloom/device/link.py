@@ -5,7 +5,7 @@ It asks of the line only that bytes come in the order in which they were sent, i
 
 import random
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from matloom.arch.link import (
@@ -15,12 +15,16 @@ from matloom.arch.link import (
     Request,
     Status,
 )
-from matloom.device.errors import DeviceError, DeviceTimeout
+from matloom.device.errors import DeviceClosed, DeviceError, DeviceTimeout
 from matloom.device.frames import Hello, Reply, ReplyParser
 from matloom.device.line_cost import LineCost
+from matloom.device.transport import never
 from matloom.device.window import Asked, Window
 
 __all__ = ["Link", "Stream"]
+
+#: Seconds after which whoever waits looks whether to stop.
+_LOOK = 0.1
 
 #: Attempts that nothing at all answers, each of them waiting twice as long as the one before.
 _ATTEMPTS = 6
@@ -80,6 +84,7 @@ class Stream(Protocol):
 class Link:
     """Requests and their answers over a stream.
 
+    `stopped`, as of `matloom.device.transport.Stoppable`, ends an exchange with `DeviceClosed`.
     After an error or an interruption the next exchange begins with a hello, so that both ends
     agree on the number of the next request; what was under way was executed once or not at all.
 
@@ -95,12 +100,15 @@ class Link:
     ------
     DeviceTimeout
         Nothing answers.
+    DeviceClosed
+        It was stopped.
     DeviceError
         A request was refused, or the device was restarted meanwhile.
     """
 
     def __init__(self, stream: Stream, silence: float | None = None) -> None:
         self.stream = stream
+        self.stopped: Callable[[], bool] = never
         self._silence = _SILENCE + _WINDOW_BITS / stream.baud if silence is None else silence
         self._parser = ReplyParser()
         self._sequence = random.randrange(256)
@@ -166,6 +174,7 @@ class Link:
         began = self.stream.now()
         silent = noisy = fruitless = 0
         while not window.complete:
+            self._require_running()
             frames = window.frames()
             if frames:
                 self.stream.write(frames)
@@ -195,6 +204,10 @@ class Link:
             f"{self.stream.baud} bits a second, and {heard}"
         )
 
+    def _require_running(self) -> None:
+        if self.stopped():
+            raise DeviceClosed(f"the device at {self.stream.name} was closed while it was used")
+
     def _receive(self, timeout: float) -> Reply | None:
         """Return the next reply, or None when none has come in time."""
         deadline = self.stream.now() + timeout
@@ -205,7 +218,7 @@ class Link:
                 return reply
             left = deadline - self.stream.now()
             # What came while this machine was busy is read after the time, as far as one reply.
-            data = self.stream.read(max(left, 0.0)) if late < _REPLY_BYTES else b""
+            data = self._read(max(left, 0.0)) if late < _REPLY_BYTES else b""
             late += len(data) if left <= 0 else 0
             self._heard = self._heard or bool(data)
             self.cost = self.cost.plus(received=len(data))
@@ -213,6 +226,17 @@ class Link:
             # What looked like a reply may have swallowed one.
             if not data and not self._parser.skip():
                 return None
+
+    def _read(self, timeout: float) -> bytes:
+        """Return what has come after `timeout` seconds at the latest, or sooner."""
+        while timeout > _LOOK:
+            before = self.stream.now()
+            data = self.stream.read(_LOOK)
+            if data:
+                return data
+            self._require_running()
+            timeout -= max(self.stream.now() - before, _LOOK)
+        return self.stream.read(max(timeout, 0.0))
 
     def close(self) -> None:
         """Give the line back."""

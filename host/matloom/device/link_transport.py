@@ -1,6 +1,6 @@
 """The driver's calls over a host link (docs/link.md)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from matloom.arch.link import LINK_IDENTITY, MAX_DATA_BYTES, Request
 from matloom.arch.memory import BOARD_MEMORIES, MEMORIES
@@ -41,6 +41,15 @@ class LinkTransport:
         self.memory_base = self.hello.memory_base
         self.memory_bytes = self.hello.memory_bytes
         self.external_memory = MEMORIES.get(BOARD_MEMORIES.get(self.hello.board, ""))
+
+    @property
+    def stopped(self) -> Callable[[], bool]:
+        """As of `matloom.device.transport.Stoppable`."""
+        return self._link.stopped
+
+    @stopped.setter
+    def stopped(self, stopped: Callable[[], bool]) -> None:
+        self._link.stopped = stopped
 
     @property
     def line_cost(self) -> LineCost:

@@ -2,6 +2,8 @@
 
 import ctypes
 import os
+import time
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,13 +14,17 @@ from numpy.typing import NDArray
 from matloom.arch.bus_rules import CHANNELS, RULES
 from matloom.arch.config import Config
 from matloom.arch.memory import REFERENCE_MEMORY, Memory
-from matloom.device.errors import BusError, DeviceError
+from matloom.device.errors import BusError, DeviceClosed
 from matloom.device.simulator import Breach, build, load
+from matloom.device.transport import never
 
 __all__ = ["MemoryTiming", "RtlTransport"]
 
 #: Says whether the bus is checked where nobody says so: 1 for yes.
 CHECK_VARIABLE = "MATLOOM_CHECK_BUS"
+
+#: Cycles simulated before the first look at whether to stop, and seconds between two looks.
+_SLICE, _LOOK = 1 << 12, 0.1
 
 #: Bus address at which the external memory of the simulation begins.
 MEMORY_BASE = 0x8000_0000
@@ -69,6 +75,8 @@ class RtlTransport:
         Whether every cycle is held against the bus rules (`matloom.arch.bus_rules`).
     external_memory:
         What the timing in force says of the memory's speed.
+    stopped:
+        As of `matloom.device.transport.Stoppable`.
 
     Errors
     ------
@@ -89,12 +97,18 @@ class RtlTransport:
         state_seed: int = 0,
     ) -> None:
         self.memory_base, self.memory_bytes = MEMORY_BASE, memory_bytes
+        self.stopped: Callable[[], bool] = never
+        self._slice = _SLICE
         self._bus_bytes = config.bus_bytes
         self.memory: NDArray[np.uint8] = np.zeros(memory_bytes, np.uint8)
         self._library = self._load(config, waves is not None, on_line)
         self._simulation = self._library.matloom_create(
             self.memory.ctypes.data, MEMORY_BASE, memory_bytes, state_seed & 0xFFFFFFFF
         )
+        # A session that nobody closes has its waveforms, and leaves no simulation behind.
+        self._end = weakref.finalize(self, _end, self._library, self._simulation, self.memory)
+        # The interpreter's end is the driver's to see: a thread may be simulating.
+        self._end.atexit = False
         self.set_timing(timing or MemoryTiming())
         if check_bus is None:
             check_bus = os.environ.get(CHECK_VARIABLE) == "1"
@@ -113,7 +127,7 @@ class RtlTransport:
     def _handle(self) -> int:
         """The simulation, which is there until `close`."""
         if not self._simulation:
-            raise DeviceError("a device must be open to be used, not closed")
+            raise DeviceClosed("the device was closed: open it again to use it")
         return int(self._simulation)
 
     def _require_order(self) -> None:
@@ -187,9 +201,21 @@ class RtlTransport:
         self.memory[offset : offset + len(data)] = np.frombuffer(data, np.uint8)
 
     def wait_interrupt(self, cycles: int) -> int:
-        """Let the chip run until its interrupt rises, `cycles` cycles at most; return how many."""
-        count = int(self._library.matloom_run(self._handle, cycles))
-        self._require_order()
+        """Let the chip run until its interrupt rises, `cycles` cycles at most; return how many.
+
+        Signals are handled, and `stopped` is asked, several times a second.
+        """
+        count = 0
+        while count < cycles and not self.stopped():
+            wanted, began = min(cycles - count, self._slice), time.monotonic()
+            passed = int(self._library.matloom_run(self._handle, wanted))
+            count += passed
+            self._require_order()
+            if passed < wanted:
+                break
+            if wanted == self._slice:
+                fast = time.monotonic() - began < _LOOK
+                self._slice = self._slice * 2 if fast else max(self._slice // 2, 1)
         return count
 
     @property
@@ -222,7 +248,12 @@ class RtlTransport:
 
     def close(self) -> None:
         """End the simulation and its waveforms."""
-        if self._simulation:
-            self._library.matloom_trace_end(self._simulation)
-            self._library.matloom_destroy(self._simulation)
-            self._simulation = None
+        self._simulation = None
+        self._end()
+
+
+def _end(library: ctypes.CDLL, simulation: int, memory: NDArray[np.uint8]) -> None:
+    """End a simulation, which uses the memory until then."""
+    library.matloom_trace_end(simulation)
+    library.matloom_destroy(simulation)
+    del memory

@@ -145,7 +145,7 @@ class SimulatedBoard(LineSimulation):
     def _call(self, name: str, result: Any, *arguments: Any) -> Any:
         function = getattr(self._library, f"linked_{name}")
         function.restype = result
-        return function(ctypes.c_void_p(self._simulation), *arguments)
+        return function(ctypes.c_void_p(self._handle), *arguments)
 
     def restart_after(self, cycles: int) -> None:
         """Let the board start anew after so many cycles, 1 or more, with a byte on the line.

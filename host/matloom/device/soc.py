@@ -10,6 +10,7 @@ import numpy as np
 from matloom.arch.config import Config
 from matloom.arch.soc import MEMORY_BASE
 from matloom.device.boot import send_image
+from matloom.device.errors import DeviceClosed
 from matloom.device.line_simulation import HARNESS, LineSimulation, Source, build, load
 from matloom.device.link import Link
 from matloom.device.link_transport import LinkTransport
@@ -137,9 +138,16 @@ class SocChip:
         self.stream = SocStream(self, SOC_CLOCK_HZ // bit_cycles(cpu))
 
     @property
+    def _handle(self) -> int:
+        """The simulation, which is there until `close`."""
+        if not self._simulation:
+            raise DeviceClosed("the simulated system was closed: open it again to use it")
+        return int(self._simulation)
+
+    @property
     def cycles(self) -> int:
         """Cycles simulated so far."""
-        return int(self._library.linked_cycles(self._simulation))
+        return int(self._library.linked_cycles(self._handle))
 
     def load(self, image: bytes) -> None:
         """Send an image to the boot ROM, which then starts it; raises as `send_image` does."""
@@ -147,23 +155,23 @@ class SocChip:
 
     def send(self, data: bytes) -> None:
         """Put bytes on the line to the chip; they go while it runs."""
-        self._library.linked_put(self._simulation, data, len(data))
+        self._library.linked_put(self._handle, data, len(data))
 
     def run(self, cycles: int) -> None:
         """Simulate so many cycles, or fewer, until a byte has come from the chip."""
-        self._library.linked_run(self._simulation, cycles)
+        self._library.linked_run(self._handle, cycles)
 
     def take(self) -> bytes:
         """Return the bytes that have come from the chip."""
         data = ctypes.create_string_buffer(_CHUNK)
-        count = self._library.linked_take(self._simulation, data, _CHUNK)
+        count = self._library.linked_take(self._handle, data, _CHUNK)
         return data.raw[:count]
 
     def close(self) -> None:
         """End the simulation; a second time does nothing."""
-        if self._simulation is not None:
-            self._library.linked_destroy(self._simulation)
-            self._simulation = None
+        simulation, self._simulation = self._simulation, None
+        if simulation is not None:
+            self._library.linked_destroy(simulation)
 
     def __enter__(self) -> Self:
         return self

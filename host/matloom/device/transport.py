@@ -1,9 +1,14 @@
 """The four calls that every device offers."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
-__all__ = ["Batching", "Interruptible", "Transport"]
+__all__ = ["Batching", "Interruptible", "Stoppable", "Transport", "never"]
+
+
+def never() -> bool:
+    """Return False: what is `stopped` where nobody stops anything."""
+    return False
 
 
 class Transport(Protocol):
@@ -35,6 +40,17 @@ class Interruptible(Protocol):
 
     def wait_interrupt(self, cycles: int) -> int:
         """Return after the interrupt rose or `cycles` cycles passed, with the cycles that did."""
+
+
+@runtime_checkable
+class Stoppable(Protocol):
+    """A transport whose long calls can be ended from another thread.
+
+    They ask `stopped` several times a second, and end soon after it says True: by returning early,
+    or with `DeviceClosed`.
+    """
+
+    stopped: Callable[[], bool]
 
 
 @runtime_checkable

@@ -1,6 +1,6 @@
 """The engine's state, its checks, and the order in which instructions take effect."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -26,8 +26,10 @@ from matloom.arch.isa import (
     Opcode,
     Region,
 )
+from matloom.device.errors import DeviceClosed
 from matloom.device.model.execute import execute
 from matloom.device.model.post import post
+from matloom.device.transport import never
 from matloom.program.extent_table import beyond_memory
 from matloom.program.instruction_table import InstructionTable
 from matloom.program.suspects import suspects
@@ -72,6 +74,8 @@ class Engine:
     config: Config
     regions: dict[Region, NDArray[np.uint8]] = field(default_factory=dict)
     executed: int = 0
+    #: As of `matloom.device.transport.Stoppable`: asked before each instruction.
+    stopped: Callable[[], bool] = never
 
     def __post_init__(self) -> None:
         self.spad: NDArray[np.uint8] = np.zeros(self.config.spad_bytes, np.uint8)
@@ -178,6 +182,8 @@ class Engine:
         return 0 if region is None else region.size
 
     def _execute(self, instruction: Instruction) -> None:
+        if self.stopped():
+            raise DeviceClosed("the device was closed while it ran")
         if instruction.opcode is Opcode.EXEC:
             execute(instruction, self.spad, self.accumulators, self.config)
         elif instruction.opcode is Opcode.POST:

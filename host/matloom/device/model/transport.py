@@ -1,6 +1,7 @@
 """The functional model under the register map, so that the one driver serves it too."""
 
 import mmap
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +43,15 @@ class ModelTransport:
         self._registers = {offset: item.reset for offset, item in self._table.items()}
         self._registers[register("ID").offset] = IDENTITY
         self._registers[register("DIGEST").offset] = config.digest
+
+    @property
+    def stopped(self) -> Callable[[], bool]:
+        """As of `matloom.device.transport.Stoppable`."""
+        return self.engine.stopped
+
+    @stopped.setter
+    def stopped(self, stopped: Callable[[], bool]) -> None:
+        self.engine.stopped = stopped
 
     def _get(self, name: str) -> int:
         return self._registers[register(name).offset]

@@ -1,0 +1,125 @@
+"""Calls of a device that threads share, and its end while one of them is under way."""
+
+import atexit
+import functools
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar, cast
+
+from matloom.device.errors import DeviceClosed
+from matloom.device.transport import Stoppable, never
+
+__all__ = ["Closing", "alone"]
+
+#: Seconds that the end of the interpreter waits for a device which another thread uses.
+_PATIENCE = 5.0
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+class _Stop:
+    """Whether calls must end. Transports keep it: a method would keep the device alive, too."""
+
+    def __init__(self) -> None:
+        self.closed = False
+        self.asked: Callable[[], bool] = never
+
+    def __call__(self) -> bool:
+        return self.closed or self.asked()
+
+
+class Closing:
+    """What is called by one thread at a time, and closed by any of them at any time.
+
+    Closing never waits for more than a call needs to notice it: transports that are `Stoppable`
+    look several times a second. The resource is closed when no call uses it, by the thread that
+    closes or by the one whose call ends. What is still open when the interpreter exits is closed
+    then, before daemon threads are cut off.
+
+    Members
+    -------
+    lock:
+        Held by each call, and by those who need several calls undisturbed.
+
+    Parameters
+    ----------
+    resource:
+        What is closed by its own `close`, if it has one: a second time must do nothing.
+    """
+
+    def __init__(self, resource: Any) -> None:
+        self._resource = resource
+        self.lock = threading.RLock()
+        self._stop, self._depth = _Stop(), 0
+        if isinstance(resource, Stoppable):
+            resource.stopped = self._stop
+        _OPEN.add(self)
+
+    def close(self, patience: float = -1) -> None:
+        """Close the device, which ends a simulation; a second time does nothing.
+
+        A call under way in another thread ends with `DeviceClosed`, within about a second; it is
+        waited for, `patience` seconds at most where that is not negative. One that this thread has
+        under way, as where a signal's handler closes the device, ends with it afterwards.
+        """
+        self._stop.closed = True
+        if self.lock.acquire(timeout=patience):
+            try:
+                self._finish()
+            finally:
+                self.lock.release()
+
+    def _finish(self) -> None:
+        """Close the resource, unless a call uses it, whose end then does."""
+        close = getattr(self._resource, "close", None)
+        if not self._depth and close is not None:
+            close()
+
+    @contextmanager
+    def stoppable(self, stopped: Callable[[], bool]) -> Iterator[None]:
+        """Hold the lock; calls end with `DeviceClosed` soon after `stopped` says so, too."""
+        with self.lock:
+            before, self._stop.asked = self._stop.asked, stopped
+            try:
+                yield
+            finally:
+                self._stop.asked = before
+
+    @contextmanager
+    def _calling(self) -> Iterator[None]:
+        with self.lock:
+            before = self._depth
+            try:
+                self._depth = before + 1
+                self._require_open()
+                yield
+            finally:
+                self._depth = before
+                if self._stop.closed:
+                    self._finish()
+
+    def _require_open(self) -> None:
+        if self._stop():
+            raise DeviceClosed("the device was closed: open it again to use it")
+
+
+def alone(method: _Method) -> _Method:
+    """Let one thread at a time call a method of `Closing`, while the device is open."""
+
+    @functools.wraps(method)
+    def called(self: Closing, *arguments: Any, **named: Any) -> Any:
+        with self._calling():
+            return method(self, *arguments, **named)
+
+    return cast("_Method", called)
+
+
+_OPEN: weakref.WeakSet[Closing] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    for device in list(_OPEN):
+        device.close(_PATIENCE)

