@@ -78,8 +78,8 @@ class Session:
         Any thread may close, at any time, and `with`, a signal's handler, garbage collection and
         the interpreter's end do the same. A call that another thread has under way is stopped: it
         ends with `DeviceClosed` and without outputs, and `close` returns after it. That takes
-        about a second, or as long as an operator of the host that has begun. Later calls raise
-        `DeviceClosed` at once. A device that others share stays open, and runs their programs on.
+        about a second, or as long as what the host has begun: an operator, on device ``fast`` a
+        step. Later calls raise `DeviceClosed` at once. A device that others share stays open, and runs their programs on.
         """
         self._closed = True
         if self._own:
@@ -125,8 +125,13 @@ class Session:
                 else array
                 for name, array in arrays.items()
             }
-            with self.driver.stoppable(lambda: self._closed):
-                results.append(self._run_one(one))
+            try:
+                with self.driver.stoppable(lambda: self._closed):
+                    results.append(self._run_one(one))
+            except DeviceClosed:
+                # Whatever was called last, the reason is this one.
+                self._require_open()
+                raise
         return {
             info.name: np.concatenate([result[info.name] for result in results])
             if info.shape
@@ -169,11 +174,6 @@ class Session:
                     known.update(self._run_engine(step, known))
                 else:
                     known.update(self._host.run(step, known))
-        except DeviceClosed:
-            self._state.lose()
-            # Whatever was called last, the reason is this one.
-            self._require_open()
-            raise
         except BaseException:
             self._state.lose()
             raise

@@ -35,6 +35,7 @@ EXPECTED = {way: [SENTENCE, SENTENCE] for way in WAYS} | {
 #: Devices, and what they need beyond the package.
 DEVICES = [
     pytest.param("model", ""),
+    pytest.param("fast", ""),
     pytest.param("rtl", ""),
     pytest.param("uart", "serial", marks=pytest.mark.slow),
     pytest.param("soc", "ziglang", marks=pytest.mark.slow),
