@@ -79,7 +79,8 @@ class Session:
         the interpreter's end do the same. A call that another thread has under way is stopped: it
         ends with `DeviceClosed` and without outputs, and `close` returns after it. That takes
         about a second, or as long as what the host has begun: an operator, on device ``fast`` a
-        step. Later calls raise `DeviceClosed` at once. A device that others share stays open, and runs their programs on.
+        step. Later calls raise `DeviceClosed` at once. A device that others share stays open, and
+        runs their programs on.
         """
         self._closed = True
         if self._own:
