@@ -27,7 +27,10 @@ __all__ = ["Session"]
 class Session:
     """A program on a device.
 
-    Inputs and outputs have the names, shapes and dtypes of the model file. What a streaming
+    Inputs and outputs have the names, shapes and dtypes of the model file; an input and an output
+    may share a name. Where two inputs or two outputs share one, each has its tensor's number after
+    a colon: ``x:3``; one without a name is ``tensor_3``. `Program.inputs` and `Program.outputs`
+    list them in the file's order. What a streaming
     network remembers stays from run to run, and from sample to sample of one run, until `reset`;
     `state` and `restore` are for its variables by name. Weights that fit stay on chip from
     run to run, until another program, a reset or a fault; several sessions, and threads, may share
@@ -166,7 +169,8 @@ class Session:
         """Run every step once."""
         self._claim()
         before = self._line_cost()
-        known = {**self._host.constants, **inputs, **self._state.arrive()}
+        given = {info.key: inputs[info.name] for info in self.program.inputs}
+        known = {**self._host.constants, **given, **self._state.arrive()}
         self._runs = []
         try:
             for step in self.program.steps:
@@ -180,7 +184,7 @@ class Session:
             raise
         self._state.follow(known)
         self._link = _difference(self._line_cost(), before)
-        return {info.name: known[info.name].reshape(info.shape) for info in self.program.outputs}
+        return {info.name: known[info.key].reshape(info.shape) for info in self.program.outputs}
 
     def _run_engine(self, step: EngineStep, known: dict[str, Array]) -> dict[str, Array]:
         for binding in step.inputs:

@@ -418,6 +418,18 @@ SECTIONS = (
             _range("place", "in region ARENA; none where the host keeps it", "bindings", 1),
         ),
     ),
+    Section(
+        tag=22,
+        name="ends",
+        doc="Names of inputs and outputs in the model file, where another tensor has them, too.",
+        optional=True,
+        ignorable=True,
+        least=1,
+        fields=(
+            _u32("tensor", "its number"),
+            _text("name", "what users see in place of the tensor's"),
+        ),
+    ),
 )
 
 

@@ -47,11 +47,9 @@ def run(
 
     The arrays are named like the inputs of NET, which `matloom explain` lists.
     """
-    import numpy as np
-
     from matloom.program.samples import require_inputs
     from matloom.runtime import load
-    from matloom.tools.arrays import read_arrays
+    from matloom.tools.arrays import read_arrays, write_arrays
 
     for option, path in (("--output", output), ("--report", report), ("--waves", target.waves)):
         require_place(option, path)
@@ -64,7 +62,7 @@ def run(
         outputs = session.run(inputs)
         made = session.report()
     with output.open("wb") as stream:
-        np.savez(stream, **outputs)
+        write_arrays(stream, outputs)
     if report is not None:
         report.write_text(made.to_json())
     click.echo(f"{made.cycles:,} cycles ({made.cycles_source}), utilisation {made.utilisation:.3f}")

@@ -48,11 +48,17 @@ def assemble(scheduled: ScheduledNetwork, job: Job) -> Compiled | Retry:
     )
 
 
-def _tensor_info(name: str, tensor: Tensor) -> TensorInfo:
+def _tensor_info(name: str, key: str, tensor: Tensor) -> TensorInfo:
     quantised = None
     if tensor.quantisation is not None and len(tensor.quantisation.scale) == 1:
         quantised = Quantised(scale=tensor.scale, zero_point=tensor.zero_point)
-    return TensorInfo(name=name, shape=tensor.shape, dtype=tensor.dtype, quantised=quantised)
+    return TensorInfo(
+        name=name,
+        shape=tensor.shape,
+        dtype=tensor.dtype,
+        quantised=quantised,
+        unique="" if key == name else key,
+    )
 
 
 def _spent(timestamps: tuple[int, ...], completions: dict[int, int]) -> list[int]:
@@ -222,8 +228,11 @@ class _Assembly:
 
     def _tensors(self) -> dict[int, TensorInfo]:
         """Return by number the tensors that a user, a step or a variable may name."""
+        ends = {*self.graph.inputs, *self.graph.outputs}
         named = {
-            number: _tensor_info(self.names[number], tensor)
+            number: _tensor_info(
+                tensor.name if number in ends else self.names[number], self.names[number], tensor
+            )
             for number, tensor in self.graph.tensors.items()
             if tensor.data is None or number in self.graph.leaving
         }
@@ -231,7 +240,7 @@ class _Assembly:
         for step in self.steps:
             for item in (*step.inputs, *step.outputs):
                 used.add(item.name if isinstance(item, Binding) else item)
-        return {number: info for number, info in named.items() if info.name in used}
+        return {number: info for number, info in named.items() if info.key in used}
 
     def program(self) -> Program:
         """Return the program: constants first, then command buffers."""

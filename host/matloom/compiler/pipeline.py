@@ -15,7 +15,6 @@ has none returns a `Retry`: why, what is tried next, and from which phase on. Wi
 """
 
 import os
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -41,6 +40,7 @@ from matloom.compiler.values import (
 from matloom.compiler.verify import verify_value
 from matloom.frontend.tflite import load_tflite
 from matloom.ir.graph import Graph
+from matloom.ir.names import unique_names
 from matloom.passes import run_passes
 from matloom.passes.choose_modes import Precision
 from matloom.schedule import CompileError, CompileOptions, DoesNotFit
@@ -57,7 +57,7 @@ def read(source: str | Path | Graph, job: Job) -> Graph:
 def prepare(meaning: Graph, job: Job) -> Prepared:
     """Return the graph after all passes, its tensors with names that differ."""
     graph = run_passes(meaning)
-    return Prepared(meaning=meaning, graph=graph, names=_names(graph))
+    return Prepared(meaning=meaning, graph=graph, names=unique_names(graph))
 
 
 def select(prepared: Prepared, job: Job) -> Selected | Retry:
@@ -164,14 +164,3 @@ def compiled(
     result = run.values["assemble"]
     assert isinstance(result, Compiled)
     return replace(result, retries=run.retries)
-
-
-def _names(graph: Graph) -> dict[int, str]:
-    """Return names that differ: the model file's, with the number where one occurs twice."""
-    fixed = {number: graph.tensors[number].name for number in (*graph.outputs, *graph.inputs)}
-    times = Counter(tensor.name for tensor in graph.tensors.values())
-    names = {}
-    for number, tensor in graph.tensors.items():
-        unique = times[tensor.name] == 1 or fixed.get(number) == tensor.name
-        names[number] = tensor.name if unique else f"{tensor.name}:{number}"
-    return names

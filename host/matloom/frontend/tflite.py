@@ -1,7 +1,6 @@
 """TensorFlow Lite files to graphs."""
 
 import textwrap
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from matloom.frontend.source import read_network
 from matloom.frontend.tensors import FileTensors
 from matloom.frontend.variables import VARIABLE_OPERATORS, Resources
 from matloom.ir.graph import RESHAPES, Array, Graph, Node, Op, Tensor
+from matloom.ir.names import distinct_ends
 from matloom.ir.node_rules import unsupported_reason
 from matloom.ir.verify import verify
 from matloom.kernels.interpreter import interpret
@@ -31,9 +31,9 @@ GRAPH_OPERATORS = frozenset(Op) - {Op.REFERENCE, Op.MATRIX_PRODUCT}
 def load_tflite(source: str | Path | bytes) -> Graph:
     """Return the graph of a TensorFlow Lite file, given its path, its bytes or a packaged name.
 
-    Tensors keep their numbers, and their names unless two inputs or outputs share one. Constants
-    of 4-bit integers become int8. Constants
-    that only say how an operator works (axes, paddings) become its attributes; a bias that is
+    Tensors keep their numbers, and their names unless two inputs or two outputs share one: those
+    get their number after a colon. Constants of 4-bit integers become int8. Constants that only
+    say how an operator works (axes, paddings) become its attributes; a bias that is
     absent is dropped. Operators that the graph does not know, or not in these types, become
     REFERENCE nodes.
 
@@ -132,12 +132,9 @@ class _Reader:
                 for number in (*node.inputs[:-1], *node.outputs):
                     self._use(number)
         variables = self.resources.finish(self.tensors, len(self.known) + 1)
-        for side in (inputs, outputs):
-            names = Counter(self.tensors[number].name for number in side)
-            for number in side:
-                tensor = self.tensors[number]
-                if names[tensor.name] > 1:
-                    self.tensors[number] = replace(tensor, name=f"{tensor.name}:{number}")
+        given = {number: tensor.name for number, tensor in self.tensors.items()}
+        for number, end in distinct_ends(given, (inputs, outputs)).items():
+            self.tensors[number] = replace(self.tensors[number], name=end)
         return Graph(
             name=name,
             inputs=inputs,

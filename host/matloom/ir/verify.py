@@ -61,7 +61,7 @@ def _order(graph: Graph) -> Iterator[str]:
         if number not in known:
             yield f"output {number} must be made by an operator"
     for kind, numbers in (("input", graph.inputs), ("output", graph.outputs)):
-        names = Counter(graph.tensors[number].name for number in numbers)
+        names = Counter(graph.tensors[number].name for number in frozenset(numbers))
         for name, times in names.items():
             if times > 1:
                 yield f"{kind} names must differ, but {name!r} occurs {times} times"

@@ -32,7 +32,7 @@ def describe_state(program: Program) -> list[str]:
 
 
 def _kind(program: Program, variable: VariableInfo) -> str:
-    (info,) = (each for each in program.tensors if each.name == variable.before)
+    (info,) = (each for each in program.tensors if each.key == variable.before)
     shape = "x".join(map(str, info.shape))
     size = math.prod(info.shape) * np.dtype(info.dtype).itemsize
     return f"{info.dtype}[{shape}], {size:,} bytes"
@@ -41,7 +41,7 @@ def _kind(program: Program, variable: VariableInfo) -> str:
 def _reason(program: Program, variable: VariableInfo) -> str:
     """Return why a variable is not in external memory for good."""
     held = {variable.before, variable.after}
-    given = {info.name for info in (*program.inputs, *program.outputs)}
+    given = {info.key for info in (*program.inputs, *program.outputs)}
     if held & given:
         return "an input or output of the network is the same tensor"
     for step in program.steps:

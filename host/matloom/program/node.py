@@ -26,7 +26,7 @@ def tensors_by_name(program: Program) -> dict[str, Tensor]:
         A constant does not lie within the program's host data.
     """
     infos = (*program.tensors, *program.inputs, *program.outputs)
-    tensors = {info.name: _tensor(info) for info in infos}
+    tensors = {info.key: _tensor(info) for info in infos}
     for constant in program.constants:
         tensors[constant.name] = _constant(constant, program.host_data)
     return tensors
@@ -70,7 +70,7 @@ def _tensor(info: TensorInfo) -> Tensor:
         quantisation = Quantisation(
             scale=(info.quantised.scale,), zero_point=(info.quantised.zero_point,)
         )
-    return Tensor(name=info.name, shape=info.shape, dtype=info.dtype, quantisation=quantisation)
+    return Tensor(name=info.key, shape=info.shape, dtype=info.dtype, quantisation=quantisation)
 
 
 def _constant(constant: Constant, host_data: bytes) -> Tensor:

@@ -104,7 +104,7 @@ class Program:
 
     def initial_state(self) -> dict[str, npt.NDArray[Any]]:
         """Return what variables hold before the first call, by name."""
-        infos = {info.name: info for info in self.tensors}
+        infos = {info.key: info for info in self.tensors}
         found = {}
         for variable in self.variables:
             info = infos[variable.before]

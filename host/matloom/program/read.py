@@ -1,6 +1,7 @@
 """Reads a Program file: records of its sections become a Program."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -71,6 +72,8 @@ class _Reader:
         }
         self._texts = self._read_texts()
         self._tensors = [self._tensor(row) for row in self._tables["tensors"]]
+        for row in self._tables["ends"]:
+            self._end(row)
         self._constants = [self._constant(row) for row in self._tables["constants"]]
         self._bindings = [self._binding(row) for row in self._tables["bindings"]]
 
@@ -133,7 +136,7 @@ class _Reader:
 
     def _operand(self, number: int) -> str:
         if number >= 0:
-            return self._info(number).name
+            return self._info(number).key
         if -1 - number >= len(self._constants):
             raise ProgramError(
                 f"an input must be one of {len(self._constants)} constants, not {-1 - number}"
@@ -211,6 +214,13 @@ class _Reader:
             quantised=quantised,
         )
 
+    def _end(self, row: _Row) -> None:
+        """Give a tensor the name that users see, and keep its own."""
+        info, name = self._info(row["tensor"]), self._texts[row["name"]]
+        if name == info.key:
+            raise ProgramError(f"an end must have another name than its tensor's, not {name!r}")
+        self._tensors[row["tensor"]] = replace(info, name=name, unique=info.key)
+
     def _constant(self, row: _Row) -> Constant:
         return Constant(
             name=self._texts[row["name"]],
@@ -225,7 +235,7 @@ class _Reader:
     def _binding(self, row: _Row) -> Binding:
         info = self._info(row["tensor"])
         return Binding(
-            name=info.name,
+            name=info.key,
             region=Region(row["region"]),
             offset=row["offset"],
             shape=info.shape,
@@ -284,7 +294,7 @@ class _Reader:
         return HostStep(
             operator=operator.name,
             inputs=self._numbered(row, "inputs", self._operand),
-            outputs=tuple(info.name for info in self._numbered(row, "outputs", self._info)),
+            outputs=tuple(info.key for info in self._numbered(row, "outputs", self._info)),
             attributes=self._values(operator.name, rows, attributes_of(operator, ATTRIBUTES)),
             reason=self._texts[row["reason"]],
         )
@@ -307,8 +317,8 @@ class _Reader:
         places = self._list(row, "place", self._bindings)
         return VariableInfo(
             name=self._texts[row["name"]],
-            before=self._info(row["before"]).name,
-            after=self._info(row["after"]).name,
+            before=self._info(row["before"]).key,
+            after=self._info(row["after"]).key,
             initial=row["initial"],
             place=places[0] if places else None,
         )

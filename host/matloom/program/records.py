@@ -34,7 +34,7 @@ class Binding:
     Members
     -------
     name:
-        The tensor's name; for inputs and outputs of the network the model file's.
+        The tensor's key.
     region, offset:
         Where its dense bytes begin.
     shape, dtype:
@@ -50,12 +50,26 @@ class Binding:
 
 @dataclass(frozen=True, kw_only=True)
 class TensorInfo:
-    """A tensor of the host: inputs and outputs of the network, and what host steps pass on."""
+    """A tensor of the host: inputs and outputs of the network, and what host steps pass on.
+
+    Members
+    -------
+    name:
+        The model file's for inputs and outputs, which differ on each side: what users see.
+    unique:
+        The program's own name, where another tensor has `name` as well; else empty.
+    """
 
     name: str
     shape: tuple[int, ...]
     dtype: str
     quantised: Quantised | None = None
+    unique: str = ""
+
+    @property
+    def key(self) -> str:
+        """The name by which steps, bindings and variables refer to it: no two are the same."""
+        return self.unique or self.name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +132,7 @@ class EngineStep:
 class HostStep:
     """Run one operator on the host.
 
-    `inputs` and `outputs` are names of tensors, or of constants; `attributes` is what the
+    `inputs` and `outputs` are keys of tensors, or names of constants; `attributes` is what the
     operator's kernel needs, by name; `reason` says why the engine does not run it.
     """
 
@@ -162,7 +176,7 @@ class VariableInfo:
     name:
         The model file's.
     before, after:
-        Names of the tensors that hold it as a call begins and ends, alike in shape and dtype.
+        Keys of the tensors that hold it as a call begins and ends, alike in shape and dtype.
     initial:
         Offset, in the program's host data, of what it holds before the first call.
     place:

@@ -45,8 +45,8 @@ def validate(program: Program) -> None:
     ProgramError
         The first rule that is broken: thing, rule and value.
     """
-    _check_names("tensor", program.tensors)
-    _check_names("constant", program.constants)
+    _check_names("tensor", (info.key for info in program.tensors))
+    _check_names("constant", (constant.name for constant in program.constants))
     _check_sizes(program)
     _check_regions(program)
     check_variables(program)
@@ -64,12 +64,12 @@ def validate(program: Program) -> None:
         raise ProgramError(f"a verdict must be of {', '.join(CHECKS)}, not {verdict.mode!r}")
 
 
-def _check_names(what: str, items: Sequence[TensorInfo | Constant]) -> None:
+def _check_names(what: str, names: Iterable[str]) -> None:
     seen = set()
-    for item in items:
-        if item.name in seen:
-            raise ProgramError(f"{what} names must differ, but {item.name!r} occurs twice")
-        seen.add(item.name)
+    for name in names:
+        if name in seen:
+            raise ProgramError(f"{what} names must differ, but {name!r} occurs twice")
+        seen.add(name)
 
 
 def _size(what: str, item: TensorInfo | Constant) -> int:
@@ -143,7 +143,7 @@ def _binding_end(binding: Binding, region: Region) -> int:
 
 def _tensors(program: Program) -> dict[str, Tensor]:
     """Return tensors and constants by name, each sound by itself."""
-    infos = {info.name: info for info in program.tensors}
+    infos = {info.key: info for info in program.tensors}
     for constant in program.constants:
         info = infos.get(constant.name, constant)
         if (info.shape, info.dtype) != (constant.shape, constant.dtype):
@@ -163,14 +163,14 @@ def _verify(what: str, graph: Graph) -> None:
 
 def _check_order(program: Program) -> None:
     """Check that each step finds its inputs, and that nothing is provided twice."""
-    infos = {info.name: info for info in program.tensors}
+    infos = {info.key: info for info in program.tensors}
     for what, side in (("input", program.inputs), ("output", program.outputs)):
-        _check_names(what, side)
+        _check_names(what, (info.name for info in side))
         for info in side:
-            if infos.get(info.name) != info:
+            if infos.get(info.key) != info:
                 raise ProgramError(f"{what} {info.name!r} must be one of the program's tensors")
     known = {constant.name for constant in program.constants}
-    _provide("an input", (info.name for info in program.inputs), known)
+    _provide("an input", (info.key for info in program.inputs), known)
     _provide("a variable", (variable.before for variable in program.variables), known)
     for number, step in enumerate(program.steps):
         for item in step.inputs:
@@ -181,7 +181,7 @@ def _check_order(program: Program) -> None:
                 )
         made = (item.name if isinstance(item, Binding) else item for item in step.outputs)
         _provide(f"step {number}", made, known)
-    ends = [("output", info.name) for info in program.outputs]
+    ends = [("output", info.key) for info in program.outputs]
     ends += [("variable", variable.after) for variable in program.variables]
     for what, name in ends:
         if name not in known:
@@ -197,7 +197,7 @@ def _provide(what: str, names: Iterable[str], known: set[str]) -> None:
 
 def _check_engine_step(number: int, step: EngineStep, program: Program) -> None:
     name = f"step {number} (engine)"
-    infos = {info.name: info for info in program.tensors}
+    infos = {info.key: info for info in program.tensors}
     for side in (step.inputs, step.outputs):
         for item in side:
             info = infos.get(item.name)

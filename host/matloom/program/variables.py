@@ -23,7 +23,7 @@ def check_variables(program: Program) -> None:
         The first rule that is broken.
     """
     names = set()
-    infos = {info.name: info for info in program.tensors}
+    infos = {info.key: info for info in program.tensors}
     for variable in program.variables:
         if variable.name in names:
             raise ProgramError(f"variable names must differ, but {variable.name!r} occurs twice")
@@ -60,7 +60,7 @@ def _check_places(program: Program) -> None:
     """Check that variables on the device are apart, in region ARENA, and none of the host's."""
     spans = []
     size = program.region_bytes.get(Region.ARENA, 0)
-    crossing = {info.name for info in (*program.inputs, *program.outputs)}
+    crossing = {info.key for info in (*program.inputs, *program.outputs)}
     for step in program.steps:
         if not isinstance(step, EngineStep):
             crossing.update((*step.inputs, *step.outputs))

@@ -112,7 +112,7 @@ class _Writer:
         self.rows: dict[str, list[_Row]] = {name: [] for name in BY_NAME}
         self._strings = bytearray()
         self._texts: dict[str, int] = {}
-        self._tensors = {info.name: at for at, info in enumerate(program.tensors)}
+        self._tensors = {info.key: at for at, info in enumerate(program.tensors)}
         self._operands = {item.name: -1 - at for at, item in enumerate(program.constants)}
         self._operands = {**self._tensors, **self._operands}
         self._network(program)
@@ -121,6 +121,9 @@ class _Writer:
             self.rows["configuration"].append(self._value(attribute, value))
         for info in program.tensors:
             self._tensor(info)
+        self.rows["ends"] = [
+            (at, self._text(info.name)) for at, info in enumerate(program.tensors) if info.unique
+        ]
         for constant in program.constants:
             self._constant(constant)
         for step in program.steps:
@@ -161,7 +164,7 @@ class _Writer:
 
     def _network(self, program: Program) -> None:
         inputs, outputs = (
-            self._list("integers", [self._tensors[info.name] for info in side])
+            self._list("integers", [self._tensors[info.key] for info in side])
             for side in (program.inputs, program.outputs)
         )
         sizes = [program.region_bytes.get(region, 0) for region in Region]
@@ -173,7 +176,7 @@ class _Writer:
         kept = info.quantised
         scale, zero = (0.0, 0) if kept is None else (kept.scale, kept.zero_point)
         dtype = DTYPES.index(info.dtype)
-        row = (self._text(info.name), dtype, *shape, scale, zero, int(kept is not None))
+        row = (self._text(info.key), dtype, *shape, scale, zero, int(kept is not None))
         self.rows["tensors"].append(row)
 
     def _constant(self, constant: Constant) -> None:

@@ -10,6 +10,7 @@ from matloom.arch.machine import Machine
 from matloom.arch.numerics import Rounding, short_multiplier
 from matloom.ir.attributes import Activation
 from matloom.ir.graph import Array, Graph, Node, Op, Tensor
+from matloom.ir.names import derived_name
 from matloom.ir.scales import activation_range, channel_multipliers, sums_are_wide
 from matloom.select.requantisation import Requantisation
 
@@ -26,7 +27,7 @@ def source_name(graph: Graph, node: Node, number: int, names: Mapping[int, str])
     """Return the name of an input's buffer: a broadcast constant has one for each shape."""
     tensor, shape = graph.tensors[number], graph.tensors[node.outputs[0]].shape
     if node.op in BROADCASTING and tensor.data is not None and tensor.shape != shape:
-        return f"{names[number]} as {shape}"
+        return derived_name(names[number], f"as {shape}")
     return names[number]
 
 
@@ -95,6 +96,10 @@ class Context:
         """Bytes of a row of the output, or all of them where it has no rows."""
         shape, size = self.output.shape, self.output.size_bytes
         return size // (shape[0] * shape[1]) if len(shape) == 4 else size
+
+    def derived(self, what: str) -> str:
+        """Return the name of a buffer between the node's stages."""
+        return derived_name(self.results[0], what)
 
     def constant(self, index: int) -> Array:
         """Return the data of an input; raise `Unsupported` where it is computed."""

@@ -128,7 +128,7 @@ def subtract(context: Context) -> tuple[Stage, ...]:
     first, second = (tensor.zero_point for tensor in context.inputs)
     if not _odd(scales.inputs[1], scales.left_shift, second):
         raise Unsupported("its second input at this scale rounds halves")
-    negated = f"{context.results[0]} negated"
+    negated = context.derived("negated")
     size, tile_unit = context.output.size, context.tile_unit
     if context.inputs[1].data is None and context.inputs[1].size < size:
         size = tile_unit = context.inputs[1].size
@@ -210,14 +210,14 @@ def above_zero(context: Context, scale: Multiplier) -> VectorStage:
     """Return the first input where it is above its zero point, scaled; else the zero point."""
     zero, output = context.inputs[0].zero_point, context.output.zero_point
     kept = replace(context.result(*scale, Activation.NONE), low=output)
-    return _requantised(context, zero, kept, f"{context.results[0]} above")
+    return _requantised(context, zero, kept, context.derived("above"))
 
 
 def below_zero(context: Context) -> VectorStage:
     """Return the first input where it is below its zero point, else that, not scaled."""
     zero = context.inputs[0].zero_point
     kept = Requantisation(multiplier=SAME[0], shift=SAME[1], zero=0, low=-128, high=zero)
-    return _requantised(context, 0, kept, f"{context.results[0]} below")
+    return _requantised(context, 0, kept, context.derived("below"))
 
 
 def leaky_relu(context: Context) -> Stage | tuple[Stage, ...]:
@@ -232,6 +232,6 @@ def leaky_relu(context: Context) -> Stage | tuple[Stage, ...]:
     above, below = leaky_scales(context.graph, context.node)
     zero, output = context.inputs[0].zero_point, context.output.zero_point
     kept = replace(context.result(*below, Activation.NONE), high=output)
-    negative = _requantised(context, zero, kept, f"{context.results[0]} below")
+    negative = _requantised(context, zero, kept, context.derived("below"))
     positive = above_zero(context, above)
     return positive, negative, halves(context, positive, negative)

@@ -14,6 +14,7 @@ import numpy as np
 
 from matloom.arch.isa import Opcode, largest
 from matloom.arch.machine import Machine
+from matloom.ir.names import derived_name
 from matloom.select.row_folding import RowFolding
 from matloom.select.stage import ArrayStage
 from matloom.select.window import Window
@@ -68,7 +69,7 @@ def fastest(
         rows = _interleave(window, tensor, 1 << spread, zero)
         if rows is not None and rows.size <= config.spad_bytes // 4:
             other, thick = rearranged(window, filters, rows)
-            stage = make(other, thick, f"{stages[0].name}: rows of {tensor}")
+            stage = make(other, thick, derived_name(tensor, f"rows for {stages[0].name}"))
             stages.append(replace(stage, macs=stages[0].macs, row_folding=rows))
     best = min(stages, key=lambda stage: _cycles(stage, machine))
     return best if _cycles(best, machine) <= _WORTH * _cycles(stages[0], machine) else stages[0]

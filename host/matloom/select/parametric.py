@@ -18,7 +18,7 @@ def parametric_relu(context: Context) -> tuple[Stage, ...]:
     above, below = prelu_scales(context.graph, context.node)
     scale = context.result(*below, Activation.NONE)
     positive, negative = above_zero(context, above), below_zero(context)
-    target = f"{context.results[0]} below, scaled"
+    target = context.derived("below, scaled")
     data, slopes = context.inputs
     factors = channel_factors(context, 1)
     scaled: Stage

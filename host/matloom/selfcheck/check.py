@@ -109,7 +109,7 @@ class _Check:
         for variable in self.program.variables:
             self._compare(variable.after, known[variable.after], exact=False, where=where)
         for info in self.program.outputs:
-            self._compare(info.name, known[info.name], exact=False, where=where)
+            self._compare(info.key, known[info.key], exact=False, where=where)
 
     def buffers(self) -> int:
         """Check single command buffers; return their multiply-accumulates."""

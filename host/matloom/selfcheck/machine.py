@@ -34,7 +34,7 @@ class Machine:
         self.refusal = ""
         self._host = self._host_steps()
         self.constants = self._host.constants
-        self._tensors = {info.name: info for info in program.tensors}
+        self._tensors = {info.key: info for info in program.tensors}
 
     def _host_steps(self) -> HostSteps:
         try:

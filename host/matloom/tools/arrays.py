@@ -1,14 +1,16 @@
-"""Reads arrays by name from an .npz file, and believes nothing that it says."""
+"""Arrays by name in .npz files: written under any name, read without trust in what they say."""
 
 import math
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
 from matloom.ir.graph import Array
 
-__all__ = ["ARRAYS_LIMIT", "read_arrays"]
+__all__ = ["ARRAYS_LIMIT", "read_arrays", "write_arrays"]
 
 #: The maximum of bytes of all arrays together.
 ARRAYS_LIMIT = 1 << 28
@@ -43,6 +45,18 @@ def read_arrays(option: str, source: Path) -> dict[str, Array]:
     # Archives and headers that are damaged raise almost anything: zlib.error, NotImplementedError.
     except Exception as error:
         raise ValueError(f"{option} must be an .npz file, not {str(source)!r}: {error}") from None
+
+
+def write_arrays(target: IO[bytes], arrays: Mapping[str, Array]) -> None:
+    """Write arrays by name as an .npz file.
+
+    `numpy.savez` takes names as keywords, and so loses or refuses arrays that are called ``file``
+    or ``allow_pickle``.
+    """
+    with zipfile.ZipFile(target, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
 
 
 def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Array:

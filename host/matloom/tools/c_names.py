@@ -61,5 +61,5 @@ def buffer_names(program: Program, name: str) -> dict[str, str]:
         while word in taken:
             word, again = f"{plain}_{again}", again + 1
         taken.add(word)
-        found[info.name] = f"{name}_{word}"
+        found[info.key] = f"{name}_{word}"
     return found

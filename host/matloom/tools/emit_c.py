@@ -50,15 +50,15 @@ def emit_c(program: Program, name: str) -> tuple[str, str]:
 
 
 def _source(program: Program, name: str, buffers: dict[str, str], calls: list[str]) -> str:
-    data, ends = program.to_bytes(), {info.name for info in (*program.inputs, *program.outputs)}
+    data, ends = program.to_bytes(), {info.key for info in (*program.inputs, *program.outputs)}
     rows = [data[at : at + _BYTES_A_LINE] for at in range(0, len(data), _BYTES_A_LINE)]
     lines = [f'#include "{name}.h"', "", '#include "matloom_kernels.h"', ""]
     lines.append(f"static _Alignas(64) const uint8_t file[{len(data)}] = {{")
     lines += [f"    {','.join(map(str, row))}," for row in rows]
     lines += ["};", "", "/* Tensors, and their buffers by number. */"]
     for info in program.tensors:
-        kind = "" if info.name in ends else "static "
-        lines.append(f"{kind}_Alignas(16) {declaration(info, buffers[info.name])};")
+        kind = "" if info.key in ends else "static "
+        lines.append(f"{kind}_Alignas(16) {declaration(info, buffers[info.key])};")
     lines += [
         f"static void* const tensors[] = {{{', '.join(buffers.values())}}};",
         "static struct matloom_program program;",
@@ -92,7 +92,7 @@ def _calls(program: Program, buffers: dict[str, str]) -> list[str]:
     tensors = tensors_by_name(program)
     numbers = {constant.name: at for at, constant in enumerate(program.constants)}
     places = {name: f"matloom_program_constant(of, {at}u)" for name, at in numbers.items()}
-    made = {info.name for info in program.outputs} & set(numbers)
+    made = {info.key for info in program.outputs} & set(numbers)
     if made:
         raise EmitError(
             f"a network in C must compute its outputs, and {', '.join(made)} is a constant"

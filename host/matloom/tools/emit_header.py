@@ -86,8 +86,8 @@ def header(program: Program, name: str, buffers: dict[str, str], sources: tuple[
     roles: dict[str, list[str]] = {}
     for kind, infos in (("input", program.inputs), ("output", program.outputs)):
         for place, info in enumerate(infos):
-            roles.setdefault(buffers[info.name], []).append(f"{kind} {place}")
-    ends = {buffers[info.name]: info for info in (*program.inputs, *program.outputs)}
+            roles.setdefault(buffers[info.key], []).append(f"{kind} {place}")
+    ends = {buffers[info.key]: info for info in (*program.inputs, *program.outputs)}
     parts += [_tensor(" and ".join(roles[name]), info, name) for name, info in ends.items()]
     parts.append(_FUNCTIONS.format(name=name, NAME=name.upper()))
     return "\n\n".join(filter(None, parts)) + "\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n"
@@ -154,5 +154,5 @@ def _formula(program: Program, buffers: dict[str, str]) -> str:
     """Return how real numbers become those of inputs and outputs, where any is quantised."""
     for info in (*program.inputs, *program.outputs):
         if info.quantised:
-            return _NUMBERS.format(X=buffers[info.name].upper())
+            return _NUMBERS.format(X=buffers[info.key].upper())
     return ""

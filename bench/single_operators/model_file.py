@@ -1,0 +1,150 @@
+"""TensorFlow Lite files from plain descriptions, with whatever a file may hold and tools write."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import flatbuffers
+import numpy as np
+from numpy.typing import NDArray
+from tflite_micro.python.tflite_micro.runtime import schema_fb as schema
+
+__all__ = ["FileNetwork", "FileOperator", "FileTensor", "write_file"]
+
+#: A tensor of fewer bytes never lies outside the flatbuffer.
+_ALIGNMENT = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileTensor:
+    """A tensor of a file.
+
+    Members
+    -------
+    dtype:
+        As the file's schema has it, in small letters: ``int4`` as well, two values a byte.
+    data:
+        A constant's values; None for what is computed or given.
+    scales, zeros, axis:
+        As written, whether they fit each other or not; no table of quantisation without scales.
+    """
+
+    name: str | None = None
+    shape: tuple[int, ...] = ()
+    dtype: str = "int8"
+    data: NDArray[Any] | None = field(default=None, repr=False)
+    scales: tuple[float, ...] = ()
+    zeros: tuple[int, ...] = ()
+    axis: int = 0
+    variable: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileOperator:
+    """An operator by its name in the schema; `options` are a table's name and its fields."""
+
+    name: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    options: tuple[str, dict[str, Any]] | None = None
+    version: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileNetwork:
+    """A file's one subgraph; `outside` puts constants behind the flatbuffer, as quantisers do."""
+
+    tensors: tuple[FileTensor, ...]
+    operators: tuple[FileOperator, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    outside: bool = False
+
+
+def write_file(network: FileNetwork) -> bytes:
+    """Return the bytes of a file."""
+    model = schema.ModelT()
+    model.version, model.description = 3, "one operator"
+    graph = schema.SubGraphT()
+    model.subgraphs, model.buffers, model.operatorCodes = [graph], [schema.BufferT()], []
+    graph.tensors, graph.operators, graph.name = [], [], "main"
+    graph.inputs, graph.outputs = (
+        np.array(side, np.int32) for side in (network.inputs, network.outputs)
+    )
+    held = [_tensor(model, graph, tensor) for tensor in network.tensors]
+    for operator in network.operators:
+        _operator(model, graph, operator)
+    if not network.outside:
+        return _packed(model)
+    return _with_data_outside(model, [(buffer, raw) for buffer, raw in held if raw])
+
+
+def _packed(model: Any) -> bytes:
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
+
+
+def _with_data_outside(model: Any, held: list[tuple[Any, bytes]]) -> bytes:
+    """Return a file whose buffers lie behind it: packed twice, for their offsets' sake."""
+    for buffer, raw in held:
+        # Any offset but 0 and 1, which mean inside.
+        buffer.data, buffer.offset, buffer.size = None, 2, len(raw)
+    end = len(_packed(model))
+    for buffer, raw in held:
+        buffer.offset = -(-end // _ALIGNMENT) * _ALIGNMENT
+        end = buffer.offset + len(raw)
+    content = bytearray(_packed(model))
+    for buffer, raw in held:
+        content.extend(bytes(buffer.offset - len(content)))
+        content.extend(raw)
+    return bytes(content)
+
+
+def _tensor(model: Any, graph: Any, given: FileTensor) -> tuple[Any, bytes]:
+    """Append a tensor and its buffer; return the buffer and its bytes."""
+    tensor, buffer = schema.TensorT(), schema.BufferT()
+    tensor.name, tensor.shape = given.name, np.array(given.shape, np.int32)
+    tensor.type, tensor.isVariable = getattr(schema.TensorType, given.dtype.upper()), given.variable
+    tensor.buffer, tensor.hasRank = len(model.buffers), True
+    if given.scales or given.zeros:
+        table = schema.QuantizationParametersT()
+        table.scale = np.array(given.scales, np.float32)
+        table.zeroPoint = np.array(given.zeros, np.int64)
+        table.quantizedDimension = given.axis
+        tensor.quantization = table
+    raw = b"" if given.data is None else _bytes(given)
+    if raw:
+        buffer.data = np.frombuffer(raw, np.uint8)
+    model.buffers.append(buffer)
+    graph.tensors.append(tensor)
+    return buffer, raw
+
+
+def _bytes(tensor: FileTensor) -> bytes:
+    assert tensor.data is not None
+    if tensor.dtype != "int4":
+        return np.ascontiguousarray(tensor.data).tobytes()
+    nibbles = tensor.data.astype(np.uint8).reshape(-1) & 15
+    pairs = np.pad(nibbles, (0, nibbles.size % 2)).reshape(-1, 2)
+    return (pairs[:, 0] | pairs[:, 1] << 4).astype(np.uint8).tobytes()
+
+
+def _operator(model: Any, graph: Any, given: FileOperator) -> None:
+    code, operator = schema.OperatorCodeT(), schema.OperatorT()
+    code.builtinCode = getattr(schema.BuiltinOperator, given.name)
+    code.deprecatedBuiltinCode, code.version = min(code.builtinCode, 127), given.version
+    operator.opcodeIndex = len(model.operatorCodes)
+    operator.inputs, operator.outputs = (
+        np.array(side, np.int32) for side in (given.inputs, given.outputs)
+    )
+    if given.options is not None:
+        kind, fields = given.options
+        table = getattr(schema, f"{kind}T")()
+        for name, value in fields.items():
+            if not hasattr(table, name):
+                raise ValueError(f"{kind} must have the field {name}")
+            setattr(table, name, np.array(value, np.int32) if isinstance(value, tuple) else value)
+        operator.builtinOptions = table
+        operator.builtinOptionsType = getattr(schema.BuiltinOptions, kind)
+    model.operatorCodes.append(code)
+    graph.operators.append(operator)

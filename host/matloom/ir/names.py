@@ -1,0 +1,67 @@
+"""Names that differ, for tensors whose names in a model file need not."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+
+from matloom.ir.graph import Graph
+
+__all__ = ["DERIVED", "derived_name", "distinct_ends", "unique_name", "unique_names"]
+
+#: Between a tensor's name and what the compiler derives from the tensor; in no unique name.
+DERIVED = " | "
+
+
+def derived_name(name: str, what: str) -> str:
+    """Return the name of a buffer that is derived from a tensor with a unique name."""
+    return f"{name}{DERIVED}{what}"
+
+
+def unique_name(name: str, number: int, taken: Collection[str]) -> str:
+    """Return a name that is not taken: the given one, with a number appended where it must be."""
+    while name in taken:
+        name = f"{name}:{number}"
+    return name
+
+
+def unique_names(graph: Graph) -> dict[int, str]:
+    """Return a name for each tensor of a graph, all of them different.
+
+    A name that occurs once stays. Of several tensors that share one, the first input keeps it, or
+    the first output where no input has it; the others get their number after a colon.
+    """
+    plain = {number: tensor.name.replace(DERIVED, "_") for number, tensor in graph.tensors.items()}
+    times = Counter(plain.values())
+    owners: dict[str, int] = {}
+    for number in (*graph.inputs, *graph.outputs):
+        owners.setdefault(plain[number], number)
+    taken = set(times)
+    found = {}
+    for number, name in plain.items():
+        if times[name] > 1 and owners.get(name) != number:
+            name = unique_name(name, number, taken)
+            taken.add(name)
+        found[number] = name
+    return found
+
+
+def distinct_ends(names: Mapping[int, str], sides: Iterable[Iterable[int]]) -> dict[int, str]:
+    """Return the names of a network's inputs and outputs by number, different on each side.
+
+    Parameters
+    ----------
+    names:
+        The file's names of all tensors.
+    sides:
+        The numbers of the inputs, and those of the outputs. Tensors that share their name with
+        another of the same side get their number after a colon.
+    """
+    sides = [frozenset(side) for side in sides]
+    taken = set(names.values())
+    found = {number: names[number] for side in sides for number in side}
+    for side in sides:
+        times = Counter(found[number] for number in side)
+        for number in sorted(side):
+            if times[found[number]] > 1:
+                found[number] = unique_name(found[number], number, taken)
+                taken.add(found[number])
+    return found
