@@ -50,7 +50,7 @@ def network_files(program: Program, name: str) -> dict[str, str]:
     source, header = emit_c(program, name)
     buffers = buffer_names(program, name)
     ends = (program.inputs or program.outputs, program.outputs)
-    first, result = (buffers[infos[0].name] for infos in ends)
+    first, result = (buffers[infos[0].key] for infos in ends)
     words = {
         "NETWORK": name,
         "MACRO": name.upper(),

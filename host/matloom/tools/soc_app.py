@@ -50,8 +50,8 @@ def network_image(program: Program, main: Path = MEASURE) -> bytes:
         words = {
             "HEADER": f'"{_NAME}.h"',
             "NETWORK": _NAME,
-            "INPUT": buffers[program.inputs[0].name],
-            "OUTPUT": buffers[program.outputs[0].name],
+            "INPUT": buffers[program.inputs[0].key],
+            "OUTPUT": buffers[program.outputs[0].key],
         }
         # Definitions for this file alone: they are words of the driver's, too.
         application = Path(scratch) / "application.c"
