@@ -35,7 +35,7 @@ DEVICE = click.option(
     "--device",
     default="rtl",
     show_default=True,
-    help="rtl, netlist, model, uart:PORT[@BAUD] or uio:[UIO[,DMABUF]].",
+    help="rtl, netlist, model, fast, uart:PORT[@BAUD] or uio:[UIO[,DMABUF]].",
 )
 _PRECISION = click.option(
     "--precision",

@@ -19,21 +19,22 @@ __all__ = ["FastTransport"]
 class FastTransport(ModelTransport):
     """Registers and external memory of the functional model, without its engine.
 
-    A start computes what the command buffer computes, by the NumPy kernels of the operators
-    between what the step reads and what it makes; no instruction is executed. Everything around
-    a step is as on the model: external memory, variables in it, several programs, steps of the
-    host. Kernels and instructions give the same bytes, which is what the check of a compilation
-    shows (`Program.verdict`). Counters read as zero, so reports have the predicted cycles.
+    A start computes what a session's command buffer computes, by the NumPy kernels of the
+    operators between what the step reads and what it makes; no instruction of it is executed.
+    Everything around a step is as on the model: external memory, variables in it, several
+    programs, steps of the host; so are command buffers that are no session's. Kernels and
+    instructions give the same bytes, which is what the check of a compilation shows
+    (`Program.verdict`). Counters read as zero, so reports have the predicted cycles.
 
     Errors
     ------
     DeviceError
-        A program without its network, or a start before any program was learnt.
+        A program that was read from a file, which has no operators.
     """
 
     def __init__(self, config: Config, memory_bytes: int = 1 << 24) -> None:
         super().__init__(config, memory_bytes)
-        self._steps: dict[int, EngineStep] = {}
+        self._steps: dict[tuple[int, int], EngineStep] = {}
         self._definition: Definition | None = None
         self._numbers: Mapping[str, int] = {}
 
@@ -51,12 +52,13 @@ class FastTransport(ModelTransport):
             if isinstance(step, EngineStep):
                 for buffer in (step, step.repeat):
                     if buffer is not None:
-                        self._steps[buffer.command_offset] = step
+                        self._steps[buffer.command_offset, buffer.command_bytes] = step
 
     def _execute(self) -> None:
-        step = self._steps.get(self._get("COMMAND_OFFSET"))
+        step = self._steps.get((self._get("COMMAND_OFFSET"), self._get("COMMAND_BYTES")))
         if step is None or self._definition is None:
-            raise DeviceError("device 'fast' runs the programs of sessions alone, not other bytes")
+            super()._execute()
+            return
         self.engine.executed = 0
         inputs = {self._numbers[item.name]: self._read(item) for item in step.inputs}
         self._definition.start(inputs)

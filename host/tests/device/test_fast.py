@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 import matloom
+from matloom.arch.isa import Region
 from matloom.arch.numerics import LARGEST_LIMBS, from_limbs, to_limbs
 from matloom.data.digits import NETWORK
-from matloom.device.errors import DeviceError
-from matloom.program import Program, Verdict
+from matloom.device.errors import DeviceError, DeviceFault
+from matloom.program import EngineStep, Program, Verdict
 from matloom.program.verdict import equality
 from matloom.report import make_report
 from matloom.testing.random_network import Size, random_network
@@ -52,7 +53,7 @@ def test_no_instruction_is_executed():
     driver = matloom.open_device("fast", "nano")
     session = matloom.load(program, driver)
     wanted = session.run(given)
-    driver.write_region(0, 0, empty.image)
+    driver.write_region(Region.PROGRAM, 0, empty.image)
     for name, array in session.run(given).items():
         np.testing.assert_array_equal(array, wanted[name])
     assert session.report().counters["instructions"] == 0
@@ -106,11 +107,17 @@ def test_a_program_file_has_no_operators(tmp_path):
     assert Program.load(path).origin is None
 
 
-def test_bytes_of_nobody_are_no_program():
-    driver = matloom.open_device("fast", "nano")
-    driver.allocate({0: 4096})
-    with pytest.raises(DeviceError, match="runs the programs of sessions alone, not other bytes"):
-        driver.run(0, 64)
+def test_commands_of_no_session_are_executed():
+    program = matloom.compile(NETWORK, "nano")
+    for name in ("fast", "model"):
+        driver = matloom.open_device(name, "nano")
+        driver.allocate(program.region_bytes)
+        driver.write_region(Region.PROGRAM, 0, program.image)
+        (step,) = (each for each in program.steps if isinstance(each, EngineStep))
+        counters = driver.run(step.command_offset, step.command_bytes)
+        assert counters.values["instructions"] > 10
+        with pytest.raises(DeviceFault, match="COMMAND_RANGE"):
+            driver.run(0, 0)
 
 
 def test_sessions_take_turns():
