@@ -15,6 +15,7 @@ _HOMES = {
     "Program": "matloom.program",
     "Session": "matloom.runtime",
     "compile": "matloom.runtime",
+    "evaluate": "matloom.tools.evaluate",
     "load": "matloom.runtime",
     "open_device": "matloom.device.open",
     "precision_report": "matloom.tools.precision",

@@ -7,12 +7,13 @@ from typing import cast
 
 import click
 
-from matloom.cli import boards, chips, firmware, fitting, lines, networks, programs, verify
+from matloom.cli import accuracy, boards, chips, firmware, fitting, lines, networks, programs, verify
 from matloom.cli.complaints import complaint
 from matloom.cli.group import cli
 
 __all__ = [
     "USER_ERRORS",
+    "accuracy",
     "boards",
     "chips",
     "cli",

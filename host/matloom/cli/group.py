@@ -11,7 +11,17 @@ __all__ = ["SECTIONS", "Verb", "cli"]
 
 #: Sections of `matloom --help`, and their verbs in the order of use.
 SECTIONS = {
-    "Networks": ("demo", "explain", "run", "profile", "compile", "compare", "precision", "disasm"),
+    "Networks": (
+        "demo",
+        "explain",
+        "run",
+        "evaluate",
+        "profile",
+        "compile",
+        "compare",
+        "precision",
+        "disasm",
+    ),
     "Chips": ("generate", "package-ip", "simulate-link"),
     "Boards": ("fit", "build", "program", "check-board", "boot", "firmware", "simulate-board"),
     "Verification": ("verify", "bench"),

@@ -10,7 +10,7 @@ import numpy as np
 
 from matloom.ir.graph import Array
 
-__all__ = ["ARRAYS_LIMIT", "read_arrays", "write_arrays"]
+__all__ = ["ARRAYS_LIMIT", "read_arrays", "read_single", "write_arrays"]
 
 #: The maximum of bytes of all arrays together.
 ARRAYS_LIMIT = 1 << 28
@@ -57,6 +57,19 @@ def write_arrays(target: IO[bytes], arrays: Mapping[str, Array]) -> None:
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
+
+
+def read_single(option: str, source: Path) -> Array:
+    """Return the array of an .npy file; raises ValueError as `read_arrays` does."""
+    try:
+        if source.stat().st_size > ARRAYS_LIMIT:
+            raise ValueError(f"it must have at most {ARRAYS_LIMIT} bytes")
+        found: Array = np.load(source, allow_pickle=False)
+    except Exception as error:
+        raise ValueError(f"{option} must be an .npy file, not {str(source)!r}: {error}") from None
+    if not isinstance(found, np.ndarray):
+        raise ValueError(f"{option} must be an .npy file, not {str(source)!r}: it is an archive")
+    return found
 
 
 def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Array:

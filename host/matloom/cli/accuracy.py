@@ -1,0 +1,104 @@
+"""Verbs of labelled samples: evaluate."""
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from matloom.cli.group import cli
+from matloom.cli.options import NETWORK, Compilation, compilation, console, require_place
+from matloom.cli.programs import program_of
+
+#: Seconds before the first line on samples that are done, and between two of them.
+_PATIENCE, _INTERVAL = 2.0, 5.0
+
+
+@cli.command(
+    examples=(
+        "matloom evaluate net.tflite --input test.npz --labels y",
+        "matloom evaluate net.tflite --input test.npz --labels labels.csv:class --metric top5",
+        "matloom evaluate net.tflite --input x.npy --labels y.npy --device rtl --first 20",
+    ),
+)
+@NETWORK
+@click.option(
+    "--input",
+    "source",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="An .npz of arrays named like the inputs, or x; or an .npy of the only input.",
+)
+@click.option(
+    "--labels",
+    required=True,
+    metavar="NAME|FILE.npy|FILE.csv[:COLUMN]",
+    help="An array of --input, or a file: classes from 0 on, or numbers for mse and mae.",
+)
+@click.option(
+    "--metric",
+    default="top1",
+    show_default=True,
+    metavar="top1|topK|auc|mse|mae",
+    help="What is counted.",
+)
+@click.option("--output", metavar="NAME", help="The output, where there are several.")
+@click.option("--first", type=click.IntRange(1), metavar="N", help="Take the first N samples.")
+@click.option(
+    "--device",
+    default="fast",
+    show_default=True,
+    help="fast, model, rtl, netlist, uart:PORT[@BAUD] or uio:[UIO[,DMABUF]].",
+)
+@compilation()
+@click.option("--report", type=click.Path(path_type=Path), help="Write it all as JSON.")
+def evaluate(
+    network: Path,
+    source: Path,
+    how: Compilation,
+    report: Path | None,
+    first: int | None,
+    **choice: Any,
+) -> None:
+    """Measure the accuracy of NET on labelled samples.
+
+    The metric with its 95 % interval, a table of classes, and cycles a sample. Device fast takes
+    the operators' kernels in place of the program, and predicted cycles.
+    """
+    from matloom.tools.arrays import read_arrays, read_single
+    from matloom.tools.evaluate import evaluate as measure
+    from matloom.tools.labels import read_labels
+    from matloom.tools.metrics import metric_rank
+
+    metric_rank(choice["metric"])
+    require_place("--report", report)
+    single = source.suffix == ".npy"
+    arrays = {"x": read_single("--input", source)} if single else read_arrays("--input", source)
+    labels = read_labels(choice.pop("labels"), arrays)
+    program = program_of(network, how)
+    made = measure(program, arrays, labels, progress=_progress(), first=first, **choice)
+    if report is not None:
+        report.write_text(made.to_json())
+    for item in (made.table(), *made.lines()):
+        if item is not None:
+            console().print(item)
+
+
+def _progress() -> Callable[[int, int], None]:
+    """Return what says now and then on stderr how many samples are done."""
+    started = time.monotonic()
+    due = started + _PATIENCE
+
+    def say(done: int, samples: int) -> None:
+        nonlocal due
+        now = time.monotonic()
+        if now >= due and done < samples:
+            due = now + _INTERVAL
+            spent = now - started
+            left = spent / done * (samples - done)
+            line = f"{done:,} of {samples:,} samples, {spent:.0f} s, about {left:.0f} s left"
+            click.echo(line, file=sys.stderr)
+
+    return say

@@ -1,0 +1,206 @@
+"""Runs a network on labelled samples, and says how often it is right and what a sample costs."""
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from matloom.device.driver import Driver
+from matloom.errors import UserError, did_you_mean
+from matloom.ir.graph import Array, Graph, Op
+from matloom.program import HostStep, Program, TensorInfo
+from matloom.program.quantise import dequantise
+from matloom.report import Report
+from matloom.runtime import load
+from matloom.session import Session
+from matloom.tools.evaluation import ClassResult, Evaluation
+from matloom.tools.metrics import confusion, metric_rank, scored
+from matloom.tools.samples import Samples, network_samples
+
+__all__ = ["evaluate"]
+
+
+def evaluate(
+    model: str | Path | Graph | Program,
+    inputs: Array | Mapping[str, Array],
+    labels: npt.ArrayLike,
+    metric: str = "top1",
+    *,
+    output: str | None = None,
+    device: str | Driver = "fast",
+    first: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    **options: Any,
+) -> Evaluation:
+    """Return how right a network is on labelled samples.
+
+    Samples do not know of each other: what the network remembers is forgotten before each.
+
+    Parameters
+    ----------
+    model, device, options:
+        As `matloom.load` takes them. Device ``"fast"`` takes the operators' kernels in place of
+        the program, and predicted cycles.
+    inputs:
+        An array for each input by name, with samples along a leading axis of their own, or along
+        the model's batch; one array for an only input. Floats are quantised by the input's scale.
+    labels:
+        Of each sample, or of each row of a batch: the class, or for errors the real numbers.
+    metric:
+        ``"top1"``, or ``"topK"`` of any K; ``"auc"``, of labels 0 and 1 and an output of one or
+        two elements; ``"mse"`` or ``"mae"``, between real numbers. Of equal elements the first is
+        the largest.
+    output:
+        The name of the output; may be left out where there is one.
+    first:
+        Take so many samples; all where None.
+    progress:
+        Called with the samples that are done, and all.
+
+    Errors
+    ------
+    UserError
+        Inputs or labels do not fit the network, the metric, or each other.
+    """
+    metric_rank(metric)
+    with load(model, device, **options) as session:
+        info = _output(session.program, output)
+        samples = network_samples(session.program.inputs, inputs)
+        expected = _labels(np.asarray(labels), metric, info, len(samples))
+        wanted = len(samples) if first is None else min(first, len(samples))
+        started = time.perf_counter()
+        results, reports = _run(session, samples, info, wanted, progress)
+        seconds = time.perf_counter() - started
+    expected = expected[: len(expected) // len(samples) * wanted]
+    made = _evaluation(metric, results.reshape(len(expected), -1), expected, reports)
+    return replace(made, output=info.name, seconds=round(seconds, 3), conversions=samples.notes)
+
+
+def _evaluation(metric: str, results: Array, expected: Array, reports: list[Report]) -> Evaluation:
+    """Return the evaluation of outputs, (rows, elements), and of a report for each sample."""
+    score, last = scored(metric, results, expected), reports[-1]
+    pairs = None if metric_rank(metric) is None else confusion(results, expected)
+    return Evaluation(
+        network=last.network,
+        device=last.device,
+        config_digest=last.config_digest,
+        samples=len(reports),
+        metric=metric,
+        value=score.value,
+        low=score.low,
+        high=score.high,
+        interval=score.method,
+        cycles=statistics.median_low([each.cycles for each in reports]),
+        cycles_first=reports[0].cycles,
+        cycles_source=last.cycles_source,
+        computed_by=last.computed_by,
+        equality=last.equality,
+        classes=() if pairs is None else _classes(pairs),
+        confusion=() if pairs is None else tuple(map(tuple, pairs.tolist())),
+    )
+
+
+def _run(
+    session: Session,
+    samples: Samples,
+    info: TensorInfo,
+    wanted: int,
+    progress: Callable[[int, int], None] | None,
+) -> tuple[Array, list[Report]]:
+    """Return the output of the samples that are wanted in real numbers, and a report of each."""
+    opaque = (step for step in session.program.steps if isinstance(step, HostStep))
+    remembers = session.program.variables or any(step.operator == Op.REFERENCE for step in opaque)
+    results, reports = [], []
+    for number in range(wanted):
+        if number and remembers:
+            session.reset()
+        results.append(session.run(samples.sample(number))[info.name])
+        reports.append(session.report())
+        if progress is not None:
+            progress(number + 1, wanted)
+    return dequantise(info, np.stack(results)), reports
+
+
+def _output(program: Program, name: str | None) -> TensorInfo:
+    """Return the output that is evaluated."""
+    infos = {info.name: info for info in program.outputs}
+    if name is None and len(infos) == 1:
+        return program.outputs[0]
+    names = ", ".join(infos)
+    if name is None:
+        raise UserError(
+            f"an output must be named, of {names}", hint="name it with --output, or output="
+        )
+    if name not in infos:
+        raise UserError(
+            f"{program.name} has no output {name!r}, but {names}", hint=did_you_mean(name, infos)
+        )
+    return infos[name]
+
+
+def _elements(info: TensorInfo) -> int:
+    """Return the classes of an output: what its last axis has."""
+    return info.shape[-1] if info.shape else 1
+
+
+def _labels(labels: Array, metric: str, info: TensorInfo, samples: int) -> Array:
+    """Return labels as a metric takes them; raise UserError where they do not fit."""
+    rows = samples * max(1, int(np.prod(info.shape[:-1])))
+    if metric in ("mse", "mae"):
+        wanted = (rows, _elements(info))
+        if labels.dtype.kind not in "iuf" or labels.size != rows * _elements(info):
+            raise UserError(
+                f"labels of {metric} must be numbers for {samples} samples of {info.shape}, "
+                f"{rows * _elements(info)} in all, not {labels.size} of {labels.dtype}"
+            )
+        return labels.astype(np.float64).reshape(wanted)
+    classes = labels.reshape(-1)
+    if classes.dtype.kind == "f" and np.array_equal(classes, np.floor(classes)):
+        classes = classes.astype(np.int64)
+    if classes.dtype.kind not in "iub":
+        raise UserError(f"labels of {metric} must be integers, not {labels.dtype}")
+    if len(classes) != rows:
+        raise UserError(f"labels must be as many as samples ({rows}), not {len(classes)}")
+    return _within(classes.astype(np.int64), metric, _elements(info))
+
+
+def _within(classes: Array, metric: str, elements: int) -> Array:
+    """Return classes that are all an output's."""
+    if metric == "auc":
+        if elements > 2:
+            raise UserError(f"the output of auc must have 1 or 2 elements, not {elements}")
+        if set(classes.tolist()) != {0, 1}:
+            found = ", ".join(map(str, sorted(set(classes.tolist()))[:5]))
+            raise UserError(f"labels of auc must be 0 and 1, both of them, not {found}")
+        return classes
+    rank = metric_rank(metric)
+    if rank is not None and rank > elements:
+        raise UserError(
+            f"metric must be at most top{elements} for {elements} classes, not {metric}"
+        )
+    outside = classes[(classes < 0) | (classes >= elements)]
+    if outside.size:
+        raise UserError(
+            f"labels must be classes of the output, 0 to {elements - 1}, not {outside[0]}",
+            hint="classes are counted from 0"
+            if classes.max() == elements and classes.min() == 1
+            else "",
+        )
+    return classes
+
+
+def _classes(pairs: Array) -> tuple[ClassResult, ...]:
+    return tuple(
+        ClassResult(
+            label=label,
+            samples=int(row.sum()),
+            taken=int(pairs[:, label].sum()),
+            right=int(row[label]),
+        )
+        for label, row in enumerate(pairs)
+    )

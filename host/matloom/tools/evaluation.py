@@ -1,0 +1,131 @@
+"""An evaluation: how right a network is on labelled samples, as a table, sentences or JSON."""
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from rich import box
+from rich.table import Table
+
+from matloom.terminal.tables import as_text
+
+__all__ = ["ClassResult", "Evaluation"]
+
+#: Wrong classes that are named for each right one.
+_MISTAKES = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassResult:
+    """A class: samples that have it, samples taken for it, and those of both.
+
+    `recall` is the share of the former that is right, `precision` that of the latter; None of
+    none.
+    """
+
+    label: int
+    samples: int
+    taken: int
+    right: int
+
+    @property
+    def recall(self) -> float | None:
+        """Right answers by samples of the class."""
+        return self.right / self.samples if self.samples else None
+
+    @property
+    def precision(self) -> float | None:
+        """Right answers by samples taken for the class."""
+        return self.right / self.taken if self.taken else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """A network on labelled samples.
+
+    Members
+    -------
+    metric, value, low, high, interval:
+        The metric, its value, the ends of its 95 % interval and how they were found; None where
+        one sample says nothing of them.
+    classes, confusion:
+        Of ``topK``: each class, and how often each (row) was taken for each (column).
+    cycles:
+        Of the engine, a sample: the median; `cycles_first` of the first sample, in whose call
+        weights may have to come on chip. `cycles_source` says whether they were counted.
+    computed_by, equality:
+        As in `matloom.report.Report`.
+    seconds:
+        That all samples took on this machine.
+    conversions:
+        What was converted of the inputs, in sentences.
+    """
+
+    network: str
+    device: str
+    config_digest: str
+    samples: int
+    metric: str
+    value: float
+    low: float | None
+    high: float | None
+    interval: str
+    cycles: int
+    cycles_first: int
+    cycles_source: str
+    computed_by: str
+    equality: str
+    output: str = ""
+    seconds: float = 0.0
+    classes: tuple[ClassResult, ...] = ()
+    confusion: tuple[tuple[int, ...], ...] = ()
+    conversions: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the evaluation as JSON knows it."""
+        return dataclasses.asdict(self)
+
+    def to_json(self) -> str:
+        """Return the evaluation as a JSON text."""
+        return json.dumps(self.as_dict(), indent=2) + "\n"
+
+    def table(self) -> Table | None:
+        """Return the classes as a table; None of a metric without classes."""
+        if not self.classes:
+            return None
+        table = Table(title="classes, by the largest element", box=box.SIMPLE_HEAD, pad_edge=False)
+        for heading in ("class", "samples", "right", "recall", "precision"):
+            table.add_column(heading, justify="right", no_wrap=True)
+        table.add_column("mistaken for (times)")
+        for item, row in zip(self.classes, self.confusion, strict=True):
+            shares = (
+                "" if share is None else f"{share:.3f}" for share in (item.recall, item.precision)
+            )
+            wrong = [(count, taken) for taken, count in enumerate(row) if taken != item.label]
+            most = sorted((pair for pair in wrong if pair[0]), key=lambda pair: -pair[0])
+            named = ", ".join(f"{taken} ({count})" for count, taken in most[:_MISTAKES])
+            more = ", ..." if len(most) > _MISTAKES else ""
+            figures = map(str, (item.label, item.samples, item.right))
+            table.add_row(*figures, *shares, named + more)
+        return table
+
+    def lines(self) -> list[str]:
+        """Return the figures in sentences."""
+        within = ""
+        if self.low is not None and self.high is not None:
+            within = f" (95 % interval {self.low:.4g} to {self.high:.4g}, {self.interval})"
+        first = f", the first {self.cycles_first:,}" if self.cycles_first != self.cycles else ""
+        how = "counted" if self.cycles_source == "counters" else "predicted, not counted"
+        lines = [
+            f"{self.metric} {self.value:.4g}{within}",
+            f"{self.samples:,} samples on {self.device} in {self.seconds:.1f} s",
+            f"{self.cycles:,} cycles a sample{first} ({how})",
+        ]
+        if self.computed_by == "kernels":
+            lines.append(f"outputs are those of the operators' kernels; {self.equality}")
+        return [*lines, *self.conversions]
+
+    def __str__(self) -> str:
+        table = self.table()
+        return as_text((*([] if table is None else [table]), *self.lines()))

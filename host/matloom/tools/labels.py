@@ -1,0 +1,84 @@
+"""Reads labels: an array of the inputs' .npz file, an .npy file, or a column of a CSV file."""
+
+import csv
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from matloom.errors import UserError, did_you_mean
+from matloom.ir.graph import Array
+from matloom.tools.arrays import read_single
+
+__all__ = ["read_labels"]
+
+
+def read_labels(source: str, arrays: Mapping[str, Array]) -> Array:
+    """Return the labels that an option names.
+
+    Parameters
+    ----------
+    source:
+        The name of one of `arrays`, a ``.npy`` file, or ``FILE.csv[:COLUMN]``: the heading of a
+        column, or its number from 0 on; the last column where there is none.
+
+    Raises
+    ------
+    UserError
+        There are no such labels.
+    """
+    if source in arrays:
+        return arrays[source]
+    file, _, column = source.partition(".csv")
+    if file != source and (not column or column.startswith(":")):
+        return _column(Path(f"{file}.csv"), column[1:])
+    if source.endswith(".npy"):
+        return read_single("--labels", Path(source))
+    raise UserError(
+        f"no labels {source!r}: it is neither an array of the input file "
+        f"({', '.join(arrays)}) nor a .npy or .csv file",
+        hint=did_you_mean(source, arrays),
+    )
+
+
+def _column(path: Path, column: str) -> Array:
+    """Return a column of a CSV file as numbers."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as stream:
+            rows = [row for row in csv.reader(stream) if row]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise UserError(f"cannot read labels from {str(path)!r}: {error}") from None
+    if not rows:
+        raise UserError(f"cannot read labels from {str(path)!r}: it is empty")
+    headings = [cell.strip() for cell in rows[0]]
+    # A first row of numbers has no headings.
+    body = rows if _number(headings[-1]) is not None else rows[1:]
+    at = _place(path, column, headings)
+    numbers = [_number(row[at]) if at < len(row) else None for row in body]
+    for line, number in enumerate(numbers, 1 + len(rows) - len(body)):
+        if number is None:
+            raise UserError(f"row {line} of {str(path)!r} has no number in column {at}")
+    return np.array(numbers)
+
+
+def _place(path: Path, column: str, headings: list[str]) -> int:
+    """Return the number of a column by its heading or number."""
+    if not column:
+        return len(headings) - 1
+    if column in headings:
+        return headings.index(column)
+    if column.isdecimal() and int(column) < len(headings):
+        return int(column)
+    raise UserError(
+        f"{str(path)!r} has no column {column!r}, but {', '.join(headings)}",
+        hint=did_you_mean(column, headings),
+    )
+
+
+def _number(cell: str) -> int | float | None:
+    for kind in (int, float):
+        try:
+            return kind(cell)
+        except ValueError:
+            continue
+    return None

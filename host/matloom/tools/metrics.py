@@ -1,0 +1,135 @@
+"""How right outputs are: accuracy, area under the curve, errors, each with its interval."""
+
+import math
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from matloom.ir.graph import Array
+
+__all__ = ["METRICS", "Score", "confusion", "metric_rank", "scored", "wilson"]
+
+#: Names of metrics, as people type them; K of top is any number from 1 on.
+METRICS = ("top1", "top5", "auc", "mse", "mae")
+
+#: Standard deviations of a normal distribution that hold 95 % of it.
+_Z = 1.959963984540054
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """A metric over some samples, and the ends of its 95 % interval, None where there is none.
+
+    Members
+    -------
+    method:
+        How the interval was found.
+    """
+
+    metric: str
+    value: float
+    low: float | None
+    high: float | None
+    method: str
+
+
+def metric_rank(metric: str) -> int | None:
+    """Return K of ``topK``; None for other metrics. Raises ValueError for what is no metric."""
+    top = re.fullmatch(r"top([1-9]\d*)", metric)
+    if top:
+        return int(top[1])
+    if metric not in METRICS:
+        raise ValueError(f"metric must be one of {', '.join(METRICS)}, not {metric!r}")
+    return None
+
+
+def scored(metric: str, outputs: Array, labels: Array) -> Score:
+    """Return the score of outputs, float64 (samples, elements), against labels.
+
+    Parameters
+    ----------
+    metric:
+        ``"topK"``, the share of samples whose class is among the K largest elements; ``"auc"``,
+        the area under the receiver's curve of the last element of one or two; ``"mse"`` and
+        ``"mae"``, the mean squared and absolute error.
+    labels:
+        Classes, integers (samples,), of which the area takes 0 and 1; of errors the numbers that
+        outputs should be, (samples, elements).
+    """
+    rank = metric_rank(metric)
+    if rank is not None:
+        hits = int((ranks(outputs, labels) < rank).sum())
+        low, high = wilson(hits, len(labels))
+        return Score(
+            metric=metric, value=hits / len(labels), low=low, high=high, method="Wilson score"
+        )
+    if metric == "auc":
+        return _area(outputs, labels)
+    errors = outputs - labels
+    by_sample = (np.square(errors) if metric == "mse" else np.abs(errors)).mean(axis=1)
+    return _mean(metric, by_sample)
+
+
+def ranks(outputs: Array, labels: Array) -> Array:
+    """Return how many classes come before the right one; of equal elements the first does."""
+    own = np.take_along_axis(outputs, labels[:, np.newaxis], axis=1)
+    earlier = np.arange(outputs.shape[1]) < labels[:, np.newaxis]
+    return np.asarray(((outputs > own) | ((outputs == own) & earlier)).sum(axis=1))
+
+
+def confusion(outputs: Array, labels: Array) -> Array:
+    """Return how often each class (row) was taken for each (column); (classes, classes)."""
+    classes = outputs.shape[1]
+    pairs = labels * classes + outputs.argmax(axis=1)
+    return np.bincount(pairs, minlength=classes * classes).reshape(classes, classes)
+
+
+def wilson(hits: int, samples: int) -> tuple[float, float]:
+    """Return the 95 % score interval of a share (Wilson 1927), without continuity correction."""
+    share, weight = hits / samples, _Z * _Z / samples
+    middle = (share + weight / 2) / (1 + weight)
+    spread = math.sqrt(share * (1 - share) * weight + weight * weight / 4) / (1 + weight)
+    return middle - spread if hits else 0.0, middle + spread if hits < samples else 1.0
+
+
+def _area(outputs: Array, labels: Array) -> Score:
+    """Return the area under the curve, its interval by Hanley and McNeil (1982)."""
+    scores = outputs[:, -1] - (outputs[:, 0] if outputs.shape[1] == 2 else 0.0)
+    _values, place, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    # Of equal scores each has the mean of their places in order.
+    order = (np.cumsum(counts) - (counts - 1) / 2)[place.reshape(-1)]
+    positive = labels == 1
+    many, few = int((~positive).sum()), int(positive.sum())
+    area = float((order[positive].sum() - few * (few + 1) / 2) / (few * many))
+    low, high = (area + side * _Z * hanley_mcneil(area, few, many) for side in (-1, 1))
+    return Score(
+        metric="auc",
+        value=area,
+        low=max(0.0, low),
+        high=min(1.0, high),
+        method="Hanley and McNeil",
+    )
+
+
+def hanley_mcneil(area: float, positive: int, negative: int) -> float:
+    """Return the standard error of an area under the curve."""
+    first, second = area / (2 - area), 2 * area * area / (1 + area)
+    variance = area * (1 - area)
+    variance += (positive - 1) * (first - area * area) + (negative - 1) * (second - area * area)
+    return math.sqrt(max(0.0, variance) / (positive * negative))
+
+
+def _mean(metric: str, by_sample: Array) -> Score:
+    """Return a mean of samples; one sample says nothing of how far it is off."""
+    value = float(by_sample.mean())
+    if len(by_sample) < 2:
+        return Score(metric=metric, value=value, low=None, high=None, method="one sample")
+    spread = _Z * float(by_sample.std(ddof=1)) / math.sqrt(len(by_sample))
+    return Score(
+        metric=metric,
+        value=value,
+        low=max(0.0, value - spread),
+        high=value + spread,
+        method="normal approximation",
+    )

@@ -1,0 +1,126 @@
+"""What people give as inputs, sample by sample, in the dtypes that a network takes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from matloom.errors import UserError
+from matloom.ir.graph import Array
+from matloom.program import TensorInfo
+from matloom.program.quantise import quantise
+
+__all__ = ["Samples", "network_samples"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Samples:
+    """Inputs by name, each (samples, *shape); `notes` say in sentences what was converted."""
+
+    arrays: Mapping[str, Array]
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(next(iter(self.arrays.values())))
+
+    def sample(self, number: int) -> dict[str, Array]:
+        """Return the inputs of one call."""
+        return {name: array[number] for name, array in self.arrays.items()}
+
+
+def network_samples(infos: Sequence[TensorInfo], given: Array | Mapping[str, Array]) -> Samples:
+    """Return the samples for inputs of a network.
+
+    Each input has samples along a leading axis of their own, or along the model's batch; values
+    are converted where that is safe: real numbers by the input's scale, integers of other widths
+    where they fit.
+
+    Parameters
+    ----------
+    given:
+        Arrays by name, or one array for the only input. For an only input the name may also be
+        ``x``, and other arrays are left alone.
+
+    Raises
+    ------
+    UserError
+        An input is missing, has another shape or dtype, or another number of samples.
+    """
+    arrays, notes = {}, []
+    for info in infos:
+        array = np.asarray(_chosen(info, given, alone=len(infos) == 1))
+        converted, note = _converted(info, array)
+        arrays[info.name] = _stacked(info, converted)
+        notes += [note] * bool(note)
+    lengths = {name: len(array) for name, array in arrays.items()}
+    if len(set(lengths.values())) > 1:
+        each = ", ".join(f"{name} {count}" for name, count in lengths.items())
+        raise UserError(f"inputs must have equally many samples, not {each}")
+    if not lengths or not next(iter(lengths.values())):
+        raise UserError("there must be a sample at least, not 0")
+    return Samples(arrays=arrays, notes=tuple(notes))
+
+
+def _chosen(info: TensorInfo, given: Array | Mapping[str, Array], *, alone: bool) -> Array:
+    """Return what is given for an input."""
+    if not isinstance(given, Mapping):
+        if alone:
+            return given
+        raise UserError(
+            "inputs of a network with several must be arrays by name, not one array",
+            hint="see their names with: matloom explain NET",
+        )
+    for name in (info.name, *(["x"] if alone else [])):
+        if name in given:
+            return given[name]
+    if alone and len(given) == 1:
+        return next(iter(given.values()))
+    also = " or 'x'" if alone else ""
+    raise UserError(
+        f"no array for input {info.name!r}{also} among {', '.join(map(repr, given)) or 'none'}",
+        hint="see the names of inputs with: matloom explain NET",
+    )
+
+
+def _stacked(info: TensorInfo, array: Array) -> Array:
+    """Return samples along an axis of their own."""
+    shape = info.shape
+    if array.shape == shape:
+        return array[np.newaxis]
+    if array.ndim == len(shape) + 1 and array.shape[1:] == shape:
+        return array
+    batched = shape and array.ndim == len(shape) and array.shape[1:] == shape[1:]
+    if batched and len(array) % shape[0] == 0:
+        return array.reshape(-1, *shape)
+    raise UserError(
+        f"input {info.name!r} must have shape (samples, {', '.join(map(str, shape))}) or samples "
+        f"along its first axis, not {array.shape}"
+    )
+
+
+def _converted(info: TensorInfo, array: Array) -> tuple[Array, str]:
+    """Return an array in the dtype of an input, and a sentence where it was another."""
+    wanted = np.dtype(info.dtype)
+    if array.dtype == wanted:
+        return array, ""
+    if array.dtype.kind == "f" and wanted.kind == "f":
+        return array.astype(wanted), f"input {info.name!r}: {array.dtype} taken as {wanted}"
+    if array.dtype.kind == "f" and info.quantised is not None:
+        scale, zero = info.quantised.scale, info.quantised.zero_point
+        note = (
+            f"input {info.name!r}: {array.dtype} quantised to {wanted} by its scale {scale:.8g} "
+            f"and zero point {zero}"
+        )
+        return quantise(info, array), note
+    if array.dtype.kind in "iu" and wanted.kind in "iu":
+        limits = np.iinfo(wanted)
+        if array.size == 0 or (array.min() >= limits.min and array.max() <= limits.max):
+            return array.astype(wanted), f"input {info.name!r}: {array.dtype} taken as {wanted}"
+    raise UserError(
+        f"input {info.name!r} must be {wanted}, not {array.dtype} of {array.min()} to {array.max()}"
+        if array.size and array.dtype.kind in "iuf"
+        else f"input {info.name!r} must be {wanted}, not {array.dtype}",
+        hint="give the real numbers that the integers stand for, as float32"
+        if info.quantised is not None
+        else "",
+    )
