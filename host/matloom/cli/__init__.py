@@ -7,7 +7,17 @@ from typing import cast
 
 import click
 
-from matloom.cli import accuracy, boards, chips, firmware, fitting, lines, networks, programs, verify
+from matloom.cli import (
+    accuracy,
+    boards,
+    chips,
+    firmware,
+    fitting,
+    lines,
+    networks,
+    programs,
+    verify,
+)
 from matloom.cli.complaints import complaint
 from matloom.cli.group import cli
 

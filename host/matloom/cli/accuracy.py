@@ -19,8 +19,8 @@ _PATIENCE, _INTERVAL = 2.0, 5.0
 @cli.command(
     examples=(
         "matloom evaluate net.tflite --input test.npz --labels y",
-        "matloom evaluate net.tflite --input test.npz --labels labels.csv:class --metric top5",
-        "matloom evaluate net.tflite --input x.npy --labels y.npy --device rtl --first 20",
+        "matloom evaluate net.tflite --input test.npz --labels y.csv:id --metric top5",
+        "matloom evaluate digits --input x.npy --labels y.npy --device rtl --first 9",
     ),
 )
 @NETWORK
