@@ -122,8 +122,12 @@ class Report:
             f"{self.network} on {self.device}: {self.cycles:,} cycles ({self.cycles_source}), "
             f"utilisation {self.utilisation:.3f}{', weights resident' if self.resident else ''}"
         )
+        rate = "MACs a\ncycle"
         table = layer_table(
-            title, ("layer", "operator", "where"), ("MACs", "cycles", "predicted", "MACs/cycle")
+            title,
+            ("layer", "operator", "where"),
+            ("MACs", "cycles", "predicted", rate),
+            spare=(rate, "MACs", "predicted", "where"),
         )
         for layer in self.layers:
             place = f"{layer.where} {layer.mode}".rstrip()

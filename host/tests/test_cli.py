@@ -96,7 +96,7 @@ def test_precision(tmp_path, monkeypatch, capsys):
     layers = {layer["name"]: layer["mode"] for layer in json.loads(report.read_text())["layers"]}
     assert (layers["stem"], layers["inner"]) == ("i8xi8", "i8xi4")
     for wrong, sentence in (
-        (command[:2], "--precision must be given"),
+        (command[:2], "missing option '--precision'"),
         ([*command, "--labels", "digits"], "--labels and --by-layer must go with an --input"),
         ([*command, *given[:2], "--labels", "y"], "--labels must be one of"),
     ):

@@ -113,13 +113,27 @@ def simulate_link(config: str) -> None:
     examples=(
         "matloom demo",
         "matloom demo --config nano --device model",
+        "matloom demo --save .",
         "matloom demo --device uart:/dev/ttyUSB0 --config small",
     ),
 )
 @DEVICE
 @CONFIG
-def demo(device: str, config: str) -> None:
+@click.option(
+    "--save",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Only write the network (digits.tflite) and its images (in.npz, ten of them; "
+    "labelled.npz, all with labels) to this folder.",
+)
+def demo(device: str, config: str, folder: Path | None) -> None:
     """Classify 360 handwritten digits on the simulated chip."""
+    if folder is not None:
+        from matloom.data.digits import save
+
+        for path in save(folder):
+            click.echo(path)
+        return
     from matloom.tools.demo import run_demo
 
     sys.exit(0 if run_demo(console(markup=True), device, config) else 1)

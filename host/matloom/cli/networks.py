@@ -9,65 +9,90 @@ import click
 
 from matloom.cli.group import cli
 from matloom.cli.options import (
-    DEVICE,
     NETWORK,
     Compilation,
+    Given,
     Target,
     compilation,
     console,
+    given,
     require_place,
     target,
 )
 from matloom.cli.programs import described, modes_by_layer, program_of
 from matloom.frontend.source import is_program
 
+_REPORT = click.option(
+    "--report", type=click.Path(path_type=Path), help="Write cycles and layers as JSON."
+)
+
 
 @cli.command(
     examples=(
-        "matloom run digits --input random --output out.npz --device model",
+        "matloom run digits --input random --device model",
         "matloom run net.tflite --input in.npz --output out.npz --report report.json",
         "matloom run net.mloom --input in.npz --output out.npz --device model",
     ),
 )
 @NETWORK
-@click.option("--input", "source", type=click.Path(path_type=Path), required=True)
-@click.option("--output", type=click.Path(path_type=Path), required=True)
+@given(required=True)
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    help="The .npz file for the arrays of the outputs; printed in short where none is named.",
+)
 @target
 @compilation()
-@click.option("--report", type=click.Path(path_type=Path), help="Write cycles and layers as JSON.")
+@_REPORT
 def run(
     network: Path,
-    source: Path,
-    output: Path,
+    given: Given,
+    output: Path | None,
     target: Target,
     how: Compilation,
     report: Path | None,
 ) -> None:
-    """Run NET on the arrays of an .npz file.
+    """Run NET on the arrays of an .npz file, or on random ones.
 
     The arrays are named like the inputs of NET, which `matloom explain` lists.
     """
+    from matloom.tools.arrays import write_arrays
+    from matloom.tools.interface import array_line
+
+    require_place("--output", output)
+    outputs, made = _run_once(network, given, target, how, report)
+    if output is None:
+        for name, array in outputs.items():
+            click.echo(array_line(name, array))
+    else:
+        with output.open("wb") as stream:
+            write_arrays(stream, outputs)
+    click.echo(f"{made.cycles:,} cycles ({made.cycles_source}), utilisation {made.utilisation:.3f}")
+    if made.ran_on not in ("", made.memory):
+        click.echo(f"predicted for memory {made.memory}, ran on {made.ran_on}")
+
+
+def _run_once(
+    network: Path, given: Given, target: Target, how: Compilation, report: Path | None
+) -> tuple[dict[str, Any], Any]:
+    """Run a network once; return its outputs and the report, which is also written."""
     from matloom.program.samples import require_inputs
     from matloom.runtime import load
-    from matloom.tools.arrays import read_arrays, write_arrays
 
-    for option, path in (("--output", output), ("--report", report), ("--waves", target.waves)):
+    for option, path in (("--report", report), ("--waves", target.waves)):
         require_place(option, path)
-    inputs = read_arrays("--input", source)
+    arrays = given.read()
     options = _device_options(target, how.memory)
     program = program_of(network, _for_device(network, how, target.device))
+    inputs = given.random(program) if arrays is None else arrays
     # Before the device is opened: the first time, building the simulator takes minutes.
     require_inputs(program, inputs)
     with load(program, device=target.device, **options) as session:
         outputs = session.run(inputs)
         made = session.report()
-    with output.open("wb") as stream:
-        write_arrays(stream, outputs)
     if report is not None:
         report.write_text(made.to_json())
-    click.echo(f"{made.cycles:,} cycles ({made.cycles_source}), utilisation {made.utilisation:.3f}")
-    if made.ran_on not in ("", made.memory):
-        click.echo(f"predicted for memory {made.memory}, ran on {made.ran_on}")
+    return outputs, made
 
 
 def _for_device(network: Path, how: Compilation, device: str) -> Compilation:
@@ -83,8 +108,8 @@ def _device_options(target: Target, memory: Any) -> dict[str, Any]:
     """Return what a device is opened with; raise `ValueError` for what the model has not."""
     from matloom.device.open import SIMULATED
 
-    for option, given in (("--waves", target.waves), ("--check-bus", target.check_bus)):
-        if given and target.device not in SIMULATED:
+    for option, value in (("--waves", target.waves), ("--check-bus", target.check_bus)):
+        if value and target.device not in SIMULATED:
             raise ValueError(f"{option} must go with device rtl, not {target.device!r}")
     options: dict[str, Any] = {} if target.waves is None else {"waves": target.waves}
     if target.check_bus:
@@ -111,11 +136,13 @@ def _device_options(target: Target, memory: Any) -> dict[str, Any]:
 def explain(network: Path, how: Compilation, candidates: bool) -> None:
     """Show where operators of NET run, why, and what they cost."""
     from matloom.tools.explain import explain as sentences
+    from matloom.tools.interface import interface_table
 
     tried = described(network, how, "search", "--candidates") if candidates else None
     if how.memory is not None and is_program(network):
         raise ValueError(f"--memory must go with a network, not the program {str(network)!r}")
-    for item in sentences(program_of(network, how)):
+    program = program_of(network, how)
+    for item in (interface_table(program), "", *sentences(program)):
         console().print(item)
     if tried is not None:
         click.echo(tried)
@@ -133,13 +160,21 @@ def explain(network: Path, how: Compilation, candidates: bool) -> None:
 @click.option("--labels", metavar="NAME", help="The array of the .npz that holds labels.")
 @click.option("--by-layer", is_flag=True, help="Also run with each layer alone in its mode.")
 @click.option("--report", type=click.Path(path_type=Path), help="Write it as JSON.")
-@compilation("config", "precision")
+@click.option(
+    "--precision",
+    multiple=True,
+    required=True,
+    metavar="[LAYER=]MODE",
+    help="bf16, fp16 or i8xi4, which --config must have; of all layers where no LAYER is named.",
+)
+@compilation("config")
 def precision_verb(
     network: Path,
     source: Path | None,
     labels: str | None,
     by_layer: bool,
     report: Path | None,
+    precision: tuple[str, ...],
     how: Compilation,
 ) -> None:
     """Show what another precision changes in NET.
@@ -150,9 +185,8 @@ def precision_verb(
     from matloom.tools.precision import precision_report
 
     require_place("--report", report)
-    modes = modes_by_layer(network, how)
-    if modes is None:
-        raise ValueError("--precision must be given")
+    modes = modes_by_layer(network, replace(how, precision=precision))
+    assert modes is not None
     if source is None and (labels is not None or by_layer):
         raise ValueError("--labels and --by-layer must go with an --input")
     arrays = {} if source is None else read_arrays("--input", source)
@@ -169,27 +203,22 @@ def precision_verb(
 @cli.command(
     examples=(
         "matloom profile digits",
-        "matloom profile net.tflite --config small --device model",
+        "matloom profile net.tflite --memory sdram-16 --report report.json",
     ),
 )
 @NETWORK
-@DEVICE
-@compilation("config", "precision", "check", "effort")
-def profile(network: Path, device: str, how: Compilation) -> None:
-    """Run NET once and show cycles by layer and by cause."""
-    import numpy as np
+@given(default="random")
+@target
+@compilation()
+@_REPORT
+def profile(
+    network: Path, given: Given, target: Target, how: Compilation, report: Path | None
+) -> None:
+    """Run NET once and show cycles by layer and by cause.
 
-    from matloom.runtime import load
-
-    with load(program_of(network, _for_device(network, how, device)), device=device) as session:
-        noise = np.random.default_rng(0)
-        inputs = {}
-        for info in session.program.inputs:
-            dtype = np.dtype(info.dtype)
-            values = noise.integers(-128, 128, info.shape)
-            inputs[info.name] = values.astype(dtype)
-        session.run(inputs)
-        made = session.report()
+    Of several samples the last one is shown: what a call costs does not depend on its values.
+    """
+    _outputs, made = _run_once(network, given, target, how, report)
     for item in (made.table(), *made.lines()):
         console().print(item)
 

@@ -15,10 +15,12 @@ __all__ = [
     "MEMORY",
     "NETWORK",
     "Compilation",
+    "Given",
     "Routing",
     "Target",
     "compilation",
     "console",
+    "given",
     "require_place",
     "routing",
     "target",
@@ -35,7 +37,9 @@ DEVICE = click.option(
     "--device",
     default="rtl",
     show_default=True,
-    help="rtl, netlist, model, fast, uart:PORT[@BAUD] or uio:[UIO[,DMABUF]].",
+    metavar="DEVICE",
+    help="rtl (the simulated chip), netlist, soc, model or fast (at once, cycles predicted), "
+    "uart:PORT[@BAUD] or uio:[UIO[,DMABUF]].",
 )
 _PRECISION = click.option(
     "--precision",
@@ -105,6 +109,26 @@ class Target:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Given:
+    """What a network is run on: an .npz file, or random arrays of a seed."""
+
+    source: str
+    seed: int
+
+    def read(self) -> dict[str, Any] | None:
+        """Return the arrays of the file; None where they are random."""
+        from matloom.tools.arrays import read_arrays
+
+        return None if self.source == _RANDOM else read_arrays("--input", Path(self.source))
+
+    def random(self, program: Any) -> dict[str, Any]:
+        """Return random arrays for a program's inputs."""
+        from matloom.tools.interface import random_arrays
+
+        return random_arrays(program, self.seed)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Routing:
     """How a chip is placed and routed, as the options of that name say."""
 
@@ -114,6 +138,8 @@ class Routing:
     jobs: int | None
     checkpoints: bool
 
+
+_RANDOM = "random"
 
 _OPTIONS = {
     "config": CONFIG,
@@ -171,6 +197,31 @@ def compilation(*names: str) -> Callable[[Any], Any]:
     return _together("how", Compilation, names or every)
 
 
+def given(*, default: str | None = None, required: bool = False) -> Callable[[Any], Any]:
+    """Return a decorator for --input and --seed, the argument `given`."""
+
+    def decorate(verb: Callable[..., Any]) -> Any:
+        @click.option(
+            "--input",
+            "source",
+            metavar="FILE.npz|random",
+            default=default,
+            required=required,
+            show_default=True,
+            help="Arrays by the names of the inputs, or random ones.",
+        )
+        @click.option(
+            "--seed", type=click.IntRange(0), default=0, help="Of random arrays.", show_default=True
+        )
+        @functools.wraps(verb)
+        def called(source: str, seed: int, **values: Any) -> Any:
+            return verb(given=Given(source=source, seed=seed), **values)
+
+        return called
+
+    return decorate
+
+
 #: A decorator for the options of a `Target`, the argument `target`.
 target = _together("target", Target, tuple(item.name for item in fields(Target)))
 
@@ -180,9 +231,9 @@ routing = _together("routing", Routing, tuple(item.name for item in fields(Routi
 
 def console(*, markup: bool = False) -> Any:
     """Return what prints; `markup` for texts without names, which come from files."""
-    from rich.console import Console
+    from matloom.terminal.tables import plain_console
 
-    return Console(highlight=False, markup=markup, emoji=markup)
+    return plain_console(markup=markup)
 
 
 def require_place(option: str, path: Path | None) -> None:

@@ -13,6 +13,19 @@ import numpy as np
 import tflite
 from numpy.typing import NDArray
 
+from matloom.errors import MissingPackage
+
+__all__ = [
+    "HELD_OUT",
+    "NETWORK",
+    "Split",
+    "held_out",
+    "input_quantisation",
+    "quantise",
+    "save",
+    "split",
+]
+
 #: The trained int8 network, made by `examples/digits/train.py`.
 NETWORK = Path(__file__).with_name("digits.tflite")
 
@@ -41,19 +54,15 @@ def split() -> Split:
 
     Raises
     ------
-    ModuleNotFoundError
-        Where scikit-learn is missing; the message names the extra that brings it.
+    MissingPackage
+        scikit-learn is not installed.
     """
     # Imported here, because scikit-learn is optional; by name, because it carries no types.
     try:
         datasets = import_module("sklearn.datasets")
         model_selection = import_module("sklearn.model_selection")
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            'the digits need scikit-learn, which the extra "demo" brings: '
-            f'pip install "matloom[demo]" ({error})',
-            name=error.name,
-        ) from error
+    except ModuleNotFoundError:
+        raise MissingPackage("scikit-learn", "drawing handwritten digits") from None
     digits = datasets.load_digits()
     images = (digits.images[..., np.newaxis] / _WHITE).astype(np.float32)
     train_images, held_out_images, train_labels, held_out_labels = model_selection.train_test_split(
@@ -97,3 +106,28 @@ def quantise(images: NDArray[np.float32], scale: float, zero_point: int) -> NDAr
     rounded = np.copysign(np.floor(np.abs(steps) + 0.5), steps)
     quantised: NDArray[np.int8] = np.clip(rounded + zero_point, -128, 127).astype(np.int8)
     return quantised
+
+
+#: Images of the small file, for a first run.
+_FEW = 10
+
+
+def save(folder: Path) -> tuple[Path, ...]:
+    """Write the network and its held-out images to a folder, and return the files.
+
+    ``digits.tflite``; ``in.npz`` with ten images, as `matloom run` takes them; ``labelled.npz``
+    with all 360 and their labels.
+
+    Raises
+    ------
+    MissingPackage
+        scikit-learn is not installed.
+    """
+    images, labels = held_out()
+    inputs = quantise(images, *input_quantisation())
+    folder.mkdir(parents=True, exist_ok=True)
+    network, few, labelled = (folder / name for name in ("digits.tflite", "in.npz", "labelled.npz"))
+    network.write_bytes(NETWORK.read_bytes())
+    np.savez(few, image=inputs[:_FEW])
+    np.savez(labelled, image=inputs, labels=labels)
+    return network, few, labelled

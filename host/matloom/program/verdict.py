@@ -9,6 +9,8 @@ def sentence(verdict: Verdict | None) -> str:
     """Return what was checked when a program was compiled."""
     if verdict is None or (verdict.mode == "none" and not verdict.stages[1]):
         return "checked when compiled: nothing"
+    if not verdict.stages[1]:
+        return "checked when compiled: nothing, for the engine runs no operator"
     parts = []
     if verdict.mode != "none":
         parts.append(
@@ -27,6 +29,8 @@ def equality(verdict: Verdict | None) -> str:
     """Return what shows that a program computes what the operators' kernels do, in a sentence."""
     if verdict is None or (verdict.mode == "none" and not verdict.stages[1]):
         return "whether the program gives the same was not checked when it was compiled"
+    if not verdict.stages[1]:
+        return "the engine runs no operator"
     proven = verdict.stages[0] == verdict.stages[1] and verdict.stages[1]
     extent = "the program gives the same" if proven or verdict.share == 1 else "checked in part"
     return f"{extent}: {sentence(verdict)}"

@@ -1,34 +1,129 @@
-"""Tables of layers for terminals: words fold where there is no room, figures never do."""
+"""Tables for terminals and pipes: names give way where there is no room, nothing else does."""
 
+import copy
 import io
+import os
+import sys
 from collections.abc import Iterable, Sequence
 
 from rich import box
-from rich.console import Console
+from rich.cells import cell_len, chop_cells
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 
 from matloom.ir.work import is_counted
 
-__all__ = ["as_text", "layer_table", "macs_cell"]
+__all__ = [
+    "NameTable",
+    "as_text",
+    "counted",
+    "layer_table",
+    "macs_cell",
+    "plain_console",
+    "shortened",
+]
+
+#: Columns of a text that goes to a file or a pipe: as many as a line needs.
+_UNLIMITED = 1 << 16
+
+#: Columns that a name keeps, whatever else there is.
+_LEAST = 9
+
+_GAP = "..."
+
+
+def plain_console(*, stderr: bool = False, markup: bool = False) -> Console:
+    """Return what prints on a terminal at its width, elsewhere at any width; COLUMNS overrides.
+
+    `markup` is for texts without names, which come from files.
+    """
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() or "COLUMNS" in os.environ else _UNLIMITED
+    return Console(stderr=stderr, width=width, highlight=False, markup=markup, emoji=markup)
 
 
 def as_text(items: Iterable[Table | str]) -> str:
-    """Return tables and lines as a text of 100 columns."""
+    """Return tables and lines as a text, as wide as the terminal, or as they need where none is."""
     stream = io.StringIO()
-    console = Console(file=stream, width=100, highlight=False, markup=False, emoji=False)
+    width = plain_console().width
+    console = Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
     for item in items:
         console.print(item)
-    return stream.getvalue().rstrip()
+    return "\n".join(line.rstrip() for line in stream.getvalue().rstrip().splitlines())
 
 
-def layer_table(title: str, words: Sequence[str], figures: Sequence[str]) -> Table:
-    """Return an empty table with columns of words, then of figures, by their headings."""
-    table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1))
+def shortened(name: str, room: int) -> str:
+    """Return a name in so many columns, without its middle where it has more."""
+    if cell_len(name) <= room:
+        return name
+    kept = max(room - len(_GAP), 2)
+    # What comes last tells names of one network apart.
+    front = kept // 2
+    back = chop_cells(name[::-1], kept - front)[0][::-1]
+    return f"{chop_cells(name, front)[0]}{_GAP}{back}"
+
+
+class NameTable(Table):
+    """A table whose first column holds names, which are shortened in the middle to fit.
+
+    Where even short names leave no room, columns of `spare` are left out, the first of them first.
+    """
+
+    def __init__(self, title: str = "", *, spare: Sequence[str] = ()) -> None:
+        super().__init__(
+            title=title or None,
+            title_justify="left",
+            title_style="bold",
+            box=box.SIMPLE_HEAD,
+            show_edge=False,
+            pad_edge=False,
+            padding=(0, 0, 0, 1),
+        )
+        self.spare = tuple(spare)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Render what fits."""
+        yield from Table.__rich_console__(self._fitted(options.max_width), console, options)
+
+    def _fitted(self, width: int) -> "NameTable":
+        """Return the table in a width."""
+        fitted = copy.copy(self)
+        fitted.columns = [copy.copy(column) for column in self.columns]
+        spare = [name for name in self.spare if name in {str(c.header) for c in self.columns}]
+        while spare and fitted._others() + _LEAST > width:
+            left_out = spare.pop(0)
+            fitted.columns = [c for c in fitted.columns if str(c.header) != left_out]
+        for number, column in enumerate(fitted.columns):
+            column._index = number
+        names = fitted.columns[0]
+        room = max(width - fitted._others(), _LEAST)
+        names._cells = [shortened(str(name), room) for name in self.columns[0].cells]
+        return fitted
+
+    def _others(self) -> int:
+        """Return the columns that all but the names take, gaps included."""
+        widths = [
+            max(cell_len(line) for text in (c.header, *c.cells) for line in str(text).split("\n"))
+            for c in self.columns[1:]
+        ]
+        return sum(widths) + 2 * len(widths)
+
+
+def layer_table(
+    title: str, words: Sequence[str], figures: Sequence[str], spare: Sequence[str] = ()
+) -> NameTable:
+    """Return an empty table: names, other words, then figures, by the headings of its columns."""
+    table = NameTable(title, spare=spare)
     for heading in words:
-        table.add_column(heading, overflow="fold")
+        table.add_column(heading, no_wrap=True)
     for heading in figures:
         table.add_column(heading, justify="right", no_wrap=True)
     return table
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number of things in words: ``1 file``, ``2 files``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def macs_cell(operator: str, macs: int) -> str:

@@ -11,9 +11,11 @@ from matloom.program import EngineStep, LayerInfo, Program
 from matloom.program.describe_state import describe_state
 from matloom.program.instruction_table import unpack_all
 from matloom.program.verdict import sentence
-from matloom.terminal.tables import layer_table, macs_cell
+from matloom.terminal.tables import counted, layer_table, macs_cell
 
 __all__ = ["explain"]
+
+_RATE = "MACs a\ncycle"
 
 #: Layers that take rows of an input of one channel as channels.
 _CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D")
@@ -22,9 +24,10 @@ _CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D")
 def explain(program: Program) -> list[Table | str]:
     """Return the operators as a table, and sentences on totals and what would help most."""
     table = layer_table(
-        f"{program.name} for configuration {program.config.digest:08x}",
+        f"{program.name}: operators, by the name of their output",
         ("output", "operator", "where"),
-        ("MACs", "bytes", "cycles", "MACs/cycle"),
+        ("MACs", "bytes", "cycles", _RATE),
+        spare=(_RATE, "bytes", "MACs", "where"),
     )
     shared = program.shared_timestamps
     for layer in program.layers:
@@ -108,8 +111,9 @@ def _totals(program: Program) -> list[str]:
     steps = sum(isinstance(step, EngineStep) for step in program.steps)
     sizes = ", ".join(f"{region.name} {size:,}" for region, size in program.region_bytes.items())
     elsewhere = len(program.layers) - len(engine)
+    buffers = counted(steps, "command buffer")
     lines = [
-        f"operators: {len(engine)} on the engine in {steps} command buffers, {elsewhere} elsewhere",
+        f"operators: {len(engine)} on the engine in {buffers}, {elsewhere} elsewhere",
         _share(program),
         f"{cycles:,} cycles (predicted): utilisation {program.utilisation(cycles):.3f}",
         f"cycles are predicted for memory {program.memory.name}",
@@ -153,17 +157,35 @@ def _advice(program: Program) -> str:
     engine = [layer for layer in program.layers if layer.where == "engine"]
     if not engine:
         return "operators in int8, which the engine could run"
-    lost, layer = max(
-        ((layer.predicted_cycles - int(program.ideal_cycles(layer)), layer) for layer in engine),
+    lost, group = max(
+        ((_lost(program, group), group) for group in _timed(program, engine)),
         key=lambda item: item[0],
     )
     share = lost / max(program.predicted_cycles, 1)
-    text = f"{_name(layer)}, {lost:,} cycles ({share:.0%}) beyond full use of the array"
+    name = _name(group[0])
+    if len(group) > 1:
+        name = f"the {len(group)} operators from {name} to {_name(group[-1])}"
+    text = f"{name}, {lost:,} cycles ({share:.0%}) beyond full use of the array"
     machine = Machine(config=program.config, memory=program.memory)
-    transfer = int(machine.transfer_cycles(layer.tensor_bytes))
-    if 2 * transfer > layer.predicted_cycles:
-        text += f"; its tensors alone take the bus {transfer:,}"
+    transfer = int(machine.transfer_cycles(sum(layer.tensor_bytes for layer in group)))
+    if 2 * transfer > sum(layer.predicted_cycles for layer in group):
+        tensors = "its tensors" if len(group) == 1 else "their tensors"
+        text += f"; {tensors} alone take the bus {transfer:,}"
     return text
+
+
+def _timed(program: Program, engine: list[LayerInfo]) -> list[list[LayerInfo]]:
+    """Return operators on the engine alone, but those that have one time together as a group."""
+    groups: dict[object, list[LayerInfo]] = {}
+    for at, layer in enumerate(engine):
+        joint = layer.timestamp in program.shared_timestamps
+        groups.setdefault(("joint", layer.timestamp) if joint else at, []).append(layer)
+    return list(groups.values())
+
+
+def _lost(program: Program, group: list[LayerInfo]) -> int:
+    """Return the cycles of operators beyond those that a full array would take."""
+    return sum(layer.predicted_cycles - int(program.ideal_cycles(layer)) for layer in group)
 
 
 def _name(layer: LayerInfo) -> str:

@@ -98,11 +98,11 @@ class PrecisionReport:
     def table(self) -> Table:
         """Return the layers as a table."""
         alone = any(layer.alone for layer in self.layers)
-        figures = ["weights, dB", "cycles before", "after"]
+        figures = ["weights,\ndB", "cycles\nbefore", "cycles\nafter"]
         if alone:
-            figures.append("alone: same result")
+            figures.append("alone:\nsame result")
         title = f"{self.network}: what the precision changes"
-        table = layer_table(title, ("layer", "operator", "mode"), figures)
+        table = layer_table(title, ("layer", "operator", "mode"), figures, spare=figures[:1])
         for layer in self.layers:
             noise = layer.weights_sqnr_db
             cells = [short_name(layer.name), layer.operator, layer.mode or "host"]

@@ -1,7 +1,7 @@
 """The verdict as a sentence."""
 
 from matloom.program import Verdict
-from matloom.program.verdict import sentence
+from matloom.program.verdict import equality, sentence
 
 
 def test_sentences():
@@ -11,6 +11,9 @@ def test_sentences():
         "checked when compiled: 25% of MACs in 2 runs on the functional model, seed 4 (sample); "
         "7 of 7 stages instruction by instruction"
     )
+    host = Verdict(mode="sample", share=1.0, calls=4)
+    assert sentence(host) == "checked when compiled: nothing, for the engine runs no operator"
+    assert equality(host) == "the engine runs no operator"
     static = Verdict(mode="none", stages=(3, 4), fallback="why")
     assert sentence(static) == (
         "checked when compiled: 3 of 4 stages instruction by instruction; a plainer schedule: why"
