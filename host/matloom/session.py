@@ -14,6 +14,7 @@ from matloom.device.errors import DeviceClosed
 from matloom.device.fast import FastTransport
 from matloom.device.line_cost import LineCost
 from matloom.ir.graph import Array
+from matloom.kernels.reference import as_declared
 from matloom.kernels.step import HostSteps
 from matloom.program import EngineStep, Program, Repeat
 from matloom.program.samples import require_inputs
@@ -184,7 +185,9 @@ class Session:
             raise
         self._state.follow(known)
         self._link = _difference(self._line_cost(), before)
-        return {info.name: known[info.key].reshape(info.shape) for info in self.program.outputs}
+        return {
+            info.name: as_declared(known[info.key], info.shape) for info in self.program.outputs
+        }
 
     def _run_engine(self, step: EngineStep, known: dict[str, Array]) -> dict[str, Array]:
         for binding in step.inputs:

@@ -50,11 +50,11 @@ CONSTANT_ALIGNMENT = 16
 REQUIRED = 1
 
 #: Most bytes of a file, of all regions together, of a tensor, and of all tensors of the host
-#: together: what a loader and a run allocate stays below 1 GB, whatever a file says.
+#: together: what a loader and a run allocate stays below 4 GB, whatever a file says.
 FILE_LIMIT = 1 << 27
 REGION_LIMIT = 1 << 27
-TENSOR_LIMIT = 1 << 26
-TENSORS_LIMIT = 1 << 28
+TENSOR_LIMIT = 1 << 30
+TENSORS_LIMIT = 1 << 31
 
 _U32, _I32 = (1 << 32) - 1, (1 << 31) - 1
 #: Element types, by number.
@@ -555,7 +555,7 @@ ATTRIBUTES = (
         key=15, name="keep_dims", doc="leave axes with a length of one", kinds=(Kind.BOOLEAN,)
     ),
     Attribute(key=16, name="operators", doc="names, in order", kinds=(Kind.TEXTS,)),
-    Attribute(key=17, name="reason", doc="why no kernel runs them", kinds=(Kind.TEXT,)),
+    Attribute(key=17, name="reasons", doc="why no kernel runs them", kinds=(Kind.TEXTS,)),
     Attribute(key=18, name="positions", doc="operators of the model file", kinds=_LIST, low=0),
     Attribute(key=19, name="inputs", doc="tensors of the model file", kinds=_LIST, low=0),
     Attribute(key=20, name="outputs", doc="tensors of the model file", kinds=_LIST, low=0),
@@ -587,6 +587,7 @@ ATTRIBUTES = (
     ),
     Attribute(key=29, name="sizes", doc="of the parts", kinds=_LIST, low=1),
     Attribute(key=30, name="permutation", doc="of the axes", kinds=_LIST, low=0, high=_MOST_AXES),
+    Attribute(key=31, name="interpreters", doc="that may run them, in order", kinds=(Kind.TEXTS,)),
 )
 
 
@@ -602,6 +603,7 @@ class Operator:
 _CONVOLUTION = ("stride", "dilation", "padding", "activation", "mode")
 _POOLING = ("window", "stride", "padding", "activation")
 _REDUCTION = ("axes", "keep_dims")
+_REFERENCE = ("operators", "reasons", "positions", "inputs", "outputs", "interpreters")
 _SLICE = ("begin", "lengths", "step", "dropped")
 _ACTIVATION, _AXIS, _PARTS = ("activation",), ("axis",), ("axis", "sizes")
 
@@ -623,7 +625,7 @@ OPERATORS = tuple(
         (22, "RESHAPE", ()),
         (25, "SOFTMAX", ("beta",)),
         (28, "TANH", ()),
-        (32, "REFERENCE", ("operators", "reason", "positions", "inputs", "outputs")),
+        (32, "REFERENCE", _REFERENCE),
         (34, "PAD", ("before", "after", "value")),
         (39, "TRANSPOSE", ("permutation",)),
         (40, "MEAN", _REDUCTION),

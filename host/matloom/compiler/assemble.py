@@ -166,21 +166,23 @@ class _Assembly:
             )
         )
         names: tuple[str, ...] = (str(node.op),)
+        reasons: tuple[str, ...] = (run.reason,)
         counts = [macs(self.graph, node)]
         if isinstance(node.attributes, Reference):
             names, content = node.attributes.operators, self.graph.tensors[node.inputs[-1]].data
             assert content is not None
             counts = file_macs(content.tobytes(), names, node.attributes.positions)
+            reasons = tuple(f"{reason}: {run.reason}" for reason in node.attributes.reasons)
         self.layers.extend(
             LayerInfo(
                 name=self.names[node.outputs[0]],
                 operator=name,
                 where="host",
                 macs=count,
-                reason=run.reason,
+                reason=reason,
                 tensor_bytes=tensor_bytes(self.graph, node),
             )
-            for name, count in zip(names, counts, strict=True)
+            for name, count, reason in zip(names, counts, reasons, strict=True)
         )
 
     def _host_bytes(self, array: Array) -> int:

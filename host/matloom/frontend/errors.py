@@ -2,7 +2,7 @@
 
 from matloom.errors import UserError
 
-__all__ = ["ModelError", "Unsupported"]
+__all__ = ["Contradiction", "ModelError", "Unsupported"]
 
 
 class ModelError(UserError):
@@ -10,4 +10,12 @@ class ModelError(UserError):
 
 
 class Unsupported(ModelError):
-    """A sound operator that only a reference interpreter can run; the message is the reason."""
+    """An operator that only a reference interpreter can run; the message is the reason."""
+
+
+class Contradiction(Unsupported):
+    """An operator whose tensors and options do not fit each other.
+
+    TensorFlow Lite Micro takes such at their word, and reads or writes beyond its tensors. LiteRT
+    checks them, so it alone says what the operator does.
+    """

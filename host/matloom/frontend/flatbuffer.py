@@ -1,5 +1,6 @@
 """Bounded access to the vectors of a TensorFlow Lite flatbuffer."""
 
+import struct
 from collections.abc import Iterator
 from typing import Any
 
@@ -7,7 +8,7 @@ import flatbuffers
 import numpy as np
 import tflite
 
-from matloom.frontend.errors import ModelError
+from matloom.frontend.errors import ModelError, Unsupported
 from matloom.ir.graph import Array
 
 __all__ = ["enum_name", "numbers", "operator_number", "options", "records", "text"]
@@ -16,6 +17,17 @@ __all__ = ["enum_name", "numbers", "operator_number", "options", "records", "tex
 MAX_LENGTH = 1_000_000
 #: Place of `builtin_code` in the virtual table of an OperatorCode.
 BUILTIN_CODE = 10
+#: A table without fields, and its position: all of them have their default, which is zero.
+_EMPTY = (bytearray(struct.pack("<HHi", 4, 4, 4)), 4)
+#: Options of which interpreters take an absent table for one of zeros, and run the operator.
+_ALL_ZERO = frozenset(
+    {
+        *("AddOptions", "CallOnceOptions", "ConcatenationOptions", "FullyConnectedOptions"),
+        *("LeakyReluOptions", "MulOptions", "PackOptions", "ReducerOptions"),
+        *("ResizeNearestNeighborOptions", "StridedSliceOptions", "SubOptions", "UnpackOptions"),
+        "VarHandleOptions",
+    }
+)
 
 
 def _length(owner: Any, field: str) -> int:
@@ -70,21 +82,25 @@ def enum_name(kind: type, value: int) -> str:
 
 
 def options(operator: Any, kind: type) -> Any:
-    """Return the options table of an operator.
+    """Return the options table of an operator; an absent one of `_ALL_ZERO` is a table of zeros.
+
+    A table of another operator's kind counts as absent, as it does for the interpreters.
 
     Raises
     ------
-    ModelError
-        The table is absent, or of another operator's kind.
+    Unsupported
+        The table is absent, and zeros do not stand for anything (a stride, a padding).
     """
     expected = getattr(tflite.BuiltinOptions, kind.__name__)
     given = operator.BuiltinOptionsType()
     table = kind()
     source = operator.BuiltinOptions()
-    if given == tflite.BuiltinOptions.NONE or source is None:
-        raise ModelError(f"must have {kind.__name__}, not none")
-    if given != expected:
-        name = enum_name(tflite.BuiltinOptions, given)
-        raise ModelError(f"must have {kind.__name__}, not {name}")
-    table.Init(source.Bytes, source.Pos)
+    if given == expected and source is not None:
+        table.Init(source.Bytes, source.Pos)
+        return table
+    if kind.__name__ not in _ALL_ZERO:
+        none = given == tflite.BuiltinOptions.NONE or source is None
+        name = "none" if none else enum_name(tflite.BuiltinOptions, given)
+        raise Unsupported(f"must have {kind.__name__}, not {name}")
+    table.Init(*_EMPTY)
     return table

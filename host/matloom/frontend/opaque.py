@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from matloom.ir.attributes import Reference
+from matloom.ir.attributes import INTERPRETERS, Reference
 from matloom.ir.graph import Node, Op, Tensor
 
-__all__ = ["JOINED", "OpaqueOperator", "bind", "file_tensor", "whole"]
+__all__ = ["JOINED", "OpaqueOperator", "bind", "file_tensor", "sized_by_values", "whole"]
 
 #: Operators with effects beyond their tensors: a network that has one runs as a whole.
 JOINED = frozenset(
@@ -19,15 +19,41 @@ JOINED = frozenset(
 )
 
 
+#: Inputs whose values decide the shape of an operator's outputs; all of them where none is named.
+_SIZES: dict[str, tuple[int, ...]] = {
+    **dict.fromkeys(("BATCH_TO_SPACE_ND", "SPACE_TO_BATCH_ND", "SLICE", "SPLIT_V"), (1, 2)),
+    **dict.fromkeys(("ARG_MAX", "ARG_MIN", "BROADCAST_TO", "MEAN", "MIRROR_PAD", "ONE_HOT"), (1,)),
+    **dict.fromkeys(("PAD", "PADV2", "REDUCE_ALL", "REDUCE_ANY", "REDUCE_MAX", "REDUCE_MIN"), (1,)),
+    **dict.fromkeys(("REDUCE_PROD", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR", "SUM"), (1,)),
+    **dict.fromkeys(("SEGMENT_SUM", "SPARSE_TO_DENSE", "TILE", "TOPK_V2", "TRANSPOSE"), (1,)),
+    **dict.fromkeys(("FILL", "MULTINOMIAL", "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM"), (0,)),
+    **dict.fromkeys(("SPLIT", "TRANSPOSE_CONV"), (0,)),
+    "STRIDED_SLICE": (1, 2, 3),
+    **dict.fromkeys(("RANGE", "UNIQUE", "WHERE"), ()),
+}
+
+
+def sized_by_values(name: str, inputs: Sequence[int], computed: Callable[[int], bool]) -> bool:
+    """Return whether an operator's outputs have shapes that are known at run time only."""
+    if name not in _SIZES:
+        return False
+    places = _SIZES[name] or range(len(inputs))
+    return any(computed(inputs[at]) for at in places if at < len(inputs))
+
+
 @dataclass(frozen=True, kw_only=True)
 class OpaqueOperator:
-    """An operator of the file, by its tensors' numbers, and why no kernel here runs it."""
+    """An operator of the file, by its tensors' numbers, and why no kernel here runs it.
+
+    `interpreters` are those that may run it, the preferred one first.
+    """
 
     name: str
     index: int
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     reason: str
+    interpreters: tuple[str, ...] = INTERPRETERS
 
 
 def _node(
@@ -39,10 +65,11 @@ def _node(
         outputs=outputs,
         attributes=Reference(
             operators=tuple(item.name for item in run),
-            reason=run[0].reason,
+            reasons=tuple(item.reason for item in run),
             positions=tuple(item.index for item in run),
             inputs=inputs,
             outputs=outputs,
+            interpreters=run[0].interpreters,
         ),
         index=run[0].index,
     )
@@ -55,6 +82,8 @@ def bind(
     computed: Callable[[int], bool],
 ) -> list[Node]:
     """Return nodes in order, with one REFERENCE node for each run of opaque operators.
+
+    A run is of operators that the same interpreters may run.
 
     Parameters
     ----------
@@ -76,10 +105,8 @@ def bind(
     run: list[OpaqueOperator] = []
     ended: list[Node | OpaqueOperator | None] = [*items, None]
     for at, item in enumerate(ended):
-        if isinstance(item, OpaqueOperator):
-            run.append(item)
-            continue
-        if run:
+        opaque = item if isinstance(item, OpaqueOperator) else None
+        if run and (opaque is None or opaque.interpreters != run[0].interpreters):
             produced: list[int] = []
             inputs: list[int] = []
             for part in run:
@@ -90,20 +117,29 @@ def bind(
             if outputs:
                 nodes.append(_node(run, tuple(inputs), tuple(outputs), file))
             run = []
-        if item is not None:
+        if opaque is not None:
+            run.append(opaque)
+        elif isinstance(item, Node):
             nodes.append(item)
     return nodes
 
 
 def whole(
-    names: Sequence[str], reason: str, inputs: Sequence[int], outputs: Sequence[int], file: int
+    names: Sequence[str],
+    reason: str,
+    inputs: Sequence[int],
+    outputs: Sequence[int],
+    interpreters: tuple[str, ...],
 ) -> Node:
-    """Return the REFERENCE node of a network as a whole."""
+    """Return the REFERENCE node of a network as a whole; the last input is the model file."""
+    attributes = Reference(
+        operators=tuple(names), reasons=(reason,) * len(names), interpreters=interpreters
+    )
     return Node(
         op=Op.REFERENCE,
-        inputs=(*inputs, file),
+        inputs=tuple(inputs),
         outputs=tuple(outputs),
-        attributes=Reference(operators=tuple(names), reason=reason),
+        attributes=attributes,
         index=0,
     )
 

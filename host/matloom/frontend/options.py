@@ -5,7 +5,7 @@ from typing import Any
 
 import tflite
 
-from matloom.frontend.errors import ModelError, Unsupported
+from matloom.frontend.errors import Contradiction, Unsupported
 from matloom.frontend.flatbuffer import enum_name, options
 from matloom.frontend.parameters import PARAMETER_READERS
 from matloom.ir.attributes import (
@@ -40,7 +40,7 @@ def _activation(table: Any) -> Activation:
 
 def _pair(what: str, height: int, width: int) -> Pair:
     if height < 1 or width < 1:
-        raise ModelError(f"must have a {what} of at least 1, not {(height, width)}")
+        raise Contradiction(f"must have a {what} of at least 1, not {(height, width)}")
     return height, width
 
 
@@ -48,7 +48,7 @@ def _image(inputs: Sequence[Tensor], at: int) -> Pair:
     """Return height and width of an input in the layout (any, height, width, any)."""
     shape = inputs[at].shape if at < len(inputs) else ()
     if len(shape) != 4:
-        raise ModelError(f"must have an input {at} of 4 dimensions, not {shape}")
+        raise Contradiction(f"must have an input {at} of 4 dimensions, not {shape}")
     return shape[1], shape[2]
 
 
@@ -58,7 +58,7 @@ def _padding(table: Any, image: Pair, kernel: Pair, stride: Pair, dilation: Pair
         return same_padding(image, kernel, stride, dilation)
     if kind == tflite.Padding.VALID:
         return Padding(top=0, bottom=0, left=0, right=0)
-    raise ModelError(f"must have a padding of SAME or VALID, not {kind}")
+    raise Contradiction(f"must have a padding of SAME or VALID, not {kind}")
 
 
 def _windowed(table: Any, inputs: Sequence[Tensor]) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def _depthwise(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor
     # The file's depth_multiplier may be wrong; kernels go by the shapes.
     channels, columns = inputs[0].shape[3], inputs[1].shape[3]
     if channels < 1 or columns % channels:
-        raise ModelError(f"must have a multiple of {channels} output channels, not {columns}")
+        raise Contradiction(f"must have a multiple of {channels} output channels, not {columns}")
     return DepthwiseConv2D(depth_multiplier=columns // channels, **shared)
 
 
@@ -108,7 +108,7 @@ def _pooling(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor])
 def _softmax(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
     beta = float(options(operator, tflite.SoftmaxOptions).Beta())
     if not 0 < beta < 2**20:
-        raise ModelError(f"must have a beta above 0 and below 2**20, not {beta}")
+        raise Unsupported(f"must have a beta above 0 and below 2**20, not {beta}")
     return Softmax(beta=beta)
 
 
@@ -122,14 +122,14 @@ def _arithmetic(kind: type) -> Reader:
 def _leaky_relu(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
     alpha = float(options(operator, tflite.LeakyReluOptions).Alpha())
     if not abs(alpha) < 2**20:
-        raise ModelError(f"must have an alpha below 2**20, not {alpha}")
+        raise Unsupported(f"must have an alpha below 2**20, not {alpha}")
     return LeakyRelu(alpha=alpha)
 
 
 def _axis(table: Any, rank: int) -> Attributes:
     axis = table.Axis()
     if not -rank <= axis < rank:
-        raise ModelError(f"must have an axis of {-rank} to {rank - 1}, not {axis}")
+        raise Contradiction(f"must have an axis of {-rank} to {rank - 1}, not {axis}")
     return Axis(axis=axis % rank)
 
 

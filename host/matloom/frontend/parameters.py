@@ -5,7 +5,7 @@ from typing import Any
 
 import tflite
 
-from matloom.frontend.errors import ModelError, Unsupported
+from matloom.frontend.errors import Contradiction, Unsupported
 from matloom.frontend.flatbuffer import options
 from matloom.ir.attributes import (
     Activation,
@@ -32,32 +32,32 @@ Reader = Callable[[Any, Sequence[Tensor], Sequence[Tensor]], Attributes]
 def _parameter(what: str, inputs: Sequence[Tensor], at: int) -> list[int]:
     """Return a constant vector of integers."""
     if at >= len(inputs):
-        raise ModelError(f"must have its {what} as input {at}, not {len(inputs)} inputs")
+        raise Contradiction(f"must have its {what} as input {at}, not {len(inputs)} inputs")
     data = inputs[at].data
     if data is None:
         raise Unsupported(f"has a variable {what}")
     if data.dtype.kind not in "iu":
-        raise ModelError(f"must have a {what} of integers, not {data.dtype}")
+        raise Contradiction(f"must have a {what} of integers, not {data.dtype}")
     return [int(value) for value in data.reshape(-1)]
 
 
 def _axis(axis: int, rank: int) -> int:
     if not -rank <= axis < rank:
-        raise ModelError(f"must have an axis of {-rank} to {rank - 1}, not {axis}")
+        raise Contradiction(f"must have an axis of {-rank} to {rank - 1}, not {axis}")
     return axis % rank
 
 
 def _only(what: str, inputs: Sequence[Tensor], at: int) -> int:
     values = _parameter(what, inputs, at)
     if len(values) != 1:
-        raise ModelError(f"must have 1 {what}, not {len(values)}")
+        raise Contradiction(f"must have 1 {what}, not {len(values)}")
     return values[0]
 
 
 def _pad(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
     pairs = _parameter("padding", inputs, 1)
     if len(pairs) != 2 * len(inputs[0].shape):
-        raise ModelError(f"must have 2 paddings for each axis, not {len(pairs)}")
+        raise Contradiction(f"must have 2 paddings for each axis, not {len(pairs)}")
     return Pad(before=tuple(pairs[::2]), after=tuple(pairs[1::2]))
 
 
@@ -91,7 +91,7 @@ def _resize(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) 
     table = options(operator, tflite.ResizeNearestNeighborOptions)
     size = _parameter("size", inputs, 1)
     if len(size) != 2:
-        raise ModelError(f"must have a size of height and width, not {size}")
+        raise Contradiction(f"must have a size of height and width, not {size}")
     return Resize(
         size=(size[0], size[1]),
         align_corners=bool(table.AlignCorners()),
@@ -101,11 +101,11 @@ def _resize(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) 
 
 def _split(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
     if len(inputs) < 2:
-        raise ModelError(f"must have an axis and an input, not {len(inputs)} inputs")
+        raise Contradiction(f"must have an axis and an input, not {len(inputs)} inputs")
     shape = inputs[1].shape
     axis = _axis(_only("axis", inputs, 0), len(shape))
     if shape[axis] % len(outputs):
-        raise ModelError(f"must have outputs that divide {shape[axis]}, not {len(outputs)}")
+        raise Contradiction(f"must have outputs that divide {shape[axis]}, not {len(outputs)}")
     return Split(axis=axis, sizes=(shape[axis] // len(outputs),) * len(outputs))
 
 
@@ -122,7 +122,9 @@ def _slice(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -
     begin, size = _parameter("begin", inputs, 1), _parameter("size", inputs, 2)
     shape = inputs[0].shape
     if not len(begin) == len(size) == len(shape):
-        raise ModelError(f"must have begin and size for {len(shape)} axes, not {begin} and {size}")
+        raise Contradiction(
+            f"must have begin and size for {len(shape)} axes, not {begin} and {size}"
+        )
     whole = (
         length - start if given == -1 else given
         for length, start, given in zip(shape, begin, size, strict=True)
@@ -143,13 +145,13 @@ def _strided_slice(
     begins, ends, steps = (_parameter(name, inputs, at + 1) for at, name in enumerate(names))
     shape = inputs[0].shape
     if not len(begins) == len(ends) == len(steps) <= len(shape):
-        raise ModelError(f"must have begin, end and strides for {len(shape)} axes, not {begins}")
+        raise Contradiction(f"must have begin, end and strides for {len(shape)} axes, not {begins}")
     begin, size, step, dropped = [], [], [], []
     for axis, length in enumerate(shape):
         given = slice(None)
         if axis < len(begins):
             if steps[axis] == 0:
-                raise ModelError("must have strides other than 0, not 0")
+                raise Contradiction("must have strides other than 0, not 0")
             given = slice(
                 None if table.BeginMask() >> axis & 1 else begins[axis],
                 None if table.EndMask() >> axis & 1 else ends[axis],
@@ -170,13 +172,13 @@ def _transposed_convolution(
 ) -> Attributes:
     table = options(operator, tflite.TransposeConvOptions)
     if len(inputs) < 3 or len(outputs[0].shape) != 4 or len(inputs[1].shape) != 4:
-        raise ModelError("must have a size, weights and an image of 4 dimensions each")
+        raise Contradiction("must have a size, weights and an image of 4 dimensions each")
     size, kernel = outputs[0].shape[1:3], inputs[1].shape[1:3]
     stride = (table.StrideH(), table.StrideW())
     if min(stride) < 1:
-        raise ModelError(f"must have a stride of at least 1, not {stride}")
+        raise Contradiction(f"must have a stride of at least 1, not {stride}")
     if table.Padding() not in (tflite.Padding.SAME, tflite.Padding.VALID):
-        raise ModelError(f"must have a padding of SAME or VALID, not {table.Padding()}")
+        raise Contradiction(f"must have a padding of SAME or VALID, not {table.Padding()}")
     if getattr(table, "FusedActivationFunction", int)():
         raise Unsupported("has a fused activation")
     padding = Padding(top=0, bottom=0, left=0, right=0)

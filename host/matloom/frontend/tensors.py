@@ -1,6 +1,7 @@
 """Tensors of one subgraph of a TensorFlow Lite file, read when they are first asked for."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,15 @@ import tflite
 from matloom.arch.numerics import high_nibble, low_nibble
 from matloom.arch.program_file import TENSOR_LIMIT
 from matloom.frontend.errors import ModelError, Unsupported
-from matloom.frontend.flatbuffer import enum_name, numbers, text
+from matloom.frontend.flatbuffer import enum_name, numbers, records, text
 from matloom.ir.graph import Array, Quantisation, Tensor
 from matloom.ir.node_rules import QUANTISED
+from matloom.ir.verify import quantisation_problems
 
 __all__ = ["DTYPES", "FileTensors"]
+
+#: Most bytes of a tensor that the engine or the host's kernels work on; an interpreter takes more.
+ENGINE_LIMIT = 1 << 26
 
 #: Types that NumPy knows, by their number in the file.
 DTYPES = {
@@ -26,53 +31,86 @@ DTYPES = {
 
 
 class FileTensors:
-    """The tensors of a subgraph by number.
+    """The tensors of a subgraph by number, as operators of the graph take them.
 
     Errors
     ------
     ModelError
-        A tensor is none of the file's, or contradicts itself.
+        A tensor is none of the file's, or has less data than its shape says.
     Unsupported
-        It is of a type that NumPy does not know, or sparse.
+        It is of a type that NumPy does not know, sparse, larger than the engine's memory, or its
+        data or scales break a rule of the graph.
     """
 
-    def __init__(self, model: Any, subgraph: Any) -> None:
-        self.model, self.subgraph = model, subgraph
+    def __init__(self, content: bytes, model: Any, subgraph: Any) -> None:
+        self.content, self.model, self.subgraph = content, model, subgraph
         self.buffers = model.BuffersLength()
-        self._known: dict[int, Tensor] = {}
+        #: Tensors that operators or the user provide.
+        self.made = {
+            int(number)
+            for owner, field in [
+                (subgraph, "Inputs"),
+                *((operator, "Outputs") for operator in records(subgraph, "Operators")),
+            ]
+            for number in numbers(owner, field)
+        }
+        self._known: dict[int, tuple[Tensor, Unsupported | None]] = {}
 
     def __len__(self) -> int:
         return int(self.subgraph.TensorsLength())
 
     def computed(self, number: int) -> bool:
-        """Return whether an operator or the user provides a tensor."""
+        """Return whether a tensor is neither constant, nor absent, nor a state of its operator."""
         if number < 0:
             return False
-        if not number < len(self):
-            raise ModelError(f"an operator must use one of {len(self)} tensors, not {number}")
-        table = self.subgraph.Tensors(number)
-        if table.IsVariable():
+        table, prefix = self._table(number)
+        if table.IsVariable() or (number not in self.made and self._is_empty(table)):
             return False
-        if not 0 <= table.Buffer() < self.buffers:
-            raise ModelError(
-                f"tensor {number} must have one of {self.buffers} buffers, not {table.Buffer()}"
-            )
-        return bool(self.model.Buffers(table.Buffer()).DataLength() == 0)
+        try:
+            return bool(self._raw(table.Buffer()).size == 0)
+        except ModelError as error:
+            raise ModelError(f"{prefix}{error}") from None
+
+    def constant(self, number: int) -> bool:
+        """Return whether a tensor has data in the file, or no elements and no provider."""
+        return not self.computed(number) and not self.subgraph.Tensors(number).IsVariable()
 
     def __getitem__(self, number: int) -> Tensor:
-        """Return a tensor."""
+        """Return a tensor that breaks no rule of the graph."""
+        tensor, problem = self._read(number)
+        if problem is not None:
+            raise problem
+        return tensor
+
+    def crossing(self, number: int) -> Tensor:
+        """Return a tensor that only an interpreter works on: scales that break a rule are left out.
+
+        Raises `Unsupported` where not even its elements can cross.
+        """
+        return self._read(number)[0]
+
+    def _read(self, number: int) -> tuple[Tensor, Unsupported | None]:
         if number not in self._known:
-            if not 0 <= number < len(self):
-                raise ModelError(f"must use one of {len(self)} tensors, not {number}")
-            table = self.subgraph.Tensors(number)
-            name = text(table.Name()) or f"tensor_{number}"
+            table, prefix = self._table(number)
             try:
-                self._known[number] = self._tensor(table, name)
+                tensor = self._tensor(table, number)
             except ModelError as error:
-                raise type(error)(f"uses tensor {number} ({name}), which {error}") from None
+                raise type(error)(f"{prefix}{error}") from None
+            problem = _problem(tensor)
+            if problem is not None:
+                tensor = replace(tensor, quantisation=None)
+            unsupported = None if problem is None else Unsupported(prefix + problem)
+            self._known[number] = tensor, unsupported
         return self._known[number]
 
-    def _tensor(self, table: Any, name: str) -> Tensor:
+    def _table(self, number: int) -> tuple[Any, str]:
+        """Return a tensor's table, and how a sentence about it begins."""
+        if not 0 <= number < len(self):
+            raise ModelError(f"must use one of {len(self)} tensors, not {number}")
+        table = self.subgraph.Tensors(number)
+        return table, f"uses tensor {number} ({_name(table, number)}), which "
+
+    def _tensor(self, table: Any, number: int) -> Tensor:
         dtype = DTYPES.get(table.Type())
         packed = self._is_packed(table)
         if packed:
@@ -83,42 +121,69 @@ class FileTensors:
         if table.Sparsity() is not None:
             raise Unsupported("is sparse")
         shape = tuple(numbers(table, "Shape").tolist())
-        if any(length < 1 for length in shape):
-            raise ModelError(f"must have dimensions of at least 1, not {shape}")
+        if any(length < 0 for length in shape):
+            raise ModelError(f"must have dimensions of at least 0, not {shape}")
         size = math.prod(shape) * np.dtype(dtype).itemsize
         if size > TENSOR_LIMIT:
             raise ModelError(f"must have at most {TENSOR_LIMIT} bytes, not {size}")
+        data = self._data(table.Buffer(), shape, dtype, packed=packed)
+        if data is None and size == 0 and number not in self.made:
+            data = np.empty(shape, dtype)
         # Scales of other types are left over from training; a bias's follow from its operator.
-        quantisation = self._quantisation(table) if dtype in QUANTISED else None
+        quantisation = _quantisation(table) if dtype in QUANTISED else None
         return Tensor(
-            name=name,
+            name=_name(table, number),
             shape=shape,
             dtype=dtype,
             quantisation=quantisation,
-            data=self._data(table.Buffer(), shape, dtype, packed=packed),
+            data=data,
         )
+
+    @staticmethod
+    def _is_empty(table: Any) -> bool:
+        return 0 in numbers(table, "Shape").tolist()
 
     def _is_packed(self, table: Any) -> bool:
         """Return whether a tensor is a constant of 4-bit integers, which becomes int8."""
         if table.Type() != tflite.TensorType.INT4 or not 0 <= table.Buffer() < self.buffers:
             return False
-        return int(self.model.Buffers(table.Buffer()).DataLength()) > 0
+        return bool(self._raw(table.Buffer()).size > 0)
 
-    def _data(
-        self, buffer: int, shape: tuple[int, ...], dtype: str, *, packed: bool
-    ) -> Array | None:
+    def _raw(self, buffer: int) -> Array:
+        """Return the bytes of a buffer: in its table, or in the file after all tables."""
         if not 0 <= buffer < self.buffers:
             raise ModelError(f"must have one of {self.buffers} buffers, not {buffer}")
         table = self.model.Buffers(buffer)
         length = table.DataLength()
-        if length == 0:
+        if length > 0:
+            data: Array = table.DataAsNumpy()
+            if data.size != length:
+                raise ModelError(f"must have {length} bytes of data, not {data.size}")
+            return data
+        # Offset 0 is none, and 1 one that was not filled in.
+        start, size = table.Offset(), table.Size()
+        if start <= 1 or size == 0:
+            return np.empty(0, np.uint8)
+        if start + size > len(self.content):
+            raise ModelError(
+                f"must have its data within the file's {len(self.content)} bytes, "
+                f"not at {start} to {start + size}"
+            )
+        return np.frombuffer(self.content, np.uint8, size, start)
+
+    def _data(
+        self, buffer: int, shape: tuple[int, ...], dtype: str, *, packed: bool
+    ) -> Array | None:
+        raw = self._raw(buffer)
+        if raw.size == 0:
             return None
-        raw: Array = table.DataAsNumpy()
         kind = np.dtype(dtype).newbyteorder("<")
         size = int(np.prod([*shape, 1], dtype=object))
         expected = -(-size // 2) if packed else kind.itemsize * size
-        if expected != raw.size or raw.size != length:
+        if raw.size < expected:
             raise ModelError(f"must have {expected} bytes of data, not {raw.size}")
+        if raw.size > expected:
+            raise Unsupported(f"must have {expected} bytes of data, not {raw.size}")
         if packed:
             # The first of two is in the low bits.
             halves = (low_nibble(raw.view(np.int8)), high_nibble(raw.view(np.int8)))
@@ -126,14 +191,28 @@ class FileTensors:
         data: Array = np.frombuffer(raw.tobytes(), kind).astype(dtype, copy=False).reshape(shape)
         return data
 
-    @staticmethod
-    def _quantisation(table: Any) -> Quantisation | None:
-        parameters = table.Quantization()
-        if parameters is None:
-            return None
-        scales = numbers(parameters, "Scale").tolist()
-        zeros = numbers(parameters, "ZeroPoint").tolist()
-        if not scales:
-            return None
-        axis = parameters.QuantizedDimension() if len(scales) > 1 else None
-        return Quantisation(scale=tuple(scales), zero_point=tuple(zeros), axis=axis)
+
+def _name(table: Any, number: int) -> str:
+    return text(table.Name()) or f"tensor_{number}"
+
+
+def _problem(tensor: Tensor) -> str | None:
+    """Return the rule of the graph that a tensor breaks."""
+    if tensor.size_bytes > ENGINE_LIMIT:
+        return f"must have at most {ENGINE_LIMIT} bytes for the engine, not {tensor.size_bytes}"
+    return next(quantisation_problems(tensor), None)
+
+
+def _quantisation(table: Any) -> Quantisation | None:
+    """Return a tensor's scales; a single zero point counts for all of them."""
+    parameters = table.Quantization()
+    if parameters is None:
+        return None
+    scales = numbers(parameters, "Scale").tolist()
+    zeros = numbers(parameters, "ZeroPoint").tolist()
+    if not scales:
+        return None
+    if len(zeros) == 1:
+        zeros *= len(scales)
+    axis = parameters.QuantizedDimension() if len(scales) > 1 else None
+    return Quantisation(scale=tuple(scales), zero_point=tuple(zeros), axis=axis)

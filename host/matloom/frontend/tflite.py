@@ -1,31 +1,17 @@
 """TensorFlow Lite files to graphs."""
 
 import textwrap
-from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import tflite
-
-from matloom.frontend.errors import ModelError, Unsupported
-from matloom.frontend.flatbuffer import enum_name, numbers, operator_number, options, records, text
-from matloom.frontend.opaque import JOINED, OpaqueOperator, bind, file_tensor, whole
-from matloom.frontend.options import READERS
-from matloom.frontend.parameters import OPERANDS
+from matloom.frontend.errors import ModelError
 from matloom.frontend.source import read_network
-from matloom.frontend.tensors import FileTensors
-from matloom.frontend.variables import VARIABLE_OPERATORS, Resources
-from matloom.ir.graph import RESHAPES, Array, Graph, Node, Op, Tensor
-from matloom.ir.names import distinct_ends
-from matloom.ir.node_rules import unsupported_reason
+from matloom.frontend.subgraph import SubgraphReader
+from matloom.ir.graph import Graph
 from matloom.ir.verify import verify
-from matloom.kernels.interpreter import interpret
 
 __all__ = ["load_tflite"]
 
 IDENTIFIER = b"TFL3"
-GRAPH_OPERATORS = frozenset(Op) - {Op.REFERENCE, Op.MATRIX_PRODUCT}
 
 
 def load_tflite(source: str | Path | bytes) -> Graph:
@@ -33,18 +19,18 @@ def load_tflite(source: str | Path | bytes) -> Graph:
 
     Tensors keep their numbers, and their names unless two inputs or two outputs share one: those
     get their number after a colon. Constants of 4-bit integers become int8. Constants that only
-    say how an operator works (axes, paddings) become its attributes; a bias that is
-    absent is dropped. Operators that the graph does not know, or not in these types, become
-    REFERENCE nodes.
+    say how an operator works (axes, paddings) become its attributes; a bias that is absent is
+    dropped. Operators that the graph does not know, or that break one of its rules, become
+    REFERENCE nodes, which say why.
 
     Raises
     ------
     ModelError
-        The file is missing, truncated or malformed, or contradicts itself.
+        The file is missing, truncated or malformed, or a tensor is read that nothing provides.
     """
     name, content = read_network(source, IDENTIFIER)
     try:
-        graph = _Reader(content).graph(name)
+        graph = SubgraphReader(content).graph(name)
         verify(graph, name)
     except ModelError as error:
         raise ModelError(_line(f"{name}: {error}")) from None
@@ -58,210 +44,3 @@ def load_tflite(source: str | Path | bytes) -> Graph:
 def _line(sentence: str) -> str:
     """Return a sentence as one line of bounded length: a file may hold anything."""
     return textwrap.shorten(sentence, 300, placeholder=" ...")
-
-
-class _Reader:
-    """One subgraph of a file: its operators, and the tensors that they use."""
-
-    def __init__(self, content: bytes, subgraph: int = 0):
-        self.model = tflite.Model.GetRootAs(content)
-        count = self.model.SubgraphsLength()
-        if not 0 <= subgraph < count:
-            raise ModelError(f"a model must have a subgraph {subgraph}, not {count} subgraphs")
-        self.content = content
-        self.subgraph = self.model.Subgraphs(subgraph)
-        self.codes = [self._code(code) for code in records(self.model, "OperatorCodes")]
-        self.known = FileTensors(self.model, self.subgraph)
-        self.tensors: dict[int, Tensor] = {}
-        self.resources = Resources()
-
-    def graph(self, name: str) -> Graph:
-        """Return the graph; the reference interpreter's other subgraphs are none of it."""
-        inputs, outputs = (
-            tuple(self._use(number) for number in numbers(self.subgraph, field).tolist())
-            for field in ("Inputs", "Outputs")
-        )
-        if not inputs or not outputs:
-            raise ModelError(
-                f"a model must have inputs and outputs, not {len(inputs)} and {len(outputs)}"
-            )
-        names, operators = self._operators()
-        reason = self._joined(names, operators)
-        if reason is None:
-            try:
-                items = self._items(names, operators)
-                return self._graph(name, inputs, outputs, items)
-            # A tensor between the graph's part and the interpreter's has no NumPy type.
-            except Unsupported as unsupported:
-                reason = f"the network {unsupported}"
-        self.tensors = {number: self.known[number] for number in (*inputs, *outputs)}
-        self.resources = Resources()
-        node = whole(names, reason, inputs, outputs, len(self.known))
-        return self._graph(name, inputs, outputs, [node])
-
-    def start(self) -> dict[str, Array]:
-        """Return what a subgraph that CALL_ONCE names assigns to variables, by name."""
-        items = self._items(*self._operators())
-        for item in items:
-            if isinstance(item, OpaqueOperator):
-                raise Unsupported(f"operator {item.index} ({item.name}) has no kernel here")
-        after = self.resources.after
-        graph = Graph(
-            name="initialisation",
-            inputs=(),
-            outputs=tuple(dict.fromkeys(after.values())),
-            tensors=self.tensors,
-            nodes=tuple(item for item in items if isinstance(item, Node)),
-        )
-        verify(graph, graph.name)
-        results = interpret(graph, {})
-        return {name: results[number] for name, number in after.items()}
-
-    def _graph(
-        self,
-        name: str,
-        inputs: tuple[int, ...],
-        outputs: tuple[int, ...],
-        items: Sequence[Node | OpaqueOperator],
-    ) -> Graph:
-        results = (*outputs, *self.resources.after.values())
-        nodes = bind(items, results, len(self.known), self.known.computed)
-        for node in nodes:
-            if node.op is Op.REFERENCE:
-                self.tensors[node.inputs[-1]] = file_tensor(self.content)
-                for number in (*node.inputs[:-1], *node.outputs):
-                    self._use(number)
-        variables = self.resources.finish(self.tensors, len(self.known) + 1)
-        given = {number: tensor.name for number, tensor in self.tensors.items()}
-        for number, end in distinct_ends(given, (inputs, outputs)).items():
-            self.tensors[number] = replace(self.tensors[number], name=end)
-        return Graph(
-            name=name,
-            inputs=inputs,
-            outputs=outputs,
-            tensors=self.tensors,
-            nodes=tuple(nodes),
-            variables=variables,
-        )
-
-    def _operators(self) -> tuple[list[str], list[Any]]:
-        """Return the operators in order of execution, and before them their names."""
-        operators = list(records(self.subgraph, "Operators"))
-        return [self._name(at, operator) for at, operator in enumerate(operators)], operators
-
-    def _items(self, names: list[str], operators: list[Any]) -> list[Node | OpaqueOperator]:
-        items = (
-            self._item(index, name, operator)
-            for index, (name, operator) in enumerate(zip(names, operators, strict=True))
-        )
-        return [item for item in items if item is not None]
-
-    def _joined(self, names: list[str], operators: list[Any]) -> str | None:
-        """Return why the network must stay in one piece; None where it need not."""
-        for name in names:
-            if name in JOINED:
-                return f"{name} joins the network's parts"
-        if self.model.SubgraphsLength() > 1 + names.count("CALL_ONCE"):
-            return f"the network has {self.model.SubgraphsLength()} subgraphs"
-        readers = [set(numbers(operator, "Inputs").tolist()) for operator in operators]
-        for number in range(len(self.known)):
-            variable = self.subgraph.Tensors(number).IsVariable()
-            if variable and sum(number in inputs for inputs in readers) > 1:
-                return f"operators share the state of tensor {number}"
-        return None
-
-    @staticmethod
-    def _code(code: Any) -> str:
-        number = operator_number(code)
-        if number == tflite.BuiltinOperator.CUSTOM:
-            return text(code.CustomCode())
-        return enum_name(tflite.BuiltinOperator, number)
-
-    def _name(self, index: int, operator: Any) -> str:
-        code = operator.OpcodeIndex()
-        if not 0 <= code < len(self.codes):
-            raise ModelError(f"operator {index} must be one of {len(self.codes)} kinds, not {code}")
-        return str(self.codes[code])
-
-    def _item(self, index: int, name: str, operator: Any) -> Node | OpaqueOperator | None:
-        """Return a node, or what the reference interpreter needs to know of an operator.
-
-        None is for what only says how variables are used.
-        """
-        given = numbers(operator, "Inputs").tolist()
-        made = numbers(operator, "Outputs").tolist()
-        try:
-            if name in VARIABLE_OPERATORS:
-                return self._variable(name, index, operator, given, made)
-            if name not in GRAPH_OPERATORS:
-                raise Unsupported("has no kernel here")
-            return self._node(Op(name), index, operator, given, made)
-        except Unsupported as unsupported:
-            if name in VARIABLE_OPERATORS:
-                raise Unsupported(f"{name} {unsupported}") from None
-            return OpaqueOperator(
-                name=name,
-                index=index,
-                inputs=tuple(given),
-                outputs=tuple(made),
-                reason=f"{name} {unsupported}",
-            )
-        except ModelError as error:
-            raise ModelError(f"operator {index} ({name}) {error}") from None
-
-    def _variable(
-        self, name: str, index: int, operator: Any, given: list[int], made: list[int]
-    ) -> Node | None:
-        """Follow an operator on variables; return a node where it gives a tensor another number."""
-        if (len(given), len(made)) != VARIABLE_OPERATORS[name]:
-            expected = " and ".join(map(str, VARIABLE_OPERATORS[name]))
-            raise ModelError(f"must have {expected} inputs and outputs, not {given} and {made}")
-        if name == "CALL_ONCE":
-            subgraph = options(operator, tflite.CallOnceOptions).InitSubgraphIndex()
-            last = self.model.SubgraphsLength() - 1
-            if not 1 <= subgraph <= last:
-                raise ModelError(f"must name a subgraph of 1 to {last}, not {subgraph}")
-            try:
-                self.resources.begin(_Reader(self.content, subgraph).start())
-            except ModelError as error:
-                raise type(error)(f"names subgraph {subgraph}, whose {error}") from None
-        elif name == "VAR_HANDLE":
-            table = options(operator, tflite.VarHandleOptions)
-            parts = [text(table.Container()), text(table.SharedName())]
-            self.resources.names[made[0]] = "/".join(filter(None, parts))
-        elif name == "ASSIGN_VARIABLE":
-            self.resources.assign(given[0], self._use(given[1]))
-        else:
-            source = self.resources.read(given[0], self._use(made[0]))
-            if source is not None:
-                return Node(op=Op.RESHAPE, inputs=(source,), outputs=(made[0],), index=index)
-        return None
-
-    def _node(self, op: Op, index: int, operator: Any, given: list[int], made: list[int]) -> Node:
-        if given and given[-1] == -1:
-            del given[-1]
-        if not given or not made or -1 in given:
-            raise ModelError(f"must have its inputs and outputs, not {given} and {made}")
-        if op in RESHAPES:
-            del given[1:]
-        inputs, outputs = ([self.known[number] for number in side] for side in (given, made))
-        attributes = READERS[op](operator, inputs, outputs)
-        kept = [at for at in OPERANDS.get(op, range(len(given))) if at < len(given)]
-        node = Node(
-            op=op,
-            inputs=tuple(given[at] for at in kept),
-            outputs=tuple(made),
-            attributes=attributes,
-            index=index,
-        )
-        problem = unsupported_reason(node, [inputs[at] for at in kept], outputs)
-        if problem is not None:
-            raise Unsupported(problem)
-        for number in (*node.inputs, *node.outputs):
-            self._use(number)
-        return node
-
-    def _use(self, number: int) -> int:
-        """Make a tensor the graph's, and return its number."""
-        self.tensors[number] = self.known[number]
-        return number

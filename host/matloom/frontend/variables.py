@@ -58,7 +58,7 @@ class Resources:
             self.again[number] = name
             return self.after[name]
         if name not in self.initial:
-            raise ModelError(f"must read variable {name!r} after it is assigned, not before")
+            raise Unsupported(f"must read variable {name!r} after it is assigned, not before")
         first = self.before.setdefault(name, number)
         if first == number:
             return None
@@ -69,7 +69,7 @@ class Resources:
         """Let a variable hold a tensor from here on."""
         name = self._name(handle)
         if name in self.after:
-            raise ModelError(f"must assign variable {name!r} once in a call, not twice")
+            raise Unsupported(f"must assign variable {name!r} once in a call, not twice")
         self.after[name] = number
 
     def _name(self, handle: int) -> str:
@@ -84,7 +84,7 @@ class Resources:
 
         Raises
         ------
-        ModelError
+        Unsupported
             A variable is used in several shapes or types.
         """
         self._check(tensors)
@@ -112,7 +112,7 @@ class Resources:
             kind = tensors[number].dtype, tensors[number].shape
             held = kinds.setdefault(name, kind)
             if kind != held:
-                raise ModelError(
+                raise Unsupported(
                     f"variable {name!r} must be {held[0]} {held[1]} wherever it is used, "
                     f"not {kind[0]} {kind[1]}"
                 )

@@ -4,6 +4,7 @@ import enum
 from dataclasses import dataclass
 
 __all__ = [
+    "INTERPRETERS",
     "Activation",
     "Arithmetic",
     "Attributes",
@@ -25,6 +26,11 @@ __all__ = [
     "Transpose",
     "TransposeConv",
 ]
+
+
+#: Packages of the reference interpreters: TensorFlow Lite Micro, then LiteRT's reference kernels.
+#: The second checks operators more strictly, and gives outputs the shapes that follow from inputs.
+INTERPRETERS = ("tflite-micro", "ai-edge-litert")
 
 
 class Activation(enum.StrEnum):
@@ -160,19 +166,22 @@ class Reference(Attributes):
     -------
     operators:
         Their names, in order of execution.
-    reason:
-        Why neither the engine nor the host's kernels run them.
+    reasons:
+        Of each, why neither the engine nor the host's kernels run it.
     positions:
         Their places in the file's only subgraph; empty for the file as a whole.
     inputs, outputs:
         Tensors of the file that enter and leave, as the node's inputs and outputs do.
+    interpreters:
+        Those that may run them, the preferred one first: of `INTERPRETERS`.
     """
 
     operators: tuple[str, ...]
-    reason: str
+    reasons: tuple[str, ...]
     positions: tuple[int, ...] = ()
     inputs: tuple[int, ...] = ()
     outputs: tuple[int, ...] = ()
+    interpreters: tuple[str, ...] = INTERPRETERS
 
 
 @dataclass(frozen=True, kw_only=True)

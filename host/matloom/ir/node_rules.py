@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from matloom.ir.attributes import Activation
 from matloom.ir.graph import Graph, Node, Op, Tensor
@@ -21,7 +22,7 @@ from matloom.ir.scales import (
     unary_multiplier,
 )
 
-__all__ = ["QUANTISED", "node_problems", "unsupported_reason"]
+__all__ = ["QUANTISED", "Problem", "node_problems"]
 
 #: Types of integers that may stand for real numbers.
 QUANTISED = ("int8", "int16", "uint8")
@@ -53,7 +54,24 @@ RATIOS: Mapping[Op, Callable[[Graph, Node], object]] = {
 }
 
 
-def unsupported_reason(
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """A rule that an operator breaks, as a sentence that goes on from its name.
+
+    Members
+    -------
+    contradiction:
+        Its tensors do not fit each other, so that running it would read or write beyond them.
+    """
+
+    sentence: str
+    contradiction: bool = False
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+def _unsupported_reason(
     node: Node, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
 ) -> str | None:
     """Return why no kernel runs an operator that may well be sound; None where one does."""
@@ -91,67 +109,79 @@ def _grouped(image: tuple[int, ...], weights: tuple[int, ...]) -> bool:
     return image[3] != weights[3] and image[3] % weights[3] == 0
 
 
-def node_problems(graph: Graph, node: Node) -> Iterator[str]:
-    """Yield what is wrong with a node of a graph; a check may rely on those before it."""
+def node_problems(tensors: Mapping[int, Tensor], node: Node) -> Iterator[Problem]:
+    """Yield the rules that a node breaks; a check may rely on those before it."""
     rules = OPERATORS[node.op]
-    inputs = [graph.tensors[number] for number in node.inputs]
-    outputs = [graph.tensors[number] for number in node.outputs]
+    inputs = [tensors[number] for number in node.inputs]
+    outputs = [tensors[number] for number in node.outputs]
     if type(node.attributes) is not rules.attributes:
         expected, given = rules.attributes.__name__, type(node.attributes).__name__
-        yield f"must have attributes of {expected}, not {given}"
+        yield Problem(sentence=f"must have attributes of {expected}, not {given}")
         return
     if node.op is Op.REFERENCE:
         return
-    problem = unsupported_reason(node, inputs, outputs)
+    problem = _unsupported_reason(node, inputs, outputs)
     if problem is not None:
-        yield problem
+        yield Problem(sentence=problem)
         return
+    for tensor in (*inputs, *outputs):
+        if tensor.size < 1:
+            sentence = f"must have dimensions of at least 1 for {tensor.name!r}, not {tensor.shape}"
+            yield Problem(sentence=sentence)
     yield from _shape(node, rules, inputs, outputs)
     if node.op is Op.CONCATENATION:
         yield from _same_scale(inputs, outputs[0])
-    if not rules.scaled:
-        return
-    yield from _scales(node, rules, inputs, outputs)
-    yield from _ratios(graph, node)
+    if rules.scaled:
+        yield from _scales(node, rules, inputs, outputs)
+        yield from _ratios(tensors, node)
 
 
 def _scales(
     node: Node, rules: Operator, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
-) -> Iterator[str]:
+) -> Iterator[Problem]:
     """Check that quantised tensors have the scales that kernels take for granted."""
     for tensor in (*inputs, *outputs):
         if tensor.dtype in QUANTISED and tensor.quantisation is None:
-            yield f"must have a scale and a zero point for {tensor.name!r}"
+            yield Problem(sentence=f"must have a scale and a zero point for {tensor.name!r}")
     if rules.weight_axis is not None:
         quantisation = inputs[1].quantisation
         if quantisation is not None and quantisation.axis not in (None, rules.weight_axis):
-            yield (
+            sentence = (
                 f"must have weight scales along axis {rules.weight_axis}, not {quantisation.axis}"
             )
+            yield Problem(sentence=sentence)
         inputs = inputs[:1]
     for tensor in (*inputs, *outputs):
         if tensor.quantisation is not None and tensor.quantisation.axis is not None:
-            yield f"must have one scale for {tensor.name!r}, not {len(tensor.quantisation.scale)}"
+            scales = len(tensor.quantisation.scale)
+            sentence = f"must have one scale for {tensor.name!r}, not {scales}"
+            # TensorFlow Lite Micro takes the first for all.
+            yield Problem(sentence=sentence, contradiction=True)
     wanted = FIXED_OUTPUTS.get((node.op, outputs[0].dtype))
     if wanted is not None and outputs[0].quantisation is not None:
         given_pair = (outputs[0].scale, outputs[0].zero_point)
         if given_pair != wanted:
-            yield (
+            sentence = (
                 f"must have an output of scale 1/{1 / wanted[0]:.0f} and zero point {wanted[1]}, "
                 f"not {given_pair}"
             )
+            yield Problem(sentence=sentence)
 
 
-def _same_scale(inputs: Sequence[Tensor], output: Tensor) -> Iterator[str]:
+def _same_scale(inputs: Sequence[Tensor], output: Tensor) -> Iterator[Problem]:
     """Check that integers can be copied as they are."""
     for tensor in inputs:
         if tensor.quantisation != output.quantisation:
-            yield f"must have inputs of the output's scale and zero point, unlike {tensor.name!r}"
+            sentence = (
+                f"must have inputs of the output's scale and zero point, unlike {tensor.name!r}"
+            )
+            yield Problem(sentence=sentence)
 
 
-def _ratios(graph: Graph, node: Node) -> Iterator[str]:
+def _ratios(tensors: Mapping[int, Tensor], node: Node) -> Iterator[Problem]:
     """Check that ratios of scales, and limits, have integers."""
-    output = graph.tensors[node.outputs[0]]
+    graph = Graph(name="", inputs=(), outputs=(), tensors=tensors, nodes=(node,))
+    output = tensors[node.outputs[0]]
     if output.quantisation is None:
         return
     activation = getattr(node.attributes, "activation", Activation.NONE)
@@ -168,15 +198,17 @@ def _ratios(graph: Graph, node: Node) -> Iterator[str]:
         elif node.op is Op.QUANTIZE and graph.tensors[node.inputs[0]].quantisation is not None:
             rescale_multiplier(graph.tensors[node.inputs[0]], output)
     except ValueError as error:
-        yield f"does not fit its scales: {error}"
+        yield Problem(sentence=f"does not fit its scales: {error}")
 
 
 def _shape(
     node: Node, rules: Operator, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
-) -> Iterator[str]:
+) -> Iterator[Problem]:
+    """Check the outputs' shapes; other axes for as many elements are no contradiction."""
     if rules.shape is None and rules.parts is None:
         if inputs[0].size != outputs[0].size:
-            yield f"must give {inputs[0].size} elements, not {outputs[0].size}"
+            sentence = f"must give {inputs[0].size} elements, not {outputs[0].size}"
+            yield Problem(sentence=sentence, contradiction=True)
         return
     given = [tensor.shape for tensor in inputs]
     try:
@@ -186,13 +218,16 @@ def _shape(
             assert rules.shape is not None
             shapes = [rules.shape(given, node.attributes)]
     except ValueError as error:
-        yield f"does not fit its inputs: {error}"
+        yield Problem(sentence=f"does not fit its inputs: {error}", contradiction=True)
         return
     if len(shapes) != len(outputs):
-        yield f"must have {len(shapes)} outputs, not {len(outputs)}"
+        sentence = f"must have {len(shapes)} outputs, not {len(outputs)}"
+        yield Problem(sentence=sentence, contradiction=True)
         return
     for shape, output in zip(shapes, outputs, strict=True):
         # A dense layer's rows are its elements; files give them any number of dimensions.
-        loose = node.op is Op.FULLY_CONNECTED and math.prod(shape) == output.size
+        same = math.prod(shape) == output.size
+        loose = node.op is Op.FULLY_CONNECTED and same
         if shape != output.shape and not (loose and shape[-1:] == output.shape[-1:]):
-            yield f"must have an output of shape {shape}, not {output.shape}"
+            sentence = f"must have an output of shape {shape}, not {output.shape}"
+            yield Problem(sentence=sentence, contradiction=not same)

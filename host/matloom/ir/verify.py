@@ -9,7 +9,7 @@ import numpy as np
 from matloom.ir.graph import Graph, Tensor
 from matloom.ir.node_rules import QUANTISED, node_problems
 
-__all__ = ["verify"]
+__all__ = ["quantisation_problems", "verify"]
 
 #: The engine's addresses have 32 bits, and half of them must do for one tensor.
 MAX_BYTES = 2**31 - 1
@@ -37,7 +37,7 @@ def _problems(graph: Graph) -> Iterator[str]:
         for problem in _tensor(tensor):
             yield f"tensor {number} ({tensor.name}) {problem}"
     for node in graph.nodes:
-        for problem in node_problems(graph, node):
+        for problem in node_problems(graph.tensors, node):
             yield f"{node} {problem}"
 
 
@@ -83,8 +83,8 @@ def _variables(graph: Graph) -> Iterator[str]:
 
 
 def _tensor(tensor: Tensor) -> Iterator[str]:
-    if any(length < 1 for length in tensor.shape):
-        yield f"must have dimensions of at least 1, not {tensor.shape}"
+    if any(length < 0 for length in tensor.shape):
+        yield f"must have dimensions of at least 0, not {tensor.shape}"
     if tensor.size_bytes > MAX_BYTES:
         yield f"must have at most {MAX_BYTES} bytes, not {tensor.size_bytes}"
     data = tensor.data
@@ -92,13 +92,14 @@ def _tensor(tensor: Tensor) -> Iterator[str]:
         yield (
             f"must have data of {tensor.dtype} {tensor.shape}, not {data.dtype.name} {data.shape}"
         )
-    if tensor.quantisation is not None:
-        yield from _quantisation(tensor)
+    yield from quantisation_problems(tensor)
 
 
-def _quantisation(tensor: Tensor) -> Iterator[str]:
+def quantisation_problems(tensor: Tensor) -> Iterator[str]:
+    """Yield what is wrong with the scales and zero points of a tensor that has some."""
     quantisation = tensor.quantisation
-    assert quantisation is not None
+    if quantisation is None:
+        return
     scales, zeros, axis = quantisation.scale, quantisation.zero_point, quantisation.axis
     if tensor.dtype not in QUANTISED:
         yield f"must have no scale, being {tensor.dtype}"

@@ -4,33 +4,117 @@ TensorFlow Lite Micro comes first; LiteRT's reference kernels take what that ref
 imported when a network needs it.
 """
 
-import functools
-import hashlib
-import subprocess
-import sys
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from matloom.ir.attributes import Reference
+from matloom.errors import UserError, install_command
+from matloom.ir.attributes import INTERPRETERS, Reference
 from matloom.ir.graph import Array, Graph, Node
+from matloom.kernels.cut import cut_file
+from matloom.kernels.interpreters import LIBRARIES, Cut
+from matloom.kernels.probe import failure, refusals
 
-__all__ = ["InterpreterError", "ReferenceRun"]
+__all__ = ["Choice", "InterpreterError", "ReferenceRun", "as_declared", "choose"]
 
-#: Takes the inputs of one run and gives its outputs.
-_Run = Callable[[Sequence[Array]], list[Array]]
-
-_PROBE = """
-import sys
-from tflite_micro.python.tflite_micro import runtime
-content = sys.stdin.buffer.read()
-runtime.Interpreter.from_bytes(content, arena_size=int(sys.argv[1])).invoke()
-"""
+#: What people call the interpreter of each package.
+_NAMES = {
+    "tflite-micro": "TensorFlow Lite Micro",
+    "ai-edge-litert": "LiteRT's reference kernels",
+}
 
 
-class InterpreterError(ValueError):
-    """Operators that no installed interpreter runs: one line that names them and the remedy."""
+class InterpreterError(UserError):
+    """Operators that no installed interpreter runs: one line that names them, and the remedy."""
+
+
+@dataclass(kw_only=True)
+class Choice:
+    """The interpreter that runs the operators of one REFERENCE node.
+
+    Members
+    -------
+    package:
+        Of the interpreter; empty where none that may run them is installed.
+    cut:
+        The file that it runs.
+    missing, refusals:
+        Packages that were asked for before and are not installed, or do not run the operators and
+        why.
+    """
+
+    attributes: Reference
+    package: str = ""
+    cut: Cut | None = None
+    missing: list[str] = field(default_factory=list)
+    refusals: dict[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """Say for `explain` where the operators run."""
+        if not self.package:
+            return "on a reference interpreter, of which none is installed here"
+        because = [f"{other} refuses: {line}" for other, line in self.refusals.items()]
+        because += [f"{other} is not installed" for other in self.missing]
+        if self.package not in self.attributes.interpreters[:1] or not because:
+            because += ["it alone checks operators"] * (
+                self.attributes.interpreters != INTERPRETERS
+            )
+        return f"on {_NAMES[self.package]}" + (f" ({'; '.join(because)})" if because else "")
+
+    def error(self) -> InterpreterError:
+        """Return what a user is told where no interpreter runs the operators."""
+        missing = [name for name in self.attributes.interpreters if name not in self.refusals]
+        tried = [f"{name} refuses: {line}" for name, line in self.refusals.items()]
+        tried += [f"{name} is not installed" for name in missing]
+        operators = ", ".join(dict.fromkeys(self.attributes.operators))
+        reasons = "; ".join(dict.fromkeys(self.attributes.reasons))
+        return InterpreterError(
+            f"{operators} must run on a reference interpreter ({reasons}), but {'; '.join(tried)}",
+            hint=f"run: {install_command(*missing)}" if missing else "",
+        )
+
+
+def choose(graph: Graph, nodes: Sequence[Node]) -> list[Choice]:
+    """Return for REFERENCE nodes what runs each; all of a package are tried in one process.
+
+    Raises
+    ------
+    InterpreterError
+        An interpreter is installed, but none runs the operators of some node.
+    """
+    choices = [Choice(attributes=node.attributes_as(Reference)) for node in nodes]
+    for package in INTERPRETERS:
+        cuts = {}
+        for at, node in enumerate(nodes):
+            if not choices[at].package and package in choices[at].attributes.interpreters:
+                cut = _cut(graph, node, package, choices[at])
+                if cut is not None:
+                    cuts[at] = cut
+        lines = refusals(package, list(cuts.values())) if cuts else []
+        for (at, cut), line in zip(cuts.items(), lines, strict=True):
+            if line:
+                choices[at].refusals[package] = line
+            else:
+                choices[at].package, choices[at].cut = package, cut
+    for choice in choices:
+        if not choice.package and choice.refusals:
+            raise choice.error()
+    return choices
+
+
+def _cut(graph: Graph, node: Node, package: str, choice: Choice) -> Cut | None:
+    """Return the file for an interpreter, or note in the choice why there is none."""
+    content = graph.tensors[node.inputs[-1]].data
+    assert content is not None
+    try:
+        return cut_file(content.tobytes(), choice.attributes, package)
+    except ImportError:
+        choice.missing.append(package)
+    except Exception as error:
+        # A damaged file is found out by whatever meets it: struct.error, AttributeError.
+        choice.refusals[package] = (str(error).strip().splitlines() or [type(error).__name__])[-1]
+    return None
 
 
 class ReferenceRun:
@@ -43,149 +127,43 @@ class ReferenceRun:
     """
 
     def __init__(self, graph: Graph, node: Node) -> None:
-        attributes = node.attributes_as(Reference)
-        content = graph.tensors[node.inputs[-1]].data
-        assert content is not None
+        (self._choice,) = choose(graph, [node])
+        if self._choice.cut is None:
+            raise self._choice.error()
         self._shapes = [graph.tensors[number].shape for number in node.outputs]
-        self._run = _open(content.tobytes(), attributes)
+        self._library = LIBRARIES[self._choice.package](self._choice.cut)
 
     def run(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
-        """Return the outputs for the node's inputs, whose last is the file."""
-        outputs = self._run([np.asarray(array, order="C") for array in inputs[:-1]])
+        """Return the outputs for the node's inputs, whose last is the file.
+
+        They have the shapes of the graph's tensors, unless a shape depends on values.
+
+        Raises
+        ------
+        InterpreterError
+            The operators fail on these inputs.
+        """
+        arrays = [np.asarray(array, order="C") for array in inputs[:-1]]
+        try:
+            outputs = self._library.run(arrays)
+        except Exception as error:
+            raise self._failed(arrays, error) from None
         return tuple(
-            np.array(array).reshape(shape)
+            as_declared(np.array(array), shape)
             for array, shape in zip(outputs, self._shapes, strict=True)
         )
 
-
-def _open(content: bytes, attributes: Reference) -> _Run:
-    """Return what runs the operators, on the first interpreter that takes them."""
-    refusals = []
-    for name, extra, start in (
-        ("tflite-micro", "reference", _micro),
-        ("ai-edge-litert", "litert", _litert),
-    ):
-        try:
-            return start(content, attributes)
-        except ImportError:
-            refusals.append(f'{name} is not installed (pip install "matloom[{extra}]")')
-        except Exception as error:
-            # A damaged file is found out by whatever meets it: struct.error, AttributeError.
-            line = (str(error).strip().splitlines() or [""])[-1]
-            refusals.append(f"{name} refuses: {line}")
-    operators = ", ".join(dict.fromkeys(attributes.operators))
-    raise InterpreterError(
-        f"{operators} must run on a reference interpreter, but {refusals[0]}; {refusals[1]}"
-    )
+    def _failed(self, inputs: Sequence[Array], error: Exception) -> InterpreterError:
+        package, cut = self._choice.package, self._choice.cut
+        assert cut is not None
+        line = failure(package, cut, inputs) or str(error).strip().splitlines()[0]
+        operators = ", ".join(dict.fromkeys(self._choice.attributes.operators))
+        return InterpreterError(f"{operators} failed in {package}: {line}")
 
 
-def _cut(schema: Any, content: bytes, attributes: Reference) -> tuple[Any, bytes]:
-    """Return the file with the node's operators alone, as an object and as bytes."""
-    import flatbuffers
+def as_declared(array: Array, shape: tuple[int, ...]) -> Array:
+    """Return an array in the shape that a file declares, or in its own where that has other sizes.
 
-    model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(content, 0))
-    if not attributes.positions:
-        return model, content
-    subgraph = model.subgraphs[0]
-    subgraph.operators = [subgraph.operators[at] for at in attributes.positions]
-    subgraph.inputs = np.array(attributes.inputs, np.int32)
-    subgraph.outputs = np.array(attributes.outputs, np.int32)
-    used = {0}
-    for operator in subgraph.operators:
-        used.update(subgraph.tensors[number].buffer for number in operator.inputs if number >= 0)
-    for number, buffer in enumerate(model.buffers):
-        if number not in used:
-            buffer.data = None
-    model.signatureDefs, model.metadata, model.metadataBuffer = None, None, None
-    builder = flatbuffers.Builder(len(content))
-    builder.Finish(model.Pack(builder), b"TFL3")
-    return model, bytes(builder.Output())
-
-
-def _room(model: Any) -> int:
-    """Return bytes that are enough for every tensor at once, twice, and for kernels' tables."""
-    elements = sum(
-        int(np.prod([1] if tensor.shape is None else tensor.shape, dtype=np.int64))
-        for subgraph in model.subgraphs
-        for tensor in subgraph.tensors
-        if model.buffers[tensor.buffer].data is None or len(model.buffers[tensor.buffer].data) == 0
-    )
-    return int(16 * elements + 1024 * sum(len(graph.tensors) for graph in model.subgraphs) + 2**20)
-
-
-def _probe(content: bytes, room: int) -> None:
-    """Raise RuntimeError where TensorFlow Lite Micro refuses a network, or crashes on it."""
-    refusal = _refusal(_Content(content), room)
-    if refusal is not None:
-        raise RuntimeError(refusal)
-
-
-class _Content:
-    """A file, equal to another of the same digest: what is remembered of it is small."""
-
-    def __init__(self, content: bytes) -> None:
-        self.content: bytes | None = content
-        self.digest = hashlib.sha256(content).digest()
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Content) and self.digest == other.digest
-
-    def __hash__(self) -> int:
-        return hash(self.digest)
-
-
-@functools.lru_cache(maxsize=256)
-def _refusal(file: _Content, room: int) -> str | None:
-    """Return why TensorFlow Lite Micro does not run a network; None where it does.
-
-    The attempt is a process of its own: the library writes its reasons to stderr, and some
-    networks that it does not take (SVDF without a bias) end the process. It takes a good part of a
-    second, so its outcome is remembered.
+    Only outputs whose shape depends on values have others.
     """
-    content, file.content = file.content, None
-    command = [sys.executable, "-c", _PROBE, str(room)]
-    done = subprocess.run(command, input=content, capture_output=True, check=False)
-    lines = done.stderr.decode(errors="replace").strip().splitlines()
-    if done.returncode not in (0, 1):
-        return "the library crashes"
-    if done.returncode == 1:
-        return lines[0] if lines else "without a reason"
-    return None
-
-
-def _micro(content: bytes, attributes: Reference) -> _Run:
-    from tflite_micro.python.tflite_micro import runtime
-
-    model, content = _cut(runtime.schema_fb, content, attributes)
-    _probe(content, _room(model))
-    interpreter = runtime.Interpreter.from_bytes(content, arena_size=_room(model))
-    outputs = len(model.subgraphs[0].outputs)
-
-    def run(inputs: Sequence[Array]) -> list[Array]:
-        for at, array in enumerate(inputs):
-            interpreter.set_input(array, at)
-        interpreter.invoke()
-        return [interpreter.get_output(at) for at in range(outputs)]
-
-    return run
-
-
-def _litert(content: bytes, attributes: Reference) -> _Run:
-    from ai_edge_litert import schema_py_generated
-    from ai_edge_litert.interpreter import Interpreter, OpResolverType
-
-    _model, content = _cut(schema_py_generated, content, attributes)
-    interpreter = Interpreter(
-        model_content=content, experimental_op_resolver_type=OpResolverType.BUILTIN_REF
-    )
-    interpreter.allocate_tensors()
-    inputs = [detail["index"] for detail in interpreter.get_input_details()]
-    outputs = [detail["index"] for detail in interpreter.get_output_details()]
-
-    def run(arrays: Sequence[Array]) -> list[Array]:
-        for number, array in zip(inputs, arrays, strict=True):
-            interpreter.set_tensor(number, array)
-        interpreter.invoke()
-        return [interpreter.get_tensor(number) for number in outputs]
-
-    return run
+    return array.reshape(shape) if array.size == np.prod(shape, dtype=np.int64) else array

@@ -76,9 +76,9 @@ def _size(what: str, item: TensorInfo | Constant) -> int:
     """Return the bytes of a tensor or constant."""
     if item.dtype not in DTYPES:
         raise ProgramError(f"{what} {item.name!r} must be of a known type, not {item.dtype!r}")
-    if any(length < 1 for length in item.shape):
+    if any(length < 0 for length in item.shape):
         raise ProgramError(
-            f"{what} {item.name!r} must have dimensions of at least 1, not {item.shape}"
+            f"{what} {item.name!r} must have dimensions of at least 0, not {item.shape}"
         )
     size = math.prod(item.shape) * _BYTES[item.dtype]
     if size > TENSOR_LIMIT:

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from matloom.arch.machine import Machine
-from matloom.ir.attributes import Reference
 from matloom.ir.graph import RESHAPES, Graph, Node, Op
+from matloom.kernels.reference import choose
 from matloom.select.operators import Unsupported, stages_of
 from matloom.select.stage import Stage
 
@@ -91,14 +91,15 @@ def _stages(
 ) -> tuple[dict[int, tuple[Stage, ...]], dict[int, str]]:
     """Return by a node's identity its stages, or else the reason for the host to run it."""
     stages: dict[int, tuple[Stage, ...]] = {}
-    reasons: dict[int, str] = {}
+    opaque = [node for node in graph.nodes if node.op is Op.REFERENCE]
+    reasons = dict(zip(map(id, opaque), map(str, choose(graph, opaque)), strict=True))
     for node in graph.nodes:
         if node.op in RESHAPES:
             continue
+        if id(node) in reasons:
+            continue
         if node.index in refused:
             reasons[id(node)] = refused[node.index]
-        elif isinstance(node.attributes, Reference):
-            reasons[id(node)] = f"{node.attributes.reason}: reference interpreter"
         else:
             try:
                 stages[id(node)] = stages_of(node, graph, names, machine)

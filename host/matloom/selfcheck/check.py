@@ -9,6 +9,7 @@ from matloom.device.model.engine import EngineFault
 from matloom.ir.graph import Array, Graph
 from matloom.ir.work import macs
 from matloom.kernels.definition import Definition
+from matloom.kernels.reference import as_declared
 from matloom.program import EngineStep, HostStep, Program, Verdict
 from matloom.selfcheck.errors import CheckError
 from matloom.selfcheck.machine import Machine
@@ -159,7 +160,7 @@ class _Check:
                 self._compare(name, array, exact=isinstance(step, EngineStep), where=where)
             number = self.names[name]
             shape = self.graph.tensors[number].shape
-            self.definition.replace(number, array.reshape(shape))
+            self.definition.replace(number, as_declared(array, shape))
         known.update(found)
 
     def _name(self, number: int) -> str:

@@ -32,6 +32,7 @@ class Machine:
         self.program, self._draw = program, np.random.default_rng(seed)
         self.engine = Engine(program.config)
         self.refusal = ""
+        self._failed: set[int] = set()
         self._host = self._host_steps()
         self.constants = self._host.constants
         self._tensors = {info.key: info for info in program.tensors}
@@ -72,13 +73,17 @@ class Machine:
         """Return a step's outputs by name; raises what the engine's model raises."""
         if isinstance(step, EngineStep):
             return self._run_engine(step, known, repeated)
-        if self.invents(step):
-            return {name: self._random(name) for name in step.outputs}
-        return self._host.run(step, known)
+        try:
+            if not self.invents(step):
+                return self._host.run(step, known)
+        except InterpreterError:
+            # Operators may refuse values that nobody would give them.
+            self._failed.add(id(step))
+        return {name: self._random(name) for name in step.outputs}
 
     def invents(self, step: EngineStep | HostStep) -> bool:
         """Return whether a step's outputs are drawn at random: no interpreter runs it."""
-        return bool(self.refusal) and _opaque(step)
+        return id(step) in self._failed or (bool(self.refusal) and _opaque(step))
 
     def _random(self, name: str) -> Array:
         info = self._tensors[name]

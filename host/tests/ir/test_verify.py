@@ -130,7 +130,7 @@ def test_output_names(graph):
 def test_empty_dimension(graph):
     refused(
         with_tensor(graph, 0, shape=(1, 0, 4, 2)),
-        "tensor 0 (image) must have dimensions of at least 1, not (1, 0, 4, 2)",
+        "operator 0 (CONV_2D) must have dimensions of at least 1 for 'image', not (1, 0, 4, 2)",
     )
 
 

@@ -9,6 +9,7 @@ import pytest
 
 import matloom
 from matloom.data.digits import NETWORK
+from matloom.errors import install_command
 from matloom.frontend.tflite import load_tflite
 from matloom.frontend.write import write_tflite
 from matloom.ir.attributes import Activation, Conv2D, Reference
@@ -151,7 +152,7 @@ def test_engine_and_interpreter_share_a_network(with_difference):
         _table, *sentences = explain(session.program)
     assert layers["CONV_2D"].where == "engine"
     assert layers["SQUARED_DIFFERENCE"].where == "host"
-    reason = "SQUARED_DIFFERENCE has no kernel here: reference interpreter"
+    reason = "SQUARED_DIFFERENCE has no kernel here: on TensorFlow Lite Micro"
     assert layers["SQUARED_DIFFERENCE"].reason == reason
     assert any(reason in sentence for sentence in sentences)
 
@@ -163,10 +164,10 @@ def test_neither_interpreter(with_difference, monkeypatch):
     with pytest.raises(InterpreterError) as error:
         matloom.load(program, device="model")
     assert str(error.value) == (
-        "SQUARED_DIFFERENCE must run on a reference interpreter, but tflite-micro is not "
-        'installed (pip install "matloom[reference]"); ai-edge-litert is not installed '
-        '(pip install "matloom[litert]")'
+        "SQUARED_DIFFERENCE must run on a reference interpreter (SQUARED_DIFFERENCE has no kernel "
+        "here), but tflite-micro is not installed; ai-edge-litert is not installed"
     )
+    assert error.value.hint == f"run: {install_command('tflite-micro', 'ai-edge-litert')}"
 
 
 def test_what_no_interpreter_knows(monkeypatch):
@@ -215,7 +216,7 @@ def test_groups_of_channels(seed):
     data = weights.data[..., :2].copy()
     tensors = {**whole.tensors, 1: replace(weights, shape=data.shape, data=data)}
     graph = load_tflite(write_tflite(replace(whole, tensors=tensors)))
-    assert graph.nodes[0].attributes.reason == "CONV_2D has 2 groups"
+    assert graph.nodes[0].attributes.reasons == ("CONV_2D has 2 groups",)
     inputs = random_inputs(graph, seed)
     (result,) = interpret(graph, inputs).values()
     # The same with weights of zero for the channels that a group does not see.
@@ -249,9 +250,11 @@ def test_sixteen_bit_activations(op, seed):
 def test_a_damaged_file():
     """Whatever its reader stumbles over, the user gets a sentence."""
     content = np.full(4096, 255, np.uint8)
-    attributes = Reference(operators=("SVDF",), reason="", positions=(0,))
+    attributes = Reference(operators=("SVDF",), reasons=("",), positions=(0,))
     tensor = Tensor(name="file", shape=content.shape, dtype="uint8", data=content)
     node = Node(op=Op.REFERENCE, inputs=(0,), outputs=(), attributes=attributes, index=0)
     graph = Graph(name="net", inputs=(), outputs=(), tensors={0: tensor}, nodes=(node,))
-    with pytest.raises(InterpreterError, match="SVDF must run on a reference interpreter, but"):
+    with pytest.raises(
+        InterpreterError, match=r"SVDF must run on a reference interpreter \(\), but"
+    ):
         ReferenceRun(graph, node)

@@ -44,7 +44,7 @@ def test_indices_of_opaque_operators_are_zero(opaque):
         0: Tensor(name="x", shape=(90,), dtype="int32"),
         1: Tensor(name="y", shape=(90,), dtype="int32"),
     }
-    attributes = Reference(operators=("GATHER",), reason="") if opaque else Attributes()
+    attributes = Reference(operators=("GATHER",), reasons=("",)) if opaque else Attributes()
     op = Op.REFERENCE if opaque else Op.RESHAPE
     node = Node(op=op, inputs=(0,), outputs=(1,), attributes=attributes, index=0)
     graph = Graph(name="", inputs=(0,), outputs=(1,), tensors=tensors, nodes=(node,))

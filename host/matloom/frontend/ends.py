@@ -1,0 +1,40 @@
+"""Inputs and outputs of a network: each a tensor of its own."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from matloom.ir.graph import Node, Op, Tensor
+
+__all__ = ["copied_outputs", "separate_inputs"]
+
+
+def separate_inputs(
+    inputs: Sequence[int], tensors: dict[int, Tensor], free: int
+) -> tuple[int, ...]:
+    """Return inputs that differ: of a tensor that occurs twice, the last place provides it.
+
+    New tensors, from number `free` on, take what is given at the other places.
+    """
+    separate = []
+    for at, number in enumerate(inputs):
+        if number in inputs[at + 1 :]:
+            tensors[free] = tensors[number]
+            number, free = free, free + 1
+        separate.append(number)
+    return tuple(separate)
+
+
+def copied_outputs(
+    outputs: Sequence[int], tensors: dict[int, Tensor], free: int
+) -> tuple[tuple[int, ...], list[Node]]:
+    """Return outputs that differ, and operators that copy a tensor for its second place and on."""
+    separate: list[int] = []
+    copies = []
+    for number in outputs:
+        if number in separate:
+            tensors[free] = replace(tensors[number], data=None)
+            copies.append(Node(op=Op.RESHAPE, inputs=(number,), outputs=(free,), index=0))
+            number, free = free, free + 1
+        separate.append(number)
+    return tuple(separate), copies
+

@@ -1,0 +1,49 @@
+"""Order of a file's operators: what each reads must be there, and what it writes must not."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from matloom.frontend.errors import ModelError
+from matloom.frontend.flatbuffer import numbers
+from matloom.frontend.tensors import FileTensors
+
+__all__ = ["require_provided", "written_again"]
+
+
+def require_provided(
+    known: FileTensors,
+    names: Sequence[str],
+    operators: Sequence[Any],
+    ends: tuple[Sequence[int], Sequence[int]],
+) -> None:
+    """Raise `ModelError` where an operator reads, or the network returns, what nothing provides.
+
+    An interpreter would find there what its memory happens to hold.
+    """
+    there = set(ends[0])
+    for at, operator in enumerate(operators):
+        try:
+            for number in numbers(operator, "Inputs").tolist():
+                if number not in there and known.computed(number):
+                    raise ModelError(
+                        f"must read what an earlier operator made, not tensor {number}"
+                    )
+        except ModelError as error:
+            raise ModelError(f"operator {at} ({names[at]}) {error}") from None
+        there.update(numbers(operator, "Outputs").tolist())
+    for number in ends[1]:
+        if number not in there and known.computed(number):
+            raise ModelError(f"output {number} must be made by an operator")
+
+
+def written_again(
+    known: FileTensors, names: Sequence[str], operators: Sequence[Any], inputs: Sequence[int]
+) -> str | None:
+    """Return which operator writes a tensor that is there already; None where none does."""
+    there = set(inputs)
+    for at, operator in enumerate(operators):
+        for number in numbers(operator, "Outputs").tolist():
+            if number >= 0 and (number in there or known.constant(number)):
+                return f"operator {at} ({names[at]}) writes tensor {number}, which is there already"
+            there.add(number)
+    return None

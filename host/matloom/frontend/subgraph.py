@@ -1,0 +1,290 @@
+"""One subgraph of a TensorFlow Lite file, read into a graph: operators, and what they use."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import tflite
+
+from matloom.frontend.ends import copied_outputs, separate_inputs
+from matloom.frontend.errors import Contradiction, ModelError, Unsupported
+from matloom.frontend.flatbuffer import enum_name, numbers, operator_number, options, records, text
+from matloom.frontend.opaque import (
+    JOINED,
+    OpaqueOperator,
+    bind,
+    file_tensor,
+    sized_by_values,
+    whole,
+)
+from matloom.frontend.options import READERS
+from matloom.frontend.order import require_provided, written_again
+from matloom.frontend.parameters import OPERANDS
+from matloom.frontend.tensors import FileTensors
+from matloom.frontend.variables import VARIABLE_OPERATORS, Resources
+from matloom.ir.attributes import INTERPRETERS
+from matloom.ir.graph import RESHAPES, Array, Graph, Node, Op, Tensor
+from matloom.ir.names import distinct_ends
+from matloom.ir.node_rules import node_problems
+from matloom.ir.verify import verify
+from matloom.kernels.interpreter import interpret
+
+__all__ = ["SubgraphReader"]
+
+GRAPH_OPERATORS = frozenset(Op) - {Op.REFERENCE, Op.MATRIX_PRODUCT}
+
+
+def _common(items: Sequence[Node | OpaqueOperator]) -> tuple[str, ...]:
+    """Return the interpreters that may run operators as one."""
+    opaque = [item for item in items if isinstance(item, OpaqueOperator)]
+    return min((item.interpreters for item in opaque), key=len, default=INTERPRETERS)
+
+
+class SubgraphReader:
+    """One subgraph of a file: its operators, and the tensors that they use."""
+
+    def __init__(self, content: bytes, subgraph: int = 0):
+        self.model = tflite.Model.GetRootAs(content)
+        count = self.model.SubgraphsLength()
+        if not 0 <= subgraph < count:
+            raise ModelError(f"a model must have a subgraph {subgraph}, not {count} subgraphs")
+        self.content = content
+        self.subgraph = self.model.Subgraphs(subgraph)
+        self.codes = [self._code(code) for code in records(self.model, "OperatorCodes")]
+        self.known = FileTensors(content, self.model, self.subgraph)
+        self.tensors: dict[int, Tensor] = {}
+        self.resources = Resources()
+        #: Tensors whose shape only a run tells.
+        self.unsized: set[int] = set()
+
+    def graph(self, name: str) -> Graph:
+        """Return the graph; the reference interpreter's other subgraphs are none of it."""
+        ends = [numbers(self.subgraph, field).tolist() for field in ("Inputs", "Outputs")]
+        inputs, outputs = ends
+        if not inputs or not outputs:
+            raise ModelError(
+                f"a model must have inputs and outputs, not {len(inputs)} and {len(outputs)}"
+            )
+        names, operators = self._operators()
+        require_provided(self.known, names, operators, (inputs, outputs))
+        reason = self._joined(names, operators)
+        if reason is None:
+            reason = written_again(self.known, names, operators, inputs)
+        interpreters = INTERPRETERS
+        try:
+            items = self._items(names, operators)
+            if reason is None:
+                return self._graph(name, inputs, outputs, items)
+            interpreters = _common(items)
+        # A tensor between the graph's part and the interpreter's has no NumPy type.
+        except Unsupported as unsupported:
+            reason = reason or f"the network runs as a whole: {unsupported}"
+        return self._whole(name, inputs, outputs, whole(names, reason, (), (), interpreters))
+
+    def _whole(self, name: str, inputs: list[int], outputs: list[int], node: Node) -> Graph:
+        """Return a graph of one node for all operators."""
+        self.tensors, self.resources = {}, Resources()
+        for number in inputs:
+            self._use(number)
+        given = separate_inputs(inputs, self.tensors, self._free())
+        made = []
+        for number in outputs:
+            tensor = self.known.crossing(number)
+            place = self._free() if number in self.tensors or tensor.data is not None else number
+            self.tensors[place] = replace(tensor, data=None)
+            made.append(place)
+        file = len(self.known)
+        self.tensors[file] = file_tensor(self.content)
+        node = replace(node, inputs=(*given, file), outputs=tuple(made))
+        return self._finished(name, given, tuple(made), [node])
+
+    def start(self) -> dict[str, Array]:
+        """Return what a subgraph that CALL_ONCE names assigns to variables, by name."""
+        items = self._items(*self._operators())
+        for item in items:
+            if isinstance(item, OpaqueOperator):
+                raise Unsupported(f"operator {item.index} ({item.name}) has no kernel here")
+        after = self.resources.after
+        graph = Graph(
+            name="initialisation",
+            inputs=(),
+            outputs=tuple(dict.fromkeys(after.values())),
+            tensors=self.tensors,
+            nodes=tuple(item for item in items if isinstance(item, Node)),
+        )
+        verify(graph, graph.name)
+        results = interpret(graph, {})
+        return {name: results[number] for name, number in after.items()}
+
+    def _graph(
+        self,
+        name: str,
+        inputs: list[int],
+        outputs: list[int],
+        items: Sequence[Node | OpaqueOperator],
+    ) -> Graph:
+        """Return a graph of nodes, with opaque operators bound together."""
+        for number in (*inputs, *outputs):
+            self._use(number)
+        results = (*outputs, *self.resources.after.values())
+        nodes = bind(items, results, len(self.known), self.known.computed)
+        for node in nodes:
+            if node.op is Op.REFERENCE:
+                self.tensors[node.inputs[-1]] = file_tensor(self.content)
+                for number in (*node.inputs[:-1], *node.outputs):
+                    self._use(number)
+        given = separate_inputs(inputs, self.tensors, self._free())
+        made, copies = copied_outputs(outputs, self.tensors, self._free())
+        return self._finished(name, given, made, [*nodes, *copies])
+
+    def _finished(
+        self, name: str, inputs: tuple[int, ...], outputs: tuple[int, ...], nodes: list[Node]
+    ) -> Graph:
+        """Return a graph whose ends have names that differ, with the variables."""
+        variables = self.resources.finish(self.tensors, self._free())
+        given = {number: tensor.name for number, tensor in self.tensors.items()}
+        for number, end in distinct_ends(given, (inputs, outputs)).items():
+            self.tensors[number] = replace(self.tensors[number], name=end)
+        return Graph(
+            name=name,
+            inputs=inputs,
+            outputs=outputs,
+            tensors=self.tensors,
+            nodes=tuple(nodes),
+            variables=variables,
+        )
+
+    def _free(self) -> int:
+        """Return a number that is no tensor's; the file's are followed by that of the file."""
+        return max(len(self.known), *self.tensors) + 1
+
+    def _operators(self) -> tuple[list[str], list[Any]]:
+        """Return the operators in order of execution, and before them their names."""
+        operators = list(records(self.subgraph, "Operators"))
+        return [self._name(at, operator) for at, operator in enumerate(operators)], operators
+
+    def _items(self, names: list[str], operators: list[Any]) -> list[Node | OpaqueOperator]:
+        items = (
+            self._item(index, name, operator)
+            for index, (name, operator) in enumerate(zip(names, operators, strict=True))
+        )
+        return [item for item in items if item is not None]
+
+    def _joined(self, names: list[str], operators: list[Any]) -> str | None:
+        """Return why the network must stay in one piece; None where it need not."""
+        for name in names:
+            if name in JOINED:
+                return f"{name} joins the network's parts"
+        if self.model.SubgraphsLength() > 1 + names.count("CALL_ONCE"):
+            return f"the network has {self.model.SubgraphsLength()} subgraphs"
+        readers = [set(numbers(operator, "Inputs").tolist()) for operator in operators]
+        for number in range(len(self.known)):
+            variable = self.subgraph.Tensors(number).IsVariable()
+            if variable and sum(number in inputs for inputs in readers) > 1:
+                return f"operators share the state of tensor {number}"
+        return None
+
+    @staticmethod
+    def _code(code: Any) -> str:
+        number = operator_number(code)
+        if number == tflite.BuiltinOperator.CUSTOM:
+            return text(code.CustomCode())
+        return enum_name(tflite.BuiltinOperator, number)
+
+    def _name(self, index: int, operator: Any) -> str:
+        code = operator.OpcodeIndex()
+        if not 0 <= code < len(self.codes):
+            raise ModelError(f"operator {index} must be one of {len(self.codes)} kinds, not {code}")
+        return str(self.codes[code])
+
+    def _item(self, index: int, name: str, operator: Any) -> Node | OpaqueOperator | None:
+        """Return a node, or what the reference interpreter needs to know of an operator.
+
+        None is for what only says how variables are used.
+        """
+        given = numbers(operator, "Inputs").tolist()
+        made = numbers(operator, "Outputs").tolist()
+        try:
+            for number in given:
+                if number in self.unsized:
+                    raise Contradiction(
+                        f"reads tensor {number}, whose shape is known at run time only"
+                    )
+            if name in VARIABLE_OPERATORS:
+                return self._variable(name, index, operator, given, made)
+            if name not in GRAPH_OPERATORS:
+                raise Unsupported("has no kernel here")
+            return self._node(Op(name), index, operator, given, made)
+        except Unsupported as unsupported:
+            if name in VARIABLE_OPERATORS:
+                raise Unsupported(f"{name} {unsupported}") from None
+            checked = isinstance(unsupported, Contradiction)
+            if checked or sized_by_values(name, given, self.known.computed):
+                self.unsized.update(made)
+            return OpaqueOperator(
+                name=name,
+                index=index,
+                inputs=tuple(given),
+                outputs=tuple(made),
+                reason=f"{name} {unsupported}",
+                interpreters=INTERPRETERS[1:] if checked else INTERPRETERS,
+            )
+        except ModelError as error:
+            raise ModelError(f"operator {index} ({name}) {error}") from None
+
+    def _variable(
+        self, name: str, index: int, operator: Any, given: list[int], made: list[int]
+    ) -> Node | None:
+        """Follow an operator on variables; return a node where it gives a tensor another number."""
+        if (len(given), len(made)) != VARIABLE_OPERATORS[name]:
+            expected = " and ".join(map(str, VARIABLE_OPERATORS[name]))
+            raise ModelError(f"must have {expected} inputs and outputs, not {given} and {made}")
+        if name == "CALL_ONCE":
+            subgraph = options(operator, tflite.CallOnceOptions).InitSubgraphIndex()
+            last = self.model.SubgraphsLength() - 1
+            if not 1 <= subgraph <= last:
+                raise ModelError(f"must name a subgraph of 1 to {last}, not {subgraph}")
+            try:
+                self.resources.begin(SubgraphReader(self.content, subgraph).start())
+            except ModelError as error:
+                raise type(error)(f"names subgraph {subgraph}, whose {error}") from None
+        elif name == "VAR_HANDLE":
+            table = options(operator, tflite.VarHandleOptions)
+            parts = [text(table.Container()), text(table.SharedName())]
+            self.resources.names[made[0]] = "/".join(filter(None, parts))
+        elif name == "ASSIGN_VARIABLE":
+            self.resources.assign(given[0], self._use(given[1]))
+        else:
+            source = self.resources.read(given[0], self._use(made[0]))
+            if source is not None:
+                return Node(op=Op.RESHAPE, inputs=(source,), outputs=(made[0],), index=index)
+        return None
+
+    def _node(self, op: Op, index: int, operator: Any, given: list[int], made: list[int]) -> Node:
+        if given and given[-1] == -1:
+            del given[-1]
+        if not given or not made or -1 in given:
+            raise Contradiction(f"must have its inputs and outputs, not {given} and {made}")
+        if op in RESHAPES:
+            del given[1:]
+        inputs, outputs = ([self.known[number] for number in side] for side in (given, made))
+        attributes = READERS[op](operator, inputs, outputs)
+        kept = [at for at in OPERANDS.get(op, range(len(given))) if at < len(given)]
+        node = Node(
+            op=op,
+            inputs=tuple(given[at] for at in kept),
+            outputs=tuple(made),
+            attributes=attributes,
+            index=index,
+        )
+        tensors = dict(zip((*given, *made), (*inputs, *outputs), strict=True))
+        for problem in node_problems(tensors, node):
+            raise (Contradiction if problem.contradiction else Unsupported)(str(problem))
+        for number in (*node.inputs, *node.outputs):
+            self._use(number)
+        return node
+
+    def _use(self, number: int) -> int:
+        """Make a tensor the graph's, and return its number."""
+        self.tensors[number] = self.known.crossing(number)
+        return number

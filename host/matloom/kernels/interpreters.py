@@ -1,0 +1,191 @@
+"""The reference interpreters: TensorFlow Lite Micro, and LiteRT with its reference kernels.
+
+Run as a program, this file tries networks, each in a process of its own: the libraries write their
+reasons to stderr, and some networks that they do not take end the process. It imports nothing of
+Matloom, so that it starts quickly.
+"""
+
+import json
+import os
+import pickle
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["LIBRARIES", "Cut", "Library"]
+
+Array = npt.NDArray[Any]
+
+#: Seconds of a first run above which a network is not tried a second time.
+_LONG = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cut:
+    """A model file of the operators that are to run, and what runs it.
+
+    Members
+    -------
+    arena:
+        Bytes of memory for its tensors.
+    inputs, outputs:
+        Their numbers.
+    """
+
+    content: bytes
+    arena: int
+    inputs: int
+    outputs: int
+
+
+class Library:
+    """One network on an interpreter, which may remember from run to run.
+
+    Errors
+    ------
+    ImportError
+        The library is not installed.
+    RuntimeError, ValueError
+        It does not take the network, or a run fails.
+    """
+
+    def __init__(self, cut: Cut) -> None:
+        self.cut = cut
+
+    def kinds(self) -> list[tuple[tuple[int, ...], Any]]:
+        """Return shape and dtype of each input."""
+        raise NotImplementedError
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """Return the outputs of one run."""
+        raise NotImplementedError
+
+
+class _Micro(Library):
+    """TensorFlow Lite Micro: every tensor has the shape that the file says."""
+
+    def __init__(self, cut: Cut) -> None:
+        from tflite_micro.python.tflite_micro import runtime
+
+        super().__init__(cut)
+        self._interpreter = runtime.Interpreter.from_bytes(cut.content, arena_size=cut.arena)
+
+    def kinds(self) -> list[tuple[tuple[int, ...], Any]]:
+        details = [self._interpreter.get_input_details(at) for at in range(self.cut.inputs)]
+        return [(tuple(detail["shape"]), detail["dtype"]) for detail in details]
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        for at, array in enumerate(inputs):
+            self._interpreter.set_input(array, at)
+        self._interpreter.invoke()
+        return [self._interpreter.get_output(at) for at in range(self.cut.outputs)]
+
+
+class _Lite(Library):
+    """LiteRT: shapes follow from the inputs."""
+
+    def __init__(self, cut: Cut) -> None:
+        from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+        super().__init__(cut)
+        self._interpreter = Interpreter(
+            model_content=cut.content, experimental_op_resolver_type=OpResolverType.BUILTIN_REF
+        )
+        self._interpreter.allocate_tensors()
+
+    def kinds(self) -> list[tuple[tuple[int, ...], Any]]:
+        details = self._interpreter.get_input_details()
+        return [(tuple(detail["shape"]), detail["dtype"]) for detail in details]
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        details = self._interpreter.get_input_details()
+        shapes = [tuple(detail["shape"]) for detail in details]
+        if shapes != [array.shape for array in inputs]:
+            for detail, array in zip(details, inputs, strict=True):
+                self._interpreter.resize_tensor_input(detail["index"], array.shape)
+            self._interpreter.allocate_tensors()
+        for detail, array in zip(details, inputs, strict=True):
+            self._interpreter.set_tensor(detail["index"], array)
+        self._interpreter.invoke()
+        results = self._interpreter.get_output_details()
+        return [self._interpreter.get_tensor(detail["index"]) for detail in results]
+
+
+#: By the name of the package that one comes with.
+LIBRARIES: dict[str, Callable[[Cut], Library]] = {"tflite-micro": _Micro, "ai-edge-litert": _Lite}
+
+
+def _values(shape: tuple[int, ...], dtype: Any, *, random: bool) -> Array:
+    """Return zeros; or numbers over the type's range, and ones for what may be a size."""
+    if not random:
+        return np.zeros(shape, dtype)
+    kind = np.dtype(dtype)
+    if kind.kind == "f":
+        return np.random.default_rng(0).standard_normal(shape).astype(kind)
+    if kind.kind == "b" or kind.itemsize > 2:
+        return np.ones(shape, kind)
+    ends = np.iinfo(kind)
+    return np.random.default_rng(0).integers(ends.min, ends.max, shape, kind, endpoint=True)
+
+
+def _attempt(package: str, cut: Cut, given: Sequence[Array] | None) -> str:
+    """Return why a library does not run a network; nothing where it does on some inputs."""
+    try:
+        library = LIBRARIES[package](cut)
+        if given is not None:
+            library.run(given)
+            return ""
+        kinds = library.kinds()
+    except Exception as error:
+        return str(error) or type(error).__name__
+    refusals = []
+    for random in (False, True):
+        begin = time.monotonic()
+        try:
+            library.run([_values(shape, dtype, random=random) for shape, dtype in kinds])
+            refusals.append("")
+        except Exception as error:
+            refusals.append(str(error) or type(error).__name__)
+        if not refusals[-1] and time.monotonic() - begin > _LONG:
+            break
+    return "" if "" in refusals else refusals[0]
+
+
+def _apart(package: str, cut: Cut, given: Sequence[Array] | None) -> str:
+    """Return what `_attempt` does, of a process of its own; a library's own words come first."""
+    with tempfile.TemporaryFile() as words, tempfile.TemporaryFile() as answer:
+        child = os.fork()
+        if child == 0:
+            os.dup2(words.fileno(), 2)
+            os.write(answer.fileno(), _attempt(package, cut, given).encode())
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        if status != 0:
+            return "the library crashes"
+        answer.seek(0)
+        refusal = answer.read().decode(errors="replace")
+        if not refusal:
+            return ""
+        words.seek(0)
+        lines = [*words.read().decode(errors="replace").splitlines(), *refusal.splitlines()]
+        return next((line.strip() for line in lines if line.strip()), "it gives no reason")
+
+
+def _main() -> None:
+    package, attempts = pickle.load(sys.stdin.buffer)
+    # Once, for all processes that follow.
+    if package == "tflite-micro":
+        from tflite_micro.python.tflite_micro import runtime  # noqa: F401
+    else:
+        from ai_edge_litert import interpreter  # noqa: F401
+    print(json.dumps([_apart(package, Cut(**cut), given) for cut, given in attempts]))
+
+
+if __name__ == "__main__":
+    _main()

@@ -1,0 +1,54 @@
+"""Asks a reference interpreter, in a process of its own, which networks it runs."""
+
+import hashlib
+import json
+import pickle
+import subprocess
+import sys
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from matloom.ir.graph import Array
+from matloom.kernels import interpreters
+from matloom.kernels.interpreters import Cut
+
+__all__ = ["failure", "refusals"]
+
+#: What is remembered of networks that were tried: a process takes a good part of a second.
+_MOST = 1024
+_known: OrderedDict[tuple[str, bytes], str] = OrderedDict()
+
+#: Unlike a script's, a path that is run so adds no folder to those that modules are looked up in.
+_COMMAND = f"import runpy; runpy.run_path({interpreters.__file__!r}, run_name='__main__')"
+
+
+def refusals(package: str, cuts: Sequence[Cut]) -> list[str]:
+    """Return of each network why an interpreter does not run it; empty where it does.
+
+    All that are new are tried in one process.
+    """
+    keys = [(package, hashlib.sha256(cut.content).digest()) for cut in cuts]
+    new = {key: cut for key, cut in zip(keys, cuts, strict=True) if key not in _known}
+    if new:
+        _known.update(zip(new, _ask(package, [(cut, None) for cut in new.values()]), strict=True))
+    found = [_known[key] for key in keys]
+    while len(_known) > _MOST:
+        _known.popitem(last=False)
+    return found
+
+
+def failure(package: str, cut: Cut, inputs: Sequence[Array]) -> str:
+    """Return why a run on these inputs fails; empty where it does not, by itself."""
+    (reason,) = _ask(package, [(cut, inputs)])
+    return reason
+
+
+def _ask(package: str, attempts: Sequence[tuple[Cut, Sequence[Array] | None]]) -> list[str]:
+    content = pickle.dumps((package, [(asdict(cut), given) for cut, given in attempts]))
+    command = [sys.executable, "-c", _COMMAND]
+    done = subprocess.run(command, input=content, capture_output=True, check=False)
+    if done.returncode != 0:
+        return ["the library crashes"] * len(attempts)
+    answers: list[str] = json.loads(done.stdout.splitlines()[-1])
+    return answers
