@@ -37,4 +37,3 @@ def copied_outputs(
             number, free = free, free + 1
         separate.append(number)
     return tuple(separate), copies
-

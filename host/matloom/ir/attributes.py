@@ -30,7 +30,7 @@ __all__ = [
 
 #: Packages of the reference interpreters: TensorFlow Lite Micro, then LiteRT's reference kernels.
 #: The second checks operators more strictly, and gives outputs the shapes that follow from inputs.
-INTERPRETERS = ("tflite-micro", "ai-edge-litert")
+INTERPRETERS: tuple[str, ...] = ("tflite-micro", "ai-edge-litert")
 
 
 class Activation(enum.StrEnum):

@@ -37,8 +37,7 @@ def _problems(graph: Graph) -> Iterator[str]:
         for problem in _tensor(tensor):
             yield f"tensor {number} ({tensor.name}) {problem}"
     for node in graph.nodes:
-        for problem in node_problems(graph.tensors, node):
-            yield f"{node} {problem}"
+        yield from (f"{node} {problem}" for problem in node_problems(graph.tensors, node))
 
 
 def _order(graph: Graph) -> Iterator[str]:

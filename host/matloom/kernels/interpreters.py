@@ -8,6 +8,7 @@ Matloom, so that it starts quickly.
 import json
 import os
 import pickle
+import signal
 import sys
 import tempfile
 import time
@@ -24,6 +25,8 @@ Array = npt.NDArray[Any]
 
 #: Seconds of a first run above which a network is not tried a second time.
 _LONG = 0.1
+#: Seconds that a damaged network may keep a library busy.
+_LONGEST = 300
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,10 +165,13 @@ def _apart(package: str, cut: Cut, given: Sequence[Array] | None) -> str:
     with tempfile.TemporaryFile() as words, tempfile.TemporaryFile() as answer:
         child = os.fork()
         if child == 0:
+            signal.alarm(_LONGEST)
             os.dup2(words.fileno(), 2)
             os.write(answer.fileno(), _attempt(package, cut, given).encode())
             os._exit(0)
         _, status = os.waitpid(child, 0)
+        if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGALRM:
+            return f"it does not end within {_LONGEST} s"
         if status != 0:
             return "the library crashes"
         answer.seek(0)

@@ -56,10 +56,8 @@ class Choice:
             return "on a reference interpreter, of which none is installed here"
         because = [f"{other} refuses: {line}" for other, line in self.refusals.items()]
         because += [f"{other} is not installed" for other in self.missing]
-        if self.package not in self.attributes.interpreters[:1] or not because:
-            because += ["it alone checks operators"] * (
-                self.attributes.interpreters != INTERPRETERS
-            )
+        if self.attributes.interpreters != INTERPRETERS:
+            because.append("which checks operators")
         return f"on {_NAMES[self.package]}" + (f" ({'; '.join(because)})" if because else "")
 
     def error(self) -> InterpreterError:

@@ -80,7 +80,7 @@ def check_program(
         check.machine.restart()
         for number, kind in enumerate(kinds):
             check.call(kind, repeated=number > 0)
-    return Verdict(mode=mode, seed=seed, share=1.0, calls=check.calls)
+    return Verdict(mode=mode, seed=seed, share=check.compared(), calls=check.calls)
 
 
 class _Check:
@@ -122,6 +122,13 @@ class _Check:
                 self._buffer(steps[at])
                 done += macs
         return done
+
+    def compared(self) -> float:
+        """Return the share of multiply-accumulates whose results did not come out of thin air."""
+        steps = [step for step in self.program.steps if self.machine.invents(step)]
+        names = {step.outputs[0] for step in steps if isinstance(step, HostStep)}
+        lost = sum(layer.macs for layer in self.program.layers if layer.name in names)
+        return 1 - lost / self.program.macs if self.program.macs else float(not steps)
 
     def _macs_of(self, step: EngineStep) -> int:
         """Return the multiply-accumulates of the operators between a step's inputs and outputs."""

@@ -11,6 +11,7 @@ from matloom.data.matrix_products import product_graph
 from matloom.frontend.opaque import file_tensor, whole
 from matloom.frontend.tflite import load_tflite
 from matloom.frontend.write import write_tflite
+from matloom.ir.attributes import INTERPRETERS
 from matloom.ir.graph import Graph, Op
 from matloom.testing.random_operators import KINDS, Instances
 from matloom.testing.streaming import streaming_network
@@ -54,9 +55,9 @@ def _graphs() -> Iterator[tuple[str, Graph, str, CompileOptions | None, str | No
 def _reference() -> Graph:
     """Return a network that a reference interpreter runs as a whole."""
     graph = Instances([11, 7], "int8").make(Op.TANH)
-    node = whole(["TANH"], "a test", graph.inputs, graph.outputs, len(graph.tensors))
-    file = file_tensor(write_tflite(graph))
-    return replace(graph, tensors={**graph.tensors, len(graph.tensors): file}, nodes=(node,))
+    number, file = len(graph.tensors), file_tensor(write_tflite(graph))
+    node = whole(["TANH"], "a test", (*graph.inputs, number), graph.outputs, INTERPRETERS)
+    return replace(graph, tensors={**graph.tensors, number: file}, nodes=(node,))
 
 
 @cache

@@ -13,6 +13,7 @@ from matloom.device.model.transport import ModelTransport
 from matloom.frontend.errors import ModelError
 from matloom.frontend.tflite import load_tflite
 from matloom.ir.graph import Array
+from matloom.kernels.reference import InterpreterError
 from matloom.program import HostStep, Program, ProgramError, TensorInfo
 from matloom.program.describe_state import variable_bytes
 from matloom.program.verify import VerifyError
@@ -112,7 +113,7 @@ def network_outcome(data: bytes, config: str = "nano") -> str | None:
         program = compile_network(load_tflite(data), load_config(config), check="none")
         if not _foreign(program):
             _run(program)
-    except (ModelError, CompileError) as error:
+    except (ModelError, CompileError, InterpreterError) as error:
         return _sentence(error)
     return None
 
